@@ -1,0 +1,65 @@
+import { createHash } from "node:crypto";
+import * as dagJson from "@ipld/dag-json";
+import { CID } from "multiformats/cid";
+import * as raw from "multiformats/codecs/raw";
+import { create as createDigest } from "multiformats/hashes/digest";
+
+/**
+ * Content addresses: CIDv1, sha2-256, base32 lower case (`bafk…` for bytes, `bagu…` for structures).
+ * The only place that hashes content or knows how a CID is written.
+ */
+export type Cid = string;
+
+/** Bytes together with their address. */
+export interface Block {
+  readonly cid: Cid;
+  readonly bytes: Uint8Array;
+}
+
+const SHA2_256 = 0x12;
+
+function address(codec: number, bytes: Uint8Array): Cid {
+  const digest = createDigest(SHA2_256, createHash("sha256").update(bytes).digest());
+  return CID.createV1(codec, digest).toString();
+}
+
+/** The `raw` block of bytes or of a text's UTF-8. */
+export function rawBlock(content: Uint8Array | string): Block {
+  const bytes = typeof content === "string" ? new TextEncoder().encode(content) : content;
+  return { cid: address(raw.code, bytes), bytes };
+}
+
+/**
+ * The `dag-json` block of a structure: keys sorted, no spaces, so equal structures have equal bytes.
+ * Properties that are `undefined` are left out. Throws `TypeError` for what JSON cannot carry.
+ */
+export function jsonBlock(value: unknown): Block {
+  const bytes = dagJson.encode(JSON.parse(JSON.stringify(value)));
+  return { cid: address(dagJson.code, bytes), bytes };
+}
+
+/** The structure in a `dag-json` block's bytes. */
+export function decodeJson(bytes: Uint8Array): unknown {
+  return dagJson.decode(bytes);
+}
+
+export function isCid(text: string): boolean {
+  return codecOf(text) !== undefined;
+}
+
+/** Whether `bytes` are what `cid` names. False for a text that is no CID of Berth's two kinds. */
+export function matches(cid: Cid, bytes: Uint8Array): boolean {
+  const codec = codecOf(cid);
+  return codec !== undefined && address(codec, bytes) === cid;
+}
+
+function codecOf(text: string): number | undefined {
+  try {
+    const cid = CID.parse(text);
+    const known = cid.code === raw.code || cid.code === dagJson.code;
+    const canonical = cid.version === 1 && cid.multihash.code === SHA2_256 && cid.toString() === text;
+    return known && canonical ? cid.code : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,130 @@
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { BerthError } from "./errors.ts";
+
+/** Where the package stands: the folder with `boot/`, `reference_templates/` and `views/`. */
+export const packageRoot = fileURLToPath(new URL("../../", import.meta.url));
+
+/** Every limit of the service: its name ends in its unit. */
+export interface Limits {
+  readonly bodyBytes: number;
+  readonly outputBytes: number;
+  readonly callMs: number;
+  readonly guestMemoryMb: number;
+  readonly guestProcesses: number;
+  readonly guestSpareProcesses: number;
+  readonly guestIdleMs: number;
+  readonly guestFrameBytes: number;
+  readonly guestEventsPerCall: number;
+  readonly callsPerTenant: number;
+  readonly queuedCallsPerTenant: number;
+  readonly scriptProcesses: number;
+  readonly compileMs: number;
+  readonly compileMemoryMb: number;
+  readonly catalogs: number;
+  readonly shutdownMs: number;
+}
+
+export const defaultLimits: Limits = {
+  bodyBytes: 4 * 1024 * 1024,
+  outputBytes: 4 * 1024 * 1024,
+  callMs: 30_000,
+  guestMemoryMb: 64,
+  guestProcesses: 64,
+  guestSpareProcesses: 2,
+  guestIdleMs: 300_000,
+  guestFrameBytes: 4 * 1024 * 1024,
+  guestEventsPerCall: 10_000_000,
+  callsPerTenant: 256,
+  queuedCallsPerTenant: 1024,
+  scriptProcesses: 16,
+  compileMs: 10_000,
+  compileMemoryMb: 384,
+  catalogs: 512,
+  shutdownMs: 10_000,
+};
+
+export interface Config {
+  readonly host: string;
+  /** 0 lets the system choose. */
+  readonly port: number;
+  /** Folder of the store. */
+  readonly dataDir: string;
+  /** Folder of the boot image. */
+  readonly imageDir: string;
+  readonly image: "default" | "readonly";
+  /** `auto` takes `sandboxed` where the probe succeeds, else `trusted` for the default tenant. */
+  readonly guests: "auto" | "sandboxed" | "trusted";
+  /** Host names that a request may carry besides loopback ones; for a service behind a proxy. */
+  readonly allowedHosts: readonly string[];
+  readonly logLevel: string;
+  readonly limits: Limits;
+}
+
+const choices = {
+  image: ["default", "readonly"],
+  guests: ["auto", "sandboxed", "trusted"],
+  logLevel: ["trace", "debug", "info", "warn", "error", "fatal", "silent"],
+} as const;
+
+/**
+ * The decided configuration, from the environment and what the command line overrides.
+ * Throws `config_invalid` with every problem at once.
+ */
+export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = {}): Config {
+  const problems: string[] = [];
+
+  const choice = <K extends keyof typeof choices>(key: K, variable: string): (typeof choices)[K][number] => {
+    const allowed: readonly string[] = choices[key];
+    const value = env[variable] ?? allowed[key === "logLevel" ? 2 : 0];
+    if (!allowed.includes(value!)) problems.push(`${variable} must be one of ${allowed.join(", ")}, not "${value}"`);
+    return value as (typeof choices)[K][number];
+  };
+
+  const wholeNumber = (variable: string, fallback: number, max = Number.MAX_SAFE_INTEGER): number => {
+    const text = env[variable];
+    if (text === undefined || text === "") return fallback;
+    const value = Number(text);
+    if (!/^[0-9]+$/.test(text) || value > max)
+      problems.push(`${variable} must be a whole number from 0 to ${max}, not "${text}"`);
+    return value;
+  };
+
+  const limits = Object.fromEntries(
+    Object.entries(defaultLimits).map(([name, value]) => [name, wholeNumber(limitVariable(name), value)]),
+  ) as unknown as Limits;
+
+  const config: Config = {
+    host: env["BERTH_HOST"] || "127.0.0.1",
+    port: wholeNumber("BERTH_PORT", 7420, 65_535),
+    dataDir: env["BERTH_DATA"] || ".berth",
+    imageDir: env["BERTH_IMAGE_DIR"] || join(packageRoot, "boot"),
+    image: choice("image", "BERTH_IMAGE"),
+    guests: choice("guests", "BERTH_GUESTS"),
+    allowedHosts: (env["BERTH_ALLOWED_HOSTS"] ?? "")
+      .split(",")
+      .map((host) => host.trim())
+      .filter(Boolean),
+    logLevel: choice("logLevel", "BERTH_LOG"),
+    limits,
+    ...overrides,
+  };
+
+  if (!isLoopback(config.host)) {
+    problems.push(
+      `the host ${config.host} is reachable from other machines and Berth has no authentication yet; ` +
+        "bind 127.0.0.1 and put an authenticating proxy in front",
+    );
+  }
+  if (problems.length > 0) throw new BerthError("config_invalid", problems.join("; "));
+  return config;
+}
+
+/** `callMs` → `BERTH_CALL_MS`. */
+export function limitVariable(limit: string): string {
+  return `BERTH_${limit.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
+}
+
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host);
+}

@@ -1,0 +1,69 @@
+import type { JsonSchema } from "../json.ts";
+import type { Problem } from "../problem.ts";
+
+/**
+ * What is found in a definition's source. Pure data: it is stored by content and read by the serving process,
+ * which never loads the compiler that made it.
+ */
+export interface Discovery {
+  readonly tools: readonly DiscoveredTool[];
+  /** Every problem found. An error with a `tool` leaves that tool out; the others are still here. */
+  readonly problems: readonly Problem[];
+}
+
+export interface DiscoveredTool {
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+  /** JSON Schema 2020-12, `type: "object"`, inlined; `$defs` only for recursive types. */
+  readonly inputSchema: JsonSchema;
+  /** The plain schema of the awaited return value; null for `void`, and for results that are already MCP content. */
+  readonly outputSchema: JsonSchema | null;
+  readonly annotations: ToolAnnotations;
+  readonly call: CallShape;
+  /** Where the function stands, from 1. */
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+}
+
+export interface ToolAnnotations {
+  readonly readOnlyHint?: boolean;
+  readonly destructiveHint?: boolean;
+  readonly idempotentHint?: boolean;
+  readonly openWorldHint?: boolean;
+}
+
+/** How named arguments become a JavaScript call. Made by discovery, carried out by the guest runner. */
+export interface CallShape {
+  /** The name under which the bundle exports the function. */
+  readonly export: string;
+  /** `positional`: one parameter an argument, in `params` order. `object`: the whole arguments object is the only parameter. */
+  readonly style: "positional" | "object";
+  readonly params: readonly string[];
+  /** The last of `params` is a rest parameter: its array is spread. */
+  readonly rest?: boolean;
+  /** The function takes the host's context after its parameters. */
+  readonly context?: boolean;
+  /** An async generator: each yield is progress. */
+  readonly streaming?: boolean;
+  /** Paths of arguments that are `Date`s: property names, `*` for each element of an array or value of a record. */
+  readonly dates?: readonly (readonly string[])[];
+}
+
+/** A definition as the compiler takes it: all its own files, already read. */
+export interface DefinitionSource {
+  readonly language: "typescript" | "shell";
+  /** The server it is for; a shell definition's tool is named after it. */
+  readonly server: string;
+  /** A key of `files`. */
+  readonly entry: string;
+  /** Path relative to the folder of sources (forward slashes) → text. Only these can be imported. */
+  readonly files: Readonly<Record<string, string>>;
+}
+
+/** A definition after discovery and bundling: what the serving process needs to list and to run it. */
+export interface Compiled extends Discovery {
+  /** One self-contained ES module (TypeScript) or the script itself (shell); absent when nothing can run. */
+  readonly bundle?: string;
+}

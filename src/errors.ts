@@ -1,0 +1,63 @@
+/**
+ * Every error that can reach a person or a client, in one table. Thrown at the cause as `BerthError`, translated
+ * once at the edge: `http/` reads `status`, `mcp/` reads `rpc`, the command line prints `message`.
+ */
+export const errors = {
+  parse_error: { status: 400, rpc: -32700, message: "The body is not valid JSON" },
+  invalid_request: { status: 400, rpc: -32600, message: "Not a JSON-RPC 2.0 request" },
+  method_not_found: { status: 404, rpc: -32601, message: "No such method" },
+  invalid_params: { status: 400, rpc: -32602, message: "Invalid parameters" },
+  internal: { status: 500, rpc: -32603, message: "Internal error" },
+  not_initialized: { status: 400, rpc: -32002, message: "The connection is not initialized" },
+  header_mismatch: { status: 400, rpc: -32020, message: "A header does not match the body" },
+  missing_capability: { status: 400, rpc: -32021, message: "The client lacks a capability that this call needs" },
+  unsupported_version: { status: 400, rpc: -32022, message: "Unsupported protocol version" },
+
+  server_not_found: { status: 404, rpc: -32602, message: "No such server" },
+  server_disabled: { status: 403, rpc: -32602, message: "This server is disabled" },
+  server_refused: { status: 503, rpc: -32603, message: "This server cannot be served" },
+  session_not_found: { status: 404, rpc: -32600, message: "No such session; initialize again" },
+  body_too_large: { status: 413, rpc: -32600, message: "The body is larger than the limit" },
+  unsupported_media_type: { status: 415, rpc: -32600, message: "Content-Type must be application/json" },
+  not_acceptable: { status: 406, rpc: -32600, message: "Accept must allow application/json" },
+  method_not_allowed: { status: 405, rpc: -32600, message: "This address does not take that method" },
+  forbidden_origin: { status: 403, rpc: -32600, message: "This origin is not allowed" },
+  forbidden_host: { status: 403, rpc: -32600, message: "This Host header is not allowed" },
+  not_found: { status: 404, rpc: -32600, message: "Nothing stands at this address" },
+
+  content_missing: { status: 404, rpc: -32603, message: "No content with this CID" },
+  content_corrupt: { status: 500, rpc: -32603, message: "Stored bytes do not match their CID" },
+  name_moved: { status: 412, rpc: -32603, message: "The name was changed by someone else" },
+  store_failed: { status: 503, rpc: -32603, message: "The store failed" },
+  read_only: { status: 403, rpc: -32603, message: "This instance was started read-only" },
+  bad_sources: { status: 422, rpc: -32603, message: "The sources have problems" },
+  image_stale: { status: 409, rpc: -32603, message: "The image is not what its sources give" },
+  image_invalid: { status: 422, rpc: -32603, message: "The image cannot be read" },
+  compiler_failed: { status: 500, rpc: -32603, message: "The compiler process failed" },
+  config_invalid: { status: 500, rpc: -32603, message: "The configuration is not valid" },
+  sandbox_unavailable: { status: 503, rpc: -32603, message: "Guest code cannot be isolated here" },
+} as const satisfies Record<string, { status: number; rpc: number; message: string }>;
+
+export type ErrorCode = keyof typeof errors;
+
+export class BerthError extends Error {
+  readonly code: ErrorCode;
+  /** Plain data for programs; becomes `error.data` in JSON-RPC. Never holds a secret or a path of the host. */
+  readonly data: Record<string, unknown> | undefined;
+
+  /** `detail` says what exactly was wrong and what to do; it follows the table's message. */
+  constructor(code: ErrorCode, detail?: string, options: { data?: Record<string, unknown>; cause?: unknown } = {}) {
+    super(detail ? `${errors[code].message}: ${detail}` : errors[code].message, { cause: options.cause });
+    this.name = "BerthError";
+    this.code = code;
+    this.data = options.data;
+  }
+
+  get status(): number {
+    return errors[this.code].status;
+  }
+
+  get rpc(): number {
+    return errors[this.code].rpc;
+  }
+}

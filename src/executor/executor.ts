@@ -1,0 +1,110 @@
+import type { Cid } from "../cid.ts";
+import type { CallShape } from "../discover/discovery.ts";
+import type { Json, JsonObject } from "../json.ts";
+
+/**
+ * The contract of every engine that runs guest code. It owns processes, their limits and their end.
+ * It knows nothing of MCP, HTTP, the store or how a definition was found.
+ *
+ * Whatever a guest does, `call` and `runScript` resolve, within the deadline plus a short grace, and neither the
+ * host nor another program's calls are harmed.
+ */
+export interface Executor {
+  readonly isolation: Isolation;
+  /** Starts the program's process if there is none, and calls one exported function. Never rejects. */
+  call(program: GuestProgram, call: GuestCall): Promise<GuestOutcome>;
+  /** One run of a shell definition, in a process group of its own. Never rejects. */
+  runScript(script: ScriptRun): Promise<ScriptOutcome>;
+  /** What is alive now, for health pages and metrics. */
+  stats(): ExecutorStats;
+  /** Ends every process; calls in flight resolve with `evicted`. */
+  close(): Promise<void>;
+}
+
+/** `sandboxed`: namespaces, resource limits and Node's permission model. `trusted`: a plain child process. */
+export type Isolation = "sandboxed" | "trusted";
+
+export interface GuestProgram {
+  readonly tenant: string;
+  readonly bundle: Cid;
+  /** The bundle's text; read only when a process is started for it. */
+  readonly code: () => Promise<string>;
+  /** What the program may ask of the host. The tenant is the port's own, never a field of a message. */
+  readonly port?: HostPort;
+}
+
+export interface GuestCall {
+  readonly shape: CallShape;
+  readonly args: JsonObject;
+  /** Plain data that the guest sees as properties of its context (`answers`, `options`, `server`, `tool`). */
+  readonly context?: JsonObject;
+  readonly deadlineMs: number;
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (event: Json) => void;
+  readonly onLog?: (line: GuestLog) => void;
+}
+
+export interface GuestLog {
+  readonly level: "debug" | "info" | "notice" | "warning" | "error" | "critical" | "alert" | "emergency";
+  readonly message: Json;
+}
+
+export type GuestOutcome =
+  | { readonly ok: true; readonly value: GuestValue }
+  | { readonly ok: false; readonly error: GuestFailure };
+
+/** A returned value as it crosses the pipe. Bytes nested inside JSON arrive as base64 strings. */
+export type GuestValue =
+  | { readonly kind: "none" }
+  | { readonly kind: "text"; readonly text: string }
+  | { readonly kind: "json"; readonly value: Json }
+  | { readonly kind: "bytes"; readonly base64: string; readonly mimeType?: string };
+
+export interface GuestFailure {
+  readonly reason: FailureReason;
+  /** Safe to show to the caller: no host path, no secret. */
+  readonly message: string;
+  /** The guest's own stack with positions in its sources, host frames removed. For the operator. */
+  readonly stack?: string;
+  /** The same call may succeed when repeated (a neighbour's crash, an eviction, a full queue). */
+  readonly retriable: boolean;
+}
+
+export type FailureReason =
+  | "thrown" // the function threw or rejected
+  | "timeout" // the deadline passed
+  | "cancelled" // the caller's signal
+  | "memory" // a memory limit ended the process
+  | "crash" // the process ended otherwise, or could not be started
+  | "protocol" // the process wrote what is no frame, too large a frame, or too many
+  | "output" // the result was larger than the limit
+  | "load" // the bundle does not evaluate, or has no such export
+  | "busy" // the queue for this tenant is full
+  | "evicted"; // the process was ended by the host for another reason
+
+export interface HostPort {
+  request(op: "variable" | "secret" | "cid" | "fetch", params: JsonObject): Promise<Json>;
+}
+
+export interface ScriptRun {
+  readonly tenant: string;
+  readonly script: string;
+  /** `$1`, `$2`, …; never interpolated into text. */
+  readonly argv: readonly string[];
+  /** Extra environment; names of `[A-Za-z_][A-Za-z0-9_]*` only. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly deadlineMs: number;
+  readonly signal?: AbortSignal;
+}
+
+export type ScriptOutcome =
+  | { readonly ok: true; readonly exitCode: number; readonly stdout: Uint8Array; readonly stderr: string }
+  | { readonly ok: false; readonly error: GuestFailure };
+
+export interface ExecutorStats {
+  readonly programs: number;
+  readonly spares: number;
+  readonly callsInFlight: number;
+  readonly started: number;
+  readonly killed: number;
+}

@@ -1,0 +1,67 @@
+import type { Block, Cid } from "../cid.ts";
+
+/**
+ * The contract of every store: content by CID, names per tenant with their history, and derived results.
+ * It owns durability and integrity. It knows nothing of servers, of MCP or of HTTP.
+ *
+ * Bytes are verified against their CID before they are written and after they are read
+ * (`content_corrupt` if they do not match). A tenant reads only the content that it put or was given.
+ */
+export interface Store {
+  /** The bytes of `cid`, or undefined where this tenant does not have it. Rejects with `content_corrupt`. */
+  content(tenant: string, cid: Cid): Promise<Uint8Array | undefined>;
+
+  /** What a name means now, or undefined. */
+  name(tenant: string, kind: NameKind, name: string): Promise<NameRecord | undefined>;
+
+  /** All names of one kind, sorted by name (code-unit order). */
+  names(tenant: string, kind: NameKind): Promise<NameRecord[]>;
+
+  /** Every meaning that a name has had, newest first, deletions included (`cid: null`). */
+  history(tenant: string, kind: NameKind, name: string): Promise<NameChange[]>;
+
+  /**
+   * One transaction: all of it is durable when the promise resolves, or nothing of it happened.
+   * Rejects with `name_moved` when an `expected` CID is not what stands, and with `content_missing` when a name
+   * is set to a CID that the tenant neither has nor puts in this change.
+   */
+  change(tenant: string, change: Change): Promise<void>;
+
+  /** Results that are a pure function of their key (discovery, bundles): shared by all tenants, never changed. */
+  derived(key: string): Promise<Uint8Array | undefined>;
+  putDerived(entries: readonly { key: string; block: Block }[]): Promise<void>;
+
+  close(): Promise<void>;
+}
+
+export type NameKind = "variable" | "server" | "secret" | "release" | "image";
+
+export interface NameRecord {
+  readonly kind: NameKind;
+  readonly name: string;
+  readonly cid: Cid;
+  /** Milliseconds since the epoch. */
+  readonly changedAt: number;
+}
+
+export interface NameChange {
+  readonly cid: Cid | null;
+  readonly changedAt: number;
+  /** Who or what changed it: `image`, `page`, `api`, … */
+  readonly by: string;
+}
+
+export interface Change {
+  readonly by: string;
+  readonly put?: readonly Block[];
+  readonly set?: readonly NameMove[];
+}
+
+export interface NameMove {
+  readonly kind: NameKind;
+  readonly name: string;
+  /** The new meaning; null deletes the name and keeps its history. */
+  readonly cid: Cid | null;
+  /** When given, the change is refused unless the name means this now (null: does not exist). */
+  readonly expected?: Cid | null;
+}
