@@ -1,0 +1,170 @@
+import type Database from "better-sqlite3";
+import { matches, type Block, type Cid } from "../cid.ts";
+import { BerthError } from "../errors.ts";
+import { openDatabase } from "./open-database.ts";
+import type { Change, NameChange, NameKind, NameMove, NameRecord, Store } from "./store.ts";
+
+export interface SqliteStoreOptions {
+  /** The folder of the database; made when it is missing. */
+  readonly dataDir: string;
+  /** How long a change waits for another process's change before it fails with `store_failed`. Default 5,000. */
+  readonly busyMs?: number;
+}
+
+/** The store of one machine: a SQLite file, which several processes may have open at once. */
+export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
+  const database = openDatabase(options.dataDir, options.busyMs ?? 5_000);
+  const statements = prepare(database);
+
+  const contentIdOf = (block: Block): number => {
+    const { cid, bytes } = block;
+    const held = statements.held.get(cid);
+    if (!held) return Number(statements.putContent.run(cid, bytes).lastInsertRowid);
+    // Bytes that went bad on the disk are mended by whoever brings the right ones again.
+    if (!held.bytes.equals(bytes)) statements.mendContent.run(bytes, held.id);
+    return held.id;
+  };
+
+  const move = (tenant: string, by: string, changedAt: number, { kind, name, cid, expected }: NameMove): void => {
+    const now = statements.name.get(tenant, kind, name)?.cid ?? null;
+    if (expected !== undefined && expected !== now) {
+      const data = { kind, name, expected, actual: now };
+      throw new BerthError("name_moved", `${kind} "${name}" is ${now ?? "not there"}, not ${expected ?? "absent"}`, {
+        data,
+      });
+    }
+    if (cid === now) return;
+    if (cid === null) {
+      statements.removeName.run(tenant, kind, name);
+    } else {
+      if (!statements.owns.get(tenant, cid)) {
+        throw new BerthError("content_missing", `${kind} "${name}" cannot be set to ${cid}`, { data: { cid } });
+      }
+      statements.setName.run(tenant, kind, name, cid, changedAt);
+    }
+    statements.recordChange.run(tenant, kind, name, cid, changedAt, by);
+  };
+
+  const applyChange = database.transaction((tenant: string, change: Change) => {
+    const changedAt = Date.now();
+    for (const block of change.put ?? []) statements.own.run(tenant, contentIdOf(block));
+    for (const nameMove of change.set ?? []) move(tenant, change.by, changedAt, nameMove);
+  });
+
+  const applyDerived = database.transaction((entries: readonly { key: string; block: Block }[]) => {
+    for (const { key, block } of entries) statements.putDerived.run(key, contentIdOf(block));
+  });
+
+  return {
+    async content(tenant, cid) {
+      const bytes = attempt(() => statements.content.get(tenant, cid));
+      return bytes && verified(cid, bytes);
+    },
+
+    async name(tenant, kind, name) {
+      const row = attempt(() => statements.name.get(tenant, kind, name));
+      return row && record(kind, row);
+    },
+
+    async names(tenant, kind) {
+      // SQLite sorts by UTF-8 bytes, which differs from code units beyond the basic plane.
+      const rows = attempt(() => statements.names.all(tenant, kind));
+      return rows.map((row) => record(kind, row)).sort(byName);
+    },
+
+    async history(tenant, kind, name) {
+      return attempt(() => statements.history.all(tenant, kind, name));
+    },
+
+    async change(tenant, change) {
+      for (const block of change.put ?? []) verified(block.cid, block.bytes);
+      attempt(() => applyChange.immediate(tenant, change));
+    },
+
+    async derived(key) {
+      const row = attempt(() => statements.derived.get(key));
+      return row && verified(row.cid, row.bytes);
+    },
+
+    async putDerived(entries) {
+      for (const { block } of entries) verified(block.cid, block.bytes);
+      attempt(() => applyDerived.immediate(entries));
+    },
+
+    async close() {
+      database.close();
+    },
+  };
+}
+
+interface NameRow {
+  readonly name: string;
+  readonly cid: Cid;
+  readonly changedAt: number;
+}
+
+function prepare(database: Database.Database) {
+  return {
+    held: database.prepare<[string], { id: number; bytes: Buffer }>("SELECT id, bytes FROM content WHERE cid = ?"),
+    putContent: database.prepare<[string, Uint8Array]>("INSERT INTO content (cid, bytes) VALUES (?, ?)"),
+    mendContent: database.prepare<[Uint8Array, number]>("UPDATE content SET bytes = ? WHERE id = ?"),
+    own: database.prepare<[string, number]>("INSERT OR IGNORE INTO tenant_content (tenant, content_id) VALUES (?, ?)"),
+    owns: database
+      .prepare<[string, string], number>(
+        "SELECT 1 FROM tenant_content JOIN content ON id = content_id WHERE tenant = ? AND cid = ?",
+      )
+      .pluck(),
+    content: database
+      .prepare<[string, string], Uint8Array>(
+        "SELECT bytes FROM tenant_content JOIN content ON id = content_id WHERE tenant = ? AND cid = ?",
+      )
+      .pluck(),
+    name: database.prepare<[string, string, string], NameRow>(
+      "SELECT name, cid, changed_at AS changedAt FROM name WHERE tenant = ? AND kind = ? AND name = ?",
+    ),
+    names: database.prepare<[string, string], NameRow>(
+      "SELECT name, cid, changed_at AS changedAt FROM name WHERE tenant = ? AND kind = ?",
+    ),
+    setName: database.prepare<[string, string, string, string, number]>(
+      "INSERT OR REPLACE INTO name (tenant, kind, name, cid, changed_at) VALUES (?, ?, ?, ?, ?)",
+    ),
+    removeName: database.prepare<[string, string, string]>(
+      "DELETE FROM name WHERE tenant = ? AND kind = ? AND name = ?",
+    ),
+    recordChange: database.prepare<[string, string, string, string | null, number, string]>(
+      "INSERT INTO name_change (tenant, kind, name, cid, changed_at, changed_by) VALUES (?, ?, ?, ?, ?, ?)",
+    ),
+    history: database.prepare<[string, string, string], NameChange>(
+      `SELECT cid, changed_at AS changedAt, changed_by AS "by" FROM name_change
+       WHERE tenant = ? AND kind = ? AND name = ? ORDER BY id DESC`,
+    ),
+    derived: database.prepare<[string], { cid: Cid; bytes: Uint8Array }>(
+      "SELECT cid, bytes FROM derived JOIN content ON id = content_id WHERE key = ?",
+    ),
+    putDerived: database.prepare<[string, number]>("INSERT OR IGNORE INTO derived (key, content_id) VALUES (?, ?)"),
+  };
+}
+
+function record(kind: NameKind, row: NameRow): NameRecord {
+  return { kind, name: row.name, cid: row.cid, changedAt: row.changedAt };
+}
+
+function byName(a: NameRecord, b: NameRecord): number {
+  if (a.name === b.name) return 0;
+  return a.name < b.name ? -1 : 1;
+}
+
+function verified(cid: Cid, bytes: Uint8Array): Uint8Array {
+  if (matches(cid, bytes)) return bytes;
+  throw new BerthError("content_corrupt", cid, { data: { cid } });
+}
+
+/** Runs what touches the file; whatever SQLite throws becomes `store_failed`. */
+function attempt<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof BerthError) throw error;
+    throw new BerthError("store_failed", (error as Error).message, { cause: error });
+  }
+}

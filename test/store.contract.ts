@@ -1,0 +1,200 @@
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, describe, test } from "node:test";
+import fc from "fast-check";
+import { jsonBlock, rawBlock } from "../src/cid.ts";
+import type { NameKind, Store } from "../src/store/store.ts";
+
+/** What every store must do. `open` is called for each test and gives an empty store. */
+export function storeContract(name: string, open: () => Promise<Store>): void {
+  describe(`${name} keeps the store's contract`, () => {
+    let store: Store;
+    beforeEach(async () => {
+      store = await open();
+    });
+    afterEach(() => store.close());
+
+    const one = rawBlock("one");
+    const two = rawBlock("two");
+    const set = (tenant: string, text: string, expected?: string | null, kind: NameKind = "variable") => {
+      const block = rawBlock(text);
+      const move = { kind, name: "greeting", cid: block.cid, ...(expected !== undefined && { expected }) };
+      return store.change(tenant, { by: "test", put: [block], set: [move] });
+    };
+
+    test("content is read back by its CID, empty and binary content too", async () => {
+      const binary = rawBlock(Uint8Array.from({ length: 256 }, (_, index) => index));
+      const empty = rawBlock("");
+      await store.change("default", { by: "test", put: [binary, empty] });
+      assert.deepEqual(new Uint8Array((await store.content("default", binary.cid))!), binary.bytes);
+      assert.equal((await store.content("default", empty.cid))!.length, 0);
+    });
+
+    test("content that nobody put, and a text that is no CID, are not there", async () => {
+      assert.equal(await store.content("default", one.cid), undefined);
+      assert.equal(await store.content("default", "no such thing"), undefined);
+    });
+
+    test("any bytes survive the way in and out", async () => {
+      await fc.assert(
+        fc.asyncProperty(fc.uint8Array({ maxLength: 2_000 }), async (bytes) => {
+          const block = rawBlock(bytes);
+          await store.change("default", { by: "test", put: [block] });
+          assert.deepEqual(new Uint8Array((await store.content("default", block.cid))!), bytes);
+        }),
+        { numRuns: 50 },
+      );
+    });
+
+    test("bytes that are not what their CID says are refused and change nothing", async () => {
+      const forged = { cid: one.cid, bytes: two.bytes };
+      const move = { kind: "variable", name: "greeting", cid: one.cid } as const;
+      await assert.rejects(store.change("default", { by: "test", put: [two, forged], set: [move] }), {
+        code: "content_corrupt",
+      });
+      await assert.rejects(store.putDerived([{ key: "k", block: forged }]), { code: "content_corrupt" });
+      assert.equal(await store.content("default", two.cid), undefined);
+      assert.equal(await store.name("default", "variable", "greeting"), undefined);
+      assert.equal(await store.derived("k"), undefined);
+    });
+
+    test("a tenant reads only the content that it put itself", async () => {
+      await store.change("acme", { by: "test", put: [one] });
+      assert.equal(await store.content("zenith", one.cid), undefined);
+      await store.change("zenith", { by: "test", put: [one] });
+      assert.ok(await store.content("zenith", one.cid));
+    });
+
+    test("a tenant sees no names and no history of another", async () => {
+      await set("acme", "secret plan");
+      assert.equal(await store.name("zenith", "variable", "greeting"), undefined);
+      assert.deepEqual(await store.names("zenith", "variable"), []);
+      assert.deepEqual(await store.history("zenith", "variable", "greeting"), []);
+    });
+
+    test("a name cannot be set to another tenant's content", async () => {
+      await store.change("acme", { by: "test", put: [one] });
+      const move = { kind: "variable", name: "stolen", cid: one.cid } as const;
+      await assert.rejects(store.change("zenith", { by: "test", set: [move] }), { code: "content_missing" });
+    });
+
+    test("a name means what it was last set to, and keeps every meaning, newest first", async () => {
+      const before = Date.now();
+      await set("default", "one");
+      await store.change("default", {
+        by: "page",
+        put: [two],
+        set: [{ kind: "variable", name: "greeting", cid: two.cid }],
+      });
+      await store.change("default", { by: "api", set: [{ kind: "variable", name: "greeting", cid: null }] });
+
+      assert.equal(await store.name("default", "variable", "greeting"), undefined);
+      const history = await store.history("default", "variable", "greeting");
+      assert.deepEqual(
+        history.map(({ cid, by }) => ({ cid, by })),
+        [
+          { cid: null, by: "api" },
+          { cid: two.cid, by: "page" },
+          { cid: one.cid, by: "test" },
+        ],
+      );
+      for (const { changedAt } of history) assert.ok(changedAt >= before && changedAt <= Date.now());
+    });
+
+    test("setting a name to what it means already, or removing what is not there, leaves no trace", async () => {
+      await set("default", "one");
+      await set("default", "one");
+      await store.change("default", { by: "test", set: [{ kind: "server", name: "absent", cid: null }] });
+      assert.equal((await store.history("default", "variable", "greeting")).length, 1);
+      assert.equal((await store.history("default", "server", "absent")).length, 0);
+    });
+
+    test("names of one kind are apart from those of another, and sorted by code unit", async () => {
+      const names = ["b", "a", "Z", "é", "\u{1F600}", "\uFFFD", "a-b", "constructor", "__proto__"];
+      await store.change("default", {
+        by: "test",
+        put: [one],
+        set: [
+          ...names.map((name) => ({ kind: "server", name, cid: one.cid }) as const),
+          { kind: "secret", name: "other", cid: one.cid },
+        ],
+      });
+      const listed = await store.names("default", "server");
+      assert.deepEqual(
+        listed.map(({ name }) => name),
+        names.toSorted(),
+      );
+      assert.deepEqual(
+        listed.map(({ kind, cid }) => [kind, cid]),
+        names.map(() => ["server", one.cid]),
+      );
+    });
+
+    test("a change with one bad move changes nothing at all", async () => {
+      await set("default", "one");
+      const three = rawBlock("three");
+      await assert.rejects(
+        store.change("default", {
+          by: "test",
+          put: [three],
+          set: [
+            { kind: "variable", name: "greeting", cid: three.cid },
+            { kind: "variable", name: "new", cid: three.cid },
+            { kind: "variable", name: "bad", cid: two.cid },
+          ],
+        }),
+        { code: "content_missing" },
+      );
+      assert.equal((await store.name("default", "variable", "greeting"))!.cid, one.cid);
+      assert.equal(await store.name("default", "variable", "new"), undefined);
+      assert.equal(await store.content("default", three.cid), undefined);
+      assert.equal((await store.history("default", "variable", "greeting")).length, 1);
+    });
+
+    test("an expected meaning that does not stand refuses the change, with what does", async () => {
+      await set("default", "one", null);
+      await assert.rejects(set("default", "two", null), { code: "name_moved" });
+      await assert.rejects(set("default", "two", two.cid), (error: { code: string; data: { actual: string } }) => {
+        assert.equal(error.code, "name_moved");
+        assert.equal(error.data.actual, one.cid);
+        return true;
+      });
+      await set("default", "two", one.cid);
+      assert.equal((await store.name("default", "variable", "greeting"))!.cid, two.cid);
+      const removal = { kind: "variable", name: "greeting", cid: null, expected: one.cid } as const;
+      await assert.rejects(store.change("default", { by: "test", set: [removal] }), { code: "name_moved" });
+    });
+
+    test("of many changes that expect the same meaning, exactly one is made", async () => {
+      await set("default", "start");
+      const start = rawBlock("start").cid;
+      const tries = await Promise.allSettled(
+        Array.from({ length: 20 }, (_, index) => set("default", `winner ${index}`, start)),
+      );
+      assert.equal(tries.filter(({ status }) => status === "fulfilled").length, 1);
+      for (const attempt of tries) {
+        if (attempt.status === "rejected") assert.equal(attempt.reason.code, "name_moved");
+      }
+      assert.equal((await store.history("default", "variable", "greeting")).length, 2);
+    });
+
+    test("derived results are shared, verified and never changed", async () => {
+      const result = jsonBlock({ tools: [] });
+      await store.putDerived([{ key: "compile:x", block: result }]);
+      await store.putDerived([
+        { key: "compile:x", block: jsonBlock({ tools: ["other"] }) },
+        { key: "compile:y", block: result },
+      ]);
+      assert.deepEqual(new Uint8Array((await store.derived("compile:x"))!), result.bytes);
+      assert.deepEqual(new Uint8Array((await store.derived("compile:y"))!), result.bytes);
+      assert.equal(await store.derived("compile:z"), undefined);
+      assert.equal(await store.content("default", result.cid), undefined, "a derived result is nobody's content");
+    });
+
+    test("thousands of names are set in one change", async () => {
+      const blocks = Array.from({ length: 5_000 }, (_, index) => rawBlock(`definition ${index}`));
+      const moves = blocks.map(({ cid }, index) => ({ kind: "server", name: `server-${index}`, cid }) as const);
+      await store.change("default", { by: "image", put: blocks, set: moves });
+      assert.equal((await store.names("default", "server")).length, 5_000);
+    });
+  });
+}
