@@ -1,0 +1,113 @@
+/**
+ * The ratios that the bench is for, and what each must reach. `of` gives undefined where its part was not run.
+ *
+ * @typedef {{ trials: Record<string, Record<string, import("./rounds.mjs").Sample>>,
+ *   servers?: import("./part-servers.mjs").ServersFigures[], image?: import("./part-image.mjs").ImageFigures[] }} Figures
+ * @typedef {{ name: string, title: string, atLeast?: number, atMost?: number,
+ *   of: (figures: Figures) => number | undefined }} Ratio
+ */
+
+const speed = (figures, kind, contestant) => figures.trials[kind]?.[contestant]?.requestsPerSecond;
+const cpu = (figures, kind, contestant) => figures.trials[kind]?.[contestant]?.cpuMicros;
+const over = (upper, lower) => (upper === undefined || lower === undefined ? undefined : upper / lower);
+
+/** @type {Ratio[]} */
+export const ratios = [
+  {
+    name: "callThroughputVsSdk",
+    title: "tools/call, throughput: Berth / SDK, 1 tool",
+    atLeast: 14,
+    of: (figures) => over(speed(figures, "call", "berth"), speed(figures, "call", "sdk")),
+  },
+  {
+    name: "callCpuVsSdk",
+    title: "tools/call, CPU a request: SDK / Berth, 1 tool",
+    atLeast: 14,
+    of: (figures) => over(cpu(figures, "call", "sdk"), cpu(figures, "call", "berth")),
+  },
+  {
+    name: "callThroughputVsBare",
+    title: "tools/call, throughput: Berth / bare node:http",
+    atLeast: 0.45,
+    of: (figures) => over(speed(figures, "call", "berth"), speed(figures, "call", "bare")),
+  },
+  {
+    name: "call50ThroughputVsSdk50",
+    title: "tools/call, throughput: Berth / SDK, 50 tools",
+    atLeast: 20,
+    of: (figures) => over(speed(figures, "call", "berth50"), speed(figures, "call", "sdk50")),
+  },
+  {
+    name: "list50ThroughputVsSdk50",
+    title: "tools/list of 50 tools, throughput: Berth / SDK",
+    atLeast: 20,
+    of: (figures) => over(speed(figures, "list", "berth50"), speed(figures, "list", "sdk50")),
+  },
+  {
+    name: "throughput1000ServersVs1",
+    title: "tools/call, throughput: 1,000 servers / 1 server",
+    atLeast: 0.9,
+    of: (figures) => over(speed(figures, "call", "berthMany"), speed(figures, "call", "berth")),
+  },
+  {
+    name: "memoryPerIdleServerKb",
+    title: "memory a server that is not running, KB, at start",
+    atMost: 60,
+    of: (figures) => perServerKb(figures, "memoryMb"),
+  },
+  {
+    name: "memoryPerListedServerKb",
+    title: "memory a server that is not running, KB, all listed",
+    atMost: 60,
+    of: (figures) => perServerKb(figures, "listedMemoryMb"),
+  },
+  {
+    name: "listeningMs1000Servers",
+    title: "time to listening with 1,000 servers, ms, first start",
+    atMost: 2000,
+    of: (figures) => figures.servers?.at(-1)?.firstListeningMs,
+  },
+  {
+    name: "listeningAgainMs1000Servers",
+    title: "time to listening with 1,000 servers, ms, later start",
+    atMost: 2000,
+    of: (figures) => figures.servers?.at(-1)?.listeningMs,
+  },
+  {
+    name: "imageUnchangedVsGenerated",
+    title: "image of 1,000 definitions: confirm / generate",
+    atMost: 0.1,
+    of: (figures) => over(figures.image?.at(-1)?.unchangedMs, figures.image?.at(-1)?.generateMs),
+  },
+  {
+    name: "callThroughputVsExpress",
+    title: "tools/call, throughput: Berth / bare Express 5",
+    of: (figures) => over(speed(figures, "call", "berth"), speed(figures, "call", "express")),
+  },
+  {
+    name: "callThroughputVsFastmcp",
+    title: "tools/call, throughput: Berth / fastmcp",
+    of: (figures) => over(speed(figures, "call", "berth"), speed(figures, "call", "fastmcp")),
+  },
+];
+
+/**
+ * @param {Figures} figures
+ * @returns {{ name: string, title: string, value: number, bound: string | null, pass: boolean | null }[]}
+ */
+export function judge(figures) {
+  return ratios.flatMap(({ name, title, atLeast, atMost, of }) => {
+    const value = of(figures);
+    if (value === undefined) return [];
+    if (atLeast !== undefined) return [{ name, title, value, bound: `>= ${atLeast}`, pass: value >= atLeast }];
+    if (atMost !== undefined) return [{ name, title, value, bound: `<= ${atMost}`, pass: value <= atMost }];
+    return [{ name, title, value, bound: null, pass: null }];
+  });
+}
+
+/** @param {Figures} figures @param {"memoryMb" | "listedMemoryMb"} field */
+function perServerKb({ servers }, field) {
+  if (!servers || servers.length < 2) return undefined;
+  const [least, most] = [servers[0], servers.at(-1)];
+  return ((most[field] - least[field]) * 1024) / (most.servers - least.servers);
+}

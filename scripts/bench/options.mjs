@@ -1,0 +1,78 @@
+import { parseArgs } from "node:util";
+import { ratios } from "./bounds.mjs";
+
+/**
+ * What the command line asks for.
+ *
+ * @typedef {{ parts: Set<string>, rounds: number, seconds: number, warmUpSeconds: number, serverCounts: number[],
+ *   startRepeats: number, json: boolean, gate: boolean, help: boolean, quick: boolean, keep: boolean }} Options
+ */
+
+export const parts = ["call", "list", "servers", "image"];
+
+/** @param {string[]} args @returns {Options} Throws with a sentence for a person. */
+export function readOptions(args) {
+  const { values } = parseArgs({
+    args,
+    options: {
+      only: { type: "string" },
+      rounds: { type: "string" },
+      seconds: { type: "string" },
+      quick: { type: "boolean", default: false },
+      json: { type: "boolean", default: false },
+      "no-gate": { type: "boolean", default: false },
+      keep: { type: "boolean", default: false },
+      help: { type: "boolean", short: "h", default: false },
+    },
+  });
+  const chosen = values.only === undefined ? parts : values.only.split(",").map((part) => part.trim());
+  for (const part of chosen) {
+    if (!parts.includes(part)) throw new Error(`--only takes ${parts.join(", ")}, not "${part}"`);
+  }
+  const { quick } = values;
+  return {
+    parts: new Set(chosen),
+    rounds: count("rounds", values.rounds, quick ? 1 : 5),
+    seconds: count("seconds", values.seconds, quick ? 1 : 4),
+    warmUpSeconds: quick ? 1 : 2,
+    serverCounts: quick ? [1, 10, 100] : [1, 10, 100, 1000],
+    startRepeats: quick ? 1 : 3,
+    json: values.json,
+    gate: !values["no-gate"] && !quick,
+    help: values.help,
+    quick,
+    keep: values.keep,
+  };
+}
+
+export function help() {
+  const width = Math.max(...ratios.map(({ name }) => name.length));
+  const lines = ratios.map(({ name, title, atLeast, atMost }) => {
+    const bound = atLeast !== undefined ? `>= ${atLeast}` : atMost !== undefined ? `<= ${atMost}` : "";
+    return `  ${name.padEnd(width)}  ${bound.padEnd(8)} ${title}`;
+  });
+  return `Usage: npm run bench -- [options]
+
+Measures Berth beside a bare node:http server, Express 5, the official SDK and fastmcp: one at a time, in turn, the
+same load, the server on one core and the load generator (wrk) on another. About ten minutes.
+
+  --only PART[,PART]  ${parts.join(", ")} (all)
+  --rounds N          times that each contestant has its turn; medians are reported (5)
+  --seconds S         length of each load, in whole seconds (4)
+  --quick             one short round and 100 servers at most: for a look; never fails by a bound
+  --json              one object on standard output instead of tables (npm: run with --silent)
+  --no-gate           exit code 0 also when a bound is missed
+  --keep              leave the folder with sources, images and logs
+  --help              this text
+
+Ratios, by their names in the JSON, and what each must reach (exit code 1 when one does not):
+
+${lines.join("\n")}
+`;
+}
+
+function count(name, text, fallback) {
+  if (text === undefined) return fallback;
+  if (!/^[1-9][0-9]*$/.test(text)) throw new Error(`--${name} must be a whole number from 1, not "${text}"`);
+  return Number(text);
+}

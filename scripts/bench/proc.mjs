@@ -1,0 +1,69 @@
+import { execFileSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+
+/** Readings of processes from `/proc`: CPU time, memory, descendants. */
+
+const ticksPerSecond = Number(execFileSync("getconf", ["CLK_TCK"], { encoding: "utf8" }));
+
+/** User and system time of all threads of one process, its children left out. @param {number} pid */
+export function cpuMicros(pid) {
+  const fields = statFields(pid);
+  return ((Number(fields[11]) + Number(fields[12])) * 1e6) / ticksPerSecond;
+}
+
+/** The same summed over processes; those that have ended count nothing. @param {number[]} pids */
+export function cpuMicrosOf(pids) {
+  return pids.reduce((sum, pid) => sum + orZero(() => cpuMicros(pid)), 0);
+}
+
+/** Resident memory now, in KB. @param {number} pid */
+export function memoryKb(pid) {
+  return statusKb(pid, "VmRSS");
+}
+
+/** The most resident memory that the process ever had, in KB. @param {number} pid */
+export function peakMemoryKb(pid) {
+  return statusKb(pid, "VmHWM");
+}
+
+/** Peaks of several processes, summed; those that have ended count nothing. @param {number[]} pids */
+export function peakMemoryKbOf(pids) {
+  return pids.reduce((sum, pid) => sum + orZero(() => peakMemoryKb(pid)), 0);
+}
+
+/** Every process below this one. @param {number} pid @returns {number[]} */
+export function descendants(pid) {
+  /** @type {Map<number, number[]>} */
+  const children = new Map();
+  for (const entry of readdirSync("/proc")) {
+    if (!/^\d+$/.test(entry)) continue;
+    const parent = orZero(() => Number(statFields(Number(entry))[1]));
+    children.set(parent, [...(children.get(parent) ?? []), Number(entry)]);
+  }
+  const found = [];
+  for (const queue = [pid]; queue.length > 0;) {
+    const next = children.get(queue.pop()) ?? [];
+    found.push(...next);
+    queue.push(...next);
+  }
+  return found;
+}
+
+/** Fields of `/proc/PID/stat` after the name: [0] state, [1] parent, [11] user ticks, [12] system ticks. */
+function statFields(pid) {
+  const text = readFileSync(`/proc/${pid}/stat`, "utf8");
+  return text.slice(text.lastIndexOf(")") + 2).split(" ");
+}
+
+function statusKb(pid, field) {
+  const text = readFileSync(`/proc/${pid}/status`, "utf8");
+  return Number(new RegExp(`^${field}:\\s*(\\d+) kB$`, "m").exec(text)?.[1] ?? 0);
+}
+
+function orZero(read) {
+  try {
+    return read();
+  } catch {
+    return 0;
+  }
+}

@@ -1,0 +1,93 @@
+/** Figures as tables for a terminal. */
+
+const colour = process.stdout.isTTY && !process.env["NO_COLOR"];
+const paint = (code, text) => (colour ? `\u001b[${code}m${text}\u001b[0m` : text);
+
+/** @param {{ machine: object, figures: import("./bounds.mjs").Figures, titles: Record<string, string>, discoveryMs?: number,
+ *   verdicts: ReturnType<typeof import("./bounds.mjs").judge> }} result */
+export function printReport({ machine, figures, titles, discoveryMs, verdicts }) {
+  const { cpu, cores, memoryGb, node, loadAverage } = machine;
+  print(`${cpu}, ${cores} cores, ${memoryGb} GB, Node ${node}, load average ${loadAverage} at the start`);
+
+  for (const [kind, contestants] of Object.entries(figures.trials)) {
+    if (Object.keys(contestants).length === 0) continue;
+    const rows = Object.entries(contestants).map(([contestant, sample]) => [
+      titles[contestant],
+      whole(sample.requestsPerSecond),
+      fixed(sample.p50Ms, 2),
+      fixed(sample.p99Ms, 2),
+      fixed(sample.cpuMicros, 1),
+      sample.guestCpuMicros > 0 ? fixed(sample.guestCpuMicros, 1) : "–",
+      whole(sample.memoryPeakMb),
+      sample.guestMemoryPeakMb > 0 ? whole(sample.guestMemoryPeakMb) : "–",
+      `${whole(sample.coreBusy * 100)} %`,
+      whole(sample.listeningMs),
+    ]);
+    const head = [
+      "requests/s",
+      "p50 ms",
+      "p99 ms",
+      "CPU µs",
+      "guests' µs",
+      "peak MB",
+      "guests' MB",
+      "core busy",
+      "listens ms",
+    ];
+    table(kind === "call" ? "tools/call of echo" : "tools/list of 50 tools", head, rows);
+  }
+
+  if (figures.servers) {
+    const rows = figures.servers.map((row) => [
+      whole(row.servers),
+      whole(row.firstListeningMs),
+      whole(row.listeningMs),
+      fixed(row.firstCallMs, 1),
+      fixed(row.memoryMb, 1),
+      fixed(row.listedMemoryMb, 1),
+    ]);
+    table(
+      "Starts of Berth",
+      ["first start, ms", "later, ms", "first call, ms", "MB", "MB, all listed"],
+      rows,
+      "servers",
+    );
+  }
+
+  if (figures.image) {
+    const rows = figures.image.map((row) => [
+      whole(row.servers),
+      whole(row.generateMs),
+      fixed(row.perDefinitionMs, 1),
+      whole(row.unchangedMs),
+    ]);
+    table("Image generation", ["from nothing, ms", "ms a definition", "unchanged, ms"], rows, "definitions");
+    if (discoveryMs !== undefined) print(`One file with berth discover: ${whole(discoveryMs)} ms, its start included`);
+  }
+
+  print(paint(1, "\nRatios"));
+  const width = Math.max(...verdicts.map(({ title }) => title.length));
+  for (const { title, value, bound, pass } of verdicts) {
+    const mark = pass === null ? "" : pass ? paint(32, "pass") : paint(31, "FAIL");
+    print(`  ${title.padEnd(width)} ${fixed(value, 2).padStart(9)}  ${(bound ?? "").padEnd(8)} ${mark}`.trimEnd());
+  }
+}
+
+function table(title, head, rows, first = "") {
+  const all = [[first, ...head], ...rows];
+  const widths = all[0].map((_, column) => Math.max(...all.map((row) => row[column].length)));
+  print(paint(1, `\n${title}`));
+  for (const [index, row] of all.entries()) {
+    const cells = row.map((cell, column) => (column === 0 ? cell.padEnd(widths[0]) : cell.padStart(widths[column])));
+    const line = `  ${cells.join("  ")}`;
+    print(index === 0 ? paint(2, line) : line);
+  }
+}
+
+function print(line) {
+  process.stdout.write(`${line}\n`);
+}
+
+const whole = (value) => Math.round(value).toLocaleString("en");
+const fixed = (value, digits) =>
+  value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });

@@ -1,0 +1,81 @@
+import { checkAnswer, load } from "./load.mjs";
+import { cpuMicros, cpuMicrosOf, descendants, peakMemoryKb, peakMemoryKbOf } from "./proc.mjs";
+import { startServer } from "./server-process.mjs";
+
+/**
+ * The rounds: every trial once a round, each contestant started anew and alone, the order turned about each time
+ * so that a drift of the machine meets all alike.
+ *
+ * @typedef {{
+ *   requestsPerSecond: number, p50Ms: number, p99Ms: number, cpuMicros: number, guestCpuMicros: number,
+ *   memoryPeakMb: number, guestMemoryPeakMb: number, coreBusy: number, listeningMs: number,
+ * }} Sample
+ * `cpuMicros` a request, of the serving process; `coreBusy` is the share of one core that it used.
+ * @typedef {import("./contestants.mjs").Trial} Trial
+ */
+
+/**
+ * @param {Trial[]} trials
+ * @param {{ rounds: number, seconds: number, warmUpSeconds: number }} length
+ * @param {(line: string) => void} say
+ * @returns {Promise<Map<Trial, Sample[]>>}
+ */
+export async function runRounds(trials, { rounds, seconds, warmUpSeconds }, say) {
+  /** @type {Map<Trial, Sample[]>} */
+  const samples = new Map(trials.map((trial) => [trial, []]));
+  for (let round = 1; round <= rounds; round++) {
+    for (const trial of round % 2 === 1 ? trials : trials.toReversed()) {
+      const sample = await runTrial(trial, seconds, warmUpSeconds);
+      samples.get(trial).push(sample);
+      const speed = Math.round(sample.requestsPerSecond).toLocaleString("en");
+      say(`round ${round}/${rounds}  tools/${trial.kind}  ${trial.title.padEnd(28)} ${speed.padStart(8)} requests/s`);
+    }
+  }
+  return samples;
+}
+
+/** @param {Trial} trial @returns {Promise<Sample>} */
+async function runTrial(trial, seconds, warmUpSeconds) {
+  const server = await startServer(trial.launch);
+  try {
+    const answerBytes = await checkAnswer(server.port, trial.request);
+    await load(server.port, trial.request, warmUpSeconds, answerBytes);
+    const guests = trial.guests ? descendants(server.pid) : [];
+    const before = { own: cpuMicros(server.pid), guests: cpuMicrosOf(guests), at: performance.now() };
+    const result = await load(server.port, trial.request, seconds, answerBytes);
+    const own = cpuMicros(server.pid) - before.own;
+    const elapsedMicros = (performance.now() - before.at) * 1000;
+    const guestCpu = cpuMicrosOf(guests) - before.guests;
+    await checkAnswer(server.port, trial.request);
+    return {
+      requestsPerSecond: result.requestsPerSecond,
+      p50Ms: result.p50Ms,
+      p99Ms: result.p99Ms,
+      cpuMicros: own / result.requests,
+      guestCpuMicros: guestCpu / result.requests,
+      memoryPeakMb: peakMemoryKb(server.pid) / 1024,
+      guestMemoryPeakMb: peakMemoryKbOf(guests) / 1024,
+      coreBusy: own / elapsedMicros,
+      listeningMs: server.listeningMs,
+    };
+  } catch (error) {
+    throw new Error(`${trial.title}, tools/${trial.kind}: ${error.message}`, { cause: error });
+  } finally {
+    await server.stop();
+  }
+}
+
+/** Field by field. @template {Record<string, number>} T @param {T[]} samples @returns {T} */
+export function medians(samples) {
+  const fields = Object.keys(samples[0]);
+  return /** @type {T} */ (
+    Object.fromEntries(fields.map((field) => [field, median(samples.map((sample) => sample[field]))]))
+  );
+}
+
+/** @param {number[]} values at least one */
+export function median(values) {
+  const sorted = values.toSorted((left, right) => left - right);
+  const middle = Math.floor(sorted.length / 2);
+  return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}

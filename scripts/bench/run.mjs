@@ -1,0 +1,76 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { judge } from "./bounds.mjs";
+import { trials } from "./contestants.mjs";
+import { installPeers } from "./install-peers.mjs";
+import { describeMachine, requireWrk } from "./machine.mjs";
+import { help, readOptions } from "./options.mjs";
+import { measureDiscovery, measureImage, newImage } from "./part-image.mjs";
+import { measureServers } from "./part-servers.mjs";
+import { printReport } from "./report.mjs";
+import { medians, runRounds } from "./rounds.mjs";
+
+/**
+ * The bench: `npm run bench`. Prepares images, runs the chosen parts, reports and judges. Figures of one run are
+ * compared only with each other.
+ */
+
+const say = (line) => process.stderr.write(`${line}\n`);
+
+try {
+  const options = readOptions(process.argv.slice(2));
+  if (options.help) process.stdout.write(help());
+  else process.exitCode = await bench(options);
+} catch (error) {
+  say(`The bench could not be run: ${error.message}`);
+  process.exitCode = 2;
+}
+
+/** @param {import("./options.mjs").Options} options @returns {Promise<number>} exit code */
+async function bench(options) {
+  const machine = describeMachine();
+  requireWrk(say);
+  installPeers(say);
+  const folder = mkdtempSync(join(tmpdir(), "berth-bench-"));
+  try {
+    const result = { machine, options: { ...options, parts: [...options.parts] }, ...(await measure(folder, options)) };
+    const verdicts = judge(result.figures);
+    const byName = Object.fromEntries(verdicts.map(({ name, value }) => [name, value]));
+    const bounds = verdicts.filter(({ bound }) => bound !== null);
+    if (options.json) process.stdout.write(`${JSON.stringify({ ...result, ratios: byName, bounds }, null, 2)}\n`);
+    else printReport({ ...result, verdicts });
+    return options.gate && bounds.some(({ pass }) => !pass) ? 1 : 0;
+  } finally {
+    if (options.keep) say(`Left in ${folder}`);
+    else rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function measure(folder, options) {
+  const { parts, serverCounts } = options;
+  const counts = parts.has("servers") || parts.has("image") ? serverCounts : [1];
+  const images = [];
+  for (const servers of counts) {
+    images.push(await newImage(folder, { servers }));
+    say(`image of ${servers} definitions: generated in ${Math.round(images.at(-1).generateMs)} ms`);
+  }
+  const fifty = await newImage(folder, { servers: 1, tools: 50 });
+
+  const all = trials(folder, { one: images[0].image, fifty: fifty.image, many: images.at(-1).image }, counts.at(-1));
+  const chosen = all.filter((trial) => trial.parts.some((part) => parts.has(part)));
+  const samples = await runRounds(chosen, options, say);
+
+  /** @type {import("./bounds.mjs").Figures} */
+  const figures = { trials: {} };
+  for (const [{ kind, contestant }, list] of samples) (figures.trials[kind] ??= {})[contestant] = medians(list);
+  if (parts.has("servers")) figures.servers = await measureServers(folder, images, options.startRepeats, say);
+  let discoveryMs;
+  if (parts.has("image")) {
+    figures.image = [];
+    for (const made of images) figures.image.push(await measureImage(made));
+    discoveryMs = await measureDiscovery(images.at(-1));
+  }
+  const titles = Object.fromEntries(all.map(({ contestant, title }) => [contestant, title]));
+  return { figures, titles, discoveryMs };
+}
