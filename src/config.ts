@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { BerthError } from "./errors.ts";
@@ -5,9 +6,16 @@ import { BerthError } from "./errors.ts";
 /** Where the package stands: the folder with `boot/`, `reference_templates/` and `views/`. */
 export const packageRoot = fileURLToPath(new URL("../../", import.meta.url));
 
+export function packageVersion(): string {
+  const { version } = JSON.parse(readFileSync(join(packageRoot, "package.json"), "utf8")) as { version: string };
+  return version;
+}
+
 /** Every limit of the service: its name ends in its unit. */
 export interface Limits {
   readonly bodyBytes: number;
+  readonly headersMs: number;
+  readonly requestMs: number;
   readonly outputBytes: number;
   readonly callMs: number;
   readonly guestMemoryMb: number;
@@ -27,6 +35,8 @@ export interface Limits {
 
 export const defaultLimits: Limits = {
   bodyBytes: 4 * 1024 * 1024,
+  headersMs: 10_000,
+  requestMs: 30_000,
   outputBytes: 4 * 1024 * 1024,
   callMs: 30_000,
   guestMemoryMb: 64,

@@ -1,0 +1,51 @@
+#!/usr/bin/env node
+import { Command } from "commander";
+import { packageVersion } from "./config.ts";
+import { BerthError } from "./errors.ts";
+
+/** argv → one function a command. Commands are loaded when they are called, so that `serve` never loads a compiler. */
+const program = new Command("berth")
+  .description("Hosts MCP servers that are plain TypeScript functions or shell scripts.")
+  .version(packageVersion())
+  .showHelpAfterError()
+  .configureHelp({ sortSubcommands: true });
+
+program
+  .command("serve")
+  .description("Serve the boot image over HTTP.")
+  .option("--port <number>", "port; 0 lets the system choose (BERTH_PORT, default 7420)")
+  .option("--host <address>", "address to bind (BERTH_HOST, default 127.0.0.1)")
+  .option("--data <folder>", "folder of the store (BERTH_DATA, default .berth)")
+  .option("--image <folder>", "folder of the boot image (BERTH_IMAGE_DIR, default: the one that comes with Berth)")
+  .option("--readonly", "boot the read-only image: no writes, no shell definitions")
+  .action(async (options) => run((await import("./commands/serve.ts")).serve(options)));
+
+program
+  .command("boot")
+  .description("Make the boot image from its sources; does nothing when nothing changed.")
+  .option("--from <folder>", "folder of sources (default: reference_templates)")
+  .option("--out <folder>", "folder of the image (default: boot)")
+  .option("--check", "change nothing; exit with 1 when the image is not what the sources give")
+  .option("--if-stale", "confirm quickly, and make the image only when it is stale")
+  .option("--json", "print what was done as JSON")
+  .action(async (options) => run((await import("./commands/boot.ts")).boot(options)));
+
+program
+  .command("discover")
+  .description("Show the tools that a definition gives, and every problem in it.")
+  .argument("<file>", "a .ts or .sh definition")
+  .option("--server <name>", "name of the server; a shell definition's tool is named after it")
+  .option("--json", "print {tools, problems} as JSON")
+  .action(async (file, options) => run((await import("./commands/discover.ts")).discover(file, options)));
+
+await program.parseAsync();
+
+async function run(command: Promise<number>): Promise<void> {
+  try {
+    process.exitCode = await command;
+  } catch (error) {
+    if (!(error instanceof BerthError)) throw error;
+    console.error(`berth: ${error.message}`);
+    process.exitCode = 2;
+  }
+}

@@ -1,0 +1,68 @@
+import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
+import formats from "ajv-formats";
+import { RE2JS } from "re2js";
+import type { JsonSchema } from "../json.ts";
+
+/** Checks a value, fills in the schema's defaults, and says all that is wrong as sentences with a JSON pointer. */
+export type Validator = (value: unknown) => readonly string[];
+
+// Patterns run on a linear-time engine: a definition's regular expression must not stop the serving process.
+const linearTime = Object.assign(
+  (pattern: string) => {
+    const compiled = RE2JS.compile(pattern);
+    return { test: (text: string) => compiled.matcher(text).find() };
+  },
+  { code: "linearTime" },
+);
+
+const ajv = new Ajv2020({
+  strict: false,
+  allErrors: true,
+  useDefaults: true,
+  addUsedSchema: false,
+  logger: false,
+  code: { regExp: linearTime },
+});
+formats.default(ajv);
+
+/** Compiles on first use, since most tools of most servers are never called. Throws on a schema that is not valid. */
+export function lazyValidator(schema: JsonSchema): Validator {
+  let check: ValidateFunction | undefined;
+  return (value) => {
+    check ??= compile(schema);
+    return check(value) ? [] : describe(check.errors ?? []);
+  };
+}
+
+function compile(schema: JsonSchema): ValidateFunction {
+  try {
+    return ajv.compile(schema);
+  } finally {
+    // The instance is shared, because each costs 500 KB; it must not keep every schema that it ever saw.
+    ajv.removeSchema(schema);
+  }
+}
+
+const ERRORS_SHOWN = 10;
+
+function describe(errors: readonly ErrorObject[]): string[] {
+  const sentences = [...new Set(errors.map(sentenceOf))];
+  if (sentences.length <= ERRORS_SHOWN) return sentences;
+  return [...sentences.slice(0, ERRORS_SHOWN), `and ${sentences.length - ERRORS_SHOWN} more`];
+}
+
+function sentenceOf({ instancePath, keyword, params, message }: ErrorObject): string {
+  const at = instancePath || "the value";
+  switch (keyword) {
+    case "additionalProperties":
+      return `${at} has no property "${params["additionalProperty"]}"`;
+    case "required":
+      return `${at} needs the property "${params["missingProperty"]}"`;
+    case "enum":
+      return `${at} must be one of ${JSON.stringify(params["allowedValues"])}`;
+    case "const":
+      return `${at} must be ${JSON.stringify(params["allowedValue"])}`;
+    default:
+      return `${at} ${message ?? "is not valid"}`;
+  }
+}

@@ -1,0 +1,84 @@
+import type { Catalog } from "./catalog.ts";
+import type { Directory, DirectoryEntry } from "./directory.ts";
+
+interface Slot {
+  readonly listed: DirectoryEntry;
+  readonly catalog: Catalog;
+  usedSinceLastSweep: boolean;
+}
+
+/**
+ * Loaded catalogs, at most `catalogsMax` of them. The one to leave is chosen by second chance, so that a look-up
+ * only sets a flag; concurrent loads of one server share their work.
+ */
+export class CatalogCache {
+  readonly #catalogsMax: number;
+  readonly #tenants = new Map<string, Map<string, Slot>>();
+  readonly #loading = new Map<string, { listed: DirectoryEntry; promise: Promise<Catalog> }>();
+  #size = 0;
+
+  constructor(catalogsMax: number) {
+    this.#catalogsMax = catalogsMax;
+  }
+
+  get(tenant: string, server: string): Catalog | undefined {
+    const slot = this.#tenants.get(tenant)?.get(server);
+    if (!slot) return undefined;
+    slot.usedSinceLastSweep = true;
+    return slot.catalog;
+  }
+
+  load(tenant: string, server: string, listed: DirectoryEntry, load: () => Promise<Catalog>): Promise<Catalog> {
+    const key = JSON.stringify([tenant, server]);
+    const pending = this.#loading.get(key);
+    if (pending?.listed === listed) return pending.promise;
+    const promise = load()
+      .then((catalog) => {
+        if (this.#loading.get(key)?.promise === promise)
+          this.#put(tenant, server, { listed, catalog, usedSinceLastSweep: true });
+        return catalog;
+      })
+      .finally(() => {
+        if (this.#loading.get(key)?.promise === promise) this.#loading.delete(key);
+      });
+    this.#loading.set(key, { listed, promise });
+    return promise;
+  }
+
+  /** Drops what the directory no longer says in the same words. */
+  keepOnly(tenant: string, directory: Directory): void {
+    const slots = this.#tenants.get(tenant) ?? new Map<string, Slot>();
+    for (const [server, slot] of slots) {
+      const listed = directory.servers.get(server);
+      if (listed?.enabled && JSON.stringify(listed) === JSON.stringify(slot.listed)) continue;
+      slots.delete(server);
+      this.#size -= 1;
+    }
+    for (const key of this.#loading.keys()) {
+      if ((JSON.parse(key) as string[])[0] === tenant) this.#loading.delete(key);
+    }
+  }
+
+  #put(tenant: string, server: string, slot: Slot): void {
+    const slots = this.#tenants.get(tenant) ?? new Map<string, Slot>();
+    this.#tenants.set(tenant, slots);
+    if (!slots.has(server)) this.#size += 1;
+    slots.set(server, slot);
+    while (this.#size > this.#catalogsMax) this.#evictOne();
+  }
+
+  #evictOne(): void {
+    for (const slots of this.#tenants.values()) {
+      for (const [server, slot] of slots) {
+        slots.delete(server);
+        if (slot.usedSinceLastSweep) {
+          slot.usedSinceLastSweep = false;
+          slots.set(server, slot);
+          continue;
+        }
+        this.#size -= 1;
+        return;
+      }
+    }
+  }
+}

@@ -1,0 +1,80 @@
+import { rawBlock } from "../cid.ts";
+import type { GuestValue } from "../executor/executor.ts";
+import { isObject, type Json, type JsonObject } from "../json.ts";
+import type { CallResult, ContentBlock } from "./catalog.ts";
+
+/**
+ * Turns what a guest returned into the content of a result.
+ * `structured` says whether the tool promises a value (it has an output schema).
+ */
+export function toResult(value: GuestValue, structured: boolean): CallResult {
+  switch (value.kind) {
+    case "none":
+      return { content: [] };
+    case "text":
+      return structured
+        ? { content: [text(value.text)], structuredContent: value.text }
+        : { content: [text(value.text)] };
+    case "bytes":
+      return { content: [blockOfBytes(value.base64, value.mimeType)] };
+    case "json":
+      return resultOfJson(value.value, structured);
+  }
+}
+
+export function failure(message: string): CallResult {
+  return { content: [text(message)], isError: true };
+}
+
+function text(content: string): ContentBlock {
+  return { type: "text", text: content };
+}
+
+function resultOfJson(value: Json, structured: boolean): CallResult {
+  if (!structured) {
+    if (isContentBlock(value)) return { content: [value] };
+    if (Array.isArray(value) && value.length > 0 && value.every(isContentBlock)) return { content: value };
+    const whole = asToolResult(value);
+    if (whole) return whole;
+  }
+  const content = [text(JSON.stringify(value))];
+  return structured ? { content, structuredContent: value } : { content };
+}
+
+/** A function may return a whole tool result; only the fields that a result has are taken from it. */
+function asToolResult(value: Json): CallResult | undefined {
+  if (!isObject(value)) return undefined;
+  const { content, structuredContent, isError } = value as JsonObject;
+  if (!Array.isArray(content) || !content.every(isContentBlock)) return undefined;
+  return {
+    content,
+    ...(structuredContent !== undefined && { structuredContent }),
+    ...(isError === true && { isError: true }),
+  };
+}
+
+/** Content blocks of every revision: 2026-07-28 `schema.ts`, `ContentBlock`. */
+function isContentBlock(value: Json): value is ContentBlock {
+  if (!isObject(value)) return false;
+  const block = value as JsonObject;
+  switch (block["type"]) {
+    case "text":
+      return typeof block["text"] === "string";
+    case "image":
+    case "audio":
+      return typeof block["data"] === "string" && typeof block["mimeType"] === "string";
+    case "resource_link":
+      return typeof block["uri"] === "string" && typeof block["name"] === "string";
+    case "resource":
+      return isObject(block["resource"]) && typeof block["resource"]["uri"] === "string";
+    default:
+      return false;
+  }
+}
+
+function blockOfBytes(base64: string, mimeType = "application/octet-stream"): ContentBlock {
+  if (mimeType.startsWith("image/")) return { type: "image", data: base64, mimeType };
+  if (mimeType.startsWith("audio/")) return { type: "audio", data: base64, mimeType };
+  const uri = `cid://${rawBlock(Buffer.from(base64, "base64")).cid}`;
+  return { type: "resource", resource: { uri, mimeType, blob: base64 } };
+}

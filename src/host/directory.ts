@@ -1,0 +1,71 @@
+import { decodeJson, isCid, type Cid } from "../cid.ts";
+import { isObject } from "../json.ts";
+import type { Problem } from "../problem.ts";
+import type { Store } from "../store/store.ts";
+import { parseMcps, readEntry, unnamedEntry, type ServerEntry } from "./mcps.ts";
+
+/** Everything that a tenant's names say about its servers, before any of them is loaded. */
+export interface Directory {
+  readonly servers: ReadonlyMap<string, DirectoryEntry>;
+  /** What is wrong with the `mcps` variable as a whole. */
+  readonly problems: readonly Problem[];
+}
+
+export interface DirectoryEntry {
+  readonly definition: Cid | undefined;
+  readonly entry: ServerEntry;
+  readonly enabled: boolean;
+  readonly problems: readonly Problem[];
+}
+
+/** Servers are the names of kind `server` and the entries of `mcps`; an entry's own definition goes first. */
+export async function readDirectory(store: Store, tenant: string): Promise<Directory> {
+  const { entries, problems } = await readMcps(store, tenant);
+  const named = await readServerNames(store, tenant);
+  const names = [...new Set([...Object.keys(entries), ...named.keys()])].sort();
+
+  const servers = new Map<string, DirectoryEntry>();
+  for (const name of names) {
+    const raw = entries[name];
+    const read = raw === undefined ? { entry: unnamedEntry, problems: [] } : readEntry(name, raw);
+    const record = named.get(name);
+    const definition = read.entry.definition ?? record?.definition;
+    const enabled = read.entry.enabled && (record?.enabled ?? true);
+    servers.set(name, { definition, entry: read.entry, enabled, problems: read.problems });
+  }
+  return { servers, problems };
+}
+
+/** The variable's value is the configuration itself, or the CID of it. */
+async function readMcps(store: Store, tenant: string): Promise<ReturnType<typeof parseMcps>> {
+  const record = await store.name(tenant, "variable", "mcps");
+  if (!record) return { entries: {}, problems: [] };
+  const text = await textOf(store, tenant, record.cid);
+  const parsed = isCid(text.trim()) ? parseMcps(await textOf(store, tenant, text.trim())) : parseMcps(text);
+  for (const [server, raw] of Object.entries(parsed.entries)) {
+    if (!isObject(raw) || typeof raw["config_cid"] !== "string") continue;
+    const referred = parseMcps(await textOf(store, tenant, raw["config_cid"]));
+    // An entry whose CID leads nowhere stays as it is, and reading it reports the CID.
+    if (referred.problems.length === 0) parsed.entries[server] = referred.entries;
+  }
+  return parsed;
+}
+
+async function textOf(store: Store, tenant: string, cid: Cid): Promise<string> {
+  const bytes = await store.content(tenant, cid);
+  return bytes ? new TextDecoder().decode(bytes) : "";
+}
+
+async function readServerNames(
+  store: Store,
+  tenant: string,
+): Promise<Map<string, { definition: Cid; enabled: boolean }>> {
+  const servers = new Map<string, { definition: Cid; enabled: boolean }>();
+  for (const { name, cid } of await store.names(tenant, "server")) {
+    const bytes = await store.content(tenant, cid);
+    const record = bytes && decodeJson(bytes);
+    if (!isObject(record) || typeof record["definition"] !== "string") continue;
+    servers.set(name, { definition: record["definition"], enabled: record["enabled"] !== false });
+  }
+  return servers;
+}

@@ -1,0 +1,97 @@
+import type { Cid } from "../cid.ts";
+import type { Compiled, DefinitionSource } from "../discover/discovery.ts";
+import { BerthError } from "../errors.ts";
+import type { Executor } from "../executor/executor.ts";
+import type { Log } from "../log.ts";
+import type { Problem } from "../problem.ts";
+import type { Store } from "../store/store.ts";
+import type { Catalog } from "./catalog.ts";
+import { readDirectory, type Directory } from "./directory.ts";
+import { CatalogCache } from "./catalog-cache.ts";
+import { loadCatalog } from "./load-catalog.ts";
+
+/**
+ * What is offered here, and how a call is carried out. It owns the way from names to catalogs.
+ * It knows no MCP revision, no HTTP, no SQL and no compiler: it is handed a store, an executor and a way to compile.
+ */
+export interface Host {
+  /**
+   * The catalog of a server; at once when it is loaded already.
+   * Throws or rejects with `server_not_found`, `server_disabled` or `server_refused` (data: its problems).
+   */
+  server(tenant: string, name: string): Catalog | Promise<Catalog>;
+  /** Every server, sorted by name, each with its state; loads those that are not loaded. */
+  list(tenant: string): Promise<ServerSummary[]>;
+  /** What is wrong with the tenant's configuration as a whole. */
+  problems(tenant: string): readonly Problem[];
+  /** Reads the tenant's names again, after a change. Servers whose definition and entry are the same stay loaded. */
+  reload(tenant: string): Promise<void>;
+}
+
+export interface ServerSummary {
+  readonly name: string;
+  readonly state: "ready" | "disabled" | "refused";
+  readonly description?: string;
+  readonly catalog?: Catalog;
+  readonly problems: readonly Problem[];
+}
+
+export interface HostDependencies {
+  readonly store: Store;
+  readonly executor: Executor;
+  readonly compile: (source: DefinitionSource) => Promise<Compiled>;
+  readonly compileKey: (definition: Cid, source: { language: DefinitionSource["language"]; server: string }) => string;
+  readonly log: Log;
+  /** False on a read-only boot: shell definitions are refused and nothing is written. */
+  readonly writable: boolean;
+  readonly limits: { readonly callMs: number; readonly catalogs: number };
+}
+
+export async function openHost(tenants: readonly string[], dependencies: HostDependencies): Promise<Host> {
+  const { store, log, limits } = dependencies;
+  const directories = new Map<string, Directory>();
+  const catalogs = new CatalogCache(limits.catalogs);
+
+  const reload = async (tenant: string): Promise<void> => {
+    const directory = await readDirectory(store, tenant);
+    for (const problem of directory.problems) log.warn({ tenant, problem }, "the mcps variable has a problem");
+    directories.set(tenant, directory);
+    catalogs.keepOnly(tenant, directory);
+  };
+  for (const tenant of tenants) await reload(tenant);
+
+  const host: Host = {
+    server(tenant, name) {
+      const loaded = catalogs.get(tenant, name);
+      if (loaded) return loaded;
+      const listed = directories.get(tenant)?.servers.get(name);
+      if (!listed) throw new BerthError("server_not_found", `"${name}"`);
+      if (!listed.enabled) throw new BerthError("server_disabled", `"${name}"`);
+      return catalogs.load(tenant, name, listed, () => loadCatalog(tenant, name, listed, host, dependencies));
+    },
+
+    async list(tenant) {
+      const summaries: ServerSummary[] = [];
+      for (const [name, { entry }] of directories.get(tenant)?.servers ?? []) {
+        const description = entry.description === undefined ? {} : { description: entry.description };
+        try {
+          const catalog = await host.server(tenant, name);
+          summaries.push({ name, state: "ready", ...description, catalog, problems: catalog.problems });
+        } catch (error) {
+          if (!(error instanceof BerthError)) throw error;
+          const state = error.code === "server_disabled" ? "disabled" : "refused";
+          summaries.push({ name, state, ...description, problems: problemsOf(error) });
+        }
+      }
+      return summaries;
+    },
+
+    problems: (tenant) => directories.get(tenant)?.problems ?? [],
+    reload,
+  };
+  return host;
+}
+
+function problemsOf(error: BerthError): readonly Problem[] {
+  return (error.data?.["problems"] as readonly Problem[] | undefined) ?? [];
+}

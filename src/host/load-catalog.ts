@@ -1,0 +1,125 @@
+import { decodeJson, jsonBlock, rawBlock, type Cid } from "../cid.ts";
+import type { DefinitionSource, DiscoveredTool } from "../discover/discovery.ts";
+import { BerthError } from "../errors.ts";
+import type { GuestProgram } from "../executor/executor.ts";
+import { loadDefinition } from "../image/definition.ts";
+import type { Problem } from "../problem.ts";
+import type { Catalog } from "./catalog.ts";
+import type { DirectoryEntry } from "./directory.ts";
+import { guestPort } from "./guest-port.ts";
+import type { Host, HostDependencies } from "./host.ts";
+import { createRelease, type Release } from "./release.ts";
+import { functionRun } from "./run-function.ts";
+import { scriptRun } from "./run-script.ts";
+import { createTool, type Run } from "./tool.ts";
+
+/** Makes a server ready to serve: definition → what was compiled of it → release → catalog. */
+export async function loadCatalog(
+  tenant: string,
+  server: string,
+  listed: DirectoryEntry,
+  host: Host,
+  dependencies: HostDependencies,
+): Promise<Catalog> {
+  const { store, writable } = dependencies;
+  if (listed.problems.length > 0) throw refused(server, listed.problems);
+  const { definition, entry } = listed;
+  if (definition === undefined) {
+    throw refused(server, [problem("missing-definition", "No definition is named for this server")]);
+  }
+  const source = await loadDefinition((cid) => store.content(tenant, cid), definition, server);
+  if (source.language === "shell" && !writable) {
+    throw refused(server, [problem("shell-refused", "A read-only boot runs no shell definitions")]);
+  }
+
+  const compiled = await compileOnce(tenant, definition, source, dependencies);
+  if (!compiled.bundle) throw refused(server, compiled.problems);
+  const release = createRelease({ server, definition, bundle: compiled.bundle, entry, discovered: compiled.tools });
+  if (writable) await recordRelease(tenant, server, release, dependencies);
+
+  const runOf = runFactory(tenant, server, source.language, compiled.bundle, host, dependencies);
+  const tools = new Map(
+    release.tools.map(({ contract, discovered }) => [contract.name, createTool(contract, runOf(discovered))]),
+  );
+  return {
+    server,
+    release: release.block.cid,
+    contractCid: release.contractBlock.cid,
+    contract: release.contract,
+    problems: [...compiled.problems, ...release.problems],
+    tool: (name) => tools.get(name),
+    memo: new Map(),
+  };
+}
+
+interface CompiledRecord {
+  readonly tools: readonly DiscoveredTool[];
+  readonly problems: readonly Problem[];
+  readonly bundle: Cid | null;
+}
+
+/** Discovery and bundling are done once for a source, by whoever needs them first (invariant 2). */
+async function compileOnce(
+  tenant: string,
+  definition: Cid,
+  source: DefinitionSource,
+  { store, compile, compileKey }: HostDependencies,
+): Promise<CompiledRecord> {
+  const key = compileKey(definition, source);
+  const known = await store.derived(key);
+  if (known) {
+    const record = decodeJson(known) as CompiledRecord;
+    if (!record.bundle || (await store.content(tenant, record.bundle))) return record;
+  }
+  const { bundle, tools, problems } = await compile(source);
+  const bundleBlock = bundle === undefined ? undefined : rawBlock(bundle);
+  const record: CompiledRecord = { tools, problems, bundle: bundleBlock?.cid ?? null };
+  if (bundleBlock) await store.change(tenant, { by: "compile", put: [bundleBlock] });
+  await store.putDerived([{ key, block: jsonBlock(record) }]);
+  return record;
+}
+
+/** Keeps the release addressable, and its name's history the list of the server's versions. */
+async function recordRelease(
+  tenant: string,
+  server: string,
+  release: Release,
+  { store }: HostDependencies,
+): Promise<void> {
+  const current = await store.name(tenant, "release", server);
+  if (current?.cid === release.block.cid) return;
+  await store.change(tenant, {
+    by: "load",
+    put: [release.block, release.contractBlock, release.configBlock],
+    set: [{ kind: "release", name: server, cid: release.block.cid }],
+  });
+}
+
+function runFactory(
+  tenant: string,
+  server: string,
+  language: DefinitionSource["language"],
+  bundle: Cid,
+  host: Host,
+  { store, executor, limits }: HostDependencies,
+): (tool: DiscoveredTool) => Run {
+  const code = async (): Promise<string> => {
+    const bytes = await store.content(tenant, bundle);
+    if (!bytes) throw new BerthError("content_missing", bundle);
+    return new TextDecoder().decode(bytes);
+  };
+  if (language === "shell") {
+    return (tool) => scriptRun(executor, { tenant, text: code }, tool.call, limits);
+  }
+  const program: GuestProgram = { tenant, bundle, code, port: guestPort(tenant, host, store) };
+  return (tool) => functionRun(executor, program, tool.call, { server, callMs: limits.callMs });
+}
+
+function refused(server: string, problems: readonly Problem[]): BerthError {
+  const first = problems.find((each) => each.severity === "error") ?? problems[0];
+  return new BerthError("server_refused", `"${server}": ${first?.message ?? "it has no code"}`, { data: { problems } });
+}
+
+function problem(code: string, message: string): Problem {
+  return { code, message, severity: "error" };
+}

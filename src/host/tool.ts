@@ -1,0 +1,47 @@
+import type { GuestFailure, GuestOutcome } from "../executor/executor.ts";
+import type { JsonObject } from "../json.ts";
+import { lazyValidator, type Validator } from "./arguments.ts";
+import type { CallOptions, Tool, ToolContract } from "./catalog.ts";
+import { failure, toResult } from "./content.ts";
+
+/** Carries out a call whose arguments are valid. Never rejects. */
+export type Run = (args: JsonObject, options: CallOptions) => Promise<GuestOutcome>;
+
+/** A tool that is ready to be called: arguments are checked before `run`, and every failure becomes a result. */
+export function createTool(contract: ToolContract, run: Run): Tool {
+  const checkArguments = lazyValidator(contract.inputSchema);
+  const checkOutput = contract.outputSchema && lazyValidator(contract.outputSchema);
+
+  return {
+    contract,
+    async call(args, options) {
+      const invalid = problemsOf(checkArguments, args);
+      if (invalid) return failure(`Invalid arguments for the tool "${contract.name}": ${invalid}`);
+
+      const outcome = await run(args, options);
+      if (!outcome.ok) return failure(messageOf(contract.name, outcome.error));
+
+      const result = toResult(outcome.value, checkOutput !== undefined);
+      if (!checkOutput || result.isError) return result;
+      const broken = problemsOf(checkOutput, result.structuredContent ?? null);
+      return broken
+        ? failure(`The tool "${contract.name}" returned what its own type does not allow: ${broken}`)
+        : result;
+    },
+  };
+}
+
+function problemsOf(check: Validator, value: unknown): string | undefined {
+  try {
+    const problems = check(value);
+    return problems.length > 0 ? problems.join("; ") : undefined;
+  } catch (error) {
+    return `its schema is not valid: ${(error as Error).message}`;
+  }
+}
+
+function messageOf(tool: string, error: GuestFailure): string {
+  if (error.reason === "thrown") return error.message;
+  const again = error.retriable ? " The same call may succeed when repeated." : "";
+  return `The tool "${tool}" did not finish: ${error.message}${again}`;
+}

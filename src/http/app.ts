@@ -1,0 +1,60 @@
+import type { IncomingMessage } from "node:http";
+import express, { type ErrorRequestHandler, type Express, type RequestHandler } from "express";
+import { BerthError } from "../errors.ts";
+import type { Host } from "../host/host.ts";
+import type { Log } from "../log.ts";
+import { mcpPage } from "./pages/mcp.ts";
+
+export interface AppOptions {
+  readonly host: Host;
+  readonly tenant: string;
+  readonly isolation: string;
+  readonly guard: (request: IncomingMessage) => void;
+  readonly log: Log;
+}
+
+/** The Express application: everything but POSTs to the MCP endpoint. Routes are named by their URL. */
+export function createApp(options: AppOptions): Express {
+  const app = express();
+  app.disable("x-powered-by");
+  app.use((request, response, next) => {
+    options.guard(request);
+    response.setHeader("X-Content-Type-Options", "nosniff");
+    next();
+  });
+  app.get("/", (_request, response) => response.redirect("/mcp"));
+  app.get("/healthz", (_request, response) => response.json({ status: "ok" }));
+  app.get("/mcp", mcpPage(options));
+  app.options("/mcp/:server", preflight);
+  app.all("/mcp/:server", (request) => {
+    throw new BerthError("method_not_allowed", `${request.method}; MCP requests are sent by POST`);
+  });
+  app.use((request) => {
+    throw new BerthError("not_found", request.path);
+  });
+  app.use(showError(options.log));
+  return app;
+}
+
+/** Browsers ask before they send a POST with these headers; the guard has judged their origin already. */
+const preflight: RequestHandler = ({ headers: { origin } }, response) => {
+  if (origin !== undefined) response.setHeader("Access-Control-Allow-Origin", origin);
+  response.setHeader("Vary", "Origin");
+  response.setHeader("Access-Control-Allow-Methods", "POST");
+  response.setHeader(
+    "Access-Control-Allow-Headers",
+    "Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id",
+  );
+  response.status(204).end();
+};
+
+// Express tells an error handler by its four parameters.
+const showError =
+  (log: Log): ErrorRequestHandler =>
+  (error, _request, response, next) => {
+    if (response.headersSent) return next(error);
+    if (!(error instanceof BerthError)) log.error({ err: error }, "a page failed");
+    const shown = error instanceof BerthError ? error : new BerthError("internal");
+    if (shown.code === "method_not_allowed") response.setHeader("Allow", "POST");
+    response.status(shown.status).json({ error: { code: shown.code, message: shown.message } });
+  };

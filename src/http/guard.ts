@@ -1,0 +1,35 @@
+import type { IncomingMessage } from "node:http";
+import { isLoopback } from "../config.ts";
+import { BerthError } from "../errors.ts";
+
+/**
+ * Keeps other sites' pages away from a local service (DNS rebinding; 2026-07-28 `basic/transports/streamable-http`,
+ * Security): the Host must be one that we are known by, and an Origin, when there is one, must be of such a host.
+ */
+export function createGuard(allowedHosts: readonly string[]): (request: IncomingMessage) => void {
+  const isKnown = (hostname: string): boolean => isLoopback(hostname) || allowedHosts.includes(hostname);
+  // The same few values come with every request, so what was judged once is remembered; bounded, because anyone can send any.
+  const good = new Set<string>();
+  const remember = (value: string): void => {
+    if (good.size < 64) good.add(value);
+  };
+
+  return ({ headers: { host, origin } }) => {
+    if (host === undefined || !good.has(host)) {
+      if (!isKnown(hostnameOf(`http://${host ?? ""}`))) throw new BerthError("forbidden_host", host ?? "there is none");
+      remember(host!);
+    }
+    if (origin !== undefined && !good.has(origin)) {
+      if (!isKnown(hostnameOf(origin))) throw new BerthError("forbidden_origin", origin);
+      remember(origin);
+    }
+  };
+}
+
+function hostnameOf(url: string): string {
+  try {
+    return new URL(url).hostname.replace(/^\[|\]$/g, "");
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,106 @@
+import { randomUUID } from "node:crypto";
+import { BerthError } from "../errors.ts";
+import type { Catalog } from "../host/catalog.ts";
+import type { Host } from "../host/host.ts";
+import { isObject } from "../json.ts";
+import type { Log } from "../log.ts";
+import { errorText, idOf, parseJson, readMessage, resultText, type Request } from "./json-rpc.ts";
+import { createLegacyCodec, legacyVersion } from "./legacy.ts";
+import { checkMarkedArguments, checkModernRequest, createModernCodec } from "./modern.ts";
+import type { Answer, Codec, Post } from "./protocol.ts";
+import { isOfModernEra, META_PROTOCOL_VERSION } from "./revisions.ts";
+
+/**
+ * The MCP endpoint of every server, for both eras. It owns the way of a message: JSON-RPC → era → method → answer.
+ * What differs between eras stands in `modern.ts` and `legacy.ts`; it knows no HTTP library and no socket.
+ */
+export interface Endpoint {
+  /** Answers one POST to one server. Never rejects: what goes wrong becomes an answer. */
+  post(tenant: string, server: string, post: Post): Promise<Answer>;
+}
+
+/** Revisions in which a body may be an array of messages. */
+const BATCHING: readonly string[] = ["2025-03-26", "2024-11-05"];
+const BATCH_MESSAGES_MAX = 100;
+
+export function createEndpoint(options: { host: Host; berthVersion: string; log: Log }): Endpoint {
+  const modern = createModernCodec(options.berthVersion);
+  const legacy = createLegacyCodec(options.berthVersion);
+
+  return {
+    async post(tenant, server, post) {
+      let body: unknown;
+      try {
+        body = parseJson(post.body);
+        const loaded = options.host.server(tenant, server);
+        const catalog = loaded instanceof Promise ? await loaded : loaded;
+        if (Array.isArray(body)) return await answerBatch(catalog, post, body);
+        return await answerOne(catalog, post, body);
+      } catch (error) {
+        return refusal(idOf(body), error);
+      }
+    },
+  };
+
+  async function answerOne(catalog: Catalog, post: Post, body: unknown): Promise<Answer> {
+    const message = readMessage(body);
+    if (message.kind !== "request") return { status: 202 };
+    const codec = codecFor(message, post);
+    const method = codec.methods.get(message.method);
+    if (!method) throw new BerthError("method_not_found", message.method);
+    if (codec === modern && message.method === "tools/call") checkMarkedArguments(message, post.headers, catalog);
+    try {
+      const { events, signal } = post;
+      const result = await method({ catalog, params: message.params, codec, events, signal });
+      return { status: 200, body: resultText(message.id, result) };
+    } catch (error) {
+      return { ...refusal(message.id, error), ...(isInBand(error) && { status: 200 }) };
+    }
+  }
+
+  async function answerBatch(catalog: Catalog, post: Post, bodies: unknown[]): Promise<Answer> {
+    const version = legacyVersion(post.headers);
+    if (!BATCHING.includes(version)) throw new BerthError("invalid_request", `${version} has no batches`);
+    if (bodies.length === 0) throw new BerthError("invalid_request", "a batch must not be empty");
+    if (bodies.length > BATCH_MESSAGES_MAX) {
+      throw new BerthError("invalid_request", `a batch holds at most ${BATCH_MESSAGES_MAX} messages`);
+    }
+    const answers = await Promise.all(
+      bodies.map((body) => answerOne(catalog, post, body).catch((error: unknown) => refusal(idOf(body), error))),
+    );
+    const texts = answers.flatMap((answer) => answer.body ?? []);
+    return texts.length === 0 ? { status: 202 } : { status: 200, body: `[${texts.join(",")}]` };
+  }
+
+  /** A request with modern `_meta`, or a modern version in its header, is modern; everything else is legacy. */
+  function codecFor(request: Request, { headers }: Post): Codec {
+    const meta = request.params["_meta"];
+    const header = headers["mcp-protocol-version"];
+    const isModernRequest =
+      (isObject(meta) && meta[META_PROTOCOL_VERSION] !== undefined) ||
+      request.method === "server/discover" ||
+      (typeof header === "string" && isOfModernEra(header) && request.method !== "initialize");
+    if (isModernRequest) {
+      checkModernRequest(request, headers);
+      return modern;
+    }
+    if (request.method !== "initialize") {
+      legacyVersion(headers);
+      if (headers["mcp-session-id"] !== undefined) throw new BerthError("session_not_found");
+    }
+    return legacy;
+  }
+
+  function refusal(id: Request["id"] | null, error: unknown): Answer {
+    if (error instanceof BerthError) return { status: error.status, body: errorText(id, error) };
+    const reference = randomUUID();
+    options.log.error({ err: error, reference }, "a request failed in a way that nobody foresaw");
+    const internal = new BerthError("internal", `reference ${reference}`, { data: { reference } });
+    return { status: internal.status, body: errorText(id, internal) };
+  }
+}
+
+/** What a method itself reports is the payload of an exchange that worked; only some codes also are HTTP failures. */
+function isInBand(error: unknown): boolean {
+  return error instanceof BerthError && error.code !== "missing_capability" && error.code !== "internal";
+}

@@ -1,0 +1,83 @@
+import { BerthError } from "../errors.ts";
+import { isObject } from "../json.ts";
+import type { Tool } from "../host/catalog.ts";
+import type { Request } from "./json-rpc.ts";
+import type { Post } from "./protocol.ts";
+import { META_PROTOCOL_VERSION } from "./revisions.ts";
+
+/** Methods whose `Mcp-Name` header repeats a parameter (2026-07-28 `basic/transports/streamable-http`). */
+const NAMED_BY: ReadonlyMap<string, "name" | "uri"> = new Map([
+  ["tools/call", "name"],
+  ["prompts/get", "name"],
+  ["resources/read", "uri"],
+]);
+
+/** The standard headers of a modern request must say what its body says. Throws `header_mismatch`. */
+export function checkStandardHeaders(headers: Post["headers"], request: Request): void {
+  const meta = request.params["_meta"] as Record<string, unknown>;
+  require(headers, "mcp-protocol-version", meta[META_PROTOCOL_VERSION]);
+  require(headers, "mcp-method", request.method);
+  const member = NAMED_BY.get(request.method);
+  // A body without the member is the method's own error to report.
+  if (member && typeof request.params[member] === "string")
+    require(headers, "mcp-name", request.params[member], decode);
+}
+
+/** `Mcp-Param-*` headers must say what the arguments say that a schema marks with `x-mcp-header`. */
+export function checkParameterHeaders(headers: Post["headers"], marks: readonly HeaderMark[], args: unknown): void {
+  for (const { header, path } of marks) {
+    const value = path.reduce<unknown>((inner, key) => (isObject(inner) ? inner[key] : undefined), args);
+    if (typeof value === "number") {
+      require(headers, header, value, (text) => Number(decode(text)));
+    } else if (typeof value === "string" || typeof value === "boolean") {
+      require(headers, header, String(value), decode);
+    }
+  }
+}
+
+export interface HeaderMark {
+  /** In lower case. */
+  readonly header: string;
+  readonly path: readonly string[];
+}
+
+/** The marks of a tool's input schema: only those reached through `properties` alone count. */
+export function headerMarks(tool: Tool): HeaderMark[] {
+  const marks: HeaderMark[] = [];
+  const walk = (schema: unknown, path: readonly string[]): void => {
+    if (!isObject(schema) || !isObject(schema["properties"])) return;
+    for (const [name, property] of Object.entries(schema["properties"])) {
+      if (!isObject(property)) continue;
+      const mark = property["x-mcp-header"];
+      if (typeof mark === "string") marks.push({ header: `mcp-param-${mark.toLowerCase()}`, path: [...path, name] });
+      walk(property, [...path, name]);
+    }
+  };
+  walk(tool.contract.inputSchema, []);
+  return marks;
+}
+
+function require(
+  headers: Post["headers"],
+  name: string,
+  expected: unknown,
+  read: (text: string) => unknown = (text) => text,
+): void {
+  const header = headers[name];
+  if (typeof header !== "string") throw new BerthError("header_mismatch", `the header ${name} is missing`);
+  if (read(header) !== expected) {
+    throw new BerthError(
+      "header_mismatch",
+      `${name} is ${JSON.stringify(header)}, the body says ${JSON.stringify(expected)}`,
+    );
+  }
+}
+
+/** Values outside of visible ASCII travel as `=?base64?…?=`. */
+function decode(value: string): string {
+  const encoded = /^=\?base64\?(.*)\?=$/.exec(value)?.[1];
+  if (encoded === undefined) return value;
+  const bytes = Buffer.from(encoded, "base64");
+  if (bytes.toString("base64") !== encoded) throw new BerthError("header_mismatch", "a header holds malformed base64");
+  return bytes.toString("utf8");
+}

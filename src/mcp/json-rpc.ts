@@ -1,0 +1,79 @@
+import { BerthError } from "../errors.ts";
+import { isObject } from "../json.ts";
+
+/** JSON-RPC 2.0 as MCP uses it: ids are strings or integers, params are objects. */
+export type RequestId = string | number;
+
+export interface Request {
+  readonly kind: "request";
+  readonly id: RequestId;
+  readonly method: string;
+  readonly params: Params;
+}
+
+export interface Notification {
+  readonly kind: "notification";
+  readonly method: string;
+  readonly params: Params;
+}
+
+/** A client's answer to a request of the server's. */
+export interface ClientResponse {
+  readonly kind: "response";
+  readonly id: RequestId;
+  readonly body: Record<string, unknown>;
+}
+
+export type Message = Request | Notification | ClientResponse;
+export type Params = Readonly<Record<string, unknown>>;
+
+const NO_PARAMS: Params = Object.freeze({});
+
+/** The JSON of a body. Throws `parse_error`. */
+export function parseJson(body: string): unknown {
+  try {
+    return JSON.parse(body);
+  } catch (error) {
+    throw new BerthError("parse_error", (error as Error).message, { cause: error });
+  }
+}
+
+/** One message. Throws `invalid_request`, saying which member is wrong. */
+export function readMessage(value: unknown): Message {
+  if (!isObject(value)) throw new BerthError("invalid_request", "a message must be an object");
+  if (value["jsonrpc"] !== "2.0") throw new BerthError("invalid_request", '"jsonrpc" must be "2.0"');
+
+  const { id, method, params } = value;
+  if (method === undefined && ("result" in value || "error" in value)) {
+    if (!isId(id)) throw new BerthError("invalid_request", "a response needs the id of its request");
+    return { kind: "response", id, body: value };
+  }
+  if (typeof method !== "string" || method === "") throw new BerthError("invalid_request", '"method" must be a text');
+  if (params !== undefined && !isObject(params)) throw new BerthError("invalid_request", '"params" must be an object');
+  if (id === undefined) return { kind: "notification", method, params: params ?? NO_PARAMS };
+  if (!isId(id)) throw new BerthError("invalid_request", '"id" must be a text or an integer');
+  return { kind: "request", id, method, params: params ?? NO_PARAMS };
+}
+
+/** The id to answer a message with that may be no valid one. */
+export function idOf(value: unknown): RequestId | null {
+  return isObject(value) && isId(value["id"]) && typeof value["method"] === "string" ? value["id"] : null;
+}
+
+/** `result` is JSON text already. */
+export function resultText(id: RequestId, result: string): string {
+  return `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`;
+}
+
+export function errorText(id: RequestId | null, error: BerthError): string {
+  const { rpc: code, message, data } = error;
+  return JSON.stringify({ jsonrpc: "2.0", id, error: { code, message, ...(data && { data }) } });
+}
+
+export function notificationText(method: string, params: unknown): string {
+  return JSON.stringify({ jsonrpc: "2.0", method, params });
+}
+
+function isId(value: unknown): value is RequestId {
+  return typeof value === "string" || (typeof value === "number" && Number.isSafeInteger(value));
+}

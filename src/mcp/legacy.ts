@@ -1,0 +1,63 @@
+import { BerthError } from "../errors.ts";
+import type { Catalog, ToolContract } from "../host/catalog.ts";
+import type { JsonSchema } from "../json.ts";
+import type { Codec, Method, Post } from "./protocol.ts";
+import { isLegacy, LEGACY_VERSIONS, SUPPORTED_VERSIONS, VERSION_WITHOUT_HEADER } from "./revisions.ts";
+import { callTool, listTools } from "./tools.ts";
+
+/** The codec of 2024-11-05 to 2025-11-25: a handshake, and structured content that must be an object. */
+export function createLegacyCodec(berthVersion: string): Codec {
+  return {
+    era: "legacy",
+    toolsPage: (_catalog, page) => JSON.stringify({ ...page, tools: page.tools.map(withObjectOutput) }),
+    callResult(_catalog, tool, result) {
+      if (result.structuredContent === undefined || !isWrapped(tool)) return JSON.stringify(result);
+      return JSON.stringify({ ...result, structuredContent: { result: result.structuredContent } });
+    },
+    methods: new Map<string, Method>([
+      ["initialize", ({ catalog, params }) => JSON.stringify(initialization(catalog, params, berthVersion))],
+      ["ping", () => "{}"],
+      ["tools/list", listTools],
+      ["tools/call", callTool],
+    ]),
+  };
+}
+
+/** The revision that a legacy request speaks. Throws `unsupported_version` for a header that names none. */
+export function legacyVersion(headers: Post["headers"]): string {
+  const header = headers["mcp-protocol-version"];
+  if (header === undefined) return VERSION_WITHOUT_HEADER;
+  if (typeof header === "string" && isLegacy(header)) return header;
+  const requested = String(header);
+  throw new BerthError("unsupported_version", requested, { data: { supported: SUPPORTED_VERSIONS, requested } });
+}
+
+/** 2025-11-25 `basic/lifecycle`: the requested version when it is known here, else the latest of the era. */
+function initialization(catalog: Catalog, params: Record<string, unknown>, berthVersion: string): object {
+  const requested = params["protocolVersion"];
+  if (typeof requested !== "string") throw new BerthError("invalid_params", '"protocolVersion" must be a text');
+  const { description } = catalog.contract;
+  return {
+    protocolVersion: isLegacy(requested) ? requested : LEGACY_VERSIONS[0],
+    capabilities: { tools: {} },
+    serverInfo: { name: catalog.server, version: `${berthVersion}+${catalog.release}` },
+    ...(description !== undefined && { instructions: description }),
+  };
+}
+
+/** Before 2026-07-28 an output schema describes an object, so any other value travels as `{result}`. */
+function isWrapped(tool: ToolContract): boolean {
+  return tool.outputSchema !== undefined && tool.outputSchema["type"] !== "object";
+}
+
+function withObjectOutput(tool: ToolContract): ToolContract {
+  if (!tool.outputSchema || !isWrapped(tool)) return tool;
+  const { $defs, ...result } = tool.outputSchema;
+  const outputSchema: JsonSchema = {
+    type: "object",
+    properties: { result },
+    required: ["result"],
+    ...($defs !== undefined && { $defs }),
+  };
+  return { ...tool, outputSchema };
+}
