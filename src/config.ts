@@ -29,6 +29,10 @@ export interface Limits {
   readonly scriptProcesses: number;
   readonly compileMs: number;
   readonly compileMemoryMb: number;
+  readonly sourceFileBytes: number;
+  /** All files of one definition together. */
+  readonly sourceBytes: number;
+  readonly sourceFiles: number;
   readonly catalogs: number;
   readonly shutdownMs: number;
 }
@@ -50,6 +54,9 @@ export const defaultLimits: Limits = {
   scriptProcesses: 16,
   compileMs: 10_000,
   compileMemoryMb: 384,
+  sourceFileBytes: 1024 * 1024,
+  sourceBytes: 4 * 1024 * 1024,
+  sourceFiles: 256,
   catalogs: 512,
   shutdownMs: 10_000,
 };

@@ -1,0 +1,189 @@
+import { readFileSync } from "node:fs";
+import { dirname, extname } from "node:path";
+import type {
+  Metafile,
+  OnLoadResult,
+  OnResolveArgs,
+  OnResolveResult,
+  PartialMessage,
+  Plugin,
+  PluginBuild,
+} from "esbuild";
+import { packageRoot } from "../config.ts";
+import { builtinName, guestBuiltins, whyRefused } from "./builtins.ts";
+import type { DefinitionSource } from "./discovery.ts";
+import { guestPackages, packageBuiltins, packageFile, packageName, type PackageFile } from "./packages.ts";
+import { isRelative, loaderOf, resolveOwnFile } from "./resolve.ts";
+
+/** Why an import was refused; travels as the `detail` of esbuild's message. */
+export interface RefusedImport {
+  readonly code: "import-refused" | "missing-file" | "package-missing";
+}
+
+/**
+ * Answers every import of a build itself, from the definition's files in memory and the listed packages. esbuild's own
+ * resolver would take any file of the host into the bundle, so nothing is left to it but look-ups inside packages.
+ */
+export function definitionPlugin(source: DefinitionSource): Plugin {
+  const files = new Map(Object.entries(source.files));
+  return {
+    name: "definition",
+    setup(build) {
+      build.onResolve({ filter: /.*/ }, async (args) => {
+        if (isOwnLookup(args.pluginData)) return undefined;
+        if (args.kind === "entry-point") return { path: source.entry, namespace: "definition" };
+        return args.namespace === "package" ? fromPackage(build, args) : fromDefinition(build, args, files);
+      });
+      build.onLoad({ filter: /.*/, namespace: "definition" }, ({ path }) => ({
+        contents: files.get(path)!,
+        loader: loaderOf(path) ?? "ts",
+      }));
+      build.onLoad({ filter: /.*/, namespace: "package" }, ({ pluginData }) =>
+        loadPackageFile(pluginData as PackageFile),
+      );
+      // Patterns (import(`./${name}`)) are expanded by esbuild itself on the host's disk: what it found is never read.
+      build.onLoad({ filter: /.*/, namespace: "file" }, () => refuse("import-refused", importedAtRunTime));
+      // "berth" holds types only; an import that survives the removal of types asks for a value.
+      build.onLoad({ filter: /.*/, namespace: "berth" }, () => ({ contents: "export {};", loader: "js" }));
+    },
+  };
+}
+
+export const importedAtRunTime =
+  "What a definition imports must be known before it runs: write an import statement at the top of the file.";
+
+/** Whether everything in a bundle is where this plugin took it from; false would be a way around the plugin. */
+export function isWithinBounds(metafile: Metafile): boolean {
+  return Object.keys(metafile.inputs).every((input) => /^(definition|package|berth):/.test(input));
+}
+
+/** Whether a CommonJS package calls `require` for a builtin, which an ES module has not got. */
+export function usesRequire(metafile: Metafile): boolean {
+  return Object.values(metafile.inputs).some(({ imports }) =>
+    imports.some((entry) => entry.kind === "require-call" && entry.external),
+  );
+}
+
+const allowed =
+  "A definition may import its own files (./…), listed packages " +
+  `(${[...guestPackages].join(", ")}), types from "berth", and Node's ${[...guestBuiltins].join(", ")}.`;
+
+async function fromDefinition(
+  build: PluginBuild,
+  args: OnResolveArgs,
+  files: ReadonlyMap<string, string>,
+): Promise<OnResolveResult> {
+  const { path: specifier, kind } = args;
+  if (kind !== "import-statement") {
+    return refuse(
+      "import-refused",
+      `${kind === "dynamic-import" ? "import()" : "require()"} of "${specifier}" is not allowed in a definition: ` +
+        "write an import statement at the top of the file.",
+    );
+  }
+  const attributes = Object.entries(args.with).filter(([key, value]) => key !== "type" || value !== "json");
+  if (attributes.length > 0) {
+    const written = attributes.map(([key, value]) => `${key}: "${value}"`).join(", ");
+    return refuse(
+      "import-refused",
+      `"${specifier}" cannot be imported with { ${written} }: only type: "json" is allowed. ` +
+        "Put the text into a .ts file that exports it as a string.",
+    );
+  }
+  if (isRelative(specifier)) return ownFile(specifier, args.importer, files);
+  if (specifier === "berth") return { path: "berth", namespace: "berth" };
+
+  const builtin = builtinName(specifier);
+  if (builtin !== undefined) {
+    if (guestBuiltins.has(builtin)) return { path: `node:${builtin}`, external: true };
+    return refuse("import-refused", `Node's "${builtin}" is not available to a definition. ${whyRefused(builtin)}`);
+  }
+  if (guestPackages.has(packageName(specifier))) return lookUp(build, args, packageRoot, guestPackages);
+  return refuse("import-refused", `"${specifier}" cannot be imported. ${howToMend(specifier)} ${allowed}`);
+}
+
+function ownFile(specifier: string, importer: string, files: ReadonlyMap<string, string>): OnResolveResult {
+  const found = resolveOwnFile(importer, specifier, (path) => files.has(path));
+  if (found.kind === "outside") {
+    return refuse(
+      "import-refused",
+      `"${specifier}" is outside of the folder of sources: move the file into it. Nothing else can be imported by path.`,
+    );
+  }
+  if (found.kind === "missing") {
+    return refuse(
+      "missing-file",
+      `"${specifier}" is not among the definition's files (looked for ${found.tried.join(", ")}).`,
+    );
+  }
+  if (loaderOf(found.path) === undefined) {
+    return refuse("import-refused", `"${specifier}" cannot be imported: only .ts, .js and .json files can.`);
+  }
+  return { path: found.path, namespace: "definition" };
+}
+
+function howToMend(specifier: string): string {
+  if (/^[a-z][a-z0-9+.-]+:/i.test(specifier))
+    return "Nothing is imported by URL: copy the code into a file beside this one.";
+  if (/^([/\\]|[a-z]:)/i.test(specifier))
+    return "Nothing is imported by an absolute path: copy the file beside this one and write ./….";
+  if (specifier.startsWith("#")) return "Definitions have no package.json of their own, so no # imports.";
+  return "It is not among the packages that Berth bundles: copy the code that is needed into a file beside this one.";
+}
+
+/** A listed package's import: its own files, its declared dependencies, or a builtin that stays in the process. */
+async function fromPackage(build: PluginBuild, args: OnResolveArgs): Promise<OnResolveResult> {
+  const importer = args.pluginData as PackageFile;
+  const builtin = builtinName(args.path);
+  if (builtin !== undefined && !importer.dependencies.has(packageName(args.path))) {
+    if (guestBuiltins.has(builtin) || packageBuiltins.has(builtin)) return { path: `node:${builtin}`, external: true };
+    return refuse(
+      "import-refused",
+      `The package file ${importer.name} needs Node's "${builtin}". ${whyRefused(builtin)}`,
+    );
+  }
+  return lookUp(build, args, dirname(importer.realPath), importer.dependencies);
+}
+
+/** The one place where esbuild's resolver is asked, and its answer is checked to be a file of an expected package. */
+async function lookUp(
+  build: PluginBuild,
+  args: OnResolveArgs,
+  resolveDir: string,
+  expected: ReadonlySet<string>,
+): Promise<OnResolveResult> {
+  const result = await build.resolve(args.path, { kind: args.kind, resolveDir, pluginData: ownLookup });
+  if (result.errors.length > 0 || result.external || result.namespace !== "file") {
+    return refuse(
+      "package-missing",
+      `"${args.path}" was not found in Berth's own installation: check the path inside the package, or install Berth anew.`,
+    );
+  }
+  const file = packageFile(result.path);
+  if (file === undefined || !expected.has(file.name.replace(/(?<=.)@.*/, ""))) {
+    return refuse("import-refused", `"${args.path}" leads outside of the packages that may be bundled. ${allowed}`);
+  }
+  return { path: file.name, namespace: "package", pluginData: file, sideEffects: result.sideEffects };
+}
+
+function loadPackageFile(file: PackageFile): OnLoadResult {
+  const extension = extname(file.realPath);
+  // WebAssembly travels inside of the bundle, as base64: a guest has no file to load it from.
+  if (extension === ".wasm") return { contents: readFileSync(file.realPath), loader: "binary", pluginData: file };
+  return {
+    contents: readFileSync(file.realPath, "utf8"),
+    loader: extension === ".json" ? "json" : "js",
+    pluginData: file,
+  };
+}
+
+function refuse(code: RefusedImport["code"], text: string): { errors: PartialMessage[] } {
+  const detail: RefusedImport = { code };
+  return { errors: [{ text, detail }] };
+}
+
+const ownLookup = Symbol("a look-up by the plugin itself");
+
+function isOwnLookup(pluginData: unknown): boolean {
+  return pluginData === ownLookup;
+}

@@ -1,0 +1,24 @@
+/**
+ * A line of source with a marker below the fault, ready to print in a fixed-width font.
+ * `column` is from 1, in UTF-16 units; `length` in the same units, cut at the line's end.
+ */
+export function codeFrame(lineText: string, line: number, column: number, length = 1): string {
+  const gutter = `> ${line} | `;
+  const shown = lineText.length > 500 ? `${lineText.slice(0, 500)}…` : lineText;
+  // Tabs stay tabs, so that the marker stands below the fault at any tab width.
+  const indent = shown.slice(0, column - 1).replace(/[^\t]/g, " ");
+  const marker = "^".repeat(Math.max(1, Math.min(length, shown.length - column + 1)));
+  return column > 500 ? gutter + shown : `${gutter}${shown}\n${" ".repeat(gutter.length - 2)}| ${indent}${marker}`;
+}
+
+/** The position of an offset: line and column from 1, and the line's text. */
+export function positionAt(text: string, offset: number): { line: number; column: number; lineText: string } {
+  const before = text.slice(0, offset).split(/\r\n|\n|\r/);
+  const start = offset - before.at(-1)!.length;
+  const end = text.slice(start).search(/[\r\n]/);
+  return {
+    line: before.length,
+    column: offset - start + 1,
+    lineText: end < 0 ? text.slice(start) : text.slice(start, start + end),
+  };
+}

@@ -1,0 +1,106 @@
+import { realpath } from "node:fs/promises";
+import { isAbsolute, posix, resolve } from "node:path";
+import { defaultLimits, type Limits } from "../config.ts";
+import type { Problem } from "../problem.ts";
+import { codeFrame, positionAt } from "./code-frame.ts";
+import { findImports } from "./imports.ts";
+import { isRelative, loaderOf, resolveOwnFile, type OwnFile } from "./resolve.ts";
+import { placeOf, readSourceFile } from "./source-file.ts";
+
+/**
+ * Reads a definition's files from the disk: the entry, and whatever it imports by a relative path, inside of `root`
+ * only; the real place of a file counts, so no symbolic link leads out. Knows nothing of compilers.
+ *
+ * Keys of `files` are normalized, relative to `root`, with forward slashes, and sorted. Never throws on what it finds;
+ * what could be read is returned together with every problem.
+ */
+export async function gatherDefinition(
+  root: string,
+  entry: string,
+  limits: Pick<Limits, "sourceFileBytes" | "sourceBytes" | "sourceFiles"> = defaultLimits,
+): Promise<{ readonly files: Record<string, string>; readonly problems: Problem[] }> {
+  const realRoot = await realpath(resolve(root)).catch(() => resolve(root));
+  const files = new Map<string, string>();
+  const problems: Problem[] = [];
+  const wanted: Wanted[] = [{ specifier: entry, found: entryFile(entry) }];
+
+  const seen = new Set<string>();
+  let bytes = 0;
+  for (const { specifier, found, origin } of wanted) {
+    if (found.kind === "outside") problems.push(outside(specifier, origin));
+    if (found.kind === "missing") problems.push(missing(specifier, found.tried, origin));
+    if (found.kind !== "file" || seen.has(found.path)) continue;
+    seen.add(found.path);
+    if (files.size >= limits.sourceFiles) {
+      problems.push(problem("too-large", `The definition has more than ${limits.sourceFiles} files.`, origin));
+      break;
+    }
+    const read = await readSourceFile(realRoot, found.path, limits.sourceFileBytes);
+    if (!read.ok) {
+      problems.push(problem(read.code, read.message, origin));
+      continue;
+    }
+    bytes += read.bytes;
+    if (bytes > limits.sourceBytes) {
+      const message = `With "${found.path}" the definition has ${bytes} bytes, and its files may have ${limits.sourceBytes} together.`;
+      problems.push(problem("too-large", message, origin));
+      break;
+    }
+    files.set(found.path, read.text);
+    // The loop goes on over what is added here; a chain of imports may be as long as the limit of files.
+    wanted.push(...(await importsOf(realRoot, found.path, read.text)));
+  }
+  return { files: Object.fromEntries([...files].sort(([left], [right]) => (left < right ? -1 : 1))), problems };
+}
+
+function entryFile(entry: string): OwnFile {
+  const path = posix.normalize(entry);
+  const outside = isAbsolute(entry) || path === ".." || path.startsWith("../") || /[\\\0]/.test(entry);
+  return outside ? { kind: "outside" } : { kind: "file", path };
+}
+
+interface Wanted {
+  readonly specifier: string;
+  readonly found: OwnFile;
+  /** Where the import stands; nothing for the entry. */
+  readonly origin?: Origin;
+}
+
+type Origin = Pick<Problem, "file" | "line" | "column" | "frame">;
+
+/** The relative imports of a file; others are for the bundler to judge. */
+async function importsOf(root: string, path: string, text: string): Promise<Wanted[]> {
+  const loader = loaderOf(path);
+  if (loader === undefined || loader === "json") return [];
+  const wanted: Wanted[] = [];
+  for (const { specifier, offset } of findImports(text)) {
+    if (!isRelative(specifier)) continue;
+    const { line, column, lineText } = positionAt(text, offset);
+    const origin = { file: path, line, column, frame: codeFrame(lineText, line, column, specifier.length + 2) };
+    wanted.push({ specifier, found: await resolveOnDisk(root, path, specifier), origin });
+  }
+  return wanted;
+}
+
+async function resolveOnDisk(root: string, importer: string, specifier: string): Promise<OwnFile> {
+  const possible = resolveOwnFile(importer, specifier, () => false);
+  if (possible.kind !== "missing") return possible;
+  const present = new Set<string>();
+  for (const path of possible.tried) {
+    if ((await placeOf(root, path)) !== "missing") present.add(path);
+  }
+  return resolveOwnFile(importer, specifier, (path) => present.has(path));
+}
+
+function outside(specifier: string, origin?: Origin): Problem {
+  const message = `"${specifier}" is outside of the folder of sources: move the file into it, and name it relative to it.`;
+  return problem("outside", message, origin);
+}
+
+function missing(specifier: string, tried: readonly string[], origin?: Origin): Problem {
+  return problem("missing-file", `"${specifier}" names no file (looked for ${tried.join(", ")}).`, origin);
+}
+
+function problem(code: string, message: string, origin: Origin = {}): Problem {
+  return { code, message, severity: "error", ...origin };
+}

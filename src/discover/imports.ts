@@ -1,0 +1,183 @@
+/**
+ * Finds what a TypeScript file imports, types included, without a compiler: gathering a definition's files must cost
+ * next to nothing, and bundlers forget imports of types. It reads tokens, not grammar; on code that does not parse it
+ * may miss imports, and whoever compiles the file says so with a position.
+ */
+export interface FoundImport {
+  readonly specifier: string;
+  /** Of the opening quote, in UTF-16 units from 0. */
+  readonly offset: number;
+}
+
+export function findImports(text: string): FoundImport[] {
+  // Most files import none of their own, and reading every token of them would be for nothing.
+  if (!/["']\.\.?(?:\/|["'])/.test(text)) return [];
+  const tokens = [...tokenize(text)];
+  const found: FoundImport[] = [];
+  tokens.forEach((token, index) => {
+    if (token.kind !== "word" || tokens[index - 1]?.text === ".") return;
+    const at = token.text === "import" || token.text === "export" ? specifierAfter(tokens, index) : undefined;
+    if (at !== undefined) found.push({ specifier: unquote(at.text), offset: at.offset });
+  });
+  return found;
+}
+
+/**
+ * Where `import(…)` or `require(…)` is given something else than one string. esbuild would expand a pattern on the
+ * host's disk, so this is looked for before esbuild sees the text.
+ */
+export function findComputedImports(text: string): FoundImport[] {
+  if (!/\b(?:import|require)\s*[(/.[]/.test(text)) return [];
+  const tokens = [...tokenize(text)];
+  return tokens
+    .filter((token, index) => {
+      if (token.kind !== "word" || tokens[index - 1]?.text === ".") return false;
+      const next = tokens[index + 1]?.text;
+      if (token.text === "require" && (next === "." || next === "[")) return true;
+      if ((token.text !== "import" && token.text !== "require") || next !== "(") return false;
+      const literal = tokens[index + 2]?.kind === "string" && [")", ","].includes(tokens[index + 3]?.text ?? "");
+      return !literal && (token.text === "import" || namesPath(tokens, index + 2));
+    })
+    .map(({ text: specifier, offset }) => ({ specifier, offset }));
+}
+
+/** Whether the arguments that start at `index` hold a relative path; a method may well be called `require`. */
+function namesPath(tokens: readonly Token[], index: number): boolean {
+  let depth = 1;
+  for (let position = index; position < tokens.length && depth > 0; position += 1) {
+    const { kind, text } = tokens[position]!;
+    if (kind === "template" || (kind === "string" && text[1] === ".")) return true;
+    if (text === "(") depth += 1;
+    if (text === ")") depth -= 1;
+  }
+  return false;
+}
+
+interface Token {
+  readonly kind: "word" | "string" | "mark" | "template" | "regex";
+  readonly text: string;
+  readonly offset: number;
+}
+
+/** `import "x"`, `import("x")` (a type, or code that the bundler refuses), `import … from "x"`, `export … from "x"`. */
+function specifierAfter(tokens: readonly Token[], index: number): Token | undefined {
+  const next = tokens[index + 1];
+  if (tokens[index]!.text === "import") {
+    if (next?.kind === "string") return next;
+    if (next?.text === "(") return tokens[index + 2]?.kind === "string" ? tokens[index + 2] : undefined;
+  }
+  for (let position = index + 1; position < tokens.length; position += 1) {
+    const { kind, text } = tokens[position]!;
+    if (text === "from" && tokens[position + 1]?.kind === "string") return tokens[position + 1];
+    const inClause = kind === "word" || kind === "string" || ["{", "}", ",", "*"].includes(text);
+    if (!inClause || (kind === "word" && declarations.has(text))) return undefined;
+  }
+  return undefined;
+}
+
+/** `export` before one of these declares something, and a later `from "x"` is none of its business. */
+const declarations = new Set([
+  "const",
+  "let",
+  "var",
+  "function",
+  "class",
+  "interface",
+  "enum",
+  "namespace",
+  "abstract",
+]);
+
+/** Words, strings and marks; comments, templates, numbers and regular expressions are passed over as a whole. */
+function* tokenize(text: string): Generator<Token> {
+  const pattern = new RegExp(tokenPattern, "uy");
+  const braces: boolean[] = []; // For each open brace, whether it is a template's `${`.
+  let previous: Token | undefined;
+  let offset = 0;
+  while (offset < text.length) {
+    const closesTemplate = text[offset] === "}" && braces.at(-1) === true;
+    if (text[offset] === "`" || closesTemplate) {
+      if (closesTemplate) braces.pop();
+      const end = templateEnd(text, offset + 1);
+      if (end.opens) braces.push(true);
+      previous = { kind: "template", text: end.opens ? "${" : "`", offset };
+      yield previous;
+      offset = end.offset;
+      continue;
+    }
+    if (text[offset] === "/" && startsExpression(previous)) {
+      const end = regexEnd(text, offset);
+      if (end !== undefined) {
+        previous = { kind: "regex", text: "/", offset };
+        yield previous;
+        offset = end;
+        continue;
+      }
+    }
+    pattern.lastIndex = offset;
+    const match = pattern.exec(text);
+    if (match === null) {
+      offset += 1;
+      continue;
+    }
+    const { word, string } = match.groups!;
+    if (match.groups!["skip"] === undefined) {
+      const kind = word === undefined ? (string === undefined ? "mark" : "string") : "word";
+      previous = { kind, text: match[0], offset };
+      if (match[0] === "{") braces.push(false);
+      if (match[0] === "}") braces.pop();
+      yield previous;
+    }
+    offset = pattern.lastIndex;
+  }
+}
+
+const tokenPattern = [
+  String.raw`(?<skip>\s+|//[^\n\r]*|/\*[\s\S]*?(?:\*/|$))`,
+  String.raw`(?<word>[\p{ID_Start}$_#@][\p{ID_Continue}$]*)`,
+  String.raw`(?<string>"(?:[^"\\\n]|\\[\s\S])*"?|'(?:[^'\\\n]|\\[\s\S])*'?)`,
+  String.raw`(?<number>\d[\w.]*)`,
+  String.raw`[\s\S]`,
+].join("|");
+
+/** Up to the closing backtick, or to the `${` of the next substitution. */
+function templateEnd(text: string, from: number): { offset: number; opens: boolean } {
+  for (let offset = from; offset < text.length; offset += 1) {
+    if (text[offset] === "\\") offset += 1;
+    else if (text[offset] === "`") return { offset: offset + 1, opens: false };
+    else if (text.startsWith("${", offset)) return { offset: offset + 2, opens: true };
+  }
+  return { offset: text.length, opens: false };
+}
+
+/** Whether a `/` here begins a comment or a regular expression rather than dividing what stands before it. */
+function startsExpression(previous: Token | undefined): boolean {
+  switch (previous?.kind) {
+    case "word":
+      return /^(return|typeof|case|in|of|do|else|void|delete|throw|new|await|yield)$/.test(previous.text);
+    case "mark":
+      return !/^[)\]}\d]/.test(previous.text);
+    case "template":
+      return previous.text === "${";
+    case undefined:
+      return true;
+    default:
+      return false;
+  }
+}
+
+function regexEnd(text: string, from: number): number | undefined {
+  if (text[from + 1] === "/" || text[from + 1] === "*") return undefined;
+  let inClass = false;
+  for (let offset = from + 1; offset < text.length && text[offset] !== "\n"; offset += 1) {
+    if (text[offset] === "\\") offset += 1;
+    else if (text[offset] === "[") inClass = true;
+    else if (text[offset] === "]") inClass = false;
+    else if (text[offset] === "/" && !inClass) return offset + 1;
+  }
+  return undefined;
+}
+
+function unquote(literal: string): string {
+  return literal.slice(1, -1).replace(/\\(.)/g, "$1");
+}
