@@ -47,6 +47,11 @@ export function isCid(text: string): boolean {
   return codecOf(text) !== undefined;
 }
 
+/** Whether `cid` names a structure (`dag-json`); false for bytes and for what is no CID. */
+export function isStructure(cid: Cid): boolean {
+  return codecOf(cid) === dagJson.code;
+}
+
 /** Whether `bytes` are what `cid` names. False for a text that is no CID of Berth's two kinds. */
 export function matches(cid: Cid, bytes: Uint8Array): boolean {
   const codec = codecOf(cid);

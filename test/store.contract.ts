@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, test } from "node:test";
-import fc from "fast-check";
+import { assert as assertProperty, asyncProperty, uint8Array } from "fast-check";
 import { jsonBlock, rawBlock } from "../src/cid.ts";
 import type { NameKind, Store } from "../src/store/store.ts";
 
@@ -35,8 +35,8 @@ export function storeContract(name: string, open: () => Promise<Store>): void {
     });
 
     test("any bytes survive the way in and out", async () => {
-      await fc.assert(
-        fc.asyncProperty(fc.uint8Array({ maxLength: 2_000 }), async (bytes) => {
+      await assertProperty(
+        asyncProperty(uint8Array({ maxLength: 2_000 }), async (bytes) => {
           const block = rawBlock(bytes);
           await store.change("default", { by: "test", put: [block] });
           assert.deepEqual(new Uint8Array((await store.content("default", block.cid))!), bytes);

@@ -1,0 +1,140 @@
+import { existsSync } from "node:fs";
+import { join, relative } from "node:path";
+import type { Cid } from "../cid.ts";
+import { packageRoot, readConfig } from "../config.ts";
+import { openCompiler } from "../discover/compiler.ts";
+import { gatherDefinition } from "../discover/gather.ts";
+import { compileKey } from "../discover/key.ts";
+import type { Progress } from "../image/compile-all.ts";
+import type { Compiling } from "../image/compiler.ts";
+import { generateImage, type Generation } from "../image/generate.ts";
+import { imageNames, type ImageName } from "../image/image.ts";
+import { confirm, readLock } from "../image/lock.ts";
+import { readImage } from "../image/read.ts";
+import { compareImage, writeImage, type Difference } from "../image/write.ts";
+import type { Problem } from "../problem.ts";
+import { countProblems, printProblems } from "./print-problems.ts";
+import { progressLine } from "./progress.ts";
+
+export interface BootOptions {
+  /** The folder of sources. Default: the package's `reference_templates/`. */
+  readonly from?: string;
+  /** The folder of the image. Default: the package's `boot/`. */
+  readonly out?: string;
+  /** Writes nothing, and says what in the image is not what the sources give. */
+  readonly check?: boolean;
+  /** Generates only when a quick look finds the image stale; where there are no sources, the image is left alone. */
+  readonly ifStale?: boolean;
+  /** Takes nothing from the last image: every definition is compiled again. */
+  readonly fresh?: boolean;
+  readonly json?: boolean;
+  /** Prints nothing but problems. */
+  readonly quiet?: boolean;
+}
+
+/** What `berth boot --json` prints. */
+interface BootResult {
+  readonly status: "written" | "unchanged" | "stale" | "no-sources" | "bad-sources";
+  readonly images: Partial<Record<ImageName, Cid>>;
+  /** Definitions and transforms that were compiled in this run. */
+  readonly compiled: number;
+  readonly differences: readonly Difference[];
+  readonly problems: readonly Problem[];
+}
+
+/** `berth boot`: exit code 0 when the image is good, 1 when `--check` finds it stale, 2 when sources have problems. */
+export async function boot(options: BootOptions): Promise<number> {
+  const from = options.from ?? join(packageRoot, "reference_templates");
+  const out = options.out ?? join(packageRoot, "boot");
+  const result = await run(from, out, options);
+  if (options.json) process.stdout.write(`${JSON.stringify(result, null, 2)}\n`);
+  else {
+    printProblems(result.problems);
+    if (!options.quiet) tell(result, from, out);
+  }
+  return { written: 0, unchanged: 0, "no-sources": 0, stale: 1, "bad-sources": 2 }[result.status];
+}
+
+async function run(from: string, out: string, options: BootOptions): Promise<BootResult> {
+  const done = { compiled: 0, differences: [], problems: [] };
+  if (options.ifStale && !existsSync(from)) return { ...done, status: "no-sources", images: await imageCids(out) };
+
+  const compiling = currentCompiling();
+  const lock = options.fresh || options.check ? undefined : readLock(out);
+  if (lock && (await confirm(lock, { from, out, deep: !options.ifStale }, compiling))) {
+    return { ...done, status: "unchanged", images: await imageCids(out), problems: lock.warnings };
+  }
+
+  const { image, problems } = await generate(from, out, options, compiling);
+  if (!image) return { ...done, status: "bad-sources", images: {}, problems };
+  const differences = compareImage(out, image);
+  const made = { compiled: image.compiled, differences, problems };
+  if (options.check && differences.length > 0) return { ...made, status: "stale", images: {} };
+  if (differences.length > 0) writeImage(out, image);
+  return { ...made, status: differences.length > 0 ? "written" : "unchanged", images: await imageCids(out) };
+}
+
+async function generate(
+  from: string,
+  out: string,
+  { fresh, quiet }: BootOptions,
+  compiling: Compiling,
+): Promise<Generation> {
+  const progress = progressLine();
+  const onProgress = ({ done, total, name }: Progress): void => {
+    if (!quiet) progress.update(`Compiling definitions: ${done} of ${total} (${name})`);
+  };
+  try {
+    return await generateImage({ from, out, onProgress, ...(fresh && { fresh }) }, compiling);
+  } finally {
+    progress.end();
+  }
+}
+
+function currentCompiling(): Compiling {
+  const { limits } = readConfig(process.env);
+  return {
+    gather: (root, entry) => gatherDefinition(root, entry),
+    key: compileKey,
+    open: async () => openCompiler(limits),
+  };
+}
+
+async function imageCids(out: string): Promise<BootResult["images"]> {
+  const cids = await Promise.all(imageNames.map(async (name) => [name, (await readImage(out, name)).cid] as const));
+  return Object.fromEntries(cids) as BootResult["images"];
+}
+
+const DIFFERENCES_SHOWN = 20;
+
+function tell(result: BootResult, from: string, out: string): void {
+  const say = (line: string): void => void process.stderr.write(`${line}\n`);
+  const [sources, image] = [shown(from), shown(out)];
+  switch (result.status) {
+    case "written":
+      say(`Wrote the image to ${image} (${result.compiled} compiled, ${result.differences.length} files changed).`);
+      break;
+    case "unchanged":
+      say(`The image in ${image} is what ${sources} gives.`);
+      break;
+    case "no-sources":
+      say(`There are no sources in ${sources}; the image in ${image} is used as it is.`);
+      break;
+    case "stale":
+      for (const { file, is } of result.differences.slice(0, DIFFERENCES_SHOWN)) say(`  ${is}: ${file}`);
+      if (result.differences.length > DIFFERENCES_SHOWN) {
+        say(`  and ${result.differences.length - DIFFERENCES_SHOWN} more`);
+      }
+      say(`The image in ${image} is not what ${sources} gives. Run \`berth boot\`.`);
+      break;
+    case "bad-sources":
+      say(`${countProblems(result.problems)} in ${sources}; ${image} is as it was.`);
+      break;
+  }
+  for (const [name, cid] of Object.entries(result.images)) say(`  ${name} ${cid}`);
+}
+
+function shown(folder: string): string {
+  const path = relative(process.cwd(), folder);
+  return path === "" || path.startsWith("..") ? folder : path;
+}

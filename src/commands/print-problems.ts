@@ -1,0 +1,33 @@
+import { locationOf, type Problem } from "../problem.ts";
+
+/** Problems as a person reads them: place, severity and sentence on a line, then the source with a marker. */
+export function printProblems(problems: readonly Problem[], write: (text: string) => void = toStderr): void {
+  for (const problem of problems) write(`${formatProblem(problem)}\n`);
+}
+
+/** "2 errors, 1 warning"; empty when there are none. */
+export function countProblems(problems: readonly Problem[]): string {
+  const counts = (["error", "warning"] as const).map((severity) => {
+    const count = problems.filter((problem) => problem.severity === severity).length;
+    return count === 0 ? "" : `${count} ${severity}${count === 1 ? "" : "s"}`;
+  });
+  return counts.filter(Boolean).join(", ");
+}
+
+function formatProblem(problem: Problem): string {
+  const { severity, message, code, tool, frame } = problem;
+  const place = locationOf(problem);
+  const about = tool === undefined ? "" : ` (tool ${printable(tool)})`;
+  const line = `${place === "" ? "" : `${printable(place)}: `}${severity}${about}: ${printable(message)} [${code}]`;
+  return frame === undefined ? line : `${line}\n${printable(frame).replace(/^/gm, "    ")}`;
+}
+
+/** Names and code come from files of others: they must not steer the terminal. */
+function printable(text: string): string {
+  // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+  return text.replace(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/g, "\ufffd");
+}
+
+function toStderr(text: string): void {
+  process.stderr.write(text);
+}

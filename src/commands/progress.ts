@@ -1,0 +1,20 @@
+/** A line on stderr that says how far a work is: on a terminal it is written over, elsewhere only the start is told. */
+export interface ProgressLine {
+  update(text: string): void;
+  /** Clears the line, so that what follows stands in its place. */
+  end(): void;
+}
+
+export function progressLine(stream: NodeJS.WriteStream = process.stderr): ProgressLine {
+  let shown = false;
+  return {
+    update(text) {
+      if (stream.isTTY) stream.write(`\r\u001b[K${text.slice(0, (stream.columns ?? 80) - 1)}`);
+      else if (!shown) stream.write(`${text}\n`);
+      shown = true;
+    },
+    end() {
+      if (shown && stream.isTTY) stream.write("\r\u001b[K");
+    },
+  };
+}

@@ -1,0 +1,140 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { matches, type Block, type Cid } from "../cid.ts";
+import type { Problem } from "../problem.ts";
+import { packCompiled, readCompiled } from "./compiled.ts";
+import type { Compiler, Compiling } from "./compiler.ts";
+import { originalPath, type GatheredDefinition } from "./definitions.ts";
+import { CONTENT_FOLDER } from "./image.ts";
+import type { Lock } from "./lock.ts";
+import type { Reference } from "./mcps-source.ts";
+
+/** One thing to compile: a definition or transform, for the server that names it. */
+export interface Job {
+  readonly reference: Reference;
+  readonly definition: GatheredDefinition;
+}
+
+/** A job's result, as an image keeps it. */
+export interface Result {
+  readonly key: string;
+  readonly result: Block;
+  readonly bundle: Block | undefined;
+}
+
+export interface Progress {
+  readonly done: number;
+  readonly total: number;
+  /** What was worked on last. */
+  readonly name: string;
+}
+
+/** More would not be faster: the compiler itself decides how many processes it has. */
+const JOBS_AT_ONCE = 4;
+
+/**
+ * The result of every job, compiled or taken from the last image; jobs with the same key share one.
+ * What is wrong with the definitions goes to `problems`, as errors where nothing of a definition can serve.
+ */
+export async function compileAll(
+  jobs: readonly Job[],
+  { compiling, earlier, problems, onProgress }: CompileOptions,
+): Promise<{ results: Map<Job, Result>; compiled: number }> {
+  const byKey = new Map<string, Job[]>();
+  for (const job of jobs) {
+    const source = await job.definition.source(job.reference.server);
+    const key = compiling.key(job.definition.cid, { language: source.language, server: source.server });
+    byKey.set(key, [...(byKey.get(key) ?? []), job]);
+  }
+
+  const found = new Map<string, Result>();
+  const missing: string[] = [];
+  for (const key of byKey.keys()) {
+    const result = earlier(key);
+    if (result) found.set(key, result);
+    else missing.push(key);
+  }
+
+  if (missing.length > 0) {
+    const compiler = await compiling.open();
+    try {
+      let done = 0;
+      onProgress?.({ done, total: missing.length, name: byKey.get(missing[0]!)![0]!.definition.entry });
+      await eachAtOnce(missing, JOBS_AT_ONCE, async (key) => {
+        const job = byKey.get(key)![0]!;
+        found.set(key, await compileOne(key, job, compiler));
+        onProgress?.({ done: ++done, total: missing.length, name: job.definition.entry });
+      });
+    } finally {
+      await compiler.close();
+    }
+  }
+
+  const results = new Map<Job, Result>();
+  for (const [key, sharing] of byKey) {
+    const result = found.get(key)!;
+    for (const job of sharing) {
+      results.set(job, result);
+      problems.push(...problemsOf(job, result));
+    }
+  }
+  return { results, compiled: missing.length };
+}
+
+interface CompileOptions {
+  readonly compiling: Compiling;
+  readonly earlier: (key: string) => Result | undefined;
+  readonly problems: Problem[];
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
+}
+
+async function compileOne(key: string, { reference, definition }: Job, compiler: Compiler): Promise<Result> {
+  const compiled = await compiler.compile(await definition.source(reference.server));
+  return { key, ...packCompiled(compiled) };
+}
+
+/** Results of the last image, as far as they are whole. */
+export function earlierResults(out: string, lock: Lock | undefined): CompileOptions["earlier"] {
+  const read = (cid: Cid): Block | undefined => {
+    try {
+      const bytes = readFileSync(join(out, CONTENT_FOLDER, cid));
+      return matches(cid, bytes) ? { cid, bytes } : undefined;
+    } catch {
+      return undefined;
+    }
+  };
+  return (key) => {
+    const result = lock && Object.hasOwn(lock.results, key) ? read(lock.results[key]!) : undefined;
+    if (!result) return undefined;
+    const bundleCid = readCompiled(result.bytes).bundle;
+    const bundle = bundleCid === null ? undefined : read(bundleCid);
+    return bundleCid !== null && !bundle ? undefined : { key, result, bundle };
+  };
+}
+
+/** With a bundle the good tools serve and every problem is a warning; without one the definition cannot be used. */
+function problemsOf({ reference, definition }: Job, { result, bundle }: Result): Problem[] {
+  const isTold = (problem: Problem): boolean =>
+    // What a transform exports is called by the host and not offered as tools.
+    !(bundle && reference.kind === "transform" && problem.tool !== undefined);
+  const told = readCompiled(result.bytes)
+    .problems.filter(isTold)
+    .map((problem) => asWritten(problem, definition, bundle));
+  if (bundle || told.some(({ severity }) => severity === "error")) return told;
+  const message = `Nothing in "${definition.entry}" can be run`;
+  return [...told, { code: "nothing-to-run", message, severity: "error", file: definition.entry }];
+}
+
+function asWritten(problem: Problem, definition: GatheredDefinition, bundle: Block | undefined): Problem {
+  const file = originalPath(definition, problem.file);
+  const severity = bundle ? "warning" : problem.severity;
+  return Object.assign({}, problem, { severity }, file === undefined ? {} : { file });
+}
+
+async function eachAtOnce<T>(items: readonly T[], atOnce: number, work: (item: T) => Promise<void>): Promise<void> {
+  const waiting = items.toReversed();
+  const worker = async (): Promise<void> => {
+    for (let item = waiting.pop(); item !== undefined; item = waiting.pop()) await work(item);
+  };
+  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, worker));
+}

@@ -1,0 +1,52 @@
+import { jsonBlock, rawBlock, type Block, type Cid } from "../cid.ts";
+import type { Compiled, DiscoveredTool } from "../discover/discovery.ts";
+import { BerthError } from "../errors.ts";
+import { isObject } from "../json.ts";
+import type { Problem } from "../problem.ts";
+
+/** A compiled definition as it is kept: a derived result, with the bundle as content of its own. */
+export interface CompiledResult {
+  readonly tools: readonly DiscoveredTool[];
+  readonly problems: readonly Problem[];
+  readonly bundle: Cid | null;
+}
+
+export interface PackedCompiled {
+  /** `{ tools, problems, bundle }`, to be stored under the definition's compile key. */
+  readonly result: Block;
+  readonly bundle: Block | undefined;
+}
+
+export function packCompiled({ tools, problems, bundle }: Compiled): PackedCompiled {
+  const block = bundle === undefined ? undefined : rawBlock(bundle);
+  return { result: jsonBlock({ tools, problems, bundle: block?.cid ?? null }), bundle: block };
+}
+
+/** What `packCompiled` made, from its (verified) bytes. Throws `image_invalid` for anything else. */
+export function readCompiled(bytes: Uint8Array): CompiledResult {
+  let value: unknown;
+  try {
+    // Not decoded as dag-json, which would read a schema's property called "/" as a link.
+    value = JSON.parse(new TextDecoder().decode(bytes));
+  } catch (error) {
+    throw new BerthError("image_invalid", "a compiled result is not JSON", { cause: error });
+  }
+  if (!isCompiledResult(value)) throw new BerthError("image_invalid", "a compiled result lacks tools or problems");
+  return value;
+}
+
+function isCompiledResult(value: unknown): value is CompiledResult {
+  if (!isObject(value)) return false;
+  const { tools, problems, bundle } = value;
+  return Array.isArray(tools) && Array.isArray(problems) && (bundle === null || typeof bundle === "string");
+}
+
+/**
+ * The entries under which a store keeps a compiled definition: the result under its key, and the bundle under its
+ * own CID, so that any tenant with the same definition finds both.
+ */
+export function derivedEntries(key: string, packed: PackedCompiled): { key: string; block: Block }[] {
+  const entries = [{ key, block: packed.result }];
+  if (packed.bundle) entries.push({ key: packed.bundle.cid, block: packed.bundle });
+  return entries;
+}

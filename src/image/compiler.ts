@@ -1,0 +1,25 @@
+import type { Cid } from "../cid.ts";
+import type { Compiled, DefinitionSource } from "../discover/discovery.ts";
+import type { Problem } from "../problem.ts";
+
+/** What the generator needs of discovery, given to it so that it can be watched in tests. */
+export interface Compiling {
+  /** The definition's own files, by their path in the folder of sources: its entry and what that imports. */
+  gather(root: string, entry: string): Promise<{ files: Record<string, string>; problems: Problem[] }>;
+  /** Two compilations with the same key have the same result. */
+  key(definition: Cid, of: { language: DefinitionSource["language"]; server: string }): string;
+  /** Called only when something has to be compiled. */
+  open(): Promise<Compiler>;
+}
+
+export interface Compiler {
+  compile(source: DefinitionSource): Promise<Compiled>;
+  close(): Promise<void>;
+}
+
+/** Says which compiler would work: it differs exactly when results made by another could be different. */
+export function compilerIdentity(compiling: Compiling): Record<DefinitionSource["language"], string> {
+  const nothing = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";
+  const key = (language: DefinitionSource["language"]) => compiling.key(nothing, { language, server: "any" });
+  return { typescript: key("typescript"), shell: key("shell") };
+}

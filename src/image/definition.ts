@@ -1,0 +1,96 @@
+import { isStructure, jsonBlock, rawBlock, type Block, type Cid } from "../cid.ts";
+import type { DefinitionSource } from "../discover/discovery.ts";
+import { BerthError } from "../errors.ts";
+import { isObject } from "../json.ts";
+
+/**
+ * How a definition is kept by content. One file is the raw block of its text; a definition of several files is a
+ * structure `{ entry, files: { path: cid } }` whose files are raw blocks. A single text that starts with `#!` is
+ * shell, everything else is TypeScript.
+ */
+export interface PackedDefinition {
+  readonly cid: Cid;
+  /** The definition's own block and those of its files. */
+  readonly blocks: readonly Block[];
+}
+
+export function packDefinition(entry: string, files: Readonly<Record<string, string>>): PackedDefinition {
+  const blocks = new Map(Object.entries(files).map(([path, text]) => [path, rawBlock(text)]));
+  if (blocks.size === 1) {
+    const [block] = blocks.values();
+    return { cid: block!.cid, blocks: [block!] };
+  }
+  const cids = Object.fromEntries([...blocks].map(([path, { cid }]) => [path, cid]));
+  const tree = jsonBlock({ entry, files: cids });
+  return { cid: tree.cid, blocks: [tree, ...blocks.values()] };
+}
+
+/**
+ * The definition as the compiler takes it. `read` gives verified bytes. Rejects with `content_missing` when a part
+ * is not there, and with `image_invalid` when the content is no definition.
+ */
+export async function loadDefinition(
+  read: (cid: Cid) => Promise<Uint8Array | undefined>,
+  cid: Cid,
+  server: string,
+): Promise<DefinitionSource> {
+  const text = async (cid: Cid, what: string): Promise<string> => {
+    const bytes = await read(cid);
+    if (!bytes) throw new BerthError("content_missing", `${cid}, ${what}`, { data: { cid } });
+    return textOf(bytes, cid);
+  };
+
+  const own = await text(cid, `the definition of "${server}"`);
+  if (!isStructure(cid)) return singleFile(own, server);
+
+  const tree = parseTree(own, cid);
+  const paths = Object.keys(tree.files).sort();
+  const files = await Promise.all(
+    paths.map(async (path) => [path, await text(tree.files[path]!, `"${path}" of the definition of "${server}"`)]),
+  );
+  return { language: "typescript", server, entry: tree.entry, files: Object.fromEntries(files) };
+}
+
+/** A definition of one file is named after its server, so that what is compiled depends on the CID and server alone. */
+export function singleFile(text: string, server: string): DefinitionSource {
+  const language = languageOf(text);
+  const entry = `${server}.${language === "shell" ? "sh" : "ts"}`;
+  return { language, server, entry, files: { [entry]: text } };
+}
+
+export function languageOf(text: string): DefinitionSource["language"] {
+  return text.startsWith("#!") ? "shell" : "typescript";
+}
+
+interface DefinitionTree {
+  readonly entry: string;
+  readonly files: Readonly<Record<string, Cid>>;
+}
+
+function parseTree(text: string, cid: Cid): DefinitionTree {
+  let tree: unknown;
+  try {
+    tree = JSON.parse(text);
+  } catch (error) {
+    throw new BerthError("image_invalid", `${cid} is not a definition`, { cause: error });
+  }
+  if (!isTree(tree)) throw new BerthError("image_invalid", `${cid} is not a definition: { entry, files }`);
+  return tree;
+}
+
+function isTree(tree: unknown): tree is DefinitionTree {
+  if (!isObject(tree) || typeof tree["entry"] !== "string" || !isObject(tree["files"])) return false;
+  const { entry, files } = tree;
+  return Object.hasOwn(files, entry) && Object.values(files).every((file) => typeof file === "string");
+}
+
+function textOf(bytes: Uint8Array, cid: Cid): string {
+  try {
+    return decoder.decode(bytes);
+  } catch (error) {
+    throw new BerthError("image_invalid", `${cid} is not text in UTF-8`, { cause: error });
+  }
+}
+
+// A byte-order mark is kept: dropping it would give the text another CID than its file.
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });

@@ -1,0 +1,140 @@
+import { isCid, isStructure, matches, type Block, type Cid } from "../cid.ts";
+import type { DefinitionSource } from "../discover/discovery.ts";
+import { BerthError } from "../errors.ts";
+import type { Problem } from "../problem.ts";
+import type { Compiling } from "./compiler.ts";
+import { languageOf, loadDefinition, packDefinition } from "./definition.ts";
+import { CONTENT_FOLDER } from "./image.ts";
+import { problemAt } from "./json-source.ts";
+import type { Lock } from "./lock.ts";
+import type { Reference } from "./mcps-source.ts";
+import { isFault, type SourceFile, type SourceFolder } from "./source-folder.ts";
+
+/** A definition or transform of the sources, with all its files. */
+export interface GatheredDefinition {
+  /** Its entry file's path, or the CID by which the source names it. */
+  readonly entry: string;
+  readonly cid: Cid;
+  readonly blocks: readonly Block[];
+  /** Path → CID of its own files; empty for one that is named by a CID. */
+  readonly files: Readonly<Record<string, Cid>>;
+  /** As the compiler takes it for a server: the same whether it comes from a file or from a store. */
+  source(server: string): Promise<DefinitionSource>;
+}
+
+/** Finds the definitions that sources name; each file is read and gathered once, however often it is named. */
+export function openDefinitions(folder: SourceFolder, compiling: Compiling, lock: Lock | undefined) {
+  const gathered = new Map<string, Promise<GatheredDefinition | undefined>>();
+
+  /** Undefined when it cannot be used; then `problems` says why. */
+  const find = async (reference: Reference, problems: Problem[]): Promise<GatheredDefinition | undefined> => {
+    const { kind, target, at } = reference;
+    const complain = (code: string, message: string) => void problems.push(problemAt(at, code, message));
+
+    if (kind === "definition" && isCid(target)) {
+      return findByCid(target, folder, complain);
+    }
+    const file = folder.read(target);
+    if (isFault(file)) return complain(file.code, file.message);
+    const wrong = kindProblem(kind, file);
+    if (wrong) return complain("unknown-kind", wrong);
+
+    let found = gathered.get(file.path);
+    if (!found) {
+      found = gather(file, folder, compiling, lock, problems);
+      gathered.set(file.path, found);
+    }
+    return found;
+  };
+  return { find };
+}
+
+function kindProblem(kind: Reference["kind"], { path, text }: SourceFile): string | undefined {
+  if (text === undefined) return `"${path}" is not text in UTF-8`;
+  const isShell = languageOf(text) === "shell";
+  if (path.endsWith(".ts") && isShell) return `"${path}" starts with #!, which marks a shell definition; name it .sh`;
+  if (path.endsWith(".ts")) return undefined;
+  if (kind === "transform") return `A transform is a TypeScript module, and "${path}" is not named .ts`;
+  if (!path.endsWith(".sh")) return `A definition is a .ts or a .sh file, and "${path}" is neither`;
+  return isShell ? undefined : `"${path}" must start with #! and its interpreter, such as #!/bin/bash`;
+}
+
+async function gather(
+  file: SourceFile,
+  folder: SourceFolder,
+  compiling: Compiling,
+  lock: Lock | undefined,
+  problems: Problem[],
+): Promise<GatheredDefinition | undefined> {
+  const paths = remembered(file, lock) ?? (await gatherPaths(file, folder, compiling, problems));
+  if (!paths) return undefined;
+
+  const files: Record<string, string> = {};
+  const cids: Record<string, Cid> = {};
+  for (const path of paths) {
+    const own = folder.read(path);
+    if (isFault(own) || own.text === undefined) {
+      const message = isFault(own) ? own.message : `"${path}" is not text in UTF-8`;
+      problems.push({ code: isFault(own) ? own.code : "not-utf8", message, severity: "error", file: file.path });
+      return undefined;
+    }
+    files[path] = own.text;
+    cids[path] = own.block.cid;
+  }
+  const packed = packDefinition(file.path, files);
+  return { entry: file.path, ...packed, files: cids, source: sourceOf(packed.cid, packed.blocks) };
+}
+
+/** A file that imported no other still does not; what an import leads to can change with the files beside it. */
+function remembered(file: SourceFile, lock: Lock | undefined): string[] | undefined {
+  const known = lock && Object.hasOwn(lock.definitions, file.path) ? lock.definitions[file.path]!.files : {};
+  return Object.keys(known).length === 1 && known[file.path] === file.block.cid ? [file.path] : undefined;
+}
+
+async function gatherPaths(
+  file: SourceFile,
+  folder: SourceFolder,
+  compiling: Compiling,
+  problems: Problem[],
+): Promise<string[] | undefined> {
+  if (file.path.endsWith(".sh")) return [file.path];
+  const found = await compiling.gather(folder.root, file.path);
+  problems.push(...found.problems);
+  if (found.problems.some(({ severity }) => severity === "error")) return undefined;
+  return Object.keys(found.files).sort();
+}
+
+/** A definition that a source names by CID: its bytes stand in `content/<cid>` of the sources. */
+async function findByCid(
+  cid: Cid,
+  folder: SourceFolder,
+  complain: (code: string, message: string) => undefined,
+): Promise<GatheredDefinition | undefined> {
+  const blocks = new Map<Cid, Block>();
+  const read = async (part: Cid): Promise<Uint8Array | undefined> => {
+    const file = folder.read(`${CONTENT_FOLDER}/${part}`);
+    if (isFault(file)) return undefined;
+    if (!matches(part, file.block.bytes)) throw new BerthError("content_corrupt", `${CONTENT_FOLDER}/${part}`);
+    blocks.set(part, { cid: part, bytes: file.block.bytes });
+    return file.block.bytes;
+  };
+  try {
+    await loadDefinition(read, cid, "any");
+    const parts = [...blocks.values()];
+    return { entry: cid, cid, blocks: parts, files: {}, source: sourceOf(cid, parts) };
+  } catch (error) {
+    if (!(error instanceof BerthError)) throw error;
+    const where = `the bytes of a CID stand in the folder ${CONTENT_FOLDER}/ of the sources, named by it`;
+    return complain(error.code.replaceAll("_", "-"), `${error.message} (${where})`);
+  }
+}
+
+function sourceOf(cid: Cid, blocks: readonly Block[]): GatheredDefinition["source"] {
+  const bytes = new Map(blocks.map((block) => [block.cid, block.bytes]));
+  return (server) => loadDefinition(async (part) => bytes.get(part), cid, server);
+}
+
+/** Where the files of a definition are found by a person: one that is a single file is compiled under another name. */
+export function originalPath({ cid, entry }: GatheredDefinition, compiledAs: string | undefined): string | undefined {
+  return isStructure(cid) || compiledAs === undefined ? compiledAs : entry;
+}

@@ -1,0 +1,220 @@
+import { jsonBlock, rawBlock, type Block, type Cid } from "../cid.ts";
+import type { Problem } from "../problem.ts";
+import { readBootSource, valueCid, type BootSource } from "./boot-source.ts";
+import { compileAll, earlierResults, type Job, type Progress, type Result } from "./compile-all.ts";
+import { compilerIdentity, type Compiling } from "./compiler.ts";
+import { openDefinitions, type GatheredDefinition } from "./definitions.ts";
+import {
+  bootSource,
+  cidFile,
+  imageNames,
+  LOCK_FILE,
+  manifestFile,
+  MCPS_FILE,
+  MCPS_SOURCE,
+  type Manifest,
+} from "./image.ts";
+import { parseJsonSource, type JsonNode } from "./json-source.ts";
+import { contentNames, LOCK_VERSION, lockText, readLock, type Lock } from "./lock.ts";
+import { readMcpsSource, type McpsSource, type Reference } from "./mcps-source.ts";
+import { compareText, prettyJson } from "./pretty-json.ts";
+import { isFault, openSourceFolder, type SourceFolder } from "./source-folder.ts";
+
+export interface GenerateOptions {
+  /** The folder of sources. */
+  readonly from: string;
+  /** The folder of the image; read for what was made before, never written here. */
+  readonly out: string;
+  /** Makes everything again, whatever was made before. */
+  readonly fresh?: boolean;
+  readonly onProgress?: (progress: Progress) => void;
+}
+
+/** All bytes of an image. */
+export interface GeneratedImage {
+  /** The files beside `content/`, in the order in which they are to be written. */
+  readonly files: ReadonlyMap<string, Uint8Array>;
+  readonly content: ReadonlyMap<Cid, Uint8Array>;
+  readonly servers: number;
+  /** Definitions and transforms that were compiled now, of `results` altogether. */
+  readonly compiled: number;
+  readonly results: number;
+}
+
+export interface Generation {
+  /** Absent when a problem is an error. */
+  readonly image?: GeneratedImage;
+  /** Every problem, by file, line and column. */
+  readonly problems: readonly Problem[];
+}
+
+/**
+ * Makes the image of a folder of sources. The same sources give the same bytes, wherever and whenever; nothing is
+ * written, and nothing outside of the two folders is read.
+ */
+export async function generateImage(options: GenerateOptions, compiling: Compiling): Promise<Generation> {
+  const folder = openSourceFolder(options.from);
+  const lock = options.fresh ? undefined : readLock(options.out);
+  const problems: Problem[] = [];
+  const sources = readSources(folder, problems);
+
+  const references = [...sources.mcps.references, ...Object.values(sources.boots).flatMap((boot) => boot.references)];
+  const jobs = await findJobs(references, openDefinitions(folder, compiling, lock).find, problems);
+  const { results, compiled } = await compileAll(jobs, {
+    compiling,
+    earlier: earlierResults(options.out, lock),
+    problems,
+    onProgress: options.onProgress,
+  });
+
+  const told = inOrder(problems);
+  if (told.some(({ severity }) => severity === "error")) return { problems: told };
+  const image = assemble({ folder, sources, jobs, results, warnings: told, compiling });
+  return { image: { ...image, compiled }, problems: told };
+}
+
+interface Sources {
+  readonly mcps: McpsSource;
+  readonly boots: Record<(typeof imageNames)[number], BootSource>;
+}
+
+function readSources(folder: SourceFolder, problems: Problem[]): Sources {
+  const mcps = readMcpsSource(readJson(folder, MCPS_SOURCE, problems), folder);
+  const boots = imageNames.map((name) => {
+    return [name, readBootSource(readJson(folder, bootSource(name), problems), folder)] as const;
+  });
+  problems.push(...mcps.problems, ...boots.flatMap(([, boot]) => boot.problems));
+  return { mcps, boots: Object.fromEntries(boots) as Sources["boots"] };
+}
+
+/** The root of a source file. One that cannot be read has its problem and stands for an empty one. */
+function readJson(folder: SourceFolder, path: string, problems: Problem[]): JsonNode {
+  const nothing: JsonNode = {
+    value: {},
+    at: { file: path, text: "", line: 1, column: 1, pointer: "" },
+    members: new Map(),
+  };
+  const file = folder.read(path);
+  if (isFault(file)) {
+    problems.push({ code: file.code, message: file.message, severity: "error", file: path });
+    return nothing;
+  }
+  if (file.text === undefined) {
+    problems.push({ code: "not-utf8", message: `"${path}" is not text in UTF-8`, severity: "error", file: path });
+    return nothing;
+  }
+  const parsed = parseJsonSource(path, file.text);
+  problems.push(...parsed.problems);
+  return parsed.root ?? nothing;
+}
+
+async function findJobs(
+  references: readonly Reference[],
+  find: (reference: Reference, problems: Problem[]) => Promise<GatheredDefinition | undefined>,
+  problems: Problem[],
+): Promise<Job[]> {
+  const jobs: Job[] = [];
+  for (const reference of references) {
+    const definition = await find(reference, problems);
+    if (definition) jobs.push({ reference, definition });
+  }
+  return jobs;
+}
+
+/** Sorted by place, each thing said once. */
+function inOrder(problems: readonly Problem[]): Problem[] {
+  const identity = ({ file, line, column, code, message }: Problem) =>
+    JSON.stringify([file, line, column, code, message]);
+  const unique = new Map(problems.map((problem) => [identity(problem), problem]));
+  return [...unique.values()].sort(
+    (a, b) =>
+      compareText(a.file ?? "", b.file ?? "") ||
+      (a.line ?? 0) - (b.line ?? 0) ||
+      (a.column ?? 0) - (b.column ?? 0) ||
+      compareText(a.message, b.message),
+  );
+}
+
+interface Parts {
+  readonly folder: SourceFolder;
+  readonly sources: Sources;
+  readonly jobs: readonly Job[];
+  readonly results: ReadonlyMap<Job, Result>;
+  readonly warnings: readonly Problem[];
+  readonly compiling: Compiling;
+}
+
+function assemble(parts: Parts): Omit<GeneratedImage, "compiled"> {
+  const { sources, jobs } = parts;
+  const definitionCids = new Map(jobs.map(({ reference, definition }) => [reference.target, definition.cid]));
+  const cidOf = (target: string): Cid => definitionCids.get(target)!;
+
+  const generated = sources.mcps.generate(cidOf);
+  const mcps = rawBlock(prettyJson(generated.value));
+  const files = new Map([[MCPS_FILE, mcps.bytes]]);
+  const content = new Map<Cid, Uint8Array>();
+  const derived: Record<string, Cid> = {};
+
+  const mcpsNeeds = needsOf(sources.mcps.references, parts);
+  for (const name of imageNames) {
+    const boot = sources.boots[name];
+    const usesMcps = boot.variables.some(({ value }) => value === "generated");
+    const values = boot.variables.map(({ value }) => (value === "generated" ? mcps : value));
+    const needs = [needsOf(boot.references, parts), ...(usesMcps ? [mcpsNeeds] : [])];
+    const blocks = [...values, ...(usesMcps ? generated.blocks : []), ...needs.flatMap(({ blocks }) => blocks)];
+    const results = needs.flatMap(({ results }) => results);
+
+    const manifest: Manifest = {
+      servers: boot.servers
+        .map(({ name, target, enabled }) => ({ name, definition_cid: cidOf(target), enabled }))
+        .sort((a, b) => compareText(a.name, b.name)),
+      variables: boot.variables
+        .map((variable) => ({
+          name: variable.name,
+          definition_cid: valueCid(variable, mcps.cid),
+          enabled: variable.enabled,
+        }))
+        .sort((a, b) => compareText(a.name, b.name)),
+      content: [...new Set(blocks.map(({ cid }) => cid))].sort(compareText),
+      derived: Object.fromEntries(results.map(({ key, result }) => [key, result.cid])),
+    };
+    const block = jsonBlock(manifest);
+    for (const { cid, bytes } of [block, ...blocks, ...results.map(({ result }) => result)]) content.set(cid, bytes);
+    Object.assign(derived, manifest.derived);
+    files.set(manifestFile(name), encode(prettyJson(manifest)));
+    files.set(cidFile(name), encode(`${block.cid}\n`));
+  }
+
+  files.set(LOCK_FILE, encode(lockText(lockOf(parts, { files, content, derived }))));
+  const servers = new Set(jobs.filter(({ reference }) => reference.kind === "definition").map(serverOf)).size;
+  return { files, content, servers, results: Object.keys(derived).length };
+}
+
+/** What the definitions behind some references bring into an image. */
+function needsOf(references: readonly Reference[], { jobs, results }: Parts): { blocks: Block[]; results: Result[] } {
+  const named = new Set(references);
+  const wanted = jobs.filter(({ reference }) => named.has(reference));
+  const found = wanted.map((job) => results.get(job)!);
+  const bundles = found.flatMap(({ bundle }) => bundle ?? []);
+  return { blocks: [...wanted.flatMap(({ definition }) => definition.blocks), ...bundles], results: found };
+}
+
+function lockOf(
+  { folder, jobs, warnings, compiling }: Parts,
+  made: { files: ReadonlyMap<string, Uint8Array>; content: ReadonlyMap<Cid, Uint8Array>; derived: Record<string, Cid> },
+): Lock {
+  const definitions = jobs.map(({ definition: { entry, cid, files } }) => [entry, { cid, files }] as const);
+  return {
+    version: LOCK_VERSION,
+    compiler: compilerIdentity(compiling),
+    sources: folder.cids(),
+    definitions: Object.fromEntries(definitions),
+    results: made.derived,
+    outputs: Object.fromEntries([...made.files].map(([file, bytes]) => [file, rawBlock(bytes).cid])),
+    content: contentNames(made.content.keys()),
+    warnings,
+  };
+}
+
+const serverOf = ({ reference }: Job): string => reference.server;
+const encode = (text: string): Uint8Array => new TextEncoder().encode(text);

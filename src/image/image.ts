@@ -1,0 +1,56 @@
+import type { Cid } from "../cid.ts";
+
+/**
+ * The boot image: what `reference_templates/` gives, addressed by content. It owns the folder `boot/`: how it is
+ * generated, written, checked, read and applied to a store. It must not know how a server is served, and reads no
+ * source outside of the folder of sources.
+ *
+ *   boot/mcps.json             the value of the variable `mcps`, every file replaced by its CID
+ *   boot/<name>.boot.json      the manifest, to be read by people
+ *   boot/<name>.boot.cid       the CID of the manifest: the one thing that a reader starts from
+ *   boot/content/<cid>         the bytes behind every CID, manifests included
+ *   boot/image.lock.json       what was made of what, so that only what changed is worked on again
+ */
+export const imageNames = ["default", "readonly"] as const;
+export type ImageName = (typeof imageNames)[number];
+
+export const CONTENT_FOLDER = "content";
+export const LOCK_FILE = "image.lock.json";
+export const MCPS_FILE = "mcps.json";
+export const manifestFile = (name: ImageName): string => `${name}.boot.json`;
+export const cidFile = (name: ImageName): string => `${name}.boot.cid`;
+
+/** The source files that an image is made of, besides the files that they name. */
+export const MCPS_SOURCE = "mcps.source.json";
+export const bootSource = (name: ImageName): string => `${name}.boot.source.json`;
+
+/** Everything that an image holds. Its dag-json CID is the image's version. Lists are sorted. */
+export interface Manifest {
+  readonly servers: readonly ManifestName[];
+  readonly variables: readonly ManifestName[];
+  /** All content that the names reach, bundles included. */
+  readonly content: readonly Cid[];
+  /** Compile key → compiled result, for every definition and transform. */
+  readonly derived: Readonly<Record<string, Cid>>;
+}
+
+export interface ManifestName {
+  readonly name: string;
+  readonly definition_cid: Cid;
+  readonly enabled: boolean;
+}
+
+/** An image as it stands on the disk, its manifest verified. */
+export interface Image {
+  readonly name: ImageName;
+  readonly cid: Cid;
+  readonly manifest: Manifest;
+  /** Bytes of the image, verified as they are read. Throws `image_invalid` when they are missing or not theirs. */
+  content(cid: Cid): Uint8Array;
+}
+
+/** What a server's name stands for in a store: the dag-json block of this. */
+export interface ServerRecord {
+  readonly definition: Cid;
+  readonly enabled: boolean;
+}

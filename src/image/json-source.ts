@@ -1,0 +1,143 @@
+import { parse, type AnyNode, type MemberNode, type ValueNode } from "@humanwhocodes/momoa";
+import type { Json, JsonObject } from "../json.ts";
+import type { Problem } from "../problem.ts";
+
+/** A JSON value that remembers where it was written, so that whatever is wrong with it can be shown there. */
+export interface JsonNode {
+  readonly value: Json;
+  readonly at: Position;
+  /** Of an object: its members, in the order in which they are written. */
+  readonly members?: ReadonlyMap<string, JsonMember>;
+  /** Of an array. */
+  readonly elements?: readonly JsonNode[];
+}
+
+export interface JsonMember {
+  /** Where the key stands. */
+  readonly at: Position;
+  readonly node: JsonNode;
+}
+
+/** A place in a source file. `line` and `column` count from 1, columns in UTF-16 units. */
+export interface Position {
+  readonly file: string;
+  readonly text: string;
+  readonly line: number;
+  readonly column: number;
+  readonly pointer: string;
+}
+
+/** Strict JSON (RFC 8259). Keys that stand twice are problems, and so is all that `JSON.parse` refuses. */
+export function parseJsonSource(file: string, text: string): { root?: JsonNode; problems: Problem[] } {
+  const problems: Problem[] = [];
+  try {
+    JSON.parse(text);
+    const root = toNode(parse(text, { mode: "json" }).body, "", { file, text, problems });
+    return { root, problems };
+  } catch (error) {
+    const { line, column, reason } = faultOf(text, error as Error);
+    return { problems: [problemAt({ file, text, line, column, pointer: "" }, "invalid-json", `Not JSON: ${reason}`)] };
+  }
+}
+
+export function problemAt(
+  at: Position,
+  code: string,
+  message: string,
+  severity: Problem["severity"] = "error",
+): Problem {
+  const { file, line, column, pointer } = at;
+  return { code, message, severity, file, line, column, pointer, frame: frameOf(at) };
+}
+
+interface Source {
+  readonly file: string;
+  readonly text: string;
+  readonly problems: Problem[];
+}
+
+function toNode(node: ValueNode, pointer: string, source: Source): JsonNode {
+  const at = positionOf(node, pointer, source);
+  switch (node.type) {
+    case "Object":
+      return objectNode(node.members, at, source);
+    case "Array": {
+      const elements = node.elements.map(({ value }, index) => toNode(value, `${pointer}/${index}`, source));
+      return { value: elements.map(({ value }) => value), at, elements };
+    }
+    case "Null":
+      return { value: null, at };
+    case "String":
+    case "Number":
+    case "Boolean":
+      return { value: node.value, at };
+    default:
+      throw new SyntaxError(`${node.type} is not a JSON value`);
+  }
+}
+
+function objectNode(written: readonly MemberNode[], at: Position, source: Source): JsonNode {
+  const members = new Map<string, JsonMember>();
+  for (const { name, value } of written) {
+    const key = name.type === "String" ? name.value : name.name;
+    const pointer = `${at.pointer}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+    const keyAt = positionOf(name, pointer, source);
+    const node = toNode(value, pointer, source);
+    const first = members.get(key);
+    if (first) {
+      const message = `"${key}" stands here a second time; the first is on line ${first.at.line}`;
+      source.problems.push(problemAt(keyAt, "duplicate-key", message));
+    } else {
+      members.set(key, { at: keyAt, node });
+    }
+  }
+  const value: JsonObject = Object.fromEntries([...members].map(([key, { node }]) => [key, node.value]));
+  return { value, at, members };
+}
+
+function positionOf(node: AnyNode, pointer: string, { file, text }: Source): Position {
+  const { line, column } = node.loc.start;
+  return { file, text, line, column, pointer };
+}
+
+/** Where and why a text is no JSON. Momoa knows the place; where it is more lenient, V8's message holds the offset. */
+function faultOf(text: string, error: Error): { line: number; column: number; reason: string } {
+  if (error instanceof RangeError) return { line: 1, column: 1, reason: "nested too deeply" };
+  try {
+    parse(text, { mode: "json" });
+  } catch (found) {
+    const { message, line, column } = found as Error & { line?: number; column?: number };
+    if (line !== undefined && column !== undefined) {
+      return { line, column, reason: sentences[message.replace(/ \(\d+:\d+\)$/, "")] ?? readable(message) };
+    }
+  }
+  const offset = Number(/position (\d+)/.exec(error.message)?.[1] ?? 0);
+  const before = text.slice(0, offset).split(/\r\n|[\n\r]/);
+  return {
+    line: before.length,
+    column: before.at(-1)!.length + 1,
+    reason: error.message.replace(/ in JSON at.*$/s, ""),
+  };
+}
+
+const sentences: Record<string, string> = {
+  "Unexpected token RBrace found.": "a value or a key was expected before this `}`; is there a comma too many?",
+  "Unexpected token RBracket found.": "a value was expected before this `]`; is there a comma too many?",
+  "Unexpected token String found.": "a comma was expected before this text",
+  "Unexpected end of input found.": "the file ends too early",
+};
+
+function readable(message: string): string {
+  const text = message.replace(/ \(\d+:\d+\)$/, "").replace(/ found\.$/, "");
+  return text.charAt(0).toLowerCase() + text.slice(1);
+}
+
+const FRAME_CHARACTERS = 100;
+
+function frameOf({ text, line, column }: Position): string {
+  const whole = text.split(/\r\n|[\n\r]/)[line - 1] ?? "";
+  const start = Math.max(0, Math.min(column - 1 - FRAME_CHARACTERS / 2, whole.length - FRAME_CHARACTERS));
+  const shown = whole.slice(start, start + FRAME_CHARACTERS).replaceAll("\t", " ");
+  const gutter = String(line);
+  return `${gutter} | ${shown}\n${" ".repeat(gutter.length)} | ${" ".repeat(column - 1 - start)}^`;
+}

@@ -1,0 +1,128 @@
+import { jsonBlock, type Block, type Cid } from "../cid.ts";
+import type { Json, JsonObject } from "../json.ts";
+import type { Problem } from "../problem.ts";
+import { readFields, serverNameProblem, type FieldType } from "./fields.ts";
+import { MCPS_SOURCE } from "./image.ts";
+import { parseJsonSource, problemAt, type JsonNode, type Position } from "./json-source.ts";
+import { isFault, type SourceFolder } from "./source-folder.ts";
+
+/** The fields of an entry of `mcps` (seed 003, "Configuration Options", and the mission's additions). */
+const entryFields = {
+  definition: "text",
+  upstream: "text",
+  description: "text",
+  tools: "objects",
+  resources: "objects",
+  prompts: "objects",
+  auto_discover: "boolean",
+  tools_transform_cid: "text",
+  resources_transform_cid: "text",
+  prompts_transform_cid: "text",
+  enabled: "boolean",
+  mcp_enabled: "boolean",
+  options: "object",
+} as const satisfies Record<string, FieldType>;
+
+/** A file named by a source, which the image replaces by a CID. */
+export interface Reference {
+  readonly kind: "definition" | "transform";
+  readonly server: string;
+  /** As written: a path in the folder of sources, or for a definition a CID. */
+  readonly target: string;
+  readonly at: Position;
+}
+
+export interface McpsSource {
+  readonly references: readonly Reference[];
+  readonly problems: readonly Problem[];
+  /** The generated configuration once every target's CID is known, and the blocks that it refers to by `config_cid`. */
+  generate(cidOf: (target: string) => Cid): { value: JsonObject; blocks: Block[] };
+}
+
+/** An entry as it is generated: `emit` takes the block of each configuration that stands in a file of its own. */
+type Generate = (cidOf: (target: string) => Cid, emit: (block: Block) => void) => JsonObject;
+
+/** Reads `mcps.source.json` and the configuration files that it names. */
+export function readMcpsSource(root: JsonNode, folder: SourceFolder): McpsSource {
+  const reading: Reading = { folder, references: [], problems: [] };
+  const entries = new Map<string, Generate>();
+  if (!root.members)
+    reading.problems.push(problemAt(root.at, "wrong-type", `${MCPS_SOURCE} must be an object of servers`));
+  for (const [server, { at, node }] of root.members ?? []) {
+    const wrong = serverNameProblem(server);
+    if (wrong) reading.problems.push(problemAt(at, "bad-name", wrong));
+    entries.set(server, readEntry(node, server, [], reading));
+  }
+  return {
+    references: reading.references,
+    problems: reading.problems,
+    generate(cidOf) {
+      const blocks: Block[] = [];
+      const generated = [...entries].map(([server, generate]) => {
+        return [server, generate(cidOf, (block) => blocks.push(block))] as const;
+      });
+      return { value: Object.fromEntries(generated), blocks };
+    },
+  };
+}
+
+interface Reading {
+  readonly folder: SourceFolder;
+  readonly references: Reference[];
+  readonly problems: Problem[];
+}
+
+/** `chain` is the way of configuration files that led here. */
+function readEntry(node: JsonNode, server: string, chain: readonly string[], reading: Reading): Generate {
+  if (node.members?.has("config_cid")) return readConfigFile(node, server, chain, reading);
+
+  const fields = readFields(node, entryFields, `The entry of "${server}"`, reading.problems);
+  if (fields.definition && fields.upstream) {
+    const message = `"${server}" has both a definition and an upstream; a server is one or the other`;
+    reading.problems.push(problemAt(fields.upstream.at, "two-kinds", message));
+  }
+  const replaced = new Set<string>();
+  for (const [name, field] of Object.entries(fields)) {
+    if (name !== "definition" && !name.endsWith("_transform_cid")) continue;
+    replaced.add(name);
+    const kind = name === "definition" ? "definition" : "transform";
+    reading.references.push({ kind, server, target: field.value as string, at: field.at });
+  }
+  return (cidOf) => {
+    const generated = Object.entries(fields).map(([name, { value }]): [string, Json] => {
+      return [name, replaced.has(name) ? cidOf(value as string) : value];
+    });
+    return Object.fromEntries(generated);
+  };
+}
+
+/** `{ "config_cid": "file.json" }`: the entry stands in that file, which may again name another. */
+function readConfigFile(node: JsonNode, server: string, chain: readonly string[], reading: Reading): Generate {
+  const { folder, problems } = reading;
+  const { config_cid: field } = readFields(node, { config_cid: "text" }, `An entry with "config_cid"`, problems);
+  if (!field) return () => ({});
+
+  const file = folder.read(field.value as string);
+  if (isFault(file)) {
+    problems.push(problemAt(field.at, file.code, file.message));
+    return () => ({});
+  }
+  if (chain.includes(file.path)) {
+    const cycle = [...chain.slice(chain.indexOf(file.path)), file.path].join(" → ");
+    problems.push(problemAt(field.at, "cycle", `The configuration refers back to itself: ${cycle}`));
+    return () => ({});
+  }
+  if (file.text === undefined) {
+    problems.push(problemAt(field.at, "not-utf8", `"${file.path}" is not text in UTF-8`));
+    return () => ({});
+  }
+  const parsed = parseJsonSource(file.path, file.text);
+  problems.push(...parsed.problems);
+  if (!parsed.root) return () => ({});
+  const inner = readEntry(parsed.root, server, [...chain, file.path], reading);
+  return (cidOf, emit) => {
+    const block = jsonBlock(inner(cidOf, emit));
+    emit(block);
+    return { config_cid: block.cid };
+  };
+}

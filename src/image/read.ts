@@ -1,0 +1,80 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { isCid, matches, type Cid } from "../cid.ts";
+import { BerthError } from "../errors.ts";
+import { isObject } from "../json.ts";
+import { cidFile, CONTENT_FOLDER, type Image, type ImageName, type Manifest } from "./image.ts";
+
+/**
+ * Opens the image of a folder. Rejects with `image_invalid` when there is none, or when its manifest is not what
+ * its CID says. Content is verified as it is read.
+ */
+export async function readImage(dir: string, name: ImageName): Promise<Image> {
+  const content = (cid: Cid): Uint8Array => readContent(dir, cid);
+  const cid = readText(join(dir, cidFile(name))).trim();
+  if (!isCid(cid)) throw invalid(`${cidFile(name)} holds no CID`);
+  return { name, cid, manifest: parseManifest(content(cid), cid), content };
+}
+
+/** Reads everything that the image names. Throws `image_invalid` at the first thing that is missing or damaged. */
+export function verifyImage(image: Image): void {
+  const { content, derived, servers, variables } = image.manifest;
+  const listed = new Set(content);
+  for (const { name, definition_cid: cid } of [...servers, ...variables]) {
+    if (!listed.has(cid)) throw invalid(`"${name}" stands for ${cid}, which the manifest does not list`);
+  }
+  for (const cid of [...content, ...Object.values(derived)]) image.content(cid);
+}
+
+function readContent(dir: string, cid: Cid): Uint8Array {
+  // Checked before it becomes a path: a manifest must not reach a file outside of the image.
+  if (!isCid(cid)) throw invalid(`"${cid}" is no CID`);
+  const bytes = readBytes(join(dir, CONTENT_FOLDER, cid));
+  if (!matches(cid, bytes)) throw invalid(`the bytes of ${cid} are damaged; run \`berth boot\` to make them again`);
+  return bytes;
+}
+
+export function parseManifest(bytes: Uint8Array, cid: Cid): Manifest {
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder().decode(bytes));
+  } catch (error) {
+    throw invalid(`the manifest ${cid} is not JSON`, error);
+  }
+  if (!isManifest(value)) throw invalid(`${cid} is not the manifest of an image`);
+  return value;
+}
+
+function isManifest(value: unknown): value is Manifest {
+  if (!isObject(value)) return false;
+  const { servers, variables, content, derived } = value;
+  return (
+    [servers, variables].every((names) => Array.isArray(names) && names.every(isManifestName)) &&
+    Array.isArray(content) &&
+    content.every((cid) => typeof cid === "string") &&
+    isObject(derived) &&
+    Object.values(derived).every((cid) => typeof cid === "string")
+  );
+}
+
+function isManifestName(value: unknown): boolean {
+  if (!isObject(value)) return false;
+  const { name, definition_cid: cid, enabled } = value;
+  return typeof name === "string" && typeof cid === "string" && typeof enabled === "boolean";
+}
+
+function readText(file: string): string {
+  return new TextDecoder().decode(readBytes(file));
+}
+
+function readBytes(file: string): Uint8Array {
+  try {
+    return readFileSync(file);
+  } catch (error) {
+    throw invalid(`${file} cannot be read; run \`berth boot\` to make the image`, error);
+  }
+}
+
+function invalid(detail: string, cause?: unknown): BerthError {
+  return new BerthError("image_invalid", detail, { cause });
+}

@@ -1,0 +1,99 @@
+import { readFileSync, realpathSync, statSync } from "node:fs";
+import { isAbsolute, join, posix, relative, sep } from "node:path";
+import { rawBlock, type Block, type Cid } from "../cid.ts";
+
+/** The folder of sources: the only door through which the generator reads, and it leads nowhere outside. */
+export interface SourceFolder {
+  readonly root: string;
+  /** A file of the folder by its path with forward slashes, or what is wrong with the path. */
+  read(path: string): SourceFile | SourceFault;
+  /** The CID of every file that was read so far, by path. */
+  cids(): Record<string, Cid>;
+}
+
+export interface SourceFile {
+  /** Relative to the folder, without `.` and `..`. */
+  readonly path: string;
+  readonly block: Block;
+  /** Undefined when the bytes are not UTF-8. */
+  readonly text: string | undefined;
+}
+
+export interface SourceFault {
+  readonly code: string;
+  readonly message: string;
+}
+
+export function isFault(read: SourceFile | SourceFault): read is SourceFault {
+  return "code" in read;
+}
+
+export function openSourceFolder(root: string): SourceFolder {
+  const files = new Map<string, SourceFile>();
+  let realRoot: string | undefined;
+
+  const read = (path: string): SourceFile | SourceFault => {
+    const fault = faultOfPath(path);
+    if (fault) return fault;
+    const normal = posix.normalize(path);
+    const known = files.get(normal);
+    if (known) return known;
+    try {
+      realRoot ??= realpathSync(root);
+      const real = realpathSync(join(root, normal));
+      if (!isInside(realRoot, real)) {
+        return { code: "outside", message: `"${path}" is a link that leads outside of the folder of sources` };
+      }
+      if (!statSync(real).isFile()) return { code: "not-a-file", message: `"${path}" is not a file` };
+      const block = rawBlock(readFileSync(real));
+      const file = { path: normal, block, text: decode(block.bytes) };
+      files.set(normal, file);
+      return file;
+    } catch (error) {
+      return faultOfError(path, error as NodeJS.ErrnoException);
+    }
+  };
+
+  return {
+    root,
+    read,
+    cids: () => Object.fromEntries([...files].map(([path, { block }]) => [path, block.cid])),
+  };
+}
+
+function faultOfPath(path: string): SourceFault | undefined {
+  if (path === "") return { code: "bad-path", message: "The path is empty" };
+  if (path.includes("\0")) return { code: "bad-path", message: "The path holds a NUL character" };
+  if (path.includes("\\")) return { code: "bad-path", message: `Write "${path}" with forward slashes` };
+  if (isAbsolute(path) || /^[A-Za-z]:/.test(path)) {
+    return { code: "absolute-path", message: `"${path}" is absolute; write it relative to the folder of sources` };
+  }
+  const normal = posix.normalize(path);
+  if (normal === ".." || normal.startsWith("../")) {
+    return { code: "outside", message: `"${path}" leads outside of the folder of sources` };
+  }
+  return undefined;
+}
+
+function isInside(folder: string, file: string): boolean {
+  const path = relative(folder, file);
+  return path !== ".." && !path.startsWith(`..${sep}`) && !isAbsolute(path);
+}
+
+function faultOfError(path: string, error: NodeJS.ErrnoException): SourceFault {
+  if (error.code === "ENOENT" || error.code === "ENOTDIR") {
+    return { code: "missing-file", message: `There is no file "${path}" in the folder of sources` };
+  }
+  if (error.code === "ELOOP") return { code: "cycle", message: `"${path}" is a link that leads back to itself` };
+  return { code: "unreadable-file", message: `"${path}" cannot be read: ${error.code ?? error.message}` };
+}
+
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+function decode(bytes: Uint8Array): string | undefined {
+  try {
+    return decoder.decode(bytes);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,88 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { isCid } from "../cid.ts";
+import { BerthError } from "../errors.ts";
+import type { GeneratedImage } from "./generate.ts";
+import { CONTENT_FOLDER, LOCK_FILE } from "./image.ts";
+
+const UNFINISHED = ".unfinished-";
+
+/**
+ * Brings a folder to a generated image. Whenever the process ends, each image there can be read and is either the
+ * old one or the new one: content comes first, the `.cid` that a reader starts from after it, and what no image
+ * names goes last.
+ */
+export function writeImage(out: string, image: GeneratedImage): void {
+  refuseStrangers(out);
+  const contentFolder = join(out, CONTENT_FOLDER);
+  mkdirSync(contentFolder, { recursive: true });
+  for (const [cid, bytes] of image.content) replace(join(contentFolder, cid), bytes);
+  for (const [file, bytes] of image.files) replace(join(out, file), bytes);
+
+  for (const name of readdirSync(contentFolder)) {
+    if (!image.content.has(name)) rmSync(join(contentFolder, name), { recursive: true, force: true });
+  }
+  for (const name of readdirSync(out)) if (name.startsWith(UNFINISHED)) rmSync(join(out, name), { force: true });
+}
+
+export interface Difference {
+  readonly file: string;
+  readonly is: "missing" | "extra" | "different";
+}
+
+/** Every file of a folder that is not, byte for byte, what the generated image has there. */
+export function compareImage(out: string, image: GeneratedImage): Difference[] {
+  const expected = new Map(image.files);
+  for (const [cid, bytes] of image.content) expected.set(`${CONTENT_FOLDER}/${cid}`, bytes);
+
+  const differences: Difference[] = [];
+  for (const [file, bytes] of expected) {
+    const found = read(join(out, file));
+    if (!found) differences.push({ file, is: "missing" });
+    else if (!isSame(found, bytes)) differences.push({ file, is: "different" });
+  }
+  for (const name of list(join(out, CONTENT_FOLDER))) {
+    if (!image.content.has(name)) differences.push({ file: `${CONTENT_FOLDER}/${name}`, is: "extra" });
+  }
+  for (const name of list(out)) if (name.startsWith(UNFINISHED)) differences.push({ file: name, is: "extra" });
+  return differences;
+}
+
+/** What stands in `content/` is removed when no image names it: that must not befall somebody's own folder. */
+function refuseStrangers(out: string): void {
+  if (existsSync(join(out, LOCK_FILE))) return;
+  const strangers = list(join(out, CONTENT_FOLDER)).filter((name) => !isCid(name) && !name.startsWith(UNFINISHED));
+  if (strangers.length === 0) return;
+  const reason = `${join(out, CONTENT_FOLDER)} holds what is not of an image (${strangers[0]}); choose another --out`;
+  throw new BerthError("image_invalid", reason);
+}
+
+/** Under its own name there is at any moment the old file, or the whole new one. */
+function replace(file: string, bytes: Uint8Array): void {
+  const found = read(file);
+  if (found && isSame(found, bytes)) return;
+  if (existsSync(file) && !found) rmSync(file, { recursive: true });
+  const unfinished = join(dirname(file), `${UNFINISHED}${process.pid}`);
+  writeFileSync(unfinished, bytes);
+  renameSync(unfinished, file);
+}
+
+function read(file: string): Buffer | undefined {
+  try {
+    return readFileSync(file);
+  } catch {
+    return undefined;
+  }
+}
+
+function isSame(found: Buffer, bytes: Uint8Array): boolean {
+  return found.equals(bytes);
+}
+
+function list(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
