@@ -122,7 +122,8 @@ describe("the configuration", () => {
     assert.throws(
       () => readConfig(env),
       (error: unknown) =>
-        error instanceof BerthError && ["BERTH_PORT", "BERTH_GUESTS", "BERTH_CALL_MS"].every((name) => error.message.includes(name)),
+        error instanceof BerthError &&
+        ["BERTH_PORT", "BERTH_GUESTS", "BERTH_CALL_MS"].every((name) => error.message.includes(name)),
     );
   });
 

@@ -60,7 +60,7 @@ describe("the modern era", () => {
 
   it("headers that are missing or differ from the body are -32020", async () => {
     const params = { name: "echo", arguments: { message: "hi" } };
-    for (const headers of [
+    const wrong: Record<string, string>[] = [
       { "Mcp-Method": "" },
       { "Mcp-Method": "tools/list" },
       { "Mcp-Name": "" },
@@ -68,7 +68,8 @@ describe("the modern era", () => {
       { "Mcp-Name": "=?base64?!!?=" },
       { "MCP-Protocol-Version": "" },
       { "MCP-Protocol-Version": "2025-11-25" },
-    ]) {
+    ];
+    for (const headers of wrong) {
       const { status, body } = await modern(url, "tools/call", params, headers);
       assert.equal(status, 400, JSON.stringify(headers));
       assert.equal(body.error.code, -32020, JSON.stringify(headers));

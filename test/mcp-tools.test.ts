@@ -4,7 +4,10 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { call, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 
 const CALL_MS = 1_000;
-const SIXTY = Array.from({ length: 60 }, (_, n) => `/** Tool ${n}. */\nexport function tool${n}(): number { return ${n}; }`);
+const SIXTY = Array.from(
+  { length: 60 },
+  (_, n) => `/** Tool ${n}. */\nexport function tool${n}(): number { return ${n}; }`,
+);
 
 describe("tools", () => {
   let berth: TestBerth;
@@ -132,7 +135,10 @@ describe("tools", () => {
 
   it("T11.2 a shell definition is one tool, its arguments in the environment and in order", async () => {
     const shell = `${berth.url}/mcp/greet`;
-    assert.equal((await call(shell, "greet", { who: "$(id) `id` ; x" })).content[0].text, "Hello, $(id) `id` ; x ($(id) `id` ; x)");
+    assert.equal(
+      (await call(shell, "greet", { who: "$(id) `id` ; x" })).content[0].text,
+      "Hello, $(id) `id` ; x ($(id) `id` ; x)",
+    );
   });
 
   it("T12.5 a call that takes too long ends with an error that says so", async () => {

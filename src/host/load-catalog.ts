@@ -1,7 +1,8 @@
-import { decodeJson, jsonBlock, rawBlock, type Cid } from "../cid.ts";
+import type { Cid } from "../cid.ts";
 import type { DefinitionSource, DiscoveredTool } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
 import type { GuestProgram } from "../executor/executor.ts";
+import { derivedEntries, packCompiled, readCompiled, type CompiledResult } from "../image/compiled.ts";
 import { loadDefinition } from "../image/definition.ts";
 import type { Problem } from "../problem.ts";
 import type { Catalog } from "./catalog.ts";
@@ -32,7 +33,7 @@ export async function loadCatalog(
     throw refused(server, [problem("shell-refused", "A read-only boot runs no shell definitions")]);
   }
 
-  const compiled = await compileOnce(tenant, definition, source, dependencies);
+  const compiled = await compileOnce(definition, source, dependencies);
   if (!compiled.bundle) throw refused(server, compiled.problems);
   const release = createRelease({ server, definition, bundle: compiled.bundle, entry, discovered: compiled.tools });
   if (writable) await recordRelease(tenant, server, release, dependencies);
@@ -52,31 +53,18 @@ export async function loadCatalog(
   };
 }
 
-interface CompiledRecord {
-  readonly tools: readonly DiscoveredTool[];
-  readonly problems: readonly Problem[];
-  readonly bundle: Cid | null;
-}
-
 /** Discovery and bundling are done once for a source, by whoever needs them first (invariant 2). */
 async function compileOnce(
-  tenant: string,
   definition: Cid,
   source: DefinitionSource,
   { store, compile, compileKey }: HostDependencies,
-): Promise<CompiledRecord> {
+): Promise<CompiledResult> {
   const key = compileKey(definition, source);
   const known = await store.derived(key);
-  if (known) {
-    const record = decodeJson(known) as CompiledRecord;
-    if (!record.bundle || (await store.content(tenant, record.bundle))) return record;
-  }
-  const { bundle, tools, problems } = await compile(source);
-  const bundleBlock = bundle === undefined ? undefined : rawBlock(bundle);
-  const record: CompiledRecord = { tools, problems, bundle: bundleBlock?.cid ?? null };
-  if (bundleBlock) await store.change(tenant, { by: "compile", put: [bundleBlock] });
-  await store.putDerived([{ key, block: jsonBlock(record) }]);
-  return record;
+  if (known) return readCompiled(known);
+  const packed = packCompiled(await compile(source));
+  await store.putDerived(derivedEntries(key, packed));
+  return readCompiled(packed.result.bytes);
 }
 
 /** Keeps the release addressable, and its name's history the list of the server's versions. */
@@ -104,7 +92,7 @@ function runFactory(
   { store, executor, limits }: HostDependencies,
 ): (tool: DiscoveredTool) => Run {
   const code = async (): Promise<string> => {
-    const bytes = await store.content(tenant, bundle);
+    const bytes = await store.derived(bundle);
     if (!bytes) throw new BerthError("content_missing", bundle);
     return new TextDecoder().decode(bytes);
   };

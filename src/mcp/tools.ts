@@ -67,7 +67,7 @@ function progressReporter(
 ): ((event: Json) => void) | undefined {
   const token = isObject(params["_meta"]) ? params["_meta"]["progressToken"] : undefined;
   if (typeof token !== "string" && typeof token !== "number") return undefined;
-  let last = 0;
+  let last = Number.NEGATIVE_INFINITY;
   return (event) => {
     const progress = progressOf(event, last);
     if (progress.progress <= last) return;
@@ -78,9 +78,10 @@ function progressReporter(
 
 /** An event is a number of its own making (`{progress, total, message}`), or one more step with a message. */
 function progressOf(event: Json, last: number): JsonObject & { progress: number } {
-  if (typeof event === "string") return { progress: last + 1, message: event };
+  const next = Math.max(last, 0) + 1;
+  if (typeof event === "string") return { progress: next, message: event };
   if (!isObject(event) || typeof event["progress"] !== "number")
-    return { progress: last + 1, message: JSON.stringify(event) };
+    return { progress: next, message: JSON.stringify(event) };
   const { progress, total, message } = event;
   return {
     progress,

@@ -1,0 +1,130 @@
+import assert from "node:assert/strict";
+import { execFileSync, spawn, type ChildProcess } from "node:child_process";
+import { mkdtemp, readdir, readFile, rm, symlink } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { call, post, request } from "./berth.ts";
+
+const CLI = resolve("dist/src/cli.js");
+
+interface Served {
+  readonly child: ChildProcess;
+  readonly url: string;
+  readonly stderr: () => string;
+}
+
+/** `berth serve` as a person starts it, up to the line that says where it listens. */
+function serve(args: readonly string[], cli = CLI): Promise<Served> {
+  const child = spawn(process.execPath, [cli, "serve", "--port", "0", ...args], { stdio: ["ignore", "pipe", "pipe"] });
+  return new Promise((resolveServed, reject) => {
+    let text = "";
+    child.stderr.setEncoding("utf8").on("data", (chunk: string) => {
+      text += chunk;
+      const url = /Berth serves (http:\S+)\/mcp/.exec(text)?.[1];
+      if (url) resolveServed({ child, url, stderr: () => text });
+    });
+    child.once("exit", (code) => reject(new Error(`berth serve ended with ${code}: ${text}`)));
+  });
+}
+
+function stop({ child }: Served, signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
+  return new Promise((resolveCode) => {
+    child.removeAllListeners("exit");
+    child.once("exit", (code) => resolveCode(code));
+    child.kill(signal);
+  });
+}
+
+describe("berth serve", () => {
+  let folder: string;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), "berth-serve-"));
+  });
+  after(() => rm(folder, { recursive: true, force: true }));
+
+  it("C2 T10.2 serves every server of the image that comes with it", async () => {
+    const served = await serve(["--data", join(folder, "data")]);
+    try {
+      const sources = JSON.parse(await readFile("reference_templates/mcps.source.json", "utf8")) as object;
+      for (const name of [...Object.keys(sources), "mcp"]) {
+        const { status, body } = await post(`${served.url}/mcp/${name}`, request("tools/list"));
+        assert.equal(status, 200, name);
+        assert.ok(body.result.tools.length > 0, name);
+      }
+    } finally {
+      assert.equal(await stop(served), 0);
+    }
+  });
+
+  it("starts again on the same data, and ends on SIGINT", async () => {
+    const served = await serve(["--data", join(folder, "data")]);
+    const echoed = await call(`${served.url}/mcp/echo`, "echo", { message: "again" });
+    assert.equal(echoed.content[0].text, "again");
+    assert.equal(await stop(served, "SIGINT"), 0);
+  });
+
+  it("leaves no process behind", { skip: process.platform !== "linux" && "reads /proc" }, async () => {
+    const served = await serve(["--data", join(folder, "processes")]);
+    await call(`${served.url}/mcp/echo`, "echo", { message: "start a guest" });
+    const guests = await descendants(served.child.pid!);
+    assert.ok(guests.length > 0);
+    await stop(served);
+    for (const pid of guests) await assert.rejects(readFile(`/proc/${pid}/stat`), `process ${pid} is still there`);
+  });
+
+  it("a read-only boot serves TypeScript and refuses shell definitions with the reason", async () => {
+    const served = await serve(["--data", join(folder, "readonly"), "--readonly"]);
+    try {
+      const echoed = await call(`${served.url}/mcp/echo`, "echo", { message: "read" });
+      assert.equal(echoed.content[0].text, "read");
+      const mcps = JSON.parse(await readFile("reference_templates/mcps.source.json", "utf8")) as Record<
+        string,
+        { definition: string }
+      >;
+      const shell = Object.keys(mcps).find((name) => mcps[name]?.definition.endsWith(".sh"));
+      const { status, body } = await post(`${served.url}/mcp/${shell}`, request("tools/list"));
+      assert.equal(status, 503);
+      assert.match(body.error.message, /read-only/);
+    } finally {
+      await stop(served);
+    }
+  });
+
+  it("says which port is taken and what to do", async () => {
+    const served = await serve(["--data", join(folder, "first")]);
+    try {
+      const { port } = new URL(served.url);
+      await assert.rejects(serve(["--data", join(folder, "second"), "--port", port]), /port \d+ is taken.*BERTH_PORT/);
+    } finally {
+      await stop(served);
+    }
+  });
+
+  it("the packed package serves its own image and any other", async () => {
+    const tarball = execFileSync("npm", ["pack", "--ignore-scripts", "--silent", "--pack-destination", folder], {
+      encoding: "utf8",
+    }).trim();
+    execFileSync("tar", ["-xzf", join(folder, tarball), "-C", folder]);
+    await symlink(resolve("node_modules"), join(folder, "package/node_modules"));
+    const cli = join(folder, "package/dist/src/cli.js");
+    for (const image of [[], ["--image", resolve("boot")]]) {
+      const served = await serve(["--data", join(folder, `packed-${image.length}`), ...image], cli);
+      const echoed = await call(`${served.url}/mcp/echo`, "echo", { message: "packed" });
+      assert.equal(echoed.content[0].text, "packed");
+      await stop(served);
+    }
+  });
+});
+
+async function descendants(ancestor: number): Promise<number[]> {
+  const parents = new Map<number, number>();
+  for (const entry of await readdir("/proc")) {
+    if (!/^\d+$/.test(entry)) continue;
+    const stat = await readFile(`/proc/${entry}/stat`, "utf8").catch(() => "");
+    parents.set(Number(entry), Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]));
+  }
+  const found = [ancestor];
+  for (const pid of found) found.push(...[...parents].filter(([, parent]) => parent === pid).map(([child]) => child));
+  return found.slice(1);
+}
