@@ -27,6 +27,9 @@ export interface Limits {
   readonly callsPerTenant: number;
   readonly queuedCallsPerTenant: number;
   readonly scriptProcesses: number;
+  readonly scriptMemoryMb: number;
+  readonly scriptDiskMb: number;
+  readonly scriptTasks: number;
   readonly compileMs: number;
   readonly compileMemoryMb: number;
   readonly sourceFileBytes: number;
@@ -52,6 +55,9 @@ export const defaultLimits: Limits = {
   callsPerTenant: 256,
   queuedCallsPerTenant: 1024,
   scriptProcesses: 16,
+  scriptMemoryMb: 256,
+  scriptDiskMb: 64,
+  scriptTasks: 64,
   compileMs: 10_000,
   compileMemoryMb: 384,
   sourceFileBytes: 1024 * 1024,

@@ -11,6 +11,8 @@ import type { Json, JsonObject } from "../json.ts";
  */
 export interface Executor {
   readonly isolation: Isolation;
+  /** Why it is not `sandboxed`, for a person: what is missing here and what to do. */
+  readonly reason?: string;
   /** Starts the program's process if there is none, and calls one exported function. Never rejects. */
   call(program: GuestProgram, call: GuestCall): Promise<GuestOutcome>;
   /** One run of a shell definition, in a process group of its own. Never rejects. */
@@ -38,9 +40,11 @@ export interface GuestCall {
   readonly args: JsonObject;
   /** Plain data that the guest sees as properties of its context (`answers`, `options`, `server`, `tool`). */
   readonly context?: JsonObject;
+  /** Milliseconds from now, the wait for a turn included. */
   readonly deadlineMs: number;
   readonly signal?: AbortSignal;
-  readonly onProgress?: (event: Json) => void;
+  /** A promise asks the guest to wait: it gets no further ahead than a small window until the promise settles. */
+  readonly onProgress?: (event: Json) => void | Promise<void>;
   readonly onLog?: (line: GuestLog) => void;
 }
 
@@ -82,6 +86,13 @@ export type FailureReason =
   | "busy" // the queue for this tenant is full
   | "evicted"; // the process was ended by the host for another reason
 
+/**
+ * What guest code may ask of the host. A rejection's message is shown to the guest.
+ *
+ * - `variable`, `secret`: `{name}` → its value, or null when there is none.
+ * - `cid`: `{cid}` → `{base64}`, or null when there is none.
+ * - `fetch`: `{url, method, headers: [name, value][], base64?}` → `{status, statusText, url, headers, base64}`.
+ */
 export interface HostPort {
   request(op: "variable" | "secret" | "cid" | "fetch", params: JsonObject): Promise<Json>;
 }
@@ -93,6 +104,7 @@ export interface ScriptRun {
   readonly argv: readonly string[];
   /** Extra environment; names of `[A-Za-z_][A-Za-z0-9_]*` only. */
   readonly env: Readonly<Record<string, string>>;
+  /** Milliseconds from now, the wait for a turn included. */
   readonly deadlineMs: number;
   readonly signal?: AbortSignal;
 }

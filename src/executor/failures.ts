@@ -1,0 +1,80 @@
+import { messageUnitsMax, stackUnitsMax } from "./guest/wire.mts";
+import type { Exit } from "./process-group.ts";
+import type { FailureReason, GuestFailure } from "./executor.ts";
+
+/** Every way in which a call can fail, said so that a person knows what to do. Only this file words failures. */
+
+export function failure(reason: FailureReason, message: string, retriable = false, stack?: string): GuestFailure {
+  return { reason, message, retriable, ...(stack && { stack }) };
+}
+
+export function timedOut(deadlineMs: number): GuestFailure {
+  return failure("timeout", `it took longer than its deadline of ${deadlineMs} ms`);
+}
+
+export function timedOutWaiting(deadlineMs: number): GuestFailure {
+  return failure("timeout", `it waited for its turn longer than its deadline of ${deadlineMs} ms`, true);
+}
+
+export const cancelled: GuestFailure = failure("cancelled", "the caller cancelled it");
+
+export const closed: GuestFailure = failure("evicted", "the service is shutting down", true);
+
+export function outputTooLarge(outputBytes: number): GuestFailure {
+  return failure("output", `its result is larger than the limit of ${outputBytes} bytes`);
+}
+
+export function tooBusy(queued: number): GuestFailure {
+  return failure("busy", `${queued} calls are waiting for their turn already, and no more may wait`, true);
+}
+
+export function needsSandbox(tenant: string, reason: string): GuestFailure {
+  return failure(
+    "crash",
+    `the tenant "${tenant}" may run code only in the sandbox, and there is none here (${reason}); ` +
+      'without a sandbox only the tenant "default" is trusted',
+  );
+}
+
+/** What a sibling of the guilty call gets. */
+export function endedByNeighbour(why: string): GuestFailure {
+  return failure("evicted", `its process was ended because another call of the same program ${why}`, true);
+}
+
+/** A process that ended by itself, from its exit and the end of what it wrote to stderr. */
+export function ended(exit: Exit, stderr: string): GuestFailure {
+  if (exit.startError) return failure("crash", `its process could not be started (${codeOf(exit.startError)})`, true);
+  if (/out of memory|allocation failed|bad_alloc/i.test(stderr)) {
+    return failure("memory", "its process ran out of memory and ended");
+  }
+  const signal = exit.signal ?? signalOf(exit.code);
+  if (signal === "SIGKILL")
+    return failure("crash", "its process was killed, perhaps for want of memory on this machine");
+  return failure("crash", signal ? `its process ended by ${signal}` : `its process ended with exit code ${exit.code}`);
+}
+
+/** A message of the guest as far as it may be shown: a text of bounded length. */
+export function guestMessage(message: unknown): string {
+  return typeof message === "string" ? message.slice(0, messageUnitsMax) : "the function failed without a message";
+}
+
+export function guestStack(stack: unknown): string | undefined {
+  return typeof stack === "string" ? stack.slice(0, stackUnitsMax) : undefined;
+}
+
+function codeOf(error: Error): string {
+  return (error as NodeJS.ErrnoException).code ?? error.message;
+}
+
+/** The wrapper reports a signal of the process inside as an exit code. */
+function signalOf(code: number | null): string | undefined {
+  return {
+    132: "SIGILL",
+    133: "SIGTRAP",
+    134: "SIGABRT",
+    135: "SIGBUS",
+    137: "SIGKILL",
+    139: "SIGSEGV",
+    159: "SIGSYS",
+  }[code ?? 0];
+}

@@ -1,0 +1,106 @@
+/**
+ * Cuts what a guest writes into frames: one JSON array a line. It owns the size cap and the work done in one
+ * event-loop turn, and believes nothing: whatever is no frame ends the reading with one fault.
+ * It knows neither processes nor calls.
+ */
+export interface FrameHandlers {
+  /** `units` is the frame's length in UTF-16 units. */
+  onFrame(frame: readonly unknown[], units: number): void;
+  /** Called once; nothing is read afterwards. */
+  onFault(message: string): void;
+}
+
+const NEWLINE = 10;
+/** Frames shorter than this cannot nest deeply enough to harm a recursive reader. */
+const SHALLOW_UNITS = 1_000;
+const NESTING_MAX = 256;
+
+export class FrameReader {
+  readonly #frameBytes: number;
+  readonly #handlers: FrameHandlers;
+  /** The start of a line whose end has not come yet: the first `#kept` bytes. */
+  #partial: Buffer | undefined;
+  #kept = 0;
+  #stopped = false;
+
+  constructor(frameBytes: number, handlers: FrameHandlers) {
+    this.#frameBytes = frameBytes;
+    this.#handlers = handlers;
+  }
+
+  /** Reads no more: what is still in hand belongs to a process that was given up. */
+  stop(): void {
+    this.#stopped = true;
+    this.#partial = undefined;
+  }
+
+  push(chunk: Buffer): void {
+    if (this.#stopped) return;
+    const last = chunk.lastIndexOf(NEWLINE);
+    if (last < 0) return this.#keep(chunk);
+
+    let start = 0;
+    if (this.#kept > 0) {
+      start = chunk.indexOf(NEWLINE) + 1;
+      this.#keep(chunk.subarray(0, start - 1));
+      if (this.#stopped) return;
+      const line = this.#partial!.toString("utf8", 0, this.#kept);
+      this.#kept = 0;
+      this.#partial = undefined;
+      this.#read(line);
+    }
+    if (start <= last) this.#readLines(chunk.toString("utf8", start, last));
+    if (last + 1 < chunk.length) this.#keep(chunk.subarray(last + 1));
+  }
+
+  #readLines(text: string): void {
+    for (let start = 0; start <= text.length && !this.#stopped;) {
+      let end = text.indexOf("\n", start);
+      if (end < 0) end = text.length;
+      this.#read(start === 0 && end === text.length ? text : text.slice(start, end));
+      start = end + 1;
+    }
+  }
+
+  #read(line: string): void {
+    if (line.length > this.#frameBytes) return this.#fault(`wrote a frame of more than ${this.#frameBytes} bytes`);
+    let frame: unknown;
+    try {
+      frame = JSON.parse(line);
+    } catch {
+      return this.#fault("wrote something that is not JSON to its pipe");
+    }
+    if (!Array.isArray(frame)) return this.#fault("wrote something that is no frame to its pipe");
+    if (line.length > SHALLOW_UNITS && isDeeper(frame, NESTING_MAX)) {
+      return this.#fault(`wrote a value nested more than ${NESTING_MAX} levels deep`);
+    }
+    this.#handlers.onFrame(frame, line.length);
+  }
+
+  #keep(bytes: Buffer): void {
+    if (this.#stopped) return;
+    const length = this.#kept + bytes.length;
+    if (length > this.#frameBytes) return this.#fault(`wrote a frame of more than ${this.#frameBytes} bytes`);
+    if (!this.#partial || this.#partial.length < length) {
+      const grown = Buffer.allocUnsafe(Math.max(length, (this.#partial?.length ?? 2048) * 2));
+      this.#partial?.copy(grown, 0, 0, this.#kept);
+      this.#partial = grown;
+    }
+    bytes.copy(this.#partial, this.#kept);
+    this.#kept = length;
+  }
+
+  #fault(message: string): void {
+    this.stop();
+    this.#handlers.onFault(message);
+  }
+}
+
+/** Whether lists and objects nest more than `levels` deep; the recursion itself goes no deeper than that. */
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  if (levels === 0) return true;
+  if (Array.isArray(value)) return value.some((element) => isDeeper(element, levels - 1));
+  for (const key in value) if (isDeeper((value as Record<string, unknown>)[key], levels - 1)) return true;
+  return false;
+}

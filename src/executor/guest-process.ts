@@ -1,0 +1,123 @@
+import type { ChildProcess } from "node:child_process";
+import type { Duplex, Readable } from "node:stream";
+import { FrameReader } from "./frames.ts";
+import { failure, ended } from "./failures.ts";
+import { killGroup, onceEnded, startGroup, type Command } from "./process-group.ts";
+import { atEndOfTurn } from "./turn.ts";
+import type { GuestFailure } from "./executor.ts";
+
+/**
+ * One child process with the guest runner in it, and the pipe to it. It owns starting, writing in batches, reading
+ * under limits, and the end. It knows no program and no call: what the frames mean is its listener's business.
+ */
+export interface GuestListener {
+  onFrame(frame: readonly unknown[], units: number): void;
+  /** Called once. Nothing of the process is alive any more. */
+  onEnded(failure: GuestFailure): void;
+}
+
+/** What one process may deliver in one event-loop turn before the others get theirs. */
+const TURN_BYTES = 256 * 1024;
+/** The end of stderr that is kept to tell why a process died; after the second figure nobody reads any more. */
+const STDERR_KEPT_UNITS = 4_096;
+const STDERR_READ_UNITS = 256 * 1024;
+
+export class GuestProcess {
+  /** Resolves when nothing of it is alive. */
+  readonly gone: Promise<void>;
+  readonly #child: ChildProcess;
+  readonly #pipe: Duplex | undefined;
+  readonly #reader: FrameReader;
+  #listener: GuestListener;
+  #outbox = "";
+  #stderr = "";
+  #turnBytes = 0;
+  #holds = 0;
+  #verdict: GuestFailure | undefined;
+
+  constructor(command: Command, frameBytes: number, listener: GuestListener) {
+    this.#listener = listener;
+    this.#child = startGroup(command, ["ignore", "ignore", "pipe", "pipe"]);
+    this.#reader = new FrameReader(frameBytes, {
+      onFrame: (frame, units) => this.#listener.onFrame(frame, units),
+      onFault: (message) => this.kill(failure("protocol", `its process ${message}`)),
+    });
+    this.#pipe = this.#child.stdio[3] as Duplex | undefined;
+    this.#pipe?.on("data", this.#take);
+    this.#collectStderr(this.#child.stderr);
+
+    this.gone = new Promise((resolve) => {
+      onceEnded(this.#child, (exit) => {
+        this.#reader.stop();
+        this.#listener.onEnded(this.#verdict ?? ended(exit, this.#stderr));
+        resolve();
+      });
+    });
+  }
+
+  /** Hands the process over, from the keeper of spares to a program. */
+  set listener(listener: GuestListener) {
+    this.#listener = listener;
+  }
+
+  /** Bytes that the process has not taken yet. */
+  get backlogBytes(): number {
+    return (this.#pipe?.writableLength ?? 0) + this.#outbox.length;
+  }
+
+  /** The end of what it wrote to stderr. */
+  get stderr(): string {
+    return this.#stderr;
+  }
+
+  /** Writes one frame, without its newline, together with the others of this turn. */
+  send(frame: string): void {
+    if (this.#outbox === "") atEndOfTurn(this.#flush);
+    this.#outbox += frame + "\n";
+  }
+
+  /** Stops reading until as many `release`s have come: then the guest's pipe fills and the guest waits. */
+  hold(): void {
+    if (this.#holds++ === 0) this.#pipe?.pause();
+  }
+
+  release(): void {
+    if (--this.#holds === 0) this.#pipe?.resume();
+  }
+
+  /** Ends the process group. `verdict` is what its listener is told; the first one counts. */
+  kill(verdict: GuestFailure): void {
+    this.#verdict ??= verdict;
+    this.#reader.stop();
+    killGroup(this.#child);
+    this.#pipe?.resume();
+  }
+
+  readonly #flush = (): void => {
+    const text = this.#outbox;
+    this.#outbox = "";
+    this.#pipe?.write(text);
+  };
+
+  readonly #take = (chunk: Buffer): void => {
+    if (this.#turnBytes === 0) atEndOfTurn(this.#endTurn);
+    this.#turnBytes += chunk.length;
+    this.#reader.push(chunk);
+    if (this.#turnBytes > TURN_BYTES) this.#pipe?.pause();
+  };
+
+  readonly #endTurn = (): void => {
+    const paused = this.#turnBytes > TURN_BYTES;
+    this.#turnBytes = 0;
+    if (paused && this.#holds === 0) this.#pipe?.resume();
+  };
+
+  #collectStderr(stderr: Readable | null): void {
+    let read = 0;
+    stderr?.setEncoding("utf8").on("data", (text: string) => {
+      read += text.length;
+      this.#stderr = (this.#stderr + text).slice(-STDERR_KEPT_UNITS);
+      if (read > STDERR_READ_UNITS) stderr.destroy();
+    });
+  }
+}

@@ -1,0 +1,43 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+
+/** Calls that have not returned yet, and which of them is running now. */
+export interface ActiveCall {
+  readonly id: number;
+  controller?: AbortController;
+  generator?: { return?: (value?: unknown) => unknown };
+  /** Why it is to stop. */
+  stopped?: Error;
+  /** Progress events that the host has not confirmed. */
+  ahead: number;
+  /** Lets a generator go on that is too far ahead. */
+  wake?: (() => void) | undefined;
+}
+
+export const active = new Map<number, ActiveCall>();
+
+let running = 0;
+/** Following calls through their awaits slows every promise down, so it begins when a program first needs it. */
+let storage: AsyncLocalStorage<number> | undefined;
+
+export function runAs<A, B, C, R>(id: number, action: (a: A, b: B, c: C) => R, a: A, b: B, c: C): R {
+  const outer = running;
+  running = id;
+  try {
+    return storage ? storage.run(id, action, a, b, c) : action(a, b, c);
+  } finally {
+    running = outer;
+  }
+}
+
+/** The call on whose behalf the code now runs; 0 when that cannot be told. */
+export function currentCall(): number {
+  const id = storage?.getStore() ?? running;
+  if (id === 0 && active.size === 1) return active.keys().next().value!;
+  if (id !== 0) storage ??= new AsyncLocalStorage<number>();
+  return id;
+}
+
+/** Any call, for what concerns the program as a whole. */
+export function anyCall(): number {
+  return currentCall() || (active.keys().next().value ?? 0);
+}

@@ -1,0 +1,48 @@
+import { SourceMap, type SourceMapPayload } from "node:module";
+
+/**
+ * The program's module and the way back from its positions to its sources. Stacks are mapped when an error is shown,
+ * not when a bundle is loaded: most source maps are never looked at.
+ */
+/** What stack traces call the bundle; whatever stands elsewhere is the host's and is not shown. */
+const BUNDLE_NAME = "berth-bundle.mjs";
+const inlineMap = /\/\/[#@] sourceMappingURL=data:application\/json;(?:charset=utf-8;)?base64,([A-Za-z0-9+/=]+)\s*$/;
+
+let code = "";
+let map: SourceMap | undefined;
+let mapRead = false;
+
+export async function loadBundle(text: string): Promise<Record<string, unknown>> {
+  code = text;
+  const source = Buffer.from(`${text}\n//# sourceURL=${BUNDLE_NAME}`).toString("base64");
+  return (await import(`data:text/javascript;base64,${source}`)) as Record<string, unknown>;
+}
+
+/** The frames of the program alone, with positions in its sources. */
+export function mapStack(stack: string): string {
+  const lines: string[] = [];
+  for (const line of stack.split("\n")) {
+    const position = /berth-bundle\.mjs:(\d+):(\d+)/.exec(line);
+    if (position) lines.push(line.replace(position[0], sourcePosition(Number(position[1]), Number(position[2]))));
+  }
+  return lines.join("\n");
+}
+
+/** Lines and columns count from 1, as stacks do. */
+function sourcePosition(line: number, column: number): string {
+  const entry = readMap()?.findEntry(line - 1, column - 1);
+  if (!entry || !("originalSource" in entry)) return `bundle:${line}:${column}`;
+  return `${entry.originalSource}:${entry.originalLine + 1}:${entry.originalColumn + 1}`;
+}
+
+function readMap(): SourceMap | undefined {
+  if (mapRead) return map;
+  mapRead = true;
+  try {
+    const base64 = inlineMap.exec(code.slice(code.lastIndexOf("//# sourceMappingURL=")))?.[1];
+    if (base64) map = new SourceMap(JSON.parse(Buffer.from(base64, "base64").toString()) as SourceMapPayload);
+  } catch {
+    // Positions in the bundle are better than none.
+  }
+  return map;
+}

@@ -1,0 +1,138 @@
+import type { CallShape } from "../../discover/discovery.ts";
+import type { JsonObject } from "../../json.ts";
+import { active, runAs, type ActiveCall } from "./active.mts";
+import { createContext } from "./context.mts";
+import { reviveDates } from "./dates.mts";
+import { send } from "./pipe.mts";
+import { reportProgress } from "./progress.mts";
+import { encodeFailure, encodeValue } from "./values.mts";
+import { toHost } from "./wire.mts";
+
+/** Turns calls by name into calls of functions, and whatever they do into frames. */
+type AnyFunction = (...args: unknown[]) => unknown;
+
+interface KnownShape extends CallShape {
+  readonly run: AnyFunction | undefined;
+  /** A parameter is named like something that every object inherits. */
+  readonly careful: boolean;
+}
+
+const shapes: KnownShape[] = [];
+
+export function defineShape(index: number, shape: CallShape, bundle: Record<string, unknown>): void {
+  const run = bundle[shape.export];
+  const careful = shape.params.some((name) => name in Object.prototype);
+  shapes[index] = { ...shape, run: typeof run === "function" ? (run as AnyFunction) : undefined, careful };
+}
+
+export function startCall(id: number, shapeIndex: number, args: JsonObject, data: JsonObject | undefined): void {
+  const shape = shapes[shapeIndex]!;
+  if (!shape.run) {
+    const message = `its program exports no function "${shape.export}"`;
+    return send(JSON.stringify([toHost.failed, id, "load", message, null, 0]));
+  }
+  let call: ActiveCall | undefined;
+  if (shape.context) active.set(id, (call = { id, ahead: 0 }));
+  let result: unknown;
+  try {
+    if (shape.dates) reviveDates(args, shape.dates);
+    const context = call && createContext(call, data);
+    result = runAs(id, invoke, shape, args, context);
+    if (typeof result === "object" && result !== null && needsTime(result)) {
+      if (!call) active.set(id, (call = { id, ahead: 0 }));
+      return void follow(call, result);
+    }
+  } catch (error) {
+    active.delete(id);
+    return send(encodeFailure(id, error));
+  }
+  if (call) active.delete(id);
+  send(encodeValue(id, result));
+}
+
+export function cancelCall(id: number, reason: "timeout" | "cancelled"): void {
+  send(`[${toHost.cancelling},${id}]`);
+  const call = active.get(id);
+  if (!call || call.stopped) return;
+  call.stopped = new DOMException(
+    reason === "timeout" ? "The call's deadline has passed" : "The caller cancelled the call",
+    reason === "timeout" ? "TimeoutError" : "AbortError",
+  );
+  call.controller?.abort(call.stopped);
+  call.wake?.();
+  void Promise.resolve(call.generator?.return?.(undefined)).catch(ignore);
+}
+
+function invoke(shape: KnownShape, args: JsonObject, context: object | undefined): unknown {
+  const run = shape.run!;
+  if (shape.style === "object") return context ? run(args, context) : run(args);
+
+  const { params } = shape;
+  const values: unknown[] = [];
+  for (let index = 0; index < params.length; index++) {
+    const name = params[index]!;
+    const value: unknown = shape.careful && !Object.hasOwn(args, name) ? undefined : args[name];
+    if (shape.rest && index === params.length - 1) {
+      if (Array.isArray(value)) values.push(...(value as unknown[]));
+    } else {
+      values.push(value);
+    }
+  }
+  if (context) values.push(context);
+  return run(...values);
+}
+
+/** Promises, generators, and bodies that have to be read. */
+function needsTime(result: object): boolean {
+  if (result instanceof Promise) return true;
+  const { then, next } = result as { then?: unknown; next?: unknown };
+  return typeof then === "function" || typeof next === "function" || isBody(result);
+}
+
+async function follow(call: ActiveCall, result: unknown): Promise<void> {
+  let frame: string;
+  try {
+    let value = await result;
+    if (typeof value === "object" && value !== null && typeof (value as Iterator<unknown>).next === "function") {
+      value = await stream(call, value as AsyncIterator<unknown, unknown>);
+    }
+    frame = isBody(value)
+      ? encodeValue(call.id, await value.arrayBuffer(), typeOfBody(value))
+      : encodeValue(call.id, value);
+  } catch (error) {
+    frame = encodeFailure(call.id, error);
+  }
+  active.delete(call.id);
+  send(frame);
+}
+
+/** Each yield is progress; what the generator returns is the result. */
+async function stream(call: ActiveCall, generator: AsyncIterator<unknown, unknown>): Promise<unknown> {
+  call.generator = generator as { return?: (value?: unknown) => unknown };
+  for (;;) {
+    const step = await generator.next();
+    if (call.stopped) {
+      await generator.return?.();
+      throw call.stopped;
+    }
+    if (step.done) return step.value;
+    await reportProgress(call, step.value);
+  }
+}
+
+interface Body {
+  arrayBuffer(): Promise<ArrayBuffer>;
+}
+
+/** A `Blob` or a `Response`; asking for these classes themselves would load all of `fetch`. */
+function isBody(value: unknown): value is Body {
+  return typeof value === "object" && value !== null && typeof (value as Partial<Body>).arrayBuffer === "function";
+}
+
+function typeOfBody(body: Body): string | undefined {
+  const { type, headers } = body as { type?: unknown; headers?: Headers };
+  const named = headers?.get("content-type") ?? type;
+  return typeof named === "string" && named !== "" ? named : undefined;
+}
+
+function ignore(): void {}

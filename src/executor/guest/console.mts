@@ -1,0 +1,38 @@
+import { Console } from "node:console";
+import type { Writable } from "node:stream";
+import { currentCall } from "./active.mts";
+import { sendSoon } from "./pipe.mts";
+import { encodeJson } from "./values.mts";
+import { toHost } from "./wire.mts";
+
+type Level = "debug" | "info" | "notice" | "warning" | "error" | "critical" | "alert" | "emergency";
+
+const levels: Level[] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+/** `log.info(message)` for each level. */
+export function logger(id: number): object {
+  const log = (level: Level) => (message: unknown) => writeLog(id, level, message);
+  return { ...Object.fromEntries(levels.map((level) => [level, log(level)])), warn: log("warning") };
+}
+
+/** Makes everything that the program prints a log line of the call that printed it. */
+export function captureConsole(): void {
+  const lines = (level: Level): Writable =>
+    ({
+      write: (text: string) => writeLog(currentCall(), level, text.replace(/\n$/, "")),
+      on: () => {},
+      once: () => {},
+      removeListener: () => {},
+      listenerCount: () => 0,
+    }) as unknown as Writable;
+  const printed = new Console({ stdout: lines("info"), stderr: lines("error"), ignoreErrors: false });
+  const warned = new Console({ stdout: lines("debug"), stderr: lines("warning"), ignoreErrors: false });
+  globalThis.console = Object.assign(printed, {
+    warn: (...parts: unknown[]) => warned.warn(...parts),
+    debug: (...parts: unknown[]) => warned.debug(...parts),
+  });
+}
+
+export function writeLog(id: number, level: Level, message: unknown): void {
+  sendSoon(`[${toHost.log},${id},"${level}",${encodeJson(message)}]`);
+}

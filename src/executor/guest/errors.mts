@@ -1,0 +1,70 @@
+import { mapStack } from "./bundle.mts";
+import { messageUnitsMax, stackUnitsMax } from "./wire.mts";
+
+/** An error as it leaves the process. */
+export interface Described {
+  readonly message: string;
+  readonly stack: string | null;
+  /** The program says that the same call may succeed later. */
+  readonly transient: boolean;
+}
+
+const denials: Readonly<Record<string, string>> = {
+  ChildProcess: "start other programs",
+  WorkerThreads: "start worker threads",
+  FileSystemRead: "read files",
+  FileSystemWrite: "write files",
+  WASI: "use WASI",
+  Inspector: "use the inspector",
+  Addon: "load native addons",
+};
+
+/** Whatever was thrown; it may be no error, and may resist being looked at. */
+export function describe(thrown: unknown): Described {
+  try {
+    if (!(thrown instanceof Error) && !isErrorLike(thrown)) {
+      return { message: shorten(textOf(thrown)), stack: null, transient: false };
+    }
+    const { name, message, stack, transient } = thrown as Error & { transient?: unknown };
+    const said =
+      denial(thrown as Error) ?? ([name, message].every(isString) ? withName(name, message) : textOf(message));
+    return {
+      message: shorten(said),
+      stack: isString(stack)
+        ? `${shorten(said)}\n${mapStack(stack.slice(0, stackUnitsMax))}`.slice(0, stackUnitsMax)
+        : null,
+      transient: transient === true,
+    };
+  } catch {
+    return { message: "the function threw something that cannot be shown", stack: null, transient: false };
+  }
+}
+
+/** Node's message names the flags of its command line, which mean nothing to who writes a definition. */
+function denial(error: Error): string | undefined {
+  const { code, permission } = error as NodeJS.ErrnoException & { permission?: unknown };
+  if (code !== "ERR_ACCESS_DENIED") return undefined;
+  const what = isString(permission) ? (denials[permission] ?? `use ${permission}`) : "do this";
+  return `Guest code may not ${what}; what it needs from outside it gets from its context`;
+}
+
+function withName(name: string, message: string): string {
+  return name === "Error" ? message || name : message ? `${name}: ${message}` : name;
+}
+
+function isErrorLike(value: unknown): boolean {
+  return typeof value === "object" && value !== null && isString((value as Error).message);
+}
+
+function textOf(value: unknown): string {
+  if (isString(value)) return value;
+  return (typeof value === "object" && JSON.stringify(value)) || String(value);
+}
+
+function shorten(message: string): string {
+  return message.length > messageUnitsMax ? `${message.slice(0, messageUnitsMax - 1)}…` : message;
+}
+
+function isString(value: unknown): value is string {
+  return typeof value === "string";
+}

@@ -1,0 +1,28 @@
+import { createRequire, isBuiltin } from "node:module";
+import { anyCall, currentCall } from "./active.mts";
+import { writeLog } from "./console.mts";
+import { describe } from "./errors.mts";
+import { hostFetch } from "./host.mts";
+import { prepareBytes } from "./values.mts";
+
+/** What a program finds in place of Node's own globals, and what becomes of errors that no call caught. */
+export function prepareGlobals(): void {
+  prepareBytes();
+  globalThis.fetch = (input: unknown, init?: RequestInit) => hostFetch(anyCall(), input, init);
+  globalThis.require = requireBuiltin as NodeJS.Require;
+  // One call's forgotten promise must not end its neighbours.
+  process.on("unhandledRejection", (reason) => report("a promise was rejected and nobody handled it", reason));
+  process.on("uncaughtException", (error) => report("an error was thrown outside of any call", error));
+}
+
+/** Bundled CommonJS packages ask for Node's modules by `require`. */
+const require = createRequire("file:///sbx/");
+function requireBuiltin(name: string): unknown {
+  if (isBuiltin(name)) return require(name);
+  throw new Error(`Cannot require "${name}": a bundle holds all its own modules, only Node's are outside of it`);
+}
+
+function report(what: string, error: unknown): void {
+  const { message, stack } = describe(error);
+  writeLog(currentCall(), "error", `${what}: ${stack ?? message}`);
+}

@@ -1,0 +1,59 @@
+import type { CallShape } from "../../discover/discovery.ts";
+import type { Json, JsonObject } from "../../json.ts";
+import { loadBundle } from "./bundle.mts";
+import { cancelCall, defineShape, startCall } from "./calls.mts";
+import { captureConsole } from "./console.mts";
+import { describe } from "./errors.mts";
+import { prepareGlobals } from "./globals.mts";
+import { settleRequest } from "./host.mts";
+import { listen, send } from "./pipe.mts";
+import { credit } from "./progress.mts";
+import { setLimits } from "./values.mts";
+import { toGuest, toHost, type GuestLimits } from "./wire.mts";
+
+/**
+ * What runs inside a guest process: it takes one program and calls its functions for as long as the process lives.
+ * It trusts the host and not the program, but has nothing that the program may not have: whoever breaks out of the
+ * runner stands in the same empty room.
+ */
+/** Frames that came while the bundle was still being evaluated. */
+let waiting: unknown[][] | undefined = [];
+let bundle: Record<string, unknown>;
+
+prepareGlobals();
+captureConsole();
+listen((frame) => {
+  if (frame[0] === toGuest.load) void load(frame[1] as string, frame[2] as GuestLimits);
+  else if (waiting) waiting.push(frame);
+  else obey(frame);
+});
+send(`[${toHost.ready}]`);
+
+function obey(frame: unknown[]): void {
+  switch (frame[0]) {
+    case toGuest.call:
+      return startCall(frame[1] as number, frame[2] as number, frame[3] as JsonObject, frame[4] as JsonObject);
+    case toGuest.shape:
+      return defineShape(frame[1] as number, frame[2] as CallShape, bundle);
+    case toGuest.cancel:
+      return cancelCall(frame[1] as number, frame[2] as "timeout" | "cancelled");
+    case toGuest.reply:
+      return settleRequest(frame[1] as number, frame[2] === 1, frame[3] as Json);
+    case toGuest.credit:
+      return credit(frame[1] as number, frame[2] as number);
+  }
+}
+
+async function load(code: string, limits: GuestLimits): Promise<void> {
+  setLimits(limits);
+  try {
+    bundle = await loadBundle(code);
+  } catch (error) {
+    const { message, stack } = describe(error);
+    return send(JSON.stringify([toHost.loadFailed, message, stack]));
+  }
+  send(`[${toHost.loaded}]`);
+  const frames = waiting!;
+  waiting = undefined;
+  for (const frame of frames) obey(frame);
+}

@@ -1,0 +1,103 @@
+import { describe } from "./errors.mts";
+import { toHost, type GuestLimits } from "./wire.mts";
+
+/**
+ * What functions return, as frames. Text stays text, bytes become base64 wherever they stand, the rest follows JSON's
+ * own rules; what JSON cannot carry is the function's error.
+ */
+const textDecoder = new TextDecoder();
+let limits: GuestLimits = { outputBytes: Infinity, frameBytes: Infinity };
+/** Bytes write themselves as base64 only while a result is being encoded, so a program's own JSON stays as it was. */
+let encoding = false;
+
+export function setLimits(given: GuestLimits): void {
+  limits = given;
+}
+
+/** Lets bytes that stand inside of other values be found without walking through every result. */
+export function prepareBytes(): void {
+  const bufferToJson = Buffer.prototype.toJSON;
+  const define = (prototype: object, toJSON: (this: never) => unknown): void => {
+    Object.defineProperty(prototype, "toJSON", { value: toJSON, configurable: true, writable: true });
+  };
+  define(Uint8Array.prototype, function (this: Uint8Array) {
+    return encoding ? base64Of(this) : this;
+  });
+  define(ArrayBuffer.prototype, function (this: ArrayBuffer) {
+    return encoding ? base64Of(new Uint8Array(this)) : this;
+  });
+  define(Buffer.prototype, function (this: Buffer) {
+    return encoding ? base64Of(this) : bufferToJson.call(this);
+  });
+}
+
+export function encodeValue(id: number, value: unknown, mimeType?: string): string {
+  try {
+    const frame = frameOf(id, value, mimeType);
+    if (frame.length * 3 <= limits.frameBytes || Buffer.byteLength(frame) <= limits.frameBytes) return frame;
+    return encodeTooLarge(id);
+  } catch (error) {
+    return encodeFailure(id, error);
+  }
+}
+
+export function encodeFailure(id: number, error: unknown): string {
+  const { message, stack, transient } = describe(error);
+  return JSON.stringify([toHost.failed, id, "thrown", message, stack, transient ? 1 : 0]);
+}
+
+/** A value inside of a frame; what JSON leaves out is null. */
+export function encodeJson(value: unknown): string {
+  encoding = true;
+  try {
+    return JSON.stringify(value) ?? "null";
+  } catch (error) {
+    throw unwritable(error as Error);
+  } finally {
+    encoding = false;
+  }
+}
+
+function frameOf(id: number, value: unknown, mimeType: string | undefined): string {
+  if (typeof value === "string") {
+    const tooLarge = value.length * 3 > limits.outputBytes && Buffer.byteLength(value) > limits.outputBytes;
+    return tooLarge ? encodeTooLarge(id) : `[${toHost.text},${id},${JSON.stringify(value)}]`;
+  }
+  if (value === undefined || typeof value === "function" || typeof value === "symbol") return `[${toHost.none},${id}]`;
+  const bytes = bytesOf(value);
+  if (bytes) return frameOfBytes(id, bytes, mimeType);
+  const json = encodeJson(value);
+  return json.length > limits.outputBytes ? encodeTooLarge(id) : `[${toHost.json},${id},${json}]`;
+}
+
+function frameOfBytes(id: number, bytes: Uint8Array, mimeType: string | undefined): string {
+  if (bytes.length > limits.outputBytes) return encodeTooLarge(id);
+  if (mimeType && /^text\/|[/+]json\b/.test(mimeType)) return frameOf(id, textDecoder.decode(bytes), undefined);
+  const type = mimeType ? `,${JSON.stringify(mimeType)}` : "";
+  return `[${toHost.bytes},${id},"${base64Of(bytes)}"${type}]`;
+}
+
+function encodeTooLarge(id: number): string {
+  const message = `its result is larger than the limit of ${Math.min(limits.outputBytes, limits.frameBytes)} bytes`;
+  return JSON.stringify([toHost.failed, id, "output", message, null, 0]);
+}
+
+function bytesOf(value: unknown): Uint8Array | undefined {
+  if (value instanceof Uint8Array) return value;
+  return value instanceof ArrayBuffer ? new Uint8Array(value) : undefined;
+}
+
+function base64Of(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
+}
+
+/** The two things that JSON refuses, said for who wrote the function. */
+function unwritable(error: Error): Error {
+  if (/BigInt/.test(error.message)) {
+    return new TypeError("The result holds a BigInt, which JSON cannot carry; return it as a string or a number");
+  }
+  if (/circular/i.test(error.message)) {
+    return new TypeError("The result refers to itself, which JSON cannot carry; return a value without cycles");
+  }
+  return error;
+}

@@ -1,0 +1,64 @@
+/**
+ * The language that the host and a guest process speak: one JSON array a line, its first element the operation.
+ * Both sides import this file; it holds constants only, so that nothing of the host can leak into a guest.
+ */
+
+/** What the host writes. */
+export const toGuest = {
+  /** [load, code, limits] */
+  load: 0,
+  /** [shape, index, CallShape]: calls name a shape by its index. */
+  shape: 1,
+  /** [call, call id, shape index, arguments, context?] */
+  call: 2,
+  /** [cancel, call id, "timeout" | "cancelled"] */
+  cancel: 3,
+  /** [reply, request id, 1, value] or [reply, request id, 0, message] */
+  reply: 4,
+  /** [credit, call id, count]: so many progress events were consumed. */
+  credit: 5,
+} as const;
+
+/** What a guest writes. The host believes none of it. */
+export const toHost = {
+  /** [ready]: the runner listens. */
+  ready: 0,
+  /** [loaded]: the bundle is evaluated. */
+  loaded: 1,
+  /** [loadFailed, message, stack?] */
+  loadFailed: 2,
+  /** [none, call id] */
+  none: 3,
+  /** [text, call id, text] */
+  text: 4,
+  /** [json, call id, value] */
+  json: 5,
+  /** [bytes, call id, base64, mime type?] */
+  bytes: 6,
+  /** [failed, call id, "thrown" | "output" | "load", message, stack | null, transient: 0 | 1] */
+  failed: 7,
+  /** [progress, call id, event] */
+  progress: 8,
+  /** [log, call id or 0, level, message] */
+  log: 9,
+  /** [request, call id, request id, operation, parameters] */
+  request: 10,
+  /** [cancelling, call id]: the event loop is alive and has passed the cancellation on. */
+  cancelling: 11,
+} as const;
+
+/** A call may be this many progress events ahead of its consumer before its generator waits. */
+export const progressWindow = 64;
+
+/** The host returns credit for this many consumed events at once. */
+export const creditStep = 32;
+
+/** The longest message and stack of an error, in UTF-16 units. */
+export const messageUnitsMax = 8_192;
+export const stackUnitsMax = 16_384;
+
+/** What `load` tells the runner. */
+export interface GuestLimits {
+  readonly outputBytes: number;
+  readonly frameBytes: number;
+}

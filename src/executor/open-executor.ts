@@ -1,0 +1,195 @@
+import { BerthError } from "../errors.ts";
+import type { Limits } from "../config.ts";
+import { Call } from "./call.ts";
+import { cancelled, closed, needsSandbox, timedOutWaiting, tooBusy } from "./failures.ts";
+import { Lane } from "./lane.ts";
+import type { Launcher } from "./launcher.ts";
+import { Pool } from "./pool.ts";
+import { probeSandbox } from "./probe.ts";
+import { Scripts } from "./scripts.ts";
+import { Ticker } from "./ticker.ts";
+import { trustedLauncher } from "./trusted.ts";
+import type { Executor, GuestCall, GuestFailure, GuestOutcome, GuestProgram } from "./executor.ts";
+
+/**
+ * Opens the executor: chooses the isolation by trying it, and puts the parts together. What stands here is the way of a
+ * call: may its tenant run here, is it the tenant's turn, then the pool, and the sweep that keeps every deadline.
+ */
+export interface ExecutorOptions {
+  readonly mode: "auto" | "sandboxed" | "trusted";
+  readonly limits: ExecutorLimits;
+  readonly log?: ExecutorLog;
+}
+
+export type ExecutorLimits = Pick<
+  Limits,
+  | "outputBytes"
+  | "guestMemoryMb"
+  | "guestProcesses"
+  | "guestSpareProcesses"
+  | "guestIdleMs"
+  | "guestFrameBytes"
+  | "guestEventsPerCall"
+  | "callsPerTenant"
+  | "queuedCallsPerTenant"
+  | "scriptProcesses"
+  | "scriptMemoryMb"
+  | "scriptDiskMb"
+  | "scriptTasks"
+>;
+
+/** The part of a logger that is used here. */
+export interface ExecutorLog {
+  debug(data: object, message: string): void;
+  info(data: object, message: string): void;
+  warn(data: object, message: string): void;
+}
+
+const TRUSTED_TENANT = "default";
+
+/** Rejects with `sandbox_unavailable` when `mode` is `sandboxed` and the sandbox does not work here. */
+export async function openExecutor({ mode, limits, log }: ExecutorOptions): Promise<Executor> {
+  const node = { file: process.execPath, major: Number(process.versions.node.split(".")[0]) };
+  if (mode === "trusted")
+    return new GuestExecutor(trustedLauncher(node, limits), limits, log, "the sandbox is turned off");
+
+  const probe = await probeSandbox(node, limits);
+  if ("launcher" in probe) return new GuestExecutor(probe.launcher, limits, log);
+  if (mode === "sandboxed") throw new BerthError("sandbox_unavailable", probe.reason);
+  log?.warn({ reason: probe.reason }, "guest code runs without a sandbox, for the default tenant only");
+  return new GuestExecutor(trustedLauncher(node, limits), limits, log, probe.reason);
+}
+
+class GuestExecutor implements Executor {
+  readonly isolation: Executor["isolation"];
+  readonly reason?: string;
+  readonly #limits: ExecutorLimits;
+  readonly #log: ExecutorLog | undefined;
+  readonly #pool: Pool;
+  readonly #scripts: Scripts;
+  readonly #lanes = new Map<string, Lane<Call>>();
+  readonly #ticker = new Ticker((now) => this.#sweep(now));
+  #inFlight = 0;
+  #closing: Promise<void> | undefined;
+
+  constructor(launcher: Launcher, limits: ExecutorLimits, log: ExecutorLog | undefined, reason?: string) {
+    this.isolation = launcher.isolation;
+    if (reason !== undefined) this.reason = reason;
+    this.#limits = limits;
+    this.#log = log;
+    this.#scripts = new Scripts(launcher, limits);
+    this.#pool = new Pool(launcher.guest, limits, {
+      onCallOver: (call) => this.#leave(call),
+      onEnded: (program, error, loaded) => this.#report(program, error, loaded),
+      onLog: (program, line) => log?.info({ tenant: program.tenant, bundle: program.bundle, line }, "guest log"),
+    });
+  }
+
+  call(program: GuestProgram, given: GuestCall): Promise<GuestOutcome> {
+    return new Promise((resolve) => {
+      const call = new Call(program, given, performance.now(), resolve);
+      const refusal = this.#refusal(program.tenant) ?? (given.signal?.aborted ? cancelled : undefined);
+      if (refusal) return call.fail(refusal);
+      if (given.signal) this.#listen(call, given.signal);
+      this.#enter(call);
+    });
+  }
+
+  async runScript(script: Parameters<Executor["runScript"]>[0]): ReturnType<Executor["runScript"]> {
+    const error = this.#refusal(script.tenant);
+    return error ? { ok: false, error } : await this.#scripts.run(script);
+  }
+
+  stats(): ReturnType<Executor["stats"]> {
+    return {
+      programs: this.#pool.size,
+      spares: this.#pool.spares,
+      callsInFlight: this.#inFlight + this.#scripts.running,
+      started: this.#pool.started + this.#scripts.started,
+      killed: this.#pool.killed + this.#scripts.killed,
+    };
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    for (const lane of this.#lanes.values()) for (const call of lane.waiting) this.#unqueue(lane, call, closed);
+    for (const call of this.#pool.waiting) this.#unwait(call, closed);
+    await Promise.all([this.#pool.close(closed), this.#scripts.close()]);
+    this.#ticker.stop();
+  }
+
+  #refusal(tenant: string): GuestFailure | undefined {
+    if (this.#closing) return closed;
+    if (this.reason !== undefined && tenant !== TRUSTED_TENANT) return needsSandbox(tenant, this.reason);
+    return undefined;
+  }
+
+  #enter(call: Call): void {
+    const { tenant } = call.program;
+    let lane = this.#lanes.get(tenant);
+    if (!lane) {
+      const { callsPerTenant: running, queuedCallsPerTenant: queued } = this.#limits;
+      lane = new Lane({ running, queued }, (call) => this.#pool.run(call));
+      this.#lanes.set(tenant, lane);
+    }
+    this.#inFlight++;
+    this.#ticker.wake();
+    if (lane.enter(call)) return;
+    this.#inFlight--;
+    call.fail(tooBusy(this.#limits.queuedCallsPerTenant));
+  }
+
+  #leave(call: Call): void {
+    this.#inFlight--;
+    this.#lanes.get(call.program.tenant)?.leave();
+  }
+
+  #listen(call: Call, signal: AbortSignal): void {
+    const onAbort = (): void => {
+      const lane = this.#lanes.get(call.program.tenant);
+      if (lane && this.#unqueue(lane, call, cancelled)) return;
+      if (this.#unwait(call, cancelled)) return;
+      for (const session of this.#pool.sessions) session.cancel(call);
+    };
+    signal.addEventListener("abort", onAbort);
+    call.forget = () => signal.removeEventListener("abort", onAbort);
+  }
+
+  #unqueue(lane: Lane<Call>, call: Call, error: GuestFailure): boolean {
+    if (!lane.remove(call)) return false;
+    this.#inFlight--;
+    call.fail(error);
+    return true;
+  }
+
+  #unwait(call: Call, error: GuestFailure): boolean {
+    if (!this.#pool.remove(call)) return false;
+    call.fail(error);
+    this.#leave(call);
+    return true;
+  }
+
+  #sweep(now: number): boolean {
+    for (const [tenant, lane] of this.#lanes) {
+      for (const call of lane.waiting) {
+        if (now >= call.deadlineAt) this.#unqueue(lane, call, timedOutWaiting(call.given.deadlineMs));
+      }
+      if (lane.idle) this.#lanes.delete(tenant);
+    }
+    for (const call of this.#pool.waiting) {
+      if (now >= call.deadlineAt) this.#unwait(call, timedOutWaiting(call.given.deadlineMs));
+    }
+    for (const session of this.#pool.sessions) session.sweep(now);
+    return this.#inFlight > 0;
+  }
+
+  #report(program: GuestProgram, error: GuestFailure, loaded: boolean): void {
+    const data = { tenant: program.tenant, bundle: program.bundle, reason: error.reason, loaded };
+    if (error.reason === "evicted") this.#log?.debug(data, "a guest process was ended");
+    else this.#log?.warn(data, `a guest process ended: ${error.message}`);
+  }
+}

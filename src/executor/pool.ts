@@ -1,0 +1,167 @@
+import { Backoff } from "./backoff.ts";
+import type { Call } from "./call.ts";
+import { failure } from "./failures.ts";
+import type { LogSink } from "./guest-log.ts";
+import { Session, type SessionLimits } from "./session.ts";
+import { Spares } from "./spares.ts";
+import type { GuestFailure, GuestProgram } from "./executor.ts";
+import type { Command } from "./process-group.ts";
+
+/**
+ * Which program has which process. It owns starting them lazily, the cap on how many are alive, who goes first when
+ * room is needed (the one that was idle longest), and the end of idle ones. A process serves one program of one tenant
+ * from its first frame to its end. It knows no deadline and no queue of calls.
+ */
+export interface PoolLimits extends SessionLimits {
+  readonly guestProcesses: number;
+  readonly guestSpareProcesses: number;
+  readonly guestIdleMs: number;
+}
+
+export interface PoolOwner {
+  onCallOver(call: Call): void;
+  onEnded(program: GuestProgram, failure: GuestFailure, loaded: boolean): void;
+  onLog: LogSink;
+}
+
+const IDLE_CHECK_MAX_MS = 10_000;
+
+export class Pool {
+  readonly #limits: PoolLimits;
+  readonly #owner: PoolOwner;
+  readonly #spares: Spares;
+  readonly #backoff = new Backoff();
+  readonly #sessions = new Map<string, Session>();
+  /** Those of `#sessions` and those that are about to end. */
+  readonly #live = new Set<Session>();
+  /** Calls whose program has to wait until another one's process is idle. */
+  readonly #waiting = new Set<Call>();
+  readonly #idleTimer: NodeJS.Timeout;
+  killed = 0;
+
+  constructor(command: Command, limits: PoolLimits, owner: PoolOwner) {
+    this.#limits = limits;
+    this.#owner = owner;
+    this.#spares = new Spares(command, limits.guestFrameBytes, limits.guestSpareProcesses);
+    this.#spares.fill();
+    const checkMs = Math.max(10, Math.min(limits.guestIdleMs / 4, IDLE_CHECK_MAX_MS));
+    this.#idleTimer = setInterval(() => this.#endIdle(), checkMs);
+    this.#idleTimer.unref();
+  }
+
+  get sessions(): ReadonlySet<Session> {
+    return this.#live;
+  }
+
+  get size(): number {
+    return this.#sessions.size;
+  }
+
+  get waiting(): ReadonlySet<Call> {
+    return this.#waiting;
+  }
+
+  get spares(): number {
+    return this.#spares.size;
+  }
+
+  get started(): number {
+    return this.#spares.started;
+  }
+
+  /** Has the call run in its program's process, now or when there is room for one. */
+  run(call: Call): void {
+    const { program } = call;
+    const key = keyOf(program);
+    const session = this.#sessions.get(key);
+    if (session && !session.ending) return session.run(call);
+
+    const refusal = this.#backoff.refusal(key, performance.now());
+    if (refusal) {
+      call.fail(refusal);
+      this.#owner.onCallOver(call);
+    } else if (this.#sessions.size < this.#limits.guestProcesses || this.#evict()) {
+      this.#start(program).run(call);
+    } else {
+      this.#waiting.add(call);
+    }
+  }
+
+  /** Takes out a call that has no process yet; false when it has one. */
+  remove(call: Call): boolean {
+    return this.#waiting.delete(call);
+  }
+
+  /** Ends everything; resolves when nothing is alive. */
+  async close(reason: GuestFailure): Promise<void> {
+    clearInterval(this.#idleTimer);
+    for (const session of this.#live) session.kill(reason);
+    await this.#spares.close(reason);
+  }
+
+  #start(program: GuestProgram): Session {
+    const session = new Session(program, this.#spares.take(), this.#limits, {
+      onCallOver: (call) => {
+        this.#owner.onCallOver(call);
+        if (this.#waiting.size > 0 && session.callsInFlight === 0) this.#admit();
+      },
+      onEnded: (session, error, loaded) => this.#onEnded(session, error, loaded),
+      onLog: this.#owner.onLog,
+    });
+    this.#sessions.set(keyOf(program), session);
+    this.#live.add(session);
+    return session;
+  }
+
+  #onEnded(session: Session, error: GuestFailure, loaded: boolean): void {
+    const { program } = session;
+    this.killed++;
+    this.#live.delete(session);
+    this.#forget(session);
+    if (error.reason !== "evicted") this.#backoff.onEnded(keyOf(program), performance.now(), error, loaded);
+    this.#owner.onEnded(program, error, loaded);
+    this.#admit();
+  }
+
+  /** Calls that come from now on get a new process. */
+  #forget(session: Session): void {
+    const key = keyOf(session.program);
+    if (this.#sessions.get(key) === session) this.#sessions.delete(key);
+  }
+
+  #admit(): void {
+    for (const call of this.#waiting) {
+      this.#waiting.delete(call);
+      this.run(call);
+      if (this.#waiting.has(call)) return;
+    }
+  }
+
+  /** Makes room by ending the process that has been idle longest; false when every one is at work. */
+  #evict(): boolean {
+    let oldest: Session | undefined;
+    for (const session of this.#sessions.values()) {
+      if (session.callsInFlight === 0 && (!oldest || session.lastUsedAt < oldest.lastUsedAt)) oldest = session;
+    }
+    if (oldest) this.#end(oldest, "its place was needed for another program");
+    return oldest !== undefined;
+  }
+
+  #endIdle(): void {
+    const since = performance.now() - this.#limits.guestIdleMs;
+    for (const session of this.#sessions.values()) {
+      if (session.callsInFlight === 0 && session.lastUsedAt < since)
+        this.#end(session, "nobody had called it for long");
+    }
+  }
+
+  #end(session: Session, why: string): void {
+    this.#forget(session);
+    session.kill(failure("evicted", `its process was ended: ${why}`, true));
+  }
+}
+
+/** No CID holds a zero character, so no two programs share a key. */
+function keyOf(program: GuestProgram): string {
+  return `${program.tenant}\0${program.bundle}`;
+}

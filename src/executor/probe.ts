@@ -1,0 +1,100 @@
+import { execFile } from "node:child_process";
+import { accessSync, constants } from "node:fs";
+import { delimiter, join } from "node:path";
+import { promisify } from "node:util";
+import { GuestProcess } from "./guest-process.ts";
+import { toHost } from "./guest/wire.mts";
+import { failure } from "./failures.ts";
+import { runToEnd } from "./script-process.ts";
+import type { Launcher, LauncherLimits } from "./launcher.ts";
+import { sandboxedLauncher, type SandboxParts } from "./sandboxed.ts";
+
+/**
+ * Finds out whether the sandbox works on this machine, by running it. Having the programs is not enough: containers and
+ * distributions forbid namespaces in many ways.
+ */
+export type Probe = { readonly launcher: Launcher } | { readonly reason: string };
+
+const PROBE_MS = 10_000;
+const NOBODY = { uid: 65_534, gid: 65_534 };
+const advice = "install bubblewrap 0.8 or newer (node scripts/setup.mjs) and let this user create user namespaces";
+
+export async function probeSandbox(node: { file: string; major: number }, limits: LauncherLimits): Promise<Probe> {
+  if (process.platform !== "linux") return { reason: `the sandbox needs Linux, this is ${process.platform}` };
+  const bwrap = findProgram("bwrap");
+  if (!bwrap) return { reason: `bwrap is not installed: ${advice}` };
+  const prlimit = findProgram("prlimit");
+  if (!prlimit) return { reason: "prlimit is not installed: install util-linux" };
+
+  const parts = { bwrap, prlimit, node: { ...node, libraries: await librariesOf(node.file) } };
+  let reason = "";
+  for (const variant of variants()) {
+    const launcher = sandboxedLauncher({ ...parts, ...variant }, limits);
+    const problem = (await guestProblem(launcher)) ?? (await scriptProblem(launcher));
+    if (!problem) return { launcher };
+    reason ||= problem;
+  }
+  return { reason: `the sandbox does not start here (${reason}): ${advice}` };
+}
+
+/** From the narrowest: root becomes nobody where files allow it, and scripts get a /proc where the system allows it. */
+function variants(): Pick<SandboxParts, "user" | "proc">[] {
+  const asIs = [{ proc: true }, { proc: false }];
+  return process.getuid?.() === 0 ? [...asIs.map((variant) => ({ ...variant, user: NOBODY })), ...asIs] : asIs;
+}
+
+function guestProblem(launcher: Launcher): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    let problem: string | undefined = `no guest was ready after ${PROBE_MS} ms`;
+    const end = (): void => guest.kill(failure("evicted", problem ?? "done"));
+    const timer = setTimeout(end, PROBE_MS);
+    const guest = new GuestProcess(launcher.guest, 1024, {
+      onFrame: (frame) => {
+        if (frame[0] !== toHost.ready) return;
+        problem = undefined;
+        end();
+      },
+      onEnded: (error) => {
+        clearTimeout(timer);
+        resolve(problem && (guest.stderr.trim().split("\n")[0] || error.message));
+      },
+    });
+  });
+}
+
+async function scriptProblem(launcher: Launcher): Promise<string | undefined> {
+  const command = launcher.script({ interpreter: "sh", argv: ["works"], env: {}, deadlineMs: PROBE_MS });
+  const run = runToEnd(command, 'echo "$1"', 1024);
+  const timer = setTimeout(run.kill, PROBE_MS);
+  const { stdout, stderr } = await run.ended;
+  clearTimeout(timer);
+  return stdout.toString() === "works\n" ? undefined : stderr.trim().split("\n")[0] || "scripts do not run in it";
+}
+
+function findProgram(name: string): string | undefined {
+  const folders = [...(process.env["PATH"] ?? "").split(delimiter), "/usr/local/bin", "/usr/bin", "/bin"];
+  return folders
+    .filter(Boolean)
+    .map((folder) => join(folder, name))
+    .find(isExecutable);
+}
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The shared libraries of Node's binary, so that the sandbox holds these and no others. */
+async function librariesOf(file: string): Promise<string[]> {
+  try {
+    const { stdout } = await promisify(execFile)("ldd", [file]);
+    return [...stdout.matchAll(/(?:=> )?(\/\S+) \(0x/g)].map((match) => match[1]!);
+  } catch {
+    // A binary without shared libraries.
+    return [];
+  }
+}

@@ -1,0 +1,169 @@
+import { mkdtemp, mkdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { cancelled, closed, ended, failure, outputTooLarge, timedOut, timedOutWaiting, tooBusy } from "./failures.ts";
+import type { Interpreter, Launcher } from "./launcher.ts";
+import { runToEnd, type ScriptEnd, type ScriptProcess } from "./script-process.ts";
+import { TurnQueue } from "./turn-queue.ts";
+import type { GuestFailure, ScriptOutcome, ScriptRun } from "./executor.ts";
+
+/**
+ * Shell definitions: one process a run, with its deadline, its cancellation and a cap on how many run at a time. The
+ * text of a script is never put together with its arguments.
+ */
+export interface ScriptLimits {
+  readonly outputBytes: number;
+  readonly scriptProcesses: number;
+  readonly queuedCallsPerTenant: number;
+}
+
+export class Scripts {
+  readonly #launcher: Launcher;
+  readonly #limits: ScriptLimits;
+  readonly #turns: TurnQueue;
+  readonly #runs = new Set<Promise<ScriptOutcome>>();
+  readonly #stops = new Set<(verdict: GuestFailure) => void>();
+  started = 0;
+  killed = 0;
+
+  constructor(launcher: Launcher, limits: ScriptLimits) {
+    this.#launcher = launcher;
+    this.#limits = limits;
+    this.#turns = new TurnQueue(limits.scriptProcesses, limits.queuedCallsPerTenant);
+  }
+
+  get running(): number {
+    return this.#stops.size;
+  }
+
+  /** Never rejects. */
+  run(script: ScriptRun): Promise<ScriptOutcome> {
+    const run = this.#run(script);
+    this.#runs.add(run);
+    void run.then(() => this.#runs.delete(run));
+    return run;
+  }
+
+  async #run(script: ScriptRun): Promise<ScriptOutcome> {
+    const interpreter = interpreterOf(script.script);
+    if (typeof interpreter !== "string") return { ok: false, error: interpreter.error };
+    const invalid = invalidText(script);
+    if (invalid) return { ok: false, error: failure("load", invalid) };
+    if (script.signal?.aborted) return { ok: false, error: cancelled };
+
+    let verdict: GuestFailure | undefined;
+    let process: ScriptProcess | undefined;
+    let giveUpWaiting: (() => void) | undefined;
+    const stop = (why: GuestFailure): void => {
+      verdict ??= why;
+      giveUpWaiting?.();
+      process?.kill();
+    };
+    const onAbort = (): void => stop(cancelled);
+    const timer = setTimeout(() => {
+      stop(process ? timedOut(script.deadlineMs) : timedOutWaiting(script.deadlineMs));
+    }, script.deadlineMs);
+    script.signal?.addEventListener("abort", onAbort, { once: true });
+    this.#stops.add(stop);
+
+    try {
+      const turn = this.#turns.enter(script.tenant, (leaveQueue) => (giveUpWaiting = leaveQueue));
+      if (!turn) return { ok: false, error: tooBusy(this.#limits.queuedCallsPerTenant) };
+      if (!(await turn)) return { ok: false, error: verdict! };
+      giveUpWaiting = undefined;
+      try {
+        const end = await this.#start(script, interpreter, (started) => {
+          process = started;
+          if (verdict) started.kill();
+        });
+        if (verdict || end.overflowed) this.killed++;
+        return outcomeOf(end, verdict, this.#limits.outputBytes);
+      } finally {
+        this.#turns.leave();
+      }
+    } catch (error) {
+      const { code = "unknown reason" } = error as NodeJS.ErrnoException;
+      return { ok: false, error: failure("crash", `its process could not be started (${code})`, true) };
+    } finally {
+      clearTimeout(timer);
+      script.signal?.removeEventListener("abort", onAbort);
+      this.#stops.delete(stop);
+    }
+  }
+
+  /** Ends every run, each resolving with `evicted`; resolves when nothing is alive. */
+  async close(): Promise<void> {
+    for (const stop of this.#stops) stop(closed);
+    await Promise.all(this.#runs);
+  }
+
+  async #start(
+    { script, argv, env, deadlineMs }: ScriptRun,
+    interpreter: Interpreter,
+    onStarted: (process: ScriptProcess) => void,
+  ): Promise<ScriptEnd> {
+    const { outputBytes } = this.#limits;
+    const begin = (folder?: string): Promise<ScriptEnd> => {
+      this.started++;
+      const command = this.#launcher.script({ interpreter, argv, env, deadlineMs, ...(folder && { folder }) });
+      const process = runToEnd(command, script, outputBytes);
+      onStarted(process);
+      return process.ended;
+    };
+    if (this.#launcher.isolation === "sandboxed") return await begin();
+
+    const folder = await mkdtemp(join(tmpdir(), "berth-script-"));
+    try {
+      await writeFile(join(folder, "script"), script);
+      await mkdir(join(folder, "work"));
+      return await begin(folder);
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  }
+}
+
+function outcomeOf(end: ScriptEnd, verdict: GuestFailure | undefined, outputBytes: number): ScriptOutcome {
+  if (verdict) return { ok: false, error: verdict };
+  if (end.overflowed) return { ok: false, error: outputTooLarge(outputBytes) };
+  if (end.exit.startError) return { ok: false, error: ended(end.exit, "") };
+  const exitCode = end.exit.code ?? 128 + (signalNumbers[end.exit.signal ?? ""] ?? 0);
+  return { ok: true, exitCode, stdout: end.stdout, stderr: end.stderr };
+}
+
+const signalNumbers: Readonly<Record<string, number>> = { SIGINT: 2, SIGABRT: 6, SIGKILL: 9, SIGSEGV: 11, SIGTERM: 15 };
+
+/** `sh` unless the first line names `bash`. */
+function interpreterOf(script: string): Interpreter | { error: GuestFailure } {
+  const line = /^#!(.*)/.exec(script)?.[1]?.trim();
+  if (line === undefined) return "sh";
+  const name = /^(?:\/bin\/|\/usr\/bin\/|\/usr\/bin\/env )(sh|bash)$/.exec(line)?.[1];
+  if (name) return name as Interpreter;
+  return {
+    error: failure(
+      "load",
+      `its first line asks for "${line.slice(0, 100)}"; only sh and bash run here, without options`,
+    ),
+  };
+}
+
+/** What no process can be given. */
+function invalidText({ argv, env }: ScriptRun): string | undefined {
+  const name = Object.keys(env).find((name) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
+  if (name !== undefined) return `"${name.slice(0, 100)}" cannot be the name of an environment variable`;
+  if ([...argv, ...Object.values(env)].some((text) => text.includes("\0"))) {
+    return "an argument holds a zero character, which no process can be given";
+  }
+  const bytes = [...argv, ...Object.values(env)].map((text) => Buffer.byteLength(text));
+  if (
+    bytes.some((length) => length > ARGUMENT_BYTES_MAX) ||
+    bytes.reduce((sum, length) => sum + length, 0) > ARGUMENTS_BYTES_MAX
+  ) {
+    return `its arguments are too long: ${ARGUMENT_BYTES_MAX} bytes each and ${ARGUMENTS_BYTES_MAX} together is what a process can be given`;
+  }
+  return undefined;
+}
+
+/** Linux: 128 KiB a text with its name and its end, 2 MiB together at the usual stack limit. */
+const ARGUMENT_BYTES_MAX = 120 * 1024;
+const ARGUMENTS_BYTES_MAX = 1024 * 1024;

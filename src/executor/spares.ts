@@ -1,0 +1,88 @@
+import { GuestProcess } from "./guest-process.ts";
+import { toHost } from "./guest/wire.mts";
+import type { GuestFailure } from "./executor.ts";
+import type { Command } from "./process-group.ts";
+
+/**
+ * Blank processes, started before anyone needs them and handed to one program each: a first call then waits for its
+ * bundle only, not for Node to start. Blank ones that fail are replaced at a growing distance.
+ */
+/** Starting a process costs the host some milliseconds, so the call that took a spare goes first. */
+const REPLACE_AFTER_MS = 30;
+const REPLACE_AFTER_MAX_MS = 30_000;
+
+export class Spares {
+  readonly #command: Command;
+  readonly #frameBytes: number;
+  readonly #wanted: number;
+  readonly #ready: GuestProcess[] = [];
+  readonly #starting = new Set<GuestProcess>();
+  readonly #alive = new Set<GuestProcess>();
+  #timer: NodeJS.Timeout | undefined;
+  #failures = 0;
+  #closed = false;
+  started = 0;
+
+  constructor(command: Command, frameBytes: number, wanted: number) {
+    this.#command = command;
+    this.#frameBytes = frameBytes;
+    this.#wanted = wanted;
+  }
+
+  get size(): number {
+    return this.#ready.length + this.#starting.size;
+  }
+
+  /** A process of the taker's own; it may still be starting, but takes frames at once. */
+  take(): GuestProcess {
+    let process = this.#ready.shift();
+    if (!process) {
+      [process] = this.#starting;
+      process ??= this.#start();
+      this.#starting.delete(process);
+    }
+    this.fill();
+    return process;
+  }
+
+  /** Starts what is missing, a little later. */
+  fill(): void {
+    if (this.#closed || this.#timer || this.size >= this.#wanted) return;
+    const pauseMs = Math.min(REPLACE_AFTER_MS * 2 ** this.#failures, REPLACE_AFTER_MAX_MS);
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      if (this.size < this.#wanted) this.#starting.add(this.#start());
+      this.fill();
+    }, pauseMs);
+    this.#timer.unref();
+  }
+
+  /** Ends the blank ones and resolves when no process that was ever taken from here is alive. */
+  async close(reason: GuestFailure): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    for (const process of [...this.#ready, ...this.#starting]) process.kill(reason);
+    await Promise.all([...this.#alive].map((process) => process.gone));
+  }
+
+  #start(): GuestProcess {
+    this.started++;
+    const process = new GuestProcess(this.#command, this.#frameBytes, {
+      onFrame: (frame) => {
+        if (frame[0] !== toHost.ready || !this.#starting.delete(process)) return;
+        this.#failures = 0;
+        this.#ready.push(process);
+      },
+      onEnded: () => {
+        this.#starting.delete(process);
+        const index = this.#ready.indexOf(process);
+        if (index >= 0) this.#ready.splice(index, 1);
+        this.#failures = Math.min(this.#failures + 1, 16);
+        this.fill();
+      },
+    });
+    this.#alive.add(process);
+    void process.gone.then(() => this.#alive.delete(process));
+    return process;
+  }
+}

@@ -1,0 +1,27 @@
+/** Deadlines are kept to this grain: one timer for all calls instead of one a call. */
+const TICK_MS = 20;
+
+/** Sweeps at a fixed grain for as long as there is something to watch; silent otherwise. */
+export class Ticker {
+  readonly #sweep: (now: number) => boolean;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** `sweep` returns whether there is still something to watch. */
+  constructor(sweep: (now: number) => boolean) {
+    this.#sweep = sweep;
+  }
+
+  /** To be called whenever there is something new to watch; cheap. */
+  wake(): void {
+    this.#timer ??= setInterval(this.#tick, TICK_MS);
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  readonly #tick = (): void => {
+    if (!this.#sweep(performance.now())) this.stop();
+  };
+}

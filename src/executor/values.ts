@@ -1,0 +1,39 @@
+import type { Json } from "../json.ts";
+import { toHost } from "./guest/wire.mts";
+import type { GuestValue } from "./executor.ts";
+
+const none: GuestValue = { kind: "none" };
+
+/** The value in a result frame of `units` UTF-16 units; undefined when the frame is malformed. */
+export function readValue(
+  frame: readonly unknown[],
+  units: number,
+  outputBytes: number,
+): GuestValue | "too large" | undefined {
+  const content = frame[2];
+  switch (frame[0]) {
+    case toHost.none:
+      return none;
+    case toHost.text:
+      if (typeof content !== "string") return undefined;
+      return exceeds(content, outputBytes) ? "too large" : { kind: "text", text: content };
+    case toHost.json:
+      if (content === undefined) return undefined;
+      return units > outputBytes ? "too large" : { kind: "json", value: content as Json };
+    case toHost.bytes:
+      return readBytes(content, frame[3], outputBytes);
+    default:
+      return undefined;
+  }
+}
+
+function readBytes(base64: unknown, mimeType: unknown, outputBytes: number): GuestValue | "too large" | undefined {
+  if (typeof base64 !== "string" || !/^[A-Za-z0-9+/]*={0,2}$/.test(base64)) return undefined;
+  if (base64.length * 0.75 > outputBytes + 2) return "too large";
+  const named = typeof mimeType === "string" && /^[\w.+-]+\/[\w.+-]+(;.*)?$/.test(mimeType) && mimeType.length < 256;
+  return named ? { kind: "bytes", base64, mimeType } : { kind: "bytes", base64 };
+}
+
+function exceeds(text: string, bytes: number): boolean {
+  return text.length > bytes || (text.length * 3 > bytes && Buffer.byteLength(text) > bytes);
+}
