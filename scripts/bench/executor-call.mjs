@@ -2,7 +2,7 @@
 // Options: --mode sandboxed|trusted, --flight N (calls in flight), --seconds N, --json.
 import { parseArgs } from "node:util";
 import { defaultLimits } from "../../dist/src/config.js";
-import { openExecutor } from "../../dist/src/executor/open-executor.js";
+import { openExecutor } from "../../dist/src/executor/open.js";
 
 const { values } = parseArgs({
   options: {

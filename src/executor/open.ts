@@ -56,7 +56,6 @@ export async function openExecutor({ mode, limits, log }: ExecutorOptions): Prom
   const probe = await probeSandbox(node, limits);
   if ("launcher" in probe) return new GuestExecutor(probe.launcher, limits, log);
   if (mode === "sandboxed") throw new BerthError("sandbox_unavailable", probe.reason);
-  log?.warn({ reason: probe.reason }, "guest code runs without a sandbox, for the default tenant only");
   return new GuestExecutor(trustedLauncher(node, limits), limits, log, probe.reason);
 }
 
