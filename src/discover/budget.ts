@@ -1,0 +1,50 @@
+/**
+ * How large the schema of one tool may get. Types can describe more than any client would read, and a few lines of
+ * hostile types can describe more than fits into memory; the walk then stops with a problem instead.
+ */
+export const budgets = {
+  schemaNodes: 5_000,
+  schemaLevels: 60,
+  unionMembers: 1_000,
+  datePaths: 1_000,
+  /** Levels of a recursive type down to which its dates are revived. */
+  dateRecursions: 16,
+} as const;
+
+export class BudgetExceeded extends Error {
+  readonly code: string;
+
+  constructor(code: string, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** Counts what one tool's schemas use; throws `BudgetExceeded` when it is too much. */
+export class Budget {
+  #nodes = 0;
+
+  spendNode(level: number): void {
+    this.#nodes += 1;
+    if (this.#nodes > budgets.schemaNodes) {
+      throw new BudgetExceeded(
+        "type-too-large",
+        `the type has more than ${budgets.schemaNodes} parts when written out; split it, or take a simpler type`,
+      );
+    }
+    if (level > budgets.schemaLevels) {
+      throw new BudgetExceeded(
+        "type-too-deep",
+        `the type nests more than ${budgets.schemaLevels} levels deep, or for ever; take a flatter type`,
+      );
+    }
+  }
+
+  checkUnion(members: number): void {
+    if (members <= budgets.unionMembers) return;
+    throw new BudgetExceeded(
+      "union-too-large",
+      `the type is a union of ${members} members and at most ${budgets.unionMembers} are allowed; take a wider type such as string`,
+    );
+  }
+}

@@ -1,0 +1,42 @@
+import ts from "typescript";
+import type { Problem } from "../problem.ts";
+import type { Discovery, DefinitionSource, DiscoveredTool } from "./discovery.ts";
+import { exportedFunctions } from "./exports.ts";
+import { positionOf } from "./frame.ts";
+import { openProgram, type DefinitionProgram } from "./program.ts";
+import { readTool } from "./tool.ts";
+
+/**
+ * Finds the tools in a TypeScript definition, in this process. Loads the compiler, and types can be written to make
+ * it run for ever: the serving process goes through `compiler.ts`, which does this in a child with limits.
+ */
+export function discover(source: DefinitionSource): Discovery {
+  const program = openProgram(source);
+  const syntax = syntaxProblems(program);
+  if (syntax.length > 0) return { tools: [], problems: syntax };
+
+  const tools: DiscoveredTool[] = [];
+  const problems: Problem[] = [];
+  for (const candidate of exportedFunctions(program, source.server)) {
+    const found = readTool(candidate, program);
+    if (found.tool) tools.push(found.tool);
+    problems.push(...found.problems);
+  }
+  return { tools, problems };
+}
+
+/** With a syntax error nothing further can be trusted. */
+function syntaxProblems({ program, own, nameOf }: DefinitionProgram): Problem[] {
+  return own.flatMap((file) =>
+    program.getSyntacticDiagnostics(file).map((diagnostic): Problem => {
+      const start = diagnostic.start ?? 0;
+      return {
+        severity: "error",
+        code: "syntax-error",
+        message: ts.flattenDiagnosticMessageText(diagnostic.messageText, " "),
+        file: nameOf(file),
+        ...positionOf(file.text, { start, end: start + (diagnostic.length ?? 1) }),
+      };
+    }),
+  );
+}

@@ -1,0 +1,123 @@
+import ts from "typescript";
+
+/**
+ * Doc comments as data. TypeScript has parsed them; here they become a description, tags, and what is said about
+ * each parameter by its dotted name.
+ */
+export interface Doc {
+  readonly description: string;
+  readonly tags: readonly Tag[];
+  /** By `name` or `args.name`. Tags that follow a `@param` are about that parameter. */
+  readonly params: ReadonlyMap<string, Doc>;
+  /** Names in `@param` tags without a dot, in order: they name parameters that have no name of their own. */
+  readonly paramNames: readonly string[];
+}
+
+export interface Tag {
+  /** Lower case. */
+  readonly name: string;
+  /** As written, with the comment's own stars removed. */
+  readonly text: string;
+  readonly node: ts.Node;
+}
+
+export const noDoc: Doc = { description: "", tags: [], params: new Map(), paramNames: [] };
+
+/** The doc comment that stands directly before a declaration. */
+export function docOf(declaration: ts.Node): Doc {
+  const comment = ts.getJSDocCommentsAndTags(declaration).filter(ts.isJSDoc).at(-1);
+  return comment ? read(comment) : noDoc;
+}
+
+/** The first doc comment among the declarations of a symbol: interfaces merge, overloads repeat. */
+export function docOfSymbol(symbol: ts.Symbol): Doc {
+  for (const declaration of symbol.declarations ?? []) {
+    const doc = docOf(declaration);
+    if (doc !== noDoc) return doc;
+  }
+  return noDoc;
+}
+
+export function tagText(doc: Doc, name: string): string | undefined {
+  return doc.tags.find((tag) => tag.name === name)?.text;
+}
+
+interface OpenParam {
+  description: string;
+  tags: Tag[];
+}
+
+/** Tags that are about the whole function wherever they stand. */
+const functionTags = new Set(
+  "title readonly readonlyhint destructive destructivehint idempotent idempotenthint openworld openworldhint example examples internal private hidden returns return throws see deprecated".split(
+    " ",
+  ),
+);
+
+function read(comment: ts.JSDoc): Doc {
+  const tags: Tag[] = [];
+  const params = new Map<string, OpenParam>();
+  const paramNames: string[] = [];
+  let param: OpenParam | undefined;
+
+  const addParam = (tag: ts.JSDocParameterTag | ts.JSDocPropertyLikeTag) => {
+    const name = tag.name.getText().replace(/\s+/g, "");
+    param = { description: withoutDash(flatten(tag.comment)), tags: [] };
+    params.set(name, param);
+    if (!name.includes(".")) paramNames.push(name);
+    const nested = tag.typeExpression?.type;
+    if (nested && ts.isJSDocTypeLiteral(nested)) for (const inner of nested.jsDocPropertyTags ?? []) addParam(inner);
+  };
+
+  for (const node of comment.tags ?? []) {
+    if (ts.isJSDocParameterTag(node)) {
+      addParam(node);
+      continue;
+    }
+    const tag: Tag = { name: node.tagName.text.toLowerCase(), text: rawText(node), node };
+    if (param && !functionTags.has(tag.name)) param.tags.push(tag);
+    else tags.push(tag);
+  }
+  const description = flatten(comment.comment) || tags.find((tag) => tag.name === "description")?.text || "";
+  return {
+    description,
+    tags,
+    params: new Map([...params].map(([name, value]) => [name, { ...noDoc, ...value }])),
+    paramNames,
+  };
+}
+
+/** Text with `{@link target label}` as its label, or its target when there is none. */
+function flatten(comment: string | ts.NodeArray<ts.JSDocComment> | undefined): string {
+  if (comment === undefined) return "";
+  if (typeof comment === "string") return comment.trim();
+  const text = comment.map((part) => {
+    if (!ts.isJSDocLink(part) && !ts.isJSDocLinkCode(part) && !ts.isJSDocLinkPlain(part)) return part.text;
+    const target = part.name ? part.name.getText().trim() : "";
+    const label = part.text.replace(/^\s*\|/, "").trim();
+    // A URL is parsed as the name `https` followed by the text `://…`.
+    return part.text.startsWith("://") ? urlLabel(target + part.text) : label || target;
+  });
+  return text.join("").trim();
+}
+
+function urlLabel(text: string): string {
+  const [url = "", ...label] = text.split(/[\s|]+/);
+  return label.join(" ").trim() || url;
+}
+
+function withoutDash(text: string): string {
+  return text.replace(/^[-–—:]\s+/, "");
+}
+
+/** TypeScript's own text of a tag interprets braces and links; patterns and defaults need what was written. */
+function rawText(tag: ts.JSDocTag): string {
+  return tag
+    .getSourceFile()
+    .text.slice(tag.tagName.end, tag.end)
+    .replace(/\*\/\s*$/, "")
+    .split(/\r?\n/)
+    .map((line, index) => (index === 0 ? line : line.replace(/^\s*\*? ?/, "")))
+    .join("\n")
+    .trim();
+}

@@ -1,0 +1,109 @@
+import ts from "typescript";
+import { isHidden } from "./annotations.ts";
+import { docOfSymbol, noDoc, type Doc } from "./doc-comments.ts";
+import type { DefinitionProgram } from "./program.ts";
+
+/** An exported function that is to be a tool. */
+export interface Candidate {
+  readonly name: string;
+  /** The name under which the module exports it. */
+  readonly export: string;
+  readonly doc: Doc;
+  readonly signature: ts.Signature;
+  /** All signatures, when there is more than one. */
+  readonly overloads: number;
+  /** The function's own source: it has the defaults and the names, even where a wrapper or an annotation has the types. */
+  readonly implementation?: ts.SignatureDeclaration;
+  /** Where to point when the whole function is meant: its name. */
+  readonly nameNode: ts.Node;
+}
+
+/**
+ * The functions that a module exports for others, in the order of the source. What begins with `_` or is marked
+ * `@internal` is exported for the author's own use.
+ */
+export function exportedFunctions({ checker, entry }: DefinitionProgram, server: string): Candidate[] {
+  const module = checker.getSymbolAtLocation(entry);
+  if (!module) return [];
+  const candidates: (Candidate & { at: number; target: ts.Symbol })[] = [];
+  for (const exported of checker.getExportsOfModule(module)) {
+    const target = exported.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(exported) : exported;
+    const declaration = target.valueDeclaration;
+    if (!declaration || !(target.flags & ts.SymbolFlags.Value)) continue;
+    const signatures = checker.getTypeOfSymbolAtLocation(target, entry).getCallSignatures();
+    const signature = signatures[0];
+    if (!signature) continue;
+
+    const name = exported.name === "default" ? defaultName(target, server) : exported.name;
+    const doc = docOfFunction(target, exported);
+    if (isHidden(name, doc)) continue;
+    const implementation = implementationOf(target);
+    candidates.push({
+      name,
+      export: exported.name,
+      doc,
+      signature,
+      overloads: signatures.length,
+      ...(implementation ? { implementation } : {}),
+      nameNode: ts.getNameOfDeclaration(declaration) ?? declaration,
+      at: positionInEntry(exported, declaration, entry),
+      target,
+    });
+  }
+  candidates.sort((a, b) => a.at - b.at);
+  return candidates.filter(
+    (candidate) =>
+      candidate.export !== "default" ||
+      !candidates.some((other) => other.export !== "default" && other.target === candidate.target),
+  );
+}
+
+/** A default export goes by its own name; an anonymous one is the server itself. */
+function defaultName(target: ts.Symbol, server: string): string {
+  if (target.name !== "default") return target.name;
+  const declared = target.declarations?.map(ts.getNameOfDeclaration).find((name) => name && ts.isIdentifier(name));
+  return declared ? declared.getText() : server;
+}
+
+function docOfFunction(target: ts.Symbol, exported: ts.Symbol): Doc {
+  const own = docOfSymbol(target);
+  if (own !== noDoc) return own;
+  return exported === target ? noDoc : docOfSymbol(exported);
+}
+
+function implementationOf(target: ts.Symbol): ts.SignatureDeclaration | undefined {
+  const declarations = target.declarations ?? [];
+  const withBody = declarations.filter(ts.isFunctionDeclaration).find((declaration) => declaration.body);
+  if (withBody) return withBody;
+  const declaration = target.valueDeclaration;
+  if (!declaration) return undefined;
+  if (ts.isVariableDeclaration(declaration)) return functionIn(declaration.initializer);
+  return ts.isExportAssignment(declaration) ? functionIn(declaration.expression) : undefined;
+}
+
+/** The function expression behind parentheses, casts and calls of wrappers. */
+function functionIn(expression: ts.Expression | undefined, depth = 0): ts.SignatureDeclaration | undefined {
+  if (!expression || depth > 10) return undefined;
+  if (ts.isArrowFunction(expression) || ts.isFunctionExpression(expression)) return expression;
+  if (
+    ts.isParenthesizedExpression(expression) ||
+    ts.isAsExpression(expression) ||
+    ts.isSatisfiesExpression(expression) ||
+    ts.isNonNullExpression(expression)
+  )
+    return functionIn(expression.expression, depth + 1);
+  if (!ts.isCallExpression(expression)) return undefined;
+  return expression.arguments.map((argument) => functionIn(argument, depth + 1)).find((found) => found !== undefined);
+}
+
+/** Where the entry exports it: its declaration, or the `export … from` that brings it in. */
+function positionInEntry(exported: ts.Symbol, declaration: ts.Declaration, entry: ts.SourceFile): number {
+  const own = exported.declarations?.find((it) => it.getSourceFile() === entry);
+  if (own) return own.getStart(entry);
+  const star = entry.statements.find(
+    (statement) => ts.isExportDeclaration(statement) && statement.exportClause === undefined,
+  );
+  // Several `export *` keep their functions together, in the order of each file.
+  return (star?.getStart(entry) ?? entry.end) + declaration.getStart() / 1e9;
+}
+

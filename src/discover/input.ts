@@ -1,0 +1,153 @@
+import ts from "typescript";
+import type { JsonSchema } from "../json.ts";
+import { bindingsOf, pathKey } from "./bindings.ts";
+import { BudgetExceeded, type Budget } from "./budget.ts";
+import type { CallShape } from "./discovery.ts";
+import { docOf, type Doc } from "./doc-comments.ts";
+import type { Candidate } from "./exports.ts";
+import { parametersOf, type Parameter } from "./parameters.ts";
+import type { DefinitionProgram } from "./program.ts";
+import { reportFault } from "./report-fault.ts";
+import type { Reporter } from "./reporter.ts";
+import { describe } from "./types/describe.ts";
+import { Dates } from "./types/dates.ts";
+import { isNothing, isUnresolved, membersOf } from "./types/kinds.ts";
+import { walkObject } from "./types/object.ts";
+import { Recursion } from "./types/recursion.ts";
+import { unresolvedName } from "./types/unresolved.ts";
+import { createWalker } from "./types/walk.ts";
+import type { Path, Place, Walker } from "./types/walker.ts";
+
+export interface Input extends Pick<CallShape, "style" | "params"> {
+  readonly schema: JsonSchema;
+  readonly rest: boolean;
+  readonly context: boolean;
+  readonly dates: readonly Path[];
+}
+
+/**
+ * The arguments of a tool. A lone destructured parameter is the arguments object itself; otherwise each parameter is
+ * an argument.
+ */
+export function readInput(candidate: Candidate, program: DefinitionProgram, budget: Budget, reporter: Reporter): Input {
+  const all = parametersOf(candidate, program.checker);
+  const context = all.at(-1)?.isContext ?? false;
+  const parameters = context ? all.slice(0, -1) : all;
+  const lone = parameters.length === 1 && isObjectPattern(parameters[0]!.pattern) ? parameters[0]! : undefined;
+
+  const dates = new Dates();
+  const recursion = new Recursion(dates);
+  const walkerFor = (parameter: Parameter) => {
+    const start = lone ? [] : [parameter.name];
+    const bindings = parameter.pattern ? bindingsOf(parameter.pattern, start, program.checker) : new Map();
+    return createWalker({
+      program,
+      direction: "input",
+      written: parameter.node !== undefined,
+      budget,
+      recursion,
+      dates,
+      docAt: (path) => docAt(candidate.doc, path, lone !== undefined),
+      bindingAt: (path) => bindings.get(pathKey(path)),
+      onFault: (fault) => reportFault(fault, parameter.declaration ?? candidate.nameNode, lone !== undefined, bindings, reporter),
+    });
+  };
+
+  const properties: [string, JsonSchema][] = [];
+  const required: string[] = [];
+  let flat: JsonSchema | undefined;
+  for (const parameter of parameters) {
+    const node = parameter.declaration ?? candidate.nameNode;
+    try {
+      const walker = walkerFor(parameter);
+      if (reportUnresolved(parameter, node, program, reporter)) continue;
+      if (lone) {
+        flat = walkArguments(lone, walker);
+        continue;
+      }
+      properties.push([parameter.name, walkParameter(parameter, walker)]);
+      if (!parameter.isOptional && !membersOf(parameter.type).some(isNothing)) required.push(parameter.name);
+    } catch (error) {
+      if (!(error instanceof BudgetExceeded)) throw error;
+      reporter.add("error", error.code, `${parameter.name}: ${error.message}`, node);
+    }
+  }
+
+  const schema = recursion.finish(
+    flat ?? {
+      type: "object",
+      properties: Object.fromEntries(properties),
+      ...(required.length > 0 ? { required } : {}),
+      additionalProperties: false,
+    },
+  );
+  return {
+    style: lone ? "object" : "positional",
+    params: lone ? Object.keys((schema["properties"] as object | undefined) ?? {}) : properties.map(([name]) => name),
+    schema,
+    rest: !lone && (parameters.at(-1)?.isRest ?? false),
+    context,
+    dates: dates.paths(),
+  };
+}
+
+function walkParameter(parameter: Parameter, walker: Walker): JsonSchema {
+  const at: Place = { path: [parameter.name], level: 1, open: false, node: parameter.node };
+  const schema = walker.walk(parameter.type, at);
+  const withDefault: Walker = parameter.initializer
+    ? { ...walker, bindingAt: () => ({ initializer: parameter.initializer }) }
+    : walker;
+  const docs = parameter.declaration ? [docOf(parameter.declaration)] : [];
+  return describe(schema, at, docs, withDefault, parameter.declaration);
+}
+
+/** The type of a lone destructured parameter as the schema of all arguments. */
+function walkArguments(parameter: Parameter, walker: Walker): JsonSchema {
+  const root: Place = { path: [], level: 0, open: false, node: parameter.node };
+  const { checker } = walker;
+  let type = checker.getNonNullableType(parameter.type);
+  const isParameter = type.flags & ts.TypeFlags.TypeParameter;
+  if (isParameter) type = checker.getBaseConstraintOfType(type) ?? type;
+  if (type.flags & (ts.TypeFlags.Any | ts.TypeFlags.Unknown)) return { type: "object" };
+  if (type.isUnion() || checker.isArrayLikeType(type) || !(type.flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection))) {
+    const reason =
+      "arguments that are taken apart must be of one object type, because clients take no union there; " +
+      "give the parameter a name instead";
+    return walker.refuse(root, "destructured-union", reason);
+  }
+  const schema = walkObject(type, { ...root, open: Boolean(isParameter) }, walker);
+  return { ...schema, properties: schema["properties"] ?? {} };
+}
+
+/** `@param name` or `@param anything.name` when all arguments come in one object. */
+function docAt(doc: Doc, path: Path, isFlat: boolean): Doc | undefined {
+  const name = path.join(".");
+  if (!isFlat) return doc.params.get(name);
+  for (const [key, value] of doc.params) {
+    const dot = key.indexOf(".");
+    if (dot >= 0 && key.slice(dot + 1) === name) return value;
+  }
+  return doc.params.get(name);
+}
+
+/** True when the parameter's type leads nowhere, which has then been said. */
+function reportUnresolved(
+  parameter: Parameter,
+  node: ts.Node,
+  { checker }: DefinitionProgram,
+  reporter: Reporter,
+): boolean {
+  const missing = unresolvedName(parameter.node, checker);
+  if (!missing && !(parameter.node && isUnresolved(parameter.type))) return false;
+  const detail =
+    missing?.module === undefined
+      ? reporter.diagnosticWithin(parameter.node!)
+      : `it is imported from "${missing.module}", which is not among the files of this definition`;
+  const what = missing ? `the type ${missing.name} cannot be found` : "the type cannot be found";
+  reporter.add("error", "unresolved-type", `${parameter.name}: ${what}${detail ? `: ${detail}` : ""}`, node);
+  return true;
+}
+
+function isObjectPattern(pattern: ts.BindingPattern | undefined): boolean {
+  return pattern !== undefined && ts.isObjectBindingPattern(pattern);
+}

@@ -1,0 +1,133 @@
+import ts from "typescript";
+import type { Candidate } from "./exports.ts";
+
+/** One parameter of a tool, as the checker sees it and as the author wrote it. */
+export interface Parameter {
+  readonly name: string;
+  readonly type: ts.Type;
+  readonly node?: ts.TypeNode | undefined;
+  /** Where to point. */
+  readonly declaration?: ts.Node | undefined;
+  readonly initializer?: ts.Expression | undefined;
+  readonly pattern?: ts.BindingPattern | undefined;
+  readonly isOptional: boolean;
+  readonly isRest: boolean;
+  readonly isContext: boolean;
+}
+
+/**
+ * The parameters of a function, with labelled rest tuples written out: `(...args: [a: string, b?: number])` has the
+ * parameters `a` and `b`. The last one may be the host's context.
+ */
+export function parametersOf(candidate: Candidate, checker: ts.TypeChecker): Parameter[] {
+  const { signature, implementation, doc } = candidate;
+  const location = implementation ?? candidate.nameNode;
+  const drafts = signature.getParameters().flatMap((symbol) => draftsOf(symbol, location, checker));
+
+  const taken = new Set<string>();
+  const uniqueName = (wanted: string) => {
+    let name = wanted;
+    for (let count = 2; taken.has(name); count += 1) name = `${wanted}${count}`;
+    taken.add(name);
+    return name;
+  };
+  return drafts.map((draft, index) => {
+    const own = implementation?.parameters.filter((parameter) => !isThis(parameter))[index];
+    const isSame = own !== undefined && !own.dotDotDotToken === !draft.isRest;
+    const pattern = isSame && ts.isObjectBindingPattern(own.name) ? own.name : draft.pattern;
+    const name = draft.name ?? (own && ts.isIdentifier(own.name) ? own.name.text : undefined);
+    const finished = {
+      ...draft,
+      name: uniqueName(name ?? doc.paramNames[index] ?? (drafts.length === 1 ? "args" : "options")),
+      declaration: isSame ? own : draft.declaration,
+      initializer: draft.initializer ?? (isSame ? own.initializer : undefined),
+      isOptional: draft.isOptional || Boolean(isSame && own.initializer),
+      pattern,
+    };
+    return { ...finished, isContext: index === drafts.length - 1 && isContext(finished) };
+  });
+}
+
+type Draft = Omit<Parameter, "name" | "isContext"> & { readonly name?: string | undefined };
+
+function draftsOf(symbol: ts.Symbol, location: ts.Node, checker: ts.TypeChecker): Draft[] {
+  const declared = symbol.valueDeclaration;
+  const declaration = declared && ts.isParameter(declared) ? declared : undefined;
+  const type = checker.getTypeOfSymbolAtLocation(symbol, declared ?? location);
+  const isRest = Boolean(declaration?.dotDotDotToken) || isRestSymbol(symbol);
+  if (isRest) {
+    const list = type.flags & ts.TypeFlags.Instantiable ? (checker.getBaseConstraintOfType(type) ?? type) : type;
+    if (checker.isTupleType(list)) return elementsOf(list as ts.TupleTypeReference, symbol.name, checker);
+  }
+  const name = declaration && !ts.isIdentifier(declaration.name) ? undefined : symbol.name;
+  return [
+    {
+      name,
+      type,
+      node: declaration?.type,
+      declaration: declared,
+      initializer: declaration?.initializer,
+      pattern: declaration && !ts.isIdentifier(declaration.name) ? declaration.name : undefined,
+      isOptional: isRest || isOptional(declared) || Boolean(symbol.flags & ts.SymbolFlags.Optional),
+      isRest,
+    },
+  ];
+}
+
+function elementsOf(tuple: ts.TupleTypeReference, name: string, checker: ts.TypeChecker): Draft[] {
+  const { elementFlags, labeledElementDeclarations } = tuple.target;
+  return checker.getTypeArguments(tuple).map((type, index) => {
+    const flags = elementFlags[index] ?? ts.ElementFlags.Required;
+    const label = labeledElementDeclarations?.[index];
+    const isRest = Boolean(flags & ts.ElementFlags.Variable);
+    const labelName = label && ts.isIdentifier(label.name) ? label.name.text : undefined;
+    return {
+      name: labelName ?? (label ? undefined : `${name}_${index}`),
+      type: isRest ? arrayOf(type, flags, checker) : type,
+      node: isRest ? undefined : label?.type,
+      declaration: label,
+      initializer: label && ts.isParameter(label) ? label.initializer : undefined,
+      pattern: label && ts.isParameter(label) && !ts.isIdentifier(label.name) ? label.name : undefined,
+      isOptional: isRest || Boolean(flags & ts.ElementFlags.Optional),
+      isRest,
+    };
+  });
+}
+
+/** A rest element's type is that of one element; a spread type parameter is the list itself. */
+function arrayOf(type: ts.Type, flags: ts.ElementFlags, checker: ts.TypeChecker): ts.Type {
+  if (flags & ts.ElementFlags.Variadic) return checker.getBaseConstraintOfType(type) ?? type;
+  return (checker as unknown as { createArrayType(element: ts.Type): ts.Type }).createArrayType(type);
+}
+
+function isRestSymbol(symbol: ts.Symbol): boolean {
+  const restParameter = 1 << 15;
+  const { links } = symbol as { links?: { checkFlags?: number } };
+  return Boolean((links?.checkFlags ?? 0) & restParameter);
+}
+
+function isOptional(declared: ts.Node | undefined): boolean {
+  if (!declared) return false;
+  if (ts.isParameter(declared)) return Boolean(declared.questionToken ?? declared.initializer);
+  return ts.isNamedTupleMember(declared) && declared.questionToken !== undefined;
+}
+
+function isThis(parameter: ts.ParameterDeclaration): boolean {
+  return ts.isIdentifier(parameter.name) && parameter.name.text === "this";
+}
+
+/** Named `context`, or of a type whose name ends so: unresolved types count by what is written. */
+function isContext(parameter: Omit<Parameter, "isContext">): boolean {
+  if (parameter.isRest) return false;
+  if (parameter.name === "context") return true;
+  const { node, type } = parameter;
+  const names = [type.aliasSymbol?.name, type.symbol?.name, node && writtenName(node)];
+  return names.some((name) => name?.endsWith("Context"));
+}
+
+function writtenName(node: ts.TypeNode): string | undefined {
+  if (ts.isTypeReferenceNode(node)) {
+    return ts.isQualifiedName(node.typeName) ? node.typeName.right.text : node.typeName.text;
+  }
+  return ts.isImportTypeNode(node) && node.qualifier ? node.qualifier.getText().split(".").at(-1) : undefined;
+}

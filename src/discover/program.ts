@@ -1,0 +1,123 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { posix } from "node:path";
+import ts from "typescript";
+import { packageRoot } from "../config.ts";
+import type { DefinitionSource } from "./discovery.ts";
+
+/**
+ * A definition as a TypeScript program that sees its own files, the ES2022 library and Berth's ambient types, and
+ * nothing else: no disk, no `node_modules`. Library files are parsed once per process.
+ */
+export interface DefinitionProgram {
+  readonly program: ts.Program;
+  readonly checker: ts.TypeChecker;
+  readonly entry: ts.SourceFile;
+  /** The definition's own files, entry first. */
+  readonly own: readonly ts.SourceFile[];
+  /** The name that a file of the program has in the definition. */
+  readonly nameOf: (file: ts.SourceFile) => string;
+  /** Whether a file belongs to the language or to the host, not to the definition. */
+  readonly isLibrary: (file: ts.SourceFile) => boolean;
+}
+
+const ownRoot = "/definition/";
+const libraryRoot = "/lib/";
+const ambientName = "/berth/berth.d.ts";
+
+const libraryFolder = dirname(createRequire(import.meta.url).resolve("typescript"));
+export const ambientFile = join(packageRoot, "reference_templates", "berth.d.ts");
+
+const options: ts.CompilerOptions & { stableTypeOrdering: boolean } = {
+  target: ts.ScriptTarget.ES2022,
+  module: ts.ModuleKind.ESNext,
+  moduleResolution: ts.ModuleResolutionKind.Bundler,
+  moduleDetection: ts.ModuleDetectionKind.Force,
+  lib: ["lib.es2022.d.ts"],
+  types: [],
+  strict: true,
+  noEmit: true,
+  allowImportingTsExtensions: true,
+  allowJs: true,
+  resolveJsonModule: true,
+  skipLibCheck: true,
+  // Union members then come in an order that does not depend on what was checked before.
+  stableTypeOrdering: true,
+};
+
+const library = new Map<string, ts.SourceFile | undefined>();
+
+export function openProgram(source: DefinitionSource): DefinitionProgram {
+  const own = new Map(Object.entries(source.files).map(([name, text]) => [ownRoot + name, text]));
+  const entryName = ownRoot + source.entry;
+  const program = ts.createProgram({
+    rootNames: [ambientName, entryName],
+    options,
+    host: hostFor(own),
+  });
+  const entry = program.getSourceFile(entryName);
+  if (!entry) throw new Error(`the entry ${source.entry} is not among the files of the definition`);
+  return {
+    program,
+    checker: program.getTypeChecker(),
+    entry,
+    own: [entry, ...program.getSourceFiles().filter((file) => file !== entry && file.fileName.startsWith(ownRoot))],
+    nameOf: (file) => file.fileName.slice(file.fileName.startsWith(ownRoot) ? ownRoot.length : 0),
+    isLibrary: (file) => !file.fileName.startsWith(ownRoot),
+  };
+}
+
+function hostFor(own: ReadonlyMap<string, string>): ts.CompilerHost {
+  const exists = (name: string) => own.has(name);
+  return {
+    getSourceFile(name, languageVersion) {
+      const text = own.get(name);
+      if (text !== undefined) return ts.createSourceFile(name, text, languageVersion, true);
+      if (!library.has(name)) library.set(name, readLibrary(name, languageVersion));
+      return library.get(name);
+    },
+    resolveModuleNameLiterals: (literals, containingFile) =>
+      literals.map((literal) => ({ resolvedModule: resolveOwn(literal.text, containingFile, exists) })),
+    getDefaultLibFileName: () => `${libraryRoot}lib.es2022.d.ts`,
+    getDefaultLibLocation: () => libraryRoot.slice(0, -1),
+    fileExists: exists,
+    readFile: (name) => own.get(name),
+    directoryExists: () => false,
+    getDirectories: () => [],
+    getCurrentDirectory: () => "/",
+    getCanonicalFileName: (name) => name,
+    useCaseSensitiveFileNames: () => true,
+    getNewLine: () => "\n",
+    writeFile: () => undefined,
+  };
+}
+
+/** Names come from the compiler's own options or from a `/// <reference>` of the author's: only a plain library name is read. */
+function readLibrary(name: string, languageVersion: ts.ScriptTarget | ts.CreateSourceFileOptions) {
+  if (name === ambientName) return ts.createSourceFile(name, readFileSync(ambientFile, "utf8"), languageVersion, true);
+  const file = /^\/lib\/(lib(?:\.es[0-9a-z.]+|\.decorators(?:\.legacy)?)?\.d\.ts)$/.exec(name)?.[1];
+  if (!file) return undefined;
+  try {
+    return ts.createSourceFile(name, readFileSync(join(libraryFolder, file), "utf8"), languageVersion, true);
+  } catch {
+    return undefined;
+  }
+}
+
+const sourceExtensions = [".ts", ".mts", ".tsx", ".js", ".mjs", ".jsx", ".json"] as const;
+
+/** Where a relative import leads among the definition's own files, by the rules that the bundler follows. */
+function resolveOwn(specifier: string, containingFile: string, exists: (name: string) => boolean) {
+  if (!/^\.\.?(\/|$)/.test(specifier)) return undefined;
+  const base = posix.join(posix.dirname(containingFile), specifier);
+  const candidates = [
+    base,
+    base.replace(/\.(m?)js(x?)$/, ".$1ts$2"),
+    ...sourceExtensions.map((extension) => base + extension),
+    ...sourceExtensions.map((extension) => `${base}/index${extension}`),
+  ];
+  const resolvedFileName = candidates.find((name) => exists(name) && sourceExtensions.some((it) => name.endsWith(it)));
+  if (!resolvedFileName) return undefined;
+  return { resolvedFileName, extension: posix.extname(resolvedFileName), isExternalLibraryImport: false };
+}

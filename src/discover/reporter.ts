@@ -1,0 +1,50 @@
+import ts from "typescript";
+import type { Problem } from "../problem.ts";
+import { positionOf } from "./frame.ts";
+import type { DefinitionProgram } from "./program.ts";
+
+/** Collects the problems of one tool, each pointing at a place in the source. */
+export class Reporter {
+  readonly problems: Problem[] = [];
+  readonly #tool: string;
+  readonly #program: DefinitionProgram;
+  readonly #diagnostics = new Map<ts.SourceFile, readonly ts.Diagnostic[]>();
+
+  constructor(tool: string, program: DefinitionProgram) {
+    this.#tool = tool;
+    this.#program = program;
+  }
+
+  get hasErrors(): boolean {
+    return this.problems.some((problem) => problem.severity === "error");
+  }
+
+  add(severity: Problem["severity"], code: string, message: string, node: ts.Node): void {
+    const problem = problemAt(node, { severity, code, message: `${this.#tool}: ${message}` }, this.#program);
+    const isKnown = this.problems.some((it) => it.message === problem.message && it.line === problem.line);
+    if (!isKnown) this.problems.push({ ...problem, tool: this.#tool });
+  }
+
+  /** What the checker itself has to say about a piece of source, such as "Did you mean …?". */
+  diagnosticWithin(node: ts.Node): string | undefined {
+    const file = node.getSourceFile();
+    let all = this.#diagnostics.get(file);
+    if (!all) {
+      all = this.#program.program.getSemanticDiagnostics(file);
+      this.#diagnostics.set(file, all);
+    }
+    const start = node.getStart(file);
+    const found = all.find((it) => (it.start ?? 0) < node.end && (it.start ?? 0) + (it.length ?? 0) > start);
+    return found && ts.flattenDiagnosticMessageText(found.messageText, " ");
+  }
+}
+
+export function problemAt(
+  node: ts.Node,
+  problem: Pick<Problem, "severity" | "code" | "message">,
+  program: Pick<DefinitionProgram, "nameOf">,
+): Problem {
+  const file = node.getSourceFile();
+  const start = node.getStart(file);
+  return { ...problem, file: program.nameOf(file), ...positionOf(file.text, { start, end: node.end }) };
+}

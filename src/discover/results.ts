@@ -1,0 +1,102 @@
+import ts from "typescript";
+import type { Candidate } from "./exports.ts";
+import type { DefinitionProgram } from "./program.ts";
+import { isNothing, isNull, isUnresolved, libraryName, membersOf } from "./types/kinds.ts";
+import { isBytes } from "./types/library-types.ts";
+import { argumentsOf } from "./types/written-types.ts";
+
+/** What a call resolves to. */
+export interface Result {
+  /** Absent when there is nothing to describe: `void`, and what is MCP content already. */
+  readonly type?: ts.Type;
+  readonly node?: ts.TypeNode | undefined;
+  readonly isStreaming: boolean;
+  /** The return type was written, not inferred. */
+  readonly isWritten: boolean;
+}
+
+const streams = new Set(
+  "AsyncGenerator AsyncIterator AsyncIterable AsyncIterableIterator AsyncIteratorObject Generator Iterator".split(" "),
+);
+
+/**
+ * The awaited result of a function. Of a generator it is what the generator returns at its end; what it yields is
+ * progress and not part of the result.
+ */
+export function resultOf(candidate: Candidate, { checker, isLibrary }: DefinitionProgram): Result {
+  const { signature } = candidate;
+  const written = signature.declaration?.type;
+  const isWritten = written !== undefined && ts.isTypeNode(written);
+  const awaited = checker.getAwaitedType(signature.getReturnType()) ?? signature.getReturnType();
+  const promised = isWritten ? (argumentsOf(written, "Promise", "Awaited", "PromiseLike")[0] ?? written) : undefined;
+
+  const isStreaming = streams.has(libraryName(awaited, isLibrary) ?? "");
+  const returned = isStreaming ? finalType(awaited, checker) : awaited;
+  const node = isStreaming ? argumentsOf(promised, ...streams)[1] : promised;
+
+  const members = returned ? membersOf(returned).filter((member) => !isNothing(member)) : [];
+  const values = members.filter((member) => !isNull(member));
+  const isEmpty = members.length === 0 || members.every((member) => member.flags & ts.TypeFlags.Never);
+  const isContent =
+    values.length > 0 && values.every((value) => isBytes(value, isLibrary) || isContentResult(value, checker));
+  if (!returned || isEmpty || isContent) return { isStreaming, isWritten };
+  return { type: returned, node, isStreaming, isWritten };
+}
+
+/** `AsyncGenerator<Y, R>` → R. A generator type without a word on it says `any`, which says nothing. */
+function finalType(stream: ts.Type, checker: ts.TypeChecker): ts.Type | undefined {
+  const type = checker.getTypeArguments(stream as ts.TypeReference)[1];
+  if (!type || (type.flags & (ts.TypeFlags.Any | ts.TypeFlags.Unknown) && !isUnresolved(type))) return undefined;
+  return checker.getAwaitedType(type) ?? type;
+}
+
+/** A full tool result, a content block or a list of them: there is nothing left to give a schema to. */
+function isContentResult(type: ts.Type, checker: ts.TypeChecker): boolean {
+  if (checker.isArrayLikeType(type)) return isBlockList(type, checker, isExactBlock);
+  const content = type.getProperty("content");
+  if (content) {
+    const list = checker.getTypeOfSymbol(content);
+    if (checker.isArrayLikeType(list)) return isBlockList(list, checker, isLooseBlock);
+  }
+  return isExactBlock(type, checker);
+}
+
+type IsBlock = (type: ts.Type, checker: ts.TypeChecker) => boolean;
+
+function isBlockList(list: ts.Type, checker: ts.TypeChecker, isBlock: IsBlock): boolean {
+  const elements = checker.getTypeArguments(list as ts.TypeReference).flatMap(membersOf);
+  return elements.length > 0 && elements.every((element) => isBlock(element, checker));
+}
+
+const payloads: Readonly<Record<string, readonly string[]>> = {
+  text: ["text"],
+  image: ["data", "mimeType"],
+  audio: ["data", "mimeType"],
+  resource_link: ["uri", "name"],
+  resource: ["resource"],
+};
+
+function isExactBlock(type: ts.Type, checker: ts.TypeChecker): boolean {
+  const kind = typeOfProperty(type, "type", checker);
+  if (!kind?.isStringLiteral() || !Object.hasOwn(payloads, kind.value)) return false;
+  return payloads[kind.value]!.every((name) => type.getProperty(name));
+}
+
+/** In an inferred result `type: "text"` has widened to string. */
+function isLooseBlock(type: ts.Type, checker: ts.TypeChecker): boolean {
+  if (isExactBlock(type, checker)) return true;
+  const kind = typeOfProperty(type, "type", checker);
+  if (!kind) return false;
+  if (!(kind.flags & ts.TypeFlags.StringLike)) return false;
+  const kinds = kind.flags & ts.TypeFlags.String ? Object.keys(payloads) : membersOf(kind).map(literalText);
+  return kinds.some((name) => payloads[name ?? ""]?.every((payload) => type.getProperty(payload)));
+}
+
+function literalText(type: ts.Type): string | undefined {
+  return type.isStringLiteral() ? type.value : undefined;
+}
+
+function typeOfProperty(type: ts.Type, name: string, checker: ts.TypeChecker): ts.Type | undefined {
+  const property = type.getProperty(name);
+  return property && checker.getTypeOfSymbol(property);
+}

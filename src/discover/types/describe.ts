@@ -1,0 +1,76 @@
+import ts from "typescript";
+import { isObject, type Json, type JsonSchema } from "../../json.ts";
+import { tagText, type Doc, type Tag } from "../doc-comments.ts";
+import { evaluate } from "../evaluate.ts";
+import { constrain } from "./constraints.ts";
+import type { Place, Walker } from "./walker.ts";
+
+/**
+ * A schema with what comments and defaults say about the argument or property that has it. `docs` are its own
+ * comments, the strongest first; what the function's comment says about it is stronger than those.
+ */
+export function describe(
+  schema: JsonSchema,
+  at: Place,
+  docs: readonly Doc[],
+  walker: Walker,
+  declaration?: ts.Node,
+): JsonSchema {
+  const spoken = walker.docAt(at.path);
+  const all = spoken ? [spoken, ...docs] : docs;
+  const weakestFirst = all.toReversed().flatMap((doc) => doc.tags);
+  const constrained = constrain(schema, weakestFirst, (fault) => {
+    if (fault.code === "pattern-unusable") walker.refuse(at, fault.code, fault.message, fault.tag.node);
+    else if (declaration) walker.warn(at, fault.code, fault.message, fault.tag.node);
+  });
+
+  const description = all.find((doc) => doc.description)?.description;
+  const title = first(all, "title");
+  const examples = weakestFirst.filter((tag) => tag.name === "example" || tag.name === "examples").flatMap(example);
+  const defaultValue = defaultOf(constrained, at, all, walker);
+  return {
+    ...constrained,
+    ...(title ? { title } : {}),
+    ...(description ? { description } : {}),
+    ...(defaultValue === undefined ? {} : { default: defaultValue }),
+    ...(examples.length > 0 ? { examples } : {}),
+    ...(all.some((doc) => doc.tags.some((tag) => tag.name === "deprecated")) ? { deprecated: true } : {}),
+  };
+}
+
+/** What the code does counts for more than what a comment says that it does. */
+function defaultOf(schema: JsonSchema, at: Place, docs: readonly Doc[], walker: Walker): Json | undefined {
+  if (walker.direction === "output") return undefined;
+  const initializer = walker.bindingAt(at.path)?.initializer;
+  if (initializer) return evaluate(initializer, walker.checker);
+  const text = first(docs, "default") ?? first(docs, "defaultvalue");
+  return text === undefined ? undefined : spokenValue(text, schema);
+}
+
+/** A value as people write it in a comment: JSON, in single quotes or backticks, or a bare word for a string. */
+function spokenValue(text: string, schema: JsonSchema): Json | undefined {
+  const bare = /^`([^`]*)`$/.exec(text)?.[1] ?? text;
+  const quoted = /^'([^'\\]*)'$/.exec(bare)?.[1];
+  if (quoted !== undefined) return quoted;
+  const value = parsed(bare);
+  const isText = [schema["type"]].flat().every((type) => type === "string" || type === "null");
+  if (value !== undefined) return isText && typeof value !== "string" && value !== null ? bare : value;
+  return isText && schema["type"] !== undefined && bare !== "" && bare !== "undefined" ? bare : undefined;
+}
+
+function example(tag: Tag): Json[] {
+  const value = parsed(tag.text);
+  return [value ?? tag.text].filter((it) => it !== "" || isObject(it));
+}
+
+function parsed(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined;
+  }
+}
+
+function first(docs: readonly Doc[], name: string): string | undefined {
+  return docs.map((doc) => tagText(doc, name)).find((text) => text !== undefined);
+}

@@ -1,0 +1,54 @@
+import ts from "typescript";
+
+/** Questions about types that TypeScript answers only in pieces, or keeps to itself. */
+
+/** A type that could not be found: misspelt, or imported from what the definition does not hold. */
+export function isUnresolved(type: ts.Type): boolean {
+  const { intrinsicName } = type as { intrinsicName?: string };
+  return Boolean(type.flags & ts.TypeFlags.Any) && (intrinsicName === "error" || intrinsicName === "unresolved");
+}
+
+export function isFunction(type: ts.Type): boolean {
+  return type.getCallSignatures().length > 0 || type.getConstructSignatures().length > 0;
+}
+
+/** Stands for no value at all in JSON. */
+export function isNothing(type: ts.Type): boolean {
+  return Boolean(type.flags & (ts.TypeFlags.Undefined | ts.TypeFlags.Void));
+}
+
+export function isNull(type: ts.Type): boolean {
+  return Boolean(type.flags & ts.TypeFlags.Null);
+}
+
+/** Still to be decided by a caller: a type parameter, or what is computed from one. */
+export function isOpenEnded(type: ts.Type): boolean {
+  const decided = ts.TypeFlags.TemplateLiteral | ts.TypeFlags.StringMapping;
+  return Boolean(type.flags & ts.TypeFlags.Instantiable) && !(type.flags & decided);
+}
+
+export function membersOf(type: ts.Type): readonly ts.Type[] {
+  return type.isUnion() ? type.types : [type];
+}
+
+/** Equal for types that have the same schema, whether or not `undefined` is among them. */
+export function keyOf(type: ts.Type): string {
+  const members = membersOf(type).filter((member) => !isNothing(member));
+  return members
+    .map((member) => (member as unknown as { id: number }).id)
+    .sort((a, b) => a - b)
+    .join(",");
+}
+
+/** The name of a type that the language or the host declares, such as `Date`; undefined for the author's own. */
+export function libraryName(type: ts.Type, isLibrary: (file: ts.SourceFile) => boolean): string | undefined {
+  const declarations = type.symbol?.declarations ?? [];
+  const known = declarations.length > 0 && declarations.every((declaration) => isLibrary(declaration.getSourceFile()));
+  return known && type.flags & ts.TypeFlags.Object ? type.symbol.name : undefined;
+}
+
+/** A name for a type in `$defs`. */
+export function nameOf(type: ts.Type): string {
+  const name = type.aliasSymbol?.name ?? type.symbol?.name ?? "";
+  return name.startsWith("__") ? "Type" : name;
+}

@@ -1,0 +1,97 @@
+import ts from "typescript";
+import type { JsonSchema } from "../../json.ts";
+import { libraryName } from "./kinds.ts";
+import type { Place, Walker } from "./walker.ts";
+
+/** Types of the language and the host that have a meaning of their own: dates, bytes, boxed values, and what JSON lacks. */
+export function walkLibraryType(type: ts.Type, place: Place, walker: Walker): JsonSchema | undefined {
+  const name = libraryName(type, walker.isLibrary);
+  if (name === undefined) return undefined;
+  if (name === "Date") {
+    if (walker.direction === "input") walker.dates.add(place.path);
+    return { type: "string", format: "date-time" };
+  }
+  const boxed = boxedTypes[name];
+  if (boxed) return { type: boxed };
+  if (byteTypes.has(name)) {
+    if (walker.direction === "output") return { type: "string", contentEncoding: "base64" };
+    return walker.refuse(place, "unsupported-type", `${name} holds bytes, which JSON has none of; take a base64 string`);
+  }
+  if (name === "URL" && walker.direction === "output") return { type: "string", format: "uri" };
+  const reason = unsupported[name];
+  if (reason === undefined) return undefined;
+  return walker.refuse(place, "unsupported-type", `${name} cannot be represented in JSON; ${reason}`);
+}
+
+export function isBytes(type: ts.Type, isLibrary: (file: ts.SourceFile) => boolean): boolean {
+  return byteTypes.has(libraryName(type, isLibrary) ?? "");
+}
+
+/** Whether the type itself, not something inside it, is one that arguments cannot have. */
+export function isUnsupported(type: ts.Type, walker: Pick<Walker, "isLibrary">): boolean {
+  if (type.flags & (ts.TypeFlags.BigIntLike | ts.TypeFlags.ESSymbolLike)) return true;
+  const name = libraryName(type, walker.isLibrary) ?? "";
+  return byteTypes.has(name) || Object.hasOwn(unsupported, name);
+}
+
+const boxedTypes: Readonly<Record<string, string | undefined>> = Object.assign(Object.create(null), {
+  String: "string",
+  Number: "number",
+  Boolean: "boolean",
+  Object: "object",
+});
+
+const byteTypes = new Set(
+  (
+    "Uint8Array Uint8ClampedArray Int8Array Uint16Array Int16Array Uint32Array Int32Array Float32Array Float64Array " +
+    "BigInt64Array BigUint64Array ArrayBuffer SharedArrayBuffer DataView Buffer Blob File"
+  ).split(" "),
+);
+
+const unsupported: Readonly<Record<string, string>> = Object.assign(Object.create(null), {
+  Map: "use a plain object, such as Record<string, T>",
+  ReadonlyMap: "use a plain object, such as Record<string, T>",
+  Set: "use an array",
+  ReadonlySet: "use an array",
+  WeakMap: "use a plain object",
+  WeakSet: "use an array",
+  WeakRef: "use the value itself",
+  Promise: "await it first",
+  PromiseLike: "await it first",
+  RegExp: "use its source text",
+  Function: "use plain data",
+  Symbol: "use a string",
+  BigInt: "use a number or a string",
+  Error: "use its message",
+  EvalError: "use its message",
+  RangeError: "use its message",
+  ReferenceError: "use its message",
+  SyntaxError: "use its message",
+  TypeError: "use its message",
+  URIError: "use its message",
+  AggregateError: "use its message",
+  URL: "use a string with @format uri",
+  URLSearchParams: "use a string or a plain object",
+  Headers: "use a plain object",
+  Request: "use plain data",
+  Response: "use its text or its data",
+  FormData: "use a plain object",
+  ReadableStream: "use its text or its bytes",
+  AbortSignal: "it comes with the context, as context.signal",
+  AbortController: "the context has a signal, as context.signal",
+  Iterator: "use an array",
+  Iterable: "use an array",
+  IterableIterator: "use an array",
+  IteratorObject: "use an array",
+  ArrayIterator: "use an array",
+  MapIterator: "use an array",
+  SetIterator: "use an array",
+  StringIterator: "use an array",
+  RegExpStringIterator: "use an array",
+  Generator: "use an array",
+  AsyncIterator: "use an array",
+  AsyncIterable: "use an array",
+  AsyncIterableIterator: "use an array",
+  AsyncIteratorObject: "use an array",
+  AsyncGenerator: "use an array",
+});

@@ -1,0 +1,103 @@
+import ts from "typescript";
+import type { JsonSchema } from "../../json.ts";
+import { docOfSymbol } from "../doc-comments.ts";
+import { describe } from "./describe.ts";
+import { isFunction, isNothing, isUnresolved, membersOf } from "./kinds.ts";
+import { isUnsupported } from "./library-types.ts";
+import { patternOf } from "./template.ts";
+import { within, written, type Place, type Walker } from "./walker.ts";
+
+/** An interface, an object literal, a class instance, a mapped type, or several of them intersected. */
+export function walkObject(type: ts.Type, place: Place, walker: Walker): JsonSchema {
+  const properties: [string, JsonSchema][] = [];
+  const required: string[] = [];
+  for (const symbol of walker.checker.getPropertiesOfType(type)) {
+    const property = walkProperty(symbol, place, walker);
+    if (!property) continue;
+    properties.push([symbol.name, property.schema]);
+    if (property.isRequired) required.push(symbol.name);
+  }
+  const extra = walkIndexes(type, place, walker);
+  const isClosed = walker.direction === "input" && !place.open;
+  return {
+    type: "object",
+    ...(properties.length > 0 || isClosed ? { properties: Object.fromEntries(properties) } : {}),
+    ...(required.length > 0 ? { required } : {}),
+    ...(isClosed ? { additionalProperties: false } : {}),
+    ...extra,
+  };
+}
+
+function walkProperty(symbol: ts.Symbol, place: Place, walker: Walker) {
+  const declaration = symbol.valueDeclaration ?? symbol.declarations?.[0];
+  if (isInvisible(symbol, declaration, walker)) return undefined;
+  const { checker } = walker;
+  const type = checker.getTypeOfSymbol(symbol);
+  const at = within(place, symbol.name, typeNodeOf(declaration));
+  const isOptional = Boolean(symbol.flags & ts.SymbolFlags.Optional) || membersOf(type).some(isNothing);
+  const value = checker.getNonNullableType(type);
+
+  // Nothing that JSON can carry may stand here, so that it is as good as not there.
+  if (isNothing(type) || (isOptional && membersOf(type).every((it) => isNothing(it) || it.flags & ts.TypeFlags.Never)))
+    return undefined;
+  if (value.flags & ts.TypeFlags.Never && isOptional && !membersOf(type).some((it) => it.flags & ts.TypeFlags.Null))
+    return undefined;
+  if (isFunction(value) || value.flags & ts.TypeFlags.ESSymbolLike) {
+    if (isOptional || walker.direction === "output") return undefined;
+  } else if (isOptional && walker.direction === "input" && isUnsupported(value, walker)) {
+    const text = checker.typeToString(value);
+    walker.warn(at, "property-left-out", `${written(at.path)} is left out of the arguments: JSON cannot carry ${text}`);
+    return undefined;
+  }
+
+  const schema =
+    isUnresolved(type) && walker.written && declaration
+      ? walker.refuse(at, "unresolved-type", "the type cannot be found", declaration)
+      : walker.walk(type, at);
+  const described = describe(schema, at, [docOfSymbol(symbol)], walker, isMapped(symbol) ? undefined : declaration);
+  const isRequired = !isOptional && !walker.bindingAt(at.path)?.initializer;
+  return { schema: described, isRequired };
+}
+
+/** Private members, members under a symbol, methods of results, and accessors, which `JSON.stringify` does not see. */
+function isInvisible(symbol: ts.Symbol, declaration: ts.Declaration | undefined, walker: Walker): boolean {
+  const name = symbol.escapedName as string;
+  if (name.startsWith("__@") || name.startsWith("__#")) return true;
+  if (!declaration) return false;
+  const modifiers = ts.getCombinedModifierFlags(declaration);
+  if (modifiers & (ts.ModifierFlags.Private | ts.ModifierFlags.Protected)) return true;
+  return walker.direction === "output" && ts.isAccessor(declaration) && ts.isClassLike(declaration.parent);
+}
+
+/** `additionalProperties` for keys of any text, `patternProperties` for numbers and template literals. */
+function walkIndexes(type: ts.Type, place: Place, walker: Walker): JsonSchema {
+  let additional: JsonSchema | undefined;
+  const patterns: [string, JsonSchema][] = [];
+  for (const index of walker.checker.getIndexInfosOfType(type)) {
+    for (const key of membersOf(index.keyType)) {
+      if (key.flags & ts.TypeFlags.ESSymbolLike) continue;
+      if (index.type.flags & ts.TypeFlags.Never) continue;
+      const schema = walker.walk(index.type, within(place, "*", index.declaration?.type));
+      if (key.flags & ts.TypeFlags.String) additional = schema;
+      else patterns.push([`^${patternOf(key)}$`, schema]);
+    }
+  }
+  // Under a text index the narrower ones say nothing that TypeScript would not check against it.
+  if (additional) return { additionalProperties: additional };
+  return patterns.length > 0 ? { patternProperties: Object.fromEntries(patterns) } : {};
+}
+
+function typeNodeOf(declaration: ts.Declaration | undefined): ts.TypeNode | undefined {
+  if (!declaration) return undefined;
+  const isTyped =
+    ts.isPropertySignature(declaration) ||
+    ts.isPropertyDeclaration(declaration) ||
+    ts.isParameter(declaration) ||
+    ts.isGetAccessor(declaration);
+  return isTyped ? declaration.type : undefined;
+}
+
+/** A property made by a mapped type still points to the property that it was made from. */
+function isMapped(symbol: ts.Symbol): boolean {
+  return Boolean(symbol.flags & ts.SymbolFlags.Transient) && "mappedType" in (symbol as { links?: object }).links!;
+}

@@ -1,0 +1,176 @@
+import ts from "typescript";
+import type { JsonSchema } from "../../json.ts";
+import type { Budget } from "../budget.ts";
+import type { Doc } from "../doc-comments.ts";
+import type { DefinitionProgram } from "../program.ts";
+import { walkArray, walkTuple } from "./array.ts";
+import { constrain } from "./constraints.ts";
+import { Dates } from "./dates.ts";
+import { isFunction, isNothing, isNull, isOpenEnded, isUnresolved, keyOf, nameOf } from "./kinds.ts";
+import { walkLibraryType } from "./library-types.ts";
+import { walkObject } from "./object.ts";
+import { Recursion } from "./recursion.ts";
+import { walkTemplate } from "./template.ts";
+import { literalSchema, literalValue, walkUnion } from "./union.ts";
+import type { Binding, Fault, Path, Place, Walker } from "./walker.ts";
+import { aliasDocs } from "./written-types.ts";
+
+/**
+ * Types to JSON Schema 2020-12. This folder knows TypeScript's types and nothing of tools, parameters or processes.
+ * It never throws on what an author wrote, except `BudgetExceeded`; faults are handed to `onFault`.
+ */
+export interface WalkOptions {
+  readonly program: Pick<DefinitionProgram, "checker" | "isLibrary">;
+  readonly direction: "input" | "output";
+  readonly written: boolean;
+  readonly budget: Budget;
+  readonly onFault: (fault: Fault) => void;
+  readonly docAt?: (path: Path) => Doc | undefined;
+  readonly bindingAt?: (path: Path) => Binding | undefined;
+  readonly recursion?: Recursion;
+  readonly dates?: Dates;
+}
+
+export function createWalker(options: WalkOptions): Walker {
+  const { direction, onFault, budget } = options;
+  const { checker, isLibrary } = options.program;
+  const dates = options.dates ?? new Dates();
+  const walker: Walker = {
+    checker,
+    isLibrary,
+    direction,
+    written: options.written,
+    budget,
+    dates,
+    recursion: options.recursion ?? new Recursion(dates),
+    docAt: options.docAt ?? (() => undefined),
+    bindingAt: options.bindingAt ?? (() => undefined),
+    walk(type, place) {
+      budget.spendNode(place.level);
+      const schema = walkKind(type, place, walker);
+      const tags = aliasDocs(place.node, type, checker).toReversed();
+      return constrain(
+        schema,
+        tags.flatMap((doc) => doc.tags),
+        (fault) => {
+          if (fault.code === "pattern-unusable") walker.refuse(place, fault.code, fault.message, fault.tag.node);
+        },
+      );
+    },
+    refuse(place, code, reason, node) {
+      onFault({ severity: "error", code, message: reason, path: place.path, node });
+      return {};
+    },
+    warn(place, code, message, node) {
+      onFault({ severity: "warning", code, message, path: place.path, node });
+    },
+  };
+  return walker;
+}
+
+function walkKind(type: ts.Type, place: Place, walker: Walker): JsonSchema {
+  const { checker } = walker;
+  const { TypeFlags } = ts;
+  const is = (flags: ts.TypeFlags) => Boolean(type.flags & flags);
+
+  if (isUnresolved(type)) {
+    return walker.written ? walker.refuse(place, "unresolved-type", "the type cannot be found", place.node) : {};
+  }
+  if (is(TypeFlags.Any | TypeFlags.Unknown)) return {};
+  if (is(TypeFlags.TemplateLiteral | TypeFlags.StringMapping)) return walkTemplate(type);
+  if (isOpenEnded(type)) return walkOpenEnded(type, place, walker);
+  if (is(TypeFlags.Boolean)) return { type: "boolean" };
+  const literal = literalValue(type, checker);
+  if (literal !== undefined) return literalSchema(literal);
+  if (is(TypeFlags.String)) return { type: "string" };
+  if (is(TypeFlags.Number | TypeFlags.Enum) && !type.isUnion()) return { type: "number" };
+  if (isNull(type)) return { type: "null" };
+  if (is(TypeFlags.NonPrimitive)) return { type: "object" };
+  const sole = type.isUnion() ? soleValue(type) : undefined;
+  if (sole) return walkKind(sole, place, walker);
+  if (type.isUnion()) return recursively(type, place, walker, () => walkUnion(type, place, walker));
+  if (isNothing(type)) return unsupported(place, walker, "undefined is no value in JSON; use null");
+  if (is(TypeFlags.Never)) return unsupported(place, walker, "no value has the type never");
+  if (is(TypeFlags.BigIntLike)) return unsupported(place, walker, "a bigint has no JSON; use a number or a string");
+  if (is(TypeFlags.ESSymbolLike)) return unsupported(place, walker, "a symbol has no JSON; use a string");
+  return walkObjectKind(type, place, walker);
+}
+
+function walkObjectKind(type: ts.Type, place: Place, walker: Walker): JsonSchema {
+  const { checker } = walker;
+  if (type.isIntersection()) {
+    // A primitive with a brand is the primitive; an array with extra members is the array.
+    const carrier = type.types.find((member) => !(member.flags & objectLike) || checker.isArrayLikeType(member));
+    if (carrier) return walker.walk(carrier, { ...place, node: undefined });
+    if (type.types.some(isOpenEnded)) return walkIntersectedParameter(type, place, walker);
+  }
+  const known = walkLibraryType(type, place, walker);
+  if (known) return known;
+  if (checker.isTupleType(type)) {
+    return recursively(type, place, walker, () => walkTuple(type as ts.TupleTypeReference, place, walker));
+  }
+  if (checker.isArrayType(type)) {
+    return recursively(type, place, walker, () => walkArray(type as ts.TypeReference, place, walker));
+  }
+  if (isFunction(type)) {
+    const text = checker.typeToString(type);
+    return unsupported(place, walker, `a function cannot be represented in JSON, and this is one: ${text}`);
+  }
+  const serialized = walker.direction === "output" ? jsonForm(type, checker) : undefined;
+  if (serialized) return walker.walk(serialized, { ...place, level: place.level + 1, node: undefined });
+  if (isEmptyLiteral(type, checker)) return { type: "object" };
+  return recursively(type, place, walker, () => walkObject(type, place, walker));
+}
+
+const objectLike =
+  ts.TypeFlags.Object | ts.TypeFlags.Intersection | (ts.TypeFlags.Instantiable & ~ts.TypeFlags.TemplateLiteral);
+
+/** A type parameter is whatever satisfies its constraint, which may hold more than the constraint says. */
+function walkOpenEnded(type: ts.Type, place: Place, walker: Walker): JsonSchema {
+  if (type.flags & ts.TypeFlags.Index) {
+    const of = walker.checker.getBaseConstraintOfType((type as ts.IndexType).type);
+    const isKeys = of !== undefined && of.flags & ts.TypeFlags.Object;
+    const keys = isKeys ? walker.checker.getPropertiesOfType(of).map((property) => property.name) : [];
+    return keys.length > 0 ? { type: "string", enum: keys } : { type: ["string", "number"] };
+  }
+  const constraint = walker.checker.getBaseConstraintOfType(type);
+  if (!constraint || constraint === type) return {};
+  return walker.walk(constraint, { ...place, level: place.level + 1, open: true, node: undefined });
+}
+
+function walkIntersectedParameter(type: ts.Type, place: Place, walker: Walker): JsonSchema {
+  const constraint = walker.checker.getBaseConstraintOfType(type) ?? type;
+  return walkObject(constraint, { ...place, open: true, node: undefined }, walker);
+}
+
+function recursively(type: ts.Type, place: Place, walker: Walker, build: () => JsonSchema): JsonSchema {
+  return walker.recursion.enter(`${place.open ? "open" : "closed"}:${keyOf(type)}`, nameOf(type), place.path, build);
+}
+
+/** `T` of `T | undefined`. */
+function soleValue(type: ts.UnionType): ts.Type | undefined {
+  const values = type.types.filter((member) => !isNothing(member));
+  return values.length === 1 ? values[0] : undefined;
+}
+
+/** What `JSON.stringify` writes instead of an object that has a `toJSON`. */
+function jsonForm(type: ts.Type, checker: ts.TypeChecker): ts.Type | undefined {
+  const method = type.getProperty("toJSON");
+  const signature = method && checker.getTypeOfSymbol(method).getCallSignatures()[0];
+  return signature?.getReturnType();
+}
+
+/** `{}` as written: any object will do. */
+function isEmptyLiteral(type: ts.Type, checker: ts.TypeChecker): boolean {
+  const isNamed = type.symbol && !type.symbol.name.startsWith("__");
+  return (
+    !isNamed &&
+    !type.isIntersection() &&
+    checker.getPropertiesOfType(type).length === 0 &&
+    checker.getIndexInfosOfType(type).length === 0
+  );
+}
+
+function unsupported(place: Place, walker: Walker, reason: string): JsonSchema {
+  return walker.refuse(place, "unsupported-type", reason);
+}

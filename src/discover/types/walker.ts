@@ -1,0 +1,66 @@
+import type ts from "typescript";
+import type { JsonSchema } from "../../json.ts";
+import type { Budget } from "../budget.ts";
+import type { Doc } from "../doc-comments.ts";
+import type { Dates } from "./dates.ts";
+import type { Recursion } from "./recursion.ts";
+
+/**
+ * What the files of this folder share while one schema is made. `walk` turns any type into a schema; each kind of
+ * type has a file, which comes back to `walk` for the types inside.
+ */
+export interface Walker {
+  readonly checker: ts.TypeChecker;
+  readonly isLibrary: (file: ts.SourceFile) => boolean;
+  /** Inputs are closed and must be given as JSON; outputs are open and only need to survive `JSON.stringify`. */
+  readonly direction: "input" | "output";
+  /** Whether the type was written down. An inferred one may rest on imports that discovery does not see. */
+  readonly written: boolean;
+  readonly budget: Budget;
+  readonly recursion: Recursion;
+  readonly dates: Dates;
+  /** What the function's own doc comment says about an argument or a property of it. */
+  readonly docAt: (path: Path) => Doc | undefined;
+  /** The destructuring element that takes this argument or property. */
+  readonly bindingAt: (path: Path) => Binding | undefined;
+  walk(type: ts.Type, place: Place): JsonSchema;
+  /** Notes why the tool cannot be offered, and stands in for the schema. */
+  refuse(place: Place, code: string, reason: string, node?: ts.Node): JsonSchema;
+  /** Notes what the author should know, though the tool can be offered. */
+  warn(place: Place, code: string, message: string, node?: ts.Node): void;
+}
+
+/** From the arguments inwards: property names, `*` for each element of an array or value of a record. */
+export type Path = readonly string[];
+
+export interface Place {
+  readonly path: Path;
+  readonly level: number;
+  /** Extra properties are let through. */
+  readonly open: boolean;
+  /** The type as written. A hint only: it is used where it still denotes the type at hand. */
+  readonly node?: ts.TypeNode | undefined;
+}
+
+export interface Binding {
+  readonly initializer?: ts.Expression | undefined;
+}
+
+export interface Fault {
+  readonly severity: "error" | "warning";
+  readonly code: string;
+  readonly message: string;
+  readonly path: Path;
+  /** What is at fault, when it is smaller than the parameter. */
+  readonly node?: ts.Node | undefined;
+}
+
+/** The place one step further in. */
+export function within(place: Place, step: string, node?: ts.TypeNode): Place {
+  return { ...place, path: [...place.path, step], level: place.level + 1, node };
+}
+
+/** A path as an author would write it: `items[].at`. */
+export function written(path: Path): string {
+  return path.map((step, index) => (step === "*" ? "[]" : index === 0 ? step : `.${step}`)).join("");
+}
