@@ -2,8 +2,8 @@ import ts from "typescript";
 import type { Problem } from "../problem.ts";
 import type { Discovery, DefinitionSource, DiscoveredTool } from "./discovery.ts";
 import { exportedFunctions } from "./exports.ts";
-import { positionOf } from "./frame.ts";
 import { openProgram, type DefinitionProgram } from "./program.ts";
+import { placeIn } from "./reporter.ts";
 import { readTool } from "./tool.ts";
 
 /**
@@ -27,16 +27,10 @@ export function discover(source: DefinitionSource): Discovery {
 
 /** With a syntax error nothing further can be trusted. */
 function syntaxProblems({ program, own, nameOf }: DefinitionProgram): Problem[] {
-  return own.flatMap((file) =>
-    program.getSyntacticDiagnostics(file).map((diagnostic): Problem => {
-      const start = diagnostic.start ?? 0;
-      return {
-        severity: "error",
-        code: "syntax-error",
-        message: ts.flattenDiagnosticMessageText(diagnostic.messageText, " "),
-        file: nameOf(file),
-        ...positionOf(file.text, { start, end: start + (diagnostic.length ?? 1) }),
-      };
-    }),
-  );
+  const toProblem = (file: ts.SourceFile, diagnostic: ts.Diagnostic): Problem => {
+    const place = placeIn(file.text, diagnostic.start ?? 0, diagnostic.length ?? 1);
+    const message = ts.flattenDiagnosticMessageText(diagnostic.messageText, " ");
+    return { severity: "error", code: "syntax-error", message, file: nameOf(file), ...place };
+  };
+  return own.flatMap((file) => program.getSyntacticDiagnostics(file).map((diagnostic) => toProblem(file, diagnostic)));
 }

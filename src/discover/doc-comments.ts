@@ -25,7 +25,7 @@ export const noDoc: Doc = { description: "", tags: [], params: new Map(), paramN
 
 /** The doc comment that stands directly before a declaration. */
 export function docOf(declaration: ts.Node): Doc {
-  const comment = ts.getJSDocCommentsAndTags(declaration).filter(ts.isJSDoc).at(-1);
+  const comment = ts.getJSDocCommentsAndTags(declaration).findLast(ts.isJSDoc);
   return comment ? read(comment) : noDoc;
 }
 

@@ -106,4 +106,3 @@ function positionInEntry(exported: ts.Symbol, declaration: ts.Declaration, entry
   // Several `export *` keep their functions together, in the order of each file.
   return (star?.getStart(entry) ?? entry.end) + declaration.getStart() / 1e9;
 }
-

@@ -49,7 +49,8 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
       dates,
       docAt: (path) => docAt(candidate.doc, path, lone !== undefined),
       bindingAt: (path) => bindings.get(pathKey(path)),
-      onFault: (fault) => reportFault(fault, parameter.declaration ?? candidate.nameNode, lone !== undefined, bindings, reporter),
+      onFault: (fault) =>
+        reportFault(fault, parameter.declaration ?? candidate.nameNode, lone !== undefined, bindings, reporter),
     });
   };
 
@@ -109,7 +110,11 @@ function walkArguments(parameter: Parameter, walker: Walker): JsonSchema {
   const isParameter = type.flags & ts.TypeFlags.TypeParameter;
   if (isParameter) type = checker.getBaseConstraintOfType(type) ?? type;
   if (type.flags & (ts.TypeFlags.Any | ts.TypeFlags.Unknown)) return { type: "object" };
-  if (type.isUnion() || checker.isArrayLikeType(type) || !(type.flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection))) {
+  if (
+    type.isUnion() ||
+    checker.isArrayLikeType(type) ||
+    !(type.flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection))
+  ) {
     const reason =
       "arguments that are taken apart must be of one object type, because clients take no union there; " +
       "give the parameter a name instead";

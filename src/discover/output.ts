@@ -15,7 +15,12 @@ export interface Output {
 }
 
 /** The schema of what a tool gives back. */
-export function readOutput(candidate: Candidate, program: DefinitionProgram, budget: Budget, reporter: Reporter): Output {
+export function readOutput(
+  candidate: Candidate,
+  program: DefinitionProgram,
+  budget: Budget,
+  reporter: Reporter,
+): Output {
   const result = resultOf(candidate, program);
   const { isStreaming, isWritten, node } = result;
   const at = (isWritten ? candidate.signature.declaration?.type : undefined) ?? candidate.nameNode;

@@ -31,21 +31,24 @@ export function parametersOf(candidate: Candidate, checker: ts.TypeChecker): Par
     taken.add(name);
     return name;
   };
-  return drafts.map((draft, index) => {
-    const own = implementation?.parameters.filter((parameter) => !isThis(parameter))[index];
+  const ownParameters = implementation?.parameters.filter((parameter) => !isThis(parameter)) ?? [];
+  const finish = (draft: Draft, index: number): Parameter => {
+    const own = ownParameters[index];
     const isSame = own !== undefined && !own.dotDotDotToken === !draft.isRest;
-    const pattern = isSame && ts.isObjectBindingPattern(own.name) ? own.name : draft.pattern;
     const name = draft.name ?? (own && ts.isIdentifier(own.name) ? own.name.text : undefined);
     const finished = {
-      ...draft,
       name: uniqueName(name ?? doc.paramNames[index] ?? (drafts.length === 1 ? "args" : "options")),
+      type: draft.type,
+      node: draft.node,
       declaration: isSame ? own : draft.declaration,
       initializer: draft.initializer ?? (isSame ? own.initializer : undefined),
+      pattern: isSame && ts.isObjectBindingPattern(own.name) ? own.name : draft.pattern,
       isOptional: draft.isOptional || Boolean(isSame && own.initializer),
-      pattern,
+      isRest: draft.isRest,
     };
-    return { ...finished, isContext: index === drafts.length - 1 && isContext(finished) };
-  });
+    return Object.assign(finished, { isContext: index === drafts.length - 1 && isContext(finished) });
+  };
+  return drafts.map(finish);
 }
 
 type Draft = Omit<Parameter, "name" | "isContext"> & { readonly name?: string | undefined };

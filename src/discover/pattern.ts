@@ -12,7 +12,7 @@ export function compilePattern(pattern: string): { test(text: string): boolean }
 /** Why a pattern cannot be used, as the end of a sentence; undefined when it can. */
 export function faultOfPattern(pattern: string): string | undefined {
   try {
-    new RegExp(pattern, "u");
+    RegExp(pattern, "u");
   } catch (error) {
     return `is not a regular expression: ${(error as Error).message.replace(/^Invalid regular expression: /, "")}`;
   }

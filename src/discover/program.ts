@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
-import { posix } from "node:path";
+import { dirname, join, posix } from "node:path";
 import ts from "typescript";
 import { packageRoot } from "../config.ts";
 import type { DefinitionSource } from "./discovery.ts";
+import { isRelative, loaderOf, resolveOwnFile } from "./resolve.ts";
 
 /**
  * A definition as a TypeScript program that sees its own files, the ES2022 library and Berth's ambient types, and
@@ -105,19 +105,15 @@ function readLibrary(name: string, languageVersion: ts.ScriptTarget | ts.CreateS
   }
 }
 
-const sourceExtensions = [".ts", ".mts", ".tsx", ".js", ".mjs", ".jsx", ".json"] as const;
-
-/** Where a relative import leads among the definition's own files, by the rules that the bundler follows. */
+/** Where a relative import leads among the definition's own files: by the rule that the bundler follows too. */
 function resolveOwn(specifier: string, containingFile: string, exists: (name: string) => boolean) {
-  if (!/^\.\.?(\/|$)/.test(specifier)) return undefined;
-  const base = posix.join(posix.dirname(containingFile), specifier);
-  const candidates = [
-    base,
-    base.replace(/\.(m?)js(x?)$/, ".$1ts$2"),
-    ...sourceExtensions.map((extension) => base + extension),
-    ...sourceExtensions.map((extension) => `${base}/index${extension}`),
-  ];
-  const resolvedFileName = candidates.find((name) => exists(name) && sourceExtensions.some((it) => name.endsWith(it)));
-  if (!resolvedFileName) return undefined;
-  return { resolvedFileName, extension: posix.extname(resolvedFileName), isExternalLibraryImport: false };
+  if (!isRelative(specifier)) return undefined;
+  const importer = containingFile.slice(ownRoot.length);
+  const found = resolveOwnFile(importer, specifier, (path) => exists(ownRoot + path));
+  if (found.kind !== "file" || loaderOf(found.path) === undefined) return undefined;
+  return {
+    resolvedFileName: ownRoot + found.path,
+    extension: posix.extname(found.path),
+    isExternalLibraryImport: false,
+  };
 }

@@ -1,6 +1,6 @@
 import ts from "typescript";
 import type { Problem } from "../problem.ts";
-import { positionOf } from "./frame.ts";
+import { codeFrame, positionAt } from "./code-frame.ts";
 import type { DefinitionProgram } from "./program.ts";
 
 /** Collects the problems of one tool, each pointing at a place in the source. */
@@ -42,9 +42,15 @@ export class Reporter {
 export function problemAt(
   node: ts.Node,
   problem: Pick<Problem, "severity" | "code" | "message">,
-  program: Pick<DefinitionProgram, "nameOf">,
+  { nameOf }: Pick<DefinitionProgram, "nameOf">,
 ): Problem {
   const file = node.getSourceFile();
   const start = node.getStart(file);
-  return { ...problem, file: program.nameOf(file), ...positionOf(file.text, { start, end: node.end }) };
+  return { ...problem, file: nameOf(file), ...placeIn(file.text, start, node.end - start) };
+}
+
+/** Line, column and frame of a piece of text. */
+export function placeIn(text: string, start: number, length: number): Pick<Problem, "line" | "column" | "frame"> {
+  const { line, column, lineText } = positionAt(text, start);
+  return { line, column, frame: codeFrame(lineText, line, column, length) };
 }

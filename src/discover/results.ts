@@ -36,7 +36,7 @@ export function resultOf(candidate: Candidate, { checker, isLibrary }: Definitio
 
   const members = returned ? membersOf(returned).filter((member) => !isNothing(member)) : [];
   const values = members.filter((member) => !isNull(member));
-  const isEmpty = members.length === 0 || members.every((member) => member.flags & ts.TypeFlags.Never);
+  const isEmpty = members.every((member) => member.flags & ts.TypeFlags.Never);
   const isContent =
     values.length > 0 && values.every((value) => isBytes(value, isLibrary) || isContentResult(value, checker));
   if (!returned || isEmpty || isContent) return { isStreaming, isWritten };

@@ -52,7 +52,11 @@ const keywords: Readonly<Record<string, { keyword: string; types: readonly strin
   );
 
 /** The schema with what the tags say; later tags win. */
-export function constrain(schema: JsonSchema, tags: readonly Tag[], onFault: (fault: ConstraintFault) => void): JsonSchema {
+export function constrain(
+  schema: JsonSchema,
+  tags: readonly Tag[],
+  onFault: (fault: ConstraintFault) => void,
+): JsonSchema {
   return tags.reduce((result, tag) => constrainOne(result, tag, onFault), schema);
 }
 
@@ -72,7 +76,7 @@ function constrainOne(schema: JsonSchema, tag: Tag, onFault: (fault: ConstraintF
   if (keyword === "pattern") {
     const fault = faultOfPattern(value as string);
     if (fault) {
-      onFault({ code: "pattern-unusable", message: `the pattern ${String(value)} ${fault}`, tag });
+      onFault({ code: "pattern-unusable", message: `the pattern ${tag.text} ${fault}`, tag });
       return schema;
     }
   }

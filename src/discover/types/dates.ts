@@ -32,7 +32,8 @@ export class Dates {
     for (let round = 0; round < budgets.dateRecursions; round += 1) {
       const before = known.size;
       for (const { path, start } of this.#references) {
-        for (const found of [...known.values()]) {
+        const paths = [...known.values()];
+        for (const found of paths) {
           if (known.size >= budgets.datePaths) return [...known.values()];
           if (!startsWith(found, start)) continue;
           const repeated = [...path, ...found.slice(start.length)];

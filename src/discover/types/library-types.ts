@@ -15,7 +15,11 @@ export function walkLibraryType(type: ts.Type, place: Place, walker: Walker): Js
   if (boxed) return { type: boxed };
   if (byteTypes.has(name)) {
     if (walker.direction === "output") return { type: "string", contentEncoding: "base64" };
-    return walker.refuse(place, "unsupported-type", `${name} holds bytes, which JSON has none of; take a base64 string`);
+    return walker.refuse(
+      place,
+      "unsupported-type",
+      `${name} holds bytes, which JSON has none of; take a base64 string`,
+    );
   }
   if (name === "URL" && walker.direction === "output") return { type: "string", format: "uri" };
   const reason = unsupported[name];

@@ -1,0 +1,64 @@
+import { readFile } from "node:fs/promises";
+import { basename, dirname, extname } from "node:path";
+import { readConfig } from "../config.ts";
+import { openCompiler } from "../discover/compiler.ts";
+import type { DefinitionSource, DiscoveredTool } from "../discover/discovery.ts";
+import { gatherDefinition } from "../discover/gather.ts";
+import type { Problem } from "../problem.ts";
+import { countProblems, printProblems } from "./print-problems.ts";
+import { signatureOf } from "./tool-signature.ts";
+
+export interface DiscoverOptions {
+  /** Prints `{ tools, problems }` as JSON on stdout. */
+  readonly json?: boolean;
+  /** Name of the server; by default the file's own. */
+  readonly server?: string;
+}
+
+/**
+ * Shows the tools that a definition gives, and every problem in it. Problems are those of the signatures; what keeps
+ * a sound definition from being bundled, such as an import that leads nowhere, comes apart from them as
+ * `bundling`. The exit code is 0 when all is well, 1 when there are errors, 2 when the file cannot be read.
+ */
+export async function discover(file: string, options: DiscoverOptions): Promise<number> {
+  const text = await readFile(file, "utf8").catch((error: Error) => error);
+  if (text instanceof Error) {
+    process.stderr.write(`berth: ${file} cannot be read: ${text.message}\n`);
+    return 2;
+  }
+  const entry = basename(file);
+  const { limits } = readConfig(process.env);
+  const gathered = await gatherDefinition(dirname(file), entry, limits);
+  const source: DefinitionSource = {
+    language: text.startsWith("#!") || extname(file) === ".sh" ? "shell" : "typescript",
+    server: options.server ?? basename(file, extname(file)),
+    entry,
+    files: { ...gathered.files, [entry]: gathered.files[entry] ?? text },
+  };
+
+  const compiler = openCompiler(limits);
+  try {
+    const found = await compiler.discover(source);
+    const compiled = await compiler.compile(source);
+    const known = new Set(found.problems.map((problem) => JSON.stringify(problem)));
+    const bundling = compiled.problems.filter((problem) => !known.has(JSON.stringify(problem)));
+    if (options.json) printJson(found.tools, found.problems, bundling);
+    else printText(found.tools, [...found.problems, ...bundling]);
+    return [...found.problems, ...bundling].some((problem) => problem.severity === "error") ? 1 : 0;
+  } finally {
+    await compiler.close();
+  }
+}
+
+function printJson(tools: readonly DiscoveredTool[], problems: readonly Problem[], bundling: readonly Problem[]): void {
+  const output = { tools, problems, ...(bundling.length > 0 ? { bundling } : {}) };
+  process.stdout.write(`${JSON.stringify(output, undefined, 2)}\n`);
+}
+
+function printText(tools: readonly DiscoveredTool[], problems: readonly Problem[]): void {
+  const listing = tools.map(signatureOf).join("\n\n");
+  const count = tools.length === 1 ? "1 tool" : `${tools.length} tools`;
+  const wrong = countProblems(problems);
+  process.stdout.write(`${listing}${listing && "\n\n"}${count}${wrong && `, ${wrong}`}\n`);
+  printProblems(problems);
+}

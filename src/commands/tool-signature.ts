@@ -1,0 +1,65 @@
+import type { DiscoveredTool } from "../discover/discovery.ts";
+import { isObject, type JsonSchema } from "../json.ts";
+
+/** A tool as a TypeScript-like signature with its description above: what an author recognises. */
+export function signatureOf(tool: DiscoveredTool): string {
+  const { properties = {}, required = [] } = tool.inputSchema as {
+    properties?: Record<string, JsonSchema>;
+    required?: string[];
+  };
+  const parameters = Object.entries(properties).map(([name, schema]) => {
+    const fallback = "default" in schema ? ` = ${JSON.stringify(schema["default"])}` : "";
+    const optional = !required.includes(name) && fallback === "" ? "?" : "";
+    return `${name}${optional}: ${typeText(schema)}${fallback}`;
+  });
+  const hints = Object.entries(tool.annotations).map(
+    ([hint, value]) => ` @${hint.replace(/Hint$/, "")}${value ? "" : " false"}`,
+  );
+  const result = tool.outputSchema === null ? "" : `: ${typeText(tool.outputSchema)}`;
+  const stream = tool.call.streaming ? " (streams)" : "";
+  const about = (tool.description ?? "")
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => `  ${line}`);
+  return [`${tool.name}(${parameters.join(", ")})${result}${stream}${hints.join("")}`, ...about].join("\n");
+}
+
+/** A schema as a type, short enough for a line. */
+export function typeText(schema: unknown, depth = 0): string {
+  if (!isObject(schema)) return schema === false ? "never" : "unknown";
+  if (typeof schema["$ref"] === "string") return schema["$ref"].split("/").at(-1)!;
+  if ("const" in schema) return JSON.stringify(schema["const"]);
+  if (Array.isArray(schema["enum"])) return schema["enum"].map((value) => JSON.stringify(value)).join(" | ");
+  if (Array.isArray(schema["anyOf"])) return schema["anyOf"].map((one) => typeText(one, depth + 1)).join(" | ");
+  const { type } = schema;
+  if (Array.isArray(type)) return type.map((one) => typeText({ ...schema, type: one }, depth)).join(" | ");
+  if (type === "array") return arrayText(schema, depth);
+  if (type === "object") return objectText(schema, depth);
+  if (type === "string" && schema["format"] === "date-time") return "Date";
+  return typeof type === "string" ? type : "unknown";
+}
+
+function arrayText({ prefixItems, items }: JsonSchema, depth: number): string {
+  const rest = items === undefined || items === false ? "" : typeText(items, depth + 1);
+  if (!Array.isArray(prefixItems)) return /[ |]/.test(rest) ? `(${rest})[]` : `${rest || "unknown"}[]`;
+  const fixed = prefixItems.map((item) => typeText(item, depth + 1));
+  return `[${[...fixed, ...(rest ? [`...${rest}[]`] : [])].join(", ")}]`;
+}
+
+function objectText(schema: JsonSchema, depth: number): string {
+  const {
+    properties = {},
+    required = [],
+    additionalProperties,
+  } = schema as {
+    properties?: Record<string, unknown>;
+    required?: string[];
+    additionalProperties?: unknown;
+  };
+  if (depth > 2) return "{ … }";
+  const parts = Object.entries(properties).map(
+    ([name, value]) => `${name}${required.includes(name) ? "" : "?"}: ${typeText(value, depth + 1)}`,
+  );
+  if (isObject(additionalProperties)) parts.push(`[key: string]: ${typeText(additionalProperties, depth + 1)}`);
+  return parts.length === 0 ? "object" : `{ ${parts.join("; ")} }`;
+}

@@ -1,0 +1,34 @@
+import { Socket } from "node:net";
+import { compileDefinition, type CompileTask } from "./compile.ts";
+import type { DefinitionSource } from "./discovery.ts";
+import { frame, FrameReader } from "./frames.ts";
+
+/**
+ * The compiler's process: takes one definition at a time from fd 3, answers on fd 4, and ends when fd 3 does.
+ * It is started with a memory limit and killed from outside when it takes too long; it holds nothing worth keeping.
+ */
+interface Job {
+  readonly id: number;
+  readonly task: CompileTask;
+  readonly source: DefinitionSource;
+}
+
+const jobs = new Socket({ fd: 3, readable: true, writable: false });
+const answers = new Socket({ fd: 4, readable: false, writable: true });
+const reader = new FrameReader(Number.MAX_SAFE_INTEGER);
+let working: Promise<void> = Promise.resolve();
+
+jobs.on("data", (chunk) => {
+  for (const job of reader.push(chunk)) working = working.then(() => carryOut(job as Job));
+});
+jobs.on("end", () => process.exit(0));
+for (const socket of [jobs, answers]) socket.on("error", () => process.exit(1));
+
+async function carryOut({ id, task, source }: Job): Promise<void> {
+  try {
+    const result = await compileDefinition(task, source);
+    answers.write(frame({ id, result }));
+  } catch (error) {
+    answers.write(frame({ id, failure: error instanceof Error ? error.message : String(error) }));
+  }
+}

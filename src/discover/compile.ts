@@ -1,0 +1,27 @@
+import type { Problem } from "../problem.ts";
+import { bundleDefinition } from "./bundle.ts";
+import { discover } from "./discover.ts";
+import type { Compiled, DefinitionSource, Discovery } from "./discovery.ts";
+import { discoverShell } from "./shell.ts";
+
+/** What the compiler's child does with a definition. `discover` leaves out the bundle and what is wrong with it. */
+export type CompileTask = "compile" | "discover";
+
+/**
+ * Discovery and bundling of one definition, in this process. An import that cannot be bundled leaves no bundle, and
+ * nothing of the definition can then run; the tools that its types describe are still told.
+ */
+export async function compileDefinition(task: CompileTask, source: DefinitionSource): Promise<Compiled> {
+  const { tools, problems }: Discovery = source.language === "shell" ? discoverShell(source) : discover(source);
+  if (task === "discover" || problems.some((problem) => problem.code === "syntax-error")) return { tools, problems };
+  const bundled = await bundleDefinition(source);
+  return {
+    tools,
+    problems: distinct([...problems, ...bundled.problems]),
+    ...(bundled.bundle === undefined ? {} : { bundle: bundled.bundle }),
+  };
+}
+
+function distinct(problems: readonly Problem[]): Problem[] {
+  return [...new Map(problems.map((problem) => [JSON.stringify(problem), problem])).values()];
+}

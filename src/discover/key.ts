@@ -1,0 +1,53 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { jsonBlock, rawBlock, type Cid } from "../cid.ts";
+import { packageRoot } from "../config.ts";
+import type { DefinitionSource } from "./discovery.ts";
+import { guestPackages, packageFile } from "./packages.ts";
+
+/**
+ * The key under which a compiled definition is kept: it changes when the definition does, or when another compiler
+ * could make something else of it. The server is part of it, since a definition of one file and its tool may be
+ * named after it. Loads no compiler: it reads what this one consists of, once per process.
+ */
+export function compileKey(definition: Cid, source: Pick<DefinitionSource, "language" | "server">): string {
+  return jsonBlock({ definition, compiler: compilerCid(), language: source.language, server: source.server }).cid;
+}
+
+let known: Cid | undefined;
+
+/** The identity of the compiler: its own code, the ambient types, and the packages that work for it or are bundled. */
+export function compilerCid(): Cid {
+  known ??= jsonBlock({ code: ownCode(), ambient: ambientTypes(), packages: packageVersions() }).cid;
+  return known;
+}
+
+function ownCode(): Record<string, Cid> {
+  const folder = fileURLToPath(new URL(".", import.meta.url));
+  const files = readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((file) => file.endsWith(".js"))
+    .map((file) => file.replaceAll("\\", "/"))
+    .sort();
+  return Object.fromEntries(files.map((file) => [file, rawBlock(readFileSync(join(folder, file))).cid]));
+}
+
+function ambientTypes(): Cid {
+  return rawBlock(readFileSync(join(packageRoot, "reference_templates", "berth.d.ts"))).cid;
+}
+
+function packageVersions(): string[] {
+  const require = createRequire(import.meta.url);
+  const names = ["typescript", "esbuild", "re2js", ...guestPackages];
+  return names.map((name) => nameAndVersion(require, name)).sort();
+}
+
+/** `typescript@6.0.3`; packages may hide their manifest, so that it is looked for from their main file. */
+function nameAndVersion(require: NodeJS.Require, name: string): string {
+  try {
+    return packageFile(require.resolve(name))?.name.match(/^@?[^@]+@[^/]+/)?.[0] ?? name;
+  } catch {
+    return name;
+  }
+}
