@@ -7,6 +7,7 @@ import { test, type TestContext } from "node:test";
 import { gatherDefinition } from "../src/discover/gather.ts";
 import { findImports } from "../src/discover/imports.ts";
 
+const byText = (left: unknown, right: unknown) => String(left).localeCompare(String(right));
 const small = { sourceFileBytes: 1000, sourceBytes: 2000, sourceFiles: 4 };
 
 async function folder(context: TestContext, files: Record<string, string | Uint8Array>): Promise<string> {
@@ -66,7 +67,7 @@ test("every missing file and every one outside is reported where it is imported"
   });
   const { files, problems } = await gatherDefinition(root, "a.ts");
   assert.deepEqual(Object.keys(files), ["a.ts", "b.ts"]);
-  assert.deepEqual(problems.map(({ code, file, line, column }) => [code, file, line, column]).sort(), [
+  assert.deepEqual(problems.map(({ code, file, line, column }) => [code, file, line, column]).sort(byText), [
     ["missing-file", "a.ts", 2, 27],
     ["missing-file", "b.ts", 1, 8],
     ["outside", "a.ts", 3, 15],

@@ -4,7 +4,7 @@ import type { TestContext } from "node:test";
 
 /** A bundle as a guest would run it: in a process without files, children and workers, evaluated from a `data:` URL. */
 export interface GuestChild {
-  /** The value of an expression over `m`, the bundle's module; rejects with what it threw, `stack` mapped to sources. */
+  /** The value of an expression over `m`, the bundle's module; rejects with what it threw. */
   evaluate(expression: string): Promise<unknown>;
   /** Calls an exported function. */
   call(name: string, ...args: readonly unknown[]): Promise<unknown>;
@@ -21,7 +21,7 @@ const runner = `
     try {
       answer = { value: await new Function("m", "return " + JSON.parse(value))(m) };
     } catch (error) {
-      answer = { error: { name: error?.name, message: String(error?.message ?? error), stack: String(error?.stack) } };
+      answer = { error: { name: error?.name, message: String(error?.message ?? error) } };
     }
     process.stdout.write(JSON.stringify(answer) + "\\n");
   }`;
@@ -30,11 +30,10 @@ export function openGuest(context: Pick<TestContext, "after">, code: string): Gu
   const permission = process.allowedNodeEnvironmentFlags.has("--permission")
     ? "--permission"
     : "--experimental-permission";
-  const child = spawn(
-    process.execPath,
-    ["--enable-source-maps", "--no-warnings", permission, "--input-type=module", "-e", runner],
-    { stdio: ["pipe", "pipe", "inherit"], env: {} },
-  );
+  const child = spawn(process.execPath, ["--no-warnings", permission, "--input-type=module", "-e", runner], {
+    stdio: ["pipe", "pipe", "inherit"],
+    env: {},
+  });
   const answers = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const send = (value: unknown) => child.stdin.write(`${JSON.stringify(value)}\n`);
   send(code);
