@@ -27,7 +27,7 @@ export interface Berth {
 export async function startBerth(config: Config, log: Log): Promise<Berth> {
   const closers: (() => Promise<void>)[] = [];
   const close = async (): Promise<void> => {
-    for (const closeOne of closers.splice(0).reverse()) await closeOne();
+    for (const closeOne of closers.splice(0).toReversed()) await closeOne();
   };
   const opened = <T extends { close(): Promise<void> }>(part: T): T => {
     closers.push(() => part.close());

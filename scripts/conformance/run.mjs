@@ -8,7 +8,7 @@ import { join, resolve } from "node:path";
 import { startBerth } from "./start-berth.mjs";
 
 const REVISIONS = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
-const clients = resolve("test/clients/node_modules");
+const clients = resolve(process.env.CONF ?? "test/clients/node_modules");
 const suite = join(clients, "@modelcontextprotocol/conformance/dist/index.js");
 // The suite needs Node 22; the product does not.
 const node = join(clients, ".bin/node");

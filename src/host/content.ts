@@ -44,7 +44,7 @@ function resultOfJson(value: Json, structured: boolean): CallResult {
 /** A function may return a whole tool result; only the fields that a result has are taken from it. */
 function asToolResult(value: Json): CallResult | undefined {
   if (!isObject(value)) return undefined;
-  const { content, structuredContent, isError } = value as JsonObject;
+  const { content, structuredContent, isError } = value;
   if (!Array.isArray(content) || !content.every(isContentBlock)) return undefined;
   return {
     content,
@@ -56,7 +56,7 @@ function asToolResult(value: Json): CallResult | undefined {
 /** Content blocks of every revision: 2026-07-28 `schema.ts`, `ContentBlock`. */
 function isContentBlock(value: Json): value is ContentBlock {
   if (!isObject(value)) return false;
-  const block = value as JsonObject;
+  const block: JsonObject = value;
   switch (block["type"]) {
     case "text":
       return typeof block["text"] === "string";

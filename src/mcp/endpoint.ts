@@ -20,7 +20,7 @@ export interface Endpoint {
 }
 
 /** Revisions in which a body may be an array of messages. */
-const BATCHING: readonly string[] = ["2025-03-26", "2024-11-05"];
+const BATCHING: ReadonlySet<string> = new Set(["2025-03-26", "2024-11-05"]);
 const BATCH_MESSAGES_MAX = 100;
 
 export function createEndpoint(options: { host: Host; berthVersion: string; log: Log }): Endpoint {
@@ -60,7 +60,7 @@ export function createEndpoint(options: { host: Host; berthVersion: string; log:
 
   async function answerBatch(catalog: Catalog, post: Post, bodies: unknown[]): Promise<Answer> {
     const version = legacyVersion(post.headers);
-    if (!BATCHING.includes(version)) throw new BerthError("invalid_request", `${version} has no batches`);
+    if (!BATCHING.has(version)) throw new BerthError("invalid_request", `${version} has no batches`);
     if (bodies.length === 0) throw new BerthError("invalid_request", "a batch must not be empty");
     if (bodies.length > BATCH_MESSAGES_MAX) {
       throw new BerthError("invalid_request", `a batch holds at most ${BATCH_MESSAGES_MAX} messages`);
