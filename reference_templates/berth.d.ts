@@ -1,4 +1,8 @@
 declare module "berth" {
-  export interface ToolContext { readonly signal: AbortSignal }
+  export interface ToolContext {
+    readonly signal: AbortSignal;
+  }
 }
-interface AbortSignal { readonly aborted: boolean }
+interface AbortSignal {
+  readonly aborted: boolean;
+}

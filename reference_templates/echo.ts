@@ -3,6 +3,14 @@
  * function is a tool, its types are the tool's schema, and its comments are what a model reads.
  */
 
+/**
+ * A short time. Tags on a type of your own hold wherever it is used.
+ *
+ * @minimum 0
+ * @maximum 1000
+ */
+type Milliseconds = number;
+
 /** What {@link repeat} takes. Comments and tags on properties become descriptions and limits in the schema. */
 interface Repetition {
   /** What to say. */
@@ -44,13 +52,13 @@ export function repeat({ message, times = 2, separator = "\n" }: Repetition): st
  * results that take their time.
  *
  * @param message - What to say.
- * @param delayMs - Milliseconds to wait before each word, at most 1000.
+ * @param delayMs - Milliseconds to wait before each word.
  * @readOnly
  * @idempotent
  */
-export async function* dictate(message: string, delayMs = 0): AsyncGenerator<string, string> {
+export async function* dictate(message: string, delayMs: Milliseconds = 0): AsyncGenerator<string, string> {
   for (const word of message.split(/\s+/).filter(Boolean)) {
-    await new Promise((resolve) => setTimeout(resolve, Math.min(Math.max(delayMs, 0), 1000)));
+    await new Promise((resolve) => setTimeout(resolve, delayMs));
     yield word;
   }
   return message;

@@ -39,8 +39,8 @@ interface PrintedQuery extends Query {
  * @readOnly
  * @idempotent
  */
-export async function jq({ rawOutput = false, compact = false, ...query }: PrintedQuery): Promise<string> {
-  const output = await run(query, compact ? ["--compact-output"] : []);
+export async function jq({ filter, rawOutput = false, compact = false, ...options }: PrintedQuery): Promise<string> {
+  const output = await run({ filter, ...options }, compact ? ["--compact-output"] : []);
   if (!rawOutput) return output;
   // The engine trims what it prints, so strings are unquoted here: on a line of its own is only ever a whole result.
   const lines = output.split("\n").map((line) => (line.startsWith('"') ? (JSON.parse(line) as string) : line));
@@ -54,8 +54,8 @@ export async function jq({ rawOutput = false, compact = false, ...query }: Print
  * @readOnly
  * @idempotent
  */
-export async function query(query: Query): Promise<unknown[]> {
-  const lines = (await run(query, ["--compact-output"])).split("\n");
+export async function query({ filter, ...options }: Query): Promise<unknown[]> {
+  const lines = (await run({ filter, ...options }, ["--compact-output"])).split("\n");
   return lines.filter((line) => line !== "").map((line) => JSON.parse(line) as unknown);
 }
 

@@ -13,10 +13,18 @@ import { unified } from "unified";
  * part of the page around it is taken out, by the same rules as on GitHub. Ids carry the prefix `user-content-`.
  */
 
+/**
+ * The rank of a heading: 1 for the title, up to 6. Tags on a type of your own hold wherever it is used.
+ *
+ * @minimum 1
+ * @maximum 6
+ * @multipleOf 1
+ */
+type Level = number;
+
 /** A heading, in the order of the document. */
 interface Heading {
-  /** 1 for the title, up to 6. */
-  level: number;
+  level: Level;
   text: string;
   /** The id in the HTML that `convert` makes. */
   id: string;
@@ -65,11 +73,11 @@ export async function outline(markdown: string): Promise<Heading[]> {
  * Makes a table of contents: a Markdown list that links to the headings in the HTML that `convert` makes.
  *
  * @param markdown - The document.
- * @param depth - The deepest level of headings to list, from 1 to 6.
+ * @param depth - The deepest level of headings to list.
  * @readOnly
  * @idempotent
  */
-export async function contents(markdown: string, depth = 3): Promise<string> {
+export async function contents(markdown: string, depth: Level = 3): Promise<string> {
   const headings = (await outline(markdown)).filter(({ level }) => level <= depth);
   const top = Math.min(...headings.map(({ level }) => level));
   return headings

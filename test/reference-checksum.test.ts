@@ -1,36 +1,51 @@
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { test } from "node:test";
+import { test, type TestContext } from "node:test";
+import { defaultLimits } from "../src/config.ts";
+import { openExecutor } from "../src/executor/open.ts";
+import { scriptRun } from "../src/host/run-script.ts";
 import { templates } from "./reference.ts";
 
-function checksum(text: string, algorithm = "sha256"): { status: number | null; stdout: string; stderr: string } {
-  return spawnSync("/bin/sh", [join(templates, "checksum.sh"), text, algorithm], {
-    env: { PATH: "/usr/bin:/bin", text, algorithm },
-    encoding: "utf8",
-  });
+type Checksum = (text: string, algorithm?: string) => Promise<{ text: string } | { error: string }>;
+
+async function openChecksum(context: TestContext): Promise<Checksum> {
+  const executor = await openExecutor({ mode: "auto", limits: defaultLimits });
+  context.after(() => executor.close());
+  const script = { tenant: "default", text: () => readFile(join(templates, "checksum.sh"), "utf8") };
+  const shape = { export: "", style: "positional", params: ["text", "algorithm"] } as const;
+  const run = scriptRun(executor, script, shape, { callMs: 20_000 });
+  return async (text, algorithm = "sha256") => {
+    const outcome = await run({ text, algorithm }, {});
+    if (!outcome.ok) return { error: outcome.error.message };
+    assert.equal(outcome.value.kind, "text");
+    return outcome.value.kind === "text" ? { text: outcome.value.text } : { error: "no text" };
+  };
 }
 
-test("checksum.sh sums every algorithm over exactly the bytes given", () => {
+test("checksum.sh sums every algorithm over exactly the bytes given", async (context) => {
+  const checksum = await openChecksum(context);
   for (const algorithm of ["md5", "sha1", "sha224", "sha256", "sha384", "sha512"]) {
-    const { status, stdout } = checksum("héllo\n", algorithm);
-    assert.equal(status, 0);
-    assert.equal(stdout, `${createHash(algorithm).update("héllo\n").digest("hex")}\n`);
+    const digest = createHash(algorithm).update("héllo\n").digest("hex");
+    assert.deepEqual(await checksum("héllo\n", algorithm), { text: `${digest}\n` });
   }
-  assert.equal(checksum("", "b2").stdout, `${createHash("blake2b512").update("").digest("hex")}\n`);
+  const blake = createHash("blake2b512").update("").digest("hex");
+  assert.deepEqual(await checksum("", "b2"), { text: `${blake}\n` });
 });
 
-test("checksum.sh never takes a text for an option, a path or a command", () => {
-  for (const text of ["-n", "--help", "$(id)", "`id`; exit 3", "a\\nb", "*", "'\"", "/etc/passwd", " "]) {
-    assert.equal(checksum(text).stdout, `${createHash("sha256").update(text).digest("hex")}\n`, text);
+test("checksum.sh never takes a text for an option, a path or a command", async (context) => {
+  const checksum = await openChecksum(context);
+  for (const text of ["-n", "--help", "$(id)", "`id`; exit 3", "a\\nb", "*", "'\"", "/etc/passwd", " ", "%s\\n"]) {
+    assert.deepEqual(await checksum(text), { text: `${createHash("sha256").update(text).digest("hex")}\n` }, text);
   }
 });
 
-test("checksum.sh refuses an algorithm that it does not know, whatever it holds", () => {
+test("checksum.sh refuses an algorithm that it does not know, whatever it holds", async (context) => {
+  const checksum = await openChecksum(context);
   for (const algorithm of ["sha3", "", "../../bin/sh -c id #", "sha256 md5"]) {
-    const { status, stdout, stderr } = checksum("x", algorithm);
-    assert.deepEqual([status, stdout], [2, ""]);
-    assert.match(stderr, /unknown algorithm ".*": use md5, sha1/);
+    assert.deepEqual(await checksum("x", algorithm), {
+      error: `exit code 2: unknown algorithm "${algorithm}": use md5, sha1, sha224, sha256, sha384, sha512 or b2`,
+    });
   }
 });

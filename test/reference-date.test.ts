@@ -13,9 +13,9 @@ interface Moment {
 }
 
 await describe("the date definition", async () => {
-  const ends: (() => void)[] = [];
-  const guest = await openTemplate({ after: (end) => void ends.push(end as () => void) }, "date.ts");
-  after(() => ends.forEach((end) => end()));
+  const ends: (() => unknown)[] = [];
+  const guest = await openTemplate({ after: (end) => void ends.push(end as () => unknown) }, "date.ts");
+  after(() => Promise.all(ends.map((end) => end())));
 
   const call = (name: string, ...args: unknown[]) => guest.call(name, ...args);
   const iso = async (name: string, ...args: unknown[]) => ((await call(name, ...args)) as Moment).iso;
@@ -143,10 +143,10 @@ await describe("the date definition", async () => {
 
   await test("any zone of the runtime is known, whatever the host's own is", async () => {
     const zones = Intl.supportedValuesOf("timeZone");
-    const bad = await guest.evaluate(
-      `${JSON.stringify(zones)}.filter((zone) => m.convert("2026-07-01T00:00Z", zone).zone !== zone)`,
+    const known = await Promise.all(
+      zones.map(async (zone) => ((await call("convert", "2026-07-01T00:00Z", zone)) as Moment).zone),
     );
-    assert.deepEqual(bad, []);
+    assert.deepEqual(known, zones);
     assert.equal(await iso("convert", "2026-07-01", "UTC"), "2026-07-01T00:00:00.000Z");
   });
 });

@@ -17,14 +17,5 @@ test("echo repeats with a separator, twice unless told otherwise", async (contex
 
 test("echo dictates word by word and returns the whole", async (context) => {
   const guest = await openTemplate(context, "echo.ts");
-  const heard = await guest.evaluate(`(async () => {
-    const heard = [];
-    const generator = m.dictate(" one two  three");
-    for (;;) {
-      const { value, done } = await generator.next();
-      heard.push(value);
-      if (done) return heard;
-    }
-  })()`);
-  assert.deepEqual(heard, ["one", "two", "three", " one two  three"]);
+  assert.deepEqual(await guest.stream("dictate", " one two  three"), ["one", "two", "three", " one two  three"]);
 });

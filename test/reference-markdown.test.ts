@@ -5,9 +5,9 @@ import { openTemplate } from "./reference.ts";
 const dangerousTags = /^(?:script|style|iframe|object|embed|form|button|base|meta|link|svg|math|template|noscript)$/i;
 
 await describe("the markdown definition", async () => {
-  const ends: (() => void)[] = [];
-  const guest = await openTemplate({ after: (end) => void ends.push(end as () => void) }, "markdown.ts");
-  after(() => ends.forEach((end) => end()));
+  const ends: (() => unknown)[] = [];
+  const guest = await openTemplate({ after: (end) => void ends.push(end as () => unknown) }, "markdown.ts");
+  after(() => Promise.all(ends.map((end) => end())));
 
   const convert = async (markdown: string) => (await guest.call("convert", markdown)) as string;
 

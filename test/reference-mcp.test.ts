@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
-import { openTemplate } from "./reference.ts";
+import { openTemplate, type OpenTemplate } from "./reference.ts";
 
 const inputSchema = { type: "object", properties: { message: { type: "string" } }, required: ["message"] };
 const servers = [
@@ -22,13 +22,15 @@ const servers = [
   },
 ];
 
-async function openMcp(context: TestContext): Promise<(name: string, ...args: unknown[]) => Promise<unknown>> {
-  const guest = await openTemplate(context, "mcp.ts");
-  const host = `{ variable: async (name) => ({ "berth:servers": ${JSON.stringify(JSON.stringify(servers))} })[name] }`;
-  return (name, ...args) => {
-    const values = args.map((arg) => (arg === undefined ? "undefined" : JSON.stringify(arg)));
-    return guest.evaluate(`m.${name}(${[...values, host].join(", ")})`);
-  };
+async function openMcp(
+  context: TestContext,
+  value: string | null = JSON.stringify(servers),
+): Promise<OpenTemplate["call"]> {
+  const { call } = await openTemplate(context, "mcp.ts", async (op, { name }) => {
+    assert.deepEqual([op, name], ["variable", "berth:servers"]);
+    return value;
+  });
+  return call;
 }
 
 test("the server mcp lists what is hosted, with the reason for what is not", async (context) => {
@@ -92,8 +94,6 @@ test("the server mcp says how to connect, in words that a shell and a JSON reade
 });
 
 test("the server mcp says so where the host does not tell", async (context) => {
-  const guest = await openTemplate(context, "mcp.ts");
-  await assert.rejects(guest.evaluate("m.list_servers({ variable: async () => undefined })"), {
-    message: /does not tell/,
-  });
+  const mcp = await openMcp(context, null);
+  await assert.rejects(mcp("list_servers"), { message: /does not tell/ });
 });

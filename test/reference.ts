@@ -1,22 +1,99 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
-import { packageRoot } from "../src/config.ts";
-import { bundleDefinition } from "../src/discover/bundle.ts";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { rawBlock } from "../src/cid.ts";
+import { defaultLimits, packageRoot } from "../src/config.ts";
+import { compileDefinition } from "../src/discover/compile.ts";
+import type { Compiled, DiscoveredTool } from "../src/discover/discovery.ts";
 import { gatherDefinition } from "../src/discover/gather.ts";
-import { openGuest, type GuestChild } from "./guest-child.ts";
+import type { GuestValue, HostPort } from "../src/executor/executor.ts";
+import { openExecutor } from "../src/executor/open.ts";
+import type { Json, JsonObject } from "../src/json.ts";
 
 export const templates = join(packageRoot, "reference_templates");
 
-/** The bundle of a reference definition, made from the file that stands in the repository. */
-export async function bundleTemplate(entry: string): Promise<string> {
-  const { files, problems } = await gatherDefinition(templates, entry);
-  assert.deepEqual(problems, []);
-  const result = await bundleDefinition({ language: "typescript", server: entry.replace(/\..*/, ""), entry, files });
-  assert.deepEqual(result.problems, []);
-  return result.bundle!;
+/** A reference definition, compiled from the file in the repository and carried out by the real executor. */
+export interface OpenTemplate {
+  readonly tools: readonly DiscoveredTool[];
+  /**
+   * Calls a tool with its arguments in the order of its parameters, or with the one object that it takes. The arguments
+   * and the result are held against the schemas that were found. Rejects with what the guest threw.
+   */
+  call(tool: string, ...args: unknown[]): Promise<unknown>;
+  /** The events of a streaming tool, and then its result. */
+  stream(tool: string, ...args: unknown[]): Promise<unknown[]>;
 }
 
-export async function openTemplate(context: Pick<TestContext, "after">, entry: string): Promise<GuestChild> {
-  return openGuest(context, await bundleTemplate(entry));
+export async function compileTemplate(entry: string): Promise<Compiled> {
+  const { files, problems } = await gatherDefinition(templates, entry);
+  assert.deepEqual(problems, []);
+  const [server, extension] = entry.split(".");
+  const language = extension === "sh" ? "shell" : "typescript";
+  const compiled = await compileDefinition("compile", { language, server: server!, entry, files });
+  assert.deepEqual(compiled.problems, []);
+  return compiled;
+}
+
+export async function openTemplate(
+  context: Pick<TestContext, "after">,
+  entry: string,
+  request?: HostPort["request"],
+): Promise<OpenTemplate> {
+  const { tools, bundle } = await compileTemplate(entry);
+  const executor = await openExecutor({ mode: "auto", limits: defaultLimits });
+  context.after(() => executor.close());
+  const program = {
+    tenant: "default",
+    bundle: rawBlock(bundle!).cid,
+    code: async () => bundle!,
+    ...(request && { port: { request } }),
+  };
+  const ajv = new Ajv2020({ strict: false, validateFormats: false });
+
+  const carryOut = async (name: string, given: unknown[], onProgress?: (event: Json) => void): Promise<unknown> => {
+    const tool = tools.find((candidate) => candidate.name === name);
+    assert.ok(tool, `there is no tool ${name}`);
+    const args = namedArguments(tool, given);
+    assert.ok(ajv.validate(tool.inputSchema, args), `${name}: ${ajv.errorsText()} in ${JSON.stringify(args)}`);
+    const outcome = await executor.call(program, {
+      shape: tool.call,
+      args,
+      deadlineMs: 20_000,
+      ...(onProgress && { onProgress }),
+    });
+    if (!outcome.ok) throw new Error(outcome.error.message);
+    const value = plainValue(outcome.value);
+    if (tool.outputSchema) assert.ok(ajv.validate(tool.outputSchema, value), `${name}: ${ajv.errorsText()}`);
+    return value;
+  };
+  return {
+    tools,
+    call: (name, ...args) => carryOut(name, args),
+    stream: async (name, ...args) => {
+      const events: unknown[] = [];
+      const result = await carryOut(name, args, (event) => void events.push(event));
+      return [...events, result];
+    },
+  };
+}
+
+function namedArguments({ call }: DiscoveredTool, given: unknown[]): JsonObject {
+  if (call.style === "object") return (given[0] ?? {}) as JsonObject;
+  assert.ok(given.length <= call.params.length);
+  const named = call.params.map((name, index) => [name, given[index]] as const);
+  return Object.fromEntries(named.filter(([, value]) => value !== undefined)) as JsonObject;
+}
+
+function plainValue(value: GuestValue): unknown {
+  switch (value.kind) {
+    case "text":
+      return value.text;
+    case "json":
+      return value.value;
+    case "bytes":
+      return Buffer.from(value.base64, "base64");
+    case "none":
+      return undefined;
+  }
 }
