@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { matches, type Block, type Cid } from "../cid.ts";
+import { BerthError } from "../errors.ts";
 import type { Problem } from "../problem.ts";
 import { packCompiled, readCompiled } from "./compiled.ts";
 import type { Compiler, Compiling } from "./compiler.ts";
@@ -95,20 +96,21 @@ async function compileOne(key: string, { reference, definition }: Job, compiler:
 
 /** Results of the last image, as far as they are whole. */
 export function earlierResults(out: string, lock: Lock | undefined): CompileOptions["earlier"] {
-  const read = (cid: Cid): Block | undefined => {
-    try {
-      const bytes = readFileSync(join(out, CONTENT_FOLDER, cid));
-      return matches(cid, bytes) ? { cid, bytes } : undefined;
-    } catch {
-      return undefined;
-    }
+  const read = (cid: Cid): Block => {
+    const bytes = readFileSync(join(out, CONTENT_FOLDER, cid));
+    if (!matches(cid, bytes)) throw new BerthError("content_corrupt", cid);
+    return { cid, bytes };
   };
   return (key) => {
-    const result = lock && Object.hasOwn(lock.results, key) ? read(lock.results[key]!) : undefined;
-    if (!result) return undefined;
-    const bundleCid = readCompiled(result.bytes).bundle;
-    const bundle = bundleCid === null ? undefined : read(bundleCid);
-    return bundleCid !== null && !bundle ? undefined : { key, result, bundle };
+    if (!lock || !Object.hasOwn(lock.results, key)) return undefined;
+    try {
+      const result = read(lock.results[key]!);
+      const { bundle } = readCompiled(result.bytes);
+      return { key, result, bundle: bundle === null ? undefined : read(bundle) };
+    } catch {
+      // Missing, damaged or no result at all: it is compiled again.
+      return undefined;
+    }
   };
 }
 

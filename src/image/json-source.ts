@@ -100,42 +100,52 @@ function positionOf(node: AnyNode, pointer: string, { file, text }: Source): Pos
   return { file, text, line, column, pointer };
 }
 
-/** Where and why a text is no JSON. Momoa knows the place; where it is more lenient, V8's message holds the offset. */
-function faultOf(text: string, error: Error): { line: number; column: number; reason: string } {
+interface Fault {
+  readonly line: number;
+  readonly column: number;
+  readonly reason: string;
+}
+
+/** Where and why a text is no JSON. V8 says it best where it names the offset; for the rest momoa knows the place. */
+function faultOf(text: string, error: Error): Fault {
   if (error instanceof RangeError) return { line: 1, column: 1, reason: "nested too deeply" };
+  if (text.startsWith("\uFEFF")) {
+    return { line: 1, column: 1, reason: "the file starts with a byte-order mark; save it as UTF-8 without one" };
+  }
+  const end = text.trimEnd().length;
+  const offset = Number(/position (\d+)/.exec(error.message)?.[1] ?? (/ end of /.test(error.message) ? end : NaN));
+  if (offset >= end) return faultAt(text, end, "the file ends too early");
+  if (offset >= 0) return faultAt(text, offset, plain(error.message.replace(/ (in|after) JSON at.*$/s, "")));
   try {
     parse(text, { mode: "json" });
   } catch (found) {
-    const { message, line, column } = found as Error & { line?: number; column?: number };
-    if (line !== undefined && column !== undefined) {
-      return { line, column, reason: sentences[message.replace(/ \(\d+:\d+\)$/, "")] ?? readable(message) };
-    }
+    const { message, line = 1, column = 1 } = found as Error & { line?: number; column?: number };
+    const reason = message.replace(/ \(\d+:\d+\)$/, "");
+    return { line, column, reason: sentences[reason] ?? plain(reason) };
   }
-  const offset = Number(/position (\d+)/.exec(error.message)?.[1] ?? 0);
-  const before = text.slice(0, offset).split(/\r\n|[\n\r]/);
-  return {
-    line: before.length,
-    column: before.at(-1)!.length + 1,
-    reason: error.message.replace(/ in JSON at.*$/s, ""),
-  };
+  return { line: 1, column: 1, reason: plain(error.message) };
 }
 
+function faultAt(text: string, offset: number, reason: string): Fault {
+  const before = text.slice(0, offset).split(LINE_END);
+  return { line: before.length, column: before.at(-1)!.length + 1, reason };
+}
+
+const LINE_END = /\r\n|[\n\r]/;
+
 const sentences: Record<string, string> = {
-  "Unexpected token RBrace found.": "a value or a key was expected before this `}`; is there a comma too many?",
+  "Unexpected token RBrace found.": "a value was expected before this `}`",
   "Unexpected token RBracket found.": "a value was expected before this `]`; is there a comma too many?",
-  "Unexpected token String found.": "a comma was expected before this text",
-  "Unexpected end of input found.": "the file ends too early",
 };
 
-function readable(message: string): string {
-  const text = message.replace(/ \(\d+:\d+\)$/, "").replace(/ found\.$/, "");
-  return text.charAt(0).toLowerCase() + text.slice(1);
+function plain(reason: string): string {
+  return reason.charAt(0).toLowerCase() + reason.slice(1).replace(/ found\.$/, "");
 }
 
 const FRAME_CHARACTERS = 100;
 
 function frameOf({ text, line, column }: Position): string {
-  const whole = text.split(/\r\n|[\n\r]/)[line - 1] ?? "";
+  const whole = text.split(LINE_END)[line - 1] ?? "";
   const start = Math.max(0, Math.min(column - 1 - FRAME_CHARACTERS / 2, whole.length - FRAME_CHARACTERS));
   const shown = whole.slice(start, start + FRAME_CHARACTERS).replaceAll("\t", " ");
   const gutter = String(line);

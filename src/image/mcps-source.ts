@@ -47,7 +47,7 @@ export function readMcpsSource(root: JsonNode, folder: SourceFolder): McpsSource
   const reading: Reading = { folder, references: [], problems: [] };
   const entries = new Map<string, Generate>();
   if (!root.members)
-    reading.problems.push(problemAt(root.at, "wrong-type", `${MCPS_SOURCE} must be an object of servers`));
+    reading.problems.push(problemAt(root.at, "wrong-type", `The file ${MCPS_SOURCE} must be an object of servers`));
   for (const [server, { at, node }] of root.members ?? []) {
     const wrong = serverNameProblem(server);
     if (wrong) reading.problems.push(problemAt(at, "bad-name", wrong));

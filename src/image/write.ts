@@ -16,7 +16,13 @@ export function writeImage(out: string, image: GeneratedImage): void {
   refuseStrangers(out);
   const contentFolder = join(out, CONTENT_FOLDER);
   mkdirSync(contentFolder, { recursive: true });
-  for (const [cid, bytes] of image.content) replace(join(contentFolder, cid), bytes);
+  const held = new Set(readdirSync(contentFolder));
+  for (const [cid, bytes] of image.content) {
+    const file = join(contentFolder, cid);
+    // A new name is read by nobody before a `.cid` leads to it, so it may be half written when the process ends.
+    if (held.has(cid)) replace(file, bytes);
+    else writeFileSync(file, bytes);
+  }
   for (const [file, bytes] of image.files) replace(join(out, file), bytes);
 
   for (const name of readdirSync(contentFolder)) {
