@@ -82,7 +82,10 @@ async function generate(
 ): Promise<Generation> {
   const progress = progressLine();
   const onProgress = ({ done, total, name }: Progress): void => {
-    if (!quiet) progress.update(`Compiling definitions: ${done} of ${total} (${name})`);
+    if (quiet) return;
+    progress.update(
+      done === 0 ? `Compiling ${total} definitions` : `Compiled ${done} of ${total} definitions (${name})`,
+    );
   };
   try {
     return await generateImage({ from, out, onProgress, ...(fresh && { fresh }) }, compiling);

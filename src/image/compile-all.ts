@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { matches, type Block, type Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
@@ -30,8 +31,9 @@ export interface Progress {
   readonly name: string;
 }
 
-/** More would not be faster: the compiler itself decides how many processes it has. */
-const JOBS_AT_ONCE = 4;
+/** A compiler has a process of its own, which takes longer to start than a few definitions take to compile. */
+const JOBS_PER_COMPILER = 25;
+const COMPILERS_MAX = 4;
 
 /**
  * The result of every job, compiled or taken from the last image; jobs with the same key share one.
@@ -56,20 +58,25 @@ export async function compileAll(
     else missing.push(key);
   }
 
-  if (missing.length > 0) {
+  let done = 0;
+  const tell = (key: string): void => {
+    onProgress?.({ done, total: missing.length, name: byKey.get(key)![0]!.definition.entry });
+  };
+  if (missing.length > 0) tell(missing[0]!);
+  const waiting = missing.toReversed();
+  const compileWaiting = async (): Promise<void> => {
     const compiler = await compiling.open();
     try {
-      let done = 0;
-      onProgress?.({ done, total: missing.length, name: byKey.get(missing[0]!)![0]!.definition.entry });
-      await eachAtOnce(missing, JOBS_AT_ONCE, async (key) => {
-        const job = byKey.get(key)![0]!;
-        found.set(key, await compileOne(key, job, compiler));
-        onProgress?.({ done: ++done, total: missing.length, name: job.definition.entry });
-      });
+      for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
+        found.set(key, await compileOne(key, byKey.get(key)![0]!, compiler));
+        done++;
+        tell(key);
+      }
     } finally {
       await compiler.close();
     }
-  }
+  };
+  await Promise.all(Array.from({ length: compilersFor(missing.length) }, compileWaiting));
 
   const results = new Map<Job, Result>();
   for (const [key, sharing] of byKey) {
@@ -87,6 +94,10 @@ interface CompileOptions {
   readonly earlier: (key: string) => Result | undefined;
   readonly problems: Problem[];
   readonly onProgress?: ((progress: Progress) => void) | undefined;
+}
+
+function compilersFor(jobs: number): number {
+  return Math.min(Math.ceil(jobs / JOBS_PER_COMPILER), COMPILERS_MAX, availableParallelism());
 }
 
 async function compileOne(key: string, { reference, definition }: Job, compiler: Compiler): Promise<Result> {
@@ -131,12 +142,4 @@ function asWritten(problem: Problem, definition: GatheredDefinition, bundle: Blo
   const file = originalPath(definition, problem.file);
   const severity = bundle ? "warning" : problem.severity;
   return Object.assign({}, problem, { severity }, file === undefined ? {} : { file });
-}
-
-async function eachAtOnce<T>(items: readonly T[], atOnce: number, work: (item: T) => Promise<void>): Promise<void> {
-  const waiting = items.toReversed();
-  const worker = async (): Promise<void> => {
-    for (let item = waiting.pop(); item !== undefined; item = waiting.pop()) await work(item);
-  };
-  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, worker));
 }

@@ -1,4 +1,5 @@
 import { parse, type AnyNode, type MemberNode, type ValueNode } from "@humanwhocodes/momoa";
+import { codeFrame } from "../discover/code-frame.ts";
 import type { Json, JsonObject } from "../json.ts";
 import type { Problem } from "../problem.ts";
 
@@ -142,12 +143,11 @@ function plain(reason: string): string {
   return reason.charAt(0).toLowerCase() + reason.slice(1).replace(/ found\.$/, "");
 }
 
-const FRAME_CHARACTERS = 100;
+const FRAME_CHARACTERS = 160;
 
+/** The line of a position; of a very long one, the part around it. */
 function frameOf({ text, line, column }: Position): string {
   const whole = text.split(LINE_END)[line - 1] ?? "";
   const start = Math.max(0, Math.min(column - 1 - FRAME_CHARACTERS / 2, whole.length - FRAME_CHARACTERS));
-  const shown = whole.slice(start, start + FRAME_CHARACTERS).replaceAll("\t", " ");
-  const gutter = String(line);
-  return `${gutter} | ${shown}\n${" ".repeat(gutter.length)} | ${" ".repeat(column - 1 - start)}^`;
+  return codeFrame(whole.slice(start, start + FRAME_CHARACTERS), line, column - start);
 }

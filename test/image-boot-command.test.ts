@@ -1,0 +1,185 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, describe, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { countProblems, printProblems } from "../src/commands/print-problems.ts";
+import { readCompiled } from "../src/image/compiled.ts";
+import { readImage, verifyImage } from "../src/image/read.ts";
+import { removeTemporaryFolders, sourcesWith, temporaryFolder, writeSources, type Sources } from "./image-sources.ts";
+
+after(removeTemporaryFolders);
+
+const cli = fileURLToPath(new URL("../src/cli.js", import.meta.url));
+
+function boot(...args: string[]): { code: number | null; stdout: string; stderr: string } {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [cli, "boot", ...args], { encoding: "utf8" });
+  return { code: status, stdout, stderr };
+}
+
+const greeter = `import { greeting } from "./words.ts";
+
+/**
+ * Greets somebody.
+ * @param name whom
+ */
+export function greet(name: string): string {
+  return greeting + name;
+}
+`;
+
+const sources = (files: Sources = {}): string =>
+  writeSources(
+    sourcesWith(
+      { greeter: { definition: "greeter.ts" }, shell: { definition: "shell.sh" } },
+      {
+        "greeter.ts": greeter,
+        "words.ts": `export const greeting = "Hello, ";\n`,
+        "shell.sh": "#!/bin/sh\n# Says hello.\necho hello\n",
+        ...files,
+      },
+    ),
+  );
+
+describe("berth boot", () => {
+  test("C1 makes the image with the real compiler, and the same bytes from another copy of the sources", async () => {
+    const [from, out] = [sources(), join(temporaryFolder(), "boot")];
+    const first = boot("--from", from, "--out", out);
+    assert.equal(first.code, 0, first.stderr);
+    assert.match(first.stderr, /Compiling 2 definitions\n(.*\n)?Wrote the image/);
+    assert.doesNotMatch(first.stderr, /\r/, "a line is written over on a terminal only");
+
+    const image = await readImage(out, "default");
+    verifyImage(image);
+    const results = Object.values(image.manifest.derived).map((cid) => readCompiled(image.content(cid)));
+    const tools = results.flatMap((result) => result.tools.map(({ name }) => name));
+    assert.deepEqual(tools.toSorted(), ["greet", "shell"]);
+
+    const other = join(temporaryFolder(), "boot");
+    assert.equal(boot("--from", sources(), "--out", other).code, 0);
+    const files = readdirSync(out, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+    assert.equal(readdirSync(other, { recursive: true }).length, readdirSync(out, { recursive: true }).length);
+    for (const { name, parentPath } of files) {
+      const file = join(parentPath, name);
+      assert.deepEqual(readFileSync(file), readFileSync(file.replace(out, other)), name);
+    }
+  });
+
+  test("a second time does no work, --check is content, and both say so", () => {
+    const [from, out] = [sources(), join(temporaryFolder(), "boot")];
+    assert.equal(boot("--from", from, "--out", out).code, 0);
+    for (const flags of [[], ["--if-stale"], ["--check"]]) {
+      const { code, stdout, stderr } = boot("--from", from, "--out", out, "--json", ...flags);
+      assert.equal(code, 0, stderr);
+      const result = JSON.parse(stdout);
+      assert.deepEqual([result.status, result.compiled, result.differences], ["unchanged", 0, []]);
+      assert.equal(result.images.default, readFileSync(join(out, "default.boot.cid"), "utf8").trim());
+    }
+  });
+
+  test("C1 --check fails with 1 for a changed source and for every damaged byte, and changes nothing", () => {
+    const [from, out] = [sources(), join(temporaryFolder(), "boot")];
+    assert.equal(boot("--from", from, "--out", out).code, 0);
+    const check = (): { code: number | null; stdout: string } =>
+      boot("--from", from, "--out", out, "--check", "--json");
+
+    const [cid] = readdirSync(join(out, "content"));
+    const good = readFileSync(join(out, "content", cid!));
+    writeFileSync(join(out, "content", cid!), "damaged");
+    const damaged = check();
+    assert.equal(damaged.code, 1);
+    assert.deepEqual(JSON.parse(damaged.stdout).differences, [{ file: `content/${cid}`, is: "different" }]);
+    assert.equal(readFileSync(join(out, "content", cid!), "utf8"), "damaged");
+    writeFileSync(join(out, "content", cid!), good);
+    assert.equal(check().code, 0);
+
+    writeFileSync(join(from, "words.ts"), `export const greeting = "Ahoy, ";\n`);
+    const { code, stderr } = boot("--from", from, "--out", out, "--check");
+    assert.equal(code, 1);
+    assert.match(stderr, /different: mcps\.json\n/);
+    assert.match(stderr, /Run `berth boot`/);
+    assert.equal(boot("--from", from, "--out", out, "--if-stale").code, 0);
+    assert.equal(check().code, 0);
+  });
+
+  test("bad sources give 2, every problem with its place, and leave the image alone", () => {
+    const [from, out] = [sources(), join(temporaryFolder(), "boot")];
+    assert.equal(boot("--from", from, "--out", out).code, 0);
+    const before = readFileSync(join(out, "image.lock.json"), "utf8");
+    writeFileSync(join(from, "greeter.ts"), "export function greet( {\n");
+    writeFileSync(join(from, "default.boot.source.json"), `{\n  "server": []\n}`);
+    const { code, stderr } = boot("--from", from, "--out", out);
+    assert.equal(code, 2);
+    assert.match(
+      stderr,
+      /^default\.boot\.source\.json:2:3 \/server: error: .*\[unknown-field\]\n {4}> 2 \| {3}"server": \[\]\n/m,
+    );
+    assert.match(stderr, /^greeter\.ts:\d:\d+: error: /m);
+    assert.match(stderr, /errors in /);
+    assert.equal(readFileSync(join(out, "image.lock.json"), "utf8"), before);
+
+    const asData = boot("--from", from, "--out", out, "--json");
+    assert.equal(asData.code, 2);
+    const result = JSON.parse(asData.stdout);
+    assert.equal(result.status, "bad-sources");
+    assert.ok(result.problems.length >= 2);
+  });
+
+  test("a tool that cannot be offered is told each time, and the others are in the image", () => {
+    const [from, out] = [
+      sources({ "greeter.ts": `export function bad(f: () => void): void { f(); }\nexport function good(): void {}\n` }),
+      join(temporaryFolder(), "boot"),
+    ];
+    for (const status of ["written", "unchanged"]) {
+      const { code, stdout } = boot("--from", from, "--out", out, "--json");
+      assert.equal(code, 0);
+      const result = JSON.parse(stdout);
+      assert.equal(result.status, status);
+      const [problem, ...others] = result.problems;
+      assert.deepEqual(others, []);
+      assert.deepEqual(
+        [problem.file, problem.line, problem.tool, problem.severity],
+        ["greeter.ts", 1, "bad", "warning"],
+      );
+    }
+  });
+
+  test("--if-stale leaves an image without sources as it is; without an image either it fails", () => {
+    const [from, out] = [sources(), join(temporaryFolder(), "boot")];
+    assert.equal(boot("--from", from, "--out", out).code, 0);
+    rmSync(from, { recursive: true });
+    const { code, stderr } = boot("--from", from, "--out", out, "--if-stale");
+    assert.equal(code, 0);
+    assert.match(stderr, /no sources/);
+    assert.equal(boot("--from", from, "--out", join(out, "none"), "--if-stale").code, 2);
+    const asked = boot("--from", from, "--out", out);
+    assert.equal(asked.code, 2);
+    assert.match(asked.stderr, /mcps\.source\.json: error: There is no file/);
+    assert.ok(existsSync(join(out, "default.boot.cid")));
+  });
+});
+
+describe("problems are printed", () => {
+  const print = (...problems: Parameters<typeof printProblems>[0]): string => {
+    let text = "";
+    printProblems(problems, (part) => (text += part));
+    return text;
+  };
+
+  test("as a place, a sentence and the line at fault", () => {
+    const at = { file: "a.ts", line: 3, column: 5, frame: "3 | bad\n  | ^" };
+    const error = { code: "x", message: "It is bad", severity: "error", tool: "t", ...at } as const;
+    const warning = { code: "y", message: "Hm", severity: "warning" } as const;
+    assert.equal(print(error), "a.ts:3:5: error (tool t): It is bad [x]\n    3 | bad\n      | ^\n");
+    assert.equal(print(warning), "warning: Hm [y]\n");
+    assert.equal(countProblems([error, warning, warning]), "1 error, 2 warnings");
+  });
+
+  test("without what would steer the terminal of whoever reads them", () => {
+    const escape = "\u001b[2J\u0007\r";
+    const problem = { code: "x", message: escape, severity: "error", file: escape, frame: `1 | ${escape}` } as const;
+    // oxlint-disable-next-line no-control-regex -- control characters are what must not be there
+    assert.doesNotMatch(print(problem), /[\u0000-\u0009\u000b-\u001f]/);
+  });
+});
