@@ -112,8 +112,8 @@ const processor = unified()
   .use(remarkGfm)
   .use(remarkRehype, { allowDangerousHtml: true, clobberPrefix: "" })
   .use(rehypeRaw)
-  .use(() => nameHeadings)
   .use(rehypeSanitize)
+  .use(() => nameHeadings)
   .use(() => followPrefix)
   .freeze();
 
@@ -124,7 +124,9 @@ async function render(markdown: string): Promise<Root> {
 /** Gives each heading the id that GitHub gives it; two of the same text get different ones. */
 function nameHeadings(tree: Root): void {
   const slugger = new GithubSlugger();
-  for (const element of elements(tree).filter(isHeading)) element.properties["id"] ??= slugger.slug(textOf(element));
+  for (const element of elements(tree).filter(isHeading)) {
+    element.properties["id"] ??= prefix + slugger.slug(textOf(element).trim());
+  }
 }
 
 /** Sanitizing puts the prefix before ids; links within the document go after them. */

@@ -93,6 +93,7 @@ await describe("the markdown definition", async () => {
       '<p><b id="user-content-location" name="user-content-forms">x</b></p>',
     );
     assert.match(await convert("# location"), /id="user-content-location"/);
+    assert.equal(await convert("# a <script>b</script>"), '<h1 id="user-content-a">a </h1>');
   });
 
   await test("links within the document lead to its headings and footnotes", async () => {

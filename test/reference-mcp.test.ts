@@ -26,11 +26,13 @@ async function openMcp(
   context: TestContext,
   value: string | null = JSON.stringify(servers),
 ): Promise<OpenTemplate["call"]> {
-  const { call } = await openTemplate(context, "mcp.ts", async (op, { name }) => {
-    assert.deepEqual([op, name], ["variable", "berth:servers"]);
-    return value;
+  const template = await openTemplate(context, "mcp.ts", {
+    async request(op, { name }) {
+      assert.deepEqual([op, name], ["variable", "berth:servers"]);
+      return value;
+    },
   });
-  return call;
+  return (tool, ...args) => template.call(tool, ...args);
 }
 
 test("the server mcp lists what is hosted, with the reason for what is not", async (context) => {

@@ -38,7 +38,7 @@ export async function compileTemplate(entry: string): Promise<Compiled> {
 export async function openTemplate(
   context: Pick<TestContext, "after">,
   entry: string,
-  request?: HostPort["request"],
+  port?: HostPort,
 ): Promise<OpenTemplate> {
   const { tools, bundle } = await compileTemplate(entry);
   const executor = await openExecutor({ mode: "auto", limits: defaultLimits });
@@ -47,7 +47,7 @@ export async function openTemplate(
     tenant: "default",
     bundle: rawBlock(bundle!).cid,
     code: async () => bundle!,
-    ...(request && { port: { request } }),
+    ...(port && { port }),
   };
   const ajv = new Ajv2020({ strict: false, validateFormats: false });
 
@@ -93,7 +93,7 @@ function plainValue(value: GuestValue): unknown {
       return value.value;
     case "bytes":
       return Buffer.from(value.base64, "base64");
-    case "none":
+    default:
       return undefined;
   }
 }

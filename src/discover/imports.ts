@@ -27,7 +27,7 @@ export function findImports(text: string): FoundImport[] {
  * host's disk, so this is looked for before esbuild sees the text.
  */
 export function findComputedImports(text: string): FoundImport[] {
-  if (!/\b(?:import|require)\s*[(/.[]/.test(text)) return [];
+  if (!/\b(?:import|require)\s*[(/.[]|\\u/.test(text)) return [];
   const tokens = [...tokenize(text)];
   return tokens
     .filter((token, index) => {
@@ -123,7 +123,7 @@ function* tokenize(text: string): Generator<Token> {
     const { word, string } = match.groups!;
     if (match.groups!["skip"] === undefined) {
       const kind = word === undefined ? (string === undefined ? "mark" : "string") : "word";
-      previous = { kind, text: match[0], offset };
+      previous = { kind, text: kind === "word" ? plainName(match[0]) : match[0], offset };
       if (match[0] === "{") braces.push(false);
       if (match[0] === "}") braces.pop();
       yield previous;
@@ -132,9 +132,12 @@ function* tokenize(text: string): Generator<Token> {
   }
 }
 
+/** A letter of a name may be written as an escape: `requ\\u0069re` is `require`. */
+const escape = String.raw`\\u(?:[\da-fA-F]{4}|\{[\da-fA-F]{1,6}\})`;
+
 const tokenPattern = [
   String.raw`(?<skip>\s+|//[^\n\r]*|/\*[\s\S]*?(?:\*/|$))`,
-  String.raw`(?<word>[\p{ID_Start}$_#@][\p{ID_Continue}$]*)`,
+  String.raw`(?<word>(?:[\p{ID_Start}$_#@]|${escape})(?:[\p{ID_Continue}$]|${escape})*)`,
   String.raw`(?<string>"(?:[^"\\\n]|\\[\s\S])*"?|'(?:[^'\\\n]|\\[\s\S])*'?)`,
   String.raw`(?<number>\d[\w.]*)`,
   String.raw`[\s\S]`,
@@ -176,6 +179,13 @@ function regexEnd(text: string, from: number): number | undefined {
     else if (text[offset] === "/" && !inClass) return offset + 1;
   }
   return undefined;
+}
+
+function plainName(word: string): string {
+  return word.replace(/\\u(?:\{([\da-f]+)\}|([\da-f]{4}))/gi, (whole, braced: string, four: string) => {
+    const code = Number.parseInt(braced ?? four, 16);
+    return code > 0x10_ffff ? whole : String.fromCodePoint(code);
+  });
 }
 
 function unquote(literal: string): string {
