@@ -347,6 +347,25 @@ describe("bad sources give every problem with its place, and no image:", () => {
     assert.equal(line!.slice(marker!.indexOf("^")).slice(0, 6), '"meta"');
   });
 
+  test("a file that is larger than the limit of its kind", async () => {
+    const files = {
+      "a.ts": "//".padEnd(1_100_000, "x"),
+      "b.sh": "#!".padEnd(1_100_000, "x"),
+      "c.txt": "c".repeat(5_000_000),
+    };
+    const boot = { servers: [], variables: [{ name: "c", definition_cid: "c.txt" }] };
+    const mcps = { a: { definition: "a.ts" }, b: { definition: "b.sh" } };
+    const problems = await problemsOf(writeSources(sourcesWith(mcps, { ...files, "default.boot.source.json": boot })));
+    assert.deepEqual(
+      problems.map(({ code }) => code),
+      ["too-large", "too-large", "too-large"],
+    );
+
+    const from = writeSources(sourcesWith({ a: {} }));
+    const { image } = await generateImage({ from, out: from, sourceBytes: 10 }, countingCompiling());
+    assert.equal(image, undefined);
+  });
+
   test("one bad tool is a warning that names it, and the image is made with the others", async () => {
     const files = { "deep/a.ts": `// bad tool\n${helloSource}`, "default.boot.source.json": bootWithMcps };
     const from = writeSources(sourcesWith({ a: { definition: "deep/a.ts" }, b: { definition: "deep/a.ts" } }, files));

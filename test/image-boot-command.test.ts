@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { after, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { countProblems, printProblems } from "../src/commands/print-problems.ts";
+import { progressLine } from "../src/commands/progress.ts";
 import { readCompiled } from "../src/image/compiled.ts";
 import { readImage, verifyImage } from "../src/image/read.ts";
 import { removeTemporaryFolders, sourcesWith, temporaryFolder, writeSources, type Sources } from "./image-sources.ts";
@@ -157,6 +158,26 @@ describe("berth boot", () => {
     assert.equal(asked.code, 2);
     assert.match(asked.stderr, /mcps\.source\.json: error: There is no file/);
     assert.ok(existsSync(join(out, "default.boot.cid")));
+  });
+});
+
+describe("a line of progress", () => {
+  const written = (isTTY: boolean): string => {
+    let text = "";
+    const stream = { isTTY, columns: 20, write: (part: string) => ((text += part), true) };
+    const line = progressLine(stream as unknown as NodeJS.WriteStream);
+    line.update("Compiling 3 definitions");
+    line.update("Compiled 1 of 3");
+    line.end();
+    return text;
+  };
+
+  test("is written over on a terminal, cut to its width, and gone at the end", () => {
+    assert.equal(written(true), "\r\u001b[KCompiling 3 definit\r\u001b[KCompiled 1 of 3\r\u001b[K");
+  });
+
+  test("is told once elsewhere", () => {
+    assert.equal(written(false), "Compiling 3 definitions\n");
   });
 });
 

@@ -66,6 +66,9 @@ describe("a definition by content", () => {
       { entry: "a.ts", files: {} },
       { entry: "toString", files: {} },
       { entry: "a.ts", files: { "a.ts": 1 } },
+      ...["../a.ts", "/a.ts", "a/../b.ts", "./a.ts", "a\\b.ts", "..", ".", "", "a/"].map((path) => {
+        return { entry: path, files: { [path]: rawBlock("1").cid } };
+      }),
     ];
     for (const value of wrong) {
       const block = jsonBlock(value);

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { after, describe, test } from "node:test";
 import { isCid, jsonBlock, matches, rawBlock } from "../src/cid.ts";
+import { packageRoot } from "../src/config.ts";
 import { readCompiled } from "../src/image/compiled.ts";
 import { loadDefinition } from "../src/image/definition.ts";
 import type { GeneratedImage } from "../src/image/generate.ts";
@@ -126,6 +128,15 @@ describe("the boot image", () => {
     assert.deepEqual(manifestOf(image, "readonly").servers, [
       { name: "mcp", definition_cid: definition, enabled: false },
     ]);
+  });
+
+  test("T10.3 T10.4 the server mcp stands in both images of the reference templates", async () => {
+    const image = await generated(join(packageRoot, "reference_templates"));
+    for (const name of ["default", "readonly"]) {
+      const { servers, variables } = manifestOf(image, name);
+      assert.ok(servers.some((server) => server.name === "mcp" && server.enabled));
+      assert.ok(variables.some((variable) => variable.name === "mcps" && variable.enabled));
+    }
   });
 
   test("GENERATED:mcps.json stands for the generated value, other values for themselves or their file", async () => {

@@ -1,13 +1,13 @@
 import { existsSync } from "node:fs";
 import { join, relative } from "node:path";
 import type { Cid } from "../cid.ts";
-import { packageRoot, readConfig } from "../config.ts";
+import { packageRoot, readConfig, type Limits } from "../config.ts";
 import { openCompiler } from "../discover/compiler.ts";
 import { gatherDefinition } from "../discover/gather.ts";
 import { compileKey } from "../discover/key.ts";
 import type { Progress } from "../image/compile-all.ts";
 import type { Compiling } from "../image/compiler.ts";
-import { generateImage, type Generation } from "../image/generate.ts";
+import { generateImage, type GenerateOptions, type Generation } from "../image/generate.ts";
 import { imageNames, type ImageName } from "../image/image.ts";
 import { confirm, readLock } from "../image/lock.ts";
 import { readImage } from "../image/read.ts";
@@ -59,13 +59,14 @@ async function run(from: string, out: string, options: BootOptions): Promise<Boo
   const done = { compiled: 0, differences: [], problems: [] };
   if (options.ifStale && !existsSync(from)) return { ...done, status: "no-sources", images: await imageCids(out) };
 
-  const compiling = currentCompiling();
+  const { limits } = readConfig(process.env);
+  const compiling = currentCompiling(limits);
   const lock = options.fresh || options.check ? undefined : readLock(out);
   if (lock && (await confirm(lock, { from, out, deep: !options.ifStale }, compiling))) {
     return { ...done, status: "unchanged", images: await imageCids(out), problems: lock.warnings };
   }
 
-  const { image, problems } = await generate(from, out, options, compiling);
+  const { image, problems } = await generate({ from, out, sourceBytes: limits.sourceBytes }, options, compiling);
   if (!image) return { ...done, status: "bad-sources", images: {}, problems };
   const differences = compareImage(out, image);
   const made = { compiled: image.compiled, differences, problems };
@@ -75,8 +76,7 @@ async function run(from: string, out: string, options: BootOptions): Promise<Boo
 }
 
 async function generate(
-  from: string,
-  out: string,
+  where: Pick<GenerateOptions, "from" | "out" | "sourceBytes">,
   { fresh, quiet }: BootOptions,
   compiling: Compiling,
 ): Promise<Generation> {
@@ -88,16 +88,15 @@ async function generate(
     );
   };
   try {
-    return await generateImage({ from, out, onProgress, ...(fresh && { fresh }) }, compiling);
+    return await generateImage({ ...where, onProgress, ...(fresh && { fresh }) }, compiling);
   } finally {
     progress.end();
   }
 }
 
-function currentCompiling(): Compiling {
-  const { limits } = readConfig(process.env);
+function currentCompiling(limits: Limits): Compiling {
   return {
-    gather: (root, entry) => gatherDefinition(root, entry),
+    gather: (root, entry) => gatherDefinition(root, entry, limits),
     key: compileKey,
     open: async () => openCompiler(limits),
   };

@@ -19,7 +19,7 @@ export interface ApplyReport {
   readonly kept: readonly NameReport[];
 }
 
-export interface NameReport {
+interface NameReport {
   readonly kind: "server" | "variable";
   readonly name: string;
   /** The entry of the variable `mcps` that it is about. */

@@ -16,7 +16,7 @@ export interface BootSource {
   readonly problems: readonly Problem[];
 }
 
-export interface BootServer {
+interface BootServer {
   readonly name: string;
   /** As written: a path in the folder of sources, or a CID. */
   readonly target: string;

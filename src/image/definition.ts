@@ -1,3 +1,4 @@
+import { posix } from "node:path";
 import { isStructure, jsonBlock, rawBlock, type Block, type Cid } from "../cid.ts";
 import type { DefinitionSource } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
@@ -52,7 +53,7 @@ export async function loadDefinition(
 }
 
 /** A definition of one file is named after its server, so that what is compiled depends on the CID and server alone. */
-export function singleFile(text: string, server: string): DefinitionSource {
+function singleFile(text: string, server: string): DefinitionSource {
   const language = languageOf(text);
   const entry = `${server}.${language === "shell" ? "sh" : "ts"}`;
   return { language, server, entry, files: { [entry]: text } };
@@ -81,7 +82,14 @@ function parseTree(text: string, cid: Cid): DefinitionTree {
 function isTree(tree: unknown): tree is DefinitionTree {
   if (!isObject(tree) || typeof tree["entry"] !== "string" || !isObject(tree["files"])) return false;
   const { entry, files } = tree;
-  return Object.hasOwn(files, entry) && Object.values(files).every((file) => typeof file === "string");
+  const isFile = ([path, cid]: [string, unknown]): boolean => isOwnPath(path) && typeof cid === "string";
+  return Object.hasOwn(files, entry) && Object.entries(files).every(isFile);
+}
+
+/** Relative, below the folder of sources, and written in one way only. */
+function isOwnPath(path: string): boolean {
+  const isPlain = path !== "" && path !== "." && posix.normalize(path) === path && !/[\\\0]/.test(path);
+  return isPlain && !path.startsWith("/") && path !== ".." && !path.startsWith("../") && !path.endsWith("/");
 }
 
 function textOf(bytes: Uint8Array, cid: Cid): string {

@@ -97,7 +97,6 @@ async function gatherPaths(
   compiling: Compiling,
   problems: Problem[],
 ): Promise<string[] | undefined> {
-  if (file.path.endsWith(".sh")) return [file.path];
   const found = await compiling.gather(folder.root, file.path);
   problems.push(...found.problems);
   if (found.problems.some(({ severity }) => severity === "error")) return undefined;

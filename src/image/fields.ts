@@ -2,7 +2,7 @@ import type { Problem } from "../problem.ts";
 import { problemAt, type JsonNode } from "./json-source.ts";
 
 /** What a field of a source may hold, and how that is said to a person. */
-export const fieldTypes = {
+const fieldTypes = {
   text: { what: "a text", fits: (node: JsonNode) => typeof node.value === "string" },
   boolean: { what: "true or false", fits: (node: JsonNode) => typeof node.value === "boolean" },
   object: { what: "an object", fits: (node: JsonNode) => node.members !== undefined },

@@ -1,4 +1,5 @@
 import { jsonBlock, rawBlock, type Block, type Cid } from "../cid.ts";
+import { defaultLimits } from "../config.ts";
 import type { Problem } from "../problem.ts";
 import { readBootSource, valueCid, type BootSource } from "./boot-source.ts";
 import { compileAll, earlierResults, type Job, type Progress, type Result } from "./compile-all.ts";
@@ -25,6 +26,8 @@ export interface GenerateOptions {
   readonly from: string;
   /** The folder of the image; read for what was made before, never written here. */
   readonly out: string;
+  /** The most bytes that a source file may have. Default: `sourceBytes` of the limits. */
+  readonly sourceBytes?: number;
   /** Makes everything again, whatever was made before. */
   readonly fresh?: boolean;
   readonly onProgress?: (progress: Progress) => void;
@@ -53,7 +56,7 @@ export interface Generation {
  * written, and nothing outside of the two folders is read.
  */
 export async function generateImage(options: GenerateOptions, compiling: Compiling): Promise<Generation> {
-  const folder = openSourceFolder(options.from);
+  const folder = openSourceFolder(options.from, options.sourceBytes ?? defaultLimits.sourceBytes);
   const lock = options.fresh ? undefined : readLock(options.out);
   const problems: Problem[] = [];
   const sources = readSources(folder, problems);

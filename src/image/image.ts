@@ -34,7 +34,7 @@ export interface Manifest {
   readonly derived: Readonly<Record<string, Cid>>;
 }
 
-export interface ManifestName {
+interface ManifestName {
   readonly name: string;
   readonly definition_cid: Cid;
   readonly enabled: boolean;

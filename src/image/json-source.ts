@@ -13,7 +13,7 @@ export interface JsonNode {
   readonly elements?: readonly JsonNode[];
 }
 
-export interface JsonMember {
+interface JsonMember {
   /** Where the key stands. */
   readonly at: Position;
   readonly node: JsonNode;

@@ -9,7 +9,7 @@ export interface McpsMerge {
   readonly entries: readonly EntryReport[];
 }
 
-export interface EntryReport {
+interface EntryReport {
   /** The server's name; absent when it is about the whole variable. */
   readonly entry?: string;
   readonly outcome: "added" | "updated" | "removed" | "kept" | "conflict";

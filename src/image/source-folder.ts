@@ -28,7 +28,8 @@ export function isFault(read: SourceFile | SourceFault): read is SourceFault {
   return "code" in read;
 }
 
-export function openSourceFolder(root: string): SourceFolder {
+/** `bytesMax` is for each file. */
+export function openSourceFolder(root: string, bytesMax: number): SourceFolder {
   const files = new Map<string, SourceFile>();
   let realRoot: string | undefined;
 
@@ -44,7 +45,11 @@ export function openSourceFolder(root: string): SourceFolder {
       if (!isInside(realRoot, real)) {
         return { code: "outside", message: `"${path}" is a link that leads outside of the folder of sources` };
       }
-      if (!statSync(real).isFile()) return { code: "not-a-file", message: `"${path}" is not a file` };
+      const { size, isFile } = kindOf(real);
+      if (!isFile) return { code: "not-a-file", message: `"${path}" is not a file` };
+      if (size > bytesMax) {
+        return { code: "too-large", message: `"${path}" has ${size} bytes, and a source may have ${bytesMax}` };
+      }
       const block = rawBlock(readFileSync(real));
       const file = { path: normal, block, text: decode(block.bytes) };
       files.set(normal, file);
@@ -73,6 +78,11 @@ function faultOfPath(path: string): SourceFault | undefined {
     return { code: "outside", message: `"${path}" leads outside of the folder of sources` };
   }
   return undefined;
+}
+
+function kindOf(file: string): { size: number; isFile: boolean } {
+  const stats = statSync(file);
+  return { size: stats.size, isFile: stats.isFile() };
 }
 
 function isInside(folder: string, file: string): boolean {
