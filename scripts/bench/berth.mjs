@@ -26,11 +26,9 @@ export function writeSources(folder, { servers, tools = 1 }) {
   const names = Object.keys(modules);
   for (const name of names) writeFileSync(join(folder, "servers", `${name}.ts`), modules[name]);
 
-  writeJson(join(folder, "mcps.source.json"), Object.fromEntries(names.map((name) => [name, { auto_discover: true }])));
-  const image = {
-    servers: names.map((name) => ({ name, definition_cid: `servers/${name}.ts`, enabled: true })),
-    variables: [{ name: "mcps", definition: "GENERATED:mcps.json", enabled: true }],
-  };
+  const entries = names.map((name) => [name, { definition: `servers/${name}.ts` }]);
+  writeJson(join(folder, "mcps.source.json"), Object.fromEntries(entries));
+  const image = { servers: [], variables: [{ name: "mcps", definition: "GENERATED:mcps.json", enabled: true }] };
   writeJson(join(folder, "default.boot.source.json"), image);
   writeJson(join(folder, "readonly.boot.source.json"), image);
   return names;
