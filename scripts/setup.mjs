@@ -3,6 +3,8 @@
 import { spawnSync } from "node:child_process";
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { installFolder } from "./install-folder.mjs";
 
 /** `apt` names the package on Debian and Ubuntu. */
 const programs = [
@@ -43,6 +45,14 @@ function giveUp(missing, reason) {
   console.error(`setup: install the package${missing.length > 1 ? "s" : ""} by hand, for example`);
   console.error(`setup:   sudo apt-get update && sudo apt-get install ${missing.map(({ apt }) => apt).join(" ")}`);
   console.error("setup:   sudo dnf install bubblewrap util-linux");
+  process.exit(1);
+}
+
+try {
+  // The clients that tests point at Berth: the inspector, mcporter, the older SDK, and a Node that they run on.
+  installFolder(fileURLToPath(new URL("../test/clients", import.meta.url)), (line) => console.log(`setup: ${line}`));
+} catch (error) {
+  console.error(`setup: ${error.message}`);
   process.exit(1);
 }
 

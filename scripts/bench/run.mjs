@@ -1,9 +1,10 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { installFolder } from "../install-folder.mjs";
 import { judge } from "./bounds.mjs";
 import { trials } from "./contestants.mjs";
-import { installPeers } from "./install-peers.mjs";
 import { describeMachine, requireWrk } from "./machine.mjs";
 import { help, readOptions } from "./options.mjs";
 import { measureDiscovery, measureImage, newImage } from "./part-image.mjs";
@@ -31,7 +32,7 @@ try {
 async function bench(options) {
   const machine = describeMachine();
   requireWrk(say);
-  installPeers(say);
+  installFolder(fileURLToPath(new URL("peers", import.meta.url)), say);
   const folder = mkdtempSync(join(tmpdir(), "berth-bench-"));
   try {
     const result = { machine, options: { ...options, parts: [...options.parts] }, ...(await measure(folder, options)) };
