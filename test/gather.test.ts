@@ -4,6 +4,7 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
+import { codeFrame } from "../src/discover/code-frame.ts";
 import { gatherDefinition } from "../src/discover/gather.ts";
 import { findImports } from "../src/discover/imports.ts";
 
@@ -162,4 +163,31 @@ test("imports are found in tokens: not in comments, strings, templates or regula
   ]);
   assert.deepEqual(specifiers('const s = "unterminated\nexport {a} from "./yes.ts"'), ["./yes.ts", last]);
   assert.deepEqual(specifiers('let x: typeof import("./yes.ts"); export default from1;'), ["./yes.ts", last]);
+});
+
+test("a megabyte made to be slow is read in a moment", { timeout: 30_000 }, async (context) => {
+  const repeated = (text: string) => text.repeat(Math.floor(1_000_000 / text.length));
+  const root = await folder(context, {
+    "classes.ts": `import "./x.ts";${repeated("(/[")}`,
+    "imports.ts": Array.from({ length: 40_000 }, (_, index) => `import "./${index}";`).join("\n"),
+    "same.ts": repeated('import "./same.ts";'),
+    "templates.ts": `import "./x.ts";${repeated("`${")}`,
+    "comments.ts": `import "./x.ts";${repeated("/*")}`,
+    "x.ts": "",
+  });
+  const problems = async (entry: string) => (await gatherDefinition(root, entry)).problems.length;
+  assert.equal(await problems("classes.ts"), 0);
+  assert.equal(await problems("imports.ts"), 257);
+  assert.equal(await problems("same.ts"), 0);
+  assert.equal(await problems("templates.ts"), 0);
+  assert.equal(await problems("comments.ts"), 0);
+});
+
+test("a frame shows the part of a long line that matters", () => {
+  const frame = codeFrame(`${"a".repeat(1000)}FAULT${"b".repeat(1000)}`, 7, 1001, 5);
+  const [source, marker] = frame.split("\n") as [string, string];
+  assert.ok(source.length < 260, frame);
+  assert.equal(source.indexOf("FAULT"), marker.indexOf("^^^^^"));
+  assert.ok(source.startsWith("> 7 | …a") && source.endsWith("b…"));
+  assert.equal(codeFrame("\tx = 1", 12, 2, 99), "> 12 | \tx = 1\n     | \t^^^^^");
 });

@@ -114,12 +114,15 @@ function isImportAtRunTime({ id, text }: Message): boolean {
 
 function computedImports(file: string, text: string): Problem[] {
   if (!["ts", "js"].includes(loaderOf(file) ?? "")) return [];
-  return findComputedImports(text).map(({ specifier, offset }) => {
+  const found = findComputedImports(text).slice(0, computedImportsShown);
+  return found.map(({ specifier, offset }) => {
     const { line, column, lineText } = positionAt(text, offset);
     const frame = codeFrame(lineText, line, column, specifier.length);
     return { code: "import-refused", message: importedAtRunTime, severity: "error", file, line, column, frame };
   });
 }
+
+const computedImportsShown = 50;
 
 /** One problem for each place: how many files of the host match a pattern is nobody's business. */
 function distinct(problems: readonly Problem[]): Problem[] {

@@ -4,11 +4,24 @@
  */
 export function codeFrame(lineText: string, line: number, column: number, length = 1): string {
   const gutter = `> ${line} | `;
-  const shown = lineText.length > 500 ? `${lineText.slice(0, 500)}…` : lineText;
+  const { shown, start } = around(lineText, column - 1);
   // Tabs stay tabs, so that the marker stands below the fault at any tab width.
-  const indent = shown.slice(0, column - 1).replace(/[^\t]/g, " ");
-  const marker = "^".repeat(Math.max(1, Math.min(length, shown.length - column + 1)));
-  return column > 500 ? gutter + shown : `${gutter}${shown}\n${" ".repeat(gutter.length - 2)}| ${indent}${marker}`;
+  const indent = shown.slice(0, start).replace(/[^\t]/g, " ");
+  const marker = "^".repeat(Math.max(1, Math.min(length, shown.length - start)));
+  return `${gutter}${shown}\n${" ".repeat(gutter.length - 2)}| ${indent}${marker}`;
+}
+
+const lineLengthMax = 240;
+const lengthBefore = 80;
+
+/** The part of a line to show, and where in it the fault begins: generated code can be one line of a megabyte. */
+function around(lineText: string, offset: number): { shown: string; start: number } {
+  if (lineText.length <= lineLengthMax) return { shown: lineText, start: offset };
+  const from = Math.max(0, offset - lengthBefore);
+  const to = from + lineLengthMax;
+  const before = from > 0 ? "…" : "";
+  const after = to < lineText.length ? "…" : "";
+  return { shown: before + lineText.slice(from, to) + after, start: offset - from + before.length };
 }
 
 /** The position of an offset: line and column from 1, and the line's text. */

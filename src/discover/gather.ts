@@ -48,7 +48,7 @@ export async function gatherDefinition(
     }
     files.set(found.path, read.text);
     // The loop goes on over what is added here; a chain of imports may be as long as the limit of files.
-    wanted.push(...(await importsOf(realRoot, found.path, read.text)));
+    wanted.push(...(await importsOf(realRoot, found.path, read.text, limits.sourceFiles)));
   }
   return { files: Object.fromEntries([...files].sort(([left], [right]) => (left < right ? -1 : 1))), problems };
 }
@@ -68,13 +68,17 @@ interface Wanted {
 
 type Origin = Pick<Problem, "file" | "line" | "column" | "frame">;
 
-/** The relative imports of a file; others are for the bundler to judge. */
-async function importsOf(root: string, path: string, text: string): Promise<Wanted[]> {
+/** The relative imports of a file, each once; others are for the bundler to judge. */
+async function importsOf(root: string, path: string, text: string, importsMax: number): Promise<Wanted[]> {
   const loader = loaderOf(path);
   if (loader === undefined || loader === "json") return [];
-  const wanted: Wanted[] = [];
+  const found = new Map<string, number>();
   for (const { specifier, offset } of findImports(text)) {
-    if (!isRelative(specifier)) continue;
+    if (isRelative(specifier) && !found.has(specifier)) found.set(specifier, offset);
+  }
+  const wanted: Wanted[] = [];
+  // One more than can be read at all, so that there is something to complain of.
+  for (const [specifier, offset] of [...found].slice(0, importsMax + 1)) {
     const { line, column, lineText } = positionAt(text, offset);
     const origin = { file: path, line, column, frame: codeFrame(lineText, line, column, specifier.length + 2) };
     wanted.push({ specifier, found: await resolveOnDisk(root, path, specifier), origin });
