@@ -1,7 +1,8 @@
+import type { ToolContext } from "berth";
 import { loadJq } from "jq-wasm/inline";
 
 /**
- * jq 1.8 itself, built to WebAssembly: the same language, results and error messages as on the command line.
+ * jq 1.8 itself, built to WebAssembly: the same language, results and error messages as on the command line. What a filter says by `debug` and `stderr` is logged.
  * Manual: https://jqlang.org/manual/
  */
 
@@ -39,8 +40,11 @@ interface PrintedQuery extends Query {
  * @readOnly
  * @idempotent
  */
-export async function jq({ filter, rawOutput = false, compact = false, ...options }: PrintedQuery): Promise<string> {
-  const output = await run({ filter, ...options }, compact ? ["--compact-output"] : []);
+export async function jq(
+  { filter, rawOutput = false, compact = false, ...options }: PrintedQuery,
+  context: ToolContext,
+): Promise<string> {
+  const output = await run({ filter, ...options }, compact ? ["--compact-output"] : [], context);
   if (!rawOutput) return output;
   // The engine trims what it prints, so strings are unquoted here: on a line of its own is only ever a whole result.
   const lines = output.split("\n").map((line) => (line.startsWith('"') ? (JSON.parse(line) as string) : line));
@@ -54,8 +58,8 @@ export async function jq({ filter, rawOutput = false, compact = false, ...option
  * @readOnly
  * @idempotent
  */
-export async function query({ filter, ...options }: Query): Promise<unknown[]> {
-  const lines = (await run({ filter, ...options }, ["--compact-output"])).split("\n");
+export async function query({ filter, ...options }: Query, context: ToolContext): Promise<unknown[]> {
+  const lines = (await run({ filter, ...options }, ["--compact-output"], context)).split("\n");
   return lines.filter((line) => line !== "").map((line) => JSON.parse(line) as unknown);
 }
 
@@ -65,6 +69,7 @@ let engine: ReturnType<typeof loadJq> | undefined;
 async function run(
   { filter, input, slurp, rawInput, sortKeys, variables = {} }: Query,
   printing: string[],
+  { log }: ToolContext,
 ): Promise<string> {
   const flags = [
     ...printing,
@@ -79,5 +84,6 @@ async function run(
 
   const { stdout, stderr, exitCode } = (await (engine ??= loadJq())).raw(text, filter, flags);
   if (exitCode !== 0) throw new Error(stderr.trim() || `jq stopped with exit code ${exitCode}`);
+  if (stderr !== "") log.debug(stderr.trim());
   return stdout;
 }

@@ -120,6 +120,11 @@ await describe("the jq definition", async () => {
     }
   });
 
+  await test("what a filter says by debug is logged, and its result is the same", async () => {
+    assert.deepEqual(await query('1 | debug("seen") + 1'), [2]);
+    assert.deepEqual(guest.logs, [{ level: "debug", message: '["DEBUG:","seen"]' }]);
+  });
+
   await test("it sees no file and no environment of the host", async () => {
     await assert.rejects(query('include "/etc/passwd"; .'), /module not found/);
     assert.deepEqual(await query("$ENV.HOME"), ["/home/web_user"]);

@@ -7,7 +7,7 @@ import { defaultLimits, packageRoot } from "../src/config.ts";
 import { compileDefinition } from "../src/discover/compile.ts";
 import type { Compiled, DiscoveredTool } from "../src/discover/discovery.ts";
 import { gatherDefinition } from "../src/discover/gather.ts";
-import type { GuestValue, HostPort } from "../src/executor/executor.ts";
+import type { GuestLog, GuestValue, HostPort } from "../src/executor/executor.ts";
 import { openExecutor } from "../src/executor/open.ts";
 import type { Json, JsonObject } from "../src/json.ts";
 
@@ -21,6 +21,8 @@ export interface OpenTemplate {
    * and the result are held against the schemas that were found. Rejects with what the guest threw.
    */
   call(tool: string, ...args: unknown[]): Promise<unknown>;
+  /** What the guest has logged so far. */
+  readonly logs: readonly GuestLog[];
   /** The events of a streaming tool, and then its result. */
   stream(tool: string, ...args: unknown[]): Promise<unknown[]>;
 }
@@ -51,6 +53,8 @@ export async function openTemplate(
   };
   const ajv = new Ajv2020({ strict: false, validateFormats: false });
 
+  const logs: GuestLog[] = [];
+
   const carryOut = async (name: string, given: unknown[], onProgress?: (event: Json) => void): Promise<unknown> => {
     const tool = tools.find((candidate) => candidate.name === name);
     assert.ok(tool, `there is no tool ${name}`);
@@ -60,6 +64,7 @@ export async function openTemplate(
       shape: tool.call,
       args,
       deadlineMs: 20_000,
+      onLog: (line) => void logs.push(line),
       ...(onProgress && { onProgress }),
     });
     if (!outcome.ok) throw new Error(outcome.error.message);
@@ -69,6 +74,7 @@ export async function openTemplate(
   };
   return {
     tools,
+    logs,
     call: (name, ...args) => carryOut(name, args),
     stream: async (name, ...args) => {
       const events: unknown[] = [];
