@@ -6,9 +6,8 @@ export const budgets = {
   schemaNodes: 5_000,
   schemaLevels: 60,
   unionMembers: 1_000,
-  datePaths: 1_000,
-  /** Levels of a recursive type down to which its dates are revived. */
-  dateRecursions: 16,
+  /** Dates inside recursive types stand at endless paths: the shallowest ones are kept. */
+  recursiveDatePaths: 100,
 } as const;
 
 export class BudgetExceeded extends Error {

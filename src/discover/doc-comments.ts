@@ -26,7 +26,23 @@ export const noDoc: Doc = { description: "", tags: [], params: new Map(), paramN
 /** The doc comment that stands directly before a declaration. */
 export function docOf(declaration: ts.Node): Doc {
   const comment = ts.getJSDocCommentsAndTags(declaration).findLast(ts.isJSDoc);
-  return comment ? read(comment) : noDoc;
+  return comment ? read(comment) : (docOnSameLine(declaration) ?? noDoc);
+}
+
+/**
+ * TypeScript gives `{ /** text *\/ a: string }` to the brace and not to the property, unlike the same on lines of its
+ * own. Read from a copy of the comment; its tags then point at the property.
+ */
+function docOnSameLine(declaration: ts.Node): Doc | undefined {
+  if (!ts.isTypeElement(declaration) && !ts.isClassElement(declaration)) return undefined;
+  const { text } = declaration.getSourceFile();
+  const range = ts.getTrailingCommentRanges(text, declaration.pos)?.findLast(({ pos }) => text.startsWith("/**", pos));
+  if (!range || range.end > declaration.getStart()) return undefined;
+  const copy = ts.createSourceFile("", `${text.slice(range.pos, range.end)}\nlet it;`, ts.ScriptTarget.ES2022, true);
+  const comment = copy.statements.flatMap((statement) => ts.getJSDocCommentsAndTags(statement)).find(ts.isJSDoc);
+  if (!comment) return undefined;
+  const doc = read(comment);
+  return { ...doc, tags: doc.tags.map(({ name, text }) => ({ name, text, node: declaration })) };
 }
 
 /** The first doc comment among the declarations of a symbol: interfaces merge, overloads repeat. */

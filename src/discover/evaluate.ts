@@ -2,6 +2,7 @@ import ts from "typescript";
 import type { Json } from "../json.ts";
 
 const stepsMax = 10_000;
+const levelsMax = 200;
 
 /**
  * The JSON value of an expression that is known before anything runs: literals, and what leads to literals through
@@ -13,7 +14,7 @@ export function evaluate(expression: ts.Expression, checker: ts.TypeChecker): Js
 
   const visit = (node: ts.Expression): Json | undefined => {
     steps += 1;
-    if (steps > stepsMax || open.has(node)) return undefined;
+    if (steps > stepsMax || open.size > levelsMax || open.has(node)) return undefined;
     open.add(node);
     const value = compute(node);
     open.delete(node);

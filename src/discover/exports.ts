@@ -30,6 +30,7 @@ export function exportedFunctions({ checker, entry }: DefinitionProgram, server:
     const target = exported.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(exported) : exported;
     const declaration = target.valueDeclaration;
     if (!declaration || !(target.flags & ts.SymbolFlags.Value)) continue;
+    if (isTypeOnly(exported) || ts.getCombinedModifierFlags(declaration) & ts.ModifierFlags.Ambient) continue;
     const signatures = checker.getTypeOfSymbolAtLocation(target, entry).getCallSignatures();
     const signature = signatures[0];
     if (!signature) continue;
@@ -55,6 +56,14 @@ export function exportedFunctions({ checker, entry }: DefinitionProgram, server:
     (candidate) =>
       candidate.export !== "default" ||
       !candidates.some((other) => other.export !== "default" && other.target === candidate.target),
+  );
+}
+
+/** `export type { name }`: nothing is there when the module runs. */
+function isTypeOnly(exported: ts.Symbol): boolean {
+  return (exported.declarations ?? []).some(
+    (declaration) =>
+      ts.isExportSpecifier(declaration) && (declaration.isTypeOnly || declaration.parent.parent.isTypeOnly),
   );
 }
 

@@ -14,7 +14,8 @@ import { Dates } from "./types/dates.ts";
 import { isNothing, isUnresolved, membersOf } from "./types/kinds.ts";
 import { walkObject } from "./types/object.ts";
 import { Recursion } from "./types/recursion.ts";
-import { unresolvedName } from "./types/unresolved.ts";
+import { sayUnresolved, unresolvedName } from "./types/unresolved.ts";
+import { isLeftOut } from "./types/left-out.ts";
 import { createWalker } from "./types/walk.ts";
 import type { Path, Place, Walker } from "./types/walker.ts";
 
@@ -66,11 +67,14 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
         flat = walkArguments(lone, walker);
         continue;
       }
-      properties.push([parameter.name, walkParameter(parameter, walker)]);
-      if (!parameter.isOptional && !membersOf(parameter.type).some(isNothing)) required.push(parameter.name);
+      const isOptional = parameter.isOptional || membersOf(parameter.type).some(isNothing);
+      const at: Place = { path: [parameter.name], level: 1, open: false, node: parameter.node };
+      if (isLeftOut(parameter.type, isOptional, at, walker)) continue;
+      properties.push([parameter.name, walkParameter(parameter, at, walker)]);
+      if (!isOptional) required.push(parameter.name);
     } catch (error) {
       if (!(error instanceof BudgetExceeded)) throw error;
-      reporter.add("error", error.code, `${parameter.name}: ${error.message}`, node);
+      reporter.add("error", error.code, `${error.message} (at ${parameter.name})`, node);
     }
   }
 
@@ -84,7 +88,7 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
   );
   return {
     style: lone ? "object" : "positional",
-    params: lone ? Object.keys((schema["properties"] as object | undefined) ?? {}) : properties.map(([name]) => name),
+    params: lone ? Object.keys((schema["properties"] as object | undefined) ?? {}) : parameters.map(({ name }) => name),
     schema,
     rest: !lone && (parameters.at(-1)?.isRest ?? false),
     context,
@@ -92,8 +96,7 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
   };
 }
 
-function walkParameter(parameter: Parameter, walker: Walker): JsonSchema {
-  const at: Place = { path: [parameter.name], level: 1, open: false, node: parameter.node };
+function walkParameter(parameter: Parameter, at: Place, walker: Walker): JsonSchema {
   const schema = walker.walk(parameter.type, at);
   const withDefault: Walker = parameter.initializer
     ? { ...walker, bindingAt: () => ({ initializer: parameter.initializer }) }
@@ -139,17 +142,14 @@ function docAt(doc: Doc, path: Path, isFlat: boolean): Doc | undefined {
 function reportUnresolved(
   parameter: Parameter,
   node: ts.Node,
-  { checker }: DefinitionProgram,
+  { checker, isLibrary }: DefinitionProgram,
   reporter: Reporter,
 ): boolean {
-  const missing = unresolvedName(parameter.node, checker);
+  const missing = unresolvedName(parameter.node, { checker, isLibrary });
   if (!missing && !(parameter.node && isUnresolved(parameter.type))) return false;
-  const detail =
-    missing?.module === undefined
-      ? reporter.diagnosticWithin(parameter.node!)
-      : `it is imported from "${missing.module}", which is not among the files of this definition`;
-  const what = missing ? `the type ${missing.name} cannot be found` : "the type cannot be found";
-  reporter.add("error", "unresolved-type", `${parameter.name}: ${what}${detail ? `: ${detail}` : ""}`, node);
+  const detail = missing?.module === undefined ? reporter.diagnosticWithin(parameter.node!) : undefined;
+  const what = missing ? sayUnresolved(missing) : "the type cannot be found";
+  reporter.add("error", "unresolved-type", `${what}${detail ? `: ${detail}` : ""} (at ${parameter.name})`, node);
   return true;
 }
 

@@ -6,7 +6,7 @@ import { reportFault } from "./report-fault.ts";
 import type { Reporter } from "./reporter.ts";
 import { resultOf } from "./results.ts";
 import { isUnresolved } from "./types/kinds.ts";
-import { unresolvedName } from "./types/unresolved.ts";
+import { sayUnresolved, unresolvedName } from "./types/unresolved.ts";
 import { createWalker } from "./types/walk.ts";
 
 export interface Output {
@@ -24,13 +24,10 @@ export function readOutput(
   const result = resultOf(candidate, program);
   const { isStreaming, isWritten, node } = result;
   const at = (isWritten ? candidate.signature.declaration?.type : undefined) ?? candidate.nameNode;
-  const missing = isWritten ? unresolvedName(candidate.signature.declaration?.type, program.checker) : undefined;
+  const missing = isWritten ? unresolvedName(candidate.signature.declaration?.type, program) : undefined;
   if (missing) {
-    const detail =
-      missing.module === undefined
-        ? reporter.diagnosticWithin(missing.node)
-        : `it is imported from "${missing.module}", which is not among the files of this definition`;
-    const message = `the type ${missing.name} of the result cannot be found${detail ? `: ${detail}` : ""}`;
+    const detail = missing.module === undefined ? reporter.diagnosticWithin(missing.node) : undefined;
+    const message = `the result: ${sayUnresolved(missing)}${detail ? `: ${detail}` : ""}`;
     reporter.add("error", "unresolved-type", message, at);
     return { schema: null, isStreaming };
   }

@@ -38,7 +38,7 @@ export function parametersOf(candidate: Candidate, checker: ts.TypeChecker): Par
     const name = draft.name ?? (own && ts.isIdentifier(own.name) ? own.name.text : undefined);
     const finished = {
       name: uniqueName(name ?? doc.paramNames[index] ?? (drafts.length === 1 ? "args" : "options")),
-      type: draft.type,
+      type: isSame ? typeOf(draft, own, checker) : draft.type,
       node: draft.node,
       declaration: isSame ? own : draft.declaration,
       initializer: draft.initializer ?? (isSame ? own.initializer : undefined),
@@ -71,7 +71,8 @@ function draftsOf(symbol: ts.Symbol, location: ts.Node, checker: ts.TypeChecker)
       declaration: declared,
       initializer: declaration?.initializer,
       pattern: declaration && !ts.isIdentifier(declaration.name) ? declaration.name : undefined,
-      isOptional: isRest || isOptional(declared) || Boolean(symbol.flags & ts.SymbolFlags.Optional),
+      isOptional:
+        (isRest && !type.isUnion()) || isOptional(declared) || Boolean(symbol.flags & ts.SymbolFlags.Optional),
       isRest,
     },
   ];
@@ -101,6 +102,13 @@ function elementsOf(tuple: ts.TupleTypeReference, name: string, checker: ts.Type
 function arrayOf(type: ts.Type, flags: ts.ElementFlags, checker: ts.TypeChecker): ts.Type {
   if (flags & ts.ElementFlags.Variadic) return checker.getBaseConstraintOfType(type) ?? type;
   return (checker as unknown as { createArrayType(element: ts.Type): ts.Type }).createArrayType(type);
+}
+
+/** A parameter with a default inside a generic wrapper is `unknown` to the checker; its default knows better. */
+function typeOf({ type }: Draft, own: ts.ParameterDeclaration, checker: ts.TypeChecker): ts.Type {
+  const isKnown = !(type.flags & (ts.TypeFlags.Any | ts.TypeFlags.Unknown)) || own.type;
+  if (isKnown || !own.initializer) return type;
+  return checker.getBaseTypeOfLiteralType(checker.getTypeAtLocation(own.initializer));
 }
 
 function isRestSymbol(symbol: ts.Symbol): boolean {

@@ -16,13 +16,13 @@ export function reportFault(
 ): void {
   const place = fault.path.length > 0 ? ` (at ${written(fault.path)})` : "";
   const own =
-    fault.node && (isFlat || fault.severity === "warning") && isInside(fault.node, parameter) ? fault.node : undefined;
+    fault.node && (fault.severity === "warning" || (isFlat && isInside(fault.node, parameter))) ? fault.node : undefined;
   const taken = isFlat && fault.path.length > 0 ? bindings.get(pathKey(fault.path.slice(0, 1)))?.node : undefined;
   const tag =
     fault.code === "pattern-unusable" || (fault.node && ts.isJSDoc(fault.node.parent)) ? fault.node : undefined;
   const node = tag ?? own ?? taken ?? parameter;
   const detail =
-    fault.code === "unresolved-type"
+    fault.code === "unresolved-type" && !fault.message.includes("imported from")
       ? (reporter.diagnosticWithin(fault.node ?? parameter) ?? reporter.diagnosticWithin(parameter))
       : undefined;
   reporter.add(fault.severity, fault.code, `${fault.message}${detail ? `: ${detail}` : ""}${place}`, node);

@@ -1,6 +1,7 @@
 import ts from "typescript";
 import type { JsonSchema } from "../../json.ts";
 import { isNothing, membersOf } from "./kinds.ts";
+import { combine } from "./union.ts";
 import { within, type Place, type Walker } from "./walker.ts";
 import { elementNode, unwrap } from "./written-types.ts";
 
@@ -59,7 +60,7 @@ function walkElement(
 ): JsonSchema {
   const schema = walker.walk(element, within(place, step, node));
   const hasGaps = walker.direction === "output" && !isOptional && membersOf(element).some(isNothing);
-  return hasGaps ? { anyOf: [schema, { type: "null" }] } : schema;
+  return hasGaps ? combine([], [schema, { type: "null" }]) : schema;
 }
 
 function tupleNodes(node: ts.TypeNode | undefined, checker: ts.TypeChecker): readonly (ts.TypeNode | undefined)[] {

@@ -29,20 +29,24 @@ export class Dates {
 
   paths(): Path[] {
     const known = new Map(this.#found.map((path) => [JSON.stringify(path), path]));
-    for (let round = 0; round < budgets.dateRecursions; round += 1) {
-      const before = known.size;
-      for (const { path, start } of this.#references) {
-        const paths = [...known.values()];
-        for (const found of paths) {
-          if (known.size >= budgets.datePaths) return [...known.values()];
-          if (!startsWith(found, start)) continue;
-          const repeated = [...path, ...found.slice(start.length)];
-          if (repeated.length <= budgets.dateRecursions * 4) known.set(JSON.stringify(repeated), repeated);
-        }
-      }
-      if (known.size === before) break;
+    const limit = known.size + budgets.recursiveDatePaths;
+    // What was found last is longest; a round adds one level of recursion, so that shallow paths come first.
+    for (let last = [...known.values()]; last.length > 0 && known.size < limit;) {
+      const next = last
+        .flatMap((found) => this.#repeated(found))
+        .filter((path) => !known.has(JSON.stringify(path)))
+        .sort((a, b) => a.length - b.length)
+        .slice(0, limit - known.size);
+      for (const path of next) known.set(JSON.stringify(path), path);
+      last = next;
     }
     return [...known.values()];
+  }
+
+  #repeated(found: Path): Path[] {
+    return this.#references
+      .filter(({ start }) => startsWith(found, start))
+      .map(({ path, start }) => path.concat(found.slice(start.length)));
   }
 }
 

@@ -40,7 +40,6 @@ export function describe(
 
 /** What the code does counts for more than what a comment says that it does. */
 function defaultOf(schema: JsonSchema, at: Place, docs: readonly Doc[], walker: Walker): Json | undefined {
-  if (walker.direction === "output") return undefined;
   const initializer = walker.bindingAt(at.path)?.initializer;
   if (initializer) return evaluate(initializer, walker.checker);
   const text = first(docs, "default") ?? first(docs, "defaultvalue");

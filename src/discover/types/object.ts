@@ -2,10 +2,11 @@ import ts from "typescript";
 import type { JsonSchema } from "../../json.ts";
 import { docOfSymbol } from "../doc-comments.ts";
 import { describe } from "./describe.ts";
-import { isFunction, isNothing, isUnresolved, membersOf } from "./kinds.ts";
-import { isUnsupported } from "./library-types.ts";
+import { isNothing, membersOf } from "./kinds.ts";
+import { isLeftOut } from "./left-out.ts";
 import { patternOf } from "./template.ts";
-import { within, written, type Place, type Walker } from "./walker.ts";
+import { sayUnresolved, unresolvedName } from "./unresolved.ts";
+import { within, type Place, type Walker } from "./walker.ts";
 
 /** An interface, an object literal, a class instance, a mapped type, or several of them intersected. */
 export function walkObject(type: ts.Type, place: Place, walker: Walker): JsonSchema {
@@ -21,7 +22,7 @@ export function walkObject(type: ts.Type, place: Place, walker: Walker): JsonSch
   const isClosed = walker.direction === "input" && !place.open;
   return {
     type: "object",
-    ...(properties.length > 0 || isClosed ? { properties: Object.fromEntries(properties) } : {}),
+    ...(properties.length > 0 ? { properties: Object.fromEntries(properties) } : {}),
     ...(required.length > 0 ? { required } : {}),
     ...(isClosed ? { additionalProperties: false } : {}),
     ...extra,
@@ -35,25 +36,13 @@ function walkProperty(symbol: ts.Symbol, place: Place, walker: Walker) {
   const type = checker.getTypeOfSymbol(symbol);
   const at = within(place, symbol.name, typeNodeOf(declaration));
   const isOptional = Boolean(symbol.flags & ts.SymbolFlags.Optional) || membersOf(type).some(isNothing);
-  const value = checker.getNonNullableType(type);
+  if (isLeftOut(type, isOptional, at, walker)) return undefined;
 
-  // Nothing that JSON can carry may stand here, so that it is as good as not there.
-  if (isNothing(type) || (isOptional && membersOf(type).every((it) => isNothing(it) || it.flags & ts.TypeFlags.Never)))
-    return undefined;
-  if (value.flags & ts.TypeFlags.Never && isOptional && !membersOf(type).some((it) => it.flags & ts.TypeFlags.Null))
-    return undefined;
-  if (isFunction(value) || value.flags & ts.TypeFlags.ESSymbolLike) {
-    if (isOptional || walker.direction === "output") return undefined;
-  } else if (isOptional && walker.direction === "input" && isUnsupported(value, walker)) {
-    const text = checker.typeToString(value);
-    walker.warn(at, "property-left-out", `${written(at.path)} is left out of the arguments: JSON cannot carry ${text}`);
-    return undefined;
-  }
-
-  const schema =
-    isUnresolved(type) && walker.written && declaration
-      ? walker.refuse(at, "unresolved-type", "the type cannot be found", declaration)
-      : walker.walk(type, at);
+  const missing =
+    walker.written && at.node && !walker.isLibrary(at.node.getSourceFile()) && unresolvedName(at.node, walker);
+  const schema = missing
+    ? walker.refuse(at, "unresolved-type", sayUnresolved(missing), declaration)
+    : walker.walk(type, at);
   const described = describe(schema, at, [docOfSymbol(symbol)], walker, isMapped(symbol) ? undefined : declaration);
   const isRequired = !isOptional && !walker.bindingAt(at.path)?.initializer;
   return { schema: described, isRequired };

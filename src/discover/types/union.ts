@@ -39,7 +39,8 @@ export function literalSchema(value: string | number | boolean): JsonSchema {
   return { type: typeof value, const: value };
 }
 
-function combine(literals: readonly unknown[], schemas: readonly JsonSchema[]): JsonSchema {
+/** One schema for any of the literals or schemas. */
+export function combine(literals: readonly unknown[], schemas: readonly JsonSchema[]): JsonSchema {
   const alternatives: JsonSchema[] = [];
   const nullAt = schemas.findIndex((schema) => schema["type"] === "null");
   const isNullable = nullAt >= 0;
@@ -53,7 +54,7 @@ function combine(literals: readonly unknown[], schemas: readonly JsonSchema[]): 
     return all.length === 1 ? { type, const: all[0] } : { type, enum: all };
   }
   if (values.length > 0) alternatives.push(combine(values, []));
-  alternatives.push(...others);
+  alternatives.push(...new Map(others.map((schema) => [JSON.stringify(schema), schema])).values());
   if (isNullable) alternatives.push({ type: "null" });
   return values.length === 0 && canMerge(alternatives) ? merge(alternatives) : flattened(alternatives);
 }

@@ -11,6 +11,7 @@ import { walkLibraryType } from "./library-types.ts";
 import { walkObject } from "./object.ts";
 import { Recursion } from "./recursion.ts";
 import { walkTemplate } from "./template.ts";
+import { sayUnresolved, unresolvedName } from "./unresolved.ts";
 import { literalSchema, literalValue, walkUnion } from "./union.ts";
 import type { Binding, Fault, Path, Place, Walker } from "./walker.ts";
 import { aliasDocs } from "./written-types.ts";
@@ -133,6 +134,9 @@ function walkOpenEnded(type: ts.Type, place: Place, walker: Walker): JsonSchema 
     const keys = isKeys ? walker.checker.getPropertiesOfType(of).map((property) => property.name) : [];
     return keys.length > 0 ? { type: "string", enum: keys } : { type: ["string", "number"] };
   }
+  const declared = type.symbol?.declarations?.find(ts.isTypeParameterDeclaration)?.constraint;
+  const missing = walker.written ? unresolvedName(declared, walker) : undefined;
+  if (missing) return walker.refuse(place, "unresolved-type", sayUnresolved(missing), declared);
   const constraint = walker.checker.getBaseConstraintOfType(type);
   if (!constraint || constraint === type) return {};
   return walker.walk(constraint, { ...place, level: place.level + 1, open: true, node: undefined });

@@ -17,13 +17,16 @@ export function denotes(node: ts.TypeNode, type: ts.Type, checker: ts.TypeChecke
   return keyOf(checker.getTypeFromTypeNode(node)) === keyOf(type);
 }
 
-/** The doc comments of the aliases by which a type is named, the nearest first. */
+/** The doc comments of the aliases and the interface by which a type is named, the nearest first. */
 export function aliasDocs(node: ts.TypeNode | undefined, type: ts.Type, checker: ts.TypeChecker): Doc[] {
   const docs: Doc[] = [];
   if (node && denotes(node, type, checker)) {
     for (const symbol of aliasesOf(node, checker)) docs.push(docOfSymbol(symbol));
   }
   if (docs.length === 0 && type.aliasSymbol) docs.push(docOfSymbol(type.aliasSymbol));
+  if (type.symbol && type.symbol.flags & (ts.SymbolFlags.Interface | ts.SymbolFlags.Class)) {
+    docs.push(docOfSymbol(type.symbol));
+  }
   return docs;
 }
 
@@ -101,13 +104,13 @@ function aliasesOf(node: ts.TypeNode, checker: ts.TypeChecker): ts.Symbol[] {
 }
 
 /** The type alias that a node names. */
-function aliasAt(node: ts.TypeNode, checker: ts.TypeChecker): ts.Symbol | undefined {
+export function aliasAt(node: ts.TypeNode, checker: ts.TypeChecker): ts.Symbol | undefined {
   if (!ts.isTypeReferenceNode(node)) return undefined;
   const symbol = checker.getSymbolAtLocation(node.typeName);
   const target = symbol && symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
   return target && target.flags & ts.SymbolFlags.TypeAlias ? target : undefined;
 }
 
-function declaredNode(alias: ts.Symbol | undefined): ts.TypeNode | undefined {
+export function declaredNode(alias: ts.Symbol | undefined): ts.TypeNode | undefined {
   return alias?.declarations?.find(ts.isTypeAliasDeclaration)?.type;
 }
