@@ -1,8 +1,598 @@
+/**
+ * What a definition finds around it: the module "berth", and the globals and modules that guest code can use.
+ * Berth checks definitions against exactly this file, and your editor does too when it stands in your folder.
+ * There is no file system, no network of its own and no environment: ask the context.
+ */
+
 declare module "berth" {
+  /**
+   * The host, as the last parameter of a function: `context: ToolContext`. It is not one of the tool's arguments;
+   * clients neither see nor give it.
+   */
   export interface ToolContext {
+    /** Aborted when the caller cancels, goes away, or the call's time is up. Pass it on to whatever takes a signal. */
     readonly signal: AbortSignal;
+    /** The server that is called. */
+    readonly server: string;
+    /** The tool that is called. */
+    readonly tool: string;
+    /** What the user has answered so far, by the question's name. Empty in the first call. */
+    readonly answers: Readonly<Record<string, Json>>;
+    /** Settings for this tool from the server's configuration. */
+    readonly options: Readonly<Record<string, Json>>;
+    /** Log lines for the client and the operator. `console.log` becomes one too. */
+    readonly log: Log;
+
+    /**
+     * Tells the caller how far the work is. Await it in long loops: it then keeps you from running ahead of a slow
+     * reader. An `async function*` has it built in, since each of its yields is progress.
+     */
+    progress(event: ProgressEvent | Json): Promise<void> | undefined;
+
+    /** The text of a variable; undefined when there is none of that name. */
+    variable(name: string): Promise<string | undefined>;
+    /** The text of a secret that is granted to this server; undefined when there is none. Never log it. */
+    secret(name: string): Promise<string | undefined>;
+    /** The content that a CID names; undefined when there is none. */
+    cid(cid: string): Promise<Uint8Array | undefined>;
+    /** Like the global `fetch`; the host carries it out, and only to addresses that are granted to this server. */
+    fetch(input: string | URL | Request, init?: RequestInit): Promise<Response>;
+  }
+
+  export interface ProgressEvent {
+    /** How much is done; it must grow with each event. */
+    progress: number;
+    /** How much there is in all, in the same unit. */
+    total?: number;
+    /** What is being done, for a person. */
+    message?: string;
+  }
+
+  export type LogLevel = "debug" | "info" | "notice" | "warning" | "error" | "critical" | "alert" | "emergency";
+
+  /** `context.log.info("found", …)`. A line is a text or any JSON. */
+  export type Log = { readonly [Level in LogLevel | "warn"]: (message: unknown) => void };
+
+  export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+
+  /**
+   * What a function may return instead of plain data, when it wants to decide what the client shows: one block, a
+   * list of blocks, or a whole result. Plain data needs none of this: return it, and its type becomes the schema.
+   */
+  export type ContentBlock = Text | Image | Audio | ResourceLink | EmbeddedResource;
+
+  export interface Text {
+    type: "text";
+    text: string;
+    annotations?: Annotations;
+  }
+
+  export interface Image {
+    type: "image";
+    /** Base64. */
+    data: string;
+    /** Such as `image/png`. */
+    mimeType: string;
+    annotations?: Annotations;
+  }
+
+  export interface Audio {
+    type: "audio";
+    /** Base64. */
+    data: string;
+    /** Such as `audio/wav`. */
+    mimeType: string;
+    annotations?: Annotations;
+  }
+
+  /** Something that the client can read later, by its URI. */
+  export interface ResourceLink {
+    type: "resource_link";
+    uri: string;
+    name: string;
+    title?: string;
+    description?: string;
+    mimeType?: string;
+    /** In bytes. */
+    size?: number;
+    annotations?: Annotations;
+  }
+
+  /** Something that stands in the result itself. */
+  export interface EmbeddedResource {
+    type: "resource";
+    resource: { uri: string; mimeType?: string } & ({ text: string } | { blob: string });
+    annotations?: Annotations;
+  }
+
+  export interface Annotations {
+    audience?: ("user" | "assistant")[];
+    /** From 0, may be left out, to 1, must be seen. */
+    priority?: number;
+    /** ISO 8601. */
+    lastModified?: string;
+  }
+
+  /** A whole result. */
+  export interface ToolResult {
+    content: ContentBlock[];
+    /** The same for programs. */
+    structuredContent?: Json;
+    /** The tool did not do what it was asked to. Throwing an error says the same. */
+    isError?: boolean;
   }
 }
-interface AbortSignal {
+
+// Globals. Only what exists in a guest is declared; the ES2022 library comes with the language.
+
+interface AbortSignal extends EventTarget {
   readonly aborted: boolean;
+  readonly reason: any;
+  throwIfAborted(): void;
 }
+declare var AbortSignal: {
+  readonly prototype: AbortSignal;
+  abort(reason?: any): AbortSignal;
+  any(signals: AbortSignal[]): AbortSignal;
+  timeout(milliseconds: number): AbortSignal;
+};
+
+interface AbortController {
+  readonly signal: AbortSignal;
+  abort(reason?: any): void;
+}
+declare var AbortController: { readonly prototype: AbortController; new (): AbortController };
+
+interface Event {
+  readonly type: string;
+  readonly target: EventTarget | null;
+  preventDefault(): void;
+}
+declare var Event: { readonly prototype: Event; new (type: string): Event };
+
+interface EventTarget {
+  addEventListener(
+    type: string,
+    listener: (event: Event) => void,
+    options?: { once?: boolean; signal?: AbortSignal },
+  ): void;
+  removeEventListener(type: string, listener: (event: Event) => void): void;
+  dispatchEvent(event: Event): boolean;
+}
+declare var EventTarget: { readonly prototype: EventTarget; new (): EventTarget };
+
+interface DOMException extends Error {
+  readonly code: number;
+}
+declare var DOMException: { readonly prototype: DOMException; new (message?: string, name?: string): DOMException };
+
+interface URL {
+  hash: string;
+  host: string;
+  hostname: string;
+  href: string;
+  readonly origin: string;
+  password: string;
+  pathname: string;
+  port: string;
+  protocol: string;
+  search: string;
+  readonly searchParams: URLSearchParams;
+  username: string;
+  toString(): string;
+  toJSON(): string;
+}
+declare var URL: {
+  readonly prototype: URL;
+  new (url: string | URL, base?: string | URL): URL;
+  canParse(url: string | URL, base?: string | URL): boolean;
+};
+
+interface URLSearchParams extends Iterable<[string, string]> {
+  readonly size: number;
+  append(name: string, value: string): void;
+  delete(name: string, value?: string): void;
+  entries(): IterableIterator<[string, string]>;
+  forEach(callback: (value: string, name: string) => void): void;
+  get(name: string): string | null;
+  getAll(name: string): string[];
+  has(name: string, value?: string): boolean;
+  keys(): IterableIterator<string>;
+  set(name: string, value: string): void;
+  sort(): void;
+  toString(): string;
+  values(): IterableIterator<string>;
+}
+declare var URLSearchParams: {
+  readonly prototype: URLSearchParams;
+  new (init?: string | Record<string, string> | Iterable<[string, string]> | URLSearchParams): URLSearchParams;
+};
+
+interface Headers extends Iterable<[string, string]> {
+  append(name: string, value: string): void;
+  delete(name: string): void;
+  entries(): IterableIterator<[string, string]>;
+  forEach(callback: (value: string, name: string) => void): void;
+  get(name: string): string | null;
+  getSetCookie(): string[];
+  has(name: string): boolean;
+  keys(): IterableIterator<string>;
+  set(name: string, value: string): void;
+  values(): IterableIterator<string>;
+}
+type HeadersInit = Headers | Record<string, string> | [string, string][];
+declare var Headers: { readonly prototype: Headers; new (init?: HeadersInit): Headers };
+
+interface Body {
+  readonly body: ReadableStream<Uint8Array> | null;
+  readonly bodyUsed: boolean;
+  arrayBuffer(): Promise<ArrayBuffer>;
+  blob(): Promise<Blob>;
+  formData(): Promise<FormData>;
+  json(): Promise<any>;
+  text(): Promise<string>;
+}
+type BodyInit = string | ArrayBuffer | ArrayBufferView | Blob | FormData | URLSearchParams | ReadableStream;
+
+interface RequestInit {
+  method?: string;
+  headers?: HeadersInit;
+  body?: BodyInit | null;
+  redirect?: "follow" | "error" | "manual";
+  signal?: AbortSignal | null;
+}
+interface Request extends Body {
+  readonly url: string;
+  readonly method: string;
+  readonly headers: Headers;
+  readonly signal: AbortSignal;
+  clone(): Request;
+}
+declare var Request: { readonly prototype: Request; new (input: string | URL | Request, init?: RequestInit): Request };
+
+interface ResponseInit {
+  status?: number;
+  statusText?: string;
+  headers?: HeadersInit;
+}
+interface Response extends Body {
+  readonly headers: Headers;
+  readonly ok: boolean;
+  readonly redirected: boolean;
+  readonly status: number;
+  readonly statusText: string;
+  readonly url: string;
+  clone(): Response;
+}
+declare var Response: {
+  readonly prototype: Response;
+  new (body?: BodyInit | null, init?: ResponseInit): Response;
+  error(): Response;
+  json(data: any, init?: ResponseInit): Response;
+};
+
+/** Carried out by the host, as `context.fetch` is. */
+declare function fetch(input: string | URL | Request, init?: RequestInit): Promise<Response>;
+
+interface FormData extends Iterable<[string, string | File]> {
+  append(name: string, value: string | Blob, fileName?: string): void;
+  delete(name: string): void;
+  get(name: string): string | File | null;
+  getAll(name: string): (string | File)[];
+  has(name: string): boolean;
+  set(name: string, value: string | Blob, fileName?: string): void;
+}
+declare var FormData: { readonly prototype: FormData; new (): FormData };
+
+interface Blob {
+  readonly size: number;
+  readonly type: string;
+  arrayBuffer(): Promise<ArrayBuffer>;
+  slice(start?: number, end?: number, contentType?: string): Blob;
+  stream(): ReadableStream<Uint8Array>;
+  text(): Promise<string>;
+}
+declare var Blob: {
+  readonly prototype: Blob;
+  new (parts?: (string | ArrayBuffer | ArrayBufferView | Blob)[], options?: { type?: string }): Blob;
+};
+
+interface File extends Blob {
+  readonly lastModified: number;
+  readonly name: string;
+}
+declare var File: {
+  readonly prototype: File;
+  new (parts: (string | ArrayBuffer | ArrayBufferView | Blob)[], name: string, options?: { type?: string }): File;
+};
+
+interface ReadableStream<T = any> extends AsyncIterable<T> {
+  readonly locked: boolean;
+  cancel(reason?: any): Promise<void>;
+  getReader(): {
+    read(): Promise<{ done: false; value: T } | { done: true; value?: undefined }>;
+    releaseLock(): void;
+    cancel(reason?: any): Promise<void>;
+  };
+  pipeThrough<U>(transform: { readable: ReadableStream<U>; writable: any }): ReadableStream<U>;
+  tee(): [ReadableStream<T>, ReadableStream<T>];
+}
+declare var ReadableStream: {
+  readonly prototype: ReadableStream;
+  new <T = any>(source?: any, strategy?: any): ReadableStream<T>;
+};
+
+interface TextEncoder {
+  readonly encoding: string;
+  encode(text?: string): Uint8Array<ArrayBuffer>;
+}
+declare var TextEncoder: { readonly prototype: TextEncoder; new (): TextEncoder };
+
+interface TextDecoder {
+  readonly encoding: string;
+  decode(bytes?: ArrayBuffer | ArrayBufferView, options?: { stream?: boolean }): string;
+}
+declare var TextDecoder: {
+  readonly prototype: TextDecoder;
+  new (encoding?: string, options?: { fatal?: boolean; ignoreBOM?: boolean }): TextDecoder;
+};
+
+interface Crypto {
+  getRandomValues<T extends ArrayBufferView>(array: T): T;
+  randomUUID(): string;
+  readonly subtle: any;
+}
+declare var crypto: Crypto;
+
+interface Performance {
+  readonly timeOrigin: number;
+  now(): number;
+}
+declare var performance: Performance;
+
+interface Timer {
+  ref(): this;
+  unref(): this;
+  hasRef(): boolean;
+  refresh(): this;
+  [Symbol.toPrimitive](): number;
+}
+declare function setTimeout(callback: (...args: any[]) => void, milliseconds?: number, ...args: any[]): Timer;
+declare function setInterval(callback: (...args: any[]) => void, milliseconds?: number, ...args: any[]): Timer;
+declare function setImmediate(callback: (...args: any[]) => void, ...args: any[]): Timer;
+declare function clearTimeout(timer: Timer | number | undefined): void;
+declare function clearInterval(timer: Timer | number | undefined): void;
+declare function clearImmediate(timer: Timer | undefined): void;
+declare function queueMicrotask(callback: () => void): void;
+declare function structuredClone<T>(value: T, options?: { transfer?: any[] }): T;
+declare function atob(base64: string): string;
+declare function btoa(binary: string): string;
+
+/** Becomes log lines of the call that prints them. */
+interface Console {
+  assert(condition?: boolean, ...data: any[]): void;
+  debug(...data: any[]): void;
+  dir(item?: any, options?: any): void;
+  error(...data: any[]): void;
+  info(...data: any[]): void;
+  log(...data: any[]): void;
+  table(data?: any, columns?: string[]): void;
+  time(label?: string): void;
+  timeEnd(label?: string): void;
+  trace(...data: any[]): void;
+  warn(...data: any[]): void;
+}
+declare var console: Console;
+
+/** There is no environment: `process.env` holds nothing of the host. */
+declare var process: {
+  readonly env: Record<string, string | undefined>;
+  readonly platform: string;
+  readonly version: string;
+  readonly versions: Readonly<Record<string, string>>;
+  hrtime: { (time?: [number, number]): [number, number]; bigint(): bigint };
+  memoryUsage(): Record<"rss" | "heapTotal" | "heapUsed" | "external" | "arrayBuffers", number>;
+  nextTick(callback: (...args: any[]) => void, ...args: any[]): void;
+  uptime(): number;
+};
+
+type BufferEncoding =
+  | "ascii"
+  | "base64"
+  | "base64url"
+  | "binary"
+  | "hex"
+  | "latin1"
+  | "ucs2"
+  | "ucs-2"
+  | "utf8"
+  | "utf-8"
+  | "utf16le"
+  | "utf-16le";
+
+interface Buffer extends Uint8Array<ArrayBuffer> {
+  compare(other: Uint8Array): -1 | 0 | 1;
+  copy(target: Uint8Array, targetStart?: number, start?: number, end?: number): number;
+  equals(other: Uint8Array): boolean;
+  readDoubleBE(offset?: number): number;
+  readDoubleLE(offset?: number): number;
+  readFloatBE(offset?: number): number;
+  readFloatLE(offset?: number): number;
+  readInt8(offset?: number): number;
+  readInt16BE(offset?: number): number;
+  readInt16LE(offset?: number): number;
+  readInt32BE(offset?: number): number;
+  readInt32LE(offset?: number): number;
+  readUInt8(offset?: number): number;
+  readUInt16BE(offset?: number): number;
+  readUInt16LE(offset?: number): number;
+  readUInt32BE(offset?: number): number;
+  readUInt32LE(offset?: number): number;
+  slice(start?: number, end?: number): Buffer;
+  subarray(start?: number, end?: number): Buffer;
+  toString(encoding?: BufferEncoding, start?: number, end?: number): string;
+  write(text: string, offset?: number, length?: number, encoding?: BufferEncoding): number;
+  writeInt8(value: number, offset?: number): number;
+  writeInt16BE(value: number, offset?: number): number;
+  writeInt16LE(value: number, offset?: number): number;
+  writeInt32BE(value: number, offset?: number): number;
+  writeInt32LE(value: number, offset?: number): number;
+  writeUInt8(value: number, offset?: number): number;
+  writeUInt16BE(value: number, offset?: number): number;
+  writeUInt16LE(value: number, offset?: number): number;
+  writeUInt32BE(value: number, offset?: number): number;
+  writeUInt32LE(value: number, offset?: number): number;
+}
+declare var Buffer: {
+  alloc(size: number, fill?: string | number | Uint8Array, encoding?: BufferEncoding): Buffer;
+  allocUnsafe(size: number): Buffer;
+  byteLength(content: string | ArrayBuffer | ArrayBufferView, encoding?: BufferEncoding): number;
+  compare(left: Uint8Array, right: Uint8Array): -1 | 0 | 1;
+  concat(list: readonly Uint8Array[], totalLength?: number): Buffer;
+  from(text: string, encoding?: BufferEncoding): Buffer;
+  from(bytes: ArrayLike<number> | ArrayBuffer, byteOffset?: number, length?: number): Buffer;
+  isBuffer(value: any): value is Buffer;
+  isEncoding(encoding: string): encoding is BufferEncoding;
+};
+
+// Node's modules that only compute. Those without types here can be used all the same.
+
+declare module "node:buffer" {
+  export import Buffer = globalThis.Buffer;
+  export import Blob = globalThis.Blob;
+  export import File = globalThis.File;
+  export import atob = globalThis.atob;
+  export import btoa = globalThis.btoa;
+}
+
+declare module "node:crypto" {
+  type Bytes = string | ArrayBufferView;
+  interface Hash {
+    copy(): Hash;
+    update(data: Bytes, inputEncoding?: BufferEncoding): Hash;
+    digest(): Buffer;
+    digest(encoding: BufferEncoding): string;
+  }
+  interface Hmac {
+    update(data: Bytes, inputEncoding?: BufferEncoding): Hmac;
+    digest(): Buffer;
+    digest(encoding: BufferEncoding): string;
+  }
+  export function createHash(algorithm: string, options?: { outputLength?: number }): Hash;
+  export function createHmac(algorithm: string, key: any): Hmac;
+  export function getHashes(): string[];
+  export function pbkdf2Sync(
+    password: Bytes,
+    salt: Bytes,
+    iterations: number,
+    keyLength: number,
+    digest: string,
+  ): Buffer;
+  export function randomBytes(size: number): Buffer;
+  export function randomInt(max: number): number;
+  export function randomInt(min: number, max: number): number;
+  export function randomUUID(): string;
+  export function scryptSync(password: Bytes, salt: Bytes, keyLength: number, options?: any): Buffer;
+  export function timingSafeEqual(left: ArrayBufferView, right: ArrayBufferView): boolean;
+  export const createCipheriv: any;
+  export const createDecipheriv: any;
+  export const createPrivateKey: any;
+  export const createPublicKey: any;
+  export const createSecretKey: any;
+  export const createSign: any;
+  export const createVerify: any;
+  export const generateKeyPairSync: any;
+  export const hkdfSync: any;
+  export const sign: any;
+  export const verify: any;
+  export const webcrypto: Crypto;
+}
+
+declare module "node:path" {
+  interface ParsedPath {
+    root: string;
+    dir: string;
+    base: string;
+    ext: string;
+    name: string;
+  }
+  export function basename(path: string, suffix?: string): string;
+  export function dirname(path: string): string;
+  export function extname(path: string): string;
+  export function format(path: Partial<ParsedPath>): string;
+  export function isAbsolute(path: string): boolean;
+  export function join(...paths: string[]): string;
+  export function normalize(path: string): string;
+  export function parse(path: string): ParsedPath;
+  export function relative(from: string, to: string): string;
+  export function resolve(...paths: string[]): string;
+  export const sep: string;
+  export const delimiter: string;
+  export const posix: typeof import("node:path");
+  export const win32: typeof import("node:path");
+}
+
+declare module "node:timers/promises" {
+  export function setTimeout<T = void>(
+    milliseconds?: number,
+    value?: T,
+    options?: { signal?: AbortSignal },
+  ): Promise<T>;
+  export function setImmediate<T = void>(value?: T, options?: { signal?: AbortSignal }): Promise<T>;
+  export function setInterval<T = void>(
+    milliseconds?: number,
+    value?: T,
+    options?: { signal?: AbortSignal },
+  ): AsyncIterable<T>;
+}
+
+declare module "node:url" {
+  export import URL = globalThis.URL;
+  export import URLSearchParams = globalThis.URLSearchParams;
+  export function domainToASCII(domain: string): string;
+  export function domainToUnicode(domain: string): string;
+  export function fileURLToPath(url: string | URL): string;
+  export function pathToFileURL(path: string): URL;
+}
+
+declare module "node:util" {
+  export function format(format?: any, ...values: any[]): string;
+  export function inspect(value: any, options?: any): string;
+  export function isDeepStrictEqual(left: unknown, right: unknown): boolean;
+  export function stripVTControlCharacters(text: string): string;
+  export const promisify: any;
+  export const types: any;
+  export import TextEncoder = globalThis.TextEncoder;
+  export import TextDecoder = globalThis.TextDecoder;
+}
+
+declare module "node:zlib" {
+  type Compressible = string | ArrayBuffer | ArrayBufferView;
+  export function brotliCompressSync(data: Compressible, options?: any): Buffer;
+  export function brotliDecompressSync(data: Compressible, options?: any): Buffer;
+  export function deflateSync(data: Compressible, options?: any): Buffer;
+  export function deflateRawSync(data: Compressible, options?: any): Buffer;
+  export function gunzipSync(data: Compressible, options?: any): Buffer;
+  export function gzipSync(data: Compressible, options?: any): Buffer;
+  export function inflateSync(data: Compressible, options?: any): Buffer;
+  export function inflateRawSync(data: Compressible, options?: any): Buffer;
+  export const constants: any;
+}
+
+declare module "node:assert";
+declare module "node:assert/strict";
+declare module "node:async_hooks";
+declare module "node:diagnostics_channel";
+declare module "node:events";
+declare module "node:path/posix";
+declare module "node:path/win32";
+declare module "node:perf_hooks";
+declare module "node:punycode";
+declare module "node:querystring";
+declare module "node:stream";
+declare module "node:stream/consumers";
+declare module "node:stream/promises";
+declare module "node:stream/web";
+declare module "node:string_decoder";
+declare module "node:timers";
+declare module "node:util/types";

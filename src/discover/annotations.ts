@@ -1,5 +1,5 @@
 import type { ToolAnnotations } from "./discovery.ts";
-import type { Doc } from "./doc-comments.ts";
+import type { Doc, Tag } from "./doc-comments.ts";
 
 const hints: Readonly<Record<string, keyof ToolAnnotations>> = {
   readonly: "readOnlyHint",
@@ -9,7 +9,7 @@ const hints: Readonly<Record<string, keyof ToolAnnotations>> = {
 };
 
 /** MCP's behaviour hints from tags: `@readOnly`, or `@destructive false` to say that it is not. */
-export function annotationsOf(doc: Doc): ToolAnnotations {
+export function annotationsOf(doc: { readonly tags: readonly Pick<Tag, "name" | "text">[] }): ToolAnnotations {
   const annotations: Partial<Record<keyof ToolAnnotations, boolean>> = {};
   for (const tag of doc.tags) {
     const hint = hints[tag.name.replace(/hint$/, "")];

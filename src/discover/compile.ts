@@ -1,6 +1,5 @@
 import type { Problem } from "../problem.ts";
 import { bundleDefinition } from "./bundle.ts";
-import { discover } from "./discover.ts";
 import type { Compiled, DefinitionSource, Discovery } from "./discovery.ts";
 import { discoverShell } from "./shell.ts";
 
@@ -12,7 +11,7 @@ export type CompileTask = "compile" | "discover";
  * nothing of the definition can then run; the tools that its types describe are still told.
  */
 export async function compileDefinition(task: CompileTask, source: DefinitionSource): Promise<Compiled> {
-  const { tools, problems }: Discovery = source.language === "shell" ? discoverShell(source) : discover(source);
+  const { tools, problems } = await findTools(source);
   if (task === "discover" || problems.some((problem) => problem.code === "syntax-error")) return { tools, problems };
   const bundled = await bundleDefinition(source);
   return {
@@ -20,6 +19,13 @@ export async function compileDefinition(task: CompileTask, source: DefinitionSou
     problems: distinct([...problems, ...bundled.problems]),
     ...(bundled.bundle === undefined ? {} : { bundle: bundled.bundle }),
   };
+}
+
+/** The checker is loaded for what needs it. */
+async function findTools(source: DefinitionSource): Promise<Discovery> {
+  if (source.language === "shell") return discoverShell(source);
+  const { discover } = await import("./discover.ts");
+  return discover(source);
 }
 
 function distinct(problems: readonly Problem[]): Problem[] {

@@ -13,12 +13,12 @@ export interface Doc {
   readonly paramNames: readonly string[];
 }
 
-export interface Tag {
+export interface Tag<Node = ts.Node> {
   /** Lower case. */
   readonly name: string;
   /** As written, with the comment's own stars removed. */
   readonly text: string;
-  readonly node: ts.Node;
+  readonly node: Node;
 }
 
 export const noDoc: Doc = { description: "", tags: [], params: new Map(), paramNames: [] };

@@ -16,7 +16,9 @@ export function reportFault(
 ): void {
   const place = fault.path.length > 0 ? ` (at ${written(fault.path)})` : "";
   const own =
-    fault.node && (fault.severity === "warning" || (isFlat && isInside(fault.node, parameter))) ? fault.node : undefined;
+    fault.node && (fault.severity === "warning" || (isFlat && isInside(fault.node, parameter)))
+      ? fault.node
+      : undefined;
   const taken = isFlat && fault.path.length > 0 ? bindings.get(pathKey(fault.path.slice(0, 1)))?.node : undefined;
   const tag =
     fault.code === "pattern-unusable" || (fault.node && ts.isJSDoc(fault.node.parent)) ? fault.node : undefined;

@@ -6,10 +6,10 @@ import { faultOfPattern } from "../pattern.ts";
  * Constraint tags of doc comments as keywords. A keyword goes to the alternatives whose type it speaks about; on a
  * literal it would say nothing and is left out.
  */
-export interface ConstraintFault {
+export interface ConstraintFault<Node> {
   readonly code: "pattern-unusable" | "constraint-malformed" | "constraint-without-effect";
   readonly message: string;
-  readonly tag: Tag;
+  readonly tag: Tag<Node>;
 }
 
 type Reader = (text: string) => unknown;
@@ -52,15 +52,19 @@ const keywords: Readonly<Record<string, { keyword: string; types: readonly strin
   );
 
 /** The schema with what the tags say; later tags win. */
-export function constrain(
+export function constrain<Node>(
   schema: JsonSchema,
-  tags: readonly Tag[],
-  onFault: (fault: ConstraintFault) => void,
+  tags: readonly Tag<Node>[],
+  onFault: (fault: ConstraintFault<Node>) => void,
 ): JsonSchema {
   return tags.reduce((result, tag) => constrainOne(result, tag, onFault), schema);
 }
 
-function constrainOne(schema: JsonSchema, tag: Tag, onFault: (fault: ConstraintFault) => void): JsonSchema {
+function constrainOne<Node>(
+  schema: JsonSchema,
+  tag: Tag<Node>,
+  onFault: (fault: ConstraintFault<Node>) => void,
+): JsonSchema {
   if (tag.name === "integer" || tag.name === "int") return applied(schema, ["number"], (it) => integer(it)) ?? schema;
   const known = Object.hasOwn(keywords, tag.name) ? keywords[tag.name] : undefined;
   if (!known) return schema;

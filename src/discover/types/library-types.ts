@@ -27,8 +27,10 @@ export function walkLibraryType(type: ts.Type, place: Place, walker: Walker): Js
   return walker.refuse(place, "unsupported-type", `${name} cannot be represented in JSON; ${reason}`);
 }
 
+/** What the host takes for bytes when it is the whole result. */
 export function isBytes(type: ts.Type, isLibrary: (file: ts.SourceFile) => boolean): boolean {
-  return byteTypes.has(libraryName(type, isLibrary) ?? "");
+  const name = libraryName(type, isLibrary) ?? "";
+  return byteTypes.has(name) || bodyTypes.has(name);
 }
 
 /** Whether the type itself, not something inside it, is one that arguments cannot have. */
@@ -45,12 +47,11 @@ const boxedTypes: Readonly<Record<string, string | undefined>> = Object.assign(O
   Object: "object",
 });
 
-const byteTypes = new Set(
-  (
-    "Uint8Array Uint8ClampedArray Int8Array Uint16Array Int16Array Uint32Array Int32Array Float32Array Float64Array " +
-    "BigInt64Array BigUint64Array ArrayBuffer SharedArrayBuffer DataView Buffer Blob File"
-  ).split(" "),
-);
+/** Written as base64 wherever they stand in a result. */
+const byteTypes = new Set(["Uint8Array", "Buffer", "ArrayBuffer"]);
+
+/** Read to their end when they are the whole result. */
+const bodyTypes = new Set(["Blob", "File", "Response"]);
 
 const unsupported: Readonly<Record<string, string>> = Object.assign(Object.create(null), {
   Map: "use a plain object, such as Record<string, T>",
@@ -79,6 +80,20 @@ const unsupported: Readonly<Record<string, string>> = Object.assign(Object.creat
   Headers: "use a plain object",
   Request: "use plain data",
   Response: "use its text or its data",
+  Blob: "use a base64 string, or return it as the whole result",
+  File: "use a base64 string, or return it as the whole result",
+  SharedArrayBuffer: "use a base64 string",
+  DataView: "use a base64 string",
+  Uint8ClampedArray: "use an array of numbers",
+  Int8Array: "use an array of numbers",
+  Uint16Array: "use an array of numbers",
+  Int16Array: "use an array of numbers",
+  Uint32Array: "use an array of numbers",
+  Int32Array: "use an array of numbers",
+  Float32Array: "use an array of numbers",
+  Float64Array: "use an array of numbers",
+  BigInt64Array: "use an array of strings",
+  BigUint64Array: "use an array of strings",
   FormData: "use a plain object",
   ReadableStream: "use its text or its bytes",
   AbortSignal: "it comes with the context, as context.signal",
