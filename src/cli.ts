@@ -26,6 +26,7 @@ program
   .option("--from <folder>", "folder of sources (default: reference_templates)")
   .option("--out <folder>", "folder of the image (default: boot)")
   .option("--check", "change nothing; exit with 1 when the image is not what the sources give")
+  .option("--fresh", "take nothing from the last image: compile every definition again")
   .option("--if-stale", "confirm quickly, and make the image only when it is stale")
   .option("--json", "print what was done as JSON")
   .action(async (options) => run((await import("./commands/boot.ts")).boot(options)));

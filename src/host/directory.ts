@@ -1,5 +1,5 @@
 import { decodeJson, isCid, type Cid } from "../cid.ts";
-import { isObject } from "../json.ts";
+import { isObject, type Json } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import type { Store } from "../store/store.ts";
 import { parseMcps, readEntry, unnamedEntry, type ServerEntry } from "./mcps.ts";
@@ -42,13 +42,16 @@ async function readMcps(store: Store, tenant: string): Promise<ReturnType<typeof
   if (!record) return { entries: {}, problems: [] };
   const text = await textOf(store, tenant, record.cid);
   const parsed = isCid(text.trim()) ? parseMcps(await textOf(store, tenant, text.trim())) : parseMcps(text);
-  for (const [server, raw] of Object.entries(parsed.entries)) {
-    if (!isObject(raw) || typeof raw["config_cid"] !== "string") continue;
+  for (const server of Object.keys(parsed.entries)) parsed.entries[server] = await entryOf(parsed.entries[server]);
+  return parsed;
+
+  /** What an entry's `config_cid` leads to, which may be another one. Content addresses cannot form a circle. */
+  async function entryOf(raw: Json | undefined): Promise<Json> {
+    if (!isObject(raw) || typeof raw["config_cid"] !== "string") return raw ?? null;
     const referred = parseMcps(await textOf(store, tenant, raw["config_cid"]));
     // An entry whose CID leads nowhere stays as it is, and reading it reports the CID.
-    if (referred.problems.length === 0) parsed.entries[server] = referred.entries;
+    return referred.problems.length === 0 ? entryOf(referred.entries) : raw;
   }
-  return parsed;
 }
 
 async function textOf(store: Store, tenant: string, cid: Cid): Promise<string> {

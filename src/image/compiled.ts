@@ -1,4 +1,4 @@
-import { jsonBlock, rawBlock, type Block, type Cid } from "../cid.ts";
+import { rawBlock, type Block, type Cid } from "../cid.ts";
 import type { Compiled, DiscoveredTool } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
 import { isObject } from "../json.ts";
@@ -19,14 +19,14 @@ export interface PackedCompiled {
 
 export function packCompiled({ tools, problems, bundle }: Compiled): PackedCompiled {
   const block = bundle === undefined ? undefined : rawBlock(bundle);
-  return { result: jsonBlock({ tools, problems, bundle: block?.cid ?? null }), bundle: block };
+  // Not dag-json, which sorts keys: arguments are shown in the order in which their author wrote them.
+  return { result: rawBlock(JSON.stringify({ tools, problems, bundle: block?.cid ?? null })), bundle: block };
 }
 
 /** What `packCompiled` made, from its (verified) bytes. Throws `image_invalid` for anything else. */
 export function readCompiled(bytes: Uint8Array): CompiledResult {
   let value: unknown;
   try {
-    // Not decoded as dag-json, which would read a schema's property called "/" as a link.
     value = JSON.parse(new TextDecoder().decode(bytes));
   } catch (error) {
     throw new BerthError("image_invalid", "a compiled result is not JSON", { cause: error });
