@@ -7,7 +7,7 @@
 # standard error as the message.
 #
 # @param {string} text - The text; its UTF-8 bytes are summed, with nothing added at the end.
-# @param {string} [algorithm=sha256] - One of md5, sha1, sha224, sha256, sha384, sha512, b2.
+# @param {"md5" | "sha1" | "sha224" | "sha256" | "sha384" | "sha512" | "b2"} [algorithm=sha256] - Which sum to take.
 # @readOnly
 # @idempotent
 

@@ -1,21 +1,19 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { defaultLimits } from "../src/config.ts";
 import { openExecutor } from "../src/executor/open.ts";
 import { scriptRun } from "../src/host/run-script.ts";
-import { templates } from "./reference.ts";
+import { compileTemplate } from "./reference.ts";
 
 type Checksum = (text: string, algorithm?: string) => Promise<{ text: string } | { error: string }>;
 
 async function openChecksum(context: TestContext): Promise<Checksum> {
   const executor = await openExecutor({ mode: "auto", limits: defaultLimits });
   context.after(() => executor.close());
-  const script = { tenant: "default", text: () => readFile(join(templates, "checksum.sh"), "utf8") };
-  const shape = { export: "", style: "positional", params: ["text", "algorithm"] } as const;
-  const run = scriptRun(executor, script, shape, { callMs: 20_000 });
+  const { tools, bundle } = await compileTemplate("checksum.sh");
+  const script = { tenant: "default", text: async () => bundle! };
+  const run = scriptRun(executor, script, tools[0]!.call, { callMs: 20_000 });
   return async (text, algorithm = "sha256") => {
     const outcome = await run({ text, algorithm }, {});
     if (!outcome.ok) return { error: outcome.error.message };
@@ -48,4 +46,34 @@ test("checksum.sh refuses an algorithm that it does not know, whatever it holds"
       error: `exit code 2: unknown algorithm "${algorithm}": use md5, sha1, sha224, sha256, sha384, sha512 or b2`,
     });
   }
+});
+
+test("T11.2 checksum.sh is one tool, described by its header", async () => {
+  const { tools } = await compileTemplate("checksum.sh");
+  assert.deepEqual(
+    tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
+    [
+      {
+        name: "checksum",
+        description: "The checksum of a text, as lower-case hexadecimal digits.",
+        inputSchema: {
+          type: "object",
+          properties: {
+            text: {
+              type: "string",
+              description: "The text; its UTF-8 bytes are summed, with nothing added at the end.",
+            },
+            algorithm: {
+              type: "string",
+              enum: ["md5", "sha1", "sha224", "sha256", "sha384", "sha512", "b2"],
+              description: "Which sum to take.",
+              default: "sha256",
+            },
+          },
+          required: ["text"],
+          additionalProperties: false,
+        },
+      },
+    ],
+  );
 });
