@@ -5,10 +5,12 @@ import { spawnSync } from "node:child_process";
 import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { installFolder } from "../install-folder.mjs";
 import { startBerth } from "./start-berth.mjs";
 
 const REVISIONS = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
-const clients = resolve(process.env.CONF ?? "test/clients/node_modules");
+installFolder("test/clients", (line) => console.log(line));
+const clients = resolve("test/clients/node_modules");
 const suite = join(clients, "@modelcontextprotocol/conformance/dist/index.js");
 // The suite needs Node 22; the product does not.
 const node = join(clients, ".bin/node");

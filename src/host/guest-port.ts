@@ -7,8 +7,8 @@ import type { Host } from "./host.ts";
 const SERVERS_VARIABLE = "berth:servers";
 
 /**
- * What guest code may ask of the host. The tenant is fixed here, so that no message can name another one.
- * A rejected request reaches the guest as an error with this message.
+ * What guest code may ask of the host; null is the answer for what is not there. The tenant is fixed here, so that
+ * no message can name another one. A rejected request reaches the guest as an error with the same message.
  */
 export function guestPort(tenant: string, host: Host, store: Store): HostPort {
   return {
@@ -19,7 +19,7 @@ export function guestPort(tenant: string, host: Host, store: Store): HostPort {
         case "cid":
           return content(textParam(params, "cid"));
         case "secret":
-          throw new Error(`no secret "${textParam(params, "name")}" is granted to this server`);
+          return null;
         case "fetch":
           throw new Error("no network address is granted to this server");
       }
@@ -29,14 +29,12 @@ export function guestPort(tenant: string, host: Host, store: Store): HostPort {
   async function variable(name: string): Promise<Json> {
     if (name === SERVERS_VARIABLE) return JSON.stringify(await describeServers(tenant, host));
     const record = await store.name(tenant, "variable", name);
-    if (!record) throw new Error(`there is no variable "${name}"`);
-    return new TextDecoder().decode(await store.content(tenant, record.cid));
+    return record ? new TextDecoder().decode(await store.content(tenant, record.cid)) : null;
   }
 
   async function content(cid: string): Promise<Json> {
     const bytes = await store.content(tenant, cid);
-    if (!bytes) throw new Error(`there is no content "${cid}"`);
-    return { base64: Buffer.from(bytes).toString("base64") };
+    return bytes ? { base64: Buffer.from(bytes).toString("base64") } : null;
   }
 }
 

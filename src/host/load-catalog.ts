@@ -100,7 +100,7 @@ function runFactory(
     return (tool) => scriptRun(executor, { tenant, text: code }, tool.call, limits);
   }
   const program: GuestProgram = { tenant, bundle, code, port: guestPort(tenant, host, store) };
-  return (tool) => functionRun(executor, program, tool.call, { server, callMs: limits.callMs });
+  return (tool) => functionRun(executor, program, tool.call, { server, tool: tool.name, callMs: limits.callMs });
 }
 
 function refused(server: string, problems: readonly Problem[]): BerthError {

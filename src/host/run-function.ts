@@ -7,9 +7,10 @@ export function functionRun(
   executor: Executor,
   program: GuestProgram,
   shape: CallShape,
-  options: { server: string; callMs: number },
+  options: { server: string; tool: string; callMs: number },
 ): Run {
-  const context = shape.context ? { server: options.server } : undefined;
+  const { server, tool } = options;
+  const context = shape.context ? { server, tool, answers: {}, options: {} } : undefined;
   return (args, { signal, onProgress }) =>
     executor.call(program, {
       shape,
