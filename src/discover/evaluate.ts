@@ -7,8 +7,9 @@ const levelsMax = 200;
 /**
  * The JSON value of an expression that is known before anything runs: literals, and what leads to literals through
  * `const`, enum members, properties of constant objects and plain arithmetic. Undefined for everything else.
+ * Without a checker names lead nowhere.
  */
-export function evaluate(expression: ts.Expression, checker: ts.TypeChecker): Json | undefined {
+export function evaluate(expression: ts.Expression, checker?: ts.TypeChecker): Json | undefined {
   let steps = 0;
   const open = new Set<ts.Node>();
 
@@ -113,7 +114,7 @@ export function evaluate(expression: ts.Expression, checker: ts.TypeChecker): Js
       if (name === undefined) return undefined;
       const initializer = ts.isPropertyAssignment(property) ? property.initializer : undefined;
       if (initializer && ts.isIdentifier(initializer) && initializer.text === "undefined") continue;
-      const value = initializer ? visit(initializer) : constant(checker.getShorthandAssignmentValueSymbol(property));
+      const value = initializer ? visit(initializer) : constant(checker?.getShorthandAssignmentValueSymbol(property));
       if (value === undefined) return undefined;
       entries.push([name, value]);
     }
@@ -127,7 +128,7 @@ export function evaluate(expression: ts.Expression, checker: ts.TypeChecker): Js
   };
 
   const member = (node: ts.PropertyAccessExpression | ts.ElementAccessExpression): Json | undefined => {
-    const enumValue = checker.getConstantValue(node);
+    const enumValue = checker?.getConstantValue(node);
     if (enumValue !== undefined) return enumValue;
     const key = ts.isPropertyAccessExpression(node) ? node.name.text : visit(node.argumentExpression);
     const owner = visit(node.expression);
@@ -140,15 +141,15 @@ export function evaluate(expression: ts.Expression, checker: ts.TypeChecker): Js
   };
 
   const symbolAt = (node: ts.Node): ts.Symbol | undefined => {
-    const symbol = checker.getSymbolAtLocation(node);
-    return symbol && symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
+    const symbol = checker?.getSymbolAtLocation(node);
+    return checker && symbol && symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
   };
 
   /** What a `const`, an enum member or a `static readonly` was set to. */
   const constant = (symbol: ts.Symbol | undefined): Json | undefined => {
     const declaration = symbol?.valueDeclaration;
     if (!declaration) return undefined;
-    if (ts.isEnumMember(declaration)) return checker.getConstantValue(declaration);
+    if (ts.isEnumMember(declaration)) return checker?.getConstantValue(declaration);
     const isConstant = ts.isVariableDeclaration(declaration)
       ? ts.isVariableDeclarationList(declaration.parent) &&
         Boolean(declaration.parent.flags & ts.NodeFlags.Const) &&

@@ -4,9 +4,10 @@ import { RE2JS } from "re2js";
  * Regular expressions of definitions run in the serving process, so they run in linear time: by RE2's rules, which
  * have no look-around and no back-references. Throws what RE2 has to say about a pattern that it cannot take.
  */
-export function compilePattern(pattern: string): { test(text: string): boolean } {
+export function compilePattern(pattern: string): { test(text: string): boolean; toString(): string } {
   const compiled = RE2JS.compile(RE2JS.translateRegExp(pattern));
-  return { test: (text) => compiled.matcher(text).find() };
+  // Ajv keeps one object for all patterns of the same name, and takes `toString` for the name.
+  return { test: (text) => compiled.matcher(text).find(), toString: () => pattern };
 }
 
 /** Why a pattern cannot be used, as the end of a sentence; undefined when it can. */

@@ -46,12 +46,10 @@ function defaultOf(schema: JsonSchema, at: Place, docs: readonly Doc[], walker: 
   return text === undefined ? undefined : spokenValue(text, schema);
 }
 
-/** A value as people write it in a comment: JSON, in single quotes or backticks, or a bare word for a string. */
+/** A value as people write it in a comment: as in code, in backticks or not, or a bare word for a string. */
 function spokenValue(text: string, schema: JsonSchema): Json | undefined {
   const bare = /^`([^`]*)`$/.exec(text)?.[1] ?? text;
-  const quoted = /^'([^'\\]*)'$/.exec(bare)?.[1];
-  if (quoted !== undefined) return quoted;
-  const value = parsed(bare);
+  const value = literalValue(bare);
   const isText = [schema["type"]].flat().every((type) => type === "string" || type === "null");
   if (value !== undefined) return isText && typeof value !== "string" && value !== null ? bare : value;
   return isText && schema["type"] !== undefined && bare !== "" && bare !== "undefined" ? bare : undefined;
@@ -60,6 +58,14 @@ function spokenValue(text: string, schema: JsonSchema): Json | undefined {
 function example(tag: Tag): Json[] {
   const value = parsed(tag.text);
   return [value ?? tag.text].filter((it) => it !== "" || isObject(it));
+}
+
+function literalValue(text: string): Json | undefined {
+  const file = ts.createSourceFile("", `(${text})`, ts.ScriptTarget.ES2022, true);
+  const [statement, ...others] = file.statements;
+  const isWhole = others.length === 0 && statement && ts.isExpressionStatement(statement);
+  const isSound = (file as unknown as { parseDiagnostics: readonly unknown[] }).parseDiagnostics.length === 0;
+  return isWhole && isSound ? evaluate(statement.expression) : undefined;
 }
 
 function parsed(text: string): Json | undefined {

@@ -6,6 +6,7 @@ import { isNothing, membersOf } from "./kinds.ts";
 import { isLeftOut } from "./left-out.ts";
 import { patternOf } from "./template.ts";
 import { sayUnresolved, unresolvedName } from "./unresolved.ts";
+import { valueNode } from "./written-types.ts";
 import { within, type Place, type Walker } from "./walker.ts";
 
 /** An interface, an object literal, a class instance, a mapped type, or several of them intersected. */
@@ -34,7 +35,7 @@ function walkProperty(symbol: ts.Symbol, place: Place, walker: Walker) {
   if (isInvisible(symbol, declaration, walker)) return undefined;
   const { checker } = walker;
   const type = checker.getTypeOfSymbol(symbol);
-  const at = within(place, symbol.name, typeNodeOf(declaration));
+  const at = within(place, symbol.name, typeNodeOf(declaration) ?? valueNode(place.node, checker));
   const isOptional = Boolean(symbol.flags & ts.SymbolFlags.Optional) || membersOf(type).some(isNothing);
   if (isLeftOut(type, isOptional, at, walker)) return undefined;
 
@@ -66,7 +67,10 @@ function walkIndexes(type: ts.Type, place: Place, walker: Walker): JsonSchema {
     for (const key of membersOf(index.keyType)) {
       if (key.flags & ts.TypeFlags.ESSymbolLike) continue;
       if (index.type.flags & ts.TypeFlags.Never) continue;
-      const schema = walker.walk(index.type, within(place, "*", index.declaration?.type));
+      const schema = walker.walk(
+        index.type,
+        within(place, "*", valueNode(place.node, walker.checker) ?? index.declaration?.type),
+      );
       if (key.flags & ts.TypeFlags.String) additional = schema;
       else patterns.push([`^${patternOf(key)}$`, schema]);
     }

@@ -139,7 +139,7 @@ function walkOpenEnded(type: ts.Type, place: Place, walker: Walker): JsonSchema 
   if (missing) return walker.refuse(place, "unresolved-type", sayUnresolved(missing), declared);
   const constraint = walker.checker.getBaseConstraintOfType(type);
   if (!constraint || constraint === type) return {};
-  return walker.walk(constraint, { ...place, level: place.level + 1, open: true, node: undefined });
+  return walker.walk(constraint, { ...place, level: place.level + 1, open: true, node: declared });
 }
 
 function walkIntersectedParameter(type: ts.Type, place: Place, walker: Walker): JsonSchema {

@@ -35,7 +35,7 @@ export function unwrap(node: ts.TypeNode, checker: ts.TypeChecker): ts.TypeNode 
   const seen = new Set<ts.TypeNode>();
   let current = node;
   for (;;) {
-    const next = inside(current) ?? declaredNode(aliasAt(current, checker));
+    const next = inside(current) ?? (isGeneric(current) ? undefined : declaredNode(aliasAt(current, checker)));
     if (!next || seen.has(next)) return current;
     seen.add(next);
     current = next;
@@ -52,7 +52,11 @@ export function writtenMembers(node: ts.TypeNode, checker: ts.TypeChecker, depth
   const alias = declaredNode(aliasAt(node, checker));
   const type = checker.getTypeFromTypeNode(node);
   if (!type.isUnion()) return [{ type, node }];
-  if (alias) return writtenMembers(alias, checker, depth + 1);
+  if (alias) {
+    // `Maybe<Count>`: the argument is written here, what is made of it there.
+    const nodes = [...(ts.isTypeReferenceNode(node) ? (node.typeArguments ?? []) : []), alias];
+    return nodes.flatMap((member) => writtenMembers(member, checker, depth + 1));
+  }
   if (ts.isTypeOperatorNode(node) && node.operator === ts.SyntaxKind.KeyOfKeyword) {
     const names = checker.getPropertiesOfType(checker.getTypeFromTypeNode(node.type)).map((property) => property.name);
     const rank = (member: ts.Type) => (member.isStringLiteral() ? names.indexOf(member.value) : names.length);
@@ -79,9 +83,21 @@ export function elementNode(node: ts.TypeNode | undefined, checker: ts.TypeCheck
   return ts.isArrayTypeNode(bare) ? bare.elementType : argumentsOf(bare, "Array", "ReadonlyArray")[0];
 }
 
+/** The node of what stands under the keys of `Record<K, V>` or `{ [P in K]: V }`. */
+export function valueNode(node: ts.TypeNode | undefined, checker: ts.TypeChecker): ts.TypeNode | undefined {
+  if (!node) return undefined;
+  const bare = unwrap(node, checker);
+  return ts.isMappedTypeNode(bare) ? bare.type : argumentsOf(bare, "Record")[1];
+}
+
 function valuesOf(type: ts.Type, checker: ts.TypeChecker): readonly ts.Type[] {
   if (checker.isTupleType(type)) return checker.getTypeArguments(type as ts.TypeReference).flatMap(membersOf);
   return checker.getPropertiesOfType(type).flatMap((property) => membersOf(checker.getTypeOfSymbol(property)));
+}
+
+/** What a generic alias is made of speaks of its parameters, not of this use. */
+function isGeneric(node: ts.TypeNode): boolean {
+  return ts.isTypeReferenceNode(node) && node.typeArguments !== undefined;
 }
 
 function inside(node: ts.TypeNode): ts.TypeNode | undefined {

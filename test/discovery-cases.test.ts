@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { pathToFileURL } from "node:url";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import formats from "ajv-formats";
+import { packageRoot } from "../src/config.ts";
+import { discover } from "../src/discover/discover.ts";
+import type { Discovery } from "../src/discover/discovery.ts";
+import { caseExpected, caseNames, caseSource, checkDiscovery } from "./discovery-check.ts";
+
+for (const name of caseNames()) {
+  test(`T11.6 what types and comments say becomes a tool: ${name}`, () => {
+    checkDiscovery(discover(caseSource(name)), caseExpected(name));
+  });
+}
+
+test("each kind of type has a case, and discovery of all together is the same a second time", () => {
+  const names = caseNames();
+  assert.ok(names.length >= 16, `${names.length} cases`);
+  for (const name of names) assert.deepEqual(discover(caseSource(name)), discover(caseSource(name)), name);
+});
+
+type Check = (actual: object, expected: object, tools: object) => string[];
+
+/** Cases by others, which stand beside the checkout where Berth is built. They bring their own checker. */
+const shared = join(packageRoot, "..", "shared", "discovery-cases");
+const sharedCases = existsSync(shared) ? readdirSync(shared).filter((file) => /^\d.*\.ts$/.test(file)) : [];
+
+for (const file of sharedCases) {
+  test(`the shared case ${file} passes under its own checker`, async () => {
+    const { check } = (await import(pathToFileURL(join(shared, "check.mjs")).href)) as { check: Check };
+    const files = { [file]: readFileSync(join(shared, file), "utf8") };
+    const { tools, problems }: Discovery = discover({ language: "typescript", server: "shared", entry: file, files });
+    const expected = JSON.parse(readFileSync(join(shared, file.replace(/\.ts$/, ".expected.json")), "utf8")) as object;
+    const addFormats = formats.default;
+    assert.deepEqual(check({ tools, errors: problems }, expected, { Ajv2020, addFormats }), []);
+  });
+}
+
+test(`${sharedCases.length || "no"} shared cases stand beside the checkout`, () => {
+  assert.ok(sharedCases.length === 0 || sharedCases.length >= 6);
+});
