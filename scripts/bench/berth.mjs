@@ -49,12 +49,12 @@ export function discover(file, folder) {
  *
  * @param {string} folder
  * @param {string} image
- * @param {string} [data]
+ * @param {{ data?: string, nodeFlags?: string[] }} [options]
  * @returns {(port: number) => import("./server-process.mjs").Launch}
  */
-export function serve(folder, image, data) {
+export function serve(folder, image, { data, nodeFlags = [] } = {}) {
   return (port) => ({
-    args: [...(process.env["BENCH_NODE_FLAGS"]?.split(" ") ?? []), cli, "serve"],
+    args: [...nodeFlags, cli, "serve"],
     env: {
       BERTH_PORT: String(port),
       BERTH_DATA: data ?? mkdtempSync(join(folder, "data-")),

@@ -17,10 +17,12 @@ import { legacyCall, modernCall, modernList } from "./requests.mjs";
  * @param {string} folder for logs and data
  * @param {{ one: string, fifty: string, many: string }} images folders of Berth's images
  * @param {number} many how many servers the largest one has
+ * @param {string} [profiles] folder for a CPU profile of each run of Berth
  * @returns {Trial[]}
  */
-export function trials(folder, images, many) {
-  const berth = (image) => ({ launch: serve(folder, image), guests: true });
+export function trials(folder, images, many, profiles) {
+  const nodeFlags = profiles === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${profiles}`];
+  const berth = (image) => ({ launch: serve(folder, image, { nodeFlags }), guests: true });
   const peer = (file, tools) => ({ launch: launchPeer(folder, file, tools), guests: false });
   const call = (contestant, title, how, request, parts = ["call"]) => {
     return { contestant, title, kind: /** @type {const} */ ("call"), parts, request, ...how };

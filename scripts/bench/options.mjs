@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { ratios } from "./bounds.mjs";
 
@@ -5,7 +6,7 @@ import { ratios } from "./bounds.mjs";
  * What the command line asks for.
  *
  * @typedef {{ parts: Set<string>, rounds: number, seconds: number, warmUpSeconds: number, serverCounts: number[],
- *   startRepeats: number, json: boolean, gate: boolean, help: boolean, quick: boolean, keep: boolean }} Options
+ *   startRepeats: number, profile?: string, json: boolean, gate: boolean, help: boolean, keep: boolean }} Options
  */
 
 export const parts = ["call", "list", "servers", "image"];
@@ -21,6 +22,7 @@ export function readOptions(args) {
       quick: { type: "boolean", default: false },
       json: { type: "boolean", default: false },
       "no-gate": { type: "boolean", default: false },
+      profile: { type: "string" },
       keep: { type: "boolean", default: false },
       help: { type: "boolean", short: "h", default: false },
     },
@@ -38,9 +40,9 @@ export function readOptions(args) {
     serverCounts: quick ? [1, 10, 100] : [1, 10, 100, 1000],
     startRepeats: quick ? 1 : 3,
     json: values.json,
-    gate: !values["no-gate"] && !quick,
+    profile: values.profile === undefined ? undefined : resolve(values.profile),
+    gate: !values["no-gate"] && !quick && values.profile === undefined,
     help: values.help,
-    quick,
     keep: values.keep,
   };
 }
@@ -62,6 +64,7 @@ same load, the server on one core and the load generator (wrk) on another. About
   --quick             one short round and 100 servers at most: for a look; never fails by a bound
   --json              one object on standard output instead of tables (npm: run with --silent)
   --no-gate           exit code 0 also when a bound is missed
+  --profile FOLDER    write a CPU profile of each run of Berth, which slows it; never fails by a bound
   --keep              leave the folder with sources, images and logs
   --help              this text
 

@@ -45,7 +45,7 @@ export async function measureServers(folder, images, repeats, say) {
 }
 
 async function measureOnce(folder, image, names, listings) {
-  const launch = serve(folder, image, mkdtempSync(join(folder, "data-")));
+  const launch = serve(folder, image, { data: mkdtempSync(join(folder, "data-")) });
   const first = await startServer(launch);
   await first.stop();
   const server = await startServer(launch);

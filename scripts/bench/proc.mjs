@@ -16,6 +16,18 @@ export function cpuMicrosOf(pids) {
   return pids.reduce((sum, pid) => sum + orZero(() => cpuMicros(pid)), 0);
 }
 
+/** What this process and the children that it has waited for have used. */
+export function benchCpuMicros() {
+  const fields = statFields(process.pid);
+  return ((Number(fields[11]) + Number(fields[12]) + Number(fields[13]) + Number(fields[14])) * 1e6) / ticksPerSecond;
+}
+
+/** What all processes of the machine have used, interrupts left out. */
+export function machineCpuMicros() {
+  const [, user, nice, system] = readFileSync("/proc/stat", "utf8").split("\n")[0].split(/\s+/);
+  return ((Number(user) + Number(nice) + Number(system)) * 1e6) / ticksPerSecond;
+}
+
 /** Resident memory now, in KB. @param {number} pid */
 export function memoryKb(pid) {
   return statusKb(pid, "VmRSS");
@@ -49,7 +61,7 @@ export function descendants(pid) {
   return found;
 }
 
-/** Fields of `/proc/PID/stat` after the name: [0] state, [1] parent, [11] user ticks, [12] system ticks. */
+/** Fields of `/proc/PID/stat` after the name: [0] state, [1] parent, [11] user ticks, [12] system ticks, [13] and [14] those of children waited for. */
 function statFields(pid) {
   const text = readFileSync(`/proc/${pid}/stat`, "utf8");
   return text.slice(text.lastIndexOf(")") + 2).split(" ");

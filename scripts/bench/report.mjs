@@ -20,8 +20,9 @@ export function printReport({ machine, figures, titles, discoveryMs, verdicts })
       sample.guestCpuMicros > 0 ? fixed(sample.guestCpuMicros, 1) : "–",
       whole(sample.memoryPeakMb),
       sample.guestMemoryPeakMb > 0 ? whole(sample.guestMemoryPeakMb) : "–",
-      `${whole(sample.coreBusy * 100)} %`,
       whole(sample.listeningMs),
+      percent(sample.serverBusy),
+      percent(sample.generatorBusy),
     ]);
     const head = [
       "requests/s",
@@ -31,11 +32,14 @@ export function printReport({ machine, figures, titles, discoveryMs, verdicts })
       "guests' µs",
       "peak MB",
       "guests' MB",
-      "core busy",
       "listens ms",
+      "server busy",
+      "wrk busy",
     ];
     table(kind === "call" ? "tools/call of echo" : "tools/list of 50 tools", head, rows);
   }
+
+  warnOfOthers(figures);
 
   if (figures.servers) {
     const rows = figures.servers.map((row) => [
@@ -73,6 +77,18 @@ export function printReport({ machine, figures, titles, discoveryMs, verdicts })
   }
 }
 
+/** Half a tenth of a core is what a quiet machine does on its own. */
+const OTHERS_BUSY_MAX = 0.05;
+
+function warnOfOthers({ trials }) {
+  const all = Object.values(trials).flatMap((contestants) => Object.values(contestants));
+  const most = Math.max(0, ...all.map(({ othersBusy }) => othersBusy));
+  if (most <= OTHERS_BUSY_MAX) return;
+  print(
+    paint(33, `\nOther programs took up to ${percent(most)} of a core during these loads: the figures suffer from it.`),
+  );
+}
+
 function table(title, head, rows, first = "") {
   const all = [[first, ...head], ...rows];
   const widths = all[0].map((_, column) => Math.max(...all.map((row) => row[column].length)));
@@ -88,6 +104,7 @@ function print(line) {
   process.stdout.write(`${line}\n`);
 }
 
+const percent = (share) => `${Math.round(share * 100)} %`;
 const whole = (value) => Math.round(value).toLocaleString("en");
 const fixed = (value, digits) =>
   value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });

@@ -1,5 +1,13 @@
 import { checkAnswer, load } from "./load.mjs";
-import { cpuMicros, cpuMicrosOf, descendants, peakMemoryKb, peakMemoryKbOf } from "./proc.mjs";
+import {
+  benchCpuMicros,
+  cpuMicros,
+  cpuMicrosOf,
+  descendants,
+  machineCpuMicros,
+  peakMemoryKb,
+  peakMemoryKbOf,
+} from "./proc.mjs";
 import { startServer } from "./server-process.mjs";
 
 /**
@@ -8,9 +16,11 @@ import { startServer } from "./server-process.mjs";
  *
  * @typedef {{
  *   requestsPerSecond: number, p50Ms: number, p99Ms: number, cpuMicros: number, guestCpuMicros: number,
- *   memoryPeakMb: number, guestMemoryPeakMb: number, coreBusy: number, listeningMs: number,
+ *   memoryPeakMb: number, guestMemoryPeakMb: number, listeningMs: number,
+ *   serverBusy: number, generatorBusy: number, othersBusy: number,
  * }} Sample
- * `cpuMicros` a request, of the serving process; `coreBusy` is the share of one core that it used.
+ * `cpuMicros` a request, of the serving process; `…Busy` are shares of one core. Where the server's is far below one,
+ * something else set the pace.
  * @typedef {import("./contestants.mjs").Trial} Trial
  */
 
@@ -41,28 +51,43 @@ async function runTrial(trial, seconds, warmUpSeconds) {
     const answerBytes = await checkAnswer(server.port, trial.request);
     await load(server.port, trial.request, warmUpSeconds, answerBytes);
     const guests = trial.guests ? descendants(server.pid) : [];
-    const before = { own: cpuMicros(server.pid), guests: cpuMicrosOf(guests), at: performance.now() };
+    const before = readings(server.pid, guests);
     const result = await load(server.port, trial.request, seconds, answerBytes);
-    const own = cpuMicros(server.pid) - before.own;
-    const elapsedMicros = (performance.now() - before.at) * 1000;
-    const guestCpu = cpuMicrosOf(guests) - before.guests;
+    const used = difference(readings(server.pid, guests), before);
     await checkAnswer(server.port, trial.request);
     return {
       requestsPerSecond: result.requestsPerSecond,
       p50Ms: result.p50Ms,
       p99Ms: result.p99Ms,
-      cpuMicros: own / result.requests,
-      guestCpuMicros: guestCpu / result.requests,
+      cpuMicros: used.server / result.requests,
+      guestCpuMicros: used.guests / result.requests,
       memoryPeakMb: peakMemoryKb(server.pid) / 1024,
       guestMemoryPeakMb: peakMemoryKbOf(guests) / 1024,
-      coreBusy: own / elapsedMicros,
       listeningMs: server.listeningMs,
+      serverBusy: used.server / used.clock,
+      generatorBusy: used.bench / used.clock,
+      othersBusy: Math.max(0, used.machine - used.server - used.guests - used.bench) / used.clock,
     };
   } catch (error) {
     throw new Error(`${trial.title}, tools/${trial.kind}: ${error.message}`, { cause: error });
   } finally {
     await server.stop();
   }
+}
+
+/** Microseconds of CPU so far, and of the clock. */
+function readings(pid, guests) {
+  return {
+    server: cpuMicros(pid),
+    guests: cpuMicrosOf(guests),
+    bench: benchCpuMicros(),
+    machine: machineCpuMicros(),
+    clock: performance.now() * 1000,
+  };
+}
+
+function difference(later, earlier) {
+  return Object.fromEntries(Object.keys(later).map((key) => [key, later[key] - earlier[key]]));
 }
 
 /** Field by field. @template {Record<string, number>} T @param {T[]} samples @returns {T} */

@@ -58,7 +58,8 @@ async function measure(folder, options) {
   }
   const fifty = await newImage(folder, { servers: 1, tools: 50 });
 
-  const all = trials(folder, { one: images[0].image, fifty: fifty.image, many: images.at(-1).image }, counts.at(-1));
+  const served = { one: images[0].image, fifty: fifty.image, many: images.at(-1).image };
+  const all = trials(folder, served, counts.at(-1), options.profile);
   const chosen = all.filter((trial) => trial.parts.some((part) => parts.has(part)));
   const samples = await runRounds(chosen, options, say);
 
