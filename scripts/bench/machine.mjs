@@ -23,12 +23,6 @@ export function pinned(core, command) {
   return core === undefined ? command : [taskset, "-c", String(core), ...command];
 }
 
-/** Lets every thread of these processes run on any core. @param {number[]} pids */
-export function unpin(pids) {
-  if (machine.serverCore === undefined) return;
-  for (const pid of pids) spawnSync(taskset, ["-a", "-c", "-p", cores.join(","), String(pid)], { stdio: "ignore" });
-}
-
 /** Finds wrk or installs it. Throws, saying what to do, where neither works. @param {(line: string) => void} say */
 export function requireWrk(say) {
   machine.wrk = find("wrk") ?? install(say) ?? "";

@@ -35,8 +35,9 @@ export function readOptions(args) {
   return {
     parts: new Set(chosen),
     rounds: count("rounds", values.rounds, quick ? 1 : 5),
-    seconds: count("seconds", values.seconds, quick ? 1 : 4),
-    warmUpSeconds: quick ? 1 : 2,
+    seconds: count("seconds", values.seconds, quick ? 1 : 3),
+    // The official SDK takes 4 to 5 s of load until its code is compiled; before that it costs two to three times as much.
+    warmUpSeconds: quick ? 1 : 5,
     serverCounts: quick ? [1, 10, 100] : [1, 10, 100, 1000],
     startRepeats: quick ? 1 : 3,
     json: values.json,
@@ -56,11 +57,12 @@ export function help() {
   return `Usage: npm run bench -- [options]
 
 Measures Berth beside a bare node:http server, Express 5, the official SDK and fastmcp: one at a time, in turn, the
-same load, the server on one core and the load generator (wrk) on another. About ten minutes.
+same load, the server, with whatever processes it starts, on one core and the load generator (wrk)
+on another. About ten minutes.
 
   --only PART[,PART]  ${parts.join(", ")} (all)
   --rounds N          times that each contestant has its turn; medians are reported (5)
-  --seconds S         length of each load, in whole seconds (4)
+  --seconds S         length of each load, in whole seconds, after 5 s to warm up (3)
   --quick             one short round and 100 servers at most: for a look; never fails by a bound
   --json              one object on standard output instead of tables (npm: run with --silent)
   --no-gate           exit code 0 also when a bound is missed
