@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { inspector, mcporter } from "./clients/command-line.ts";
 import { officialClient } from "./clients/official-client.ts";
 import { olderSdk } from "./clients/older-sdk.ts";
@@ -63,6 +64,17 @@ describe("real clients over HTTP", () => {
     berth = await serveBerth();
   });
   after(() => berth.stop());
+
+  it("T3.2 the official client left to choose its era takes the modern one", async () => {
+    const client = new Client({ name: "berth-test", version: "1.0.0" }, { versionNegotiation: { mode: "auto" } });
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${berth.url}/echo`)));
+    try {
+      assert.equal(client.getNegotiatedProtocolVersion(), "2026-07-28");
+      assert.equal(client.getServerVersion()?.name, "echo");
+    } finally {
+      await client.close();
+    }
+  });
 
   for (const client of clients) {
     it(`T8.1 ${client.name} lists the tools of every reference server`, async () => {
