@@ -7,6 +7,8 @@ export interface ActiveCall {
   generator?: { return?: (value?: unknown) => unknown };
   /** Why it is to stop. */
   stopped?: Error;
+  /** Its outcome is written; what its function still does counts no more. */
+  over?: boolean;
   /** Progress events that the host has not confirmed. */
   ahead: number;
   /** Lets a generator go on that is too far ahead. */

@@ -63,6 +63,13 @@ export function cancelCall(id: number, reason: "timeout" | "cancelled"): void {
   void Promise.resolve(call.generator?.return?.(undefined)).catch(ignore);
 }
 
+/** An error that came out of nowhere belongs to the call that it came out of; false when there is none. */
+export function failCall(id: number, error: unknown): boolean {
+  const call = active.get(id);
+  if (call) finish(call, encodeFailure(id, error));
+  return call !== undefined;
+}
+
 function invoke(shape: KnownShape, args: JsonObject, context: object | undefined): unknown {
   const run = shape.run!;
   if (shape.style === "object") return context ? run(args, context) : run(args);
@@ -102,6 +109,11 @@ async function follow(call: ActiveCall, result: unknown): Promise<void> {
   } catch (error) {
     frame = encodeFailure(call.id, error);
   }
+  if (!call.over) finish(call, frame);
+}
+
+function finish(call: ActiveCall, frame: string): void {
+  call.over = true;
   active.delete(call.id);
   send(frame);
 }

@@ -26,13 +26,13 @@ export function describe(thrown: unknown): Described {
       return { message: shorten(textOf(thrown)), stack: null, transient: false };
     }
     const { name, message, stack, transient } = thrown as Error & { transient?: unknown };
+    // What V8 puts before the frames is the message again, as long as it may be.
+    const frames = isString(stack) ? mapStack(stack.slice(stack.indexOf(message) + message.length)) : "";
     const said =
       denial(thrown as Error) ?? ([name, message].every(isString) ? withName(name, message) : textOf(message));
     return {
       message: shorten(said),
-      stack: isString(stack)
-        ? `${shorten(said)}\n${mapStack(stack.slice(0, stackUnitsMax))}`.slice(0, stackUnitsMax)
-        : null,
+      stack: frames ? `${shorten(said)}\n${frames}`.slice(0, stackUnitsMax) : null,
       transient: transient === true,
     };
   } catch {
@@ -61,7 +61,9 @@ function textOf(value: unknown): string {
   return (typeof value === "object" && JSON.stringify(value)) || String(value);
 }
 
-function shorten(message: string): string {
+/** Shortens what is too long; the module's address holds all of its text. */
+function shorten(text: string): string {
+  const message = text.replaceAll(/data:text\/javascript;base64,[\w+/=]*/g, "the bundle");
   return message.length > messageUnitsMax ? `${message.slice(0, messageUnitsMax - 1)}…` : message;
 }
 

@@ -1,5 +1,6 @@
 import { createRequire, isBuiltin } from "node:module";
 import { anyCall, currentCall } from "./active.mts";
+import { failCall } from "./calls.mts";
 import { writeLog } from "./console.mts";
 import { describe } from "./errors.mts";
 import { hostFetch } from "./host.mts";
@@ -12,7 +13,9 @@ export function prepareGlobals(): void {
   globalThis.require = requireBuiltin as NodeJS.Require;
   // One call's forgotten promise must not end its neighbours.
   process.on("unhandledRejection", (reason) => report("a promise was rejected and nobody handled it", reason));
-  process.on("uncaughtException", (error) => report("an error was thrown outside of any call", error));
+  process.on("uncaughtException", (error) => {
+    if (!failCall(currentCall(), error)) report("an error was thrown outside of any call", error);
+  });
 }
 
 /** Bundled CommonJS packages ask for Node's modules by `require`. */

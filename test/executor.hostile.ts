@@ -1,0 +1,322 @@
+import { strict as assert } from "node:assert";
+import { createServer } from "node:net";
+import { mkdtempSync, rmSync, writeFileSync, existsSync, readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { monitorEventLoopDelay } from "node:perf_hooks";
+import { after, before, describe, it } from "node:test";
+import type { FailureReason, GuestOutcome, GuestProgram } from "../src/executor/executor.ts";
+import type { Json, JsonObject } from "../src/json.ts";
+import {
+  assertNothingLeft,
+  descendants,
+  failureOf,
+  latch,
+  openRig,
+  programOf,
+  residentMb,
+  shape,
+  valueOf,
+  type Mode,
+  type Rig,
+} from "./executor.rig.ts";
+
+/**
+ * Hostile guests. Every attack is one call; beside it a neighbour's call is in flight from before the attack until
+ * after it, and others come and go: none of them may notice, and the host may never stop turning.
+ */
+const attackShape = shape("attack", ["group", "name"], { style: "object", context: true });
+/** Generous, for slow machines: what counts is that it is bounded. */
+const STALL_MAX_MS = 2_000;
+const MEMORY_MAX_MB = 900;
+
+interface Attack {
+  readonly outcome: GuestOutcome;
+  readonly tookMs: number;
+  readonly stalledMs: number;
+  readonly peakMb: number;
+}
+
+export function hostileContract(mode: Mode): void {
+  const claims = mode === "sandboxed";
+
+  describe(`a ${mode} executor survives`, () => {
+    let rig: Rig;
+    before(async () => (rig = await openRig(mode, { guestEventsPerCall: 1_000_000, callsPerTenant: 64 })));
+    after(async () => {
+      await rig.close();
+      await assertNothingLeft();
+    });
+
+    const attack = async (group: string, name: string, deadlineMs: number, more: JsonObject = {}): Promise<Attack> =>
+      underAttack(rig, claims ? "neighbour" : "default", async () =>
+        rig.call(attackShape, { group, name, ...more }, { program: await programOf("hostile"), deadlineMs }),
+      );
+
+    // What the trusted mode limits is V8's heap; memory outside of it is the sandbox's business.
+    const inHeap = ["arrayFill", "arrayPush", "stringSplit", "arrayConcat", "maps"];
+    const outOfHeap = ["buffers", "stringGrowth", "wasm", "sharedBuffers", "progress"];
+    for (const name of claims ? [...inHeap, ...outOfHeap] : inHeap) {
+      it(`a memory bomb: ${name}`, async () => {
+        const { outcome, peakMb } = await attack("memory", name, 20_000);
+        assertReason(outcome, ["memory", "crash", "thrown", "protocol"]);
+        assert.ok(peakMb < MEMORY_MAX_MB, `the guests held ${Math.round(peakMb)} MB`);
+      });
+    }
+
+    const endless = [
+      "sync",
+      "microtasks",
+      "immediates",
+      "nextTicks",
+      "regularExpression",
+      "never",
+      "stopped",
+      "ignoringSignals",
+    ];
+    for (const name of endless) {
+      it(`something that does not end: ${name}`, async () => {
+        const { outcome, tookMs } = await attack("loops", name, 300);
+        assertReason(outcome, ["timeout"]);
+        assert.ok(tookMs < 300 + 100 + STALL_MAX_MS, `it took ${tookMs} ms`);
+      });
+    }
+
+    const broken = ["garbage", "null", "number", "text", "emptyLine", "binary", "unknownKind", "noKind"];
+    const wrong = ["noNewline", "hugeFrame", "deepNesting", "deepObjects", "wrongResult", "noResult", "badBytes"];
+    for (const name of [...broken, ...wrong]) {
+      it(`what is no frame: ${name}`, async () => {
+        const { outcome } = await attack("pipe", name, 10_000);
+        const message = assertReason(outcome, ["protocol"]);
+        assert.match(message, /^its process wrote /);
+      });
+    }
+
+    for (const name of ["progress", "logs", "strays", "emptyFrames", "requests"]) {
+      it(`a flood of ${name}`, async () => {
+        const { outcome } = await attack("floods", name, 3_000);
+        assertReason(outcome, ["protocol", "timeout", "memory"]);
+      });
+    }
+    it("a flood on stderr", async () => {
+      const { outcome } = await attack("floods", "stderr", 500);
+      assertReason(outcome, ["timeout", "thrown"]);
+    });
+
+    const ends: Record<string, RegExp> = {
+      exit: /exit code 0/,
+      exitWithCode: /exit code 7/,
+      abort: /SIGABRT/,
+      reallyExit: /exit code 3/,
+      killSelf: /was killed/,
+      segfault: /SIGSEGV/,
+      closedPipe: /./,
+    };
+    for (const [name, expected] of Object.entries(ends)) {
+      it(`a process that ends itself: ${name}`, async () => {
+        const { outcome } = await attack("ends", name, 2_000);
+        assert.match(assertReason(outcome, ["crash"]), expected);
+      });
+    }
+    it("a stack overflow, which is the function's own error", async () => {
+      const { outcome } = await attack("ends", "stackOverflow", 2_000);
+      assert.match(assertReason(outcome, ["thrown"]), /Maximum call stack/);
+    });
+
+    it("processes and workers that nobody may start", async () => {
+      for (const name of ["spawn", "fork", "forkBomb", "binding"]) {
+        const { outcome } = await attack("reach", name, 5_000);
+        assert.match(
+          assertReason(outcome, ["thrown"]),
+          /may not start other programs|restricted|may not|No such module/,
+          name,
+        );
+      }
+      const { outcome } = await attack("reach", "workerBomb", 5_000);
+      assert.match(assertReason(outcome, ["thrown"]), /may not start worker threads/);
+    });
+
+    it("answers for calls that are not in flight, and values that would pollute prototypes", async () => {
+      const program = await programOf("hostile");
+      assert.equal(await rig.value(shape("impersonate"), {}, { program }), "honest");
+      const polluted = (await rig.value(shape("polluted"), {}, { program })) as JsonObject;
+      assert.deepEqual(Object.keys(polluted), ["__proto__", "constructor"]);
+      assert.equal(({} as Record<string, unknown>)["polluted"], undefined);
+    });
+
+    it("a crash while siblings run: each of them may be repeated", async () => {
+      const program = await programOf("hostile");
+      const args = { group: "loops", name: "never" };
+      const siblings = [1, 2].map(() => rig.call(attackShape, args, { program }));
+      const guilty = rig.call(attackShape, { group: "ends", name: "exitWithCode" }, { program });
+      for (const call of [...siblings, guilty]) {
+        const { reason, retriable } = failureOf(await call);
+        assert.deepEqual([reason, retriable], ["crash", true]);
+      }
+    });
+
+    it("files and the environment of the host stay out of reach", async () => {
+      const folder = mkdtempSync(join(tmpdir(), "berth-outside-"));
+      try {
+        writeFileSync(join(folder, "secret"), "a secret");
+        process.env["BERTH_TEST_SECRET"] = "in the environment";
+        const paths = [
+          "/etc/passwd",
+          "/proc/self/environ",
+          "/proc/1/environ",
+          join(folder, "secret"),
+          import.meta.filename,
+        ];
+        for (const path of paths) {
+          const { outcome } = await attack("reach", "file", 5_000, { path });
+          assertReason(outcome, ["thrown"]);
+        }
+        for (const path of ["/", "/home", folder]) {
+          assertReason((await attack("reach", "folder", 5_000, { path })).outcome, ["thrown"]);
+        }
+        for (const path of [join(folder, "new"), "/tmp/berth-escaped", "/berth-escaped", "/sbx/guest/runner.mjs"]) {
+          assertReason((await attack("reach", "write", 5_000, { path })).outcome, ["thrown"]);
+        }
+        assert.ok(
+          !existsSync(join(folder, "new")) && !existsSync("/tmp/berth-escaped") && !existsSync("/berth-escaped"),
+        );
+        const { outcome } = await attack("reach", "environment", 5_000);
+        const names = Object.keys(valueOf(outcome) as JsonObject).filter((name) => name !== "PWD");
+        assert.deepEqual(names.sort(), ["LANG", "TZ"]);
+      } finally {
+        delete process.env["BERTH_TEST_SECRET"];
+        rmSync(folder, { recursive: true, force: true });
+      }
+    });
+
+    it("the inspector stays closed", async () => {
+      const { outcome } = await attack("reach", "inspector", 5_000);
+      assertReason(outcome, ["thrown"]);
+    });
+
+    if (!claims) return;
+
+    it("the network stays out of reach", async () => {
+      const folder = mkdtempSync(join(tmpdir(), "berth-socket-"));
+      let connections = 0;
+      const server = createServer((socket) => {
+        connections++;
+        socket.destroy();
+      });
+      const local = createServer(() => connections++);
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+      const path = join(folder, "socket");
+      await new Promise<void>((resolve) => local.listen(path, resolve));
+      try {
+        const { port } = server.address() as { port: number };
+        const tries: [string, JsonObject][] = [
+          ["connect", { host: "127.0.0.1", port }],
+          ["connect", { host: "::1", port }],
+          ["connect", { host: "1.1.1.1", port: 53 }],
+          ["get", { url: `http://localhost:${port}/` }],
+          ["unixSocket", { path }],
+          ["unixSocket", { path: "\0abstract" }],
+          ["lookup", { host: "example.org" }],
+        ];
+        for (const [name, args] of tries) {
+          const { outcome } = await attack("reach", name, 8_000, args);
+          assertReason(outcome, ["thrown", "timeout"]);
+        }
+        assert.equal(connections, 0);
+        assert.equal(valueOf((await attack("reach", "interfaces", 5_000)).outcome), 0);
+      } finally {
+        server.close();
+        local.close();
+        rmSync(folder, { recursive: true, force: true });
+      }
+    });
+
+    it("other processes stay out of reach of its signals", async () => {
+      const neighbours = descendants().length;
+      for (const name of ["signalParent", "signalAll"]) await attack("reach", name, 5_000);
+      const { outcome } = await attack("reach", "signalPid", 5_000, { pid: process.pid });
+      assert.match(assertReason(outcome, ["thrown"]), /ESRCH|EPERM/);
+      assert.ok(neighbours > 0);
+    });
+
+    it("it is nobody, and knows nothing of the host", async () => {
+      assert.equal(valueOf((await attack("reach", "user", 5_000)).outcome), "65534:65534");
+      assertReason((await attack("reach", "setUser", 5_000)).outcome, ["thrown"]);
+      assertReason((await attack("reach", "hostname", 5_000)).outcome, ["thrown"]);
+      const argv = String(valueOf((await attack("reach", "argv", 5_000)).outcome));
+      assert.ok(!argv.includes(process.cwd()), argv);
+    });
+
+    it("a guest gets no privilege, no namespace of its own and no core file", async () => {
+      const program = await programOf("hostile");
+      await rig.value(shape("polluted"), {}, { program });
+      for (const pid of descendants().filter(isGuest)) {
+        const status = readFileSync(`/proc/${pid}/status`, "utf8");
+        assert.match(status, /^CapEff:\s+0+$/m);
+        assert.match(status, /^CapBnd:\s+0+$/m);
+        assert.match(status, /^NoNewPrivs:\s+1$/m);
+        const limits = readFileSync(`/proc/${pid}/limits`, "utf8");
+        assert.match(limits, /^Max core file size\s+0\s+0/m);
+        assert.match(limits, /^Max open files\s+256\s+256/m);
+        assert.match(limits, /^Max data size\s+536870912\s+536870912/m);
+      }
+    });
+
+    it("two tenants never share a process", async () => {
+      const mine = await programOf("friendly", "one");
+      const theirs = { ...mine, tenant: "two" };
+      const namespaceOf = (program: GuestProgram): Promise<Json> => rig.value(shape("pid"), {}, { program });
+      const before = rig.executor.stats().programs;
+      await namespaceOf(mine);
+      await namespaceOf(theirs);
+      assert.equal(rig.executor.stats().programs, before + 2);
+    });
+  });
+}
+
+/** Carries out an attack with a neighbour at work; asserts that the neighbour and the host did not notice. */
+async function underAttack(rig: Rig, tenant: string, act: () => Promise<GuestOutcome>): Promise<Attack> {
+  const { promise, open } = latch<Json>();
+  const neighbour = await programOf("friendly", tenant, { request: () => promise });
+  const inFlight = rig.value(shape("gate", [], { context: true }), {}, { program: neighbour, deadlineMs: 60_000 });
+  await rig.value(shape("nothing"), {}, { program: neighbour });
+  const delay = monitorEventLoopDelay({ resolution: 10 });
+  delay.enable();
+  const start = performance.now();
+
+  let over = false;
+  let peakMb = 0;
+  const pings = (async () => {
+    while (!over) {
+      peakMb = Math.max(peakMb, residentMb());
+      const { ok } = await rig.call(shape("echo", ["message"]), { message: "ping" }, { program: neighbour });
+      assert.ok(ok, "a neighbour's call failed");
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  })();
+  const outcome = await act();
+  const tookMs = performance.now() - start;
+  over = true;
+  await pings;
+  open("still here");
+  assert.equal(await inFlight, "still here");
+  delay.disable();
+  const stalledMs = delay.max / 1e6;
+  assert.ok(stalledMs < STALL_MAX_MS, `the host stood still for ${Math.round(stalledMs)} ms`);
+  return { outcome, tookMs, stalledMs, peakMb };
+}
+
+/** The message of a failure that has one of these reasons. */
+function assertReason(outcome: GuestOutcome, reasons: FailureReason[]): string {
+  const { reason, message } = failureOf(outcome);
+  assert.ok(reasons.includes(reason), `${reason} (${message}) is none of ${reasons.join(", ")}`);
+  return message;
+}
+
+function isGuest(pid: number): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8").startsWith("/sbx/node\0");
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,176 @@
+import { strict as assert } from "node:assert";
+import { readdirSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+import { defaultLimits } from "../src/config.ts";
+import type { CallShape } from "../src/discover/discovery.ts";
+import { openExecutor, type ExecutorLimits } from "../src/executor/open.ts";
+import type {
+  Executor,
+  GuestCall,
+  GuestFailure,
+  GuestOutcome,
+  GuestProgram,
+  HostPort,
+} from "../src/executor/executor.ts";
+import type { Json, JsonObject } from "../src/json.ts";
+
+/** What the executor's tests share: guests that are really bundled, short ways to call them, and an eye on /proc. */
+export interface Rig {
+  readonly executor: Executor;
+  /** The outcome of one call of the friendly guest, or of another program. */
+  call(
+    shape: CallShape,
+    args?: JsonObject,
+    options?: Partial<GuestCall> & { program?: GuestProgram },
+  ): Promise<GuestOutcome>;
+  /** The value of a call that has to succeed. */
+  value(shape: CallShape, args?: JsonObject, options?: Partial<GuestCall> & { program?: GuestProgram }): Promise<Json>;
+  close(): Promise<void>;
+}
+
+export type Mode = "sandboxed" | "trusted";
+
+const fixtures = fileURLToPath(new URL("../../test/fixtures/guests/", import.meta.url));
+const bundles = new Map<string, Promise<string>>();
+let lastBundle = 0;
+
+export async function openRig(mode: Mode, limits: Partial<ExecutorLimits> = {}): Promise<Rig> {
+  const executor = await openExecutor({ mode, limits: { ...defaultLimits, guestSpareProcesses: 1, ...limits } });
+  assert.equal(executor.isolation, mode);
+  const friendly = await programOf("friendly");
+  const call: Rig["call"] = (shape, args = {}, { program = friendly, ...options } = {}) =>
+    executor.call(program, { shape, args, deadlineMs: 10_000, ...options });
+  return {
+    executor,
+    call,
+    value: async (shape, args, options) => valueOf(await call(shape, args, options)),
+    close: () => executor.close(),
+  };
+}
+
+/** A fixture as a program of its own: every call gives another bundle name, so that no two tests share a process. */
+export async function programOf(fixture: string, tenant = "default", port: HostPort = testPort): Promise<GuestProgram> {
+  let code = bundles.get(fixture);
+  if (!code) bundles.set(fixture, (code = bundle(fixture)));
+  return programWith(await code, tenant, port);
+}
+
+export function programWith(code: string, tenant = "default", port?: HostPort): GuestProgram {
+  return { tenant, bundle: `bundle-${++lastBundle}`, code: () => Promise.resolve(code), ...(port && { port }) };
+}
+
+export function shape(name: string, params: string[] = [], more: Partial<CallShape> = {}): CallShape {
+  return { export: name, style: "positional", params, ...more };
+}
+
+export function valueOf(outcome: GuestOutcome): Json {
+  assert.ok(outcome.ok, `the call failed: ${JSON.stringify(outcome)}`);
+  switch (outcome.value.kind) {
+    case "none":
+      return null;
+    case "text":
+      return outcome.value.text;
+    case "json":
+      return outcome.value.value;
+    case "bytes":
+      return outcome.value.base64;
+  }
+}
+
+export function failureOf(outcome: { ok: boolean }): GuestFailure {
+  assert.equal(outcome.ok, false, `the call did not fail: ${JSON.stringify(outcome)}`);
+  return (outcome as { ok: false; error: GuestFailure }).error;
+}
+
+export const testPort: HostPort = {
+  request(operation, params) {
+    if (operation === "cid") return Promise.resolve({ base64: Buffer.from("content").toString("base64") });
+    if (params["name"] === "refused") return Promise.reject(new Error("you may not read this"));
+    if (params["name"] === "missing") return Promise.resolve(null);
+    return Promise.resolve(`${operation} ${String(params["name"])}`);
+  },
+};
+
+/** A promise and the function that resolves it. */
+export function latch<T>(): { promise: Promise<T>; open: (value: T) => void } {
+  let open!: (value: T) => void;
+  const promise = new Promise<T>((resolve) => (open = resolve));
+  return { promise, open };
+}
+
+/** Asks until `condition` holds; fails when it never does. */
+export async function until(condition: () => boolean, what: string, ms = 10_000): Promise<void> {
+  for (const end = Date.now() + ms; !condition();) {
+    assert.ok(Date.now() < end, `still not so after ${ms} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+/** Every process that descends from `root`, by number; empty where there is no /proc. */
+export function descendants(root = process.pid): number[] {
+  if (process.platform !== "linux") return [];
+  const children = new Map<number, number[]>();
+  for (const name of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
+    const parent = parentOf(name);
+    if (parent !== undefined) children.set(parent, [...(children.get(parent) ?? []), Number(name)]);
+  }
+  const below = (pid: number): number[] => (children.get(pid) ?? []).flatMap((child) => [child, ...below(child)]);
+  return below(root);
+}
+
+/** Megabytes of memory that the descendants hold together. */
+export function residentMb(): number {
+  const kilobytes = descendants().map((pid) => {
+    try {
+      return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0);
+    } catch {
+      return 0;
+    }
+  });
+  return kilobytes.reduce((sum, next) => sum + next, 0) / 1024;
+}
+
+/** For an `after` hook, when every executor is closed. The helper process that bundles is not the executor's. */
+export async function assertNothingLeft(): Promise<void> {
+  const left = (): string[] =>
+    descendants()
+      .map(commandOf)
+      .filter((command) => command !== "" && !command.includes("esbuild"));
+  await until(() => left().length === 0, "no process is left behind").catch(() => {
+    assert.deepEqual(left(), [], "processes were left behind");
+  });
+}
+
+function commandOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ").slice(0, 200);
+  } catch {
+    return "";
+  }
+}
+
+function parentOf(pid: string): number | undefined {
+  try {
+    // The command's name may hold spaces and brackets; the state and the parent follow its last bracket.
+    const [, parent] = readFileSync(`/proc/${pid}/stat`, "utf8")
+      .replace(/^.*\) /s, "")
+      .split(" ");
+    return Number(parent);
+  } catch {
+    return undefined;
+  }
+}
+
+async function bundle(fixture: string): Promise<string> {
+  const { outputFiles } = await build({
+    entryPoints: [`${fixtures}${fixture}.ts`],
+    absWorkingDir: fixtures,
+    bundle: true,
+    write: false,
+    format: "esm",
+    platform: "node",
+    sourcemap: "inline",
+  });
+  return outputFiles[0]!.text;
+}
