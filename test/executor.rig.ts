@@ -119,16 +119,16 @@ export function descendants(root = process.pid): number[] {
   return below(root);
 }
 
-/** Megabytes of memory that the descendants hold together. */
-export function residentMb(): number {
+/** Megabytes of memory that the largest of the descendants has ever held. */
+export function largestMb(): number {
   const kilobytes = descendants().map((pid) => {
     try {
-      return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0);
+      return Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0);
     } catch {
       return 0;
     }
   });
-  return kilobytes.reduce((sum, next) => sum + next, 0) / 1024;
+  return Math.max(0, ...kilobytes) / 1024;
 }
 
 /** For an `after` hook, when every executor is closed. The helper process that bundles is not the executor's. */

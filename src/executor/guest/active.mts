@@ -11,8 +11,8 @@ export interface ActiveCall {
   over?: boolean;
   /** Progress events that the host has not confirmed. */
   ahead: number;
-  /** Lets a generator go on that is too far ahead. */
-  wake?: (() => void) | undefined;
+  /** What those wait for who are too far ahead; one for all of them. */
+  room?: { readonly promise: Promise<void>; readonly open: () => void } | undefined;
 }
 
 export const active = new Map<number, ActiveCall>();

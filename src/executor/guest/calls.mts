@@ -4,7 +4,7 @@ import { active, runAs, type ActiveCall } from "./active.mts";
 import { createContext } from "./context.mts";
 import { reviveDates } from "./dates.mts";
 import { send } from "./pipe.mts";
-import { reportProgress } from "./progress.mts";
+import { giveRoom, reportProgress } from "./progress.mts";
 import { encodeFailure, encodeValue } from "./values.mts";
 import { toHost } from "./wire.mts";
 
@@ -59,7 +59,7 @@ export function cancelCall(id: number, reason: "timeout" | "cancelled"): void {
     reason === "timeout" ? "TimeoutError" : "AbortError",
   );
   call.controller?.abort(call.stopped);
-  call.wake?.();
+  giveRoom(call);
   void Promise.resolve(call.generator?.return?.(undefined)).catch(ignore);
 }
 

@@ -45,7 +45,8 @@ export function sendSoon(frame: string): void {
   if (performance.now() - lastFlushAt > BATCH_MS) flush();
 }
 
-function flush(): void {
+/** Writes what is waiting at once. */
+export function flush(): void {
   if (outbox === "") return;
   const text = outbox;
   outbox = "";

@@ -6,7 +6,9 @@ import { progressWindow, toHost } from "./wire.mts";
 /** Sends an event; gives something to wait for when the call is further ahead of its reader than the window allows. */
 export function reportProgress(call: ActiveCall, event: unknown): Promise<void> | undefined {
   sendSoon(`[${toHost.progress},${call.id},${encodeJson(event)}]`);
-  return ++call.ahead >= progressWindow ? room(call) : undefined;
+  if (++call.ahead < progressWindow || call.stopped) return undefined;
+  call.room ??= createRoom();
+  return call.room.promise;
 }
 
 /** The host has passed `count` events on. */
@@ -14,19 +16,17 @@ export function credit(id: number, count: number): void {
   const call = active.get(id);
   if (!call) return;
   call.ahead -= count;
-  call.wake?.();
+  if (call.ahead < progressWindow) giveRoom(call);
 }
 
-/** Resolves when the host has taken in enough progress, or wants the call to stop. */
-async function room(call: ActiveCall): Promise<void> {
-  while (call.ahead >= progressWindow && !call.stopped) {
-    await new Promise<void>((resolve) => {
-      const outer = call.wake;
-      call.wake = () => {
-        outer?.();
-        resolve();
-      };
-    });
-    call.wake = undefined;
-  }
+/** Lets everyone go on who waits to report more. */
+export function giveRoom(call: ActiveCall): void {
+  call.room?.open();
+  call.room = undefined;
+}
+
+function createRoom(): NonNullable<ActiveCall["room"]> {
+  let open!: () => void;
+  const promise = new Promise<void>((resolve) => (open = resolve));
+  return { promise, open };
 }

@@ -6,7 +6,7 @@ import { captureConsole } from "./console.mts";
 import { describe } from "./errors.mts";
 import { prepareGlobals } from "./globals.mts";
 import { settleRequest } from "./host.mts";
-import { listen, send } from "./pipe.mts";
+import { flush, listen, send } from "./pipe.mts";
 import { credit } from "./progress.mts";
 import { setLimits } from "./values.mts";
 import { toGuest, toHost, type GuestLimits } from "./wire.mts";
@@ -53,6 +53,8 @@ async function load(code: string, limits: GuestLimits): Promise<void> {
     return send(JSON.stringify([toHost.loadFailed, message, stack]));
   }
   send(`[${toHost.loaded}]`);
+  // Before the first call may end the process: a bundle that loads is not to be taken for one that does not.
+  flush();
   const frames = waiting!;
   waiting = undefined;
   for (const frame of frames) obey(frame);
