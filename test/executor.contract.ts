@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import { after, before, describe, it } from "node:test";
-import type { GuestLog } from "../src/executor/executor.ts";
+import type { GuestLog, GuestProgram } from "../src/executor/executor.ts";
 import type { Json } from "../src/json.ts";
 import {
   assertNothingLeft,
@@ -113,13 +113,13 @@ export function executorContract(mode: Mode): void {
 
     it("gives programs Node's builtins, the time zone UTC and no host path", async () => {
       assert.equal(await rig.value(shape("builtins")), "zipped");
-      assert.match(String(await rig.value(shape("zone"))), /GMT\+0000/);
+      assert.match((await rig.value(shape("zone"))) as string, /GMT\+0000/);
     });
 
     it("keeps one process for a program and another for the next", async () => {
       const [first, again] = [await rig.value(shape("pid")), await rig.value(shape("pid"))];
       assert.equal(first, again);
-      await rig.value(shape("pid"), {}, { program: await programOf("friendly") });
+      await rig.value(shape("pid"), {}, { program: programOf("friendly") });
       assert.equal(rig.executor.stats().programs, 2);
     });
   });
@@ -169,7 +169,7 @@ export function executorContract(mode: Mode): void {
     });
 
     it("ends the generator when the caller cancels", async () => {
-      const program = await programOf("friendly");
+      const program = programOf("friendly");
       const controller = new AbortController();
       const onProgress = (): void => controller.abort();
       const options = { program, onProgress, signal: controller.signal };
@@ -197,7 +197,7 @@ export function executorContract(mode: Mode): void {
     });
 
     it("gives each of two calls at once its own logs", async () => {
-      const program = await programOf("friendly");
+      const program = programOf("friendly");
       const lines: string[][] = [[], []];
       // What a program prints first may come too early to be told apart; from then on its calls are followed.
       await rig.value(shape("reports", [], withContext), {}, { program });
@@ -220,7 +220,7 @@ export function executorContract(mode: Mode): void {
     });
 
     it("answers what a program asks of the host", async () => {
-      const program = await programOf("friendly");
+      const program = programOf("friendly");
       const context = { server: "s", answers: { a: 1 } };
       assert.deepEqual(await rig.value(shape("asks", [], withContext), {}, { program, context }), {
         data: ["s", { a: 1 }],
@@ -233,7 +233,7 @@ export function executorContract(mode: Mode): void {
     });
 
     it("refuses what a program asks when it has no port", async () => {
-      const { code } = await programOf("friendly");
+      const { code } = programOf("friendly");
       const program = programWith(await code());
       const failure = failureOf(await rig.call(shape("gate", [], withContext), {}, { program }));
       assert.match(failure.message, /may not ask the host for a variable/);
@@ -255,7 +255,7 @@ export function executorContract(mode: Mode): void {
           });
         },
       };
-      const program = await programOf("friendly", "default", port);
+      const program = programOf("friendly", "default", port);
       assert.deepEqual(await rig.value(shape("fetches", ["url"]), { url: "https://example.org/" }, { program }), {
         status: 201,
         type: "application/json",
@@ -378,7 +378,7 @@ export function executorContract(mode: Mode): void {
     const deaf = shape("deaf", ["ms"]);
 
     it("tells a function by its signal that time is up, and keeps its process", async () => {
-      const program = await programOf("friendly");
+      const program = programOf("friendly");
       const before = await rig.value(shape("pid"), {}, { program });
       const lines: Json[] = [];
       const onLog = (line: GuestLog): void => void lines.push(line.message);
@@ -390,7 +390,7 @@ export function executorContract(mode: Mode): void {
     });
 
     it("ends the process of a function that does not stop, and lets its siblings be repeated", async () => {
-      const program = await programOf("friendly");
+      const program = programOf("friendly");
       const started = rig.executor.stats().killed;
       const sibling = rig.call(wait, { ms: 60_000 }, { program });
       const failure = failureOf(await rig.call(deaf, { ms: 60_000 }, { program, deadlineMs: 100 }));
@@ -403,7 +403,7 @@ export function executorContract(mode: Mode): void {
     });
 
     it("stops a cancelled call and keeps its process", async () => {
-      const program = await programOf("friendly");
+      const program = programOf("friendly");
       const controller = new AbortController();
       const lines: Json[] = [];
       const onLog = (line: GuestLog): void => void lines.push(line.message);
@@ -416,7 +416,7 @@ export function executorContract(mode: Mode): void {
     });
 
     it("does not wait for a cancelled function that goes on, and spares its siblings", async () => {
-      const program = await programOf("friendly");
+      const program = programOf("friendly");
       const controller = new AbortController();
       const call = rig.call(deaf, { ms: 1_000 }, { program, signal: controller.signal });
       const sibling = rig.value(deaf, { ms: 600 }, { program });
@@ -439,7 +439,7 @@ export function executorContract(mode: Mode): void {
 
     it("starts nothing for a signal that was aborted before", async () => {
       const { started } = rig.executor.stats();
-      const options = { program: await programOf("friendly"), signal: AbortSignal.abort() };
+      const options = { program: programOf("friendly"), signal: AbortSignal.abort() };
       assert.equal(failureOf(await rig.call(wait, { ms: 1 }, options)).reason, "cancelled");
       assert.equal(rig.executor.stats().started, started);
     });
@@ -465,14 +465,14 @@ export function executorContract(mode: Mode): void {
     };
 
     /** A program whose function `gate` returns when the gate is opened, and how many calls have come to it. */
-    const gated = async (): Promise<{
-      program: Awaited<ReturnType<typeof programOf>>;
+    const gated = (): {
+      program: GuestProgram;
       open: () => void;
       arrived: () => number;
-    }> => {
+    } => {
       const { promise, open } = latch<Json>();
       let arrived = 0;
-      const program = await programOf("friendly", "default", {
+      const program = programOf("friendly", "default", {
         request() {
           arrived++;
           return promise;
@@ -484,7 +484,7 @@ export function executorContract(mode: Mode): void {
     it("outputBytes: a larger result is a failure, and the process lives on", () =>
       withRig({ outputBytes: 10_000 }, async (rig) => {
         const echo = shape("echo", ["message", "times"]);
-        assert.equal(String(await rig.value(echo, { message: "x", times: 10_000 })).length, 10_000);
+        assert.equal(((await rig.value(echo, { message: "x", times: 10_000 })) as string).length, 10_000);
         for (const [call, args] of [
           [echo, { message: "x", times: 10_001 }],
           [echo, { message: "ä", times: 5_001 }],
@@ -515,7 +515,7 @@ export function executorContract(mode: Mode): void {
 
     it("callsPerTenant and queuedCallsPerTenant: the rest waits its turn, and one more is refused", () =>
       withRig({ callsPerTenant: 2, queuedCallsPerTenant: 1 }, async (rig) => {
-        const { program, open, arrived } = await gated();
+        const { program, open, arrived } = gated();
         const calls = [1, 2, 3].map(() => rig.value(gate, {}, { program }));
         const refused = failureOf(await rig.call(gate, {}, { program }));
         assert.deepEqual([refused.reason, refused.retriable], ["busy", true]);
@@ -530,7 +530,7 @@ export function executorContract(mode: Mode): void {
 
     it("a call that waits for its turn keeps its deadline and can be cancelled", () =>
       withRig({ callsPerTenant: 1 }, async (rig) => {
-        const { program, open } = await gated();
+        const { program, open } = gated();
         const running = rig.value(gate, {}, { program });
         const controller = new AbortController();
         const cancelled = rig.call(gate, {}, { program, signal: controller.signal });
@@ -544,9 +544,9 @@ export function executorContract(mode: Mode): void {
 
     it("guestProcesses: an idle process makes room, a working one is waited for", () =>
       withRig({ guestProcesses: 2 }, async (rig) => {
-        const [first, second, third] = [await gated(), await gated(), await gated()];
+        const [first, second, third] = [gated(), gated(), gated()];
         const calls = [first, second, third].map(({ program }) => rig.value(gate, {}, { program }));
-        const late = failureOf(await rig.call(gate, {}, { program: await programOf("friendly"), deadlineMs: 80 }));
+        const late = failureOf(await rig.call(gate, {}, { program: programOf("friendly"), deadlineMs: 80 }));
         assert.deepEqual([late.reason, late.retriable], ["timeout", true]);
         await until(() => first.arrived() + second.arrived() === 2, "two programs run");
         assert.equal(third.arrived(), 0);
@@ -561,11 +561,7 @@ export function executorContract(mode: Mode): void {
 
     it("guestProcesses: the process that was idle longest goes first", () =>
       withRig({ guestProcesses: 2 }, async (rig) => {
-        const programs = [
-          await programOf("friendly"),
-          await programOf("friendly"),
-          await programOf("friendly"),
-        ] as const;
+        const programs = [programOf("friendly"), programOf("friendly"), programOf("friendly")] as const;
         const pid = (index: 0 | 1 | 2): Promise<Json> => rig.value(shape("pid"), {}, { program: programs[index] });
         await pid(0);
         await pid(1);
@@ -605,7 +601,7 @@ export function executorContract(mode: Mode): void {
 
     it("close ends what runs, what waits and what comes later", () =>
       withRig({ callsPerTenant: 1 }, async (rig) => {
-        const { program } = await gated();
+        const { program } = gated();
         const calls = [rig.call(gate, {}, { program }), rig.call(gate, {}, { program })];
         await until(() => rig.executor.stats().programs === 1, "one runs");
         await Promise.all([rig.close(), rig.close()]);

@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
+import { buildSync } from "esbuild";
 import { defaultLimits } from "../src/config.ts";
 import type { CallShape } from "../src/discover/discovery.ts";
 import { openExecutor, type ExecutorLimits } from "../src/executor/open.ts";
@@ -32,13 +32,13 @@ export interface Rig {
 export type Mode = "sandboxed" | "trusted";
 
 const fixtures = fileURLToPath(new URL("../../test/fixtures/guests/", import.meta.url));
-const bundles = new Map<string, Promise<string>>();
+const bundles = new Map<string, string>();
 let lastBundle = 0;
 
 export async function openRig(mode: Mode, limits: Partial<ExecutorLimits> = {}): Promise<Rig> {
   const executor = await openExecutor({ mode, limits: { ...defaultLimits, guestSpareProcesses: 1, ...limits } });
   assert.equal(executor.isolation, mode);
-  const friendly = await programOf("friendly");
+  const friendly = programOf("friendly");
   const call: Rig["call"] = (shape, args = {}, { program = friendly, ...options } = {}) =>
     executor.call(program, { shape, args, deadlineMs: 10_000, ...options });
   return {
@@ -50,10 +50,10 @@ export async function openRig(mode: Mode, limits: Partial<ExecutorLimits> = {}):
 }
 
 /** A fixture as a program of its own: every call gives another bundle name, so that no two tests share a process. */
-export async function programOf(fixture: string, tenant = "default", port: HostPort = testPort): Promise<GuestProgram> {
+export function programOf(fixture: string, tenant = "default", port: HostPort = testPort): GuestProgram {
   let code = bundles.get(fixture);
-  if (!code) bundles.set(fixture, (code = bundle(fixture)));
-  return programWith(await code, tenant, port);
+  if (code === undefined) bundles.set(fixture, (code = bundle(fixture)));
+  return programWith(code, tenant, port);
 }
 
 export function programWith(code: string, tenant = "default", port?: HostPort): GuestProgram {
@@ -88,7 +88,7 @@ export const testPort: HostPort = {
     if (operation === "cid") return Promise.resolve({ base64: Buffer.from("content").toString("base64") });
     if (params["name"] === "refused") return Promise.reject(new Error("you may not read this"));
     if (params["name"] === "missing") return Promise.resolve(null);
-    return Promise.resolve(`${operation} ${String(params["name"])}`);
+    return Promise.resolve(`${operation} ${params["name"] as string}`);
   },
 };
 
@@ -107,7 +107,7 @@ export async function until(condition: () => boolean, what: string, ms = 10_000)
   }
 }
 
-/** Every process that descends from `root`, by number; empty where there is no /proc. */
+/** Every process that descends from `root`, by number, but for the bundler's; empty where there is no /proc. */
 export function descendants(root = process.pid): number[] {
   if (process.platform !== "linux") return [];
   const children = new Map<number, number[]>();
@@ -115,8 +115,9 @@ export function descendants(root = process.pid): number[] {
     const parent = parentOf(name);
     if (parent !== undefined) children.set(parent, [...(children.get(parent) ?? []), Number(name)]);
   }
-  const below = (pid: number): number[] => (children.get(pid) ?? []).flatMap((child) => [child, ...below(child)]);
-  return below(root);
+  const found = [root];
+  for (const pid of found) found.push(...(children.get(pid) ?? []));
+  return found.slice(1).filter((pid) => !commandOf(pid).includes("esbuild"));
 }
 
 /** Megabytes of memory that the largest of the descendants has ever held. */
@@ -131,12 +132,12 @@ export function largestMb(): number {
   return Math.max(0, ...kilobytes) / 1024;
 }
 
-/** For an `after` hook, when every executor is closed. The helper process that bundles is not the executor's. */
+/** For an `after` hook, when every executor is closed. */
 export async function assertNothingLeft(): Promise<void> {
   const left = (): string[] =>
     descendants()
       .map(commandOf)
-      .filter((command) => command !== "" && !command.includes("esbuild"));
+      .filter((command) => command !== "");
   await until(() => left().length === 0, "no process is left behind").catch(() => {
     assert.deepEqual(left(), [], "processes were left behind");
   });
@@ -162,8 +163,8 @@ function parentOf(pid: string): number | undefined {
   }
 }
 
-async function bundle(fixture: string): Promise<string> {
-  const { outputFiles } = await build({
+function bundle(fixture: string): string {
+  const { outputFiles } = buildSync({
     entryPoints: [`${fixtures}${fixture}.ts`],
     absWorkingDir: fixtures,
     bundle: true,

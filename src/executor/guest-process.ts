@@ -3,6 +3,7 @@ import type { Duplex, Readable } from "node:stream";
 import { FrameReader } from "./frames.ts";
 import { failure, ended } from "./failures.ts";
 import { killGroup, onceEnded, startGroup, type Command } from "./process-group.ts";
+import { ReadingTime } from "./reading-time.ts";
 import { atEndOfTurn } from "./turn.ts";
 import type { GuestFailure } from "./executor.ts";
 
@@ -31,6 +32,7 @@ export class GuestProcess {
   #listener: GuestListener;
   #outbox = "";
   #stderr = "";
+  #readingTime = new ReadingTime();
   #turnBytes = 0;
   #holds = 0;
   #verdict: GuestFailure | undefined;
@@ -55,9 +57,10 @@ export class GuestProcess {
     });
   }
 
-  /** Hands the process over, from the keeper of spares to a program. */
-  set listener(listener: GuestListener) {
+  /** Hands the process over, from the keeper of spares to a program and the share of its tenant. */
+  assign(listener: GuestListener, readingTime: ReadingTime): void {
     this.#listener = listener;
+    this.#readingTime = readingTime;
   }
 
   /** Bytes that the process has not taken yet. */
@@ -90,7 +93,7 @@ export class GuestProcess {
     this.#verdict ??= verdict;
     this.#reader.stop();
     killGroup(this.#child);
-    this.#pipe?.resume();
+    this.#pipe?.destroy();
   }
 
   readonly #flush = (): void => {
@@ -102,9 +105,18 @@ export class GuestProcess {
   readonly #take = (chunk: Buffer): void => {
     if (this.#turnBytes === 0) atEndOfTurn(this.#endTurn);
     this.#turnBytes += chunk.length;
+    const start = performance.now();
     this.#reader.push(chunk);
-    if (this.#turnBytes > TURN_BYTES) this.#pipe?.pause();
+    const now = performance.now();
+    const restMs = this.#readingTime.spend(now - start, now);
+    if (restMs > 0) this.#rest(restMs);
+    else if (this.#turnBytes > TURN_BYTES) this.#pipe?.pause();
   };
+
+  #rest(ms: number): void {
+    this.hold();
+    setTimeout(() => this.release(), ms).unref();
+  }
 
   readonly #endTurn = (): void => {
     const paused = this.#turnBytes > TURN_BYTES;

@@ -2,6 +2,7 @@ import { Backoff } from "./backoff.ts";
 import type { Call } from "./call.ts";
 import { failure } from "./failures.ts";
 import type { LogSink } from "./guest-log.ts";
+import { ReadingTime } from "./reading-time.ts";
 import { Session, type SessionLimits } from "./session.ts";
 import { Spares } from "./spares.ts";
 import type { GuestFailure, GuestProgram } from "./executor.ts";
@@ -36,6 +37,7 @@ export class Pool {
   readonly #live = new Set<Session>();
   /** Calls whose program has to wait until another one's process is idle. */
   readonly #waiting = new Set<Call>();
+  readonly #readingTimes = new Map<string, ReadingTime>();
   readonly #idleTimer: NodeJS.Timeout;
   killed = 0;
 
@@ -100,7 +102,7 @@ export class Pool {
   }
 
   #start(program: GuestProgram): Session {
-    const session = new Session(program, this.#spares.take(), this.#limits, {
+    const session = new Session(program, this.#spares.take(), this.#readingTimeOf(program.tenant), this.#limits, {
       onCallOver: (call) => {
         this.#owner.onCallOver(call);
         if (this.#waiting.size > 0 && session.callsInFlight === 0) this.#admit();
@@ -121,6 +123,14 @@ export class Pool {
     if (error.reason !== "evicted") this.#backoff.onEnded(keyOf(program), performance.now(), error, loaded);
     this.#owner.onEnded(program, error, loaded);
     this.#admit();
+  }
+
+  #readingTimeOf(tenant: string): ReadingTime {
+    const known = this.#readingTimes.get(tenant);
+    if (known) return known;
+    const created = new ReadingTime();
+    this.#readingTimes.set(tenant, created);
+    return created;
   }
 
   /** Calls that come from now on get a new process. */

@@ -72,7 +72,7 @@ async function scriptProblem(launcher: Launcher): Promise<string | undefined> {
 }
 
 function findProgram(name: string): string | undefined {
-  const folders = [...(process.env["PATH"] ?? "").split(delimiter), "/usr/local/bin", "/usr/bin", "/bin"];
+  const folders = (process.env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin").split(delimiter);
   return folders
     .filter(Boolean)
     .map((folder) => join(folder, name))

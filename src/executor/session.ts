@@ -16,7 +16,8 @@ import { answerRequest } from "./host-requests.ts";
 import { isLogLevel, type LogSink } from "./guest-log.ts";
 import { deliverProgress } from "./progress.ts";
 import { readValue } from "./values.ts";
-import type { GuestProcess } from "./guest-process.ts";
+import type { GuestListener, GuestProcess } from "./guest-process.ts";
+import type { ReadingTime } from "./reading-time.ts";
 import type { GuestFailure, GuestProgram } from "./executor.ts";
 
 /**
@@ -63,15 +64,22 @@ export class Session {
   #ending = false;
   #ended = false;
 
-  constructor(program: GuestProgram, process: GuestProcess, limits: SessionLimits, owner: SessionOwner) {
+  constructor(
+    program: GuestProgram,
+    process: GuestProcess,
+    readingTime: ReadingTime,
+    limits: SessionLimits,
+    owner: SessionOwner,
+  ) {
     this.program = program;
     this.#process = process;
     this.#limits = limits;
     this.#owner = owner;
-    process.listener = {
+    const listener: GuestListener = {
       onFrame: (frame, units) => this.#onFrame(frame, units),
       onEnded: (failure) => this.#onEnded(failure),
     };
+    process.assign(listener, readingTime);
     void this.#load();
   }
 
