@@ -26,21 +26,33 @@ export async function probeSandbox(node: { file: string; major: number }, limits
   const prlimit = findProgram("prlimit");
   if (!prlimit) return { reason: "prlimit is not installed: install util-linux" };
 
+  const asNobody = process.getuid?.() === 0 ? NOBODY : undefined;
   const parts = { bwrap, prlimit, node: { ...node, libraries: await librariesOf(node.file) } };
-  let reason = "";
-  for (const variant of variants()) {
-    const launcher = sandboxedLauncher({ ...parts, ...variant }, limits);
-    const problem = (await guestProblem(launcher)) ?? (await scriptProblem(launcher));
-    if (!problem) return { launcher };
-    reason ||= problem;
-  }
-  return { reason: `the sandbox does not start here (${reason}): ${advice}` };
+  const launcherOf = (variant: Partial<SandboxParts>): Launcher =>
+    sandboxedLauncher({ ...parts, ...(asNobody && { scriptUser: asNobody }), proc: true, ...variant }, limits);
+
+  // Root's guests become nobody where Berth's own files allow it; nobody cannot read what stands in root's home.
+  const guest = await firstWithout(guestProblem, asNobody ? [{ guestUser: asNobody }, {}] : [{}], launcherOf);
+  if ("problem" in guest) return { reason: `the sandbox does not start here (${guest.problem}): ${advice}` };
+  // Some containers forbid to mount a /proc.
+  const script = await firstWithout(scriptProblem, [guest, { ...guest, proc: false }], launcherOf);
+  if ("problem" in script) return { reason: `the sandbox does not run scripts here (${script.problem}): ${advice}` };
+  return { launcher: launcherOf(script) };
 }
 
-/** From the narrowest: root becomes nobody where files allow it, and scripts get a /proc where the system allows it. */
-function variants(): Pick<SandboxParts, "user" | "proc">[] {
-  const asIs = [{ proc: true }, { proc: false }];
-  return process.getuid?.() === 0 ? [...asIs.map((variant) => ({ ...variant, user: NOBODY })), ...asIs] : asIs;
+/** The first variant that works, or what is wrong with the last. */
+async function firstWithout(
+  problemOf: (launcher: Launcher) => Promise<string | undefined>,
+  variants: readonly Partial<SandboxParts>[],
+  launcherOf: (variant: Partial<SandboxParts>) => Launcher,
+): Promise<Partial<SandboxParts> | { readonly problem: string }> {
+  let problem = "";
+  for (const variant of variants) {
+    const found = await problemOf(launcherOf(variant));
+    if (found === undefined) return variant;
+    problem = found;
+  }
+  return { problem };
 }
 
 function guestProblem(launcher: Launcher): Promise<string | undefined> {

@@ -19,10 +19,17 @@ export interface SandboxParts {
   readonly bwrap: string;
   readonly prlimit: string;
   readonly node: { readonly file: string; readonly major: number; readonly libraries: readonly string[] };
-  /** The user to become outside of the sandbox; only for root. */
-  readonly user?: { readonly uid: number; readonly gid: number };
+  /** Whom guests are outside of the sandbox, when not the service's own user; only root can choose. */
+  readonly guestUser?: User;
+  /** The same for scripts. The kernel does not count root's tasks, so as root no fork bomb would be held. */
+  readonly scriptUser?: User;
   /** Whether scripts get a `/proc` of their own; some containers forbid to mount one. */
   readonly proc: boolean;
+}
+
+export interface User {
+  readonly uid: number;
+  readonly gid: number;
 }
 
 /** Nobody, inside. */
@@ -40,7 +47,7 @@ export function sandboxedLauncher(parts: SandboxParts, limits: LauncherLimits): 
   };
 }
 
-function guestCommand({ bwrap, prlimit, node, user }: SandboxParts, limits: LauncherLimits): Command {
+function guestCommand({ bwrap, prlimit, node, guestUser }: SandboxParts, limits: LauncherLimits): Command {
   const besidesHeapMb = node.major < 23 ? DATA_BESIDES_HEAP_MB.upTo22 : DATA_BESIDES_HEAP_MB.from23;
   return {
     file: prlimit,
@@ -59,12 +66,12 @@ function guestCommand({ bwrap, prlimit, node, user }: SandboxParts, limits: Laun
       ...nodeFlags(node.major, limits.guestMemoryMb, "/sbx/*"),
       "/sbx/guest/runner.mjs",
     ],
-    ...outside(user),
+    ...outside(guestUser),
   };
 }
 
 function scriptCommand(
-  { bwrap, prlimit, user, proc }: SandboxParts,
+  { bwrap, prlimit, scriptUser, proc }: SandboxParts,
   limits: LauncherLimits,
   { interpreter, argv, env, deadlineMs }: ScriptCommand,
 ): Command {
@@ -92,7 +99,7 @@ function scriptCommand(
       "/sbx/script",
       ...argv,
     ],
-    ...outside(user),
+    ...outside(scriptUser),
   };
 }
 
@@ -101,7 +108,7 @@ const namespaces = words(
     `--cap-drop ALL --uid ${INSIDE_ID} --gid ${INSIDE_ID} --clearenv`,
 );
 
-function outside(user: SandboxParts["user"]): Pick<Command, "env" | "cwd" | "uid" | "gid"> {
+function outside(user: User | undefined): Pick<Command, "env" | "cwd" | "uid" | "gid"> {
   return { env: {}, cwd: "/", ...user };
 }
 

@@ -1,0 +1,239 @@
+import { strict as assert } from "node:assert";
+import { spawn } from "node:child_process";
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, it } from "node:test";
+import { defaultLimits } from "../src/config.ts";
+import { Backoff } from "../src/executor/backoff.ts";
+import { failure } from "../src/executor/failures.ts";
+import { FrameReader } from "../src/executor/frames.ts";
+import { Lane } from "../src/executor/lane.ts";
+import { openExecutor } from "../src/executor/open.ts";
+import { ReadingTime } from "../src/executor/reading-time.ts";
+import { TurnQueue } from "../src/executor/turn-queue.ts";
+import { assertNothingLeft, descendants, until } from "./executor.rig.ts";
+
+after(assertNothingLeft);
+
+describe("frames", () => {
+  const read = (chunks: readonly (string | Buffer)[], frameBytes = 1000): { frames: unknown[]; faults: string[] } => {
+    const frames: unknown[] = [];
+    const faults: string[] = [];
+    const reader = new FrameReader(frameBytes, {
+      onFrame: (frame) => frames.push(frame),
+      onFault: (message) => faults.push(message),
+    });
+    for (const chunk of chunks) reader.push(Buffer.from(chunk));
+    return { frames, faults };
+  };
+
+  it("come out the same wherever the pipe cuts them", () => {
+    const frames = [[1, "äöü😀"], [2, { a: ["\n"] }], [3]];
+    const bytes = Buffer.from(frames.map((frame) => `${JSON.stringify(frame)}\n`).join(""));
+    for (let cut = 0; cut <= bytes.length; cut++) {
+      for (const second of [cut, Math.min(cut + 1, bytes.length), Math.min(cut + 7, bytes.length)]) {
+        const chunks = [bytes.subarray(0, cut), bytes.subarray(cut, second), bytes.subarray(second)];
+        assert.deepEqual(read(chunks), { frames, faults: [] }, `cut at ${cut} and ${second}`);
+      }
+    }
+    assert.deepEqual(read(Array.from(bytes, (byte) => Buffer.from([byte]))), { frames, faults: [] });
+  });
+
+  it("up to the limit are read, one byte more is a fault", () => {
+    const line = JSON.stringify(["x".repeat(100 - 4)]);
+    assert.equal(read([line, "\n"], 100).frames.length, 1);
+    assert.equal(read([`${line}\n`], 100).frames.length, 1);
+    for (const chunks of [[`${line}\n`], [line, "\n"], [line], [line.slice(0, 50), `${line.slice(50)}\n`]]) {
+      assert.deepEqual(read(chunks, 99), { frames: [], faults: ["wrote a frame of more than 99 bytes"] });
+    }
+  });
+
+  it("stop at the first fault", () => {
+    for (const wrong of ["{}", "null", "1", '"a"', "", "[1", "nothing", "[1]]"]) {
+      const { frames, faults } = read([`[1]\n${wrong}\n[2]\n`, "[3]\n"]);
+      assert.deepEqual(frames, [[1]], wrong);
+      assert.equal(faults.length, 1, wrong);
+    }
+  });
+
+  it("may nest 256 levels deep and no deeper", () => {
+    const nested = (levels: number): string => `${"[".repeat(levels)}"${"x".repeat(1000)}"${"]".repeat(levels)}\n`;
+    assert.equal(read([nested(256)], 10_000).frames.length, 1);
+    assert.match(read([nested(257)], 10_000).faults[0]!, /more than 256 levels/);
+    assert.match(read([nested(100_000)], 1_000_000).faults[0]!, /more than 256 levels/);
+  });
+});
+
+describe("a lane", () => {
+  it("starts so many at once and the others in their order", () => {
+    const started: string[] = [];
+    const lane = new Lane<string>({ running: 2, queued: 2 }, (job) => started.push(job));
+    assert.deepEqual(
+      ["a", "b", "c", "d", "e"].map((job) => lane.enter(job)),
+      [true, true, true, true, false],
+    );
+    assert.deepEqual(started, ["a", "b"]);
+    assert.equal(lane.remove("c"), true);
+    assert.equal(lane.remove("a"), false);
+    lane.leave();
+    assert.deepEqual(started, ["a", "b", "d"]);
+    assert.equal(lane.idle, false);
+    lane.leave();
+    lane.leave();
+    assert.equal(lane.idle, true);
+  });
+});
+
+describe("a turn queue", () => {
+  it("serves the tenants that wait in turn", async () => {
+    const turns = new TurnQueue(1, 3);
+    const served: string[] = [];
+    const enter = (tenant: string, name: string): void => {
+      void turns.enter(tenant, () => {})?.then(() => served.push(name));
+    };
+    for (const name of ["a1", "a2", "a3", "a4"]) enter("a", name);
+    enter("b", "b1");
+    assert.equal(
+      turns.enter("a", () => {}),
+      undefined,
+      "no more of this tenant may wait",
+    );
+    for (let n = 0; n < 4; n++) {
+      await new Promise((resolve) => setImmediate(resolve));
+      turns.leave();
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.deepEqual(served, ["a1", "a2", "b1", "a3", "a4"]);
+  });
+});
+
+describe("backoff", () => {
+  const error = failure("crash", "it ended");
+
+  it("doubles the pause after each failure to load, up to a bound", () => {
+    const backoff = new Backoff();
+    const pauses: number[] = [];
+    for (let now = 1000, n = 0; n < 12; n++) {
+      backoff.onEnded("key", now, error, false);
+      let pause = 0;
+      while (backoff.refusal("key", now + pause)) pause += 50;
+      pauses.push(pause);
+      now += pause;
+    }
+    assert.deepEqual(pauses.slice(0, 4), [100, 200, 400, 800]);
+    assert.equal(pauses.at(-1), 30_000);
+    assert.equal(backoff.refusal("another", 0), undefined);
+  });
+
+  it("lets a process that ended at work be replaced at once, but not again and again", () => {
+    const backoff = new Backoff();
+    for (let n = 0; n < 8; n++) {
+      assert.equal(backoff.refusal("key", 1000), undefined, `start ${n}`);
+      backoff.onEnded("key", 1000, error, true);
+    }
+    backoff.onEnded("key", 1000, error, true);
+    assert.deepEqual(backoff.refusal("key", 1000), {
+      reason: "crash",
+      message: "it ended; it is not started again for 500 ms",
+      retriable: true,
+    });
+    assert.equal(backoff.refusal("key", 1500), undefined);
+  });
+});
+
+describe("the share of the host's time", () => {
+  it("is given at once, then by and by", () => {
+    const time = new ReadingTime();
+    const now = performance.now();
+    assert.equal(time.spend(200, now), 0);
+    const restMs = time.spend(150, now);
+    assert.ok(restMs > 390 && restMs <= 400, `${restMs}`);
+    assert.equal(time.spend(20, now + 500), 0);
+    assert.ok(time.spend(20, now + 500) > 0);
+  });
+});
+
+describe("opening an executor", () => {
+  const open = async (mode: "auto" | "sandboxed", path: string): ReturnType<typeof openExecutor> => {
+    const before = process.env["PATH"];
+    process.env["PATH"] = path;
+    try {
+      return await openExecutor({ mode, limits: { ...defaultLimits, guestSpareProcesses: 0 } });
+    } finally {
+      process.env["PATH"] = before;
+    }
+  };
+
+  /** A folder of programs of that name, each a script with this text. */
+  const withPrograms = async (
+    programs: Record<string, string>,
+    use: (folder: string) => Promise<void>,
+  ): Promise<void> => {
+    const folder = mkdtempSync(join(tmpdir(), "berth-path-"));
+    try {
+      for (const [name, script] of Object.entries(programs)) {
+        writeFileSync(join(folder, name), `#!/bin/sh\n${script}\n`);
+        chmodSync(join(folder, name), 0o755);
+      }
+      await use(folder);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  };
+
+  const reason = process.platform === "linux" ? /bwrap is not installed.*setup\.mjs/ : /needs Linux/;
+
+  it("in the mode `auto` falls back to `trusted` and says why", () =>
+    withPrograms({}, async (folder) => {
+      const executor = await open("auto", folder);
+      assert.equal(executor.isolation, "trusted");
+      assert.match(executor.reason!, reason);
+      await executor.close();
+    }));
+
+  it("in the mode `sandboxed` refuses and says why", () =>
+    withPrograms({}, async (folder) => {
+      await assert.rejects(open("sandboxed", folder), { code: "sandbox_unavailable", message: reason });
+    }));
+
+  it("finds out that the programs are there but do not work", () =>
+    withPrograms(
+      { bwrap: "exit 1", prlimit: 'echo "bwrap: No permissions to create new namespace" >&2; exit 1' },
+      async (folder) => {
+        const expected = process.platform === "linux" ? /does not start here \(bwrap: No permissions/ : reason;
+        await assert.rejects(open("sandboxed", folder), { code: "sandbox_unavailable", message: expected });
+      },
+    ));
+
+  it("and losing the service by SIGKILL leaves no process behind", async () => {
+    const executor = new URL("../src/executor/open.js", import.meta.url).href;
+    const config = new URL("../src/config.js", import.meta.url).href;
+    const program = `
+      import { openExecutor } from ${JSON.stringify(executor)};
+      import { defaultLimits } from ${JSON.stringify(config)};
+      const executor = await openExecutor({ mode: "auto", limits: defaultLimits });
+      const code = () => Promise.resolve("export const f = () => new Promise((r) => setTimeout(r, 100000)); export const g = () => 1");
+      const call = (name) => executor.call({ tenant: "default", bundle: "b", code }, { shape: { export: name, style: "positional", params: [] }, args: {}, deadlineMs: 100000 });
+      void call("f");
+      await call("g");
+      console.log("ready");
+    `;
+    const service = spawn(process.execPath, ["--input-type=module", "-e", program], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    await new Promise((resolve) => service.stdout.once("data", resolve));
+    const guests = descendants(service.pid);
+    assert.ok(guests.length >= 1 || process.platform !== "linux");
+    service.kill("SIGKILL");
+    await until(() => guests.every((pid) => !isAlive(pid)), "its guests are gone");
+  });
+});
+
+function isAlive(pid: number): boolean {
+  try {
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return false;
+  }
+}
