@@ -1,0 +1,172 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test, type TestContext } from "node:test";
+import { openCompiler, type Compiler, type CompilerLimits } from "../src/discover/compiler.ts";
+import type { DefinitionSource } from "../src/discover/discovery.ts";
+import { FrameReader, FrameTooLarge, frame } from "../src/discover/frames.ts";
+
+const limits: CompilerLimits = { compileMs: 60_000, compileMemoryMb: 384 };
+
+function open(context: Pick<TestContext, "after">, given: Partial<CompilerLimits> = {}): Compiler {
+  const compiler = openCompiler({ ...limits, ...given });
+  context.after(() => compiler.close());
+  return compiler;
+}
+
+const source = (text: string, more: Record<string, string> = {}): DefinitionSource => ({
+  language: "typescript",
+  server: "greet",
+  entry: "greet.ts",
+  files: { "greet.ts": text, ...more },
+});
+
+const sound = source("/** Greets. */ export function greet(name: string): string { return name; }");
+
+/** Two lines that keep the checker busy and its memory growing, far beyond any limit. */
+const hostile = source(
+  'type Bits<N extends unknown[] = []> = N["length"] extends 40 ? N : Bits<[...N, 0]> | Bits<[...N, 1]>;\n' +
+    "export function explode(bits: Bits): void {}",
+);
+
+function children(): string[] {
+  return readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, "utf8").split(" ").filter(Boolean);
+}
+
+test("T11.1 a definition is discovered and bundled in a child process", async (context) => {
+  const compiler = open(context);
+  const { tools, problems, bundle } = await compiler.compile(sound);
+  assert.deepEqual(problems, []);
+  assert.deepEqual(
+    tools.map(({ name, description }) => ({ name, description })),
+    [{ name: "greet", description: "Greets." }],
+  );
+  assert.match(bundle!, /function greet/);
+});
+
+test("T11.3 definitions that come at once are compiled one after the other", async (context) => {
+  const compiler = open(context);
+  const names = ["a", "b", "c", "d"];
+  const all = await Promise.all(names.map((name) => compiler.compile(source(`export function ${name}(): void {}`))));
+  assert.deepEqual(
+    all.map(({ tools }) => tools.map(({ name }) => name)),
+    names.map((name) => [name]),
+  );
+});
+
+test("a type made to use up all memory is stopped, and the next definition is compiled", async (context) => {
+  const compiler = open(context, { compileMemoryMb: 128 });
+  const [bad, good] = await Promise.all([compiler.compile(hostile), compiler.compile(sound)]);
+  assert.deepEqual(bad.tools, []);
+  assert.equal(bad.bundle, undefined);
+  assert.deepEqual(
+    bad.problems.map(({ code, severity, file }) => ({ code, severity, file })),
+    [{ code: "compiler-memory", severity: "error", file: "greet.ts" }],
+  );
+  assert.match(bad.problems[0]!.message, /greet\.ts took more than 128 MB to compile \(BERTH_COMPILE_MEMORY_MB\)/);
+  assert.equal(good.tools.length, 1);
+});
+
+test("a definition that takes too long is stopped, and the next one is compiled", async (context) => {
+  const hasty = open(context, { compileMs: 1 });
+  const { tools, problems } = await hasty.compile(sound);
+  assert.deepEqual(tools, []);
+  assert.equal(problems[0]?.code, "compiler-timeout");
+  assert.match(problems[0].message, /greet\.ts took longer than 1 ms to compile \(BERTH_COMPILE_MS\)/);
+
+  const compiler = open(context, { compileMs: 6_000, compileMemoryMb: 1_024 });
+  const [bad, good] = await Promise.all([compiler.discover(hostile), compiler.discover(sound)]);
+  assert.match(bad.problems[0]!.code, /^compiler-(timeout|memory)$/);
+  assert.equal(good.tools.length, 1, JSON.stringify(good.problems));
+});
+
+test("a source that breaks the parser is a problem of its own, not of the next", async (context) => {
+  const compiler = open(context);
+  const deep = await compiler.compile(source(`export const x = ${"(".repeat(200_000)}1;`));
+  assert.equal(deep.problems.length > 0, true);
+  assert.equal(deep.tools.length, 0);
+  const missing = await compiler.compile({ ...sound, entry: "nowhere.ts" });
+  assert.deepEqual(
+    missing.problems.map(({ code }) => code),
+    ["compiler-crash"],
+  );
+  assert.equal((await compiler.compile(sound)).tools.length, 1);
+});
+
+test("an import that cannot be bundled leaves the tools and no bundle", async (context) => {
+  const compiler = open(context);
+  const broken = source('import { x } from "left-pad-9000";\nexport function greet(name: string) { return x(name); }');
+  const compiled = await compiler.compile(broken);
+  assert.equal(compiled.tools.length, 1);
+  assert.equal(compiled.bundle, undefined);
+  assert.deepEqual(
+    compiled.problems.map(({ tool, line }) => ({ tool, line })),
+    [{ tool: undefined, line: 1 }],
+  );
+  assert.deepEqual(await compiler.discover(broken), { tools: compiled.tools, problems: [] });
+});
+
+test("a syntax error stops everything, and says where it is", async (context) => {
+  const compiler = open(context);
+  const { tools, problems, bundle } = await compiler.compile(source("export function greet(: string) {}\n"));
+  assert.deepEqual([tools, bundle], [[], undefined]);
+  assert.equal(problems[0]?.code, "syntax-error");
+  assert.deepEqual([problems[0].file, problems[0].line, problems[0].column], ["greet.ts", 1, 23]);
+});
+
+test("problems in another file of a definition name that file", async (context) => {
+  const compiler = open(context);
+  const { problems } = await compiler.discover(
+    source('export * from "./lib/more.ts";', { "lib/more.ts": "\nexport function more(key: symbol): void {}" }),
+  );
+  assert.deepEqual(
+    problems.map(({ file, line, column, tool }) => [file, line, column, tool]),
+    [["lib/more.ts", 2, 22, "more"]],
+  );
+});
+
+test("the child gets nothing of the environment, ends when idle or closed, and starts again when needed", async (context) => {
+  const { NODE_OPTIONS } = process.env;
+  process.env["NODE_OPTIONS"] = "--require=/nowhere/at-all.cjs";
+  context.after(() => {
+    if (NODE_OPTIONS === undefined) delete process.env["NODE_OPTIONS"];
+    else process.env["NODE_OPTIONS"] = NODE_OPTIONS;
+  });
+  const before = children();
+  const compiler = open(context);
+  assert.equal((await compiler.compile(sound)).tools.length, 1);
+  while (children().some((pid) => !before.includes(pid))) await new Promise((resolve) => setTimeout(resolve, 50));
+
+  assert.equal((await compiler.compile(sound)).tools.length, 1);
+  await compiler.close();
+  assert.deepEqual(
+    children().filter((pid) => !before.includes(pid)),
+    [],
+  );
+  const late = await compiler.compile(sound);
+  assert.deepEqual(
+    late.problems.map(({ code }) => code),
+    ["compiler-closed"],
+  );
+});
+
+test("closing ends what is being compiled", async (context) => {
+  const compiler = open(context);
+  const working = compiler.compile(hostile);
+  const waiting = compiler.compile(sound);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  await compiler.close();
+  assert.equal((await working).problems[0]?.code, "compiler-closed");
+  assert.equal((await waiting).problems[0]?.code, "compiler-closed");
+});
+
+test("frames come out whole however the pipe cuts them, up to a limit", () => {
+  const bytes = Buffer.from(frame({ text: "größer\n" }) + frame([1, null]));
+  for (const size of [1, 2, 3, 1_000]) {
+    const reader = new FrameReader(100);
+    const frames: unknown[] = [];
+    for (let at = 0; at < bytes.length; at += size) frames.push(...reader.push(bytes.subarray(at, at + size)));
+    assert.deepEqual(frames, [{ text: "größer\n" }, [1, null]]);
+  }
+  assert.throws(() => new FrameReader(10).push(Buffer.from("x".repeat(11))), FrameTooLarge);
+  assert.throws(() => new FrameReader(10).push(Buffer.from("nonsense\n")), SyntaxError);
+});
