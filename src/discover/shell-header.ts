@@ -22,7 +22,7 @@ export interface Header {
  */
 export function readHeader(lines: readonly string[]): Header | undefined {
   let at = lines[0]?.startsWith("#!") ? 1 : 0;
-  while (at < lines.length && lines[at]!.trim() === "") at += 1;
+  while (at < lines.length && /^\s*$|^#+\s?shellcheck\s/.test(lines[at]!)) at += 1;
   const summary: string[] = [];
   const tags: { tag: HeaderTag; text: string[] }[] = [];
   let isSummary = true;
