@@ -1,3 +1,4 @@
+import type { CancelSignal } from "../cancellation.ts";
 import type { Cid } from "../cid.ts";
 import type { CallShape } from "../discover/discovery.ts";
 import type { Json, JsonObject } from "../json.ts";
@@ -42,7 +43,7 @@ export interface GuestCall {
   readonly context?: JsonObject;
   /** Milliseconds from now, the wait for a turn included. */
   readonly deadlineMs: number;
-  readonly signal?: AbortSignal;
+  readonly signal?: CancelSignal;
   /** A promise asks the guest to wait: it gets no further ahead than a small window until the promise settles. */
   readonly onProgress?: (event: Json) => void | Promise<void>;
   readonly onLog?: (line: GuestLog) => void;
@@ -106,7 +107,7 @@ export interface ScriptRun {
   readonly env: Readonly<Record<string, string>>;
   /** Milliseconds from now, the wait for a turn included. */
   readonly deadlineMs: number;
-  readonly signal?: AbortSignal;
+  readonly signal?: CancelSignal;
 }
 
 export type ScriptOutcome =

@@ -1,3 +1,4 @@
+import type { CancelSignal } from "../cancellation.ts";
 import { BerthError } from "../errors.ts";
 import type { Limits } from "../config.ts";
 import { Call } from "./call.ts";
@@ -147,7 +148,7 @@ class GuestExecutor implements Executor {
     this.#lanes.get(call.program.tenant)?.leave();
   }
 
-  #listen(call: Call, signal: AbortSignal): void {
+  #listen(call: Call, signal: CancelSignal): void {
     const onAbort = (): void => {
       const lane = this.#lanes.get(call.program.tenant);
       if (lane && this.#unqueue(lane, call, cancelled)) return;

@@ -63,7 +63,7 @@ export class Scripts {
     const timer = setTimeout(() => {
       stop(process ? timedOut(script.deadlineMs) : timedOutWaiting(script.deadlineMs));
     }, script.deadlineMs);
-    script.signal?.addEventListener("abort", onAbort, { once: true });
+    script.signal?.addEventListener("abort", onAbort);
     this.#stops.add(stop);
 
     try {

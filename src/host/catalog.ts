@@ -1,3 +1,4 @@
+import type { CancelSignal } from "../cancellation.ts";
 import type { Cid } from "../cid.ts";
 import type { Json, JsonObject, JsonSchema } from "../json.ts";
 import type { ToolAnnotations } from "../discover/discovery.ts";
@@ -47,7 +48,7 @@ export interface Tool {
 }
 
 export interface CallOptions {
-  readonly signal?: AbortSignal;
+  readonly signal?: CancelSignal;
   readonly onProgress?: (event: Json) => void;
 }
 

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { Cancellation } from "../cancellation.ts";
 import { BerthError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
@@ -55,7 +56,7 @@ async function answerPost(
       headers,
       body,
       ...(events && { events }),
-      signal: () => signalOf(response),
+      signal: cancelledBy(response),
     });
     if (events?.isOpen) events.end(answer.body);
     else write(response, answer);
@@ -84,12 +85,12 @@ function fail(response: ServerResponse, error: unknown, log: Log): void {
 }
 
 /** Aborted when the client goes before its answer is written. */
-function signalOf(response: ServerResponse): AbortSignal {
-  const controller = new AbortController();
+function cancelledBy(response: ServerResponse): Cancellation {
+  const cancellation = new Cancellation();
   response.once("close", () => {
-    if (!response.writableFinished) controller.abort();
+    if (!response.writableFinished) cancellation.abort();
   });
-  return controller.signal;
+  return cancellation;
 }
 
 function isJson(contentType: string | undefined): boolean {

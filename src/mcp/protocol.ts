@@ -1,3 +1,4 @@
+import type { CancelSignal } from "../cancellation.ts";
 import type { CallResult, Catalog, ToolContract } from "../host/catalog.ts";
 
 /**
@@ -10,8 +11,8 @@ export interface Post {
   readonly body: string;
   /** Where messages go before the answer; absent when the client takes no stream. */
   readonly events?: EventSink;
-  /** Aborted when the client is gone. Made on demand, because most calls never look at it. */
-  readonly signal?: () => AbortSignal;
+  /** Aborted when the client is gone. */
+  readonly signal?: CancelSignal;
 }
 
 export interface EventSink {
@@ -32,7 +33,7 @@ export interface MethodCall {
   readonly params: Readonly<Record<string, unknown>>;
   readonly codec: Codec;
   readonly events: EventSink | undefined;
-  readonly signal: (() => AbortSignal) | undefined;
+  readonly signal: CancelSignal | undefined;
 }
 
 /** Gives the JSON text of the result. Throws `BerthError` for a protocol error. */

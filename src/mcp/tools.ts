@@ -34,7 +34,7 @@ export async function callTool({ catalog, params, codec, events, signal }: Metho
 
   const onProgress = events && progressReporter(params, (message) => events.send(message));
   const result = await tool.call(args as JsonObject, {
-    ...(signal && { signal: signal() }),
+    ...(signal && { signal }),
     ...(onProgress && { onProgress }),
   });
   return codec.callResult(catalog, tool.contract, result);

@@ -1,0 +1,26 @@
+/** Says that nobody waits for a call any more. Every `AbortSignal` is one. */
+export interface CancelSignal {
+  readonly aborted: boolean;
+  addEventListener(type: "abort", listener: () => void): void;
+  removeEventListener(type: "abort", listener: () => void): void;
+}
+
+/** A signal for one listener or two: an `AbortController` costs more than all of the protocol does in a call. */
+export class Cancellation implements CancelSignal {
+  aborted = false;
+  #listeners: (() => void)[] = [];
+
+  addEventListener(_type: "abort", listener: () => void): void {
+    this.#listeners.push(listener);
+  }
+
+  removeEventListener(_type: "abort", listener: () => void): void {
+    this.#listeners = this.#listeners.filter((each) => each !== listener);
+  }
+
+  abort(): void {
+    if (this.aborted) return;
+    this.aborted = true;
+    for (const listener of this.#listeners.splice(0)) listener();
+  }
+}
