@@ -6,6 +6,7 @@ import { pathToFileURL } from "node:url";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
 import { packageRoot } from "../src/config.ts";
+import { budgets } from "../src/discover/budget.ts";
 import { discover } from "../src/discover/discover.ts";
 import type { Discovery } from "../src/discover/discovery.ts";
 import { caseExpected, caseNames, caseSource, checkDiscovery } from "./discovery-check.ts";
@@ -20,6 +21,15 @@ test("each kind of type has a case, and discovery of all together is the same a 
   const names = caseNames();
   assert.ok(names.length >= 16, `${names.length} cases`);
   for (const name of names) assert.deepEqual(discover(caseSource(name)), discover(caseSource(name)), name);
+});
+
+test("dates inside recursive types are found level by level, down to a limit", () => {
+  const text = "interface Node { at: Date; next?: Node; all: Node[] }\nexport function walk(node: Node): void {}";
+  const { tools } = discover({ language: "typescript", server: "walk", entry: "a.ts", files: { "a.ts": text } });
+  const paths = (tools[0]?.call.dates ?? []).map((path) => path.join("."));
+  assert.deepEqual(paths.slice(0, 4).sort(), ["node.all.*.at", "node.at", "node.next.at", "node.next.next.at"]);
+  assert.equal(paths.length, 1 + budgets.recursiveDatePaths);
+  assert.equal(new Set(paths).size, paths.length);
 });
 
 type Check = (actual: object, expected: object, tools: object) => string[];

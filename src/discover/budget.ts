@@ -8,6 +8,7 @@ export const budgets = {
   unionMembers: 1_000,
   /** Dates inside recursive types stand at endless paths: the shallowest ones are kept. */
   recursiveDatePaths: 100,
+  recursiveDateSteps: 32,
 } as const;
 
 export class BudgetExceeded extends Error {

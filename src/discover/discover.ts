@@ -3,7 +3,7 @@ import type { Problem } from "../problem.ts";
 import type { Discovery, DefinitionSource, DiscoveredTool } from "./discovery.ts";
 import { exportedFunctions } from "./exports.ts";
 import { openProgram, type DefinitionProgram } from "./program.ts";
-import { placeIn } from "./reporter.ts";
+import { placeIn, problemAt } from "./reporter.ts";
 import { readTool } from "./tool.ts";
 
 /**
@@ -18,6 +18,12 @@ export function discover(source: DefinitionSource): Discovery {
   const tools: DiscoveredTool[] = [];
   const problems: Problem[] = [];
   for (const candidate of exportedFunctions(program, source.server)) {
+    if (tools.some(({ name }) => name === candidate.name)) {
+      const message = `${candidate.name}: there is another tool of this name; export one of them under another name`;
+      const problem = problemAt(candidate.nameNode, { severity: "error", code: "repeated-tool", message }, program);
+      problems.push({ ...problem, tool: candidate.name });
+      continue;
+    }
     const found = readTool(candidate, program);
     if (found.tool) tools.push(found.tool);
     problems.push(...found.problems);

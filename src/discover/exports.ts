@@ -2,6 +2,7 @@ import ts from "typescript";
 import { isHidden } from "./annotations.ts";
 import { docOfSymbol, noDoc, type Doc } from "./doc-comments.ts";
 import type { DefinitionProgram } from "./program.ts";
+import { unresolvedName, type UnresolvedName } from "./types/unresolved.ts";
 
 /** An exported function that is to be a tool. */
 export interface Candidate {
@@ -14,6 +15,8 @@ export interface Candidate {
   readonly overloads: number;
   /** The function's own source: it has the defaults and the names, even where a wrapper or an annotation has the types. */
   readonly implementation?: ts.SignatureDeclaration;
+  /** A type that the function was declared to have and that leads nowhere. */
+  readonly missing?: UnresolvedName;
   /** Where to point when the whole function is meant: its name. */
   readonly nameNode: ts.Node;
 }
@@ -22,7 +25,8 @@ export interface Candidate {
  * The functions that a module exports for others, in the order of the source. What begins with `_` or is marked
  * `@internal` is exported for the author's own use.
  */
-export function exportedFunctions({ checker, entry }: DefinitionProgram, server: string): Candidate[] {
+export function exportedFunctions(program: DefinitionProgram, server: string): Candidate[] {
+  const { checker, entry } = program;
   const module = checker.getSymbolAtLocation(entry);
   if (!module) return [];
   const candidates: (Candidate & { at: number; target: ts.Symbol })[] = [];
@@ -32,13 +36,15 @@ export function exportedFunctions({ checker, entry }: DefinitionProgram, server:
     if (!declaration || !(target.flags & ts.SymbolFlags.Value)) continue;
     if (isTypeOnly(exported) || ts.getCombinedModifierFlags(declaration) & ts.ModifierFlags.Ambient) continue;
     const signatures = checker.getTypeOfSymbolAtLocation(target, entry).getCallSignatures();
-    const signature = signatures[0];
+    const implementation = implementationOf(target);
+    const missing = signatures.length === 0 ? missingType(declaration, program) : undefined;
+    const signature =
+      signatures[0] ?? (missing && implementation && checker.getSignatureFromDeclaration(implementation));
     if (!signature) continue;
 
     const name = exported.name === "default" ? defaultName(target, server) : exported.name;
     const doc = docOfFunction(target, exported);
     if (isHidden(name, doc)) continue;
-    const implementation = implementationOf(target);
     candidates.push({
       name,
       export: exported.name,
@@ -46,6 +52,7 @@ export function exportedFunctions({ checker, entry }: DefinitionProgram, server:
       signature,
       overloads: signatures.length,
       ...(implementation ? { implementation } : {}),
+      ...(missing ? { missing } : {}),
       nameNode: ts.getNameOfDeclaration(declaration) ?? declaration,
       at: positionInEntry(exported, declaration, entry),
       target,
@@ -57,6 +64,13 @@ export function exportedFunctions({ checker, entry }: DefinitionProgram, server:
       candidate.export !== "default" ||
       !candidates.some((other) => other.export !== "default" && other.target === candidate.target),
   );
+}
+
+/** `export const run: Handler = async () => …`, where nobody knows a `Handler`: still meant to be a tool. */
+function missingType(declaration: ts.Declaration, program: DefinitionProgram): UnresolvedName | undefined {
+  if (!ts.isVariableDeclaration(declaration) || !declaration.initializer) return undefined;
+  const isFunction = ts.isArrowFunction(declaration.initializer) || ts.isFunctionExpression(declaration.initializer);
+  return isFunction ? unresolvedName(declaration.type, program) : undefined;
 }
 
 /** `export type { name }`: nothing is there when the module runs. */

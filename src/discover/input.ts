@@ -147,7 +147,8 @@ function reportUnresolved(
 ): boolean {
   const missing = unresolvedName(parameter.node, { checker, isLibrary });
   if (!missing && !(parameter.node && isUnresolved(parameter.type))) return false;
-  const detail = missing?.module === undefined ? reporter.diagnosticWithin(parameter.node!) : undefined;
+  const detail =
+    missing?.module === undefined ? reporter.diagnosticWithin(missing?.complaint ?? parameter.node!) : undefined;
   const what = missing ? sayUnresolved(missing) : "the type cannot be found";
   reporter.add("error", "unresolved-type", `${what}${detail ? `: ${detail}` : ""} (at ${parameter.name})`, node);
   return true;

@@ -26,7 +26,7 @@ export function readOutput(
   const at = (isWritten ? candidate.signature.declaration?.type : undefined) ?? candidate.nameNode;
   const missing = isWritten ? unresolvedName(candidate.signature.declaration?.type, program) : undefined;
   if (missing) {
-    const detail = missing.module === undefined ? reporter.diagnosticWithin(missing.node) : undefined;
+    const detail = missing.module === undefined ? reporter.diagnosticWithin(missing.complaint) : undefined;
     const message = `the result: ${sayUnresolved(missing)}${detail ? `: ${detail}` : ""}`;
     reporter.add("error", "unresolved-type", message, at);
     return { schema: null, isStreaming };

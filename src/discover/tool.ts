@@ -9,6 +9,7 @@ import { readInput } from "./input.ts";
 import { readOutput } from "./output.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { Reporter } from "./reporter.ts";
+import { sayUnresolved } from "./types/unresolved.ts";
 
 /** One exported function as a tool; without the tool when a problem leaves it out. */
 export function readTool(
@@ -20,6 +21,12 @@ export function readTool(
   if (!/^[A-Za-z0-9_.-]{1,128}$/.test(candidate.name)) {
     const reason = `the name has characters that clients refuse; export it under another: export { ${candidate.name} as … }`;
     reporter.add("error", "invalid-tool-name", reason, nameNode);
+  }
+  if (candidate.missing) {
+    const { missing } = candidate;
+    const detail = missing.module === undefined ? reporter.diagnosticWithin(missing.complaint) : undefined;
+    reporter.add("error", "unresolved-type", `${sayUnresolved(missing)}${detail ? `: ${detail}` : ""}`, missing.node);
+    return { problems: reporter.problems };
   }
   if (candidate.overloads > 1) {
     const message = `has ${candidate.overloads} signatures; only the first is offered`;

@@ -34,7 +34,7 @@ export class Dates {
     for (let last = [...known.values()]; last.length > 0 && known.size < limit;) {
       const next = last
         .flatMap((found) => this.#repeated(found))
-        .filter((path) => !known.has(JSON.stringify(path)))
+        .filter((path) => path.length <= budgets.recursiveDateSteps && !known.has(JSON.stringify(path)))
         .sort((a, b) => a.length - b.length)
         .slice(0, limit - known.size);
       for (const path of next) known.set(JSON.stringify(path), path);

@@ -32,8 +32,8 @@ export function membersOf(type: ts.Type): readonly ts.Type[] {
 }
 
 /** Equal for types that have the same schema, whether or not `undefined` is among them. */
-export function keyOf(type: ts.Type): string {
-  const members = membersOf(type).filter((member) => !isNothing(member));
+export function keyOf(type: ts.Type, without: (member: ts.Type) => boolean = () => false): string {
+  const members = membersOf(type).filter((member) => !isNothing(member) && !without(member));
   return members
     .map((member) => (member as unknown as { id: number }).id)
     .sort((a, b) => a - b)
@@ -47,8 +47,8 @@ export function libraryName(type: ts.Type, isLibrary: (file: ts.SourceFile) => b
   return known && type.flags & ts.TypeFlags.Object ? type.symbol.name : undefined;
 }
 
-/** A name for a type in `$defs`. */
-export function nameOf(type: ts.Type): string {
+/** The name that an author gave a type. */
+export function nameOf(type: ts.Type): string | undefined {
   const name = type.aliasSymbol?.name ?? type.symbol?.name ?? "";
-  return name.startsWith("__") ? "Type" : name;
+  return name.startsWith("__") || name === "" ? undefined : name;
 }

@@ -39,6 +39,11 @@ export class Recursion {
     return reference(entry.name);
   }
 
+  /** Whether `enter` would give a reference. */
+  isKnown(key: string): boolean {
+    return this.#open.has(key) || this.#closed.has(key);
+  }
+
   /** The schema as a document of its own: with `$defs`, and a root that is no bare reference. */
   finish(root: JsonSchema): JsonSchema {
     if (this.#definitions.size === 0) return root;

@@ -6,8 +6,10 @@ import { aliasAt, declaredNode } from "./written-types.ts";
 export interface UnresolvedName {
   readonly node: ts.Node;
   readonly name: string;
-  /** The module that it should have come from. */
+  /** The module that it should have come from, where that cannot be found either. */
   readonly module?: string;
+  /** Where the checker complains about it: here, or in the import statement. */
+  readonly complaint: ts.Node;
 }
 
 /** Why a name leads nowhere, as far as its import says. */
@@ -27,8 +29,7 @@ export function unresolvedName(
   seen.add(node);
   const name = nameIn(node);
   if (name && !resolves(name, checker)) {
-    const module = moduleOf(name, checker);
-    return { node: name, name: name.getText(), ...(module === undefined ? {} : { module }) };
+    return { node: name, name: name.getText(), ...originOf(name, checker) };
   }
   const alias = ts.isTypeReferenceNode(node) ? declaredNode(aliasAt(node, checker)) : undefined;
   const behind = alias && !isLibrary(alias.getSourceFile()) ? alias : undefined;
@@ -47,15 +48,21 @@ function nameIn(node: ts.Node): ts.Node | undefined {
 function resolves(name: ts.Node, checker: ts.TypeChecker): boolean {
   const symbol = checker.getSymbolAtLocation(name);
   if (!symbol || checker.isUnknownSymbol(symbol)) return false;
+  // For a name that it cannot find the checker makes up a symbol, declared nowhere.
+  if (!symbol.declarations?.length) return symbol.name === "globalThis" || symbol.name === "undefined";
   if (!(symbol.flags & ts.SymbolFlags.Alias)) return true;
   return !checker.isUnknownSymbol(checker.getAliasedSymbol(symbol));
 }
 
-/** The module in the import statement that brought a name in. */
-function moduleOf(name: ts.Node, checker: ts.TypeChecker): string | undefined {
+/** The import that brought a name in: its module, or the place in it that names what the module does not have. */
+function originOf(name: ts.Node, checker: ts.TypeChecker): Pick<UnresolvedName, "module" | "complaint"> {
   let first = name;
   while (ts.isQualifiedName(first)) first = first.left;
   const declaration = checker.getSymbolAtLocation(first)?.declarations?.[0];
   const statement = declaration && ts.findAncestor(declaration, ts.isImportDeclaration);
-  return statement && ts.isStringLiteral(statement.moduleSpecifier) ? statement.moduleSpecifier.text : undefined;
+  if (!statement || !ts.isStringLiteral(statement.moduleSpecifier)) return { complaint: name };
+  const { moduleSpecifier } = statement;
+  return checker.getSymbolAtLocation(moduleSpecifier)
+    ? { complaint: declaration }
+    : { module: moduleSpecifier.text, complaint: moduleSpecifier };
 }

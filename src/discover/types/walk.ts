@@ -89,11 +89,15 @@ function walkKind(type: ts.Type, place: Place, walker: Walker): JsonSchema {
   if (is(TypeFlags.NonPrimitive)) return { type: "object" };
   const sole = type.isUnion() ? soleValue(type) : undefined;
   if (sole) return walkKind(sole, place, walker);
+  if (type.isUnion() && isKnownApartFromNull(type, place, walker)) {
+    const known = walker.recursion.enter(recursionKey(type, place, isNull), "", place.path, () => ({}));
+    return { anyOf: [known, { type: "null" }] };
+  }
   if (type.isUnion()) return recursively(type, place, walker, () => walkUnion(type, place, walker));
   if (isNothing(type)) return unsupported(place, walker, "undefined is no value in JSON; use null");
   if (is(TypeFlags.Never)) return unsupported(place, walker, "no value has the type never");
-  if (is(TypeFlags.BigIntLike)) return unsupported(place, walker, "a bigint has no JSON; use a number or a string");
-  if (is(TypeFlags.ESSymbolLike)) return unsupported(place, walker, "a symbol has no JSON; use a string");
+  if (is(TypeFlags.BigIntLike)) return unsupported(place, walker, "JSON has no bigint; use a number or a string");
+  if (is(TypeFlags.ESSymbolLike)) return unsupported(place, walker, "JSON has no symbol; use a string");
   return walkObjectKind(type, place, walker);
 }
 
@@ -148,7 +152,23 @@ function walkIntersectedParameter(type: ts.Type, place: Place, walker: Walker): 
 }
 
 function recursively(type: ts.Type, place: Place, walker: Walker, build: () => JsonSchema): JsonSchema {
-  return walker.recursion.enter(`${place.open ? "open" : "closed"}:${keyOf(type)}`, nameOf(type), place.path, build);
+  return walker.recursion.enter(recursionKey(type, place), suggestedName(type, place), place.path, build);
+}
+
+/** A name for `$defs`; a union with null or undefined forgets its alias, which may still stand in the source. */
+function suggestedName(type: ts.Type, { node }: Place): string {
+  const parts = node && ts.isUnionTypeNode(node) ? node.types : [node];
+  const named = parts.find((part) => part && ts.isTypeReferenceNode(part) && ts.isIdentifier(part.typeName));
+  return nameOf(type) ?? (named as ts.TypeReferenceNode | undefined)?.typeName.getText() ?? "Type";
+}
+
+function recursionKey(type: ts.Type, place: Place, without?: (member: ts.Type) => boolean): string {
+  return `${place.open ? "open" : "closed"}:${keyOf(type, without)}`;
+}
+
+/** `Tree | null` inside of `Tree`, where `Tree` is a union itself and its members now stand beside null. */
+function isKnownApartFromNull(type: ts.UnionType, place: Place, walker: Walker): boolean {
+  return type.types.some(isNull) && walker.recursion.isKnown(recursionKey(type, place, isNull));
 }
 
 /** `T` of `T | undefined`. */
