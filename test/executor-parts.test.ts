@@ -1,8 +1,9 @@
 import { strict as assert } from "node:assert";
-import { spawn } from "node:child_process";
+import { spawn, type ChildProcessByStdio } from "node:child_process";
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Readable } from "node:stream";
 import { after, describe, it } from "node:test";
 import { defaultLimits } from "../src/config.ts";
 import { Backoff } from "../src/executor/backoff.ts";
@@ -12,7 +13,8 @@ import { Lane } from "../src/executor/lane.ts";
 import { openExecutor } from "../src/executor/open.ts";
 import { ReadingTime } from "../src/executor/reading-time.ts";
 import { TurnQueue } from "../src/executor/turn-queue.ts";
-import { assertNothingLeft, descendants, until } from "./executor.rig.ts";
+import type { GuestOutcome } from "../src/executor/executor.ts";
+import { assertNothingLeft, descendants, failureOf, until } from "./executor.rig.ts";
 
 after(assertNothingLeft);
 
@@ -207,28 +209,60 @@ describe("opening an executor", () => {
     ));
 
   it("and losing the service by SIGKILL leaves no process behind", async () => {
-    const executor = new URL("../src/executor/open.js", import.meta.url).href;
-    const config = new URL("../src/config.js", import.meta.url).href;
-    const program = `
-      import { openExecutor } from ${JSON.stringify(executor)};
-      import { defaultLimits } from ${JSON.stringify(config)};
-      const executor = await openExecutor({ mode: "auto", limits: defaultLimits });
-      const code = () => Promise.resolve("export const f = () => new Promise((r) => setTimeout(r, 100000)); export const g = () => 1");
-      const call = (name) => executor.call({ tenant: "default", bundle: "b", code }, { shape: { export: name, style: "positional", params: [] }, args: {}, deadlineMs: 100000 });
-      void call("f");
-      await call("g");
+    const service = startService(`
+      void call("never");
+      await call("one");
       console.log("ready");
-    `;
-    const service = spawn(process.execPath, ["--input-type=module", "-e", program], {
-      stdio: ["ignore", "pipe", "inherit"],
-    });
+    `);
     await new Promise((resolve) => service.stdout.once("data", resolve));
     const guests = descendants(service.pid);
-    assert.ok(guests.length >= 1 || process.platform !== "linux");
+    assert.ok(guests.length > 0 || process.platform !== "linux");
     service.kill("SIGKILL");
     await until(() => guests.every((pid) => !isAlive(pid)), "its guests are gone");
   });
+
+  it("and having no file descriptor left fails calls, not the service", async () => {
+    const service = startService(
+      `
+      const taken = [];
+      try { for (;;) taken.push(openSync("/dev/null")); } catch {}
+      const outcomes = [await call("one"), await executor.runScript({ tenant: "default", script: "echo 1", argv: [], env: {}, deadlineMs: 5000 })];
+      for (const descriptor of taken) closeSync(descriptor);
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      outcomes.push(await call("one"));
+      await executor.close();
+      console.log(JSON.stringify(outcomes));
+    `,
+      "ulimit -n 40; ",
+    );
+    const chunks: Buffer[] = [];
+    service.stdout.on("data", (chunk: Buffer) => chunks.push(chunk));
+    await new Promise((resolve) => service.once("close", resolve));
+    const [call, script, later] = JSON.parse(Buffer.concat(chunks).toString()) as GuestOutcome[];
+    for (const outcome of [call!, script!]) {
+      const { reason, message, retriable } = failureOf(outcome);
+      assert.deepEqual([reason, retriable], ["crash", true]);
+      assert.match(message, /could not be started \(E(MFILE|NFILE|AGAIN|BADF)\)/);
+    }
+    assert.deepEqual(later, { ok: true, value: { kind: "json", value: 1 } });
+  });
 });
+
+/** A process with an executor of its own; `body` may use `executor` and `call(name)` of a program with `one` and `never`. */
+function startService(body: string, setup = ""): ChildProcessByStdio<null, Readable, null> {
+  const program = `
+    import { closeSync, openSync } from "node:fs";
+    import { openExecutor } from ${JSON.stringify(new URL("../src/executor/open.js", import.meta.url).href)};
+    import { defaultLimits } from ${JSON.stringify(new URL("../src/config.js", import.meta.url).href)};
+    const executor = await openExecutor({ mode: "auto", limits: { ...defaultLimits, guestSpareProcesses: 0 } });
+    const code = () => Promise.resolve("export const never = () => new Promise((r) => setTimeout(r, 1e6)); export const one = () => 1");
+    const program = { tenant: "default", bundle: "b", code };
+    const call = (name) =>
+      executor.call(program, { shape: { export: name, style: "positional", params: [] }, args: {}, deadlineMs: 5000 });
+    ${body}`;
+  const script = `${setup}exec "$0" --input-type=module -e "$1"`;
+  return spawn("sh", ["-c", script, process.execPath, program], { stdio: ["ignore", "pipe", "inherit"] });
+}
 
 function isAlive(pid: number): boolean {
   try {

@@ -444,6 +444,14 @@ export function executorContract(mode: Mode): void {
       assert.equal(rig.executor.stats().started, started);
     });
 
+    it("stops a call whose listener throws, and lives on", async () => {
+      const onProgress = (): never => {
+        throw new Error("the reader is broken");
+      };
+      const failure = failureOf(await rig.call(shape("endless", [], { streaming: true }), {}, { onProgress }));
+      assert.equal(failure.reason, "cancelled");
+    });
+
     it("counts the time that a bundle takes to load", async () => {
       const program = programWith("await new Promise(() => {}); export function f() {}");
       assert.equal(failureOf(await rig.call(shape("f"), {}, { program, deadlineMs: 150 })).reason, "timeout");

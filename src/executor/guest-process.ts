@@ -2,7 +2,7 @@ import type { ChildProcess } from "node:child_process";
 import type { Duplex, Readable } from "node:stream";
 import { FrameReader } from "./frames.ts";
 import { failure, ended } from "./failures.ts";
-import { killGroup, onceEnded, startGroup, type Command } from "./process-group.ts";
+import { killGroup, onceEnded, pipeOf, startGroup, type Command } from "./process-group.ts";
 import { ReadingTime } from "./reading-time.ts";
 import { atEndOfTurn } from "./turn.ts";
 import type { GuestFailure } from "./executor.ts";
@@ -44,7 +44,7 @@ export class GuestProcess {
       onFrame: (frame, units) => this.#listener.onFrame(frame, units),
       onFault: (message) => this.kill(failure("protocol", `its process ${message}`)),
     });
-    this.#pipe = this.#child.stdio[3] as Duplex | undefined;
+    this.#pipe = pipeOf(this.#child) as Duplex | undefined;
     this.#pipe?.on("data", this.#take);
     this.#collectStderr(this.#child.stderr);
 
@@ -124,7 +124,7 @@ export class GuestProcess {
     if (paused && this.#holds === 0) this.#pipe?.resume();
   };
 
-  #collectStderr(stderr: Readable | null): void {
+  #collectStderr(stderr: Readable | null | undefined): void {
     let read = 0;
     stderr?.setEncoding("utf8").on("data", (text: string) => {
       read += text.length;

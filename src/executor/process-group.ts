@@ -1,5 +1,6 @@
-import { spawn, type ChildProcess, type StdioOptions } from "node:child_process";
+import { ChildProcess, spawn, type StdioOptions } from "node:child_process";
 import { writeFileSync } from "node:fs";
+import type { Readable, Writable } from "node:stream";
 
 /** What to start, and as whom. */
 export interface Command {
@@ -27,15 +28,8 @@ const OUT_OF_MEMORY_SCORE = 1000;
 
 /** Starts a command as the leader of a process group of its own. Failing to start is reported by `onceEnded`. */
 export function startGroup(command: Command, stdio: StdioOptions): ChildProcess {
-  const child = spawn(command.file, command.args, {
-    stdio,
-    detached: true,
-    cwd: command.cwd,
-    env: { ...command.env },
-    ...(command.uid !== undefined && { uid: command.uid }),
-    ...(command.gid !== undefined && { gid: command.gid }),
-  });
-  for (const stream of child.stdio) stream?.on("error", ignore);
+  const child = spawnOrFail(command, stdio);
+  for (const stream of streamsOf(child)) stream.on("error", ignore);
   if (child.pid !== undefined && process.platform === "linux") {
     try {
       writeFileSync(`/proc/${child.pid}/oom_score_adj`, String(OUT_OF_MEMORY_SCORE));
@@ -72,10 +66,33 @@ export function onceEnded(child: ChildProcess, listener: (exit: Exit) => void): 
   child.once("exit", (code, signal) => {
     killGroup(child);
     setTimeout(() => {
-      for (const stream of child.stdio) stream?.destroy();
+      for (const stream of streamsOf(child)) stream.destroy();
       tell({ code, signal });
     }, PIPES_CLOSE_MS).unref();
   });
+}
+
+/** Its descriptor 3; undefined when it could not be started. */
+export function pipeOf(child: ChildProcess): Readable | Writable | undefined {
+  return (child.stdio as ChildProcess["stdio"] | undefined)?.[3] ?? undefined;
+}
+
+/** Some reasons not to start are thrown and some are emitted; here all are emitted. */
+function spawnOrFail({ file, args, cwd, env, uid, gid }: Command, stdio: StdioOptions): ChildProcess {
+  const identity = { ...(uid !== undefined && { uid }), ...(gid !== undefined && { gid }) };
+  try {
+    return spawn(file, args, { stdio, detached: true, cwd, env: { ...env }, ...identity });
+  } catch (error) {
+    const child = new ChildProcess();
+    process.nextTick(() => child.emit("error", error));
+    return child;
+  }
+}
+
+/** None at all when there were no descriptors left to make them of. */
+function streamsOf(child: ChildProcess): (Readable | Writable)[] {
+  const streams: readonly (Readable | Writable | null | undefined)[] = child.stdio ?? [];
+  return streams.filter((stream) => stream != null);
 }
 
 function ignore(): void {}

@@ -1,5 +1,5 @@
 import type { Duplex } from "node:stream";
-import { killGroup, onceEnded, startGroup, type Command, type Exit } from "./process-group.ts";
+import { killGroup, onceEnded, pipeOf, startGroup, type Command, type Exit } from "./process-group.ts";
 
 /** One process that reads a script from descriptor 3, runs it and ends. It knows no tenant and no deadline. */
 export interface ScriptProcess {
@@ -26,7 +26,7 @@ export function runToEnd(command: Command, script: string, outputBytes: number):
   let overflowed = false;
   let stderr: Buffer = Buffer.alloc(0);
 
-  (child.stdio[3] as Duplex | undefined)?.end(script);
+  (pipeOf(child) as Duplex | undefined)?.end(script);
   child.stdout?.on("data", (chunk: Buffer) => {
     if (overflowed) return;
     printedBytes += chunk.length;

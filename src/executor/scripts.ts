@@ -60,9 +60,12 @@ export class Scripts {
       process?.kill();
     };
     const onAbort = (): void => stop(cancelled);
-    const timer = setTimeout(() => {
-      stop(process ? timedOut(script.deadlineMs) : timedOutWaiting(script.deadlineMs));
-    }, script.deadlineMs);
+    const timer = setTimeout(
+      () => {
+        stop(process ? timedOut(script.deadlineMs) : timedOutWaiting(script.deadlineMs));
+      },
+      Math.min(script.deadlineMs, TIMER_MAX_MS),
+    );
     script.signal?.addEventListener("abort", onAbort);
     this.#stops.add(stop);
 
@@ -164,6 +167,8 @@ function invalidText({ argv, env }: ScriptRun): string | undefined {
   return undefined;
 }
 
+/** A timer that is set to more than this fires at once. */
+const TIMER_MAX_MS = 2 ** 31 - 1;
 /** Linux: 128 KiB a text with its name and its end, 2 MiB together at the usual stack limit. */
 const ARGUMENT_BYTES_MAX = 120 * 1024;
 const ARGUMENTS_BYTES_MAX = 1024 * 1024;

@@ -43,6 +43,7 @@ export interface SessionOwner {
 const GRACE_MS = 100;
 /** Frames about nothing that is in flight: a guest may be late now and then, not all the time. */
 const STRAYS_MAX = 10_000;
+const STRAYS_PER_MS = 0.1;
 /** Shapes that a process remembers; beyond that they travel with their first call each time. */
 const SHAPES_MAX = 4_096;
 
@@ -57,6 +58,7 @@ export class Session {
   #unsent: Call[] | undefined = [];
   #lastId = 0;
   #strays = 0;
+  #strayAt = 0;
   #requests = 0;
   #loaded = false;
   /** The call whose overrun ended the process. */
@@ -228,18 +230,26 @@ export class Session {
         call.acknowledged = true;
         return;
       case toHost.progress:
-        if (this.#spend(call)) deliverProgress(this.#process, call, (frame[2] ?? null) as Json);
-        return;
       case toHost.log:
-        if (this.#spend(call) && isLogLevel(frame[2]) && !call.settled) {
-          call.given.onLog?.({ level: frame[2], message: (frame[3] ?? null) as Json });
-        }
+        if (this.#spend(call)) this.#tell(call, frame);
         return;
       case toHost.request:
         if (this.#spend(call)) this.#onRequest(call, frame);
         return;
       default:
         return this.#fault("wrote a frame of an unknown kind");
+    }
+  }
+
+  /** A listener that throws wants no more of its call; it must not end the host from within a pipe's event. */
+  #tell(call: Call, frame: readonly unknown[]): void {
+    try {
+      if (frame[0] === toHost.progress) deliverProgress(this.#process, call, (frame[2] ?? null) as Json);
+      else if (isLogLevel(frame[2]) && !call.settled) {
+        call.given.onLog?.({ level: frame[2], message: (frame[3] ?? null) as Json });
+      }
+    } catch {
+      if (!call.verdict) this.#stop(call, cancelled, performance.now());
     }
   }
 
@@ -257,7 +267,10 @@ export class Session {
     if (frame[0] === toHost.log && frame[1] === 0 && isLogLevel(frame[2])) {
       this.#owner.onLog(this.program, { level: frame[2], message: (frame[3] ?? null) as Json });
     }
-    if (++this.#strays > STRAYS_MAX) this.#fault(`wrote more than ${STRAYS_MAX} frames about no call in flight`);
+    const now = performance.now();
+    this.#strays = Math.max(0, this.#strays - (now - this.#strayAt) * STRAYS_PER_MS) + 1;
+    this.#strayAt = now;
+    if (this.#strays > STRAYS_MAX) this.#fault(`wrote more than ${STRAYS_MAX} frames about no call in flight`);
   }
 
   #spend(call: Call): boolean {

@@ -30,7 +30,7 @@ export function readValue(
 function readBytes(base64: unknown, mimeType: unknown, outputBytes: number): GuestValue | "too large" | undefined {
   if (typeof base64 !== "string" || !/^[A-Za-z0-9+/]*={0,2}$/.test(base64)) return undefined;
   if (base64.length * 0.75 > outputBytes + 2) return "too large";
-  const named = typeof mimeType === "string" && /^[\w.+-]+\/[\w.+-]+(;.*)?$/.test(mimeType) && mimeType.length < 256;
+  const named = typeof mimeType === "string" && mimeType.length < 256 && /^[\w.+-]+\/[\w.+-]+(;.*)?$/.test(mimeType);
   return named ? { kind: "bytes", base64, mimeType } : { kind: "bytes", base64 };
 }
 
