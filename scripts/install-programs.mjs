@@ -1,0 +1,72 @@
+// The programs of the system that Berth needs: found, or installed by apt-get where this user may.
+import { spawnSync } from "node:child_process";
+import { accessSync, constants } from "node:fs";
+import { delimiter, join } from "node:path";
+
+/** `apt` names the package on Debian and Ubuntu. */
+const programs = [
+  { name: "bwrap", apt: "bubblewrap", why: "bubblewrap 0.8 or newer isolates guest code" },
+  { name: "prlimit", apt: "util-linux", why: "prlimit (util-linux) limits guest processes" },
+];
+
+/** Tells `say` what it does; throws an error that says what a person should do. Silent when everything is there. */
+export function installPrograms(say) {
+  if (process.platform !== "linux") {
+    say(`the sandbox exists on Linux only; on ${process.platform} only the default tenant's guests run`);
+    return;
+  }
+  const missing = programs.filter((program) => !isThere(program));
+  if (missing.length === 0) return;
+
+  const root = asRoot();
+  if (!root) throw giveUp(missing, "this user is not root and sudo asks for a password");
+  if (!succeeds("apt-get", ["--version"])) throw giveUp(missing, "there is no apt-get here");
+  const packages = missing.map(({ apt }) => apt);
+  const run = (...command) => {
+    const [file, ...args] = [...root, ...command];
+    say([file, ...args].join(" "));
+    const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
+    return spawnSync(file, args, { stdio: ["ignore", "ignore", "inherit"], env }).status === 0;
+  };
+  if (!run("apt-get", "update", "-qq")) say("apt-get update failed; trying what is known already");
+  if (!run("apt-get", "install", "-y", "-qq", "--no-install-recommends", ...packages)) {
+    throw giveUp(missing, "apt-get install failed");
+  }
+  const stillMissing = missing.filter((program) => !isThere(program));
+  if (stillMissing.length > 0) throw giveUp(stillMissing, "the package was installed but the program is not in PATH");
+  say(`installed ${packages.join(", ")}`);
+}
+
+function isThere({ name }) {
+  const folders = (process.env.PATH ?? "/usr/local/bin:/usr/bin:/bin").split(delimiter);
+  return folders.filter(Boolean).some((folder) => {
+    try {
+      accessSync(join(folder, name), constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** How to become root without a question; undefined when there is no way. */
+function asRoot() {
+  if (process.getuid?.() === 0) return [];
+  return succeeds("sudo", ["-n", "true"]) ? ["sudo", "-n"] : undefined;
+}
+
+function succeeds(command, args) {
+  return spawnSync(command, args, { stdio: "ignore" }).status === 0;
+}
+
+function giveUp(missing, reason) {
+  return new Error(
+    [
+      `cannot install ${missing.map(({ name }) => name).join(", ")}: ${reason}`,
+      ...missing.map(({ name, why }) => `  ${name} is needed because ${why}`),
+      "  install it by hand, for example with one of",
+      `    sudo apt-get update && sudo apt-get install ${missing.map(({ apt }) => apt).join(" ")}`,
+      `    sudo dnf install ${missing.map(({ apt }) => apt).join(" ")}`,
+    ].join("\n"),
+  );
+}
