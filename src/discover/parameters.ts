@@ -1,5 +1,6 @@
 import ts from "typescript";
 import type { Candidate } from "./exports.ts";
+import { membersOf } from "./types/kinds.ts";
 
 /** One parameter of a tool, as the checker sees it and as the author wrote it. */
 export interface Parameter {
@@ -60,7 +61,8 @@ function draftsOf(symbol: ts.Symbol, location: ts.Node, checker: ts.TypeChecker)
   const isRest = Boolean(declaration?.dotDotDotToken) || isRestSymbol(symbol);
   if (isRest) {
     const list = type.flags & ts.TypeFlags.Instantiable ? (checker.getBaseConstraintOfType(type) ?? type) : type;
-    if (checker.isTupleType(list)) return elementsOf(list as ts.TupleTypeReference, symbol.name, checker);
+    const pattern = declaration && ts.isArrayBindingPattern(declaration.name) ? declaration.name : undefined;
+    if (checker.isTupleType(list)) return elementsOf(list as ts.TupleTypeReference, pattern ?? symbol.name, checker);
   }
   const name = declaration && !ts.isIdentifier(declaration.name) ? undefined : symbol.name;
   return [
@@ -72,21 +74,31 @@ function draftsOf(symbol: ts.Symbol, location: ts.Node, checker: ts.TypeChecker)
       initializer: declaration?.initializer,
       pattern: declaration && !ts.isIdentifier(declaration.name) ? declaration.name : undefined,
       isOptional:
-        (isRest && !type.isUnion()) || isOptional(declared) || Boolean(symbol.flags & ts.SymbolFlags.Optional),
+        (isRest && membersOf(type).every((list) => !checker.isTupleType(list))) ||
+        isOptional(declared) ||
+        Boolean(symbol.flags & ts.SymbolFlags.Optional),
       isRest,
     },
   ];
 }
 
-function elementsOf(tuple: ts.TupleTypeReference, name: string, checker: ts.TypeChecker): Draft[] {
+/** `named`: the rest parameter's name, or the names that it is taken apart into. */
+function elementsOf(
+  tuple: ts.TupleTypeReference,
+  named: string | ts.ArrayBindingPattern,
+  checker: ts.TypeChecker,
+): Draft[] {
   const { elementFlags, labeledElementDeclarations } = tuple.target;
   return checker.getTypeArguments(tuple).map((type, index) => {
     const flags = elementFlags[index] ?? ts.ElementFlags.Required;
     const label = labeledElementDeclarations?.[index];
     const isRest = Boolean(flags & ts.ElementFlags.Variable);
-    const labelName = label && ts.isIdentifier(label.name) ? label.name.text : undefined;
+    const taken = typeof named === "string" ? undefined : named.elements[index];
+    const takenName = taken && ts.isBindingElement(taken) && ts.isIdentifier(taken.name) ? taken.name.text : undefined;
+    const labelName = label && ts.isIdentifier(label.name) ? label.name.text : takenName;
+    const prefix = typeof named === "string" ? named : "args";
     return {
-      name: labelName ?? (label ? undefined : `${name}_${index}`),
+      name: labelName ?? (label ? undefined : `${prefix}_${index}`),
       type: isRest ? arrayOf(type, flags, checker) : type,
       node: isRest ? undefined : label?.type,
       declaration: label,

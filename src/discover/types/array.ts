@@ -20,6 +20,7 @@ export function walkArray(type: ts.TypeReference, place: Place, walker: Walker):
 export function walkTuple(type: ts.TupleTypeReference, place: Place, walker: Walker): JsonSchema {
   const { elementFlags } = type.target;
   const types = walker.checker.getTypeArguments(type);
+  if (types.length === 0) return { type: "array", maxItems: 0 };
   const nodes = tupleNodes(place.node, walker.checker);
   const variadicAt = elementFlags.findIndex((flags) => flags & ts.ElementFlags.Variable);
   const fixed = variadicAt < 0 ? types.length : variadicAt;
@@ -36,7 +37,6 @@ export function walkTuple(type: ts.TupleTypeReference, place: Place, walker: Wal
     ...(prefixItems.length > 0 ? { prefixItems } : {}),
     items: rest ? walkElement(rest, "*", elementNode(nodes[fixed], walker.checker), place, walker) : false,
     ...(required > 0 ? { minItems: required } : {}),
-    ...(prefixItems.length === 0 && !rest ? { maxItems: 0 } : {}),
   };
 }
 

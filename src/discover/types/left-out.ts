@@ -1,5 +1,5 @@
 import ts from "typescript";
-import { isFunction, isNothing, membersOf } from "./kinds.ts";
+import { isFunction, isNothing, libraryName, membersOf } from "./kinds.ts";
 import { isUnsupported } from "./library-types.ts";
 import { written, type Place, type Walker } from "./walker.ts";
 
@@ -13,8 +13,9 @@ export function isLeftOut(type: ts.Type, isOptional: boolean, at: Place, walker:
   if (values.every((value) => value.flags & ts.TypeFlags.Never)) return isOptional;
 
   const value = walker.checker.getNonNullableType(type);
-  const isDropped = isFunction(value) || Boolean(value.flags & ts.TypeFlags.ESSymbolLike);
-  if (isDropped) return isOptional || walker.direction === "output";
+  const isSignal = libraryName(value, walker.isLibrary) === "AbortSignal";
+  const isDropped = isFunction(value) || isSignal || Boolean(value.flags & ts.TypeFlags.ESSymbolLike);
+  if (isDropped) return isOptional || (walker.direction === "output" && !isSignal);
   if (!isOptional || walker.direction === "output" || !isUnsupported(value, walker)) return false;
   const text = walker.checker.typeToString(value);
   walker.warn(at, "argument-left-out", `${written(at.path)} cannot be given: JSON has no ${text}; take another type`);
