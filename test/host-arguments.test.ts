@@ -40,7 +40,7 @@ describe("the validator of arguments", () => {
     ]);
     const many = lazyValidator(schema)({ name: "n", list: Array.from({ length: 30 }, () => "x") });
     assert.equal(many.length, 11);
-    assert.equal(many.at(-1), "and 20 more");
+    assert.equal(many.at(-1), "and 21 more");
   });
 
   it("does not load a schema from the network", () => {
