@@ -3,9 +3,9 @@
 const colour = process.stdout.isTTY && !process.env["NO_COLOR"];
 const paint = (code, text) => (colour ? `\u001b[${code}m${text}\u001b[0m` : text);
 
-/** @param {{ machine: object, figures: import("./bounds.mjs").Figures, titles: Record<string, string>, discoveryMs?: number,
+/** @param {{ machine: object, options: { serverCounts: number[] }, figures: import("./bounds.mjs").Figures, titles: Record<string, string>, discoveryMs?: number,
  *   verdicts: ReturnType<typeof import("./bounds.mjs").judge> }} result */
-export function printReport({ machine, figures, titles, discoveryMs, verdicts }) {
+export function printReport({ machine, options, figures, titles, discoveryMs, verdicts }) {
   const { cpu, cores, memoryGb, node, loadAverage } = machine;
   print(`${cpu}, ${cores} cores, ${memoryGb} GB, Node ${node}, load average ${loadAverage} at the start`);
 
@@ -70,6 +70,9 @@ export function printReport({ machine, figures, titles, discoveryMs, verdicts })
   }
 
   print(paint(1, "\nRatios"));
+  const most = options.serverCounts.at(-1);
+  if (most !== 1000)
+    print(`  With ${most} servers and definitions where 1,000 are named: for a look, not for a verdict.`);
   const width = Math.max(...verdicts.map(({ title }) => title.length));
   for (const { title, value, bound, pass } of verdicts) {
     const mark = pass === null ? "" : pass ? paint(32, "pass") : paint(31, "FAIL");

@@ -34,18 +34,25 @@ async function bench(options) {
   requireWrk(say);
   installFolder(fileURLToPath(new URL("peers", import.meta.url)), say);
   const folder = mkdtempSync(join(tmpdir(), "berth-bench-"));
-  try {
-    const result = { machine, options: { ...options, parts: [...options.parts] }, ...(await measure(folder, options)) };
-    const verdicts = judge(result.figures);
-    const byName = Object.fromEntries(verdicts.map(({ name, value }) => [name, value]));
-    const bounds = verdicts.filter(({ bound }) => bound !== null);
-    if (options.json) process.stdout.write(`${JSON.stringify({ ...result, ratios: byName, bounds }, null, 2)}\n`);
-    else printReport({ ...result, verdicts });
-    return options.gate && bounds.some(({ pass }) => !pass) ? 1 : 0;
-  } finally {
+  process.once("exit", () => {
     if (options.keep) say(`Left in ${folder}`);
-    else rmSync(folder, { recursive: true, force: true });
+    else rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+  });
+  // An exit of our own ends the contestant and clears the folder.
+  for (const [signal, number] of /** @type {const} */ ([
+    ["SIGINT", 2],
+    ["SIGTERM", 15],
+  ])) {
+    process.once(signal, () => process.exit(128 + number));
   }
+
+  const result = { machine, options: { ...options, parts: [...options.parts] }, ...(await measure(folder, options)) };
+  const verdicts = judge(result.figures);
+  const byName = Object.fromEntries(verdicts.map(({ name, value }) => [name, value]));
+  const bounds = verdicts.filter(({ bound }) => bound !== null);
+  if (options.json) process.stdout.write(`${JSON.stringify({ ...result, ratios: byName, bounds }, null, 2)}\n`);
+  else printReport({ ...result, verdicts });
+  return options.gate && bounds.some(({ pass }) => !pass) ? 1 : 0;
 }
 
 async function measure(folder, options) {

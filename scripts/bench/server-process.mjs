@@ -44,7 +44,7 @@ export async function startServer(launch) {
   }
   const listeningMs = performance.now() - startedAt;
   const killOnExit = () => child.kill("SIGKILL");
-  process.once("exit", killOnExit);
+  process.prependOnceListener("exit", killOnExit);
 
   const stop = async () => {
     process.removeListener("exit", killOnExit);
