@@ -104,7 +104,7 @@ function currentCompiling(limits: Limits): Compiling {
 
 async function imageCids(out: string): Promise<BootResult["images"]> {
   const cids = await Promise.all(imageNames.map(async (name) => [name, (await readImage(out, name)).cid] as const));
-  return Object.fromEntries(cids) as BootResult["images"];
+  return Object.fromEntries(cids);
 }
 
 const DIFFERENCES_SHOWN = 20;
