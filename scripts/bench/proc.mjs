@@ -22,10 +22,11 @@ export function benchCpuMicros() {
   return ((Number(fields[11]) + Number(fields[12]) + Number(fields[13]) + Number(fields[14])) * 1e6) / ticksPerSecond;
 }
 
-/** What all processes of the machine have used, interrupts left out. */
+/** What all processes of the machine have used; interrupts are counted to the processes that they came upon. */
 export function machineCpuMicros() {
-  const [, user, nice, system] = readFileSync("/proc/stat", "utf8").split("\n")[0].split(/\s+/);
-  return ((Number(user) + Number(nice) + Number(system)) * 1e6) / ticksPerSecond;
+  const [, user, nice, system, , , interrupts, softInterrupts] = readFileSync("/proc/stat", "utf8").split(/\s+/, 8);
+  const ticks = [user, nice, system, interrupts, softInterrupts].reduce((sum, field) => sum + Number(field), 0);
+  return (ticks * 1e6) / ticksPerSecond;
 }
 
 /** Resident memory now, in KB. @param {number} pid */
