@@ -27,6 +27,9 @@ export async function serveBerth(): Promise<ServedBerth> {
       if (found) resolve(found);
     });
     child.once("exit", (code) => reject(new Error(`berth serve ended with ${code}: ${text}`)));
+  }).catch(async (error: unknown) => {
+    await rm(data, { recursive: true, force: true });
+    throw error;
   });
   return {
     url,
