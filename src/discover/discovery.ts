@@ -7,6 +7,9 @@ import type { Problem } from "../problem.ts";
  */
 export interface Discovery {
   readonly tools: readonly DiscoveredTool[];
+  readonly resources?: readonly DiscoveredResource[];
+  readonly prompts?: readonly DiscoveredPrompt[];
+  readonly completions?: readonly DiscoveredCompletion[];
   /** Every problem found. An error with a `tool` leaves that tool out; the others are still here. */
   readonly problems: readonly Problem[];
 }
@@ -25,6 +28,49 @@ export interface DiscoveredTool {
   readonly file: string;
   readonly line: number;
   readonly column: number;
+}
+
+/** A function with `@resource <uri or RFC 6570 template> [mime]`: reading the URI calls it with the template's variables. */
+export interface DiscoveredResource {
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+  /** A URI, or a template when it has `{…}`. */
+  readonly uri: string;
+  readonly mimeType?: string;
+  /** Of the template's variables. */
+  readonly inputSchema: JsonSchema;
+  readonly call: CallShape;
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+}
+
+/** A function with `@prompt`: what it returns is the prompt's messages, or the text of one message of the user. */
+export interface DiscoveredPrompt {
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly arguments: readonly PromptArgument[];
+  readonly inputSchema: JsonSchema;
+  readonly call: CallShape;
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+}
+
+export interface PromptArgument {
+  readonly name: string;
+  readonly description?: string;
+  readonly required: boolean;
+}
+
+/** A function with `@completes <prompt or resource>.<argument>`: `(value: string, others) => string[]`. */
+export interface DiscoveredCompletion {
+  /** The name of the prompt or resource whose argument it completes. */
+  readonly of: string;
+  readonly argument: string;
+  readonly call: CallShape;
 }
 
 export interface ToolAnnotations {

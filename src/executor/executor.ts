@@ -63,7 +63,18 @@ export type GuestValue =
   | { readonly kind: "none" }
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "json"; readonly value: Json }
-  | { readonly kind: "bytes"; readonly base64: string; readonly mimeType?: string };
+  | { readonly kind: "bytes"; readonly base64: string; readonly mimeType?: string }
+  /** The function needs answers: it is to be called again from its top, with them in its context's `answers`. */
+  | { readonly kind: "asks"; readonly inputRequests: InputRequests };
+
+/** What a function asks the client for, by keys that are the same each time the function runs. */
+export type InputRequests = Readonly<Record<string, InputRequest>>;
+
+/** As the protocol words it (2026-07-28 `basic/patterns/mrtr`). */
+export interface InputRequest {
+  readonly method: "elicitation/create" | "sampling/createMessage" | "roots/list";
+  readonly params: JsonObject;
+}
 
 export interface GuestFailure {
   readonly reason: FailureReason;

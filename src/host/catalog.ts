@@ -1,7 +1,8 @@
 import type { CancelSignal } from "../cancellation.ts";
 import type { Cid } from "../cid.ts";
 import type { Json, JsonObject, JsonSchema } from "../json.ts";
-import type { ToolAnnotations } from "../discover/discovery.ts";
+import type { PromptArgument, ToolAnnotations } from "../discover/discovery.ts";
+import type { GuestLog, InputRequests } from "../executor/executor.ts";
 import type { Problem } from "../problem.ts";
 
 /**
@@ -19,6 +20,12 @@ export interface Catalog {
   readonly problems: readonly Problem[];
   /** Undefined when the contract names no such tool. */
   tool(name: string): Tool | undefined;
+  /** Undefined when no resource and no template gives this URI. */
+  resource(uri: string): Resource | undefined;
+  /** Undefined when the contract names no such prompt. */
+  prompt(name: string): Prompt | undefined;
+  /** Undefined when nobody completes this argument. `of` is a prompt's name or a template as the contract has it. */
+  completer(of: string, argument: string): Completer | undefined;
   readonly memo: Map<string, unknown>;
 }
 
@@ -26,6 +33,9 @@ export interface Catalog {
 export interface Contract {
   readonly description?: string;
   readonly tools: readonly ToolContract[];
+  readonly resources: readonly ResourceContract[];
+  readonly resourceTemplates: readonly ResourceTemplateContract[];
+  readonly prompts: readonly PromptContract[];
 }
 
 export interface ToolContract {
@@ -38,18 +48,80 @@ export interface ToolContract {
   readonly annotations?: ToolAnnotations;
 }
 
+export interface ResourceContract {
+  readonly uri: string;
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly mimeType?: string;
+}
+
+export interface ResourceTemplateContract extends Omit<ResourceContract, "uri"> {
+  /** RFC 6570. */
+  readonly uriTemplate: string;
+}
+
+export interface PromptContract {
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly arguments?: readonly PromptArgument[];
+}
+
+/**
+ * Each of these runs guest code. A failure of a tool is a result with `isError`; reading and prompting have no such
+ * result, so they reject with `guest_failed`. Bad arguments of a prompt reject with `invalid_params`.
+ */
 export interface Tool {
   readonly contract: ToolContract;
-  /**
-   * Checks the arguments and carries the call out. Whatever goes wrong in it is a result with `isError`;
-   * it never rejects.
-   */
-  call(args: JsonObject, options: CallOptions): Promise<CallResult>;
+  call(args: JsonObject, options: CallOptions): Promise<CallResult | InputRequired>;
+}
+
+export interface Resource {
+  read(options: CallOptions): Promise<ReadResult | InputRequired>;
+}
+
+export interface Prompt {
+  readonly contract: PromptContract;
+  get(args: JsonObject, options: CallOptions): Promise<PromptResult | InputRequired>;
+}
+
+export interface Completer {
+  /** `others` are the arguments that are filled in already. */
+  complete(value: string, others: JsonObject, options: CallOptions): Promise<Completion>;
 }
 
 export interface CallOptions {
   readonly signal?: CancelSignal;
   readonly onProgress?: (event: Json) => void;
+  readonly onLog?: (line: GuestLog) => void;
+  /** What the client answered so far, by the keys of the input requests. */
+  readonly answers?: JsonObject;
+}
+
+/** The call cannot go on without answers; it is to be made again with all of them. */
+export interface InputRequired {
+  readonly inputRequests: InputRequests;
+}
+
+export interface ReadResult {
+  readonly contents: readonly ResourceContents[];
+}
+
+export type ResourceContents = { readonly uri: string; readonly mimeType?: string } & (
+  { readonly text: string } | { readonly blob: string }
+);
+
+export interface PromptResult {
+  readonly description?: string;
+  readonly messages: readonly { readonly role: "user" | "assistant"; readonly content: ContentBlock }[];
+}
+
+export interface Completion {
+  /** At most 100. */
+  readonly values: readonly string[];
+  readonly total: number;
+  readonly hasMore: boolean;
 }
 
 /** A result as every revision knows it; `structuredContent` may be any JSON value. */
