@@ -2,6 +2,24 @@
  * What a definition finds around it: the module "berth", and the globals and modules that guest code can use.
  * Berth checks definitions against exactly this file, and your editor does too when it stands in your folder.
  * There is no file system, no network of its own and no environment: ask the context.
+ *
+ * Tags in the comment of an exported function say what it is, when it is no tool:
+ *
+ * - `@resource <uri or template> [media type]`: it is called when the URI is read. A template (RFC 6570) gives the
+ *   function's parameters: `@resource notes://{year}/{title} text/markdown`. It returns a text, bytes, JSON, or
+ *   `{ contents: [...] }`; nothing, or null, when there is no such resource.
+ * - `@prompt`: its parameters are the prompt's arguments. It returns a text, a content block, a `PromptMessage`, a list
+ *   of these, or `{ messages, description }`.
+ * - `@completes <function>.<argument>`: `(value: string, others) => string[]` completes an argument of a prompt or a
+ *   resource, `others` being the arguments that are filled in already. Without parameters it returns all values there
+ *   are, and Berth chooses those that begin with what was typed.
+ *
+ * And about all of them:
+ *
+ * - `@name other/name` publishes a function under another name than its own.
+ * - `@header Name`, at an argument or a property: clients repeat the value in the HTTP header `Mcp-Param-Name`.
+ * - `@inputSchema { "type": "object", ... }`: the arguments of a tool in your own JSON Schema 2020-12, which goes before
+ *   the types. A lone parameter that is not named after a property takes all arguments as one object.
  */
 
 declare module "berth" {
@@ -16,7 +34,7 @@ declare module "berth" {
     readonly server: string;
     /** The tool that is called. */
     readonly tool: string;
-    /** What the user has answered so far, by the question's name. Empty in the first call. */
+    /** What the client has answered so far, by the question's key. Empty in the first call. */
     readonly answers: Readonly<Record<string, Json>>;
     /** Settings for this tool from the server's configuration. */
     readonly options: Readonly<Record<string, Json>>;
@@ -29,6 +47,35 @@ declare module "berth" {
      */
     progress(event: ProgressEvent | Json): Promise<void> | undefined;
 
+    /**
+     * Asks the user to fill in a form. The first time, the call ends here: the client asks, and then calls again. Your
+     * function runs again from its top, and the same question gives the answer. So keep what is before a question
+     * free of effects, or have it be the same twice.
+     *
+     * Questions are told apart by their order, or by a `key` of your own, which you need where the order can change.
+     * Those that are asked side by side (`Promise.all`) are shown together.
+     */
+    elicit<const Schema extends FormSchema>(question: {
+      message: string;
+      schema: Schema;
+      key?: string;
+    }): Promise<FormAnswer<Schema>>;
+    /** Asks the user to open a page and do something there; `accept` says that it was opened, not that it is done. */
+    elicitUrl(question: { message: string; url: string; key?: string }): Promise<{ action: AnswerAction }>;
+    /** Asks the client's model, as `elicit` asks the user. */
+    sample(question: Sampling): Promise<Sampled>;
+    /** Asks the client for the folders that it works in, as `elicit` asks the user. */
+    roots(question?: { key?: string }): Promise<Root[]>;
+
+    /** Tells those who subscribed to a resource that its content is another one now. */
+    resourceUpdated(uri: string): Promise<void>;
+    /** The tools and prompts of this server, and whether clients see them. */
+    listOffers(): Promise<Offer[]>;
+    /** Takes a tool or a prompt out of this server's lists until it is shown again; a restart changes nothing. */
+    hide(name: string): Promise<void>;
+    /** Puts it back. */
+    show(name: string): Promise<void>;
+
     /** The text of a variable; undefined when there is none of that name. */
     variable(name: string): Promise<string | undefined>;
     /** The text of a secret that is granted to this server; undefined when there is none. Never log it. */
@@ -37,6 +84,127 @@ declare module "berth" {
     cid(cid: string): Promise<Uint8Array | undefined>;
     /** Like the global `fetch`; the host carries it out, and only to addresses that are granted to this server. */
     fetch(input: string | URL | Request, init?: RequestInit): Promise<Response>;
+  }
+
+  /** A form: one level of fields, each of one simple kind. */
+  export interface FormSchema {
+    readonly type: "object";
+    readonly properties: { readonly [name: string]: FormField };
+    readonly required?: readonly string[];
+  }
+
+  export type FormField = { readonly title?: string; readonly description?: string } & (
+    | {
+        readonly type: "string";
+        readonly minLength?: number;
+        readonly maxLength?: number;
+        readonly format?: "email" | "uri" | "date" | "date-time";
+        readonly default?: string;
+      }
+    | {
+        readonly type: "number" | "integer";
+        readonly minimum?: number;
+        readonly maximum?: number;
+        readonly default?: number;
+      }
+    | { readonly type: "boolean"; readonly default?: boolean }
+    | {
+        readonly type: "string";
+        readonly enum: readonly string[];
+        readonly enumNames?: readonly string[];
+        readonly default?: string;
+      }
+    | { readonly type: "string"; readonly oneOf: readonly Choice[]; readonly default?: string }
+    | {
+        readonly type: "array";
+        readonly items:
+          | { readonly type: "string"; readonly enum: readonly string[] }
+          | { readonly anyOf: readonly Choice[] };
+        readonly minItems?: number;
+        readonly maxItems?: number;
+        readonly default?: readonly string[];
+      }
+  );
+
+  export interface Choice {
+    readonly const: string;
+    readonly title: string;
+  }
+
+  export type AnswerAction = "accept" | "decline" | "cancel";
+
+  /** With `action: "accept"`, the fields as the form says that they are: Berth has checked them. */
+  export type FormAnswer<Schema extends FormSchema> =
+    | { action: "accept"; content: FormContent<Schema> }
+    | { action: "decline" | "cancel"; content?: undefined };
+
+  type FormContent<Schema extends FormSchema> = {
+    [Name in keyof Schema["properties"] as Name extends RequiredField<Schema> ? Name : never]: FieldValue<
+      Schema["properties"][Name]
+    >;
+  } & {
+    [Name in keyof Schema["properties"] as Name extends RequiredField<Schema> ? never : Name]?: FieldValue<
+      Schema["properties"][Name]
+    >;
+  };
+
+  type RequiredField<Schema extends FormSchema> = Schema extends { required: readonly (infer Name)[] } ? Name : never;
+
+  type FieldValue<Field> = Field extends { enum: readonly (infer Value)[] }
+    ? Value
+    : Field extends { oneOf: readonly { const: infer Value }[] }
+      ? Value
+      : Field extends { items: { enum: readonly (infer Value)[] } | { anyOf: readonly { const: infer Value }[] } }
+        ? Value[]
+        : Field extends { type: "boolean" }
+          ? boolean
+          : Field extends { type: "number" | "integer" }
+            ? number
+            : Field extends { type: "string" }
+              ? string
+              : string | number | boolean | string[];
+
+  export interface Sampling {
+    /** A text stands for a block of text. */
+    messages: { role: "user" | "assistant"; content: string | Text | Image | Audio }[];
+    maxTokens: number;
+    systemPrompt?: string;
+    temperature?: number;
+    stopSequences?: string[];
+    modelPreferences?: {
+      hints?: { name?: string }[];
+      costPriority?: number;
+      speedPriority?: number;
+      intelligencePriority?: number;
+    };
+    metadata?: { [key: string]: Json };
+    key?: string;
+  }
+
+  export interface Sampled {
+    role: "user" | "assistant";
+    content: Text | Image | Audio;
+    model: string;
+    stopReason?: string;
+  }
+
+  export interface Root {
+    /** `file://…` */
+    uri: string;
+    name?: string;
+  }
+
+  export interface Offer {
+    kind: "tool" | "prompt";
+    name: string;
+    visible: boolean;
+  }
+
+  /** One of the messages that a `@prompt` returns. */
+  export interface PromptMessage {
+    role: "user" | "assistant";
+    /** A text stands for a block of text. */
+    content: string | ContentBlock;
   }
 
   export interface ProgressEvent {
@@ -50,8 +218,11 @@ declare module "berth" {
 
   export type LogLevel = "debug" | "info" | "notice" | "warning" | "error" | "critical" | "alert" | "emergency";
 
-  /** `context.log.info("found", …)`. A line is a text or any JSON. */
-  export type Log = { readonly [Level in LogLevel | "warn"]: (message: unknown) => void };
+  /** `context.log.info({ found: 3 })`. A line is a text or any JSON. */
+  export type Log = { readonly [Level in LogLevel | "warn"]: (message: unknown) => void } & {
+    /** The same under a name: `context.log.named("database").warning("slow")`. */
+    named(logger: string): Log;
+  };
 
   export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 

@@ -16,6 +16,7 @@ export const errors = {
   server_not_found: { status: 404, rpc: -32602, message: "No such server" },
   server_disabled: { status: 403, rpc: -32602, message: "This server is disabled" },
   server_refused: { status: 503, rpc: -32603, message: "This server cannot be served" },
+  resource_not_found: { status: 400, rpc: -32602, message: "No such resource" },
   guest_failed: { status: 200, rpc: -32603, message: "The server's own code failed" },
   session_not_found: { status: 404, rpc: -32600, message: "No such session; initialize again" },
   body_too_large: { status: 413, rpc: -32600, message: "The body is larger than the limit" },

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { test, type TestContext } from "node:test";
 import { openCompiler, type Compiler, type CompilerLimits } from "../src/discover/compiler.ts";
-import type { DefinitionSource } from "../src/discover/discovery.ts";
+import { nothingFound, type DefinitionSource } from "../src/discover/discovery.ts";
 import { FrameReader, FrameTooLarge, frame } from "../src/discover/frames.ts";
 
 const limits: CompilerLimits = { compileMs: 60_000, compileMemoryMb: 384 };
@@ -104,7 +104,7 @@ test("an import that cannot be bundled leaves the tools and no bundle", async (c
     compiled.problems.map(({ tool, line }) => ({ tool, line })),
     [{ tool: undefined, line: 1 }],
   );
-  assert.deepEqual(await compiler.discover(broken), { tools: compiled.tools, problems: [] });
+  assert.deepEqual(await compiler.discover(broken), { ...nothingFound, tools: compiled.tools, problems: [] });
 });
 
 test("a syntax error stops everything, and says where it is", async (context) => {

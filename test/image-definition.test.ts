@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { jsonBlock, rawBlock, type Block, type Cid } from "../src/cid.ts";
-import type { Compiled } from "../src/discover/discovery.ts";
+import { nothingFound, type Compiled } from "../src/discover/discovery.ts";
 import { packCompiled, readCompiled } from "../src/image/compiled.ts";
 import { loadDefinition, packDefinition } from "../src/image/definition.ts";
 
@@ -81,6 +81,7 @@ describe("a definition by content", () => {
 
 describe("a compiled definition by content", () => {
   const compiled: Compiled = {
+    ...nothingFound,
     tools: [
       {
         name: "odd",
@@ -100,13 +101,13 @@ describe("a compiled definition by content", () => {
   test("is read back as it was, with a property that dag-json would read as a link", () => {
     const { result, bundle } = packCompiled(compiled);
     const { bundle: cid, ...read } = readCompiled(result.bytes);
-    assert.deepEqual(read, { tools: compiled.tools, problems: compiled.problems });
+    assert.deepEqual(read, { ...nothingFound, tools: compiled.tools, problems: compiled.problems });
     assert.equal(cid, bundle!.cid);
     assert.equal(cid, rawBlock("export {};").cid);
   });
 
   test("has no bundle when nothing can run", () => {
-    const { result, bundle } = packCompiled({ tools: [], problems: [] });
+    const { result, bundle } = packCompiled({ ...nothingFound, problems: [] });
     assert.equal(bundle, undefined);
     assert.equal(readCompiled(result.bytes).bundle, null);
   });

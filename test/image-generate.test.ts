@@ -99,8 +99,8 @@ describe("the boot image", () => {
 
   test("C1 the CIDs of an image are pinned, so that no change of the generator moves them unseen", async () => {
     const image = await generated(writeSources(richSources));
-    assert.equal(text(image, "default.boot.cid"), "baguqeeraudz64ijz5ged7pdde4on7ek34awi7bwy5vottivfdbfowt7q736q\n");
-    assert.equal(text(image, "readonly.boot.cid"), "baguqeerafmfitbavvon3kraba442oiypqihkxazb43tttbqndjt3i6qfbmbq\n");
+    assert.equal(text(image, "default.boot.cid"), "baguqeerakymp3fjumwx4hrubspc52p2zowp3fzyj7bqbs4mzkzwocvledaqa\n");
+    assert.equal(text(image, "readonly.boot.cid"), "baguqeeramrwelf3xj2alq6hmfwy74zrdcl3erldif7rlnzftgwfgdxcpfmta\n");
     assert.equal(rawBlock(text(image, "mcps.json")).cid, "bafkreiejbvuok6ppodvyvjorkdgkk2limbift7b3ibiijcougejd5wxsam");
   });
 

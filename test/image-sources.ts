@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { rawBlock } from "../src/cid.ts";
-import type { Compiled, DefinitionSource } from "../src/discover/discovery.ts";
+import { nothingFound, type Compiled, type DefinitionSource } from "../src/discover/discovery.ts";
 import { gatherDefinition } from "../src/discover/gather.ts";
 import type { Compiling } from "../src/image/compiler.ts";
 import { generateImage, type GeneratedImage, type GenerateOptions } from "../src/image/generate.ts";
@@ -98,12 +98,12 @@ function compileInName({ entry, files, server }: DefinitionSource): Compiled {
     problems.push({ code: "unsupported-type", message: "No such type", severity: "error", tool: "bad", ...at });
   }
   if (text.includes("// syntax error")) {
-    return { tools: [], problems: [{ code: "syntax", message: "Unexpected end", severity: "error", ...at }] };
+    return { ...nothingFound, problems: [{ code: "syntax", message: "Unexpected end", severity: "error", ...at }] };
   }
   const call = { export: name, style: "positional", params: [] } as const;
   const inputSchema = { type: "object" };
   const tool = { name, inputSchema, outputSchema: null, annotations: {}, call, file: entry, line: 1, column: 1 };
-  return { tools: [tool], problems, bundle: `// bundle of ${Object.keys(files).join(" ")}\n${text}` };
+  return { ...nothingFound, tools: [tool], problems, bundle: `// bundle of ${Object.keys(files).join(" ")}\n${text}` };
 }
 
 /** Generates, and fails the test where it gives problems that are errors. */

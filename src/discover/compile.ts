@@ -11,18 +11,18 @@ export type CompileTask = "compile" | "discover";
  * nothing of the definition can then run; the tools that its types describe are still told.
  */
 export async function compileDefinition(task: CompileTask, source: DefinitionSource): Promise<Compiled> {
-  const { tools, problems } = await findTools(source);
-  if (task === "discover" || problems.some((problem) => problem.code === "syntax-error")) return { tools, problems };
+  const found = await findAll(source);
+  if (task === "discover" || found.problems.some((problem) => problem.code === "syntax-error")) return found;
   const bundled = await bundleDefinition(source);
   return {
-    tools,
-    problems: distinct([...problems, ...bundled.problems]),
+    ...found,
+    problems: distinct([...found.problems, ...bundled.problems]),
     ...(bundled.bundle === undefined ? {} : { bundle: bundled.bundle }),
   };
 }
 
 /** The checker is loaded for what needs it. */
-async function findTools(source: DefinitionSource): Promise<Discovery> {
+async function findAll(source: DefinitionSource): Promise<Discovery> {
   if (source.language === "shell") return discoverShell(source);
   const { discover } = await import("./discover.ts");
   return discover(source);

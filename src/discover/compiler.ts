@@ -2,7 +2,7 @@ import type { Limits } from "../config.ts";
 import type { Problem } from "../problem.ts";
 import type { CompileTask } from "./compile.ts";
 import { CompilerProcess, type Ending } from "./compiler-process.ts";
-import type { Compiled, DefinitionSource, Discovery } from "./discovery.ts";
+import { nothingFound, type Compiled, type DefinitionSource, type Discovery } from "./discovery.ts";
 
 /**
  * Compiles definitions in a child process that is started on demand, works on one at a time, and ends when there is
@@ -81,7 +81,7 @@ type Failure = Exclude<Ending, { kind: "result" }>;
 
 function failed(source: DefinitionSource, ending: Failure, limits: CompilerLimits): Compiled {
   const problem: Problem = { severity: "error", file: source.entry, ...explain(source.entry, ending, limits) };
-  return { tools: [], problems: [problem] };
+  return { ...nothingFound, problems: [problem] };
 }
 
 function explain(file: string, ending: Failure, limits: CompilerLimits): Pick<Problem, "code" | "message"> {

@@ -1,34 +1,149 @@
 import ts from "typescript";
 import type { Problem } from "../problem.ts";
-import type { Discovery, DefinitionSource, DiscoveredTool } from "./discovery.ts";
-import { exportedFunctions } from "./exports.ts";
+import { readCompletion, type Completable } from "./completion.ts";
+import {
+  nothingFound,
+  type DefinitionSource,
+  type DiscoveredCompletion,
+  type DiscoveredPrompt,
+  type DiscoveredResource,
+  type DiscoveredTool,
+  type Discovery,
+} from "./discovery.ts";
+import { tagOf, type Tag } from "./doc-comments.ts";
+import { exportedFunctions, type Candidate } from "./exports.ts";
 import { openProgram, type DefinitionProgram } from "./program.ts";
+import { readPrompt } from "./prompt.ts";
 import { placeIn, problemAt } from "./reporter.ts";
+import { readResource } from "./resource.ts";
 import { readTool } from "./tool.ts";
+import { parseUriTemplate } from "./uri-template.ts";
 
 /**
- * Finds the tools in a TypeScript definition, in this process. Loads the compiler, and types can be written to make
+ * Finds what a TypeScript definition offers, in this process. Loads the compiler, and types can be written to make
  * it run for ever: the serving process goes through `compiler.ts`, which does this in a child with limits.
  */
 export function discover(source: DefinitionSource): Discovery {
   const program = openProgram(source);
   const syntax = syntaxProblems(program);
-  if (syntax.length > 0) return { tools: [], problems: syntax };
+  if (syntax.length > 0) return { ...nothingFound, problems: syntax };
 
-  const tools: DiscoveredTool[] = [];
-  const problems: Problem[] = [];
-  for (const candidate of exportedFunctions(program, source.server)) {
-    if (tools.some(({ name }) => name === candidate.name)) {
-      const message = `${candidate.name}: there is another tool of this name; export one of them under another name`;
-      const problem = problemAt(candidate.nameNode, { severity: "error", code: "repeated-tool", message }, program);
-      problems.push({ ...problem, tool: candidate.name });
-      continue;
-    }
-    const found = readTool(candidate, program);
-    if (found.tool) tools.push(found.tool);
-    problems.push(...found.problems);
+  const finder = new Finder(program);
+  const candidates = exportedFunctions(program, source.server);
+  for (const candidate of candidates) finder.read(candidate);
+  for (const candidate of candidates) finder.readCompletions(candidate);
+  return finder.found();
+}
+
+/** A tag turns a function into something else than a tool. */
+const roles = ["resource", "prompt", "completes"];
+
+class Finder {
+  readonly #program: DefinitionProgram;
+  readonly #tools: DiscoveredTool[] = [];
+  readonly #resources: DiscoveredResource[] = [];
+  readonly #prompts: DiscoveredPrompt[] = [];
+  readonly #completions: DiscoveredCompletion[] = [];
+  readonly #completables: Completable[] = [];
+  readonly #problems: Problem[] = [];
+
+  constructor(program: DefinitionProgram) {
+    this.#program = program;
   }
-  return { tools, problems };
+
+  found(): Discovery {
+    return {
+      tools: this.#tools,
+      resources: this.#resources,
+      prompts: this.#prompts,
+      completions: this.#completions,
+      problems: this.#problems,
+    };
+  }
+
+  read(candidate: Candidate): void {
+    const tag = this.#roleOf(candidate);
+    if (tag === "several") return;
+    switch (tag?.name) {
+      case "resource":
+        return this.#addResource(candidate, tag);
+      case "prompt":
+        return this.#addPrompt(candidate);
+      case undefined:
+        return this.#addTool(candidate);
+    }
+  }
+
+  /** When all prompts and resources are known. */
+  readCompletions(candidate: Candidate): void {
+    if (roleTags(candidate).length !== 1) return;
+    for (const tag of candidate.doc.tags.filter(({ name }) => name === "completes")) {
+      const { completion, problems } = readCompletion(candidate, tag, this.#completables, this.#program);
+      this.#problems.push(...problems);
+      if (!completion) continue;
+      const { of, argument } = completion;
+      if (this.#completions.some((other) => other.of === of && other.argument === argument)) {
+        this.#refuse(candidate, "repeated-completion", `another function completes ${tag.text} already`, tag.node);
+      } else this.#completions.push(completion);
+    }
+  }
+
+  #roleOf(candidate: Candidate): Tag | "several" | undefined {
+    const [role, other] = roleTags(candidate);
+    if (!role || !other) return role === undefined ? undefined : tagOf(candidate.doc, role);
+    const message = `a function is either a @${role} or a @${other}; write two functions`;
+    this.#refuse(candidate, "several-roles", message, tagOf(candidate.doc, other)!.node);
+    return "several";
+  }
+
+  #addTool(candidate: Candidate): void {
+    const isRepeated = (name: string): boolean => this.#tools.some((tool) => tool.name === name);
+    if (isRepeated(candidate.name) && !tagOf(candidate.doc, "name")) return this.#refuseRepeated(candidate, "tool");
+    const { tool, problems } = readTool(candidate, this.#program);
+    this.#problems.push(...problems);
+    if (!tool) return;
+    if (isRepeated(tool.name)) this.#refuseRepeated(candidate, "tool");
+    else this.#tools.push(tool);
+  }
+
+  #addResource(candidate: Candidate, tag: Tag): void {
+    const { resource, problems } = readResource(candidate, tag, this.#program);
+    this.#problems.push(...problems);
+    if (!resource) return;
+    const { name, uri } = resource;
+    if (this.#resources.some((other) => other.uri === uri)) {
+      return this.#refuse(candidate, "repeated-resource", `there is another resource ${uri}`, tag.node);
+    }
+    this.#resources.push(resource);
+    const template = parseUriTemplate(uri);
+    const variables = "parts" in template ? template.variables.map((variable) => variable.name) : [];
+    this.#completables.push({ names: [candidate.name, name], of: uri, arguments: variables });
+  }
+
+  #addPrompt(candidate: Candidate): void {
+    const { prompt, problems } = readPrompt(candidate, this.#program);
+    this.#problems.push(...problems);
+    if (!prompt) return;
+    const { name } = prompt;
+    if (this.#prompts.some((other) => other.name === name)) return this.#refuseRepeated(candidate, "prompt");
+    this.#prompts.push(prompt);
+    const names = prompt.arguments.map((argument) => argument.name);
+    this.#completables.push({ names: [candidate.name, name], of: name, arguments: names });
+  }
+
+  #refuseRepeated(candidate: Candidate, what: string): void {
+    const message = `there is another ${what} of this name; export one of them under another name`;
+    this.#refuse(candidate, `repeated-${what}`, message, candidate.nameNode);
+  }
+
+  #refuse(candidate: Candidate, code: string, message: string, node: ts.Node): void {
+    const said = { severity: "error", code, message: `${candidate.name}: ${message}` } as const;
+    this.#problems.push({ ...problemAt(node, said, this.#program), tool: candidate.name });
+  }
+}
+
+function roleTags({ doc }: Candidate): string[] {
+  return roles.filter((role) => tagOf(doc, role));
 }
 
 /** With a syntax error nothing further can be trusted. */

@@ -7,12 +7,15 @@ import type { Problem } from "../problem.ts";
  */
 export interface Discovery {
   readonly tools: readonly DiscoveredTool[];
-  readonly resources?: readonly DiscoveredResource[];
-  readonly prompts?: readonly DiscoveredPrompt[];
-  readonly completions?: readonly DiscoveredCompletion[];
+  readonly resources: readonly DiscoveredResource[];
+  readonly prompts: readonly DiscoveredPrompt[];
+  readonly completions: readonly DiscoveredCompletion[];
   /** Every problem found. An error with a `tool` leaves that tool out; the others are still here. */
   readonly problems: readonly Problem[];
 }
+
+/** What a definition without a single good function has. */
+export const nothingFound: Omit<Discovery, "problems"> = { tools: [], resources: [], prompts: [], completions: [] };
 
 export interface DiscoveredTool {
   readonly name: string;
@@ -65,9 +68,9 @@ export interface PromptArgument {
   readonly required: boolean;
 }
 
-/** A function with `@completes <prompt or resource>.<argument>`: `(value: string, others) => string[]`. */
+/** A function with `@completes <function>.<argument>`: `(value: string, others) => string[]`. */
 export interface DiscoveredCompletion {
-  /** The name of the prompt or resource whose argument it completes. */
+  /** The name of the prompt, or the URI template of the resource, whose argument it completes. */
   readonly of: string;
   readonly argument: string;
   readonly call: CallShape;

@@ -55,7 +55,11 @@ export function docOfSymbol(symbol: ts.Symbol): Doc {
 }
 
 export function tagText(doc: Doc, name: string): string | undefined {
-  return doc.tags.find((tag) => tag.name === name)?.text;
+  return tagOf(doc, name)?.text;
+}
+
+export function tagOf(doc: Doc, name: string): Tag | undefined {
+  return doc.tags.find((tag) => tag.name === name);
 }
 
 interface OpenParam {
@@ -65,9 +69,10 @@ interface OpenParam {
 
 /** Tags that are about the whole function wherever they stand. */
 const functionTags = new Set(
-  "title readonly readonlyhint destructive destructivehint idempotent idempotenthint openworld openworldhint example examples internal private hidden returns return throws see deprecated".split(
-    " ",
-  ),
+  (
+    "title name resource prompt completes inputschema readonly readonlyhint destructive destructivehint idempotent " +
+    "idempotenthint openworld openworldhint example examples internal private hidden returns return throws see deprecated"
+  ).split(" "),
 );
 
 function read(comment: ts.JSDoc): Doc {

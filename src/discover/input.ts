@@ -24,6 +24,8 @@ export interface Input extends Pick<CallShape, "style" | "params"> {
   readonly rest: boolean;
   readonly context: boolean;
   readonly dates: readonly Path[];
+  /** Where a property's header was named, by the name. */
+  readonly headers: ReadonlyMap<string, ts.Node>;
 }
 
 /**
@@ -38,6 +40,7 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
 
   const dates = new Dates();
   const recursion = new Recursion(dates);
+  const headers = new Map<string, ts.Node>();
   const walkerFor = (parameter: Parameter) => {
     const start = lone ? [] : [parameter.name];
     const bindings = parameter.pattern ? bindingsOf(parameter.pattern, start, program.checker) : new Map();
@@ -48,6 +51,7 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
       budget,
       recursion,
       dates,
+      onHeader: (name, node) => headers.set(name, node),
       docAt: (path) => docAt(candidate.doc, path, lone !== undefined),
       bindingAt: (path) => bindings.get(pathKey(path)),
       onFault: (fault) =>
@@ -93,6 +97,7 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
     rest: !lone && (parameters.at(-1)?.isRest ?? false),
     context,
     dates: dates.paths(),
+    headers,
   };
 }
 

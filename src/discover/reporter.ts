@@ -3,7 +3,7 @@ import type { Problem } from "../problem.ts";
 import { codeFrame, positionAt } from "./code-frame.ts";
 import type { DefinitionProgram } from "./program.ts";
 
-/** Collects the problems of one tool, each pointing at a place in the source. */
+/** Collects the problems of one function, each pointing at a place in the source. */
 export class Reporter {
   readonly problems: Problem[] = [];
   readonly #tool: string;
@@ -19,8 +19,10 @@ export class Reporter {
     return this.problems.some((problem) => problem.severity === "error");
   }
 
-  add(severity: Problem["severity"], code: string, message: string, node: ts.Node): void {
-    const problem = problemAt(node, { severity, code, message: `${this.#tool}: ${message}` }, this.#program);
+  /** `part` is a stretch of the node's file that is at fault, where that is not the whole node. */
+  add(severity: Problem["severity"], code: string, message: string, node: ts.Node, part?: Part): void {
+    const whole = problemAt(node, { severity, code, message: `${this.#tool}: ${message}` }, this.#program);
+    const problem = part ? { ...whole, ...placeIn(node.getSourceFile().text, part.start, part.length) } : whole;
     const isKnown = this.problems.some((it) => it.message === problem.message && it.line === problem.line);
     if (!isKnown) this.problems.push({ ...problem, tool: this.#tool });
   }
@@ -37,6 +39,12 @@ export class Reporter {
     const found = all.find((it) => (it.start ?? 0) < node.end && (it.start ?? 0) + (it.length ?? 0) > start);
     return found && ts.flattenDiagnosticMessageText(found.messageText, " ");
   }
+}
+
+/** Offsets in a file, in UTF-16 units. */
+export interface Part {
+  readonly start: number;
+  readonly length: number;
 }
 
 export function problemAt(

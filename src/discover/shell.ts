@@ -2,7 +2,7 @@ import type { JsonSchema } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import { annotationsOf } from "./annotations.ts";
 import { codeFrame } from "./code-frame.ts";
-import type { DefinitionSource, DiscoveredTool, Discovery } from "./discovery.ts";
+import { nothingFound, type DefinitionSource, type DiscoveredTool, type Discovery } from "./discovery.ts";
 import { readHeader, type Header, type HeaderTag } from "./shell-header.ts";
 import { readParam, type ShellParam } from "./shell-param.ts";
 import { constrain } from "./types/constraints.ts";
@@ -59,7 +59,8 @@ export function discoverShell({ files, entry, server }: DefinitionSource): Disco
     line: 1,
     column: 1,
   };
-  return { tools: problems.some(({ severity }) => severity === "error") ? [] : [tool], problems };
+  const tools = problems.some(({ severity }) => severity === "error") ? [] : [tool];
+  return { ...nothingFound, tools, problems };
 }
 
 interface Place {

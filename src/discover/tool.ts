@@ -2,14 +2,16 @@ import type { JsonSchema } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import { annotationsOf } from "./annotations.ts";
 import { Budget } from "./budget.ts";
-import type { CallShape, DiscoveredTool } from "./discovery.ts";
-import { tagText } from "./doc-comments.ts";
+import type { DiscoveredTool } from "./discovery.ts";
+import { tagOf } from "./doc-comments.ts";
 import type { Candidate } from "./exports.ts";
+import { callOf, isUnreadable, namingOf, standingOf, textPart } from "./function.ts";
+import { readGivenInput } from "./given-input.ts";
+import { faultsOfHeaders } from "./header-marks.ts";
 import { readInput } from "./input.ts";
 import { readOutput } from "./output.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { Reporter } from "./reporter.ts";
-import { sayUnresolved } from "./types/unresolved.ts";
 
 /** One exported function as a tool; without the tool when a problem leaves it out. */
 export function readTool(
@@ -17,50 +19,27 @@ export function readTool(
   program: DefinitionProgram,
 ): { tool?: DiscoveredTool; problems: Problem[] } {
   const reporter = new Reporter(candidate.name, program);
-  const { doc, nameNode } = candidate;
-  if (!/^[A-Za-z0-9_.-]{1,128}$/.test(candidate.name)) {
-    const reason = `the name has characters that clients refuse; export it under another: export { ${candidate.name} as … }`;
-    reporter.add("error", "invalid-tool-name", reason, nameNode);
-  }
-  if (candidate.missing) {
-    const { missing } = candidate;
-    const detail = missing.module === undefined ? reporter.diagnosticWithin(missing.complaint) : undefined;
-    reporter.add("error", "unresolved-type", `${sayUnresolved(missing)}${detail ? `: ${detail}` : ""}`, missing.node);
-    return { problems: reporter.problems };
-  }
-  if (candidate.overloads > 1) {
-    const message = `has ${candidate.overloads} signatures; only the first is offered`;
-    reporter.add("warning", "overloaded", message, nameNode);
-  }
+  const naming = namingOf(candidate, reporter);
+  if (isUnreadable(candidate, reporter)) return { problems: reporter.problems };
 
   const budget = new Budget();
-  const input = readInput(candidate, program, budget, reporter);
+  const given = readGivenInput(candidate, program, reporter);
+  const input = given ?? readInput(candidate, program, budget, reporter);
   const output = readOutput(candidate, program, budget, reporter);
+  for (const { header, message } of faultsOfHeaders(input.schema)) {
+    const tag = given ? tagOf(candidate.doc, "inputschema") : undefined;
+    const node = input.headers.get(header) ?? tag?.node ?? candidate.nameNode;
+    reporter.add("error", "invalid-header", message, node, tag && textPart(tag));
+  }
   if (reporter.hasErrors) return { problems: reporter.problems };
 
-  const title = tagText(doc, "title");
-  const call: CallShape = {
-    export: candidate.export,
-    style: input.style,
-    params: input.params,
-    ...(input.rest ? { rest: true } : {}),
-    ...(input.context ? { context: true } : {}),
-    ...(output.isStreaming ? { streaming: true } : {}),
-    ...(input.dates.length > 0 ? { dates: input.dates } : {}),
-  };
-  const file = nameNode.getSourceFile();
-  const { line, character } = file.getLineAndCharacterOfPosition(nameNode.getStart(file));
   const tool: DiscoveredTool = {
-    name: candidate.name,
-    ...(title ? { title } : {}),
-    ...(doc.description ? { description: doc.description } : {}),
+    ...naming,
     inputSchema: withExamples(input.schema, candidate),
     outputSchema: output.schema,
-    annotations: annotationsOf(doc),
-    call,
-    file: program.nameOf(file),
-    line: line + 1,
-    column: character + 1,
+    annotations: annotationsOf(candidate.doc),
+    call: callOf(candidate, input, output.isStreaming),
+    ...standingOf(candidate, program),
   };
   return { tool, problems: reporter.problems };
 }

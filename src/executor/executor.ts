@@ -52,6 +52,8 @@ export interface GuestCall {
 export interface GuestLog {
   readonly level: "debug" | "info" | "notice" | "warning" | "error" | "critical" | "alert" | "emergency";
   readonly message: Json;
+  /** The part of the program that says so, when it has named it. */
+  readonly logger?: string;
 }
 
 export type GuestOutcome =
@@ -104,10 +106,15 @@ export type FailureReason =
  * - `variable`, `secret`: `{name}` → its value, or null when there is none.
  * - `cid`: `{cid}` → `{base64}`, or null when there is none.
  * - `fetch`: `{url, method, headers: [name, value][], base64?}` → `{status, statusText, url, headers, base64}`.
+ * - `resourceUpdated`: `{uri}` → null; whoever subscribed to the resource hears of it.
+ * - `offers`: `{}` → `{kind, name, visible}[]`, the tools and prompts of the server.
+ * - `hide`, `show`: `{name}` → null; whether clients see a tool or a prompt.
  */
 export interface HostPort {
-  request(op: "variable" | "secret" | "cid" | "fetch", params: JsonObject): Promise<Json>;
+  request(op: HostOperation, params: JsonObject): Promise<Json>;
 }
+
+export type HostOperation = "variable" | "secret" | "cid" | "fetch" | "resourceUpdated" | "offers" | "hide" | "show";
 
 export interface ScriptRun {
   readonly tenant: string;

@@ -1,8 +1,17 @@
 import { isObject, type JsonObject } from "../json.ts";
-import type { HostPort } from "./executor.ts";
+import type { HostOperation, HostPort } from "./executor.ts";
 import { messageUnitsMax, toGuest } from "./guest/wire.mts";
 
-const operations = ["variable", "secret", "cid", "fetch"] as const;
+const operations: readonly HostOperation[] = [
+  "variable",
+  "secret",
+  "cid",
+  "fetch",
+  "resourceUpdated",
+  "offers",
+  "hide",
+  "show",
+];
 /** Requests of one process that may wait for their answers at a time. */
 const REQUESTS_MAX = 64;
 
@@ -16,7 +25,7 @@ export async function answerRequest(
   if (!Number.isSafeInteger(id)) return refuse(0, "a request needs a number");
   const operation = operations.find((operation) => operation === name);
   if (!operation || !isObject(params)) return refuse(id, "the host knows no such request");
-  if (!port) return refuse(id, `this program may not ask the host for a ${operation}`);
+  if (!port) return refuse(id, `this program may not ask the host (${operation})`);
   if (requests > REQUESTS_MAX) return refuse(id, `more than ${REQUESTS_MAX} requests wait for the host already`);
   try {
     const value = await port.request(operation, params as JsonObject);

@@ -13,7 +13,7 @@ import {
 } from "./failures.ts";
 import { toGuest, toHost } from "./guest/wire.mts";
 import { answerRequest } from "./host-requests.ts";
-import { isLogLevel, type LogSink } from "./guest-log.ts";
+import { readLog, type LogSink } from "./guest-log.ts";
 import { deliverProgress } from "./progress.ts";
 import { readValue } from "./values.ts";
 import type { GuestListener, GuestProcess } from "./guest-process.ts";
@@ -214,7 +214,8 @@ export class Session {
       case toHost.none:
       case toHost.text:
       case toHost.json:
-      case toHost.bytes: {
+      case toHost.bytes:
+      case toHost.asks: {
         const value = readValue(frame, units, this.#limits.outputBytes);
         if (value === undefined) return this.#fault("wrote a result that is none");
         if (value === "too large")
@@ -245,8 +246,9 @@ export class Session {
   #tell(call: Call, frame: readonly unknown[]): void {
     try {
       if (frame[0] === toHost.progress) deliverProgress(this.#process, call, (frame[2] ?? null) as Json);
-      else if (isLogLevel(frame[2]) && !call.settled) {
-        call.given.onLog?.({ level: frame[2], message: (frame[3] ?? null) as Json });
+      else if (!call.settled) {
+        const line = readLog(frame);
+        if (line) call.given.onLog?.(line);
       }
     } catch {
       if (!call.verdict) this.#stop(call, cancelled, performance.now());
@@ -264,9 +266,8 @@ export class Session {
 
   /** Late words about a call that is over are normal; a log line may come from outside of any call. */
   #onStray(frame: readonly unknown[]): void {
-    if (frame[0] === toHost.log && frame[1] === 0 && isLogLevel(frame[2])) {
-      this.#owner.onLog(this.program, { level: frame[2], message: (frame[3] ?? null) as Json });
-    }
+    const line = frame[0] === toHost.log && frame[1] === 0 ? readLog(frame) : undefined;
+    if (line) this.#owner.onLog(this.program, line);
     const now = performance.now();
     this.#strays = Math.max(0, this.#strays - (now - this.#strayAt) * STRAYS_PER_MS) + 1;
     this.#strayAt = now;

@@ -1,6 +1,7 @@
 import type { Json } from "../json.ts";
-import { toHost } from "./guest/wire.mts";
-import type { GuestValue } from "./executor.ts";
+import { isObject } from "../json.ts";
+import { nameUnitsMax, questionsMax, toHost } from "./guest/wire.mts";
+import type { GuestValue, InputRequest, InputRequests } from "./executor.ts";
 
 const none: GuestValue = { kind: "none" };
 
@@ -22,9 +23,29 @@ export function readValue(
       return units > outputBytes ? "too large" : { kind: "json", value: content as Json };
     case toHost.bytes:
       return readBytes(content, frame[3], outputBytes);
+    case toHost.asks:
+      if (units > outputBytes) return "too large";
+      return isQuestions(content) ? { kind: "asks", inputRequests: content } : undefined;
     default:
       return undefined;
   }
+}
+
+const methods: readonly unknown[] = [
+  "elicitation/create",
+  "sampling/createMessage",
+  "roots/list",
+] satisfies InputRequest["method"][];
+
+function isQuestions(value: unknown): value is InputRequests {
+  if (!isObject(value)) return false;
+  const entries = Object.entries(value);
+  return entries.length > 0 && entries.length <= questionsMax && entries.every(isQuestion);
+}
+
+function isQuestion([key, value]: [string, unknown]): boolean {
+  if (key === "" || key.length > nameUnitsMax || !isObject(value)) return false;
+  return Object.keys(value).length === 2 && methods.includes(value["method"]) && isObject(value["params"]);
 }
 
 function readBytes(base64: unknown, mimeType: unknown, outputBytes: number): GuestValue | "too large" | undefined {

@@ -6,31 +6,47 @@ import type { JsonSchema } from "../json.ts";
 /** Checks a value, fills in the schema's defaults, and says all that is wrong as sentences with a JSON pointer. */
 export type Validator = (value: unknown) => readonly string[];
 
-const ajv = new Ajv2020({
-  strict: false,
-  allErrors: true,
-  useDefaults: true,
-  addUsedSchema: false,
-  logger: false,
-  // Linear time: a definition's regular expression must not stop the serving process.
-  code: { regExp: Object.assign(compilePattern, { code: "compilePattern" }) },
-});
-formats.default(ajv);
+function createAjv(coerceTypes: "array" | false): Ajv2020 {
+  const ajv = new Ajv2020({
+    strict: false,
+    allErrors: true,
+    useDefaults: true,
+    coerceTypes,
+    addUsedSchema: false,
+    logger: false,
+    // Linear time: a definition's regular expression must not stop the serving process.
+    code: { regExp: Object.assign(compilePattern, { code: "compilePattern" }) },
+  });
+  formats.default(ajv);
+  return ajv;
+}
+
+const exact = createAjv(false);
+let coercing: Ajv2020 | undefined;
 
 /** Compiles on first use, since most tools of most servers are never called. Throws on a schema that is not valid. */
 export function lazyValidator(schema: JsonSchema): Validator {
+  return validatorOf(() => compile(exact, schema));
+}
+
+/** As `lazyValidator`, for values that come as texts: they become the numbers, booleans and lists that are wanted. */
+export function lazyTextValidator(schema: JsonSchema): Validator {
+  return validatorOf(() => compile((coercing ??= createAjv("array")), schema));
+}
+
+function validatorOf(compile: () => ValidateFunction): Validator {
   let check: ValidateFunction | undefined;
   return (value) => {
-    check ??= compile(schema);
+    check ??= compile();
     return check(value) ? [] : describe(check.errors ?? []);
   };
 }
 
-function compile(schema: JsonSchema): ValidateFunction {
+function compile(ajv: Ajv2020, schema: JsonSchema): ValidateFunction {
   try {
     return ajv.compile(schema);
   } finally {
-    // The instance is shared, because each costs 500 KB; it must not keep every schema that it ever saw.
+    // The instances are shared, because each costs 500 KB; they must not keep every schema that they ever saw.
     ajv.removeSchema(schema);
   }
 }

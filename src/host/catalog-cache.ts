@@ -45,6 +45,12 @@ export class CatalogCache {
     return promise;
   }
 
+  /** The next look-up loads it again. */
+  drop(tenant: string, server: string): void {
+    if (this.#tenants.get(tenant)?.delete(server)) this.#size -= 1;
+    this.#loading.delete(JSON.stringify([tenant, server]));
+  }
+
   /** Drops what the directory no longer says in the same words. */
   keepOnly(tenant: string, directory: Directory): void {
     const slots = this.#tenants.get(tenant) ?? new Map<string, Slot>();

@@ -17,6 +17,8 @@ export interface Catalog {
   /** The CID of what a client sees. List results are as fresh as this is unchanged. */
   readonly contractCid: Cid;
   readonly contract: Contract;
+  /** What the server's own functions hide from clients at present; the contract is without it. */
+  readonly hidden: readonly Offer[];
   readonly problems: readonly Problem[];
   /** Undefined when the contract names no such tool. */
   tool(name: string): Tool | undefined;
@@ -28,6 +30,16 @@ export interface Catalog {
   completer(of: string, argument: string): Completer | undefined;
   readonly memo: Map<string, unknown>;
 }
+
+export interface Offer {
+  readonly kind: "tool" | "prompt";
+  readonly name: string;
+}
+
+/** A list of a server's contract that is another one now, or a resource whose content is. */
+export type ServerChange =
+  | { readonly kind: "tools" | "resources" | "prompts" }
+  | { readonly kind: "resource"; readonly uri: string };
 
 /** What a client sees of a server. Its CID changes exactly when this does. */
 export interface Contract {
@@ -70,7 +82,8 @@ export interface PromptContract {
 
 /**
  * Each of these runs guest code. A failure of a tool is a result with `isError`; reading and prompting have no such
- * result, so they reject with `guest_failed`. Bad arguments of a prompt reject with `invalid_params`.
+ * result, so they reject with `guest_failed`. Bad arguments of a prompt reject with `invalid_params`, and a resource
+ * whose function knows nothing under its URI with `resource_not_found` (data: the `uri`).
  */
 export interface Tool {
   readonly contract: ToolContract;
@@ -109,7 +122,8 @@ export interface ReadResult {
 }
 
 export type ResourceContents = { readonly uri: string; readonly mimeType?: string } & (
-  { readonly text: string } | { readonly blob: string }
+  | { readonly text: string }
+  | { readonly blob: string }
 );
 
 export interface PromptResult {

@@ -3,11 +3,14 @@ import type { GuestValue } from "../executor/executor.ts";
 import { isObject, type Json, type JsonObject } from "../json.ts";
 import type { CallResult, ContentBlock } from "./catalog.ts";
 
+/** What a function that has come to its end gave back. */
+export type ReturnedValue = Exclude<GuestValue, { kind: "asks" }>;
+
 /**
  * Turns what a guest returned into the content of a result.
  * `structured` says whether the tool promises a value (it has an output schema).
  */
-export function toResult(value: GuestValue, structured: boolean): CallResult {
+export function toResult(value: ReturnedValue, structured: boolean): CallResult {
   switch (value.kind) {
     case "none":
       return { content: [] };
@@ -26,7 +29,7 @@ export function failure(message: string): CallResult {
   return { content: [text(message)], isError: true };
 }
 
-function text(content: string): ContentBlock {
+export function text(content: string): ContentBlock {
   return { type: "text", text: content };
 }
 
@@ -54,7 +57,7 @@ function asToolResult(value: Json): CallResult | undefined {
 }
 
 /** Content blocks of every revision: 2026-07-28 `schema.ts`, `ContentBlock`. */
-function isContentBlock(value: Json): value is ContentBlock {
+export function isContentBlock(value: Json): value is ContentBlock {
   if (!isObject(value)) return false;
   const block: JsonObject = value;
   switch (block["type"]) {
@@ -72,7 +75,7 @@ function isContentBlock(value: Json): value is ContentBlock {
   }
 }
 
-function blockOfBytes(base64: string, mimeType = "application/octet-stream"): ContentBlock {
+export function blockOfBytes(base64: string, mimeType = "application/octet-stream"): ContentBlock {
   if (mimeType.startsWith("image/")) return { type: "image", data: base64, mimeType };
   if (mimeType.startsWith("audio/")) return { type: "audio", data: base64, mimeType };
   const uri = `cid://${rawBlock(Buffer.from(base64, "base64")).cid}`;

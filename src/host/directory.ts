@@ -2,6 +2,7 @@ import { decodeJson, isCid, type Cid } from "../cid.ts";
 import { isObject, type Json } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import type { Store } from "../store/store.ts";
+import { readVisibility } from "./visibility.ts";
 import { parseMcps, readEntry, unnamedEntry, type ServerEntry } from "./mcps.ts";
 
 /** Everything that a tenant's names say about its servers, before any of them is loaded. */
@@ -15,6 +16,8 @@ export interface DirectoryEntry {
   readonly definition: Cid | undefined;
   readonly entry: ServerEntry;
   readonly enabled: boolean;
+  /** Names of tools and prompts that the server's functions have hidden, sorted. */
+  readonly hidden: readonly string[];
   readonly problems: readonly Problem[];
 }
 
@@ -22,6 +25,7 @@ export interface DirectoryEntry {
 export async function readDirectory(store: Store, tenant: string): Promise<Directory> {
   const { entries, problems } = await readMcps(store, tenant);
   const named = await readServerNames(store, tenant);
+  const hidden = await readVisibility(store, tenant);
   const names = [...new Set([...Object.keys(entries), ...named.keys()])].sort();
 
   const servers = new Map<string, DirectoryEntry>();
@@ -31,7 +35,13 @@ export async function readDirectory(store: Store, tenant: string): Promise<Direc
     const record = named.get(name);
     const definition = read.entry.definition ?? record?.definition;
     const enabled = read.entry.enabled && (record?.enabled ?? true);
-    servers.set(name, { definition, entry: read.entry, enabled, problems: read.problems });
+    servers.set(name, {
+      definition,
+      entry: read.entry,
+      enabled,
+      hidden: hidden.get(name) ?? [],
+      problems: read.problems,
+    });
   }
   return { servers, problems };
 }

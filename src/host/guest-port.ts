@@ -1,3 +1,4 @@
+import { faultOfUri } from "../discover/uri-template.ts";
 import type { HostPort } from "../executor/executor.ts";
 import type { Json, JsonObject } from "../json.ts";
 import type { Store } from "../store/store.ts";
@@ -10,7 +11,7 @@ const SERVERS_VARIABLE = "berth:servers";
  * What guest code may ask of the host; null is the answer for what is not there. The tenant is fixed here, so that
  * no message can name another one. A rejected request reaches the guest as an error with the same message.
  */
-export function guestPort(tenant: string, host: Host, store: Store): HostPort {
+export function guestPort(tenant: string, server: string, host: PortHost, store: Store): HostPort {
   return {
     async request(op, params) {
       switch (op) {
@@ -22,6 +23,15 @@ export function guestPort(tenant: string, host: Host, store: Store): HostPort {
           return null;
         case "fetch":
           throw new Error("no network address is granted to this server");
+        case "resourceUpdated":
+          host.resourceUpdated(tenant, server, uriParam(params));
+          return null;
+        case "offers":
+          return offers();
+        case "hide":
+        case "show":
+          await host.setVisible(tenant, server, textParam(params, "name"), op === "show");
+          return null;
       }
     },
   };
@@ -32,10 +42,35 @@ export function guestPort(tenant: string, host: Host, store: Store): HostPort {
     return record ? new TextDecoder().decode(await store.content(tenant, record.cid)) : null;
   }
 
+  async function offers(): Promise<Json> {
+    const { contract, hidden } = await host.server(tenant, server);
+    return [
+      ...contract.tools.map(({ name }) => ({ kind: "tool", name, visible: true })),
+      ...contract.prompts.map(({ name }) => ({ kind: "prompt", name, visible: true })),
+      ...hidden.map(({ kind, name }) => ({ kind, name, visible: false })),
+    ];
+  }
+
   async function content(cid: string): Promise<Json> {
     const bytes = await store.content(tenant, cid);
     return bytes ? { base64: Buffer.from(bytes).toString("base64") } : null;
   }
+}
+
+/** What a server's functions may do to the server itself. */
+export interface PortHost extends Host {
+  resourceUpdated(tenant: string, server: string, uri: string): void;
+  /** Rejects when the server offers no tool and no prompt of that name. */
+  setVisible(tenant: string, server: string, name: string, visible: boolean): Promise<void>;
+}
+
+const URI_UNITS_MAX = 8_192;
+
+function uriParam(params: JsonObject): string {
+  const uri = textParam(params, "uri");
+  const fault = uri.length > URI_UNITS_MAX ? `it is longer than ${URI_UNITS_MAX} characters` : faultOfUri(uri);
+  if (fault !== undefined) throw new TypeError(`"${uri.slice(0, 100)}" cannot be a resource: ${fault}`);
+  return uri;
 }
 
 function textParam(params: JsonObject, name: string): string {

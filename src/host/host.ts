@@ -8,7 +8,10 @@ import type { Store } from "../store/store.ts";
 import type { Catalog } from "./catalog.ts";
 import { readDirectory, type Directory } from "./directory.ts";
 import { CatalogCache } from "./catalog-cache.ts";
+import { guestPort, type PortHost } from "./guest-port.ts";
 import { loadCatalog } from "./load-catalog.ts";
+import { changeVisibility } from "./visibility.ts";
+import { Watchers, type ChangeListener } from "./watchers.ts";
 
 /**
  * What is offered here, and how a call is carried out. It owns the way from names to catalogs.
@@ -26,6 +29,11 @@ export interface Host {
   problems(tenant: string): readonly Problem[];
   /** Reads the tenant's names again, after a change. Servers whose definition and entry are the same stay loaded. */
   reload(tenant: string): Promise<void>;
+  /**
+   * Calls `listener` whenever a list of the server's contract is another one, and when one of its functions says that
+   * a resource is. Gives the function that ends it. A server that is not there yet can be watched, too.
+   */
+  watch(tenant: string, server: string, listener: ChangeListener): () => void;
 }
 
 export interface ServerSummary {
@@ -51,23 +59,35 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   const { store, log, limits } = dependencies;
   const directories = new Map<string, Directory>();
   const catalogs = new CatalogCache(limits.catalogs);
+  const watchers = new Watchers((error) => log.error({ err: error }, "a listener to a server's changes failed"));
+  const changing = new Map<string, Promise<unknown>>();
 
   const reload = async (tenant: string): Promise<void> => {
     const directory = await readDirectory(store, tenant);
     for (const problem of directory.problems) log.warn({ tenant, problem }, "the mcps variable has a problem");
     directories.set(tenant, directory);
     catalogs.keepOnly(tenant, directory);
+    for (const server of watchers.watched(tenant)) await learn(tenant, server);
   };
-  for (const tenant of tenants) await reload(tenant);
 
-  const host: Host = {
+  /** Compares a watched server with what its listeners know. One that cannot be served now may come back unchanged. */
+  const learn = async (tenant: string, server: string): Promise<void> => {
+    try {
+      watchers.learn(tenant, server, await host.server(tenant, server));
+    } catch (error) {
+      if (!(error instanceof BerthError)) throw error;
+    }
+  };
+
+  const host: PortHost = {
     server(tenant, name) {
       const loaded = catalogs.get(tenant, name);
       if (loaded) return loaded;
       const listed = directories.get(tenant)?.servers.get(name);
       if (!listed) throw new BerthError("server_not_found", `"${name}"`);
       if (!listed.enabled) throw new BerthError("server_disabled", `"${name}"`);
-      return catalogs.load(tenant, name, listed, () => loadCatalog(tenant, name, listed, host, dependencies));
+      const port = guestPort(tenant, name, host, store);
+      return catalogs.load(tenant, name, listed, () => loadCatalog(tenant, name, listed, port, dependencies));
     },
 
     async list(tenant) {
@@ -88,7 +108,46 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
 
     problems: (tenant) => directories.get(tenant)?.problems ?? [],
     reload,
+
+    watch(tenant, server, listener) {
+      const unwatch = watchers.add(tenant, server, listener);
+      if (!watchers.isKnown(tenant, server)) {
+        const loaded = catalogs.get(tenant, server);
+        if (loaded) watchers.learn(tenant, server, loaded);
+        else learn(tenant, server).catch((error: unknown) => log.error({ err: error }, "a watched server failed"));
+      }
+      return unwatch;
+    },
+
+    resourceUpdated: (tenant, server, uri) => watchers.resourceUpdated(tenant, server, uri),
+
+    setVisible(tenant, server, name, visible) {
+      // One after the other, so that each sees what the one before it did.
+      const key = JSON.stringify([tenant, server]);
+      const change = (changing.get(key) ?? Promise.resolve()).catch(() => {}).then(() => setVisible());
+      changing.set(key, change);
+      return change.finally(() => {
+        if (changing.get(key) === change) changing.delete(key);
+      });
+
+      async function setVisible(): Promise<void> {
+        const { contract, hidden } = await host.server(tenant, server);
+        const offers = [...contract.tools, ...contract.prompts, ...hidden];
+        if (!offers.some((offer) => offer.name === name)) throw new TypeError(`there is no tool or prompt "${name}"`);
+        if (hidden.some((offer) => offer.name === name) !== visible) return;
+        if (!dependencies.writable) throw new BerthError("read_only");
+        const names = await changeVisibility(store, { tenant, server, name, visible });
+        const directory = directories.get(tenant);
+        const listed = directory?.servers.get(server);
+        if (!directory || !listed) return;
+        const servers = new Map(directory.servers).set(server, { ...listed, hidden: names });
+        directories.set(tenant, { ...directory, servers });
+        catalogs.drop(tenant, server);
+        await learn(tenant, server);
+      }
+    },
   };
+  for (const tenant of tenants) await reload(tenant);
   return host;
 }
 

@@ -1,15 +1,17 @@
 import type { Cid } from "../cid.ts";
-import type { DefinitionSource, DiscoveredTool } from "../discover/discovery.ts";
+import type { CallShape, DefinitionSource } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
-import type { GuestProgram } from "../executor/executor.ts";
+import type { GuestProgram, HostPort } from "../executor/executor.ts";
 import { derivedEntries, packCompiled, readCompiled, type CompiledResult } from "../image/compiled.ts";
 import { loadDefinition } from "../image/definition.ts";
 import type { Problem } from "../problem.ts";
 import type { Catalog } from "./catalog.ts";
 import type { DirectoryEntry } from "./directory.ts";
-import { guestPort } from "./guest-port.ts";
-import type { Host, HostDependencies } from "./host.ts";
+import { createCompleter } from "./completer.ts";
+import type { HostDependencies } from "./host.ts";
+import { createPrompt } from "./prompt.ts";
 import { createRelease, type Release } from "./release.ts";
+import { resourceFinder } from "./resource.ts";
 import { functionRun } from "./run-function.ts";
 import { scriptRun } from "./run-script.ts";
 import { createTool, type Run } from "./tool.ts";
@@ -19,12 +21,12 @@ export async function loadCatalog(
   tenant: string,
   server: string,
   listed: DirectoryEntry,
-  host: Host,
+  port: HostPort,
   dependencies: HostDependencies,
 ): Promise<Catalog> {
   const { store, writable } = dependencies;
   if (listed.problems.length > 0) throw refused(server, listed.problems);
-  const { definition, entry } = listed;
+  const { definition, entry, hidden } = listed;
   if (definition === undefined) {
     throw refused(server, [problem("missing-definition", "No definition is named for this server")]);
   }
@@ -35,22 +37,46 @@ export async function loadCatalog(
 
   const compiled = await compileOnce(definition, source, dependencies);
   if (!compiled.bundle) throw refused(server, compiled.problems);
-  const release = createRelease({ server, definition, bundle: compiled.bundle, entry, discovered: compiled.tools });
+  const { bundle } = compiled;
+  const release = createRelease({ server, definition, bundle, entry, hidden, discovered: compiled });
   if (writable) await recordRelease(tenant, server, release, dependencies);
 
-  const runOf = runFactory(tenant, server, source.language, compiled.bundle, host, dependencies);
+  const runOf = runFactory(tenant, server, source.language, bundle, port, dependencies);
   const tools = new Map(
     release.tools.map(({ contract, discovered }) => [contract.name, createTool(contract, runOf(discovered))]),
+  );
+  const prompts = new Map(
+    release.prompts.map(({ contract, discovered }) => [
+      contract.name,
+      createPrompt(contract, discovered.inputSchema, runOf(discovered)),
+    ]),
+  );
+  const isShown = (of: string): boolean => prompts.has(of) || release.resources.some(({ uri }) => uri === of);
+  const completers = new Map(
+    compiled.completions
+      .filter(({ of }) => isShown(of))
+      .map((completion) => [
+        completerKey(completion.of, completion.argument),
+        createCompleter(completion, runOf({ name: completion.call.export, call: completion.call })),
+      ]),
   );
   return {
     server,
     release: release.block.cid,
     contractCid: release.contractBlock.cid,
     contract: release.contract,
+    hidden: release.hidden,
     problems: [...compiled.problems, ...release.problems],
     tool: (name) => tools.get(name),
+    resource: resourceFinder(release.resources, runOf),
+    prompt: (name) => prompts.get(name),
+    completer: (of, argument) => completers.get(completerKey(of, argument)),
     memo: new Map(),
   };
+}
+
+function completerKey(of: string, argument: string): string {
+  return JSON.stringify([of, argument]);
 }
 
 /** Discovery and bundling are done once for a source, by whoever needs them first (invariant 2). */
@@ -83,24 +109,30 @@ async function recordRelease(
   });
 }
 
+/** Something that runs guest code when it is used. */
+interface Callee {
+  readonly name: string;
+  readonly call: CallShape;
+}
+
 function runFactory(
   tenant: string,
   server: string,
   language: DefinitionSource["language"],
   bundle: Cid,
-  host: Host,
+  port: HostPort,
   { store, executor, limits }: HostDependencies,
-): (tool: DiscoveredTool) => Run {
+): (callee: Callee) => Run {
   const code = async (): Promise<string> => {
     const bytes = await store.derived(bundle);
     if (!bytes) throw new BerthError("content_missing", bundle);
     return new TextDecoder().decode(bytes);
   };
   if (language === "shell") {
-    return (tool) => scriptRun(executor, { tenant, text: code }, tool.call, limits);
+    return ({ call }) => scriptRun(executor, { tenant, text: code }, call, limits);
   }
-  const program: GuestProgram = { tenant, bundle, code, port: guestPort(tenant, host, store) };
-  return (tool) => functionRun(executor, program, tool.call, { server, tool: tool.name, callMs: limits.callMs });
+  const program: GuestProgram = { tenant, bundle, code, port };
+  return ({ name, call }) => functionRun(executor, program, call, { server, tool: name, callMs: limits.callMs });
 }
 
 function refused(server: string, problems: readonly Problem[]): BerthError {

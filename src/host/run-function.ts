@@ -1,5 +1,6 @@
 import type { CallShape } from "../discover/discovery.ts";
 import type { Executor, GuestProgram } from "../executor/executor.ts";
+import type { JsonObject } from "../json.ts";
 import type { Run } from "./tool.ts";
 
 /** Calls one function of a TypeScript definition in its guest process. */
@@ -10,14 +11,16 @@ export function functionRun(
   options: { server: string; tool: string; callMs: number },
 ): Run {
   const { server, tool } = options;
-  const context = shape.context ? { server, tool, answers: {}, options: {} } : undefined;
-  return (args, { signal, onProgress }) =>
+  const contextOf = (answers: JsonObject): JsonObject => ({ server, tool, answers, options: {} });
+  const unanswered = contextOf({});
+  return (args, { signal, onProgress, onLog, answers }) =>
     executor.call(program, {
       shape,
       args,
       deadlineMs: options.callMs,
-      ...(context && { context }),
+      ...(shape.context && { context: answers ? contextOf(answers) : unanswered }),
       ...(signal && { signal }),
       ...(onProgress && { onProgress }),
+      ...(onLog && { onLog }),
     });
 }

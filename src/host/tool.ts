@@ -1,8 +1,9 @@
-import type { GuestFailure, GuestOutcome } from "../executor/executor.ts";
+import type { GuestOutcome } from "../executor/executor.ts";
 import type { JsonObject } from "../json.ts";
-import { lazyValidator, type Validator } from "./arguments.ts";
+import { lazyValidator } from "./arguments.ts";
 import type { CallOptions, Tool, ToolContract } from "./catalog.ts";
 import { failure, toResult } from "./content.ts";
+import { messageOf, problemsOf } from "./failures.ts";
 
 /** Carries out a call whose arguments are valid. Never rejects. */
 export type Run = (args: JsonObject, options: CallOptions) => Promise<GuestOutcome>;
@@ -19,7 +20,8 @@ export function createTool(contract: ToolContract, run: Run): Tool {
       if (invalid) return failure(`Invalid arguments for the tool "${contract.name}": ${invalid}`);
 
       const outcome = await run(args, options);
-      if (!outcome.ok) return failure(messageOf(contract.name, outcome.error));
+      if (!outcome.ok) return failure(messageOf(`The tool "${contract.name}"`, outcome.error));
+      if (outcome.value.kind === "asks") return { inputRequests: outcome.value.inputRequests };
 
       const result = toResult(outcome.value, checkOutput !== undefined);
       if (!checkOutput || result.isError) return result;
@@ -29,19 +31,4 @@ export function createTool(contract: ToolContract, run: Run): Tool {
         : result;
     },
   };
-}
-
-function problemsOf(check: Validator, value: unknown): string | undefined {
-  try {
-    const problems = check(value);
-    return problems.length > 0 ? problems.join("; ") : undefined;
-  } catch (error) {
-    return `its schema is not valid: ${(error as Error).message}`;
-  }
-}
-
-function messageOf(tool: string, error: GuestFailure): string {
-  if (error.reason === "thrown") return error.message;
-  const again = error.retriable ? " The same call may succeed when repeated." : "";
-  return `The tool "${tool}" did not finish: ${error.message}${again}`;
 }

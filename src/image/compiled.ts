@@ -1,26 +1,24 @@
 import { rawBlock, type Block, type Cid } from "../cid.ts";
-import type { Compiled, DiscoveredTool } from "../discover/discovery.ts";
+import type { Compiled, Discovery } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
 import { isObject } from "../json.ts";
-import type { Problem } from "../problem.ts";
 
 /** A compiled definition as it is kept: a derived result, with the bundle as content of its own. */
-export interface CompiledResult {
-  readonly tools: readonly DiscoveredTool[];
-  readonly problems: readonly Problem[];
+export interface CompiledResult extends Discovery {
   readonly bundle: Cid | null;
 }
 
 export interface PackedCompiled {
-  /** `{ tools, problems, bundle }`, to be stored under the definition's compile key. */
+  /** What was found and `bundle`, to be stored under the definition's compile key. */
   readonly result: Block;
   readonly bundle: Block | undefined;
 }
 
-export function packCompiled({ tools, problems, bundle }: Compiled): PackedCompiled {
+export function packCompiled({ tools, resources, prompts, completions, problems, bundle }: Compiled): PackedCompiled {
   const block = bundle === undefined ? undefined : rawBlock(bundle);
   // Not dag-json, which sorts keys: arguments are shown in the order in which their author wrote them.
-  return { result: rawBlock(JSON.stringify({ tools, problems, bundle: block?.cid ?? null })), bundle: block };
+  const result = { tools, resources, prompts, completions, problems, bundle: block?.cid ?? null };
+  return { result: rawBlock(JSON.stringify(result)), bundle: block };
 }
 
 /** What `packCompiled` made, from its (verified) bytes. Throws `image_invalid` for anything else. */
@@ -31,14 +29,16 @@ export function readCompiled(bytes: Uint8Array): CompiledResult {
   } catch (error) {
     throw new BerthError("image_invalid", "a compiled result is not JSON", { cause: error });
   }
-  if (!isCompiledResult(value)) throw new BerthError("image_invalid", "a compiled result lacks tools or problems");
+  if (!isCompiledResult(value)) throw new BerthError("image_invalid", "a compiled result lacks a part");
   return value;
 }
 
+const lists = ["tools", "resources", "prompts", "completions", "problems"];
+
 function isCompiledResult(value: unknown): value is CompiledResult {
   if (!isObject(value)) return false;
-  const { tools, problems, bundle } = value;
-  return Array.isArray(tools) && Array.isArray(problems) && (bundle === null || typeof bundle === "string");
+  const { bundle } = value;
+  return lists.every((list) => Array.isArray(value[list])) && (bundle === null || typeof bundle === "string");
 }
 
 /**

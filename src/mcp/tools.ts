@@ -37,6 +37,7 @@ export async function callTool({ catalog, params, codec, events, signal }: Metho
     ...(signal && { signal }),
     ...(onProgress && { onProgress }),
   });
+  if ("inputRequests" in result) throw new BerthError("missing_capability", "this tool asks its caller for input");
   return codec.callResult(catalog, tool.contract, result);
 }
 

@@ -34,7 +34,8 @@ export interface Store {
   close(): Promise<void>;
 }
 
-export type NameKind = "variable" | "server" | "secret" | "release" | "image";
+/** `visibility`: which tools and prompts a server hides, by the server's name. */
+export type NameKind = "variable" | "server" | "secret" | "release" | "image" | "visibility";
 
 export interface NameRecord {
   readonly kind: NameKind;

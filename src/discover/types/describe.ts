@@ -27,6 +27,7 @@ export function describe(
   const description = all.find((doc) => doc.description)?.description;
   const title = first(all, "title");
   const examples = weakestFirst.filter((tag) => tag.name === "example" || tag.name === "examples").flatMap(example);
+  const header = headerOf(all, walker);
   const defaultValue = defaultOf(constrained, at, all, walker);
   return {
     ...constrained,
@@ -34,6 +35,7 @@ export function describe(
     ...(description ? { description } : {}),
     ...(defaultValue === undefined ? {} : { default: defaultValue }),
     ...(examples.length > 0 ? { examples } : {}),
+    ...(header === undefined ? {} : { "x-mcp-header": header }),
     ...(all.some((doc) => doc.tags.some((tag) => tag.name === "deprecated")) ? { deprecated: true } : {}),
   };
 }
@@ -44,6 +46,14 @@ function defaultOf(schema: JsonSchema, at: Place, docs: readonly Doc[], walker: 
   if (initializer) return evaluate(initializer, walker.checker);
   const text = first(docs, "default") ?? first(docs, "defaultvalue");
   return text === undefined ? undefined : spokenValue(text, schema);
+}
+
+/** `@header Name`: clients repeat the argument in the HTTP header `Mcp-Param-Name`. */
+function headerOf(docs: readonly Doc[], walker: Walker): string | undefined {
+  if (walker.direction === "output") return undefined;
+  const tag = docs.flatMap((doc) => doc.tags).find(({ name }) => name === "header");
+  if (tag) walker.noteHeader(tag.text, tag.node);
+  return tag?.text;
 }
 
 /** A value as people write it in a comment: as in code, in backticks or not, or a bare word for a string. */

@@ -28,6 +28,7 @@ export interface WalkOptions {
   readonly onFault: (fault: Fault) => void;
   readonly docAt?: (path: Path) => Doc | undefined;
   readonly bindingAt?: (path: Path) => Binding | undefined;
+  readonly onHeader?: (name: string, node: ts.Node) => void;
   readonly recursion?: Recursion;
   readonly dates?: Dates;
 }
@@ -62,6 +63,7 @@ export function createWalker(options: WalkOptions): Walker {
       onFault({ severity: "error", code, message: reason, path: place.path, node });
       return {};
     },
+    noteHeader: options.onHeader ?? (() => undefined),
     warn(place, code, message, node) {
       onFault({ severity: "warning", code, message, path: place.path, node });
     },

@@ -26,6 +26,8 @@ export interface Walker {
   walk(type: ts.Type, place: Place): JsonSchema;
   /** Notes why the tool cannot be offered, and stands in for the schema. */
   refuse(place: Place, code: string, reason: string, node?: ts.Node): JsonSchema;
+  /** Notes where a property was told to travel as a header, too. */
+  noteHeader(name: string, node: ts.Node): void;
   /** Notes what the author should know, though the tool can be offered. */
   warn(place: Place, code: string, message: string, node?: ts.Node): void;
 }

@@ -1,4 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
+import type { JsonObject } from "../../json.ts";
+import { send } from "./pipe.mts";
 
 /** Calls that have not returned yet, and which of them is running now. */
 export interface ActiveCall {
@@ -11,11 +13,24 @@ export interface ActiveCall {
   over?: boolean;
   /** Progress events that the host has not confirmed. */
   ahead: number;
+  /** What the client answered so far, by the keys of the questions. */
+  answers?: JsonObject | undefined;
+  /** How many questions of a kind were asked so far. */
+  asked?: Record<string, number>;
+  /** Those without an answer, by their keys, as JSON. */
+  questions?: Map<string, string>;
   /** What those wait for who are too far ahead; one for all of them. */
   room?: { readonly promise: Promise<void>; readonly open: () => void } | undefined;
 }
 
 export const active = new Map<number, ActiveCall>();
+
+/** The call's outcome: nothing that its function still does counts. */
+export function finish(call: ActiveCall, frame: string): void {
+  call.over = true;
+  active.delete(call.id);
+  send(frame);
+}
 
 let running = 0;
 /** Following calls through their awaits slows every promise down, so it begins when a program first needs it. */

@@ -1,6 +1,6 @@
 import type { CallShape } from "../../discover/discovery.ts";
 import type { JsonObject } from "../../json.ts";
-import { active, runAs, type ActiveCall } from "./active.mts";
+import { active, finish, runAs, type ActiveCall } from "./active.mts";
 import { createContext } from "./context.mts";
 import { reviveDates } from "./dates.mts";
 import { send } from "./pipe.mts";
@@ -43,11 +43,11 @@ export function startCall(id: number, shapeIndex: number, args: JsonObject, data
       return void follow(call, result);
     }
   } catch (error) {
-    active.delete(id);
-    return send(encodeFailure(id, error));
+    const frame = encodeFailure(id, error);
+    return call ? finish(call, frame) : send(frame);
   }
-  if (call) active.delete(id);
-  send(encodeValue(id, result));
+  if (call) finish(call, encodeValue(id, result));
+  else send(encodeValue(id, result));
 }
 
 export function cancelCall(id: number, reason: "timeout" | "cancelled"): void {
@@ -110,12 +110,6 @@ async function follow(call: ActiveCall, result: unknown): Promise<void> {
     frame = encodeFailure(call.id, error);
   }
   if (!call.over) finish(call, frame);
-}
-
-function finish(call: ActiveCall, frame: string): void {
-  call.over = true;
-  active.delete(call.id);
-  send(frame);
 }
 
 /** Each yield is progress; what the generator returns is the result. */

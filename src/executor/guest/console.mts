@@ -1,18 +1,24 @@
 import { Console } from "node:console";
 import type { Writable } from "node:stream";
-import { currentCall } from "./active.mts";
+import { currentCall, type ActiveCall } from "./active.mts";
 import { sendSoon } from "./pipe.mts";
 import { encodeJson } from "./values.mts";
-import { toHost } from "./wire.mts";
+import { nameUnitsMax, toHost } from "./wire.mts";
 
 type Level = "debug" | "info" | "notice" | "warning" | "error" | "critical" | "alert" | "emergency";
 
 const levels: Level[] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
-/** `log.info(message)` for each level. */
-export function logger(id: number): object {
-  const log = (level: Level) => (message: unknown) => writeLog(id, level, message);
-  return { ...Object.fromEntries(levels.map((level) => [level, log(level)])), warn: log("warning") };
+/** `log.info(message)` for each level, and `log.named("db").info(message)`. */
+export function logger(call: ActiveCall, name?: string): object {
+  const log = (level: Level) => (message: unknown) => {
+    if (!call.over) writeLog(call.id, level, message, name);
+  };
+  return {
+    ...Object.fromEntries(levels.map((level) => [level, log(level)])),
+    warn: log("warning"),
+    named: (inner: unknown) => logger(call, String(inner)),
+  };
 }
 
 /** Makes everything that the program prints a log line of the call that printed it. */
@@ -33,6 +39,7 @@ export function captureConsole(): void {
   });
 }
 
-export function writeLog(id: number, level: Level, message: unknown): void {
-  sendSoon(`[${toHost.log},${id},"${level}",${encodeJson(message)}]`);
+export function writeLog(id: number, level: Level, message: unknown, name?: string): void {
+  const named = name === undefined ? "" : `,${JSON.stringify(name.slice(0, nameUnitsMax))}`;
+  sendSoon(`[${toHost.log},${id},"${level}",${encodeJson(message)}${named}]`);
 }

@@ -1,12 +1,14 @@
-import type { JsonObject } from "../../json.ts";
+import type { Json, JsonObject } from "../../json.ts";
 import type { ActiveCall } from "./active.mts";
-import { hostFetch, readCid, readName } from "./host.mts";
 import { logger } from "./console.mts";
+import { askHost, hostFetch, readCid, readName } from "./host.mts";
 import { reportProgress } from "./progress.mts";
+import { ask } from "./questions.mts";
 
 /** What a function receives after its parameters when it asks for a context. Everything may be taken out of it. */
 export function createContext(call: ActiveCall, data: JsonObject | undefined): object {
   const { id } = call;
+  call.answers = data?.["answers"] as JsonObject | undefined;
   return {
     ...data,
     get signal(): AbortSignal {
@@ -19,11 +21,44 @@ export function createContext(call: ActiveCall, data: JsonObject | undefined): o
     /** Sends an event to the caller. Awaiting it keeps the function from running ahead of its reader. */
     progress: (event: unknown) => reportProgress(call, event),
     get log(): object {
-      return logger(id);
+      return logger(call);
     },
+    elicit: ({ message, schema, key }: Form) =>
+      ask(call, "elicitation/create", { mode: "form", message, requestedSchema: schema }, key),
+    elicitUrl: ({ message, url, key }: Visit) => ask(call, "elicitation/create", { mode: "url", message, url }, key),
+    sample: ({ key, messages, ...params }: Sampling) =>
+      ask(call, "sampling/createMessage", { ...params, messages: messages.map(withBlock) }, key),
+    roots: async ({ key }: { key?: unknown } = {}) =>
+      ((await ask(call, "roots/list", {}, key)) as { roots: Json }).roots,
     variable: (name: string) => readName(id, "variable", name),
     secret: (name: string) => readName(id, "secret", name),
     cid: (cid: string) => readCid(id, cid),
     fetch: (input: unknown, init?: RequestInit) => hostFetch(id, input, init),
+    resourceUpdated: (uri: unknown) => askHost(id, "resourceUpdated", { uri }),
+    listOffers: () => askHost(id, "offers", {}),
+    hide: (name: unknown) => askHost(id, "hide", { name }),
+    show: (name: unknown) => askHost(id, "show", { name }),
   };
+}
+
+interface Form {
+  readonly message: Json;
+  readonly schema: Json;
+  readonly key?: unknown;
+}
+
+interface Visit {
+  readonly message: Json;
+  readonly url: Json;
+  readonly key?: unknown;
+}
+
+interface Sampling extends Readonly<Record<string, Json>> {
+  readonly messages: JsonObject[];
+}
+
+/** A text stands for a block of text. */
+function withBlock(message: JsonObject): JsonObject {
+  const { content } = message;
+  return typeof content === "string" ? { ...message, content: { type: "text", text: content } } : message;
 }

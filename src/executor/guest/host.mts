@@ -1,4 +1,5 @@
-import type { Json, JsonObject } from "../../json.ts";
+import type { Json } from "../../json.ts";
+import type { HostOperation } from "../executor.ts";
 import { send } from "./pipe.mts";
 import { toHost } from "./wire.mts";
 
@@ -16,6 +17,11 @@ export function settleRequest(id: number, ok: boolean, value: Json): void {
   waiting.delete(id);
   if (ok) request?.resolve(value);
   else request?.reject(new Error(value as string));
+}
+
+/** What the program tells the host or asks about its own server. */
+export function askHost(call: number, operation: HostOperation, params: object): Promise<Json> {
+  return request(call, operation, params);
 }
 
 /** A variable or a secret; undefined when there is none. */
@@ -53,7 +59,7 @@ export async function hostFetch(call: number, input: unknown, init?: RequestInit
   return Object.defineProperty(response, "url", { value: url });
 }
 
-function request(call: number, operation: string, params: JsonObject): Promise<Json> {
+function request(call: number, operation: HostOperation, params: object): Promise<Json> {
   if (call === 0) return Promise.reject(new Error("the host can only be asked while a call is in flight"));
   return new Promise((resolve, reject) => {
     const id = ++lastId;

@@ -5,6 +5,7 @@ import { progressWindow, toHost } from "./wire.mts";
 
 /** Sends an event; gives something to wait for when the call is further ahead of its reader than the window allows. */
 export function reportProgress(call: ActiveCall, event: unknown): Promise<void> | undefined {
+  if (call.over) return undefined;
   sendSoon(`[${toHost.progress},${call.id},${encodeJson(event)}]`);
   if (++call.ahead < progressWindow || call.stopped) return undefined;
   call.room ??= createRoom();

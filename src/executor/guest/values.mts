@@ -34,11 +34,16 @@ export function prepareBytes(): void {
 export function encodeValue(id: number, value: unknown, mimeType?: string): string {
   try {
     const frame = frameOf(id, value, mimeType);
-    if (frame.length * 3 <= limits.frameBytes || Buffer.byteLength(frame) <= limits.frameBytes) return frame;
-    return encodeTooLarge(id);
+    return fitsFrame(frame) ? frame : encodeTooLarge(id);
   } catch (error) {
     return encodeFailure(id, error);
   }
+}
+
+/** The questions of a call, as JSON already. */
+export function encodeQuestions(id: number, questions: string): string {
+  const frame = `[${toHost.asks},${id},${questions}]`;
+  return frame.length <= limits.outputBytes && fitsFrame(frame) ? frame : encodeTooLarge(id);
 }
 
 export function encodeFailure(id: number, error: unknown): string {
@@ -56,6 +61,10 @@ export function encodeJson(value: unknown): string {
   } finally {
     encoding = false;
   }
+}
+
+function fitsFrame(frame: string): boolean {
+  return frame.length * 3 <= limits.frameBytes || Buffer.byteLength(frame) <= limits.frameBytes;
 }
 
 function frameOf(id: number, value: unknown, mimeType: string | undefined): string {

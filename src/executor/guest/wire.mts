@@ -39,12 +39,14 @@ export const toHost = {
   failed: 7,
   /** [progress, call id, event] */
   progress: 8,
-  /** [log, call id or 0, level, message] */
+  /** [log, call id or 0, level, message, logger?] */
   log: 9,
   /** [request, call id, request id, operation, parameters] */
   request: 10,
   /** [cancelling, call id]: the event loop is alive and has passed the cancellation on. */
   cancelling: 11,
+  /** [asks, call id, { key: { method, params } }]: the call is over until there are answers. */
+  asks: 12,
 } as const;
 
 /** A call may be this many progress events ahead of its consumer before its generator waits. */
@@ -52,6 +54,10 @@ export const progressWindow = 64;
 
 /** The host returns credit for this many consumed events at once. */
 export const creditStep = 32;
+
+/** What one call may ask at a time, and the longest key of a question and name of a logger, in UTF-16 units. */
+export const questionsMax = 32;
+export const nameUnitsMax = 256;
 
 /** The longest message and stack of an error, in UTF-16 units. */
 export const messageUnitsMax = 8_192;

@@ -1,0 +1,61 @@
+import type { Problem } from "../problem.ts";
+import type { DiscoveredCompletion } from "./discovery.ts";
+import type { Tag } from "./doc-comments.ts";
+import type { Candidate } from "./exports.ts";
+import { callOf, isUnreadable, textPart } from "./function.ts";
+import { parametersOf } from "./parameters.ts";
+import type { DefinitionProgram } from "./program.ts";
+import { Reporter } from "./reporter.ts";
+
+/** A prompt or a resource whose arguments can be completed. */
+export interface Completable {
+  /** Of the function, and as it is published. */
+  readonly names: readonly string[];
+  /** What clients call it: a prompt's name, a resource's URI template. */
+  readonly of: string;
+  readonly arguments: readonly string[];
+}
+
+/** `@completes <function>.<argument>`: a function `(value, others) => string[]` that helps to fill an argument in. */
+export function readCompletion(
+  candidate: Candidate,
+  tag: Tag,
+  completables: readonly Completable[],
+  program: DefinitionProgram,
+): { completion?: DiscoveredCompletion; problems: Problem[] } {
+  const reporter = new Reporter(candidate.name, program);
+  if (isUnreadable(candidate, reporter)) return { problems: reporter.problems };
+
+  const target = readTarget(tag, completables, reporter);
+  const all = parametersOf(candidate, program.checker);
+  const context = all.at(-1)?.isContext ?? false;
+  const parameters = context ? all.slice(0, -1) : all;
+  if (parameters.length > 2) {
+    const message = "a completion takes what is typed so far and the other arguments: (value: string, others)";
+    reporter.add("error", "completion-parameters", message, parameters[2]!.declaration ?? candidate.nameNode);
+  }
+  if (!target || reporter.hasErrors) return { problems: reporter.problems };
+
+  const params = ["value", "others"].slice(0, parameters.length);
+  const call = callOf(candidate, { style: "positional", params, rest: false, context, dates: [] }, false);
+  return { completion: { ...target, call }, problems: reporter.problems };
+}
+
+function readTarget(
+  tag: Tag,
+  completables: readonly Completable[],
+  reporter: Reporter,
+): Pick<DiscoveredCompletion, "of" | "argument"> | undefined {
+  const [, name = "", argument = ""] = /^(\S+)\.([^\s.]+)/.exec(tag.text) ?? [];
+  const fault = (code: string, message: string): undefined => {
+    reporter.add("error", code, message, tag.node, textPart(tag));
+  };
+  if (name === "") return fault("unknown-completion", "@completes wants a function and its argument: @completes f.x");
+  const target = completables.find(({ names }) => names.includes(name));
+  if (!target) {
+    return fault("unknown-completion", `"${name}" is no function that is a @prompt or a @resource without problems`);
+  }
+  if (target.arguments.includes(argument)) return { of: target.of, argument };
+  const known = target.arguments.map((each) => `"${each}"`).join(", ");
+  return fault("unknown-completion", `"${name}" has no argument "${argument}"; it has ${known || "none"}`);
+}

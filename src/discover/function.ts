@@ -1,0 +1,82 @@
+import type ts from "typescript";
+import type { CallShape } from "./discovery.ts";
+import { tagOf, tagText, type Tag } from "./doc-comments.ts";
+import type { Candidate } from "./exports.ts";
+import type { Input } from "./input.ts";
+import type { DefinitionProgram } from "./program.ts";
+import type { Part, Reporter } from "./reporter.ts";
+import { sayUnresolved } from "./types/unresolved.ts";
+
+/** What an exported function is called, what is said about it and where it stands: the same for all that it can be. */
+export interface Naming {
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+}
+
+export interface Standing {
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+}
+
+/** `@name other-name` publishes a function under another name than its own. */
+export function namingOf({ name, doc, nameNode }: Candidate, reporter: Reporter): Naming {
+  const tag = tagOf(doc, "name");
+  if (tag && !/^[A-Za-z0-9_./-]{1,64}$/.test(tag.text)) {
+    const wanted = "a name has 1 to 64 characters of A-Z, a-z, 0-9, _, ., / and -";
+    reporter.add("error", "invalid-name", `@name ${tag.text}: ${wanted}`, tag.node, textPart(tag));
+  } else if (!tag && !/^[A-Za-z0-9_.-]{1,128}$/.test(name)) {
+    const reason = `the name has characters that clients refuse; publish it under another: @name …`;
+    reporter.add("error", "invalid-tool-name", reason, nameNode);
+  }
+  const title = tagText(doc, "title");
+  return {
+    name: tag?.text ?? name,
+    ...(title ? { title } : {}),
+    ...(doc.description ? { description: doc.description } : {}),
+  };
+}
+
+/** Where the function stands, from 1. */
+export function standingOf({ nameNode }: Candidate, program: DefinitionProgram): Standing {
+  const file = nameNode.getSourceFile();
+  const { line, character } = file.getLineAndCharacterOfPosition(nameNode.getStart(file));
+  return { file: program.nameOf(file), line: line + 1, column: character + 1 };
+}
+
+export function callOf(
+  candidate: Candidate,
+  input: Pick<Input, "style" | "params" | "rest" | "context" | "dates">,
+  isStreaming: boolean,
+): CallShape {
+  return {
+    export: candidate.export,
+    style: input.style,
+    params: input.params,
+    ...(input.rest ? { rest: true } : {}),
+    ...(input.context ? { context: true } : {}),
+    ...(isStreaming ? { streaming: true } : {}),
+    ...(input.dates.length > 0 ? { dates: input.dates } : {}),
+  };
+}
+
+/** True when the function's own type leads nowhere, so that there is nothing to read; says what else is odd about it. */
+export function isUnreadable({ missing, overloads, nameNode }: Candidate, reporter: Reporter): boolean {
+  if (missing) {
+    const detail = missing.module === undefined ? reporter.diagnosticWithin(missing.complaint) : undefined;
+    reporter.add("error", "unresolved-type", `${sayUnresolved(missing)}${detail ? `: ${detail}` : ""}`, missing.node);
+    return true;
+  }
+  if (overloads > 1) {
+    reporter.add("warning", "overloaded", `has ${overloads} signatures; only the first is offered`, nameNode);
+  }
+  return false;
+}
+
+/** Where a tag's text, or a stretch of it on its first line, stands in the file. */
+export function textPart({ node, text }: Tag, offset = 0, length = text.split("\n")[0]!.length): Part {
+  const source = node.getSourceFile().text;
+  const start = source.indexOf(text.slice(0, 1), (node as ts.JSDocTag).tagName.end);
+  return { start: start + offset, length: Math.max(length, 1) };
+}

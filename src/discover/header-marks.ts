@@ -1,0 +1,66 @@
+import { isObject } from "../json.ts";
+
+/** A mark that would make clients refuse the tool, and why. */
+export interface HeaderFault {
+  readonly header: string;
+  readonly message: string;
+}
+
+/**
+ * Checks every `x-mcp-header` in a schema of arguments: each names an HTTP header in which clients repeat a value
+ * (2026-07-28 `basic/transports/streamable-http`, "Custom Headers from Tool Parameters").
+ */
+export function faultsOfHeaders(schema: unknown): HeaderFault[] {
+  const faults: HeaderFault[] = [];
+  const taken = new Set<string>();
+
+  const visit = (node: unknown, place: "root" | "property" | "elsewhere"): void => {
+    if (!isObject(node)) return;
+    if (Object.hasOwn(node, KEYWORD)) check(node, place);
+    for (const [keyword, value] of Object.entries(node)) {
+      if (keyword === "properties" && isObject(value)) {
+        for (const property of Object.values(value)) visit(property, place === "elsewhere" ? place : "property");
+      } else if (mapsOfSchemas.has(keyword) && isObject(value)) {
+        for (const inner of Object.values(value)) visit(inner, "elsewhere");
+      } else if (schemas.has(keyword)) {
+        for (const inner of Array.isArray(value) ? value : [value]) visit(inner, "elsewhere");
+      }
+    }
+  };
+  const check = (node: Record<string, unknown>, place: string): void => {
+    const header = node[KEYWORD];
+    const fault = faultOf(header, node, place, taken);
+    if (fault !== undefined) faults.push({ header: String(header), message: fault });
+    taken.add(String(header).toLowerCase());
+  };
+  visit(schema, "root");
+  return faults;
+}
+
+const KEYWORD = "x-mcp-header";
+const mapsOfSchemas = new Set(["$defs", "definitions", "patternProperties", "dependentSchemas"]);
+const schemas = new Set(
+  (
+    "allOf anyOf oneOf not if then else items prefixItems contains additionalProperties additionalItems propertyNames " +
+    "unevaluatedItems unevaluatedProperties contentSchema"
+  ).split(" "),
+);
+
+function faultOf(
+  header: unknown,
+  { type }: Record<string, unknown>,
+  place: string,
+  taken: ReadonlySet<string>,
+): string | undefined {
+  if (typeof header !== "string" || !/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(header)) {
+    return `the header name ${JSON.stringify(header)} has to be one word of letters, digits and -`;
+  }
+  if (taken.has(header.toLowerCase()))
+    return `the header "${header}" is named twice; upper and lower case are the same`;
+  if (place !== "property") {
+    return `the header "${header}" is of a value inside of a list, a union or a recursive type; only arguments and properties of theirs can have one`;
+  }
+  if (type === "string" || type === "integer" || type === "boolean") return undefined;
+  const integer = type === "number" ? "; mark it @integer if it is a whole number" : "";
+  return `the header "${header}" can carry a string, an integer or a boolean, and this is none${integer}`;
+}

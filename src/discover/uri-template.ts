@@ -1,0 +1,115 @@
+/**
+ * URI templates (RFC 6570, all levels) and URIs (RFC 3986) as discovery checks them and the host matches them.
+ * Knows neither of the two.
+ */
+export interface UriTemplate {
+  readonly parts: readonly (string | Expression)[];
+  /** In the order of the template. */
+  readonly variables: readonly Variable[];
+}
+
+export interface Expression {
+  readonly operator: Operator;
+  readonly variables: readonly Variable[];
+}
+
+export type Operator = "" | "+" | "#" | "." | "/" | ";" | "?" | "&";
+
+export interface Variable {
+  readonly name: string;
+  /** `{list*}`: each element, or each pair, on its own. */
+  readonly explode: boolean;
+  /** `{name:3}`: at most so many characters of the value. */
+  readonly prefix?: number;
+  /** Where its name stands in the template, in UTF-16 units. */
+  readonly offset: number;
+}
+
+/** A sentence about what is wrong, and the stretch of the text that is. */
+export interface TemplateFault {
+  readonly message: string;
+  readonly offset: number;
+  readonly length: number;
+}
+
+/** Whether a text that was parsed without a fault has variables. */
+export function isTemplate(uri: string): boolean {
+  return uri.includes("{");
+}
+
+/** A template, or why it is none. A URI without variables is a template, too. */
+export function parseUriTemplate(text: string): UriTemplate | TemplateFault {
+  const parts: (string | Expression)[] = [];
+  for (let at = 0; at < text.length;) {
+    const open = text.indexOf("{", at);
+    const literal = text.slice(at, open < 0 ? undefined : open);
+    const stray = literal.indexOf("}");
+    if (stray >= 0) return { message: 'a "}" closes nothing here', offset: at + stray, length: 1 };
+    if (literal !== "") parts.push(literal);
+    if (open < 0) break;
+    const close = text.indexOf("}", open);
+    if (close < 0) return { message: 'this "{" is never closed', offset: open, length: 1 };
+    const expression = parseExpression(text.slice(open + 1, close), open + 1);
+    if ("message" in expression) return expression;
+    parts.push(expression);
+    at = close + 1;
+  }
+  const variables = parts.flatMap((part) => (typeof part === "string" ? [] : part.variables));
+  const repeated = variables.find(({ name }, index) => variables.findIndex((other) => other.name === name) < index);
+  if (repeated) {
+    const { name, offset } = repeated;
+    return { message: `the variable "${name}" stands in it twice`, offset, length: name.length };
+  }
+  const fault = faultOfUri(parts.map((part) => (typeof part === "string" ? part : sampleOf(part))).join(""));
+  return fault === undefined ? { parts, variables } : { message: fault, offset: 0, length: text.length };
+}
+
+function parseExpression(body: string, start: number): Expression | TemplateFault {
+  const operator = /^[+#./;?&]/.exec(body)?.[0] ?? "";
+  const variables: Variable[] = [];
+  let offset = start + operator.length;
+  for (const spec of body.slice(operator.length).split(",")) {
+    const found = /^((?:\w|%[\da-f]{2})(?:\.?(?:\w|%[\da-f]{2}))*)(?:(\*)|:([1-9]\d{0,3}))?$/i.exec(spec);
+    if (!found) {
+      const message = `"${spec}" is no variable of a URI template (RFC 6570)`;
+      return { message, offset, length: Math.max(spec.length, 1) };
+    }
+    const [, name = "", explode, prefix] = found;
+    variables.push({ name, explode: explode !== undefined, ...(prefix && { prefix: Number(prefix) }), offset });
+    offset += spec.length + 1;
+  }
+  return { operator: operator as Operator, variables };
+}
+
+/** What the expression could become, so that the whole can be looked at as a URI. */
+function sampleOf({ operator, variables }: Expression): string {
+  switch (operator) {
+    case ";":
+    case "?":
+    case "&":
+      return `${operator}${variables[0]!.name}=x`;
+    case "+":
+    case "":
+      return "x";
+    default:
+      return `${operator}x`;
+  }
+}
+
+const unreserved = String.raw`[\w.~-]|%[\dA-Fa-f]{2}`;
+const inPath = String.raw`${unreserved}|[!$&'()*+,;=:@]`;
+const authority = String.raw`(?:(?:${unreserved}|[!$&'()*+,;=:])*@)?(?:\[[\dA-Za-z:.]+\]|(?:${unreserved}|[!$&'()*+,;=])*)(?::\d*)?`;
+const uri = new RegExp(
+  String.raw`^[A-Za-z][A-Za-z\d+.-]*:(?://${authority}(?:/(?:${inPath})*)*|(?:${inPath}|/)+)` +
+    String.raw`(?:\?(?:${inPath}|[/?])*)?(?:#(?:${inPath}|[/?])*)?$`,
+);
+
+/** Why a text is no absolute URI, as a sentence; undefined when it is one. */
+export function faultOfUri(text: string): string | undefined {
+  if (uri.test(text)) return undefined;
+  if (!/^[A-Za-z][A-Za-z\d+.-]*:/.test(text)) return "a URI begins with a scheme, as in data://report";
+  const bad = /[^\w.~!$&'()*+,;=:@/?#[\]%-]/u.exec(text)?.[0];
+  return bad === undefined
+    ? "it is no URI (RFC 3986)"
+    : `a URI cannot hold ${JSON.stringify(bad)}; write ${encodeURIComponent(bad)}`;
+}

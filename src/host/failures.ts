@@ -1,0 +1,24 @@
+import { BerthError } from "../errors.ts";
+import type { GuestFailure } from "../executor/executor.ts";
+import type { Validator } from "./arguments.ts";
+
+/** What is wrong with a value, as the end of a sentence; undefined when nothing is. */
+export function problemsOf(check: Validator, value: unknown): string | undefined {
+  try {
+    const problems = check(value);
+    return problems.length > 0 ? problems.join("; ") : undefined;
+  } catch (error) {
+    return `its schema is not valid: ${(error as Error).message}`;
+  }
+}
+
+/** A failed call for whoever made it. `what` begins a sentence: `The tool "echo"`. */
+export function messageOf(what: string, error: GuestFailure): string {
+  if (error.reason === "thrown") return error.message;
+  const again = error.retriable ? " The same call may succeed when repeated." : "";
+  return `${what} did not finish: ${error.message}${again}`;
+}
+
+export function guestFailed(what: string, error: GuestFailure): BerthError {
+  return new BerthError("guest_failed", messageOf(what, error));
+}

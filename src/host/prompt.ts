@@ -1,0 +1,81 @@
+import { BerthError } from "../errors.ts";
+import { isObject, type Json, type JsonObject, type JsonSchema } from "../json.ts";
+import { lazyTextValidator } from "./arguments.ts";
+import type { ContentBlock, Prompt, PromptContract, PromptResult } from "./catalog.ts";
+import { blockOfBytes, isContentBlock, text, type ReturnedValue } from "./content.ts";
+import { guestFailed, problemsOf } from "./failures.ts";
+import type { Run } from "./tool.ts";
+
+/** A prompt that is ready to be got: its arguments are texts, checked and made what the function takes before `run`. */
+export function createPrompt(contract: PromptContract, inputSchema: JsonSchema, run: Run): Prompt {
+  const checkArguments = lazyTextValidator(inputSchema);
+  return {
+    contract,
+    async get(args, options) {
+      const given = { ...args };
+      const invalid = problemOfTexts(given) ?? problemsOf(checkArguments, given);
+      if (invalid) throw new BerthError("invalid_params", `the prompt "${contract.name}": ${invalid}`);
+
+      const outcome = await run(given, options);
+      if (!outcome.ok) throw guestFailed(`The prompt "${contract.name}"`, outcome.error);
+      if (outcome.value.kind === "asks") return { inputRequests: outcome.value.inputRequests };
+      return resultOf(outcome.value, contract);
+    },
+  };
+}
+
+function problemOfTexts(args: JsonObject): string | undefined {
+  const name = Object.keys(args).find((each) => typeof args[each] !== "string");
+  return name === undefined ? undefined : `/${name} must be a text`;
+}
+
+type Message = PromptResult["messages"][number];
+
+/** A text, a content block, a message, a list of these, or `{ messages, description }`. */
+function resultOf(value: ReturnedValue, { name, description: own }: PromptContract): PromptResult {
+  const whole = value.kind === "json" && isObject(value.value) && "messages" in value.value ? value.value : undefined;
+  const description = typeof whole?.["description"] === "string" ? whole["description"] : own;
+  const messages = whole ? messagesOf(whole["messages"] ?? null) : messagesIn(value);
+  if (!messages) {
+    const wanted = "a text, a content block, { role, content }, or a list of these";
+    throw new BerthError("guest_failed", `The prompt "${name}" returned what are no messages: it has to be ${wanted}`);
+  }
+  return { ...(description !== undefined && { description }), messages };
+}
+
+function messagesIn(value: ReturnedValue): Message[] | undefined {
+  switch (value.kind) {
+    case "none":
+      return [];
+    case "text":
+      return [byUser(text(value.text))];
+    case "bytes":
+      return [byUser(blockOfBytes(value.base64, value.mimeType))];
+    case "json":
+      return messagesOf(value.value);
+  }
+}
+
+function messagesOf(value: Json): Message[] | undefined {
+  const messages = (Array.isArray(value) ? value : [value]).map(messageOf);
+  return messages.every((message) => message !== undefined) ? messages : undefined;
+}
+
+function messageOf(value: Json): Message | undefined {
+  if (!isObject(value) || !("role" in value)) {
+    const block = blockOf(value);
+    return block && byUser(block);
+  }
+  const { role, content } = value;
+  const block = blockOf(content ?? null);
+  return block && (role === "user" || role === "assistant") ? { role, content: block } : undefined;
+}
+
+function blockOf(value: Json): ContentBlock | undefined {
+  if (typeof value === "string") return text(value);
+  return isContentBlock(value) ? value : undefined;
+}
+
+function byUser(content: ContentBlock): Message {
+  return { role: "user", content };
+}

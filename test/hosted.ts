@@ -1,0 +1,76 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { jsonBlock, rawBlock } from "../src/cid.ts";
+import { defaultLimits } from "../src/config.ts";
+import { compileDefinition } from "../src/discover/compile.ts";
+import { compileKey } from "../src/discover/key.ts";
+import { openExecutor } from "../src/executor/open.ts";
+import type { Catalog } from "../src/host/catalog.ts";
+import { openHost, type Host } from "../src/host/host.ts";
+import { createLog } from "../src/log.ts";
+import { openSqliteStore } from "../src/store/sqlite.ts";
+import type { Store } from "../src/store/store.ts";
+
+/** A host with a real store, compiler and executor, for definitions given as text by the server's name. */
+export interface Hosted {
+  readonly host: Host;
+  readonly store: Store;
+  catalog(server: string): Promise<Catalog>;
+  /** Gives a server another definition, and has the host read its names again. */
+  define(server: string, text: string): Promise<void>;
+  /** Everything of it ends and begins again, but for what the store keeps. */
+  restart(options?: { writable?: boolean }): Promise<void>;
+  close(): Promise<void>;
+}
+
+const TENANT = "default";
+
+export async function openHosted(texts: Readonly<Record<string, string>>): Promise<Hosted> {
+  const dataDir = await mkdtemp(join(tmpdir(), "berth-hosted-"));
+  const open = async (writable: boolean) => {
+    const store = await openSqliteStore({ dataDir });
+    const executor = await openExecutor({ mode: "trusted", limits: { ...defaultLimits, guestSpareProcesses: 1 } });
+    const host = await openHost([TENANT], {
+      store,
+      executor,
+      compile: (source) => compileDefinition("compile", source),
+      compileKey,
+      log: createLog("silent"),
+      writable,
+      limits: defaultLimits,
+    });
+    return { store, executor, host };
+  };
+  let parts = await open(true);
+  const closeParts = async (): Promise<void> => {
+    await parts.executor.close();
+    await parts.store.close();
+  };
+  const hosted: Hosted = {
+    get host() {
+      return parts.host;
+    },
+    get store() {
+      return parts.store;
+    },
+    catalog: async (server) => parts.host.server(TENANT, server),
+    async define(server, text) {
+      const definition = rawBlock(text);
+      const record = jsonBlock({ definition: definition.cid, enabled: true });
+      const set = [{ kind: "server", name: server, cid: record.cid }] as const;
+      await parts.store.change(TENANT, { by: "test", put: [definition, record], set });
+      await parts.host.reload(TENANT);
+    },
+    async restart({ writable = true } = {}) {
+      await closeParts();
+      parts = await open(writable);
+    },
+    async close() {
+      await closeParts();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+  for (const [server, text] of Object.entries(texts)) await hosted.define(server, text);
+  return hosted;
+}
