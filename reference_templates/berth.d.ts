@@ -18,6 +18,8 @@
  *
  * - `@name other/name` publishes a function under another name than its own.
  * - `@header Name`, at an argument or a property: clients repeat the value in the HTTP header `Mcp-Param-Name`.
+ * - `@task`: the tool's calls can be tasks, which go on while the client does something else. `@task required` is for
+ *   clients that know tasks only; with `@task deferred` a call becomes one when the function says `context.startTask()`.
  * - `@inputSchema { "type": "object", ... }`: the arguments of a tool in your own JSON Schema 2020-12, which goes before
  *   the types. A lone parameter that is not named after a property takes all arguments as one object.
  */
@@ -36,6 +38,8 @@ declare module "berth" {
     readonly tool: string;
     /** What the client has answered so far, by the question's key. Empty in the first call. */
     readonly answers: Readonly<Record<string, Json>>;
+    /** Who calls, and what it can do: ask only for that. */
+    readonly client: Client;
     /** Settings for this tool from the server's configuration. */
     readonly options: Readonly<Record<string, Json>>;
     /** Log lines for the client and the operator. `console.log` becomes one too. */
@@ -67,6 +71,14 @@ declare module "berth" {
     /** Asks the client for the folders that it works in, as `elicit` asks the user. */
     roots(question?: { key?: string }): Promise<Root[]>;
 
+    /**
+     * Makes the call of a `@task deferred` tool a task: the caller gets a receipt now, and the result when it asks for
+     * it. For clients that know no tasks it does nothing.
+     */
+    startTask(): void;
+    /** An error to throw when the request itself fails, and not just the work in it: clients get no result then. */
+    protocolError(message: string): Error;
+
     /** Tells those who subscribed to a resource that its content is another one now. */
     resourceUpdated(uri: string): Promise<void>;
     /** The tools and prompts of this server, and whether clients see them. */
@@ -84,6 +96,13 @@ declare module "berth" {
     cid(cid: string): Promise<Uint8Array | undefined>;
     /** Like the global `fetch`; the host carries it out, and only to addresses that are granted to this server. */
     fetch(input: string | URL | Request, init?: RequestInit): Promise<Response>;
+  }
+
+  export interface Client {
+    readonly name?: string;
+    readonly version?: string;
+    /** As the protocol has them: `{ elicitation: {}, sampling: {} }`. */
+    readonly capabilities: Readonly<Record<string, Json>>;
   }
 
   /** A form: one level of fields, each of one simple kind. */

@@ -26,11 +26,20 @@ export interface DiscoveredTool {
   /** The plain schema of the awaited return value; null for `void`, and for results that are already MCP content. */
   readonly outputSchema: JsonSchema | null;
   readonly annotations: ToolAnnotations;
+  readonly task?: TaskSupport;
   readonly call: CallShape;
   /** Where the function stands, from 1. */
   readonly file: string;
   readonly line: number;
   readonly column: number;
+}
+
+/** `@task`: a call of the tool can go on while its caller does something else. */
+export interface TaskSupport {
+  /** The tool is for clients that know tasks; the others are refused. */
+  readonly required: boolean;
+  /** The call becomes a task when the function says so (`startTask`), and not at once. */
+  readonly deferred: boolean;
 }
 
 /** A function with `@resource <uri or RFC 6570 template> [mime]`: reading the URI calls it with the template's variables. */

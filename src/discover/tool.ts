@@ -2,8 +2,8 @@ import type { JsonSchema } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import { annotationsOf } from "./annotations.ts";
 import { Budget } from "./budget.ts";
-import type { DiscoveredTool } from "./discovery.ts";
-import { tagOf } from "./doc-comments.ts";
+import type { DiscoveredTool, TaskSupport } from "./discovery.ts";
+import { tagOf, type Doc } from "./doc-comments.ts";
 import type { Candidate } from "./exports.ts";
 import { callOf, isUnreadable, namingOf, standingOf, textPart } from "./function.ts";
 import { readGivenInput } from "./given-input.ts";
@@ -33,15 +33,30 @@ export function readTool(
   }
   if (reporter.hasErrors) return { problems: reporter.problems };
 
+  const task = taskOf(candidate.doc, reporter);
   const tool: DiscoveredTool = {
     ...naming,
     inputSchema: withExamples(input.schema, candidate),
     outputSchema: output.schema,
     annotations: annotationsOf(candidate.doc),
+    ...(task ? { task } : {}),
     call: callOf(candidate, input, output.isStreaming),
     ...standingOf(candidate, program),
   };
   return { tool, problems: reporter.problems };
+}
+
+/** `@task`, `@task required`, `@task deferred` or both. */
+function taskOf(doc: Doc, reporter: Reporter): TaskSupport | undefined {
+  const tag = tagOf(doc, "task");
+  if (!tag) return undefined;
+  const words = tag.text.split(/[\s,]+/).filter(Boolean);
+  const unknown = words.find((word) => !["optional", "required", "deferred"].includes(word));
+  if (unknown !== undefined) {
+    const part = textPart(tag, tag.text.indexOf(unknown), unknown.length);
+    reporter.add("warning", "unknown-task-word", `@task takes required and deferred, not "${unknown}"`, tag.node, part);
+  }
+  return { required: words.includes("required"), deferred: words.includes("deferred") };
 }
 
 /** Examples of a whole call, where they are written as its arguments. */

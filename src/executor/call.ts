@@ -16,6 +16,8 @@ export class Call {
   acknowledged = false;
   /** The caller has its outcome, the guest still works on it. */
   settled = false;
+  /** Its function goes on as a task. */
+  isTask = false;
   /** Events of the guest so far. */
   events = 0;
   /** Progress that was consumed but not yet credited to the guest. */

@@ -47,6 +47,8 @@ export interface GuestCall {
   /** A promise asks the guest to wait: it gets no further ahead than a small window until the promise settles. */
   readonly onProgress?: (event: Json) => void | Promise<void>;
   readonly onLog?: (line: GuestLog) => void;
+  /** The function has said that it is a task from here on; called once at most. */
+  readonly onTask?: () => void;
 }
 
 export interface GuestLog {
@@ -86,6 +88,8 @@ export interface GuestFailure {
   readonly stack?: string;
   /** The same call may succeed when repeated (a neighbour's crash, an eviction, a full queue). */
   readonly retriable: boolean;
+  /** The function says that the whole request fails, and not just what it was asked to do. */
+  readonly protocol?: boolean;
 }
 
 export type FailureReason =

@@ -225,13 +225,14 @@ export class Session {
       case toHost.failed: {
         const reason = frame[2] === "output" || frame[2] === "load" ? frame[2] : "thrown";
         const error = failure(reason, guestMessage(frame[3]), frame[5] === 1, guestStack(frame[4]));
-        return this.#over(call, { ok: false, error });
+        return this.#over(call, { ok: false, error: frame[6] === 1 ? { ...error, protocol: true } : error });
       }
       case toHost.cancelling:
         call.acknowledged = true;
         return;
       case toHost.progress:
       case toHost.log:
+      case toHost.task:
         if (this.#spend(call)) this.#tell(call, frame);
         return;
       case toHost.request:
@@ -246,13 +247,21 @@ export class Session {
   #tell(call: Call, frame: readonly unknown[]): void {
     try {
       if (frame[0] === toHost.progress) deliverProgress(this.#process, call, (frame[2] ?? null) as Json);
-      else if (!call.settled) {
+      else if (call.settled) return;
+      else if (frame[0] === toHost.task) this.#becomeTask(call);
+      else {
         const line = readLog(frame);
         if (line) call.given.onLog?.(line);
       }
     } catch {
       if (!call.verdict) this.#stop(call, cancelled, performance.now());
     }
+  }
+
+  #becomeTask(call: Call): void {
+    if (call.isTask) return;
+    call.isTask = true;
+    call.given.onTask?.();
   }
 
   #onRequest(call: Call, frame: readonly unknown[]): void {

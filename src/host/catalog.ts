@@ -1,7 +1,7 @@
 import type { CancelSignal } from "../cancellation.ts";
 import type { Cid } from "../cid.ts";
 import type { Json, JsonObject, JsonSchema } from "../json.ts";
-import type { PromptArgument, ToolAnnotations } from "../discover/discovery.ts";
+import type { PromptArgument, TaskSupport, ToolAnnotations } from "../discover/discovery.ts";
 import type { GuestLog, InputRequests } from "../executor/executor.ts";
 import type { Problem } from "../problem.ts";
 
@@ -82,11 +82,13 @@ export interface PromptContract {
 
 /**
  * Each of these runs guest code. A failure of a tool is a result with `isError`; reading and prompting have no such
- * result, so they reject with `guest_failed`. Bad arguments of a prompt reject with `invalid_params`, and a resource
+ * result, so they reject with `guest_failed`, and so does a tool whose function throws a `protocolError`. Bad arguments of a prompt reject with `invalid_params`, and a resource
  * whose function knows nothing under its URI with `resource_not_found` (data: the `uri`).
  */
 export interface Tool {
   readonly contract: ToolContract;
+  /** Its calls can be tasks. No part of the contract, because the revisions show it in ways of their own. */
+  readonly task?: TaskSupport;
   call(args: JsonObject, options: CallOptions): Promise<CallResult | InputRequired>;
 }
 
@@ -110,6 +112,18 @@ export interface CallOptions {
   readonly onLog?: (line: GuestLog) => void;
   /** What the client answered so far, by the keys of the input requests. */
   readonly answers?: JsonObject;
+  /** Who calls. A function may look at it, so as to ask only for what the client can do. */
+  readonly client?: ClientFacts;
+  /** The function says that from here on it is a task: the caller need not wait for the result. At most once. */
+  readonly onTask?: () => void;
+  /** Milliseconds from now, instead of the limit of a call: a task may take longer. */
+  readonly deadlineMs?: number;
+}
+
+export interface ClientFacts {
+  readonly name?: string;
+  readonly version?: string;
+  readonly capabilities: JsonObject;
 }
 
 /** The call cannot go on without answers; it is to be made again with all of them. */

@@ -43,7 +43,10 @@ export async function loadCatalog(
 
   const runOf = runFactory(tenant, server, source.language, bundle, port, dependencies);
   const tools = new Map(
-    release.tools.map(({ contract, discovered }) => [contract.name, createTool(contract, runOf(discovered))]),
+    release.tools.map(({ contract, discovered }) => [
+      contract.name,
+      createTool(contract, runOf(discovered), discovered.task),
+    ]),
   );
   const prompts = new Map(
     release.prompts.map(({ contract, discovered }) => [

@@ -1,7 +1,9 @@
 import type { CallShape } from "../discover/discovery.ts";
 import type { Executor, GuestProgram } from "../executor/executor.ts";
-import type { JsonObject } from "../json.ts";
+import type { ClientFacts } from "./catalog.ts";
 import type { Run } from "./tool.ts";
+
+const unknownClient: ClientFacts = { capabilities: {} };
 
 /** Calls one function of a TypeScript definition in its guest process. */
 export function functionRun(
@@ -11,16 +13,17 @@ export function functionRun(
   options: { server: string; tool: string; callMs: number },
 ): Run {
   const { server, tool } = options;
-  const contextOf = (answers: JsonObject): JsonObject => ({ server, tool, answers, options: {} });
-  const unanswered = contextOf({});
-  return (args, { signal, onProgress, onLog, answers }) =>
+  return (args, { signal, onProgress, onLog, onTask, answers, client, deadlineMs }) =>
     executor.call(program, {
       shape,
       args,
-      deadlineMs: options.callMs,
-      ...(shape.context && { context: answers ? contextOf(answers) : unanswered }),
+      deadlineMs: deadlineMs ?? options.callMs,
+      ...(shape.context && {
+        context: { server, tool, answers: answers ?? {}, options: {}, client: { ...(client ?? unknownClient) } },
+      }),
       ...(signal && { signal }),
       ...(onProgress && { onProgress }),
       ...(onLog && { onLog }),
+      ...(onTask && { onTask }),
     });
 }

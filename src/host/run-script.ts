@@ -14,13 +14,13 @@ export function scriptRun(
   shape: CallShape,
   options: { callMs: number },
 ): Run {
-  return async (args, { signal }) => {
+  return async (args, { signal, deadlineMs }) => {
     const outcome = await executor.runScript({
       tenant: script.tenant,
       script: await script.text(),
       argv: argumentVector(shape, args),
       env: environment(shape, args),
-      deadlineMs: options.callMs,
+      deadlineMs: deadlineMs ?? options.callMs,
       ...(signal && { signal }),
     });
     if (!outcome.ok) return outcome;

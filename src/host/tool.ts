@@ -1,25 +1,28 @@
+import type { TaskSupport } from "../discover/discovery.ts";
 import type { GuestOutcome } from "../executor/executor.ts";
 import type { JsonObject } from "../json.ts";
 import { lazyValidator } from "./arguments.ts";
 import type { CallOptions, Tool, ToolContract } from "./catalog.ts";
 import { failure, toResult } from "./content.ts";
-import { messageOf, problemsOf } from "./failures.ts";
+import { guestFailed, messageOf, problemsOf } from "./failures.ts";
 
 /** Carries out a call whose arguments are valid. Never rejects. */
 export type Run = (args: JsonObject, options: CallOptions) => Promise<GuestOutcome>;
 
-/** A tool that is ready to be called: arguments are checked before `run`, and every failure becomes a result. */
-export function createTool(contract: ToolContract, run: Run): Tool {
+/** A tool that is ready to be called: arguments are checked before `run`, and failures become results. */
+export function createTool(contract: ToolContract, run: Run, task?: TaskSupport): Tool {
   const checkArguments = lazyValidator(contract.inputSchema);
   const checkOutput = contract.outputSchema && lazyValidator(contract.outputSchema);
 
   return {
     contract,
+    ...(task && { task }),
     async call(args, options) {
       const invalid = problemsOf(checkArguments, args);
       if (invalid) return failure(`Invalid arguments for the tool "${contract.name}": ${invalid}`);
 
       const outcome = await run(args, options);
+      if (!outcome.ok && outcome.error.protocol) throw guestFailed(`The tool "${contract.name}"`, outcome.error);
       if (!outcome.ok) return failure(messageOf(`The tool "${contract.name}"`, outcome.error));
       if (outcome.value.kind === "asks") return { inputRequests: outcome.value.inputRequests };
 

@@ -1,9 +1,12 @@
 import type { Json, JsonObject } from "../../json.ts";
 import type { ActiveCall } from "./active.mts";
 import { logger } from "./console.mts";
+import { protocolError } from "./errors.mts";
 import { askHost, hostFetch, readCid, readName } from "./host.mts";
+import { sendSoon } from "./pipe.mts";
 import { reportProgress } from "./progress.mts";
 import { ask } from "./questions.mts";
+import { toHost } from "./wire.mts";
 
 /** What a function receives after its parameters when it asks for a context. Everything may be taken out of it. */
 export function createContext(call: ActiveCall, data: JsonObject | undefined): object {
@@ -23,13 +26,19 @@ export function createContext(call: ActiveCall, data: JsonObject | undefined): o
     get log(): object {
       return logger(call);
     },
-    elicit: ({ message, schema, key }: Form) =>
-      ask(call, "elicitation/create", { mode: "form", message, requestedSchema: schema }, key),
-    elicitUrl: ({ message, url, key }: Visit) => ask(call, "elicitation/create", { mode: "url", message, url }, key),
-    sample: ({ key, messages, ...params }: Sampling) =>
+    elicit: async ({ message, schema, key }: Form) =>
+      ask(call, "elicitation/create", { mode: "form", message: text(message), requestedSchema: form(schema) }, key),
+    elicitUrl: async ({ message, url, key }: Visit) =>
+      ask(call, "elicitation/create", { mode: "url", message: text(message), url: text(url) }, key),
+    sample: async ({ key, messages, ...params }: Sampling) =>
       ask(call, "sampling/createMessage", { ...params, messages: messages.map(withBlock) }, key),
     roots: async ({ key }: { key?: unknown } = {}) =>
       ((await ask(call, "roots/list", {}, key)) as { roots: Json }).roots,
+    /** From here on the caller need not wait: it gets the result when it asks for it. */
+    startTask: () => {
+      if (!call.over) sendSoon(`[${toHost.task},${id}]`);
+    },
+    protocolError,
     variable: (name: string) => readName(id, "variable", name),
     secret: (name: string) => readName(id, "secret", name),
     cid: (cid: string) => readCid(id, cid),
@@ -55,6 +64,17 @@ interface Visit {
 
 interface Sampling extends Readonly<Record<string, Json>> {
   readonly messages: JsonObject[];
+}
+
+function text(value: unknown): string {
+  if (typeof value === "string") return value;
+  throw new TypeError("A question needs a message, and one about a page its url; both are texts");
+}
+
+function form(schema: Json): JsonObject {
+  const isForm = typeof schema === "object" && schema !== null && !Array.isArray(schema) && schema["type"] === "object";
+  if (isForm && typeof schema["properties"] === "object") return schema;
+  throw new TypeError('A question needs a schema: { type: "object", properties: { … } }');
 }
 
 /** A text stands for a block of text. */

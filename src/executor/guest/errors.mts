@@ -7,6 +7,17 @@ export interface Described {
   readonly stack: string | null;
   /** The program says that the same call may succeed later. */
   readonly transient: boolean;
+  /** The program says that the whole request fails. */
+  readonly protocol?: boolean;
+}
+
+const protocolErrors = new WeakSet<object>();
+
+/** An error to throw when the request itself cannot be served, rather than the work in it. */
+export function protocolError(message: unknown): Error {
+  const error = new Error(String(message));
+  protocolErrors.add(error);
+  return error;
 }
 
 const denials: Readonly<Record<string, string>> = {
@@ -34,6 +45,7 @@ export function describe(thrown: unknown): Described {
       message: shorten(said),
       stack: frames ? `${shorten(said)}\n${frames}`.slice(0, stackUnitsMax) : null,
       transient: transient === true,
+      protocol: protocolErrors.has(thrown as Error),
     };
   } catch {
     return { message: "the function threw something that cannot be shown", stack: null, transient: false };

@@ -47,8 +47,8 @@ export function encodeQuestions(id: number, questions: string): string {
 }
 
 export function encodeFailure(id: number, error: unknown): string {
-  const { message, stack, transient } = describe(error);
-  return JSON.stringify([toHost.failed, id, "thrown", message, stack, transient ? 1 : 0]);
+  const { message, stack, transient, protocol } = describe(error);
+  return JSON.stringify([toHost.failed, id, "thrown", message, stack, transient ? 1 : 0, protocol ? 1 : 0]);
 }
 
 /** A value inside of a frame; what JSON leaves out is null. */

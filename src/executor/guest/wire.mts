@@ -35,7 +35,7 @@ export const toHost = {
   json: 5,
   /** [bytes, call id, base64, mime type?] */
   bytes: 6,
-  /** [failed, call id, "thrown" | "output" | "load", message, stack | null, transient: 0 | 1] */
+  /** [failed, call id, "thrown" | "output" | "load", message, stack | null, transient: 0 | 1, protocol?: 0 | 1] */
   failed: 7,
   /** [progress, call id, event] */
   progress: 8,
@@ -47,6 +47,8 @@ export const toHost = {
   cancelling: 11,
   /** [asks, call id, { key: { method, params } }]: the call is over until there are answers. */
   asks: 12,
+  /** [task, call id]: its caller need not wait any more. */
+  task: 13,
 } as const;
 
 /** A call may be this many progress events ahead of its consumer before its generator waits. */
