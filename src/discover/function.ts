@@ -74,8 +74,9 @@ export function isUnreadable({ missing, overloads, nameNode }: Candidate, report
   return false;
 }
 
-/** Where a tag's text, or a stretch of it on its first line, stands in the file. */
+/** Where a tag's text, or a stretch of it on its first line, stands in the file; without a text, the tag's name. */
 export function textPart({ node, text }: Tag, offset = 0, length = text.split("\n")[0]!.length): Part {
+  if (text === "") return { start: node.getStart(), length: (node as ts.JSDocTag).tagName.end - node.getStart() };
   const source = node.getSourceFile().text;
   const start = source.indexOf(text.slice(0, 1), (node as ts.JSDocTag).tagName.end);
   return { start: start + offset, length: Math.max(length, 1) };

@@ -46,7 +46,13 @@ export function readResource(
 
 function readUri(uri: string, tag: Tag, reporter: Reporter): readonly Variable[] | undefined {
   if (uri === "") {
-    reporter.add("error", "invalid-uri", "@resource needs a URI or a URI template, as in data://report", tag.node);
+    reporter.add(
+      "error",
+      "invalid-uri",
+      "@resource needs a URI or a URI template, as in data://report",
+      tag.node,
+      textPart(tag),
+    );
     return undefined;
   }
   const template = parseUriTemplate(uri);
