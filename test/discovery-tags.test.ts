@@ -242,7 +242,7 @@ test("a schema of one's own is published as it is written, and goes before the t
      *   "type": "object",
      *   "$defs": { "word": { "$anchor": "w", "type": "string", "pattern": "^ @[a-z]+$" } },
      *   "properties": { "query": { "$ref": "#w" }, "limit": { "type": "integer" } },
-     *   "if": { "required": ["limit"] }, "then": { "required": ["query"] },
+     *   "if": { "required": ["limit"] }, "else": { "required": ["query"] },
      *   "additionalProperties": false
      * }
      * @title Find
@@ -261,7 +261,7 @@ test("a schema of one's own is published as it is written, and goes before the t
     $defs: { word: { $anchor: "w", type: "string", pattern: "^ @[a-z]+$" } },
     properties: { query: { $ref: "#w" }, limit: { type: "integer" } },
     if: { required: ["limit"] },
-    then: { required: ["query"] },
+    else: { required: ["query"] },
     additionalProperties: false,
   });
   assert.deepEqual(
@@ -337,7 +337,7 @@ test("a hostile tag costs no time and never ends discovery", () => {
     `a://${"x/".repeat(long)}%`,
     `a://${"{a}".repeat(5_000)}`,
     `a://{${"a,".repeat(long)}}`,
-    `${"a".repeat(long)}`,
+    "a".repeat(long),
   ];
   for (const text of texts) {
     const started = performance.now();
