@@ -17,7 +17,7 @@ interface Watch {
   readonly updated: Set<string>;
 }
 
-/** Updated resources of one server that are told at a time; a guest that names more is told on, but not at once. */
+/** Updated resources of one server that wait for the end of the turn; with one more they are told at once. */
 const UPDATES_MAX = 1_000;
 
 export class Watchers {
@@ -73,8 +73,9 @@ export class Watchers {
   resourceUpdated(tenant: string, server: string, uri: string): void {
     const watch = this.#tenants.get(tenant)?.get(server);
     if (!watch || watch.updated.has(uri)) return;
+    if (watch.updated.size === UPDATES_MAX) this.#tellUpdated(watch);
     if (watch.updated.size === 0) setImmediate(() => this.#tellUpdated(watch));
-    if (watch.updated.size < UPDATES_MAX) watch.updated.add(uri);
+    watch.updated.add(uri);
   }
 
   #tellUpdated(watch: Watch): void {
