@@ -5,9 +5,11 @@ import type { Host } from "../host/host.ts";
 import { isObject } from "../json.ts";
 import type { Log } from "../log.ts";
 import { errorText, idOf, parseJson, readMessage, resultText, type Request } from "./json-rpc.ts";
-import { createLegacyCodec, legacyVersion } from "./legacy.ts";
-import { checkMarkedArguments, checkModernRequest, createModernCodec } from "./modern.ts";
-import type { Answer, Codec, Post } from "./protocol.ts";
+import { legacyClient, legacyVersion } from "./legacy/client.ts";
+import { createLegacyCodec } from "./legacy/codec.ts";
+import { modernClient } from "./modern/client.ts";
+import { createModernCodec } from "./modern/codec.ts";
+import type { Answer, Era, Post } from "./protocol.ts";
 import { isOfModernEra, META_PROTOCOL_VERSION } from "./revisions.ts";
 
 /**
@@ -24,8 +26,8 @@ const BATCHING: ReadonlySet<string> = new Set(["2025-03-26", "2024-11-05"]);
 const BATCH_MESSAGES_MAX = 100;
 
 export function createEndpoint(options: { host: Host; berthVersion: string; log: Log }): Endpoint {
-  const modern = createModernCodec(options.berthVersion);
-  const legacy = createLegacyCodec(options.berthVersion);
+  const modern: Era = { codec: createModernCodec(options), clientOf: modernClient };
+  const legacy: Era = { codec: createLegacyCodec(options), clientOf: legacyClient };
 
   return {
     async post(tenant, server, post) {
@@ -34,31 +36,32 @@ export function createEndpoint(options: { host: Host; berthVersion: string; log:
         body = parseJson(post.body);
         const loaded = options.host.server(tenant, server);
         const catalog = loaded instanceof Promise ? await loaded : loaded;
-        if (Array.isArray(body)) return await answerBatch(catalog, post, body);
-        return await answerOne(catalog, post, body);
+        if (Array.isArray(body)) return await answerBatch(tenant, catalog, post, body);
+        return await answerOne(tenant, catalog, post, body);
       } catch (error) {
         return refusal(idOf(body), error);
       }
     },
   };
 
-  async function answerOne(catalog: Catalog, post: Post, body: unknown): Promise<Answer> {
+  async function answerOne(tenant: string, catalog: Catalog, post: Post, body: unknown): Promise<Answer> {
     const message = readMessage(body);
     if (message.kind !== "request") return { status: 202 };
-    const codec = codecFor(message, post);
-    const method = codec.methods.get(message.method);
-    if (!method) throw new BerthError("method_not_found", message.method);
-    if (codec === modern && message.method === "tools/call") checkMarkedArguments(message, post.headers, catalog);
+    const { id, method, params } = message;
+    const { codec, clientOf } = isModernRequest(message, post) ? modern : legacy;
+    const client = clientOf(message, post, catalog);
+    const run = codec.methods.get(method);
+    if (!run) throw new BerthError("method_not_found", method);
     try {
       const { events, signal } = post;
-      const result = await method({ catalog, params: message.params, codec, events, signal });
+      const result = await run({ tenant, catalog, id, method, params, codec, client, events, signal });
       return { status: 200, body: resultText(message.id, result) };
     } catch (error) {
       return { ...refusal(message.id, error), ...(isInBand(error) && { status: 200 }) };
     }
   }
 
-  async function answerBatch(catalog: Catalog, post: Post, bodies: unknown[]): Promise<Answer> {
+  async function answerBatch(tenant: string, catalog: Catalog, post: Post, bodies: unknown[]): Promise<Answer> {
     const version = legacyVersion(post.headers);
     if (!BATCHING.has(version)) throw new BerthError("invalid_request", `${version} has no batches`);
     if (bodies.length === 0) throw new BerthError("invalid_request", "a batch must not be empty");
@@ -66,29 +69,12 @@ export function createEndpoint(options: { host: Host; berthVersion: string; log:
       throw new BerthError("invalid_request", `a batch holds at most ${BATCH_MESSAGES_MAX} messages`);
     }
     const answers = await Promise.all(
-      bodies.map((body) => answerOne(catalog, post, body).catch((error: unknown) => refusal(idOf(body), error))),
+      bodies.map((body) =>
+        answerOne(tenant, catalog, post, body).catch((error: unknown) => refusal(idOf(body), error)),
+      ),
     );
     const texts = answers.flatMap((answer) => answer.body ?? []);
     return texts.length === 0 ? { status: 202 } : { status: 200, body: `[${texts.join(",")}]` };
-  }
-
-  /** A request with modern `_meta`, or a modern version in its header, is modern; everything else is legacy. */
-  function codecFor(request: Request, { headers }: Post): Codec {
-    const meta = request.params["_meta"];
-    const header = headers["mcp-protocol-version"];
-    const isModernRequest =
-      (isObject(meta) && meta[META_PROTOCOL_VERSION] !== undefined) ||
-      request.method === "server/discover" ||
-      (typeof header === "string" && isOfModernEra(header) && request.method !== "initialize");
-    if (isModernRequest) {
-      checkModernRequest(request, headers);
-      return modern;
-    }
-    if (request.method !== "initialize") {
-      legacyVersion(headers);
-      if (headers["mcp-session-id"] !== undefined) throw new BerthError("session_not_found");
-    }
-    return legacy;
   }
 
   function refusal(id: Request["id"] | null, error: unknown): Answer {
@@ -98,6 +84,15 @@ export function createEndpoint(options: { host: Host; berthVersion: string; log:
     const internal = new BerthError("internal", `reference ${reference}`, { data: { reference } });
     return { status: internal.status, body: errorText(id, internal) };
   }
+}
+
+/** A request with modern `_meta`, or a modern version in its header, is modern; everything else is legacy. */
+function isModernRequest({ method, params }: Request, { headers }: Post): boolean {
+  const meta = params["_meta"];
+  if (isObject(meta) && meta[META_PROTOCOL_VERSION] !== undefined) return true;
+  const header = headers["mcp-protocol-version"];
+  const claims = typeof header === "string" && isOfModernEra(header) && method !== "initialize";
+  return claims || method === "server/discover";
 }
 
 /** What a method itself reports is the payload of an exchange that worked; only some codes also are HTTP failures. */

@@ -1,5 +1,8 @@
 import type { CancelSignal } from "../cancellation.ts";
-import type { CallResult, Catalog, ToolContract } from "../host/catalog.ts";
+import type { InputRequests } from "../executor/executor.ts";
+import type { CallResult, Catalog, Contract, PromptResult, ReadResult, ToolContract } from "../host/catalog.ts";
+import type { JsonObject } from "../json.ts";
+import type { Request } from "./json-rpc.ts";
 
 /**
  * The shapes that transports, methods and codecs share. The protocol core knows no Express and no socket: a
@@ -25,29 +28,69 @@ export interface Answer {
   readonly status: number;
   /** JSON text; absent for 202. */
   readonly body?: string;
+  /** Further headers, such as the session's. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** One call of one method, in the terms of no revision. */
 export interface MethodCall {
+  readonly tenant: string;
   readonly catalog: Catalog;
+  readonly id: string | number;
+  readonly method: string;
   readonly params: Readonly<Record<string, unknown>>;
   readonly codec: Codec;
+  readonly client: Client;
   readonly events: EventSink | undefined;
   readonly signal: CancelSignal | undefined;
 }
 
+/** Who asks, as far as this request says it (modern) or its session (legacy). */
+export interface Client {
+  readonly version: string;
+  readonly capabilities: JsonObject;
+  /** The least level of log messages to send on the request's stream; none are sent without it. */
+  readonly logLevel?: LogLevel;
+  /** The session that the request belongs to, when it has one. */
+  readonly session?: string;
+}
+
+export type LogLevel = "debug" | "info" | "notice" | "warning" | "error" | "critical" | "alert" | "emergency";
+
 /** Gives the JSON text of the result. Throws `BerthError` for a protocol error. */
 export type Method = (call: MethodCall) => string | Promise<string>;
+
+/** One of the two ways in which clients speak: how they are recognized, and how they are answered. */
+export interface Era {
+  readonly codec: Codec;
+  /** Checks what each request of the era must carry, and says who asks. Throws `BerthError`. */
+  clientOf(request: Request, post: Post, catalog: Catalog): Client;
+}
 
 /** How one era writes what the core decided: all that differs between eras in a result stands behind this. */
 export interface Codec {
   readonly era: "modern" | "legacy";
   readonly methods: ReadonlyMap<string, Method>;
-  toolsPage(catalog: Catalog, page: ToolsPage): string;
+  listPage(catalog: Catalog, list: ListName, page: ListPage): string;
   callResult(catalog: Catalog, tool: ToolContract, result: CallResult): string;
+  readResult(catalog: Catalog, result: ReadResult): string;
+  promptResult(catalog: Catalog, result: PromptResult): string;
+  /** Any other result, such as a completion. */
+  result(catalog: Catalog, result: object): string;
+  /** The answers that this call begins with: what an earlier round of the same request brought. */
+  answersOf(call: MethodCall): JsonObject | undefined;
+  /**
+   * Guest code needs answers. Either gives them, to call it again with (legacy: asked on the stream), or the JSON text
+   * of a result that ends this request (modern: `input_required`). Throws `missing_capability`.
+   */
+  ask(call: MethodCall, inputRequests: InputRequests, answers: JsonObject): Promise<Asked>;
 }
 
-export interface ToolsPage {
-  readonly tools: readonly ToolContract[];
+export type Asked = { readonly answers: JsonObject } | { readonly result: string };
+
+export type ListName = Exclude<keyof Contract, "description">;
+
+export interface ListPage {
+  readonly items: readonly unknown[];
   readonly nextCursor?: string;
 }

@@ -8,6 +8,8 @@ export const VERSION_WITHOUT_HEADER = "2025-03-26";
 
 export const META_PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion";
 export const META_CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
+export const META_LOG_LEVEL = "io.modelcontextprotocol/logLevel";
+export const META_SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId";
 export const META_SERVER_INFO = "io.modelcontextprotocol/serverInfo";
 
 export function isModern(version: string): boolean {

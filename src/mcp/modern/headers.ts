@@ -1,9 +1,9 @@
-import { BerthError } from "../errors.ts";
-import { isObject } from "../json.ts";
-import type { Tool } from "../host/catalog.ts";
-import type { Request } from "./json-rpc.ts";
-import type { Post } from "./protocol.ts";
-import { META_PROTOCOL_VERSION } from "./revisions.ts";
+import { BerthError } from "../../errors.ts";
+import { isObject } from "../../json.ts";
+import type { Tool } from "../../host/catalog.ts";
+import type { Request } from "../json-rpc.ts";
+import type { Post } from "../protocol.ts";
+import { META_PROTOCOL_VERSION } from "../revisions.ts";
 
 /** Methods whose `Mcp-Name` header repeats a parameter (2026-07-28 `basic/transports/streamable-http`). */
 const NAMED_BY: ReadonlyMap<string, "name" | "uri"> = new Map([

@@ -1,35 +1,31 @@
-import { BerthError } from "../errors.ts";
-import type { Catalog, ToolContract } from "../host/catalog.ts";
-import type { JsonSchema } from "../json.ts";
-import type { Codec, Method, Post } from "./protocol.ts";
-import { isLegacy, LEGACY_VERSIONS, SUPPORTED_VERSIONS, VERSION_WITHOUT_HEADER } from "./revisions.ts";
-import { callTool, listTools } from "./tools.ts";
+import { BerthError } from "../../errors.ts";
+import type { Catalog, ToolContract } from "../../host/catalog.ts";
+import type { JsonSchema } from "../../json.ts";
+import type { Codec, Method } from "../protocol.ts";
+import { isLegacy, LEGACY_VERSIONS } from "../revisions.ts";
+import { sharedMethods } from "../methods/shared.ts";
 
 /** The codec of 2024-11-05 to 2025-11-25: a handshake, and structured content that must be an object. */
-export function createLegacyCodec(berthVersion: string): Codec {
+export function createLegacyCodec({ berthVersion }: { berthVersion: string }): Codec {
   return {
     era: "legacy",
-    toolsPage: (_catalog, page) => JSON.stringify({ ...page, tools: page.tools.map(withObjectOutput) }),
+    listPage: (_catalog, list, { items, ...rest }) =>
+      JSON.stringify({ [list]: list === "tools" ? (items as ToolContract[]).map(withObjectOutput) : items, ...rest }),
     callResult(_catalog, tool, result) {
       if (result.structuredContent === undefined || !isWrapped(tool)) return JSON.stringify(result);
       return JSON.stringify({ ...result, structuredContent: { result: result.structuredContent } });
     },
+    readResult: (_catalog, result) => JSON.stringify(result),
+    promptResult: (_catalog, result) => JSON.stringify(result),
+    result: (_catalog, result) => JSON.stringify(result),
+    answersOf: () => undefined,
+    ask: () => Promise.reject(new BerthError("missing_capability")),
     methods: new Map<string, Method>([
+      ...sharedMethods,
       ["initialize", ({ catalog, params }) => JSON.stringify(initialization(catalog, params, berthVersion))],
       ["ping", () => "{}"],
-      ["tools/list", listTools],
-      ["tools/call", callTool],
     ]),
   };
-}
-
-/** The revision that a legacy request speaks. Throws `unsupported_version` for a header that names none. */
-export function legacyVersion(headers: Post["headers"]): string {
-  const header = headers["mcp-protocol-version"];
-  if (header === undefined) return VERSION_WITHOUT_HEADER;
-  if (typeof header === "string" && isLegacy(header)) return header;
-  const requested = String(header);
-  throw new BerthError("unsupported_version", requested, { data: { supported: SUPPORTED_VERSIONS, requested } });
 }
 
 /** 2025-11-25 `basic/lifecycle`: the requested version when it is known here, else the latest of the era. */
@@ -39,7 +35,7 @@ function initialization(catalog: Catalog, params: Record<string, unknown>, berth
   const { description } = catalog.contract;
   return {
     protocolVersion: isLegacy(requested) ? requested : LEGACY_VERSIONS[0],
-    capabilities: { tools: {} },
+    capabilities: { tools: {}, resources: {}, prompts: {}, completions: {} },
     serverInfo: { name: catalog.server, version: `${berthVersion}+${catalog.release}` },
     ...(description !== undefined && { instructions: description }),
   };

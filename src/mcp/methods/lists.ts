@@ -1,0 +1,44 @@
+import { BerthError } from "../../errors.ts";
+import type { ListName, Method, MethodCall } from "../protocol.ts";
+
+/** Items on one page of a list. */
+const PAGE_ITEMS = 50;
+
+/** `tools/list` and its like: a page is written once for a release, and is bytes that already exist from then on. */
+export function listMethod(list: ListName): Method {
+  return ({ catalog, params, codec }) => {
+    const items = catalog.contract[list];
+    const cursor = params["cursor"];
+    const start = cursor === undefined ? 0 : startOf(cursor, list, items.length);
+    const pages = pagesOf(catalog.memo, codec.era, list);
+    let page = pages.get(start);
+    if (page === undefined) {
+      const end = start + PAGE_ITEMS;
+      const nextCursor = end < items.length ? { nextCursor: cursorOf(list, end) } : {};
+      page = codec.listPage(catalog, list, { items: items.slice(start, end), ...nextCursor });
+      pages.set(start, page);
+    }
+    return page;
+  };
+}
+
+function pagesOf(memo: Map<string, unknown>, era: MethodCall["codec"]["era"], list: ListName): Map<number, string> {
+  const key = `list:${era}:${list}`;
+  let pages = memo.get(key) as Map<number, string> | undefined;
+  if (!pages) memo.set(key, (pages = new Map()));
+  return pages;
+}
+
+function cursorOf(list: ListName, start: number): string {
+  return Buffer.from(`${list}:${start}`).toString("base64url");
+}
+
+function startOf(cursor: unknown, list: ListName, count: number): number {
+  const text = typeof cursor === "string" ? Buffer.from(cursor, "base64url").toString() : "";
+  const [name, digits = ""] = text.split(":");
+  const start = /^[0-9]{1,9}$/.test(digits) ? Number(digits) : 0;
+  if (!(name === list && start > 0 && start < count && start % PAGE_ITEMS === 0)) {
+    throw new BerthError("invalid_params", '"cursor" is none that this list gave');
+  }
+  return start;
+}

@@ -1,0 +1,25 @@
+import type { GuestLog } from "../../executor/executor.ts";
+import { notificationText } from "../json-rpc.ts";
+import type { Client, EventSink, LogLevel } from "../protocol.ts";
+
+/** RFC 5424, from the least to the most severe. */
+export const LOG_LEVELS: readonly LogLevel[] = [
+  "debug",
+  "info",
+  "notice",
+  "warning",
+  "error",
+  "critical",
+  "alert",
+  "emergency",
+];
+
+/** Log lines of guest code, for a client that asked for them and from the level that it asked for. */
+export function logReporter({ logLevel }: Client, events: EventSink): ((line: GuestLog) => void) | undefined {
+  if (logLevel === undefined) return undefined;
+  const least = LOG_LEVELS.indexOf(logLevel);
+  return ({ level, message }) => {
+    if (LOG_LEVELS.indexOf(level) < least) return;
+    events.send(notificationText("notifications/message", { level, data: message }));
+  };
+}

@@ -1,0 +1,31 @@
+import { isObject, type Json, type JsonObject } from "../../json.ts";
+import { notificationText } from "../json-rpc.ts";
+import type { EventSink, MethodCall } from "../protocol.ts";
+
+/** Progress goes to clients that asked for it by a token, and always rises (`basic/patterns/progress`). */
+export function progressReporter(params: MethodCall["params"], events: EventSink): ((event: Json) => void) | undefined {
+  const token = isObject(params["_meta"]) ? params["_meta"]["progressToken"] : undefined;
+  if (typeof token !== "string" && typeof token !== "number") return undefined;
+  let last = Number.NEGATIVE_INFINITY;
+  return (event) => {
+    const progress = progressOf(event, last);
+    if (progress.progress <= last) return;
+    last = progress.progress;
+    events.send(notificationText("notifications/progress", { progressToken: token, ...progress }));
+  };
+}
+
+/** An event is a number of its own making (`{progress, total, message}`), or one more step with a message. */
+function progressOf(event: Json, last: number): JsonObject & { progress: number } {
+  const next = Math.max(last, 0) + 1;
+  if (typeof event === "string") return { progress: next, message: event };
+  if (!isObject(event) || typeof event["progress"] !== "number") {
+    return { progress: next, message: JSON.stringify(event) };
+  }
+  const { progress, total, message } = event;
+  return {
+    progress,
+    ...(typeof total === "number" && { total }),
+    ...(typeof message === "string" && { message }),
+  };
+}

@@ -1,0 +1,41 @@
+import type { InputRequests } from "../../executor/executor.ts";
+import type { CallOptions, InputRequired } from "../../host/catalog.ts";
+import { BerthError } from "../../errors.ts";
+import type { MethodCall } from "../protocol.ts";
+import { logReporter } from "./log.ts";
+import { progressReporter } from "./progress.ts";
+
+/** How often one request may be asked in, by a function that never has enough. */
+const ROUNDS_MAX = 20;
+
+/**
+ * Runs guest code until it has all the answers that it asks for. `run` is called again from the top each time;
+ * `write` turns its outcome into the text of a result.
+ */
+export async function inRounds<Outcome extends object>(
+  call: MethodCall,
+  run: (options: CallOptions) => Promise<Outcome | InputRequired>,
+  write: (outcome: Outcome) => string,
+): Promise<string> {
+  const { codec, events, signal } = call;
+  const onProgress = events && progressReporter(call.params, events);
+  const onLog = events && logReporter(call.client, events);
+  let answers = codec.answersOf(call);
+  for (let round = 1; round <= ROUNDS_MAX; round++) {
+    const outcome = await run({
+      ...(signal && { signal }),
+      ...(onProgress && { onProgress }),
+      ...(onLog && { onLog }),
+      ...(answers && { answers }),
+    });
+    if (!asks(outcome)) return write(outcome as Outcome);
+    const asked = await codec.ask(call, outcome.inputRequests, answers ?? {});
+    if ("result" in asked) return asked.result;
+    answers = { ...answers, ...asked.answers };
+  }
+  throw new BerthError("guest_failed", `it asked for input ${ROUNDS_MAX} times in one request`);
+}
+
+function asks(outcome: object): outcome is { inputRequests: InputRequests } {
+  return "inputRequests" in outcome;
+}

@@ -1,0 +1,52 @@
+import { BerthError } from "../../errors.ts";
+import type { Catalog } from "../../host/catalog.ts";
+import { isObject, type JsonObject } from "../../json.ts";
+import { LOG_LEVELS } from "../methods/log.ts";
+import type { Request } from "../json-rpc.ts";
+import type { Client, LogLevel, Post } from "../protocol.ts";
+import {
+  isModern,
+  META_CLIENT_CAPABILITIES,
+  META_LOG_LEVEL,
+  META_PROTOCOL_VERSION,
+  SUPPORTED_VERSIONS,
+} from "../revisions.ts";
+import { checkParameterHeaders, checkStandardHeaders, headerMarks, type HeaderMark } from "./headers.ts";
+
+/** Checks what each modern request must carry, in the order in which a client can mend it, and says who asks. */
+export function modernClient(request: Request, { headers }: Post, catalog: Catalog): Client {
+  const meta = request.params["_meta"];
+  if (!isObject(meta) || typeof meta[META_PROTOCOL_VERSION] !== "string") {
+    throw new BerthError("invalid_params", `"_meta" needs "${META_PROTOCOL_VERSION}"`);
+  }
+  const version = meta[META_PROTOCOL_VERSION];
+  checkStandardHeaders(headers, request);
+  if (!isModern(version)) {
+    const data = { supported: SUPPORTED_VERSIONS, requested: version };
+    throw new BerthError("unsupported_version", version, { data });
+  }
+  const capabilities = meta[META_CLIENT_CAPABILITIES];
+  if (!isObject(capabilities)) {
+    throw new BerthError("invalid_params", `"_meta" needs "${META_CLIENT_CAPABILITIES}", an object`);
+  }
+  if (request.method === "tools/call") checkMarkedArguments(request, headers, catalog);
+  const logLevel = logLevelOf(meta[META_LOG_LEVEL]);
+  return { version, capabilities: capabilities as JsonObject, ...(logLevel && { logLevel }) };
+}
+
+/** A tool may mark arguments that the client must repeat as headers; what a release marks is looked up once. */
+function checkMarkedArguments(request: Request, headers: Post["headers"], catalog: Catalog): void {
+  const { name, arguments: args } = request.params;
+  const tool = typeof name === "string" ? catalog.tool(name) : undefined;
+  if (!tool) return;
+  const key = `modern:headers:${tool.contract.name}`;
+  let marks = catalog.memo.get(key) as HeaderMark[] | undefined;
+  if (!marks) catalog.memo.set(key, (marks = headerMarks(tool)));
+  if (marks.length > 0) checkParameterHeaders(headers, marks, args);
+}
+
+function logLevelOf(level: unknown): LogLevel | undefined {
+  if (level === undefined) return undefined;
+  if ((LOG_LEVELS as readonly unknown[]).includes(level)) return level as LogLevel;
+  throw new BerthError("invalid_params", `"${META_LOG_LEVEL}" must be one of ${LOG_LEVELS.join(", ")}`);
+}
