@@ -108,7 +108,8 @@ export interface Completer {
 
 export interface CallOptions {
   readonly signal?: CancelSignal;
-  readonly onProgress?: (event: Json) => void;
+  /** A promise asks the guest to wait until it settles. */
+  readonly onProgress?: (event: Json) => void | Promise<void>;
   readonly onLog?: (line: GuestLog) => void;
   /** What the client answered so far, by the keys of the input requests. */
   readonly answers?: JsonObject;

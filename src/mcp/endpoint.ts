@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { Cancellation } from "../cancellation.ts";
 import { BerthError } from "../errors.ts";
 import type { Catalog } from "../host/catalog.ts";
 import type { Host } from "../host/host.ts";
@@ -19,6 +20,10 @@ import { isOfModernEra, META_PROTOCOL_VERSION } from "./revisions.ts";
 export interface Endpoint {
   /** Answers one POST to one server. Never rejects: what goes wrong becomes an answer. */
   post(tenant: string, server: string, post: Post): Promise<Answer>;
+  /** As `post`, for a transport that has parsed the body already. */
+  receive(tenant: string, server: string, body: unknown, post: Post): Promise<Answer>;
+  /** Ends what stays open by itself, such as subscriptions, each with its result; calls under way go on. */
+  close(): void;
 }
 
 /** Revisions in which a body may be an array of messages. */
@@ -29,11 +34,21 @@ export function createEndpoint(options: { host: Host; berthVersion: string; log:
   const modern: Era = { codec: createModernCodec(options), clientOf: modernClient };
   const legacy: Era = { codec: createLegacyCodec(options), clientOf: legacyClient };
 
-  return {
-    async post(tenant, server, post) {
+  const closing = new Cancellation();
+
+  const endpoint: Endpoint = {
+    post(tenant, server, post) {
       let body: unknown;
       try {
         body = parseJson(post.body);
+      } catch (error) {
+        return Promise.resolve(refusal(null, error));
+      }
+      return endpoint.receive(tenant, server, body, post);
+    },
+
+    async receive(tenant, server, body, post) {
+      try {
         const loaded = options.host.server(tenant, server);
         const catalog = loaded instanceof Promise ? await loaded : loaded;
         if (Array.isArray(body)) return await answerBatch(tenant, catalog, post, body);
@@ -42,7 +57,10 @@ export function createEndpoint(options: { host: Host; berthVersion: string; log:
         return refusal(idOf(body), error);
       }
     },
+
+    close: () => closing.abort(),
   };
+  return endpoint;
 
   async function answerOne(tenant: string, catalog: Catalog, post: Post, body: unknown): Promise<Answer> {
     const message = readMessage(body);
@@ -54,7 +72,7 @@ export function createEndpoint(options: { host: Host; berthVersion: string; log:
     if (!run) throw new BerthError("method_not_found", method);
     try {
       const { events, signal } = post;
-      const result = await run({ tenant, catalog, id, method, params, codec, client, events, signal });
+      const result = await run({ tenant, catalog, id, method, params, codec, client, events, signal, closing });
       return { status: 200, body: resultText(message.id, result) };
     } catch (error) {
       return { ...refusal(message.id, error), ...(isInBand(error) && { status: 200 }) };

@@ -11,6 +11,11 @@ import type { Request } from "./json-rpc.ts";
 export interface Post {
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  /**
+   * The transport has no headers, so that none repeats the body (stdio). What its connection has settled, such as the
+   * version and the session, still stands in `headers`.
+   */
+  readonly headerless?: true;
   readonly body: string;
   /** Where messages go before the answer; absent when the client takes no stream. */
   readonly events?: EventSink;
@@ -19,8 +24,11 @@ export interface Post {
 }
 
 export interface EventSink {
-  /** The first message opens the stream, and the answer ends it. `message` is JSON text. */
-  send(message: string): void;
+  /**
+   * The first message opens the stream, and the answer ends it. `message` is JSON text. A promise asks to wait: it
+   * settles when the client has taken what was sent, or is gone.
+   */
+  send(message: string): void | Promise<void>;
 }
 
 export interface Answer {
@@ -43,6 +51,8 @@ export interface MethodCall {
   readonly client: Client;
   readonly events: EventSink | undefined;
   readonly signal: CancelSignal | undefined;
+  /** Aborted when the service is about to end: what stays open by itself ends now, with its result. */
+  readonly closing: CancelSignal;
 }
 
 /** Who asks, as far as this request says it (modern) or its session (legacy). */

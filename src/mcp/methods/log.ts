@@ -20,6 +20,6 @@ export function logReporter({ logLevel }: Client, events: EventSink): ((line: Gu
   const least = LOG_LEVELS.indexOf(logLevel);
   return ({ level, message }) => {
     if (LOG_LEVELS.indexOf(level) < least) return;
-    events.send(notificationText("notifications/message", { level, data: message }));
+    void events.send(notificationText("notifications/message", { level, data: message }));
   };
 }

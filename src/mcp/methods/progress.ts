@@ -3,7 +3,10 @@ import { notificationText } from "../json-rpc.ts";
 import type { EventSink, MethodCall } from "../protocol.ts";
 
 /** Progress goes to clients that asked for it by a token, and always rises (`basic/patterns/progress`). */
-export function progressReporter(params: MethodCall["params"], events: EventSink): ((event: Json) => void) | undefined {
+export function progressReporter(
+  params: MethodCall["params"],
+  events: EventSink,
+): ((event: Json) => void | Promise<void>) | undefined {
   const token = isObject(params["_meta"]) ? params["_meta"]["progressToken"] : undefined;
   if (typeof token !== "string" && typeof token !== "number") return undefined;
   let last = Number.NEGATIVE_INFINITY;
@@ -11,7 +14,7 @@ export function progressReporter(params: MethodCall["params"], events: EventSink
     const progress = progressOf(event, last);
     if (progress.progress <= last) return;
     last = progress.progress;
-    events.send(notificationText("notifications/progress", { progressToken: token, ...progress }));
+    return events.send(notificationText("notifications/progress", { progressToken: token, ...progress }));
   };
 }
 

@@ -14,13 +14,13 @@ import {
 import { checkParameterHeaders, checkStandardHeaders, headerMarks, type HeaderMark } from "./headers.ts";
 
 /** Checks what each modern request must carry, in the order in which a client can mend it, and says who asks. */
-export function modernClient(request: Request, { headers }: Post, catalog: Catalog): Client {
+export function modernClient(request: Request, { headers, headerless }: Post, catalog: Catalog): Client {
   const meta = request.params["_meta"];
   if (!isObject(meta) || typeof meta[META_PROTOCOL_VERSION] !== "string") {
     throw new BerthError("invalid_params", `"_meta" needs "${META_PROTOCOL_VERSION}"`);
   }
   const version = meta[META_PROTOCOL_VERSION];
-  checkStandardHeaders(headers, request);
+  if (!headerless) checkStandardHeaders(headers, request);
   if (!isModern(version)) {
     const data = { supported: SUPPORTED_VERSIONS, requested: version };
     throw new BerthError("unsupported_version", version, { data });
@@ -29,7 +29,7 @@ export function modernClient(request: Request, { headers }: Post, catalog: Catal
   if (!isObject(capabilities)) {
     throw new BerthError("invalid_params", `"_meta" needs "${META_CLIENT_CAPABILITIES}", an object`);
   }
-  if (request.method === "tools/call") checkMarkedArguments(request, headers, catalog);
+  if (request.method === "tools/call" && !headerless) checkMarkedArguments(request, headers, catalog);
   const logLevel = logLevelOf(meta[META_LOG_LEVEL]);
   return { version, capabilities: capabilities as JsonObject, ...(logLevel && { logLevel }) };
 }
