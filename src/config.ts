@@ -16,6 +16,16 @@ export interface Limits {
   readonly bodyBytes: number;
   readonly headersMs: number;
   readonly requestMs: number;
+  readonly headerBytes: number;
+  readonly connections: number;
+  /** Between two requests on one connection. */
+  readonly idleConnectionMs: number;
+  /** How long a client may take none of what is sent to it. */
+  readonly stalledMs: number;
+  /** Answers under way that are streams or may become some. */
+  readonly openStreams: number;
+  /** Between two signs of life on a quiet stream. */
+  readonly streamCommentMs: number;
   readonly outputBytes: number;
   readonly callMs: number;
   readonly guestMemoryMb: number;
@@ -44,6 +54,12 @@ export const defaultLimits: Limits = {
   bodyBytes: 4 * 1024 * 1024,
   headersMs: 10_000,
   requestMs: 30_000,
+  headerBytes: 16 * 1024,
+  connections: 20_000,
+  idleConnectionMs: 5_000,
+  stalledMs: 60_000,
+  openStreams: 10_000,
+  streamCommentMs: 15_000,
   outputBytes: 4 * 1024 * 1024,
   callMs: 30_000,
   guestMemoryMb: 64,

@@ -1,8 +1,9 @@
 import type { IncomingMessage } from "node:http";
-import express, { type ErrorRequestHandler, type Express, type RequestHandler } from "express";
+import express, { type ErrorRequestHandler, type Express } from "express";
 import { BerthError } from "../errors.ts";
 import type { Host } from "../host/host.ts";
 import type { Log } from "../log.ts";
+import { allowOrigin, answerPreflight } from "./cors.ts";
 import { mcpPage } from "./pages/mcp.ts";
 
 export interface AppOptions {
@@ -19,16 +20,16 @@ export function createApp(options: AppOptions): Express {
   app.disable("x-powered-by");
   app.use((request, response, next) => {
     options.guard(request);
+    allowOrigin(request, response);
     response.setHeader("X-Content-Type-Options", "nosniff");
     next();
   });
   app.get("/", (_request, response) => response.redirect("/mcp"));
   app.get("/healthz", (_request, response) => response.json({ status: "ok" }));
   app.get("/mcp", mcpPage(options));
-  app.options("/mcp/:server", preflight);
-  app.all("/mcp/:server", (request) => {
-    throw new BerthError("method_not_allowed", `${request.method}; MCP requests are sent by POST`);
-  });
+  app.options(["/mcp", "/mcp/:server"], answerPreflight);
+  app.all("/mcp", refuseMethod);
+  app.all("/mcp/:server", refuseMethod);
   app.use((request) => {
     throw new BerthError("not_found", request.path);
   });
@@ -36,17 +37,9 @@ export function createApp(options: AppOptions): Express {
   return app;
 }
 
-/** Browsers ask before they send a POST with these headers; the guard has judged their origin already. */
-const preflight: RequestHandler = ({ headers: { origin } }, response) => {
-  if (origin !== undefined) response.setHeader("Access-Control-Allow-Origin", origin);
-  response.setHeader("Vary", "Origin");
-  response.setHeader("Access-Control-Allow-Methods", "POST");
-  response.setHeader(
-    "Access-Control-Allow-Headers",
-    "Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id",
-  );
-  response.status(204).end();
-};
+function refuseMethod(request: IncomingMessage): never {
+  throw new BerthError("method_not_allowed", `${request.method}; MCP requests are sent by POST`);
+}
 
 // Express tells an error handler by its four parameters.
 const showError =

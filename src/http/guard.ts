@@ -14,7 +14,8 @@ export function createGuard(allowedHosts: readonly string[]): (request: Incoming
     if (good.size < 64) good.add(value);
   };
 
-  return ({ headers: { host, origin } }) => {
+  return ({ headers: { host, origin }, rawHeaders }) => {
+    if (isRepeated("host", rawHeaders)) throw new BerthError("forbidden_host", "there is more than one");
     if (host === undefined || !good.has(host)) {
       if (!isKnown(hostnameOf(`http://${host ?? ""}`))) throw new BerthError("forbidden_host", host ?? "there is none");
       remember(host!);
@@ -32,4 +33,14 @@ function hostnameOf(url: string): string {
   } catch {
     return "";
   }
+}
+
+/** Of repeated ones Node keeps the first, a proxy in front of it maybe the last. */
+function isRepeated(name: string, rawHeaders: readonly string[]): boolean {
+  let count = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const each = rawHeaders[index]!;
+    if (each.length === name.length && each.toLowerCase() === name) count++;
+  }
+  return count > 1;
 }

@@ -5,6 +5,20 @@ import type { Endpoint } from "../mcp/endpoint.ts";
 import { createApp } from "./app.ts";
 import { createGuard } from "./guard.ts";
 import { createMcpRoute } from "./mcp-route.ts";
+import { OpenStreams, type StreamLimits } from "./open-streams.ts";
+
+/** A quiet connection is asked whether it is still there after this time. */
+const KEEP_ALIVE_PROBE_MS = 30_000;
+const IDLE_CHECK_MS = 50;
+
+export interface HttpLimits extends StreamLimits {
+  readonly bodyBytes: number;
+  readonly headerBytes: number;
+  readonly headersMs: number;
+  readonly requestMs: number;
+  readonly connections: number;
+  readonly idleConnectionMs: number;
+}
 
 export interface HttpOptions {
   readonly host: Host;
@@ -13,7 +27,9 @@ export interface HttpOptions {
   /** What guests run as, for the page. */
   readonly isolation: string;
   readonly allowedHosts: readonly string[];
-  readonly limits: { readonly bodyBytes: number; readonly headersMs: number; readonly requestMs: number };
+  /** The server's name that stands for all of them. */
+  readonly allServers: string;
+  readonly limits: HttpLimits;
   readonly log: Log;
 }
 
@@ -22,22 +38,37 @@ export interface HttpOptions {
  * It knows no SQL, no compiler and no child process.
  */
 export function createHttpServer(options: HttpOptions): Server {
+  const { limits } = options;
   const guard = createGuard(options.allowedHosts);
-  const mcp = createMcpRoute({ ...options, guard });
+  const streams = new OpenStreams(limits);
+  const mcp = createMcpRoute({ ...options, guard, streams });
   const app = createApp({ ...options, guard });
-  const server = createServer((request: IncomingMessage, response) => {
-    if (!mcp(request, response)) app(request, response);
-  });
-  server.headersTimeout = options.limits.headersMs;
-  server.requestTimeout = options.limits.requestMs;
+  const server = createServer(
+    {
+      // Events leave at once, and who vanishes without a word is found out.
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: KEEP_ALIVE_PROBE_MS,
+      maxHeaderSize: limits.headerBytes,
+      headersTimeout: limits.headersMs,
+      requestTimeout: limits.requestMs,
+      keepAliveTimeout: limits.idleConnectionMs,
+      connectionsCheckingInterval: Math.min(1_000, limits.headersMs),
+    },
+    (request: IncomingMessage, response) => {
+      if (!mcp(request, response)) app(request, response);
+    },
+  );
+  server.maxConnections = limits.connections;
   return server;
 }
 
-/** Ends as soon as the answers under way are written, after `shutdownMs` at the latest. */
-export async function closeHttpServer(server: Server, shutdownMs: number): Promise<void> {
+/** Takes no new connection; resolves when the answers under way are written. */
+export async function drainHttpServer(server: Server): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  // A connection whose answer has just been written counts as busy for as long as it could bring another request.
+  const timer = setInterval(() => server.closeIdleConnections(), IDLE_CHECK_MS);
   server.closeIdleConnections();
-  const timer = setTimeout(() => server.closeAllConnections(), shutdownMs);
   await closed;
-  clearTimeout(timer);
+  clearInterval(timer);
 }
