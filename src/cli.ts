@@ -21,6 +21,15 @@ program
   .action(async (options) => run((await import("./commands/serve.ts")).serve(options)));
 
 program
+  .command("stdio")
+  .description("Serve one server on standard input and output, for clients that start their servers.")
+  .argument("[server]", "name of the server; without it all of them, their tools named server.tool")
+  .option("--data <folder>", "folder of the store (BERTH_DATA, default .berth)")
+  .option("--image <folder>", "folder of the boot image (BERTH_IMAGE_DIR, default: the one that comes with Berth)")
+  .option("--readonly", "boot the read-only image: no writes, no shell definitions")
+  .action(async (server, options) => run((await import("./commands/stdio.ts")).stdio(server, options)));
+
+program
   .command("boot")
   .description("Make the boot image from its sources; does nothing when nothing changed.")
   .option("--from <folder>", "folder of sources (default: reference_templates)")

@@ -1,20 +1,26 @@
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { Readable, Writable } from "node:stream";
 import { packageVersion, type Config } from "./config.ts";
 import { openCompiler } from "./discover/compiler.ts";
 import { compileKey } from "./discover/key.ts";
 import { BerthError } from "./errors.ts";
+import type { Executor } from "./executor/executor.ts";
 import { openExecutor } from "./executor/open.ts";
-import { openHost } from "./host/host.ts";
-import { closeHttpServer, createHttpServer } from "./http/server.ts";
+import { ALL_SERVERS, withAllServers } from "./host/aggregate.ts";
+import { openHost, type Host } from "./host/host.ts";
+import { createHttpServer, drainHttpServer } from "./http/server.ts";
 import { applyImage } from "./image/apply.ts";
 import { readImage } from "./image/read.ts";
 import type { Log } from "./log.ts";
-import { createEndpoint } from "./mcp/endpoint.ts";
+import { createEndpoint, type Endpoint } from "./mcp/endpoint.ts";
+import { openStdio, type StdioConnection } from "./mcp/stdio.ts";
 import { openSqliteStore } from "./store/sqlite.ts";
 
 /** The embedded tenant. */
 const TENANT = "default";
+/** For answers to be written that the end of guest code has just made. */
+const LAST_WORDS_MS = 1_000;
 
 export interface Berth {
   /** Where it listens, with the port that was chosen. */
@@ -25,6 +31,77 @@ export interface Berth {
 
 /** The composition root: the only place that knows all parts. Rejects when something that it needs cannot be opened. */
 export async function startBerth(config: Config, log: Log): Promise<Berth> {
+  const core = await openCore(config, log);
+  const { host, endpoint, executor } = core;
+  const { isolation } = executor;
+  const server = createHttpServer({
+    ...config,
+    host,
+    endpoint,
+    tenant: TENANT,
+    allServers: ALL_SERVERS,
+    isolation,
+    log,
+  });
+  try {
+    await listen(server, config);
+  } catch (error) {
+    await core.close();
+    throw error;
+  }
+  return {
+    url: urlOf(server, config.host),
+    async close() {
+      endpoint.close();
+      const drained = drainHttpServer(server);
+      await within(config.limits.shutdownMs, drained);
+      // What still runs now gets its end as a result, which is written before connections are cut.
+      await executor.close();
+      await within(LAST_WORDS_MS, drained);
+      server.closeAllConnections();
+      await core.close();
+    },
+  };
+}
+
+/** One connection of newline-delimited messages to one server, or to all of them without a name. */
+export async function startStdio(
+  config: Config,
+  log: Log,
+  options: { server: string | undefined; input: Readable; output: Writable },
+): Promise<StdioConnection> {
+  const core = await openCore(config, log);
+  const { server = ALL_SERVERS, input, output } = options;
+  try {
+    await core.host.server(TENANT, server);
+  } catch (error) {
+    await core.close();
+    throw error;
+  }
+  const { endpoint, executor } = core;
+  const connection = openStdio({ endpoint, tenant: TENANT, server, input, output, limits: config.limits, log });
+  return {
+    ended: connection.ended,
+    async close() {
+      endpoint.close();
+      const drained = connection.close();
+      await within(config.limits.shutdownMs, drained);
+      await executor.close();
+      await within(LAST_WORDS_MS, drained);
+      await core.close();
+    },
+  };
+}
+
+interface Core {
+  readonly host: Host;
+  readonly endpoint: Endpoint;
+  readonly executor: Executor;
+  close(): Promise<void>;
+}
+
+/** All that does not depend on how requests arrive. */
+async function openCore(config: Config, log: Log): Promise<Core> {
   const closers: (() => Promise<void>)[] = [];
   const close = async (): Promise<void> => {
     for (const closeOne of closers.splice(0).toReversed()) await closeOne();
@@ -44,7 +121,7 @@ export async function startBerth(config: Config, log: Log): Promise<Berth> {
       log.warn({ reason: executor.reason }, "guest code runs trusted, not sandboxed");
     const compiler = opened(openCompiler(config.limits));
 
-    const host = await openHost([TENANT], {
+    const servers = await openHost([TENANT], {
       store,
       executor,
       compile: (source) => compiler.compile(source),
@@ -53,16 +130,20 @@ export async function startBerth(config: Config, log: Log): Promise<Berth> {
       writable: config.image !== "readonly",
       limits: config.limits,
     });
+    const host = withAllServers(servers);
     const endpoint = createEndpoint({ host, berthVersion: packageVersion(), log });
-    const { isolation } = executor;
-    const server = createHttpServer({ ...config, host, endpoint, tenant: TENANT, isolation, log });
-    await listen(server, config);
-    closers.push(() => closeHttpServer(server, config.limits.shutdownMs));
-    return { url: urlOf(server, config.host), close };
+    return { host, endpoint, executor, close };
   } catch (error) {
     await close();
     throw error;
   }
+}
+
+/** Resolves with `work`, or after `ms` without it. */
+async function within(ms: number, work: Promise<void>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  await Promise.race([work, new Promise<void>((resolve) => (timer = setTimeout(resolve, ms)))]);
+  clearTimeout(timer);
 }
 
 function urlOf(server: Server, host: string): string {

@@ -1,13 +1,11 @@
 import { readConfig, type Config } from "../config.ts";
 import { createLog } from "../log.ts";
 import { startBerth } from "../main.ts";
+import { environmentOf, type StoreOptions } from "./environment.ts";
 
-export interface ServeOptions {
+export interface ServeOptions extends StoreOptions {
   readonly port?: string;
   readonly host?: string;
-  readonly data?: string;
-  readonly image?: string;
-  readonly readonly?: boolean;
 }
 
 /** `berth serve`: serves until SIGINT or SIGTERM; a second signal ends at once. */
@@ -24,17 +22,6 @@ export async function serve(options: ServeOptions): Promise<number> {
   log.info({ signal }, "shutting down");
   await berth.close();
   return 0;
-}
-
-/** A flag is another way to say a variable, so that both are read and checked in one place. */
-function environmentOf({ port, host, data, image }: ServeOptions): NodeJS.ProcessEnv {
-  return {
-    ...process.env,
-    ...(port !== undefined && { BERTH_PORT: port }),
-    ...(host !== undefined && { BERTH_HOST: host }),
-    ...(data !== undefined && { BERTH_DATA: data }),
-    ...(image !== undefined && { BERTH_IMAGE_DIR: image }),
-  };
 }
 
 function announce(url: string, { dataDir }: Config): void {

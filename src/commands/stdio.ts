@@ -1,0 +1,31 @@
+import { readConfig } from "../config.ts";
+import { createLog } from "../log.ts";
+import { startStdio } from "../main.ts";
+import { environmentOf, type StoreOptions } from "./environment.ts";
+
+/**
+ * `berth stdio <server>`: one connection on standard input and output, until either ends or a signal comes. Nothing
+ * else is written to standard output.
+ */
+export async function stdio(server: string | undefined, options: StoreOptions): Promise<number> {
+  const output = process.stdout;
+  // Whoever prints by mistake prints to the log.
+  Object.defineProperty(process, "stdout", { value: process.stderr });
+
+  const config = readConfig(
+    { BERTH_LOG: "warn", ...environmentOf(options) },
+    options.readonly ? { image: "readonly" } : {},
+  );
+  const log = createLog(config.logLevel);
+  const connection = await startStdio(config, log, { server, input: process.stdin, output });
+  await Promise.race([connection.ended, signalled()]);
+  await connection.close();
+  process.stdin.destroy();
+  return 0;
+}
+
+function signalled(): Promise<void> {
+  return new Promise((resolve) => {
+    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => resolve());
+  });
+}

@@ -1,0 +1,179 @@
+import { jsonBlock } from "../cid.ts";
+import { BerthError } from "../errors.ts";
+import type { Problem } from "../problem.ts";
+import type {
+  Catalog,
+  Completer,
+  Contract,
+  Prompt,
+  PromptContract,
+  Resource,
+  ResourceContract,
+  ResourceTemplateContract,
+  Tool,
+  ToolContract,
+} from "./catalog.ts";
+import type { Host, ServerSummary } from "./host.ts";
+
+/**
+ * One server that offers what all of a tenant's servers offer (S10). It owns names only: a call goes to the server's
+ * own tool, of whatever release that server then has. No server can have this name.
+ */
+export const ALL_SERVERS = "";
+
+/** What every revision lets a tool or a prompt be called. */
+const SHARED_NAME = /^[A-Za-z0-9_./-]{1,128}$/;
+
+/** A host that knows the server of all servers beside those of `host`. */
+export function withAllServers(host: Host): Host {
+  const known = new Map<string, { key: string; catalog: Catalog }>();
+
+  return {
+    ...host,
+    server: (tenant, name) => (name === ALL_SERVERS ? allServers(tenant) : host.server(tenant, name)),
+  };
+
+  /** Composed anew when a server's release has changed, one has come or gone, or its state is another. */
+  async function allServers(tenant: string): Promise<Catalog> {
+    const servers = await host.list(tenant);
+    const key = JSON.stringify(servers.map(({ name, state, catalog }) => [name, state, catalog?.release]));
+    const last = known.get(tenant);
+    if (last?.key === key) return last.catalog;
+    const catalog = compose(tenant, servers, host);
+    known.set(tenant, { key, catalog });
+    return catalog;
+  }
+}
+
+/** What something of the whole is in its own server. */
+interface Origin<Own> {
+  readonly server: string;
+  readonly own: Own;
+}
+
+function compose(tenant: string, servers: readonly ServerSummary[], host: Host): Catalog {
+  const parts = new Parts(servers);
+  const of = (server: string): Catalog | Promise<Catalog> => host.server(tenant, server);
+  // Only servers that have any are asked for a URI; catalogs of the others may be unloaded while nobody calls them.
+  const withResources = servers.flatMap(({ catalog }) =>
+    catalog && catalog.contract.resources.length + catalog.contract.resourceTemplates.length > 0 ? [catalog] : [],
+  );
+  const contract: Contract = {
+    description: "Everything that is hosted here; names begin with the server they belong to.",
+    tools: renamed(parts.tools, (_server, own, key) => ({ ...own, name: key })),
+    resources: renamed(parts.resources, (server, own) => ({ ...own, name: `${server}.${own.name}` })),
+    resourceTemplates: renamed(parts.templates, (server, own) => ({ ...own, name: `${server}.${own.name}` })),
+    prompts: renamed(parts.prompts, (_server, own, key) => ({ ...own, name: key })),
+  };
+  const tools = new Map(contract.tools.map((tool) => [tool.name, toolOf(tool, parts.tools.get(tool.name)!, of)]));
+  const prompts = new Map(
+    contract.prompts.map((prompt) => [prompt.name, promptOf(prompt, parts.prompts.get(prompt.name)!, of)]),
+  );
+
+  return {
+    server: "berth",
+    release: jsonBlock(servers.map(({ name, catalog }) => [name, catalog?.release ?? null])).cid,
+    contractCid: jsonBlock(contract).cid,
+    contract,
+    problems: [...servers.flatMap(({ problems }) => problems), ...parts.problems],
+    tool: (name) => tools.get(name),
+    resource: (uri) => firstResource(withResources, uri),
+    prompt: (name) => prompts.get(name),
+    completer(name, argument) {
+      const prompt = parts.prompts.get(name);
+      const origin = prompt ? { server: prompt.server, own: prompt.own.name } : parts.templates.get(name);
+      return origin && completerOf(origin.server, prompt ? prompt.own.name : name, argument, of);
+    },
+    memo: new Map(),
+  };
+}
+
+/** Everything of all servers by its name in the whole, in the order of servers and then of their own lists. */
+class Parts {
+  readonly tools = new Map<string, Origin<ToolContract>>();
+  readonly prompts = new Map<string, Origin<PromptContract>>();
+  /** A URI cannot be prefixed, so of two servers that give the same one the first has it. */
+  readonly resources = new Map<string, Origin<ResourceContract>>();
+  readonly templates = new Map<string, Origin<ResourceTemplateContract>>();
+  readonly problems: Problem[] = [];
+
+  constructor(servers: readonly ServerSummary[]) {
+    for (const { name: server, catalog } of servers) {
+      if (!catalog) continue;
+      const { tools, prompts, resources, resourceTemplates } = catalog.contract;
+      for (const own of tools) this.#addNamed(this.tools, "tool", server, own);
+      for (const own of prompts) this.#addNamed(this.prompts, "prompt", server, own);
+      for (const own of resources) this.#add(this.resources, own.uri, server, own);
+      for (const own of resourceTemplates) this.#add(this.templates, own.uriTemplate, server, own);
+    }
+  }
+
+  #addNamed<Own extends { name: string }>(map: Map<string, Origin<Own>>, kind: string, server: string, own: Own): void {
+    const name = `${server}.${own.name}`;
+    if (SHARED_NAME.test(name)) return this.#add(map, name, server, own);
+    this.#leaveOut(`The ${kind} "${name}" is not offered at /mcp: clients take no such name`);
+  }
+
+  #add<Own>(map: Map<string, Origin<Own>>, key: string, server: string, own: Own): void {
+    const taken = map.get(key);
+    if (taken) this.#leaveOut(`"${key}" of ${server} is not offered at /mcp: ${taken.server} has the same`);
+    else map.set(key, { server, own });
+  }
+
+  #leaveOut(message: string): void {
+    this.problems.push({ code: "not-in-all", message, severity: "warning" });
+  }
+}
+
+function renamed<Own>(
+  parts: ReadonlyMap<string, Origin<Own>>,
+  rename: (server: string, own: Own, key: string) => Own,
+): Own[] {
+  return Array.from(parts, ([key, { server, own }]) => rename(server, own, key));
+}
+
+type CatalogOf = (server: string) => Catalog | Promise<Catalog>;
+
+function toolOf(contract: ToolContract, { server, own }: Origin<ToolContract>, of: CatalogOf): Tool {
+  return {
+    contract,
+    async call(args, options) {
+      const tool = (await of(server)).tool(own.name);
+      if (!tool) throw gone(contract.name);
+      return tool.call(args, options);
+    },
+  };
+}
+
+function promptOf(contract: PromptContract, { server, own }: Origin<PromptContract>, of: CatalogOf): Prompt {
+  return {
+    contract,
+    async get(args, options) {
+      const prompt = (await of(server)).prompt(own.name);
+      if (!prompt) throw gone(contract.name);
+      return prompt.get(args, options);
+    },
+  };
+}
+
+function completerOf(server: string, ownName: string, argument: string, of: CatalogOf): Completer {
+  return {
+    async complete(value, others, options) {
+      const completer = (await of(server)).completer(ownName, argument);
+      return completer ? completer.complete(value, others, options) : { values: [], total: 0, hasMore: false };
+    },
+  };
+}
+
+function firstResource(catalogs: readonly Catalog[], uri: string): Resource | undefined {
+  for (const catalog of catalogs) {
+    const resource = catalog.resource(uri);
+    if (resource) return resource;
+  }
+  return undefined;
+}
+
+/** Its server has changed since the whole was composed. */
+function gone(name: string): BerthError {
+  return new BerthError("invalid_params", `${name} is not offered any more`);
+}

@@ -1,0 +1,242 @@
+import type { Readable, Writable } from "node:stream";
+import { Cancellation } from "../cancellation.ts";
+import { BerthError } from "../errors.ts";
+import { isObject } from "../json.ts";
+import type { Log } from "../log.ts";
+import type { Endpoint } from "./endpoint.ts";
+import { errorText, idOf, parseJson, readMessage, type Message, type Request, type RequestId } from "./json-rpc.ts";
+import type { Answer, Post } from "./protocol.ts";
+import { META_PROTOCOL_VERSION } from "./revisions.ts";
+import { LineReader } from "./stdio-lines.ts";
+
+/**
+ * One connection of newline-delimited messages, in both eras (`basic/transports/stdio`, `basic/lifecycle`). It owns
+ * what HTTP has for nothing: the order of a handshake, requests by their ids, cancellation, the end. What a message
+ * means is the endpoint's business; the version and the session that a legacy handshake settles are told to it as the
+ * headers that an HTTP client would send.
+ */
+export interface StdioOptions {
+  readonly endpoint: Endpoint;
+  readonly tenant: string;
+  readonly server: string;
+  readonly input: Readable;
+  readonly output: Writable;
+  /** `bodyBytes` is the length of a line. */
+  readonly limits: { readonly bodyBytes: number };
+  readonly log: Log;
+}
+
+export interface StdioConnection {
+  /** Resolves when the other side has ended the connection and has got all answers, or does not read any more. */
+  readonly ended: Promise<void>;
+  /** Takes no further request; resolves when those under way are answered. */
+  close(): Promise<void>;
+}
+
+export function openStdio(options: StdioOptions): StdioConnection {
+  const connection = new Connection(options);
+  return { ended: connection.ended, close: () => connection.close() };
+}
+
+/** Before the handshake a legacy client may only see whether anybody is there. */
+const BEFORE_HANDSHAKE: ReadonlySet<string> = new Set(["initialize", "ping"]);
+
+class Connection {
+  readonly ended: Promise<void>;
+  readonly #options: StdioOptions;
+  /** Requests under way, by their ids. */
+  readonly #underWay = new Map<RequestId, Cancellation>();
+  #answering = 0;
+  #isClosing = false;
+  /** The other side reads nothing any more. */
+  #isBroken = false;
+  /** What a legacy handshake has settled. */
+  #settled: Record<string, string> | undefined;
+  /** A handshake under way, which later messages of its era wait for. */
+  #handshake: Promise<void> | undefined;
+  #room: Promise<void> | undefined;
+  #end!: () => void;
+  #onIdle: (() => void) | undefined;
+
+  constructor(options: StdioOptions) {
+    this.#options = options;
+    this.ended = new Promise((resolve) => (this.#end = resolve));
+    const { input, output, limits } = options;
+    const lines = new LineReader(limits.bodyBytes, {
+      onLine: (line) => void this.#onLine(line),
+      onBadLine: (reason) => this.#refuse(null, badLine(reason, limits.bodyBytes)),
+    });
+    input.on("data", (chunk: Buffer) => lines.push(chunk));
+    input.once("end", () => {
+      lines.end();
+      void this.close().then(this.#end);
+    });
+    input.once("error", () => this.#break());
+    output.once("error", () => this.#break());
+    output.once("close", () => this.#break());
+  }
+
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    if (this.#answering > 0 && !this.#isBroken) await new Promise<void>((resolve) => (this.#onIdle = resolve));
+    if (this.#room) await this.#room;
+  }
+
+  async #onLine(line: string): Promise<void> {
+    this.#answering++;
+    let body: unknown;
+    try {
+      body = parseJson(line);
+      // A batch is the endpoint's to judge, message by message.
+      if (Array.isArray(body)) await this.#onBatch(body, line);
+      else await this.#onMessage(readMessage(body), body, line);
+    } catch (error) {
+      this.#refuse(idOf(body), error);
+    } finally {
+      if (--this.#answering === 0) this.#onIdle?.();
+    }
+  }
+
+  #onMessage(message: Message, body: unknown, line: string): Promise<void> {
+    if (message.kind === "request") return this.#onRequest(message, body, line);
+    if (message.kind === "notification" && message.method === "notifications/cancelled") {
+      this.#cancel(message.params["requestId"]);
+      return Promise.resolve();
+    }
+    return this.#tell(body, line);
+  }
+
+  async #onRequest(request: Request, body: unknown, line: string): Promise<void> {
+    const { id, method } = request;
+    if (this.#isClosing) throw new BerthError("not_initialized", "it is ending");
+    if (this.#underWay.has(id)) {
+      throw new BerthError("invalid_request", `a request with the id ${JSON.stringify(id)} is under way`);
+    }
+    const cancellation = new Cancellation();
+    this.#underWay.set(id, cancellation);
+    try {
+      const isModern = isModernRequest(request);
+      if (!isModern && method !== "initialize") await this.#afterHandshake(method);
+      const given = isModern || method === "initialize" ? {} : this.#settled;
+      const post: Post = {
+        headers: given ?? {},
+        headerless: true,
+        body: line,
+        signal: cancellation,
+        events: { send: (message) => (cancellation.aborted ? undefined : this.#write(message)) },
+      };
+      const answering = this.#receive(body, post);
+      const answer = await (method === "initialize" ? this.#shakeHands(answering) : answering);
+      if (answer.body !== undefined && !cancellation.aborted) void this.#write(answer.body);
+    } finally {
+      this.#underWay.delete(id);
+    }
+  }
+
+  async #onBatch(body: unknown[], line: string): Promise<void> {
+    await this.#afterHandshake(undefined);
+    if (this.#isClosing) throw new BerthError("not_initialized", "it is ending");
+    const events = { send: (message: string) => this.#write(message) };
+    const answer = await this.#receive(body, { headers: this.#settled!, headerless: true, body: line, events });
+    if (answer.body !== undefined) void this.#write(answer.body);
+  }
+
+  /** Notifications and the client's answers to requests of ours; nobody waits for anything. */
+  async #tell(body: unknown, line: string): Promise<void> {
+    await this.#handshake;
+    const { status, body: refusal } = await this.#receive(body, {
+      headers: this.#settled ?? {},
+      headerless: true,
+      body: line,
+    });
+    if (status >= 400) this.#options.log.debug({ refusal }, "a message that asks for no answer was refused");
+  }
+
+  #receive(body: unknown, post: Post): Promise<Answer> {
+    const { endpoint, tenant, server } = this.#options;
+    return endpoint.receive(tenant, server, body, post);
+  }
+
+  async #afterHandshake(method: string | undefined): Promise<void> {
+    if (this.#handshake) await this.#handshake;
+    if (!this.#settled && (method === undefined || !BEFORE_HANDSHAKE.has(method))) {
+      throw new BerthError("not_initialized", 'send "initialize" first');
+    }
+  }
+
+  /** Keeps what later messages of the connection stand under. A second handshake takes the place of the first. */
+  async #shakeHands(answering: Promise<Answer>): Promise<Answer> {
+    let done!: () => void;
+    this.#handshake = new Promise((resolve) => (done = resolve));
+    try {
+      const answer = await answering;
+      const version = negotiated(answer.body);
+      if (version !== undefined) {
+        const session = answer.headers?.["Mcp-Session-Id"] ?? answer.headers?.["mcp-session-id"];
+        this.#settled = {
+          "mcp-protocol-version": version,
+          ...(session !== undefined && { "mcp-session-id": session }),
+        };
+      }
+      return answer;
+    } finally {
+      this.#handshake = undefined;
+      done();
+    }
+  }
+
+  #cancel(id: unknown): void {
+    this.#underWay.get(id as RequestId)?.abort();
+  }
+
+  #refuse(id: RequestId | null, error: unknown): void {
+    if (!(error instanceof BerthError)) this.#options.log.error({ err: error }, "answering a line failed");
+    void this.#write(errorText(id, error instanceof BerthError ? error : new BerthError("internal")));
+  }
+
+  /** Gives something to wait for when the other side is behind; nothing more is read from it meanwhile. */
+  #write(message: string): void | Promise<void> {
+    if (this.#isBroken) return;
+    if (this.#options.output.write(`${message}\n`)) return;
+    return (this.#room ??= this.#waitForRoom());
+  }
+
+  #waitForRoom(): Promise<void> {
+    const { input, output } = this.#options;
+    input.pause();
+    return new Promise((resolve) => {
+      const onRoom = (): void => {
+        output.off("drain", onRoom).off("close", onRoom).off("error", onRoom);
+        this.#room = undefined;
+        if (!this.#isBroken) input.resume();
+        resolve();
+      };
+      output.on("drain", onRoom).on("close", onRoom).on("error", onRoom);
+    });
+  }
+
+  #break(): void {
+    if (this.#isBroken) return;
+    this.#isBroken = true;
+    this.#isClosing = true;
+    for (const cancellation of this.#underWay.values()) cancellation.abort();
+    this.#onIdle?.();
+    this.#end();
+  }
+}
+
+/** Modern requests need no handshake: each says itself what it stands under. */
+function isModernRequest({ method, params }: Request): boolean {
+  const meta = params["_meta"];
+  return (isObject(meta) && meta[META_PROTOCOL_VERSION] !== undefined) || method === "server/discover";
+}
+
+function negotiated(body: string | undefined): string | undefined {
+  const { result } = JSON.parse(body ?? "{}") as { result?: { protocolVersion?: unknown } };
+  return typeof result?.protocolVersion === "string" ? result.protocolVersion : undefined;
+}
+
+function badLine(reason: "too long" | "not UTF-8", lineBytes: number): BerthError {
+  if (reason === "too long") return new BerthError("body_too_large", `a line has at most ${lineBytes} bytes`);
+  return new BerthError("parse_error", "it is not UTF-8");
+}
