@@ -47,6 +47,8 @@ export interface Limits {
   readonly sourceBytes: number;
   readonly sourceFiles: number;
   readonly catalogs: number;
+  /** How long a modern client may take to come again with the answers to questions. */
+  readonly requestStateMs: number;
   readonly shutdownMs: number;
 }
 
@@ -80,6 +82,7 @@ export const defaultLimits: Limits = {
   sourceBytes: 4 * 1024 * 1024,
   sourceFiles: 256,
   catalogs: 512,
+  requestStateMs: 1_800_000,
   shutdownMs: 10_000,
 };
 

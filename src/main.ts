@@ -131,7 +131,7 @@ async function openCore(config: Config, log: Log): Promise<Core> {
       limits: config.limits,
     });
     const host = withAllServers(servers);
-    const endpoint = createEndpoint({ host, berthVersion: packageVersion(), log });
+    const endpoint = createEndpoint({ host, berthVersion: packageVersion(), log, limits: config.limits });
     return { host, endpoint, executor, close };
   } catch (error) {
     await close();

@@ -75,6 +75,7 @@ function compose(tenant: string, servers: readonly ServerSummary[], host: Host):
     release: jsonBlock(servers.map(({ name, catalog }) => [name, catalog?.release ?? null])).cid,
     contractCid: jsonBlock(contract).cid,
     contract,
+    hidden: [],
     problems: [...servers.flatMap(({ problems }) => problems), ...parts.problems],
     tool: (name) => tools.get(name),
     resource: (uri) => firstResource(withResources, uri),

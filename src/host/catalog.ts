@@ -5,6 +5,8 @@ import type { PromptArgument, TaskSupport, ToolAnnotations } from "../discover/d
 import type { GuestLog, InputRequests } from "../executor/executor.ts";
 import type { Problem } from "../problem.ts";
 
+export type { GuestLog, InputRequest, InputRequests } from "../executor/executor.ts";
+
 /**
  * The contract between what a server is and how a protocol shows it: the ready-to-serve form of one release.
  * Neutral of every MCP revision; whoever serves it may keep what it derives under `memo`, which lives and dies
@@ -19,6 +21,8 @@ export interface Catalog {
   readonly contract: Contract;
   /** What the server's own functions hide from clients at present; the contract is without it. */
   readonly hidden: readonly Offer[];
+  /** Asked for by its CID: it never becomes another. */
+  readonly pinned?: boolean;
   readonly problems: readonly Problem[];
   /** Undefined when the contract names no such tool. */
   tool(name: string): Tool | undefined;

@@ -34,6 +34,8 @@ export interface Host {
    * a resource is. Gives the function that ends it. A server that is not there yet can be watched, too.
    */
   watch(tenant: string, server: string, listener: ChangeListener): () => void;
+  /** The catalog of an earlier release of a server; undefined when it is none of this server's, or gone. */
+  release?(tenant: string, name: string, release: Cid): Promise<Catalog | undefined>;
 }
 
 export interface ServerSummary {

@@ -1,6 +1,7 @@
-import { randomUUID } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { Cancellation } from "../cancellation.ts";
-import { BerthError } from "../errors.ts";
+import { defaultLimits } from "../config.ts";
+import { BerthError, type ErrorCode } from "../errors.ts";
 import type { Catalog } from "../host/catalog.ts";
 import type { Host } from "../host/host.ts";
 import { isObject } from "../json.ts";
@@ -8,10 +9,10 @@ import type { Log } from "../log.ts";
 import { errorText, idOf, parseJson, readMessage, resultText, type Request } from "./json-rpc.ts";
 import { legacyClient, legacyVersion } from "./legacy/client.ts";
 import { createLegacyCodec } from "./legacy/codec.ts";
-import { modernClient } from "./modern/client.ts";
-import { createModernCodec } from "./modern/codec.ts";
+import { createModern, type ModernLimits } from "./modern/modern.ts";
 import type { Answer, Era, Post } from "./protocol.ts";
 import { isOfModernEra, META_PROTOCOL_VERSION } from "./revisions.ts";
+import { createSealer } from "./seal.ts";
 
 /**
  * The MCP endpoint of every server, for both eras. It owns the way of a message: JSON-RPC → era → method → answer.
@@ -26,12 +27,25 @@ export interface Endpoint {
   close(): void;
 }
 
+export interface EndpointOptions {
+  readonly host: Host;
+  readonly berthVersion: string;
+  readonly log: Log;
+  /**
+   * 32 bytes or more, the same for all processes of a service and after a restart. Without it questions that are
+   * open cannot be answered once this process is gone.
+   */
+  readonly sealKey?: Uint8Array;
+  readonly limits?: ModernLimits;
+}
+
 /** Revisions in which a body may be an array of messages. */
 const BATCHING: ReadonlySet<string> = new Set(["2025-03-26", "2024-11-05"]);
 const BATCH_MESSAGES_MAX = 100;
 
-export function createEndpoint(options: { host: Host; berthVersion: string; log: Log }): Endpoint {
-  const modern: Era = { codec: createModernCodec(options), clientOf: modernClient };
+export function createEndpoint(options: EndpointOptions): Endpoint {
+  const { limits = defaultLimits, sealKey = randomBytes(32) } = options;
+  const modern = createModern({ ...options, limits, sealer: createSealer(sealKey) });
   const legacy: Era = { codec: createLegacyCodec(options), clientOf: legacyClient };
 
   const closing = new Cancellation();
@@ -51,18 +65,27 @@ export function createEndpoint(options: { host: Host; berthVersion: string; log:
       try {
         const loaded = options.host.server(tenant, server);
         const catalog = loaded instanceof Promise ? await loaded : loaded;
-        if (Array.isArray(body)) return await answerBatch(tenant, catalog, post, body);
-        return await answerOne(tenant, catalog, post, body);
+        if (Array.isArray(body)) return await answerBatch(tenant, server, catalog, post, body);
+        return await answerOne(tenant, server, catalog, post, body);
       } catch (error) {
         return refusal(idOf(body), error);
       }
     },
 
-    close: () => closing.abort(),
+    close() {
+      closing.abort();
+      modern.close();
+    },
   };
   return endpoint;
 
-  async function answerOne(tenant: string, catalog: Catalog, post: Post, body: unknown): Promise<Answer> {
+  async function answerOne(
+    tenant: string,
+    server: string,
+    catalog: Catalog,
+    post: Post,
+    body: unknown,
+  ): Promise<Answer> {
     const message = readMessage(body);
     if (message.kind !== "request") return { status: 202 };
     const { id, method, params } = message;
@@ -71,15 +94,22 @@ export function createEndpoint(options: { host: Host; berthVersion: string; log:
     const run = codec.methods.get(method);
     if (!run) throw new BerthError("method_not_found", method);
     try {
-      const { events, signal } = post;
-      const result = await run({ tenant, catalog, id, method, params, codec, client, events, signal, closing });
+      const { events, signal, body: text } = post;
+      const call = { tenant, server, catalog, id, method, params, body: text, codec, client, events, signal, closing };
+      const result = await run(call);
       return { status: 200, body: resultText(message.id, result) };
     } catch (error) {
       return { ...refusal(message.id, error), ...(isInBand(error) && { status: 200 }) };
     }
   }
 
-  async function answerBatch(tenant: string, catalog: Catalog, post: Post, bodies: unknown[]): Promise<Answer> {
+  async function answerBatch(
+    tenant: string,
+    server: string,
+    catalog: Catalog,
+    post: Post,
+    bodies: unknown[],
+  ): Promise<Answer> {
     const version = legacyVersion(post.headers);
     if (!BATCHING.has(version)) throw new BerthError("invalid_request", `${version} has no batches`);
     if (bodies.length === 0) throw new BerthError("invalid_request", "a batch must not be empty");
@@ -88,7 +118,7 @@ export function createEndpoint(options: { host: Host; berthVersion: string; log:
     }
     const answers = await Promise.all(
       bodies.map((body) =>
-        answerOne(tenant, catalog, post, body).catch((error: unknown) => refusal(idOf(body), error)),
+        answerOne(tenant, server, catalog, post, body).catch((error: unknown) => refusal(idOf(body), error)),
       ),
     );
     const texts = answers.flatMap((answer) => answer.body ?? []);
@@ -115,5 +145,12 @@ function isModernRequest({ method, params }: Request, { headers }: Post): boolea
 
 /** What a method itself reports is the payload of an exchange that worked; only some codes also are HTTP failures. */
 function isInBand(error: unknown): boolean {
-  return error instanceof BerthError && error.code !== "missing_capability" && error.code !== "internal";
+  return error instanceof BerthError && !OUT_OF_BAND.has(error.code);
 }
+
+const OUT_OF_BAND: ReadonlySet<ErrorCode> = new Set([
+  "missing_capability",
+  "method_not_found",
+  "not_acceptable",
+  "internal",
+]);

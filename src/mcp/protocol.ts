@@ -1,6 +1,13 @@
 import type { CancelSignal } from "../cancellation.ts";
-import type { InputRequests } from "../executor/executor.ts";
-import type { CallResult, Catalog, Contract, PromptResult, ReadResult, ToolContract } from "../host/catalog.ts";
+import type {
+  CallResult,
+  InputRequests,
+  Catalog,
+  Contract,
+  PromptResult,
+  ReadResult,
+  ToolContract,
+} from "../host/catalog.ts";
 import type { JsonObject } from "../json.ts";
 import type { Request } from "./json-rpc.ts";
 
@@ -43,16 +50,22 @@ export interface Answer {
 /** One call of one method, in the terms of no revision. */
 export interface MethodCall {
   readonly tenant: string;
+  /** The name that was asked for, which need not be the catalog's own. */
+  readonly server: string;
   readonly catalog: Catalog;
   readonly id: string | number;
   readonly method: string;
   readonly params: Readonly<Record<string, unknown>>;
+  /** The text that the message was read from: `params` change when arguments are filled in with their defaults. */
+  readonly body: string;
   readonly codec: Codec;
   readonly client: Client;
   readonly events: EventSink | undefined;
   readonly signal: CancelSignal | undefined;
   /** Aborted when the service is about to end: what stays open by itself ends now, with its result. */
   readonly closing: CancelSignal;
+  /** What the client answered in earlier rounds of this request, by the keys of the input requests. */
+  readonly answers?: JsonObject;
 }
 
 /** Who asks, as far as this request says it (modern) or its session (legacy). */
@@ -74,7 +87,7 @@ export type Method = (call: MethodCall) => string | Promise<string>;
 export interface Era {
   readonly codec: Codec;
   /** Checks what each request of the era must carry, and says who asks. Throws `BerthError`. */
-  clientOf(request: Request, post: Post, catalog: Catalog): Client;
+  readonly clientOf: (request: Request, post: Post, catalog: Catalog) => Client;
 }
 
 /** How one era writes what the core decided: all that differs between eras in a result stands behind this. */

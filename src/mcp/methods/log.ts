@@ -1,4 +1,4 @@
-import type { GuestLog } from "../../executor/executor.ts";
+import type { GuestLog } from "../../host/catalog.ts";
 import { notificationText } from "../json-rpc.ts";
 import type { Client, EventSink, LogLevel } from "../protocol.ts";
 

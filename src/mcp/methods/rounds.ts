@@ -1,6 +1,6 @@
-import type { InputRequests } from "../../executor/executor.ts";
-import type { CallOptions, InputRequired } from "../../host/catalog.ts";
+import type { CallOptions, InputRequests, InputRequired } from "../../host/catalog.ts";
 import { BerthError } from "../../errors.ts";
+import type { JsonObject } from "../../json.ts";
 import type { MethodCall } from "../protocol.ts";
 import { logReporter } from "./log.ts";
 import { progressReporter } from "./progress.ts";
@@ -27,13 +27,19 @@ export async function inRounds<Outcome extends object>(
       ...(onProgress && { onProgress }),
       ...(onLog && { onLog }),
       ...(answers && { answers }),
+      client: call.client,
     });
     if (!asks(outcome)) return write(outcome as Outcome);
     const asked = await codec.ask(call, outcome.inputRequests, answers ?? {});
     if ("result" in asked) return asked.result;
-    answers = { ...answers, ...asked.answers };
+    answers = joined(answers, asked.answers);
   }
   throw new BerthError("guest_failed", `it asked for input ${ROUNDS_MAX} times in one request`);
+}
+
+/** Later answers go before earlier ones to the same question. Keys come from outside: no assignment by them. */
+function joined(earlier: JsonObject | undefined, later: JsonObject): JsonObject {
+  return { ...earlier, ...later };
 }
 
 function asks(outcome: object): outcome is { inputRequests: InputRequests } {

@@ -1,32 +1,50 @@
-import { BerthError } from "../../errors.ts";
 import type { Catalog } from "../../host/catalog.ts";
+import type { Host } from "../../host/host.ts";
+import { BerthError } from "../../errors.ts";
 import type { Codec, Method } from "../protocol.ts";
 import { META_SERVER_INFO, SUPPORTED_VERSIONS } from "../revisions.ts";
 import { sharedMethods } from "../methods/shared.ts";
+import { capabilitiesOf, offers, type Capability } from "./capabilities.ts";
+import { listenMethod } from "./listen.ts";
+import type { Listeners } from "./listeners.ts";
+import type { Rounds } from "./rounds.ts";
 
 /**
  * How long a client may take a list as fresh without asking. A change is announced to those who listen; this is
  * for those who do not.
  */
 const LIST_TTL_MS = 60_000;
+/** A release that was asked for by its CID never changes. */
+const PINNED_TTL_MS = 365 * 24 * 3_600_000;
+
+export interface ModernCodecOptions {
+  readonly host: Host;
+  readonly berthVersion: string;
+  readonly rounds: Rounds;
+  readonly listeners: Listeners;
+}
 
 /** The codec of 2026-07-28: stateless, each request carrying its version and its client's capabilities. */
-export function createModernCodec({ berthVersion }: { berthVersion: string }): Codec {
+export function createModernCodec({ host, berthVersion, rounds, listeners }: ModernCodecOptions): Codec {
+  const serverInfoOf = (catalog: Catalog): object => ({
+    name: catalog.server,
+    version: `${berthVersion}+${catalog.release}`,
+  });
   /** What every result of a release ends with: its type and who answered. */
-  const tailOf = (catalog: Catalog): string => {
-    const known = catalog.memo.get("modern:tail") as string | undefined;
+  const tailOf = (catalog: Catalog, resultType: "complete" | "input_required"): string => {
+    const key = `modern:tail:${resultType}`;
+    const known = catalog.memo.get(key) as string | undefined;
     if (known !== undefined) return known;
-    const serverInfo = { name: catalog.server, version: `${berthVersion}+${catalog.release}` };
-    const tail = `"resultType":"complete","_meta":${JSON.stringify({ [META_SERVER_INFO]: serverInfo })}}`;
-    catalog.memo.set("modern:tail", tail);
+    const tail = `"resultType":"${resultType}","_meta":${JSON.stringify({ [META_SERVER_INFO]: serverInfoOf(catalog) })}}`;
+    catalog.memo.set(key, tail);
     return tail;
   };
   const complete = (catalog: Catalog, result: object): string => {
     const text = JSON.stringify(result);
-    return `${text.slice(0, -1)}${text === "{}" ? "" : ","}${tailOf(catalog)}`;
+    return `${text.slice(0, -1)}${text === "{}" ? "" : ","}${tailOf(catalog, "complete")}`;
   };
   const cacheable = (catalog: Catalog, result: object): string =>
-    complete(catalog, { ...result, ttlMs: LIST_TTL_MS, cacheScope: "public" });
+    complete(catalog, { ...result, ttlMs: catalog.pinned ? PINNED_TTL_MS : LIST_TTL_MS, cacheScope: "public" });
 
   return {
     era: "modern",
@@ -36,20 +54,38 @@ export function createModernCodec({ berthVersion }: { berthVersion: string }): C
     readResult: (catalog, result) => complete(catalog, { ...result, ttlMs: 0, cacheScope: "private" }),
     promptResult: complete,
     result: complete,
-    answersOf: () => undefined,
-    ask: () => Promise.reject(new BerthError("missing_capability")),
+    answersOf: ({ answers }) => answers,
+    async ask(call, inputRequests, answers) {
+      const text = JSON.stringify(rounds.ask(call, inputRequests, answers));
+      return { result: `${text.slice(0, -1)},${tailOf(call.catalog, "input_required")}` };
+    },
     methods: new Map<string, Method>([
-      ...sharedMethods,
-      ["server/discover", ({ catalog }) => cacheable(catalog, discovery(catalog))],
+      ...sharedMethods.map(([name, run]): [string, Method] => [
+        name,
+        ifOffered(name, MAY_ASK.has(name) ? rounds.resumable(run) : run),
+      ]),
+      ["server/discover", ({ catalog }) => cacheable(catalog, discovery(catalog, host))],
+      ["subscriptions/listen", listenMethod({ host, listeners, serverInfoOf })],
     ]),
   };
 }
 
-function discovery(catalog: Catalog): object {
+/** 2026-07-28 `basic/patterns/mrtr`: only these may be answered with a question. */
+const MAY_ASK: ReadonlySet<string> = new Set(["tools/call", "resources/read", "prompts/get"]);
+
+function ifOffered(method: string, run: Method): Method {
+  const capability = (method === "completion/complete" ? "completions" : method.split("/")[0]) as Capability;
+  return (call) => {
+    if (!offers(call.catalog, capability)) throw new BerthError("method_not_found", method);
+    return run(call);
+  };
+}
+
+function discovery(catalog: Catalog, host: Host): object {
   const { description } = catalog.contract;
   return {
     supportedVersions: SUPPORTED_VERSIONS,
-    capabilities: { tools: {}, resources: {}, prompts: {}, completions: {} },
+    capabilities: capabilitiesOf(catalog, host),
     ...(description !== undefined && { instructions: description }),
   };
 }

@@ -1,0 +1,54 @@
+import type { Catalog } from "../../host/catalog.ts";
+import type { Host } from "../../host/host.ts";
+import type { JsonObject } from "../../json.ts";
+
+export type Capability = "tools" | "resources" | "prompts" | "completions";
+
+/** What `server/discover` says of a server: that it does what it does, and nothing else. */
+export function capabilitiesOf(catalog: Catalog, host: Pick<Host, "watch">): JsonObject {
+  const changes = host.watch !== undefined && !catalog.pinned;
+  const listed: JsonObject = changes ? { listChanged: true } : {};
+  return {
+    ...(offers(catalog, "tools") && { tools: listed }),
+    ...(offers(catalog, "resources") && { resources: { ...(changes && { subscribe: true }), ...listed } }),
+    ...(offers(catalog, "prompts") && { prompts: listed }),
+    ...(offers(catalog, "completions") && { completions: {} }),
+    // Any function may log, and nothing of it shows in a contract.
+    logging: {},
+  };
+}
+
+/** Whether a server has anything of this kind; the methods of what it has not do not exist for its clients. */
+export function offers(catalog: Catalog, capability: Capability): boolean {
+  const { tools, resources, resourceTemplates, prompts } = catalog.contract;
+  switch (capability) {
+    case "tools":
+      return tools.length > 0;
+    case "resources":
+      return resources.length > 0 || resourceTemplates.length > 0;
+    case "prompts":
+      return prompts.length > 0;
+    case "completions":
+      return completes(catalog);
+  }
+}
+
+function completes(catalog: Catalog): boolean {
+  const known = catalog.memo.get("modern:completes") as boolean | undefined;
+  if (known !== undefined) return known;
+  const { resourceTemplates, prompts } = catalog.contract;
+  const found =
+    prompts.some(({ name, arguments: args = [] }) => args.some((each) => catalog.completer(name, each.name))) ||
+    resourceTemplates.some(({ uriTemplate }) =>
+      variablesOf(uriTemplate).some((variable) => catalog.completer(uriTemplate, variable)),
+    );
+  catalog.memo.set("modern:completes", found);
+  return found;
+}
+
+/** The names in an RFC 6570 template: `{+path,query*}` has `path` and `query`. */
+function variablesOf(uriTemplate: string): string[] {
+  return [...uriTemplate.matchAll(/\{[+#./;?&]?([^}]*)\}/g)].flatMap(([, names = ""]) =>
+    names.split(",").map((name) => name.replace(/(\*|:\d+)$/, "")),
+  );
+}

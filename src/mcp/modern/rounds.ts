@@ -1,0 +1,96 @@
+import { createHash } from "node:crypto";
+import type { Catalog, InputRequests } from "../../host/catalog.ts";
+import type { Host } from "../../host/host.ts";
+import { BerthError } from "../../errors.ts";
+import { isObject, type JsonObject } from "../../json.ts";
+import { parseJson } from "../json-rpc.ts";
+import type { Method, MethodCall } from "../protocol.ts";
+import type { Sealer } from "../seal.ts";
+import { readInputResponses, type AskedMethods } from "./input-responses.ts";
+import { missingCapabilities } from "./required-capabilities.ts";
+
+/**
+ * Questions in the modern era: a result that asks, and a request that comes again with the answers
+ * (2026-07-28 `basic/patterns/mrtr`). Nothing is kept here between the two: the client carries the sealed state.
+ */
+export interface Rounds {
+  /** The method for requests that may come again with answers: it goes on in the release that asked. */
+  resumable(run: Method): Method;
+  /** What the result of a request that needs answers has, besides what every result has. Throws `missing_capability`. */
+  ask(call: MethodCall, inputRequests: InputRequests, answers: JsonObject): AskingResult;
+}
+
+export interface AskingResult {
+  readonly inputRequests: InputRequests;
+  readonly requestState: string;
+}
+
+/** What a client carries from one round to the next. */
+interface State {
+  readonly release: string;
+  readonly answers: JsonObject;
+  readonly asked: AskedMethods;
+}
+
+export function createRounds(options: { host: Host; sealer: Sealer; requestStateMs: number }): Rounds {
+  const { host, sealer, requestStateMs } = options;
+
+  return {
+    resumable: (run) => (call) => {
+      const { requestState, inputResponses } = call.params;
+      if (requestState === undefined && inputResponses === undefined) return run(call);
+      return resume(call, requestState, inputResponses).then(run);
+    },
+
+    ask(call, inputRequests, answers) {
+      const missing = missingCapabilities(call.client.capabilities, inputRequests);
+      if (missing) {
+        const names = Object.keys(missing).join(", ");
+        throw new BerthError("missing_capability", names, { data: { requiredCapabilities: missing } });
+      }
+      const asked = Object.fromEntries(Object.entries(inputRequests).map(([key, { method }]) => [key, method]));
+      const state: State = { release: call.catalog.release, answers, asked };
+      return { inputRequests, requestState: sealer.seal(bindingOf(call), state, requestStateMs) };
+    },
+  };
+
+  async function resume(call: MethodCall, requestState: unknown, inputResponses: unknown): Promise<MethodCall> {
+    if (requestState === undefined) return { ...call, answers: readInputResponses(inputResponses) };
+    if (typeof requestState !== "string") throw new BerthError("invalid_params", '"requestState" must be a text');
+    const { release, answers, asked } = sealer.unseal(bindingOf(call), requestState) as State;
+    const given = inputResponses === undefined ? {} : readInputResponses(inputResponses, asked);
+    const catalog = await catalogThatAsked(call, release);
+    return { ...call, catalog, answers: { ...answers, ...given } };
+  }
+
+  async function catalogThatAsked({ tenant, catalog }: MethodCall, release: string): Promise<Catalog> {
+    if (catalog.release === release) return catalog;
+    const kept = await host.release?.(tenant, catalog.server, release);
+    if (kept) return kept;
+    const detail = `the release of "${catalog.server}" that asked (${release}) is gone; make the request again`;
+    throw new BerthError("invalid_params", detail);
+  }
+}
+
+/** State is good for one request of one server of one tenant. */
+function bindingOf({ tenant, catalog, method, body }: MethodCall): string[] {
+  return [tenant, catalog.server, method, digestOf(body)];
+}
+
+/**
+ * Of the parameters that say what is wanted, whatever the order of their keys. They are read from the text anew,
+ * since checking arguments fills in their defaults.
+ */
+function digestOf(body: string): string {
+  const message = parseJson(body) as { params: JsonObject };
+  const { name, uri, arguments: args = {} } = message.params;
+  const sorted = (_key: string, value: unknown): unknown =>
+    isObject(value) ? Object.fromEntries(Object.entries(value).sort(byKey)) : value;
+  return createHash("sha256")
+    .update(JSON.stringify([name, uri, args], sorted))
+    .digest("base64url");
+}
+
+function byKey([one]: [string, unknown], [other]: [string, unknown]): number {
+  return one < other ? -1 : 1;
+}

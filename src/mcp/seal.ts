@@ -1,0 +1,69 @@
+import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, randomBytes } from "node:crypto";
+import { BerthError } from "../errors.ts";
+import { isObject } from "../json.ts";
+
+/**
+ * State that a client carries for us: it can neither read nor change it, keep it for long, nor use it elsewhere.
+ * It owns the cryptography alone (AES-256-GCM with a fresh nonce for each text) and knows nothing of what is sealed.
+ */
+export interface Sealer {
+  /** `binding` is all that must be the same when the text comes back; `value` is plain JSON. */
+  seal(binding: readonly string[], value: unknown, ttlMs: number): string;
+  /** Throws `invalid_params` for a text that was changed, that another key or binding sealed, or that is too old. */
+  unseal(binding: readonly string[], text: string): unknown;
+}
+
+/** Bytes of entropy below which a key is refused. */
+const KEY_BYTES_MIN = 32;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+/** Says how the text is made; a change of format takes another one. */
+const FORMAT = "1.";
+
+/** `key` is shared by all processes of a service and outlives them. Throws `TypeError` for a short one. */
+export function createSealer(key: Uint8Array, now: () => number = Date.now): Sealer {
+  if (key.byteLength < KEY_BYTES_MIN) throw new TypeError(`a seal key has at least ${KEY_BYTES_MIN} bytes`);
+  const secret = createSecretKey(Buffer.from(hkdfSync("sha256", key, "", "berth: state carried by clients", 32)));
+  const context = (binding: readonly string[]): Buffer => Buffer.from(FORMAT + JSON.stringify(binding));
+
+  return {
+    seal(binding, value, ttlMs) {
+      const nonce = randomBytes(NONCE_BYTES);
+      const cipher = createCipheriv("aes-256-gcm", secret, nonce).setAAD(context(binding));
+      const text = JSON.stringify({ expires: now() + ttlMs, value });
+      const sealed = Buffer.concat([nonce, cipher.update(text, "utf8"), cipher.final(), cipher.getAuthTag()]);
+      return FORMAT + sealed.toString("base64url");
+    },
+
+    unseal(binding, text) {
+      const opened = JSON.parse(open(text, context(binding))) as unknown;
+      if (!isObject(opened) || typeof opened["expires"] !== "number") throw refused();
+      if (opened["expires"] <= now()) {
+        throw new BerthError("invalid_params", '"requestState" has expired; make the request again without it');
+      }
+      return opened["value"];
+    },
+  };
+
+  function open(text: string, additional: Buffer): string {
+    const encoded = text.slice(FORMAT.length);
+    const sealed = Buffer.from(encoded, "base64url");
+    // One text for one state: decoding alone would look over characters that are none of base64url.
+    const canonical = text.startsWith(FORMAT) && sealed.toString("base64url") === encoded;
+    if (!canonical || sealed.length < NONCE_BYTES + TAG_BYTES) throw refused();
+    try {
+      const decipher = createDecipheriv("aes-256-gcm", secret, sealed.subarray(0, NONCE_BYTES))
+        .setAAD(additional)
+        .setAuthTag(sealed.subarray(-TAG_BYTES));
+      const plain = decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES));
+      return Buffer.concat([plain, decipher.final()]).toString();
+    } catch (error) {
+      throw refused(error);
+    }
+  }
+}
+
+function refused(cause?: unknown): BerthError {
+  const detail = '"requestState" is none that this server gave for this request; make the request again without it';
+  return new BerthError("invalid_params", detail, { cause });
+}

@@ -1,0 +1,251 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { JsonObject } from "../src/json.ts";
+import { modern, MODERN_META, request } from "./berth.ts";
+import { MemoryHost, openStream, startRig, type OpenStream, type Rig } from "./mcp-modern.rig.ts";
+
+const SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId";
+const ALL = { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true };
+
+const offered = {
+  tools: { echo: () => "echo" },
+  prompts: { greeting: () => "Hello" },
+  resources: { "test://a": "A", "test://b": "B" },
+};
+
+describe("subscriptions/listen", () => {
+  let rig: Rig;
+  let url: string;
+  before(async () => {
+    rig = await startRig();
+    url = rig.url("server");
+  });
+  after(() => rig.close());
+
+  const listen = (notifications: JsonObject, id: unknown = 1): Promise<OpenStream> =>
+    openStream(url, "subscriptions/listen", { notifications }, id);
+
+  it("S11 is acknowledged first, with what of it can be fulfilled", async () => {
+    rig.host.offer("server", offered);
+    const uris = ["test://a", "test://nothing", "test://a"];
+    const stream = await listen({ ...ALL, promptsListChanged: false, other: true, resourceSubscriptions: uris }, "sub");
+    assert.deepEqual(await stream.next(), {
+      jsonrpc: "2.0",
+      method: "notifications/subscriptions/acknowledged",
+      params: {
+        _meta: { [SUBSCRIPTION]: "sub" },
+        notifications: { toolsListChanged: true, resourcesListChanged: true, resourceSubscriptions: ["test://a"] },
+      },
+    });
+    stream.close();
+  });
+
+  it("a list change is told exactly when that part of the contract changes, and to those who asked for it", async () => {
+    rig.host.offer("server", offered);
+    const streams = await Promise.all([
+      listen(ALL, "all"),
+      listen({ toolsListChanged: true }, 7),
+      listen({ promptsListChanged: true }, "7"),
+    ]);
+    for (const stream of streams) await stream.next();
+
+    rig.host.offer("server", { ...offered, release: "2" });
+    rig.host.offer("server", { ...offered, release: "3", description: "other words" });
+    rig.host.offer("server", { ...offered, release: "4", tools: { echo: () => "other code" } });
+    rig.host.offer("server", { ...offered, tools: { ...offered.tools, more: () => "more" } });
+    rig.host.offer("server", { ...offered, prompts: {} });
+    rig.host.offer("server", { ...offered, resources: { "test://{x}": "X", ...offered.resources } });
+    rig.host.offer("server", { tools: {} });
+
+    const told = await Promise.all(streams.map((stream, index) => take(stream, [6, 3, 3][index]!)));
+    const lists = (messages: { method: string }[]): string[] => messages.map(({ method }) => method.split("/")[1]!);
+    assert.deepEqual(lists(told[0]!), ["tools", "tools", "prompts", "prompts", "resources", "tools"]);
+    assert.deepEqual(lists(told[1]!), ["tools", "tools", "tools"]);
+    assert.deepEqual(lists(told[2]!), ["prompts", "prompts", "prompts"]);
+    assert.deepEqual(
+      told.map((messages) => messages.map((each) => each.params._meta[SUBSCRIPTION])),
+      [told[0]!.map(() => "all"), told[1]!.map(() => 7), told[2]!.map(() => "7")],
+    );
+    for (const stream of streams) stream.close();
+  });
+
+  it("S11 an update of a resource is told to those who subscribed to its URI", async () => {
+    rig.host.offer("server", offered);
+    const a = await listen({ resourceSubscriptions: ["test://a"] }, "a");
+    const b = await listen({ resourceSubscriptions: ["test://b"], toolsListChanged: true }, "b");
+    for (const stream of [a, b]) await stream.next();
+    rig.host.update("server", "test://a");
+    rig.host.update("server", "test://b");
+    for (const [stream, uri] of [
+      [a, "test://a"],
+      [b, "test://b"],
+    ] as const) {
+      const { method, params } = await stream.next();
+      assert.equal(method, "notifications/resources/updated");
+      assert.deepEqual(params, { _meta: { [SUBSCRIPTION]: uri.at(-1) }, uri });
+      stream.close();
+    }
+  });
+
+  it("what one server does is not told to who listens to another", async () => {
+    rig.host.offer("server", offered);
+    rig.host.offer("other", offered);
+    const stream = await listen(ALL);
+    await stream.next();
+    rig.host.offer("other", { tools: {} });
+    rig.host.offer("server", { ...offered, tools: {} });
+    assert.equal((await stream.next()).method, "notifications/tools/list_changed");
+    assert.equal(stream.text().match(/list_changed/g)?.length, 1);
+    stream.close();
+  });
+
+  it("a wish that nothing can fulfil is acknowledged and answered at once", async () => {
+    rig.host.offer("server", { tools: offered.tools });
+    rig.host.offer("pinned", { ...offered, pinned: true });
+    const wishes: [server: string, notifications: JsonObject][] = [
+      ["server", {}],
+      ["server", { promptsListChanged: true, resourceSubscriptions: ["test://a"] }],
+      ["pinned", ALL],
+    ];
+    for (const [server, notifications] of wishes) {
+      const stream = await openStream(rig.url(server), "subscriptions/listen", { notifications });
+      assert.deepEqual((await stream.next()).params.notifications, {});
+      const { id, result } = await stream.next();
+      assert.equal(id, 1);
+      assert.equal(result._meta[SUBSCRIPTION], 1);
+      assert.equal(await stream.next(), undefined);
+    }
+  });
+
+  it("what are no wishes is -32602", async () => {
+    rig.host.offer("server", offered);
+    const wrong: unknown[] = [
+      undefined,
+      null,
+      [],
+      "all",
+      { toolsListChanged: "yes" },
+      { resourceSubscriptions: "test://a" },
+      { resourceSubscriptions: [7] },
+      { resourceSubscriptions: Array.from({ length: 2000 }, (_, n) => `test://${n}`) },
+    ];
+    for (const notifications of wrong) {
+      const { body } = await modern(url, "subscriptions/listen", { notifications });
+      assert.equal(body.error.code, -32602, JSON.stringify(notifications)?.slice(0, 80));
+    }
+  });
+
+  it("a client that takes no stream of events is told so", async () => {
+    rig.host.offer("server", offered);
+    const params = { notifications: ALL };
+    const { status, body } = await modern(url, "subscriptions/listen", params, { Accept: "application/json" });
+    assert.equal(status, 406);
+    assert.match(body.error.message, /text\/event-stream/);
+  });
+
+  it("S5 a closed stream is forgotten, and the server is watched only while somebody listens", async () => {
+    rig.host.offer("server", offered);
+    const watchers = (): number => rig.host.watchers.get("server")?.size ?? 0;
+    await until(() => watchers() === 0);
+    const streams = await Promise.all([listen(ALL, 1), listen(ALL, 2)]);
+    for (const stream of streams) await stream.next();
+    assert.equal(watchers(), 1);
+    streams[0].close();
+    rig.host.offer("server", { ...offered, tools: {} });
+    assert.equal((await streams[1].next()).method, "notifications/tools/list_changed");
+    assert.equal(watchers(), 1);
+    streams[1].close();
+    await until(() => watchers() === 0);
+  });
+});
+
+describe("streams that listen", () => {
+  it("end with their results when the service shuts down", async () => {
+    const rig = await startRig();
+    rig.host.offer("server", offered);
+    const stream = await openStream(rig.url("server"), "subscriptions/listen", { notifications: ALL }, "last");
+    await stream.next();
+    const closed = rig.close();
+    const { id, result } = await stream.next();
+    assert.equal(id, "last");
+    assert.equal(result.resultType, "complete");
+    assert.equal(result._meta[SUBSCRIPTION], "last");
+    assert.equal(await stream.next(), undefined);
+    await closed;
+  });
+
+  it("show that they are alive by comments", async () => {
+    const rig = await startRig({}, { streamCommentMs: 5 });
+    rig.host.offer("server", offered);
+    const stream = await openStream(rig.url("server"), "subscriptions/listen", { notifications: ALL });
+    await stream.next();
+    await sleep(50);
+    rig.host.offer("server", { tools: {} });
+    assert.equal((await stream.next()).method, "notifications/tools/list_changed");
+    assert.match(stream.text(), /\n\n:\n\n/);
+    await rig.close();
+  });
+
+  it("are limited in number", async () => {
+    const rig = await startRig({}, { openStreams: 2 });
+    rig.host.offer("server", offered);
+    const open = (): Promise<OpenStream> =>
+      openStream(rig.url("server"), "subscriptions/listen", { notifications: ALL });
+    const streams = await Promise.all([open(), open()]);
+    for (const stream of streams) await stream.next();
+    const third = await open();
+    assert.equal(third.status, 406);
+    assert.match((await third.next()).error.message, /a stream that is free/);
+    streams[0].close();
+    await until(async () => (await retried(open)) === 200);
+    await rig.close();
+  });
+
+  it("a change reaches a thousand of them, and little is kept for each", async () => {
+    const { createEndpoint } = await import("../src/mcp/endpoint.ts");
+    const { createLog } = await import("../src/log.ts");
+    const { Cancellation } = await import("../src/cancellation.ts");
+    const host = new MemoryHost();
+    host.offer("server", offered);
+    const endpoint = createEndpoint({ host, berthVersion: "0", log: createLog("silent") });
+    const count = 1000;
+    const received = Array.from({ length: count }, () => 0);
+    const headers = { "mcp-protocol-version": "2026-07-28", "mcp-method": "subscriptions/listen" };
+    const answers = received.map((_, id) => {
+      const body = JSON.stringify(request("subscriptions/listen", { notifications: ALL, _meta: MODERN_META }, id));
+      const events = { send: (message: string) => void (received[id]! += message.includes("list_changed") ? 1 : 0) };
+      return endpoint.post("default", "server", { headers, body, events, signal: new Cancellation() });
+    });
+    await sleep(0);
+    const started = performance.now();
+    host.offer("server", { ...offered, tools: {} });
+    assert.ok(performance.now() - started < 1000);
+    assert.deepEqual(
+      received,
+      received.map(() => 1),
+    );
+    endpoint.close();
+    assert.ok((await Promise.all(answers)).every(({ status }) => status === 200));
+  });
+});
+
+// oxlint-disable-next-line typescript/no-explicit-any
+async function take(stream: OpenStream, count: number): Promise<any[]> {
+  const messages = [];
+  for (let n = 0; n < count; n++) messages.push(await stream.next());
+  return messages;
+}
+
+async function retried(open: () => Promise<OpenStream>): Promise<number> {
+  const stream = await open();
+  return stream.status;
+}
+
+async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  const deadline = Date.now() + 5000;
+  while (!(await holds())) {
+    assert.ok(Date.now() < deadline, "it did not come true");
+    await sleep(5);
+  }
+}

@@ -1,0 +1,245 @@
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { defaultLimits, type Limits } from "../src/config.ts";
+import { BerthError } from "../src/errors.ts";
+import type { CallOptions, CallResult, Catalog, Contract, InputRequired, Prompt, ServerChange } from "../src/host/catalog.ts";
+import type { Host } from "../src/host/host.ts";
+import { createHttpServer, drainHttpServer } from "../src/http/server.ts";
+import type { JsonObject } from "../src/json.ts";
+import { createLog } from "../src/log.ts";
+import { createEndpoint, type EndpointOptions } from "../src/mcp/endpoint.ts";
+import { MODERN_META } from "./berth.ts";
+
+/** A host whose servers are made by a test: everything above it is real, down to the socket. */
+export interface Offer {
+  readonly release?: string;
+  readonly tools?: Readonly<Record<string, ToolCode | (ToolParts & { call: ToolCode })>>;
+  readonly prompts?: Readonly<Record<string, ToolCode>>;
+  /** URI → text, or the code that gives it. */
+  readonly resources?: Readonly<Record<string, string | ToolCode>>;
+  readonly description?: string;
+  readonly pinned?: boolean;
+  readonly completes?: Readonly<Record<string, readonly string[]>>;
+}
+
+type ToolParts = Partial<Catalog["contract"]["tools"][number]>;
+type ToolCode = (
+  args: JsonObject,
+  options: CallOptions,
+) => string | CallResult | InputRequired | Promise<string | CallResult | InputRequired>;
+
+export class MemoryHost implements Host {
+  readonly catalogs = new Map<string, Catalog>();
+  readonly kept = new Map<string, Catalog>();
+  readonly watchers = new Map<string, Set<(change: ServerChange) => void>>();
+
+  /** Deploys: the release becomes the server's, and who watches hears of it. */
+  offer(server: string, offer: Offer): Catalog {
+    const catalog = catalogOf(server, offer);
+    const before = this.catalogs.get(server)?.contract;
+    this.catalogs.set(server, catalog);
+    this.kept.set(`${server}@${catalog.release}`, catalog);
+    for (const kind of ["tools", "resources", "prompts"] as const) {
+      const [then, now] = [before?.[kind], catalog.contract[kind]];
+      if (before && JSON.stringify(then) !== JSON.stringify(now)) this.#tell(server, { kind });
+    }
+    return catalog;
+  }
+
+  update(server: string, uri: string): void {
+    this.#tell(server, { kind: "resource", uri });
+  }
+
+  server(_tenant: string, name: string): Catalog {
+    const catalog = this.catalogs.get(name);
+    if (!catalog) throw new BerthError("server_not_found", name);
+    return catalog;
+  }
+
+  async release(_tenant: string, name: string, release: string): Promise<Catalog | undefined> {
+    return this.kept.get(`${name}@${release}`);
+  }
+
+  watch(_tenant: string, name: string, onChange: (change: ServerChange) => void): () => void {
+    const watchers = this.watchers.get(name) ?? new Set();
+    this.watchers.set(name, watchers.add(onChange));
+    return () => watchers.delete(onChange);
+  }
+
+  async list(): Promise<[]> {
+    return [];
+  }
+
+  problems(): [] {
+    return [];
+  }
+
+  async reload(): Promise<void> {}
+
+  #tell(server: string, change: ServerChange): void {
+    for (const watcher of this.watchers.get(server) ?? []) watcher(change);
+  }
+}
+
+export interface Rig {
+  readonly host: MemoryHost;
+  readonly url: (server: string) => string;
+  close(): Promise<void>;
+}
+
+export async function startRig(options: Partial<EndpointOptions> = {}, http: Partial<Limits> = {}): Promise<Rig> {
+  const host = (options.host as MemoryHost | undefined) ?? new MemoryHost();
+  const log = createLog("silent");
+  const endpoint = createEndpoint({ berthVersion: "0", log, ...options, host });
+  const server: Server = createHttpServer({
+    host,
+    endpoint,
+    tenant: "default",
+    allServers: "",
+    isolation: "trusted",
+    allowedHosts: [],
+    limits: { ...defaultLimits, ...http },
+    log,
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    host,
+    url: (name) => `http://127.0.0.1:${port}/mcp/${name}`,
+    async close() {
+      endpoint.close();
+      await drainHttpServer(server);
+    },
+  };
+}
+
+/** `_meta` of a client that declares these capabilities. */
+export function declaring(capabilities: JsonObject): JsonObject {
+  return { ...MODERN_META, "io.modelcontextprotocol/clientCapabilities": capabilities };
+}
+
+export interface OpenStream {
+  /** The next message; rejects when none comes, and resolves with undefined when the stream ended. */
+  // A message has any shape; tests look into it freely.
+  // oxlint-disable-next-line typescript/no-explicit-any
+  next(): Promise<any>;
+  /** All that came until the stream was ended, comments included. */
+  readonly text: () => string;
+  readonly status: number;
+  close(): void;
+}
+
+/** Sends a modern request and reads its answer as a stream of events. */
+export async function openStream(
+  url: string,
+  method: string,
+  params: JsonObject,
+  id: unknown = 1,
+): Promise<OpenStream> {
+  const abort = new AbortController();
+  const name = params["name"] ?? params["uri"] ?? params["taskId"];
+  const response = await fetch(url, {
+    method: "POST",
+    signal: abort.signal,
+    headers: {
+      "Content-Type": "application/json",
+      Accept: "application/json, text/event-stream",
+      "MCP-Protocol-Version": "2026-07-28",
+      "Mcp-Method": method,
+      ...(typeof name === "string" && { "Mcp-Name": name }),
+    },
+    body: JSON.stringify({ jsonrpc: "2.0", id, method, params: { _meta: MODERN_META, ...params } }),
+  });
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  let unread = "";
+  return {
+    status: response.status,
+    text: () => text,
+    close: () => abort.abort(),
+    async next() {
+      for (;;) {
+        const [event, ...rest] = unread.split("\n\n");
+        if (rest.length > 0) {
+          unread = rest.join("\n\n");
+          const data = /^data: (.*)$/m.exec(event!)?.[1];
+          if (data !== undefined) return JSON.parse(data);
+          continue;
+        }
+        const { done, value } = await reader.read();
+        if (done) return unread.startsWith("{") ? JSON.parse(unread) : undefined;
+        text += value;
+        unread += value;
+      }
+    },
+  };
+}
+
+function catalogOf(server: string, offer: Offer): Catalog {
+  const { release = "release-1", tools = {}, prompts = {}, resources = {}, completes = {} } = offer;
+  const codeOf = (tool: ToolCode | (ToolParts & { call: ToolCode })): ToolCode =>
+    typeof tool === "function" ? tool : tool.call;
+  const contract: Contract = {
+    ...(offer.description !== undefined && { description: offer.description }),
+    tools: Object.entries(tools).map(([name, tool]) => {
+      const { call: _call, ...parts } = typeof tool === "function" ? { call: tool } : tool;
+      return Object.assign({ name, inputSchema: { type: "object" } }, parts);
+    }),
+    resources: Object.keys(resources)
+      .filter((uri) => !uri.includes("{"))
+      .map((uri) => ({ uri, name: uri })),
+    resourceTemplates: Object.keys(resources)
+      .filter((uri) => uri.includes("{"))
+      .map((uriTemplate) => ({ uriTemplate, name: uriTemplate })),
+    prompts: Object.keys(prompts).map((name) => ({ name, arguments: [{ name: "topic", required: false }] })),
+  };
+  return {
+    server,
+    release,
+    contractCid: JSON.stringify(contract),
+    contract,
+    hidden: [],
+    ...(offer.pinned && { pinned: true }),
+    problems: [],
+    memo: new Map(),
+    tool(name) {
+      const toolContract = contract.tools.find((each) => each.name === name);
+      if (!toolContract) return undefined;
+      const code = codeOf(tools[name]!);
+      return {
+        contract: toolContract,
+        async call(args, options) {
+          const outcome = await code(args, options);
+          return typeof outcome === "string" ? { content: [{ type: "text", text: outcome }] } : outcome;
+        },
+      };
+    },
+    resource(uri) {
+      const code = resources[uri];
+      if (code === undefined) return undefined;
+      return {
+        async read(options) {
+          const outcome = typeof code === "string" ? code : await code({}, options);
+          if (typeof outcome === "string") return { contents: [{ uri, text: outcome }] };
+          return outcome as InputRequired;
+        },
+      };
+    },
+    prompt(name): Prompt | undefined {
+      const promptContract = contract.prompts.find((each) => each.name === name);
+      if (!promptContract) return undefined;
+      return {
+        contract: promptContract,
+        async get(args, options) {
+          const outcome = await prompts[name]!(args, options);
+          if (typeof outcome !== "string") return outcome as InputRequired;
+          return { messages: [{ role: "user", content: { type: "text", text: outcome } }] };
+        },
+      };
+    },
+    completer(of, argument) {
+      const values = completes[`${of}.${argument}`];
+      return values && { complete: async () => ({ values, total: values.length, hasMore: false }) };
+    },
+  };
+}
