@@ -2,7 +2,15 @@ import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { defaultLimits, type Limits } from "../src/config.ts";
 import { BerthError } from "../src/errors.ts";
-import type { CallOptions, CallResult, Catalog, Contract, InputRequired, Prompt, ServerChange } from "../src/host/catalog.ts";
+import type {
+  CallOptions,
+  CallResult,
+  Catalog,
+  Contract,
+  InputRequired,
+  Prompt,
+  ServerChange,
+} from "../src/host/catalog.ts";
 import type { Host } from "../src/host/host.ts";
 import { createHttpServer, drainHttpServer } from "../src/http/server.ts";
 import type { JsonObject } from "../src/json.ts";
@@ -35,14 +43,15 @@ export class MemoryHost implements Host {
 
   /** Deploys: the release becomes the server's, and who watches hears of it. */
   offer(server: string, offer: Offer): Catalog {
-    const catalog = catalogOf(server, offer);
     const before = this.catalogs.get(server)?.contract;
+    const catalog = catalogOf(server, offer);
+    const { tools, prompts, resources, resourceTemplates } = catalog.contract;
     this.catalogs.set(server, catalog);
     this.kept.set(`${server}@${catalog.release}`, catalog);
-    for (const kind of ["tools", "resources", "prompts"] as const) {
-      const [then, now] = [before?.[kind], catalog.contract[kind]];
-      if (before && JSON.stringify(then) !== JSON.stringify(now)) this.#tell(server, { kind });
-    }
+    if (differ(before?.tools, tools)) this.#tell(server, { kind: "tools" });
+    if (differ(before?.prompts, prompts)) this.#tell(server, { kind: "prompts" });
+    if (differ([before?.resources, before?.resourceTemplates], [resources, resourceTemplates]))
+      this.#tell(server, { kind: "resources" });
     return catalog;
   }
 
@@ -175,6 +184,10 @@ export async function openStream(
   };
 }
 
+function differ(before: unknown, after: unknown): boolean {
+  return JSON.stringify(before) !== JSON.stringify(after);
+}
+
 function catalogOf(server: string, offer: Offer): Catalog {
   const { release = "release-1", tools = {}, prompts = {}, resources = {}, completes = {} } = offer;
   const codeOf = (tool: ToolCode | (ToolParts & { call: ToolCode })): ToolCode =>
@@ -198,9 +211,9 @@ function catalogOf(server: string, offer: Offer): Catalog {
     release,
     contractCid: JSON.stringify(contract),
     contract,
-    hidden: [],
     ...(offer.pinned && { pinned: true }),
     problems: [],
+    hidden: [],
     memo: new Map(),
     tool(name) {
       const toolContract = contract.tools.find((each) => each.name === name);
