@@ -190,6 +190,41 @@ export function storeContract(name: string, open: () => Promise<Store>): void {
       assert.equal(await store.content("default", result.cid), undefined, "a derived result is nobody's content");
     });
 
+    test("a record is read back with its revision, by its own tenant alone", async () => {
+      const expiresAt = Date.now() + 60_000;
+      assert.equal(await store.record("default", "task", "one"), undefined);
+      assert.equal(await store.putRecord("default", "task", "one", { value: "a", expected: 0, expiresAt }), 1);
+      assert.equal(await store.putRecord("default", "task", "one", { value: "b", expected: 1, expiresAt }), 2);
+      assert.deepEqual(await store.record("default", "task", "one"), { value: "b", revision: 2 });
+      assert.equal(await store.record("other", "task", "one"), undefined);
+      assert.equal(await store.record("default", "task", "two"), undefined);
+    });
+
+    test("of many writers of a record that saw the same revision, exactly one is first", async () => {
+      const expiresAt = Date.now() + 60_000;
+      for (const expected of [0, 1]) {
+        const tries = await Promise.all(
+          Array.from({ length: 20 }, (_, index) =>
+            store.putRecord("default", "task", "one", { value: `${index}`, expected, expiresAt }),
+          ),
+        );
+        assert.deepEqual(
+          tries.filter((revision) => revision !== undefined),
+          [expected + 1],
+        );
+        assert.equal((await store.record("default", "task", "one"))!.value, `${tries.indexOf(expected + 1)}`);
+      }
+    });
+
+    test("a record that has expired is not there, and its key is free", async () => {
+      const expiresAt = Date.now() - 1;
+      await store.putRecord("default", "task", "one", { value: "old", expected: 0, expiresAt });
+      assert.equal(await store.record("default", "task", "one"), undefined);
+      const put = { value: "new", expected: 0, expiresAt: Date.now() + 60_000 };
+      assert.equal(await store.putRecord("default", "task", "one", put), 1);
+      assert.equal((await store.record("default", "task", "one"))!.value, "new");
+    });
+
     test("thousands of names are set in one change", async () => {
       const blocks = Array.from({ length: 5_000 }, (_, index) => rawBlock(`definition ${index}`));
       const moves = blocks.map(({ cid }, index) => ({ kind: "server", name: `server-${index}`, cid }) as const);

@@ -2,7 +2,17 @@ import type Database from "better-sqlite3";
 import { matches, type Block, type Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 import { openDatabase } from "./open-database.ts";
-import type { Change, NameChange, NameKind, NameMove, NameRecord, Store } from "./store.ts";
+import type {
+  Change,
+  NameChange,
+  NameKind,
+  NameMove,
+  NameRecord,
+  RecordKind,
+  RecordPut,
+  Store,
+  StoredRecord,
+} from "./store.ts";
 
 export interface SqliteStoreOptions {
   /** The folder of the database; made when it is missing. */
@@ -55,6 +65,16 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     for (const { key, block } of entries) statements.putDerived.run(key, contentIdOf(block));
   });
 
+  const applyRecord = database.transaction((tenant: string, kind: RecordKind, key: string, put: RecordPut) => {
+    const { value, expected, expiresAt } = put;
+    const now = Date.now();
+    statements.removeExpired.run(now, EXPIRED_AT_ONCE);
+    const revision = statements.record.get(tenant, kind, key, now)?.revision ?? 0;
+    if (revision !== expected) return undefined;
+    statements.putRecord.run(tenant, kind, key, revision + 1, value, expiresAt);
+    return revision + 1;
+  });
+
   return {
     async content(tenant, cid) {
       const bytes = attempt(() => statements.content.get(tenant, cid));
@@ -91,11 +111,22 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       attempt(() => applyDerived.immediate(entries));
     },
 
+    async record(tenant, kind, key) {
+      return attempt(() => statements.record.get(tenant, kind, key, Date.now()));
+    },
+
+    async putRecord(tenant, kind, key, put) {
+      return attempt(() => applyRecord.immediate(tenant, kind, key, put));
+    },
+
     async close() {
       database.close();
     },
   };
 }
+
+/** Expired records that one write takes away, so that none pays for all. */
+const EXPIRED_AT_ONCE = 100;
 
 interface NameRow {
   readonly name: string;
@@ -140,6 +171,15 @@ function prepare(database: Database.Database) {
     ),
     derived: database.prepare<[string], { cid: Cid; bytes: Uint8Array }>(
       "SELECT cid, bytes FROM derived JOIN content ON id = content_id WHERE key = ?",
+    ),
+    record: database.prepare<[string, string, string, number], StoredRecord>(
+      "SELECT value, revision FROM record WHERE tenant = ? AND kind = ? AND key = ? AND expires_at > ?",
+    ),
+    putRecord: database.prepare<[string, string, string, number, string, number]>(
+      "INSERT OR REPLACE INTO record (tenant, kind, key, revision, value, expires_at) VALUES (?, ?, ?, ?, ?, ?)",
+    ),
+    removeExpired: database.prepare<[number, number]>(
+      "DELETE FROM record WHERE id IN (SELECT id FROM record WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)",
     ),
     putDerived: database.prepare<[string, number]>("INSERT OR IGNORE INTO derived (key, content_id) VALUES (?, ?)"),
   };

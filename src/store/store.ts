@@ -31,7 +31,30 @@ export interface Store {
   derived(key: string): Promise<Uint8Array | undefined>;
   putDerived(entries: readonly { key: string; block: Block }[]): Promise<void>;
 
+  /** What changes often and expires by itself; undefined when it is not there, or not any more. */
+  record(tenant: string, kind: RecordKind, key: string): Promise<StoredRecord | undefined>;
+
+  /**
+   * Writes a record that still has the revision `expected` (0: that is not there), and gives its new revision;
+   * undefined, and nothing written, when someone else was first.
+   */
+  putRecord(tenant: string, kind: RecordKind, key: string, put: RecordPut): Promise<number | undefined>;
+
   close(): Promise<void>;
+}
+
+export type RecordKind = "task";
+
+export interface StoredRecord {
+  readonly value: string;
+  readonly revision: number;
+}
+
+export interface RecordPut {
+  readonly value: string;
+  readonly expected: number;
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number;
 }
 
 /** `visibility`: which tools and prompts a server hides, by the server's name. */

@@ -1,7 +1,8 @@
 import { sql as contentAndNames } from "./0001-content-and-names.ts";
+import { sql as records } from "./0002-records.ts";
 
 /**
  * The steps from an empty database to today's, in order. A step that was released is never edited: the database
  * remembers how many it has taken (`user_version`), so a change is a new step at the end.
  */
-export const migrations: readonly string[] = [contentAndNames];
+export const migrations: readonly string[] = [contentAndNames, records];
