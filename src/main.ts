@@ -14,7 +14,7 @@ import { applyImage } from "./image/apply.ts";
 import { readImage } from "./image/read.ts";
 import type { Log } from "./log.ts";
 import { createEndpoint, type Endpoint } from "./mcp/endpoint.ts";
-import { openStdio, type StdioConnection } from "./mcp/stdio.ts";
+import { openStdio } from "./mcp/stdio.ts";
 import { openSqliteStore } from "./store/sqlite.ts";
 
 /** The embedded tenant. */
@@ -64,12 +64,19 @@ export async function startBerth(config: Config, log: Log): Promise<Berth> {
   };
 }
 
+export interface BerthOnStdio {
+  /** Resolves when the client has ended the connection, or does not read any more. */
+  readonly ended: Promise<void>;
+  /** Ends calls with their results, at once when `hurry` resolves, then every process. */
+  close(hurry: Promise<void>): Promise<void>;
+}
+
 /** One connection of newline-delimited messages to one server, or to all of them without a name. */
 export async function startStdio(
   config: Config,
   log: Log,
   options: { server: string | undefined; input: Readable; output: Writable },
-): Promise<StdioConnection> {
+): Promise<BerthOnStdio> {
   const core = await openCore(config, log);
   const { server = ALL_SERVERS, input, output } = options;
   try {
@@ -82,10 +89,10 @@ export async function startStdio(
   const connection = openStdio({ endpoint, tenant: TENANT, server, input, output, limits: config.limits, log });
   return {
     ended: connection.ended,
-    async close() {
+    async close(hurry) {
       endpoint.close();
       const drained = connection.close();
-      await within(config.limits.shutdownMs, drained);
+      await within(config.limits.shutdownMs, Promise.race([drained, hurry]));
       await executor.close();
       await within(LAST_WORDS_MS, drained);
       await core.close();

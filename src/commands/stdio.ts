@@ -18,8 +18,10 @@ export async function stdio(server: string | undefined, options: StoreOptions): 
   );
   const log = createLog(config.logLevel);
   const connection = await startStdio(config, log, { server, input: process.stdin, output });
-  await Promise.race([connection.ended, signalled()]);
-  await connection.close();
+  const signal = signalled();
+  await Promise.race([connection.ended, signal]);
+  // Who only ended the input still reads the answers; who sends a signal will not wait for long.
+  await connection.close(signal);
   process.stdin.destroy();
   return 0;
 }

@@ -27,7 +27,7 @@ export interface StdioOptions {
 }
 
 export interface StdioConnection {
-  /** Resolves when the other side has ended the connection and has got all answers, or does not read any more. */
+  /** Resolves when the other side sends nothing more, or does not read any more. */
   readonly ended: Promise<void>;
   /** Takes no further request; resolves when those under way are answered. */
   close(): Promise<void>;
@@ -69,7 +69,7 @@ class Connection {
     input.on("data", (chunk: Buffer) => lines.push(chunk));
     input.once("end", () => {
       lines.end();
-      void this.close().then(this.#end);
+      this.#end();
     });
     input.once("error", () => this.#break());
     output.once("error", () => this.#break());

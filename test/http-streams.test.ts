@@ -1,0 +1,186 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { call, MODERN_META, post, request, startTestBerth, type TestBerth } from "./berth.ts";
+import { connectRaw, eventsOf, rawPost, type RawConnection } from "./raw-http.ts";
+
+const FILE = "test/fixtures/servers/streaming.ts";
+const MODERN = { "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call" };
+
+/** A streaming call as a modern client sends it. */
+function streamingCall(name: string, args: object, id = 1): string {
+  const meta = { ...MODERN_META, progressToken: "token" };
+  const body = request("tools/call", { _meta: meta, name, arguments: args }, id);
+  return rawPost("/mcp/streaming", body, { ...MODERN, "Mcp-Name": name });
+}
+
+async function open(url: string, bytes: string): Promise<RawConnection> {
+  const connection = await connectRaw(url);
+  connection.socket.write(bytes);
+  return connection;
+}
+
+async function state(url: string): Promise<{ yielded: number; stopped: number }> {
+  return (await call(url, "state")).structuredContent;
+}
+
+async function untilStopped(url: string, before: number): Promise<void> {
+  for (let tries = 0; (await state(url)).stopped === before; tries++) {
+    assert.ok(tries < 200, "nothing was stopped");
+    await sleep(20);
+  }
+}
+
+describe("streams over HTTP", () => {
+  let berth: TestBerth;
+  let url: string;
+  before(async () => {
+    berth = await startTestBerth({
+      files: [FILE],
+      env: { BERTH_STREAM_COMMENT_MS: "50", BERTH_OPEN_STREAMS: "3" },
+    });
+    url = `${berth.url}/mcp/streaming`;
+  });
+  after(() => berth.close());
+
+  it("S3 each event leaves at once, as progress with a message, before the tool ends", async () => {
+    const stream = await open(berth.url, streamingCall("drip", { count: 3, ms: 300 }));
+    await stream.until(/"progress":1/);
+    assert.equal((await state(url)).yielded, 1, "the second event was not yielded yet");
+    assert.match(stream.text(), /^HTTP\/1.1 200 OK\r\n/);
+    assert.match(stream.text(), /Content-Type: text\/event-stream\r\n/);
+    assert.match(stream.text(), /X-Accel-Buffering: no\r\n/);
+    await stream.until(/dripped 3[\s\S]*\r\n0\r\n/);
+    stream.socket.destroy();
+    const events = eventsOf(stream.text());
+    assert.deepEqual(
+      events.map(({ method, params, id }) => [method, (params as { progress: number } | undefined)?.progress, id]),
+      [
+        ["notifications/progress", 1, undefined],
+        ["notifications/progress", 2, undefined],
+        ["notifications/progress", 3, undefined],
+        [undefined, undefined, 1],
+      ],
+    );
+    assert.deepEqual(events[0]!["params"], { progressToken: "token", progress: 1, message: "1 xxxxxxxx" });
+  });
+
+  it("S4 the same tool is answered all at once to a client that takes no stream", async () => {
+    const params = { _meta: { progressToken: 1 }, name: "drip", arguments: { count: 3, ms: 0 } };
+    const { status, headers, body } = await post(url, request("tools/call", params));
+    assert.equal(status, 200);
+    assert.equal(headers.get("content-type"), "application/json");
+    assert.equal(body.result.content[0].text, "dripped 3");
+  });
+
+  it("S3 a slow reader holds the guest back, and gets everything when it goes on", async () => {
+    const count = 4_000;
+    const stream = await open(berth.url, streamingCall("drip", { count, ms: 0, bytes: 2_000 }));
+    await stream.until(/"progress":1,/);
+    stream.socket.pause();
+    let [last, same] = [-1, 0];
+    while (same < 4) {
+      await sleep(40);
+      const { yielded } = await state(url);
+      same = yielded === last ? same + 1 : 0;
+      last = yielded;
+    }
+    assert.ok(last < count, `the guest went on to ${last} while nobody read`);
+    stream.socket.resume();
+    await stream.until(/dripped 4000[\s\S]*\r\n0\r\n/);
+    stream.socket.destroy();
+    assert.equal(stream.text().match(/"progress":\d/g)?.length, count);
+  });
+
+  it("S5 closing the stream stops the guest", async () => {
+    for (const [name, args] of [
+      ["drip", { count: 1000, ms: 50 }],
+      ["quiet", { ms: 20_000 }],
+    ] as const) {
+      const { stopped } = await state(url);
+      const stream = await open(berth.url, streamingCall(name, args));
+      if (name === "drip") await stream.until(/"progress":1/);
+      else await sleep(100);
+      stream.socket.destroy();
+      await untilStopped(url, stopped);
+    }
+  });
+
+  it("a quiet stream shows signs of life", async () => {
+    const stream = await open(berth.url, streamingCall("drip", { count: 2, ms: 400 }));
+    await stream.until(/"progress":1[\s\S]*\r\n:\n\n\r\n[\s\S]*"progress":2[\s\S]*\r\n0\r\n/);
+    stream.socket.destroy();
+  });
+
+  it("beyond openStreams a call is answered all at once", async () => {
+    const streams = await Promise.all(
+      [1, 2, 3].map(() => open(berth.url, streamingCall("drip", { count: 100, ms: 50 }))),
+    );
+    for (const stream of streams) await stream.until(/"progress":1/);
+    const fourth = await open(berth.url, streamingCall("drip", { count: 2, ms: 0 }));
+    await fourth.until(/dripped 2/);
+    assert.match(fourth.text(), /Content-Type: application\/json/);
+    for (const { socket } of [...streams, fourth]) socket.destroy();
+  });
+});
+
+describe("a client that takes nothing", () => {
+  it("is cut off after stalledMs, and its guest stops", async () => {
+    const berth = await startTestBerth({ files: [FILE], env: { BERTH_STALLED_MS: "300" } });
+    const url = `${berth.url}/mcp/streaming`;
+    const { stopped } = await state(url);
+    const stream = await open(berth.url, streamingCall("drip", { count: 100_000, ms: 0, bytes: 2_000 }));
+    await stream.until(/"progress":1,/);
+    stream.socket.pause();
+    await untilStopped(url, stopped);
+    stream.socket.resume();
+    await stream.closed;
+    assert.doesNotMatch(stream.text(), /dripped/);
+    await berth.close();
+  });
+
+  it("is cut off in the middle of a large answer, too", async () => {
+    const berth = await startTestBerth({
+      files: ["test/fixtures/servers/everyday.ts"],
+      env: { BERTH_STALLED_MS: "300", BERTH_OUTPUT_BYTES: "20000000", BERTH_GUEST_FRAME_BYTES: "20000000" },
+    });
+    const body = request("tools/call", { name: "long", arguments: { bytes: 15_000_000 } });
+    const connection = await connectRaw(berth.url);
+    connection.socket.pause();
+    connection.socket.write(rawPost("/mcp/everyday", body, { Accept: "application/json" }));
+    await sleep(2_000);
+    connection.socket.resume();
+    assert.ok((await connection.closed).length < 15_000_000);
+    await berth.close();
+  });
+});
+
+describe("the end of the service", () => {
+  it("ends streams with their results, and what takes longer than shutdownMs with an error", async () => {
+    const berth = await startTestBerth({ files: [FILE], env: { BERTH_SHUTDOWN_MS: "1000" } });
+    const soon = await open(berth.url, streamingCall("drip", { count: 5, ms: 60 }));
+    const late = await open(berth.url, streamingCall("drip", { count: 1000, ms: 60 }));
+    const idle = await connectRaw(berth.url);
+    await soon.until(/"progress":1/);
+    await late.until(/"progress":1/);
+    const start = performance.now();
+    await berth.close();
+    const took = performance.now() - start;
+    assert.ok(took > 900 && took < 4_000, `it took ${took} ms`);
+    await idle.closed;
+    assert.match(await soon.closed, /dripped 5[\s\S]*\r\n0\r\n\r\n$/);
+    const [last] = eventsOf(await late.closed).slice(-1);
+    assert.equal(last?.["id"], 1);
+    assert.equal((last?.["result"] as { isError: boolean }).isError, true);
+  });
+
+  it("does not wait for connections on which nothing is under way", async () => {
+    const berth = await startTestBerth({ files: [FILE] });
+    const connection = await open(berth.url, streamingCall("drip", { count: 1, ms: 0 }));
+    await connection.until(/dripped 1/);
+    const start = performance.now();
+    await berth.close();
+    assert.ok(performance.now() - start < 2_000);
+    await connection.closed;
+  });
+});
