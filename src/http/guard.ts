@@ -14,7 +14,9 @@ export function createGuard(allowedHosts: readonly string[]): (request: Incoming
     if (good.size < 64) good.add(value);
   };
 
-  return ({ headers: { host, origin }, rawHeaders }) => {
+  return ({ url = "", headers: { host, origin }, rawHeaders }) => {
+    // An address with a host of its own would go before the header.
+    if (!url.startsWith("/")) throw new BerthError("not_found", url);
     if (isRepeated("host", rawHeaders)) throw new BerthError("forbidden_host", "there is more than one");
     if (host === undefined || !good.has(host)) {
       if (!isKnown(hostnameOf(`http://${host ?? ""}`))) throw new BerthError("forbidden_host", host ?? "there is none");

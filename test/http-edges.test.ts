@@ -1,0 +1,240 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { post, request, startTestBerth, type TestBerth } from "./berth.ts";
+import { connectRaw, rawPost } from "./raw-http.ts";
+
+const PING = JSON.stringify(request("ping"));
+
+describe("HTTP at its edges", () => {
+  let berth: TestBerth;
+  before(async () => {
+    berth = await startTestBerth({
+      files: ["test/fixtures/servers/everyday.ts"],
+      env: {
+        BERTH_HEADERS_MS: "300",
+        BERTH_REQUEST_MS: "600",
+        BERTH_BODY_BYTES: "100000",
+        BERTH_HEADER_BYTES: "4096",
+        BERTH_IDLE_CONNECTION_MS: "300",
+        BERTH_CONNECTIONS: "20",
+      },
+    });
+  });
+  after(() => berth.close());
+
+  /** Sends bytes as they are, and gives all that comes until the service or 3 s end the connection. */
+  const exchange = async (bytes: string | Buffer, until?: RegExp): Promise<string> => {
+    const connection = await connectRaw(berth.url);
+    connection.socket.write(bytes);
+    if (until) await connection.until(until);
+    else await Promise.race([connection.closed, sleep(3_000)]);
+    connection.socket.destroy();
+    return connection.text();
+  };
+  const isServing = async (): Promise<void> => {
+    assert.equal((await post(`${berth.url}/mcp/everyday`, request("ping"))).status, 200);
+  };
+
+  it("a client that never finishes its headers is told and cut off after headersMs", async () => {
+    const start = performance.now();
+    assert.match(await exchange("POST /mcp/everyday HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow:"), /^HTTP\/1.1 408 /);
+    assert.ok(performance.now() - start < 2_500);
+  });
+
+  it("a client that never finishes its body is told and cut off after requestMs", async () => {
+    const start = performance.now();
+    const bytes = rawPost("/mcp/everyday", PING, { "Content-Length": "5000" });
+    assert.match(await exchange(bytes), /^HTTP\/1.1 408 /);
+    assert.ok(performance.now() - start < 2_900);
+  });
+
+  it("a client that says nothing, and one that sends nothing more, are cut off", async () => {
+    assert.match(await exchange(""), /^(HTTP\/1.1 408 .*)?/);
+    const connection = await connectRaw(berth.url);
+    connection.socket.write(rawPost("/mcp/everyday", PING));
+    await connection.until(/"result"/);
+    await connection.closed;
+  });
+
+  it("a client that hangs up in the middle of its body leaves nothing behind", async () => {
+    for (let round = 0; round < 20; round++) {
+      const connection = await connectRaw(berth.url);
+      connection.socket.write(rawPost("/mcp/everyday", PING, { "Content-Length": "90000" }));
+      connection.socket.resetAndDestroy();
+    }
+    await isServing();
+  });
+
+  it("a client that shuts its sending side down still gets its answer", async () => {
+    const connection = await connectRaw(berth.url);
+    connection.socket.end(rawPost("/mcp/everyday", PING));
+    await connection.until(/"result":\{\}/);
+    await connection.closed;
+  });
+
+  it("requests on one connection are answered in their order, also when all are sent at once", async () => {
+    const ids = Array.from({ length: 20 }, (_, index) => index + 1);
+    const wait = (id: number): string =>
+      rawPost("/mcp/everyday", request("tools/call", { name: "wait", arguments: { ms: id % 3 === 0 ? 60 : 0 } }, id));
+    const text = await exchange(ids.map(wait).join(""), /"id":20,/);
+    assert.deepEqual(
+      [...text.matchAll(/"id":(\d+)/g)].map(([, id]) => Number(id)),
+      ids,
+    );
+  });
+
+  it("nothing is served of a message whose length is told in two ways", async () => {
+    const smuggled = rawPost("/mcp/everyday", PING);
+    for (const headers of [
+      { "Transfer-Encoding": "chunked", "Content-Length": "6" },
+      { "Content-Length": ["6", "7"] },
+      { "Transfer-Encoding": "chunked, identity", "Content-Length": undefined },
+    ]) {
+      const text = await exchange(rawPost("/mcp/everyday", `0\r\n\r\n${smuggled}`, headers));
+      assert.match(text, /^HTTP\/1.1 400 /);
+      assert.doesNotMatch(text, /"result"/);
+    }
+  });
+
+  it("two Host headers, none, and another one are refused", async () => {
+    assert.match(
+      await exchange(rawPost("/mcp/everyday", PING, { Host: ["127.0.0.1", "evil.example"] }), /\}$/),
+      / 403 /,
+    );
+    assert.match(await exchange(rawPost("/mcp/everyday", PING, { Host: undefined })), / 400 /);
+    assert.match(await exchange(rawPost("/mcp/everyday", PING, { Host: "evil.example" }), /\}$/), / 403 /);
+    assert.match(await exchange(rawPost("/mcp/everyday", PING, { Host: "a b" }), /\}$/), / 403 /);
+  });
+
+  it("repeated headers that say different things do not match the body", async () => {
+    const meta = {
+      "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+      "io.modelcontextprotocol/clientCapabilities": {},
+    };
+    const body = request("tools/list", { _meta: meta });
+    const headers = { "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": ["tools/list", "tools/call"] };
+    assert.match(await exchange(rawPost("/mcp/everyday", body, headers), /\}$/), /400 [\s\S]*-32020/);
+  });
+
+  it("headers larger than headerBytes are 431", async () => {
+    assert.match(await exchange(rawPost("/mcp/everyday", PING, { "X-Large": "x".repeat(5_000) })), / 431 /);
+    await isServing();
+  });
+
+  it("what is no HTTP is 400, and the service goes on", async () => {
+    for (const bytes of [
+      "\0\0\0\0\r\n\r\n",
+      "FOO /mcp HTTP/1.1\r\n\r\n",
+      "POST /mcp HTTP/9.9\r\n\r\n",
+      "\u0016\u0003\u0001\r\n\r\n",
+    ]) {
+      assert.match(await exchange(bytes), /^HTTP\/1.1 400 /);
+    }
+    await isServing();
+  });
+
+  it("HEAD, and methods that nobody serves, are refused with what is allowed", async () => {
+    for (const method of ["HEAD", "PUT", "PATCH", "PROPFIND", "TRACE", "LOCK"]) {
+      for (const path of ["/mcp/everyday", ...(method === "HEAD" ? [] : ["/mcp"])]) {
+        const text = await exchange(`${method} ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n`);
+        assert.match(text, /^HTTP\/1.1 405 /, `${method} ${path}`);
+        assert.match(text, /\r\nAllow: .*POST/);
+        if (method === "HEAD") assert.match(text, /\r\n\r\n$/, "HEAD has no body");
+      }
+    }
+  });
+
+  it("a name may be percent-encoded, and an absolute address names no server of ours", async () => {
+    assert.match(await exchange(rawPost("/mcp/%65very%64ay", PING), /\}$/), / 200 /);
+    assert.match(await exchange(rawPost("/mcp/everyday/?x=1#y", PING), /\}$/), / 200 /);
+    for (const path of ["/mcp/%E0%A4%A", "/mcp/%2e%2e%2fmcp%2feveryday", "/mcp/every%00day", "//mcp/everyday"]) {
+      assert.match(await exchange(rawPost(path, PING), /\}$/), / 404 /, path);
+    }
+    assert.match(await exchange(rawPost("http://evil.example/mcp/everyday", PING), /\}$/), / 404 /);
+  });
+
+  it("a body in another encoding than UTF-8, or compressed, is refused", async () => {
+    const latin = Buffer.concat([
+      Buffer.from(rawPost("/mcp/everyday", "12")).subarray(0, -2),
+      Buffer.from([0x22, 0xff]),
+    ]);
+    assert.match(await exchange(latin, /\}$/), / 400 [\s\S]*-32700[\s\S]*UTF-8/);
+    assert.match(await exchange(rawPost("/mcp/everyday", PING, { "Content-Encoding": "gzip" }), /\}$/), / 415 /);
+  });
+
+  it("JSON that nests too deeply or is wide is answered, not crashed on", async () => {
+    const deep = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"measure","arguments":${"[".repeat(40_000)}${"]".repeat(40_000)}}}`;
+    assert.match(await exchange(rawPost("/mcp/everyday", deep), /\}$/), / 400 [\s\S]*256 levels/);
+    const open = "[".repeat(90_000);
+    assert.match(await exchange(rawPost("/mcp/everyday", open), /\}$/), / 400 [\s\S]*-32700/);
+    const wide = JSON.stringify(request("ping", { wide: Array.from({ length: 30_000 }, () => 1) }));
+    assert.match(await exchange(rawPost("/mcp/everyday", wide), /\}$/), / 200 /);
+    const keys = `{${Array.from({ length: 5_000 }, (_, index) => `"__proto__${index}":{}`).join()},"__proto__":{"isError":true},"a":1}`;
+    const text = await exchange(
+      rawPost(
+        "/mcp/everyday",
+        `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add","arguments":${keys}}}`,
+      ),
+      /\}$/,
+    );
+    assert.match(text, / 200 /);
+    assert.equal(({} as { isError?: boolean }).isError, undefined);
+  });
+
+  it("a chunked body is counted as it comes, and refused when it grows too large", async () => {
+    const head = rawPost("/mcp/everyday", "", { "Transfer-Encoding": "chunked", "Content-Length": undefined });
+    const chunk = `8000\r\n${" ".repeat(0x8000)}\r\n`;
+    assert.match(await exchange(head + chunk.repeat(4), /\}$/), / 413 [\s\S]*100000 bytes/);
+    const small = `${PING.length.toString(16)}\r\n${PING}\r\n0\r\n\r\n`;
+    assert.match(await exchange(head + small, /\}$/), / 200 /);
+  });
+
+  it("Expect: 100-continue is answered, and other expectations are 417", async () => {
+    const connection = await connectRaw(berth.url);
+    const [head, body] = rawPost("/mcp/everyday", PING, { Expect: "100-continue" }).split("\r\n\r\n");
+    connection.socket.write(`${head}\r\n\r\n`);
+    await connection.until(/^HTTP\/1.1 100 Continue/);
+    connection.socket.write(body!);
+    await connection.until(/"result":\{\}/);
+    connection.socket.destroy();
+    assert.match(await exchange(rawPost("/mcp/everyday", PING, { Expect: "a miracle" })), / 417 /);
+  });
+
+  it("connections beyond the limit are closed, and room that is made is given away again", async () => {
+    const held = await Promise.all(Array.from({ length: 20 }, () => connectRaw(berth.url)));
+    const surplus = await connectRaw(berth.url);
+    assert.equal(await surplus.closed, "");
+    for (const { socket } of held) socket.destroy();
+    await sleep(50);
+    await isServing();
+  });
+
+  it("T9.3 what a client refuses by q=0 is not sent to it", async () => {
+    const send = (Accept: string): Promise<string> => exchange(rawPost("/mcp/everyday", PING, { Accept }), /\}$/);
+    assert.match(await send("text/event-stream;q=0, application/json"), / 200 [\s\S]*application\/json/);
+    assert.match(await send("application/json;q=0"), / 406 /);
+    assert.match(await send("text/html, */*;q=0.1"), / 200 /);
+  });
+
+  it("T9.6 a page's preflight is told the headers that it may send, those of tools' parameters too", async () => {
+    const asked = "Content-Type, mcp-param-region, Mcp-Session-Id, Last-Event-ID, X-Evil, Cookie";
+    const lines = ["Host: 127.0.0.1", "Origin: http://localhost:3000", `Access-Control-Request-Headers: ${asked}`];
+    for (const path of ["/mcp", "/mcp/everyday"]) {
+      const text = await exchange(`OPTIONS ${path} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n`, /\r\n\r\n/);
+      assert.match(text, /^HTTP\/1.1 204 /);
+      assert.match(
+        text,
+        /Access-Control-Allow-Headers: content-type, mcp-param-region, mcp-session-id, last-event-id\r\n/,
+      );
+      assert.match(text, /Access-Control-Allow-Methods: GET, POST, DELETE, OPTIONS\r\n/);
+      assert.match(text, /Vary: .*Origin/);
+    }
+    const answer = await exchange(rawPost("/mcp/everyday", "{", { Origin: "http://localhost:3000" }), /\}$/);
+    assert.match(answer, / 400 [\s\S]*Access-Control-Allow-Origin: http:\/\/localhost:3000\r\n/);
+    assert.match(answer, /Access-Control-Expose-Headers: Mcp-Session-Id/);
+    const evil = await exchange(rawPost("/mcp/everyday", PING, { Origin: "http://evil.example" }), /\}$/);
+    assert.match(evil, / 403 /);
+    assert.doesNotMatch(evil, /Access-Control-Allow-Origin/);
+  });
+});
