@@ -170,8 +170,8 @@ describe("the end of the service", () => {
     await idle.closed;
     assert.match(await soon.closed, /dripped 5[\s\S]*\r\n0\r\n\r\n$/);
     const [last] = eventsOf(await late.closed).slice(-1);
-    assert.equal(last?.["id"], 1);
-    assert.equal((last?.["result"] as { isError: boolean }).isError, true);
+    assert.equal(last!["id"], 1);
+    assert.equal((last!["result"] as { isError: boolean }).isError, true);
   });
 
   it("does not wait for connections on which nothing is under way", async () => {

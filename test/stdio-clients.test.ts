@@ -24,8 +24,11 @@ describe("real clients over stdio", () => {
     await rm(folder, { recursive: true, force: true });
   });
   const argumentsFor = (server: string): string[] => [
-    ...[CLI, "stdio", server, "--image", join(berth.folder, "boot")],
-    ...["--data", join(folder, "data")],
+    CLI,
+    "stdio",
+    server,
+    `--image=${join(berth.folder, "boot")}`,
+    `--data=${join(folder, "data")}`,
   ];
 
   for (const era of ["legacy", "modern", "auto"] as const) {
@@ -95,10 +98,8 @@ describe("real clients over stdio", () => {
 
   for (const era of ["legacy", "modern"] as const) {
     it(`S6 T8.2 the inspector calls in the ${era} era`, async () => {
-      const printed = await inspect([
-        ...[process.execPath, ...argumentsFor("echo")],
-        ...["--protocol-era", era, "--method", "tools/call", "--tool-name", "echo", "--tool-arg", "message=inspected"],
-      ]);
+      const asked = `--protocol-era ${era} --method tools/call --tool-name echo --tool-arg message=inspected`;
+      const printed = await inspect([process.execPath, ...argumentsFor("echo"), ...asked.split(" ")]);
       assert.equal(toAnswer(JSON.parse(printed)).text, "inspected");
     });
   }
