@@ -49,6 +49,28 @@ export interface Limits {
   readonly catalogs: number;
   /** How long a modern client may take to come again with the answers to questions. */
   readonly requestStateMs: number;
+  /** Legacy sessions that the process remembers. */
+  readonly sessions: number;
+  readonly sessionMs: number;
+  /** Open connections of HTTP+SSE, the transport of 2024-11-05. */
+  readonly sseConnections: number;
+  readonly streamsPerSession: number;
+  readonly subscriptionsPerSession: number;
+  /** Kept on each stream of a session for a client that lost its connection. */
+  readonly streamEvents: number;
+  readonly streamBytes: number;
+  /** Kept on all streams together, and for how long after a stream ended or its client left. */
+  readonly replayBytes: number;
+  readonly replayMs: number;
+  /** What a client is told to wait before it takes up a stream again. */
+  readonly streamRetryMs: number;
+  /** How long one connection of a session's stream lasts before the client is sent to come again; 0 is for ever. */
+  readonly connectionMs: number;
+  /** Until a call that has said nothing gets a stream, so that it outlives its connection. */
+  readonly silentCallMs: number;
+  /** How long a client, or the person before it, may take for the answer to a question. */
+  readonly answerMs: number;
+  readonly batchMessages: number;
   readonly shutdownMs: number;
 }
 
@@ -83,6 +105,20 @@ export const defaultLimits: Limits = {
   sourceFiles: 256,
   catalogs: 512,
   requestStateMs: 1_800_000,
+  sessions: 10_000,
+  sessionMs: 7 * 24 * 3_600_000,
+  sseConnections: 1000,
+  streamsPerSession: 32,
+  subscriptionsPerSession: 256,
+  streamEvents: 1000,
+  streamBytes: 256 * 1024,
+  replayBytes: 64 * 1024 * 1024,
+  replayMs: 300_000,
+  streamRetryMs: 1000,
+  connectionMs: 300_000,
+  silentCallMs: 100,
+  answerMs: 600_000,
+  batchMessages: 100,
   shutdownMs: 10_000,
 };
 

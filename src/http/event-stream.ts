@@ -1,5 +1,7 @@
 import type { ServerResponse } from "node:http";
-import type { EventSink } from "../mcp/protocol.ts";
+import type { EventDetails, EventSink } from "../mcp/protocol.ts";
+
+const NO_DETAILS: EventDetails = {};
 
 /** Server-Sent Events on one response: opened by the first message, ended with the answer. Nothing waits in between. */
 export class EventStream implements EventSink {
@@ -18,21 +20,29 @@ export class EventStream implements EventSink {
     return this.#response.headersSent;
   }
 
-  send(message: string): void | Promise<void> {
-    if (this.#response.destroyed) return;
-    if (!this.isOpen) this.open();
-    this.#quiet = false;
-    if (this.#response.write(eventOf(message))) return;
-    return (this.#room ??= this.#waitForRoom());
+  send(message: string, { eventId }: EventDetails = NO_DETAILS): void | Promise<void> {
+    return this.#write(eventOf("message", message, eventId));
+  }
+
+  /** An event that is no message; its data has no line break. */
+  sendOther(event: string, data: string): void {
+    void this.#write(eventOf(event, data, undefined));
   }
 
   /** Sends the headers, for a stream that is to stand before there is anything to say. */
-  open(): void {
+  open(first?: { readonly eventId: string; readonly retryMs: number }): void {
+    if (this.isOpen || this.#response.destroyed) return;
     this.#response.writeHead(200, {
       "Content-Type": "text/event-stream",
       "Cache-Control": "no-cache",
       "X-Accel-Buffering": "no",
     });
+    if (first) this.#response.write(`id: ${first.eventId}\nretry: ${first.retryMs}\ndata:\n\n`);
+    else this.#response.flushHeaders();
+  }
+
+  close(): void {
+    this.end(undefined);
   }
 
   /** A sign of life, unless something was said since the last time. */
@@ -44,6 +54,14 @@ export class EventStream implements EventSink {
   end(message: string | undefined): void {
     if (message !== undefined) void this.send(message);
     endResponse(this.#response, undefined, this.#stalledMs);
+  }
+
+  #write(event: string): void | Promise<void> {
+    if (this.#response.destroyed) return;
+    if (!this.isOpen) this.open();
+    this.#quiet = false;
+    if (this.#response.write(event)) return;
+    return (this.#room ??= this.#waitForRoom());
   }
 
   #waitForRoom(): Promise<void> {
@@ -69,6 +87,6 @@ export function endResponse(response: ServerResponse, body: string | undefined, 
 }
 
 // JSON text has no line breaks, so that one data line carries a message whole.
-function eventOf(message: string): string {
-  return `event: message\ndata: ${message}\n\n`;
+function eventOf(name: string, data: string, id: string | undefined): string {
+  return id === undefined ? `event: ${name}\ndata: ${data}\n\n` : `event: ${name}\nid: ${id}\ndata: ${data}\n\n`;
 }

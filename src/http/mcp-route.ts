@@ -3,13 +3,12 @@ import { Cancellation } from "../cancellation.ts";
 import { BerthError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
-import { errorText } from "../mcp/json-rpc.ts";
-import type { Answer } from "../mcp/protocol.ts";
 import { readAccept } from "./accept.ts";
 import { readBody } from "./body.ts";
 import { allowOrigin } from "./cors.ts";
-import { endResponse, type EventStream } from "./event-stream.ts";
+import type { EventStream } from "./event-stream.ts";
 import type { OpenStreams } from "./open-streams.ts";
+import { writeAnswer, writeFailure } from "./write-answer.ts";
 
 export interface McpRouteOptions {
   readonly endpoint: Endpoint;
@@ -22,7 +21,7 @@ export interface McpRouteOptions {
   readonly log: Log;
 }
 
-const MCP_PATH = /^\/mcp(?:\/([^/?]+))?\/?(?:\?|$)/;
+export const MCP_PATH = /^\/mcp(?:\/([^/?]+))?\/?(?:\?|$)/;
 
 /**
  * `POST /mcp/<server>` and `POST /mcp`, in front of Express: its router, body parser and response helpers would cost
@@ -63,31 +62,12 @@ async function answerPost(
     const signal = cancelledBy(response);
     const answer = await endpoint.post(tenant, server, { headers, body, ...(events && { events }), signal });
     if (events?.isOpen) events.end(answer.body);
-    else write(response, answer, limits.stalledMs);
+    else writeAnswer(response, answer, limits.stalledMs);
   } catch (error) {
-    fail(error);
+    writeFailure(response, error, limits.stalledMs, log);
   } finally {
     if (events) streams.giveBack(events);
   }
-
-  function fail(error: unknown): void {
-    if (!(error instanceof BerthError)) log.error({ err: error }, "answering a POST failed");
-    const shown = error instanceof BerthError ? error : new BerthError("internal");
-    if (response.headersSent) response.destroy();
-    else write(response, { status: shown.status, body: errorText(null, shown) }, limits.stalledMs);
-  }
-}
-
-function write(response: ServerResponse, { status, body, headers }: Answer, stalledMs: number): void {
-  if (response.destroyed) return;
-  for (const name in headers) response.setHeader(name, headers[name]!);
-  if (body === undefined) {
-    response.writeHead(status).end();
-    return;
-  }
-  const length = Buffer.byteLength(body);
-  response.writeHead(status, ["Content-Type", "application/json", "Content-Length", String(length)]);
-  endResponse(response, body, stalledMs);
 }
 
 /** Aborted when the client goes before its answer is written. */
@@ -99,14 +79,14 @@ function cancelledBy(response: ServerResponse): Cancellation {
   return cancellation;
 }
 
-function checkContent({ "content-type": type, "content-encoding": encoding }: IncomingMessage["headers"]): void {
+export function checkContent({ "content-type": type, "content-encoding": encoding }: IncomingMessage["headers"]): void {
   if (type === undefined || !/^application\/json\s*(;|$)/i.test(type)) throw new BerthError("unsupported_media_type");
   if (encoding !== undefined && encoding !== "identity") {
     throw new BerthError("unsupported_media_type", `and its Content-Encoding identity, not ${encoding}`);
   }
 }
 
-function decodeName(name: string): string {
+export function decodeName(name: string): string {
   try {
     return decodeURIComponent(name);
   } catch {

@@ -4,8 +4,10 @@ import type { Log } from "../log.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import { createApp } from "./app.ts";
 import { createGuard } from "./guard.ts";
+import { createMcpGet } from "./mcp-get.ts";
 import { createMcpRoute } from "./mcp-route.ts";
 import { OpenStreams, type StreamLimits } from "./open-streams.ts";
+import { createSseRoute } from "./sse-route.ts";
 
 /** A quiet connection is asked whether it is still there after this time. */
 const KEEP_ALIVE_PROBE_MS = 30_000;
@@ -13,6 +15,7 @@ const IDLE_CHECK_MS = 50;
 
 export interface HttpLimits extends StreamLimits {
   readonly bodyBytes: number;
+  readonly sseConnections: number;
   readonly headerBytes: number;
   readonly headersMs: number;
   readonly requestMs: number;
@@ -42,6 +45,8 @@ export function createHttpServer(options: HttpOptions): Server {
   const guard = createGuard(options.allowedHosts);
   const streams = new OpenStreams(limits);
   const mcp = createMcpRoute({ ...options, guard, streams });
+  const mcpGet = createMcpGet({ ...options, guard, streams });
+  const sse = createSseRoute({ ...options, guard, streams });
   const app = createApp({ ...options, guard });
   const server = createServer(
     {
@@ -56,7 +61,7 @@ export function createHttpServer(options: HttpOptions): Server {
       connectionsCheckingInterval: Math.min(1_000, limits.headersMs),
     },
     (request: IncomingMessage, response) => {
-      if (!mcp(request, response)) app(request, response);
+      if (!mcp(request, response) && !mcpGet(request, response) && !sse(request, response)) app(request, response);
     },
   );
   server.maxConnections = limits.connections;

@@ -2,15 +2,13 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { Cancellation } from "../cancellation.ts";
 import { defaultLimits } from "../config.ts";
 import { BerthError, type ErrorCode } from "../errors.ts";
-import type { Catalog } from "../host/catalog.ts";
 import type { Host } from "../host/host.ts";
 import { isObject } from "../json.ts";
 import type { Log } from "../log.ts";
-import { errorText, idOf, parseJson, readMessage, resultText, type Request } from "./json-rpc.ts";
-import { legacyClient, legacyVersion } from "./legacy/client.ts";
-import { createLegacyCodec } from "./legacy/codec.ts";
+import { errorText, idOf, parseJson, readMessage, resultText, type Message, type Request } from "./json-rpc.ts";
+import { createLegacy, type LegacyLimits } from "./legacy/legacy.ts";
 import { createModern, type ModernLimits } from "./modern/modern.ts";
-import type { Answer, Era, Post } from "./protocol.ts";
+import type { Answer, Client, Codec, Listen, Place, Post } from "./protocol.ts";
 import { isOfModernEra, META_PROTOCOL_VERSION } from "./revisions.ts";
 import { createSealer } from "./seal.ts";
 
@@ -23,6 +21,10 @@ export interface Endpoint {
   post(tenant: string, server: string, post: Post): Promise<Answer>;
   /** As `post`, for a transport that has parsed the body already. */
   receive(tenant: string, server: string, body: unknown, post: Post): Promise<Answer>;
+  /** Opens the stream of a legacy session on `listen.events`, or gives an answer instead. Never rejects. */
+  listen(tenant: string, server: string, listen: Listen): Promise<Answer | undefined>;
+  /** Ends a legacy session. Never rejects. */
+  end(tenant: string, server: string, headers: Post["headers"]): Promise<Answer>;
   /** Ends what stays open by itself, such as subscriptions, each with its result; calls under way go on. */
   close(): void;
 }
@@ -32,22 +34,18 @@ export interface EndpointOptions {
   readonly berthVersion: string;
   readonly log: Log;
   /**
-   * 32 bytes or more, the same for all processes of a service and after a restart. Without it questions that are
-   * open cannot be answered once this process is gone.
+   * 32 bytes or more, the same for all processes of a service and after a restart. Without it sessions, and
+   * questions that are open, are gone with this process.
    */
   readonly sealKey?: Uint8Array;
-  readonly limits?: ModernLimits;
+  readonly limits?: ModernLimits & LegacyLimits;
 }
 
-/** Revisions in which a body may be an array of messages. */
-const BATCHING: ReadonlySet<string> = new Set(["2025-03-26", "2024-11-05"]);
-const BATCH_MESSAGES_MAX = 100;
-
 export function createEndpoint(options: EndpointOptions): Endpoint {
-  const { limits = defaultLimits, sealKey = randomBytes(32) } = options;
-  const modern = createModern({ ...options, limits, sealer: createSealer(sealKey) });
-  const legacy: Era = { codec: createLegacyCodec(options), clientOf: legacyClient };
-
+  const { host, limits = defaultLimits, sealKey = randomBytes(32) } = options;
+  const sealer = createSealer(sealKey);
+  const modern = createModern({ ...options, limits, sealer });
+  const legacy = createLegacy({ ...options, limits, sealer, answer });
   const closing = new Cancellation();
 
   const endpoint: Endpoint = {
@@ -63,66 +61,55 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
 
     async receive(tenant, server, body, post) {
       try {
-        const loaded = options.host.server(tenant, server);
+        const loaded = host.server(tenant, server);
         const catalog = loaded instanceof Promise ? await loaded : loaded;
-        if (Array.isArray(body)) return await answerBatch(tenant, server, catalog, post, body);
-        return await answerOne(tenant, server, catalog, post, body);
+        return await answerBody({ tenant, server, catalog }, post, body);
       } catch (error) {
         return refusal(idOf(body), error);
       }
     },
 
+    listen: (tenant, server, listen) => orRefusal(tenant, server, () => legacy.listen(tenant, server, listen)),
+    end: (tenant, server, headers) => orRefusal(tenant, server, () => legacy.end(tenant, server, headers)),
+
     close() {
       closing.abort();
       modern.close();
+      legacy.close();
     },
   };
   return endpoint;
 
-  async function answerOne(
-    tenant: string,
-    server: string,
-    catalog: Catalog,
-    post: Post,
-    body: unknown,
-  ): Promise<Answer> {
+  function answerBody(place: Place, post: Post, body: unknown): Promise<Answer> {
+    if (Array.isArray(body)) return legacy.receive(place, post, body);
     const message = readMessage(body);
-    if (message.kind !== "request") return { status: 202 };
-    const { id, method, params } = message;
-    const { codec, clientOf } = isModernRequest(message, post) ? modern : legacy;
-    const client = clientOf(message, post, catalog);
-    const run = codec.methods.get(method);
-    if (!run) throw new BerthError("method_not_found", method);
+    if (!isModern(message, post)) return legacy.receive(place, post, message);
+    if (message.kind !== "request") return Promise.resolve({ status: 202 });
+    const client = modern.clientOf(message, post, place.catalog);
+    return answer(place, message, post, modern.codec, client);
+  }
+
+  async function answer(place: Place, request: Request, post: Post, codec: Codec, client: Client): Promise<Answer> {
+    const { tenant, server, catalog } = place;
+    const { id, method, params } = request;
+    const { events, signal, body } = post;
     try {
-      const { events, signal, body: text } = post;
-      const call = { tenant, server, catalog, id, method, params, body: text, codec, client, events, signal, closing };
-      const result = await run(call);
-      return { status: 200, body: resultText(message.id, result) };
+      const run = codec.methods.get(method);
+      if (!run) throw new BerthError("method_not_found", method);
+      const call = { tenant, server, catalog, id, method, params, body, codec, client, events, signal, closing };
+      return { status: 200, body: resultText(id, await run(call)) };
     } catch (error) {
-      return { ...refusal(message.id, error), ...(isInBand(error) && { status: 200 }) };
+      return { ...refusal(id, error), ...(isInBand(error) && { status: 200 }) };
     }
   }
 
-  async function answerBatch(
-    tenant: string,
-    server: string,
-    catalog: Catalog,
-    post: Post,
-    bodies: unknown[],
-  ): Promise<Answer> {
-    const version = legacyVersion(post.headers);
-    if (!BATCHING.has(version)) throw new BerthError("invalid_request", `${version} has no batches`);
-    if (bodies.length === 0) throw new BerthError("invalid_request", "a batch must not be empty");
-    if (bodies.length > BATCH_MESSAGES_MAX) {
-      throw new BerthError("invalid_request", `a batch holds at most ${BATCH_MESSAGES_MAX} messages`);
+  async function orRefusal<T>(tenant: string, server: string, run: () => T): Promise<T | Answer> {
+    try {
+      await host.server(tenant, server);
+      return run();
+    } catch (error) {
+      return refusal(null, error);
     }
-    const answers = await Promise.all(
-      bodies.map((body) =>
-        answerOne(tenant, server, catalog, post, body).catch((error: unknown) => refusal(idOf(body), error)),
-      ),
-    );
-    const texts = answers.flatMap((answer) => answer.body ?? []);
-    return texts.length === 0 ? { status: 202 } : { status: 200, body: `[${texts.join(",")}]` };
   }
 
   function refusal(id: Request["id"] | null, error: unknown): Answer {
@@ -134,13 +121,14 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   }
 }
 
-/** A request with modern `_meta`, or a modern version in its header, is modern; everything else is legacy. */
-function isModernRequest({ method, params }: Request, { headers }: Post): boolean {
-  const meta = params["_meta"];
+/** A message with modern `_meta`, or a modern version in its header, is modern; everything else is legacy. */
+function isModern(message: Message, { headers }: Post): boolean {
+  if (message.kind === "response") return false;
+  const meta = message.params["_meta"];
   if (isObject(meta) && meta[META_PROTOCOL_VERSION] !== undefined) return true;
   const header = headers["mcp-protocol-version"];
-  const claims = typeof header === "string" && isOfModernEra(header) && method !== "initialize";
-  return claims || method === "server/discover";
+  const claims = typeof header === "string" && isOfModernEra(header) && message.method !== "initialize";
+  return claims || message.method === "server/discover";
 }
 
 /** What a method itself reports is the payload of an exchange that worked; only some codes also are HTTP failures. */

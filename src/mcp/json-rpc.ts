@@ -79,7 +79,12 @@ export function errorText(id: RequestId | null, error: BerthError): string {
   return JSON.stringify({ jsonrpc: "2.0", id, error: { code, message, ...(data && { data }) } });
 }
 
-export function notificationText(method: string, params: unknown): string {
+/** A request of the server's. */
+export function requestText(id: string, method: string, params: unknown): string {
+  return JSON.stringify({ jsonrpc: "2.0", id, method, params });
+}
+
+export function notificationText(method: string, params?: unknown): string {
   return JSON.stringify({ jsonrpc: "2.0", method, params });
 }
 

@@ -35,7 +35,35 @@ export interface EventSink {
    * The first message opens the stream, and the answer ends it. `message` is JSON text. A promise asks to wait: it
    * settles when the client has taken what was sent, or is gone.
    */
-  send(message: string): void | Promise<void>;
+  send(message: string, more?: EventDetails): void | Promise<void>;
+  /**
+   * Opens the stream before there is anything to say; with an id to come back by, and how long to wait before doing
+   * so. Absent on a transport whose streams cannot be taken up again.
+   */
+  open?(first?: { readonly eventId: string; readonly retryMs: number }): void;
+  /** Ends the connection. */
+  close?(): void;
+}
+
+export interface EventDetails {
+  /** By which a client that lost the connection says what it got. */
+  readonly eventId?: string;
+  /** To be kept for such a client whatever else is not: an answer, or a question. */
+  readonly lasting?: boolean;
+}
+
+/** Whom a message is for: `server` as it was asked for, with a release after it or not. */
+export interface Place {
+  readonly tenant: string;
+  readonly server: string;
+  readonly catalog: Catalog;
+}
+
+/** What opens a stream without a request of its own. */
+export interface Listen {
+  readonly headers: Post["headers"];
+  readonly events: EventSink;
+  readonly signal?: CancelSignal;
 }
 
 export interface Answer {
@@ -83,7 +111,7 @@ export type LogLevel = "debug" | "info" | "notice" | "warning" | "error" | "crit
 /** Gives the JSON text of the result. Throws `BerthError` for a protocol error. */
 export type Method = (call: MethodCall) => string | Promise<string>;
 
-/** One of the two ways in which clients speak: how they are recognized, and how they are answered. */
+/** How an era recognizes who speaks, and how it answers. */
 export interface Era {
   readonly codec: Codec;
   /** Checks what each request of the era must carry, and says who asks. Throws `BerthError`. */
@@ -93,6 +121,8 @@ export interface Era {
 /** How one era writes what the core decided: all that differs between eras in a result stands behind this. */
 export interface Codec {
   readonly era: "modern" | "legacy";
+  /** Names what its lists look like; codecs of one shape share them. */
+  readonly shape: string;
   readonly methods: ReadonlyMap<string, Method>;
   listPage(catalog: Catalog, list: ListName, page: ListPage): string;
   callResult(catalog: Catalog, tool: ToolContract, result: CallResult): string;

@@ -1,20 +1,27 @@
 import { BerthError } from "../../errors.ts";
-import type { Request } from "../json-rpc.ts";
 import type { Client, Post } from "../protocol.ts";
 import { isLegacy, SUPPORTED_VERSIONS, VERSION_WITHOUT_HEADER } from "../revisions.ts";
+import type { Session } from "./session.ts";
 
-/** Who sends a legacy request: its version stands in a header, everything else in its session. */
-export function legacyClient(request: Request, { headers }: Post): Client {
-  if (request.method === "initialize") return { version: VERSION_WITHOUT_HEADER, capabilities: {} };
-  const version = legacyVersion(headers);
-  if (headers["mcp-session-id"] !== undefined) throw new BerthError("session_not_found");
-  return { version, capabilities: {} };
+/** Who sends a legacy request, and the session in which it does so. */
+export interface LegacyClient extends Client {
+  readonly peer?: Session;
 }
 
-/** The revision that a legacy request speaks. Throws `unsupported_version` for a header that names none. */
-export function legacyVersion(headers: Post["headers"]): string {
+/** The server decides what to log for a client that did not say (2025-11-25 `server/utilities/logging`). */
+const LOG_LEVEL_WITHOUT_SESSION = "info";
+
+export function legacyClient(headers: Post["headers"], peer: Session | undefined): LegacyClient {
+  const version = legacyVersion(headers, peer);
+  if (!peer) return { version, capabilities: {}, logLevel: LOG_LEVEL_WITHOUT_SESSION };
+  const { id, capabilities } = peer.facts;
+  return { version, capabilities, logLevel: peer.logLevel, session: id, peer };
+}
+
+/** The header's revision, else the session's. Throws `unsupported_version` for a header that names none. */
+function legacyVersion(headers: Post["headers"], peer: Session | undefined): string {
   const header = headers["mcp-protocol-version"];
-  if (header === undefined) return VERSION_WITHOUT_HEADER;
+  if (header === undefined) return peer?.facts.version ?? VERSION_WITHOUT_HEADER;
   if (typeof header === "string" && isLegacy(header)) return header;
   const requested = String(header);
   throw new BerthError("unsupported_version", requested, { data: { supported: SUPPORTED_VERSIONS, requested } });

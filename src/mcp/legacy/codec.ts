@@ -1,59 +1,52 @@
 import { BerthError } from "../../errors.ts";
-import type { Catalog, ToolContract } from "../../host/catalog.ts";
-import type { JsonSchema } from "../../json.ts";
 import type { Codec, Method } from "../protocol.ts";
-import { isLegacy, LEGACY_VERSIONS } from "../revisions.ts";
 import { sharedMethods } from "../methods/shared.ts";
+import { ask } from "./ask.ts";
+import { sessionMethods } from "./session-methods.ts";
+import { shapeOf } from "./shape.ts";
 
-/** The codec of 2024-11-05 to 2025-11-25: a handshake, and structured content that must be an object. */
-export function createLegacyCodec({ berthVersion }: { berthVersion: string }): Codec {
+/** The codec of one revision of 2024-11-05 to 2025-11-25. Its results have the shape that the revision knows. */
+export function createLegacyCodec(version: string, { answerMs, subscriptionsPerSession }: LegacyCodecLimits): Codec {
+  const shape = shapeOf(version);
   return {
     era: "legacy",
+    shape: shape.name,
     listPage: (_catalog, list, { items, ...rest }) =>
-      JSON.stringify({ [list]: list === "tools" ? (items as ToolContract[]).map(withObjectOutput) : items, ...rest }),
-    callResult(_catalog, tool, result) {
-      if (result.structuredContent === undefined || !isWrapped(tool)) return JSON.stringify(result);
-      return JSON.stringify({ ...result, structuredContent: { result: result.structuredContent } });
-    },
+      JSON.stringify({ [list]: items.map((item) => shape.listItem(list, item as object)), ...rest }),
+    callResult: (_catalog, tool, result) => JSON.stringify(shape.callResult(tool, result)),
     readResult: (_catalog, result) => JSON.stringify(result),
-    promptResult: (_catalog, result) => JSON.stringify(result),
+    promptResult: (_catalog, result) => JSON.stringify(shape.promptResult(result)),
     result: (_catalog, result) => JSON.stringify(result),
     answersOf: () => undefined,
-    ask: () => Promise.reject(new BerthError("missing_capability")),
+    ask: (call, inputRequests, answers) => ask(call, inputRequests, answers, answerMs),
     methods: new Map<string, Method>([
-      ...sharedMethods,
-      ["initialize", ({ catalog, params }) => JSON.stringify(initialization(catalog, params, berthVersion))],
+      ...sharedMethods.map(([name, method]) => [name, withLegacyErrors(method)] as const),
+      ...sessionMethods(subscriptionsPerSession).map(([name, method]) => [name, withLegacyErrors(method)] as const),
       ["ping", () => "{}"],
     ]),
   };
 }
 
-/** 2025-11-25 `basic/lifecycle`: the requested version when it is known here, else the latest of the era. */
-function initialization(catalog: Catalog, params: Record<string, unknown>, berthVersion: string): object {
-  const requested = params["protocolVersion"];
-  if (typeof requested !== "string") throw new BerthError("invalid_params", '"protocolVersion" must be a text');
-  const { description } = catalog.contract;
-  return {
-    protocolVersion: isLegacy(requested) ? requested : LEGACY_VERSIONS[0],
-    capabilities: { tools: {}, resources: {}, prompts: {}, completions: {} },
-    serverInfo: { name: catalog.server, version: `${berthVersion}+${catalog.release}` },
-    ...(description !== undefined && { instructions: description }),
-  };
+export interface LegacyCodecLimits {
+  /** How long a client, or the person before it, may take for the answer to a question. */
+  readonly answerMs: number;
+  readonly subscriptionsPerSession: number;
 }
 
-/** Before 2026-07-28 an output schema describes an object, so any other value travels as `{result}`. */
-function isWrapped(tool: ToolContract): boolean {
-  return tool.outputSchema !== undefined && tool.outputSchema["type"] !== "object";
-}
-
-function withObjectOutput(tool: ToolContract): ToolContract {
-  if (!tool.outputSchema || !isWrapped(tool)) return tool;
-  const { $defs, ...result } = tool.outputSchema;
-  const outputSchema: JsonSchema = {
-    type: "object",
-    properties: { result },
-    required: ["result"],
-    ...($defs !== undefined && { $defs }),
+/** A resource that is not there has a code of its own before 2026-07-28 (2025-11-25 `server/resources`). */
+function withLegacyErrors(method: Method): Method {
+  const translate = (error: unknown): never => {
+    if (!(error instanceof BerthError) || error.code !== "resource_not_found") throw error;
+    throw new BerthError("legacy_resource_not_found", String(error.data?.["uri"]), {
+      ...(error.data && { data: error.data }),
+    });
   };
-  return { ...tool, outputSchema };
+  return (call) => {
+    try {
+      const result = method(call);
+      return result instanceof Promise ? result.catch(translate) : result;
+    } catch (error) {
+      return translate(error);
+    }
+  };
 }

@@ -1,5 +1,5 @@
 import { BerthError } from "../../errors.ts";
-import type { ListName, Method, MethodCall } from "../protocol.ts";
+import type { ListName, Method } from "../protocol.ts";
 
 /** Items on one page of a list. */
 const PAGE_ITEMS = 50;
@@ -10,7 +10,7 @@ export function listMethod(list: ListName): Method {
     const items = catalog.contract[list];
     const cursor = params["cursor"];
     const start = cursor === undefined ? 0 : startOf(cursor, list, items.length);
-    const pages = pagesOf(catalog.memo, codec.era, list);
+    const pages = pagesOf(catalog.memo, codec.shape, list);
     let page = pages.get(start);
     if (page === undefined) {
       const end = start + PAGE_ITEMS;
@@ -22,8 +22,8 @@ export function listMethod(list: ListName): Method {
   };
 }
 
-function pagesOf(memo: Map<string, unknown>, era: MethodCall["codec"]["era"], list: ListName): Map<number, string> {
-  const key = `list:${era}:${list}`;
+function pagesOf(memo: Map<string, unknown>, shape: string, list: ListName): Map<number, string> {
+  const key = `list:${shape}:${list}`;
   let pages = memo.get(key) as Map<number, string> | undefined;
   if (!pages) memo.set(key, (pages = new Map()));
   return pages;

@@ -48,6 +48,7 @@ export function createModernCodec({ host, berthVersion, rounds, listeners }: Mod
 
   return {
     era: "modern",
+    shape: "2026-07-28",
     listPage: (catalog, list, { items, ...rest }) => cacheable(catalog, { [list]: items, ...rest }),
     callResult: (catalog, _tool, result) => complete(catalog, result),
     // What a resource says may change at any time and depend on who asks.

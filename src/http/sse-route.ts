@@ -1,0 +1,160 @@
+import { randomUUID } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { Cancellation } from "../cancellation.ts";
+import { BerthError } from "../errors.ts";
+import type { Host } from "../host/host.ts";
+import { isObject } from "../json.ts";
+import type { Endpoint } from "../mcp/endpoint.ts";
+import { errorText, idOf, parseJson } from "../mcp/json-rpc.ts";
+import type { EventSink, Post } from "../mcp/protocol.ts";
+import { readBody } from "./body.ts";
+import { allowOrigin } from "./cors.ts";
+import type { EventStream } from "./event-stream.ts";
+import { checkContent, decodeName, type McpRouteOptions } from "./mcp-route.ts";
+import { writeFailure } from "./write-answer.ts";
+
+const SSE_PATH = /^\/mcp\/([^/?]+)\/(sse|messages)\/?(?:\?(.*))?$/;
+
+export interface SseRouteOptions extends McpRouteOptions {
+  readonly host: Host;
+  readonly limits: McpRouteOptions["limits"] & { readonly sseConnections: number };
+}
+
+/**
+ * HTTP+SSE, the transport of 2024-11-05 (`basic/transports`): `GET /mcp/<server>/sse` is the connection, on which
+ * everything is answered; its first event says where messages are to be sent. The protocol is the endpoint's, which
+ * sees one session; a connection that ends takes its session with it. Returns false for every other request.
+ */
+export function createSseRoute(
+  options: SseRouteOptions,
+): (request: IncomingMessage, response: ServerResponse) => boolean {
+  const connections = new Map<string, Connection>();
+  const fail = (response: ServerResponse, error: unknown): void =>
+    writeFailure(response, error, options.limits.stalledMs, options.log);
+
+  return (request, response) => {
+    const [, name, part, query = ""] = SSE_PATH.exec(request.url ?? "") ?? [];
+    if (name === undefined) return false;
+    try {
+      options.guard(request);
+      allowOrigin(request, response);
+      const method = part === "sse" ? "GET" : "POST";
+      if (request.method !== method) {
+        response.setHeader("Allow", method);
+        throw new BerthError("method_not_allowed", `${request.method}; this address takes ${method}`);
+      }
+      if (part === "sse") open(decodeName(name), request, response);
+      else void receive(new URLSearchParams(query).get("sessionId") ?? "", decodeName(name), request, response);
+    } catch (error) {
+      fail(response, error);
+    }
+    return true;
+  };
+
+  function open(server: string, { headers }: IncomingMessage, response: ServerResponse): void {
+    if (!/text\/event-stream|\*\/\*|text\/\*/.test(headers.accept ?? "*/*")) throw new BerthError("not_acceptable");
+    if (connections.size >= options.limits.sseConnections) {
+      throw new BerthError("too_many_streams", `the limit is ${options.limits.sseConnections}`);
+    }
+    void start(server, response).catch((error: unknown) => fail(response, error));
+  }
+
+  async function start(server: string, response: ServerResponse): Promise<void> {
+    const { endpoint, tenant, host, streams } = options;
+    await host.server(tenant, server);
+    if (response.destroyed) return;
+    const events = streams.take(response);
+    if (!events) throw new BerthError("too_many_streams");
+    const id = randomUUID();
+    const connection = new Connection(endpoint, tenant, server, events);
+    connections.set(id, connection);
+    response.once("close", () => {
+      connections.delete(id);
+      streams.giveBack(events);
+      void connection.close();
+    });
+    events.sendOther("endpoint", `/mcp/${encodeURIComponent(server)}/messages?sessionId=${id}`);
+  }
+
+  async function receive(
+    id: string,
+    server: string,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void> {
+    try {
+      const connection = connections.get(id);
+      if (connection?.server !== server) throw new BerthError("session_not_found", "its connection is closed");
+      checkContent(request.headers);
+      const body = await readBody(request, options.limits.bodyBytes);
+      response.writeHead(202).end();
+      await connection.receive(body);
+    } catch (error) {
+      fail(response, error);
+    }
+  }
+}
+
+/** One client: its session from `initialize` on, and the stream on which it hears everything. */
+class Connection {
+  readonly server: string;
+  readonly #endpoint: Endpoint;
+  readonly #tenant: string;
+  /** Without `open`: this transport has no way back to a stream that broke. */
+  readonly #events: EventSink;
+  #headers: Readonly<Record<string, string>> = {};
+  readonly #gone = new Cancellation();
+
+  constructor(endpoint: Endpoint, tenant: string, server: string, stream: EventStream) {
+    this.server = server;
+    this.#endpoint = endpoint;
+    this.#tenant = tenant;
+    this.#events = {
+      send: (message) => stream.send(message),
+      close: () => stream.close(),
+    };
+  }
+
+  async receive(body: string): Promise<void> {
+    const early = this.#isInitialized ? undefined : whatIsTooEarly(body);
+    if (early !== undefined) return void this.#events.send(early);
+    const post: Post = {
+      headers: this.#headers,
+      headerless: true,
+      body,
+      events: this.#events,
+      signal: this.#gone,
+    };
+    const answer = await this.#endpoint.post(this.#tenant, this.server, post);
+    const token = answer.headers?.["Mcp-Session-Id"];
+    if (token !== undefined && !this.#isInitialized) this.#begin(token);
+    if (answer.body !== undefined) void this.#events.send(answer.body);
+  }
+
+  async close(): Promise<void> {
+    this.#gone.abort();
+    if (this.#isInitialized) await this.#endpoint.end(this.#tenant, this.server, this.#headers);
+  }
+
+  get #isInitialized(): boolean {
+    return this.#headers["mcp-session-id"] !== undefined;
+  }
+
+  #begin(token: string): void {
+    this.#headers = { "mcp-session-id": token };
+    if (this.#gone.aborted) void this.close();
+    else void this.#endpoint.listen(this.#tenant, this.server, { headers: this.#headers, events: this.#events });
+  }
+}
+
+/** The error for a request that only an initialized connection may make; undefined for any other message. */
+function whatIsTooEarly(body: string): string | undefined {
+  let message: unknown;
+  try {
+    message = parseJson(body);
+  } catch {
+    return undefined;
+  }
+  if (isObject(message) && (message["method"] === "initialize" || message["method"] === "ping")) return undefined;
+  return errorText(idOf(message), new BerthError("not_initialized", "send initialize first"));
+}

@@ -1,0 +1,78 @@
+import { BerthError } from "../../errors.ts";
+import type { Host } from "../../host/host.ts";
+import type { Message, Request } from "../json-rpc.ts";
+import type { Answer, Client, Codec, Listen, Place, Post } from "../protocol.ts";
+import { LEGACY_VERSIONS } from "../revisions.ts";
+import type { Sealer } from "../seal.ts";
+import { createLegacyCodec, type LegacyCodecLimits } from "./codec.ts";
+import { createListen } from "./listen.ts";
+import { createReceive } from "./receive.ts";
+import { Sessions, type SessionLimits } from "./sessions.ts";
+import { Streams, type StreamLimits } from "./streams.ts";
+
+/**
+ * The era of `initialize`: 2024-11-05 to 2025-11-25. It owns sessions, their streams, and the requests that a server
+ * makes of a client. It knows no HTTP library and no socket, and leaves the methods that both eras have to `methods/`.
+ */
+export interface Legacy {
+  /** Answers what one POST brought: a message, or a batch of them. Throws `BerthError` for what refuses it whole. */
+  receive(place: Place, post: Post, body: Message | readonly unknown[]): Promise<Answer>;
+  /**
+   * Opens the stream of a session, or one that broke again, on `listen.events`; gives an answer where nothing more is
+   * to come. Throws `BerthError`.
+   */
+  listen(tenant: string, server: string, listen: Listen): Answer | undefined;
+  /** Ends a session. Throws `session_not_found`. */
+  end(tenant: string, server: string, headers: Post["headers"]): Answer;
+  /** Ends every stream, so that clients come back to whoever serves next. */
+  close(): void;
+}
+
+export interface LegacyOptions {
+  readonly host: Host;
+  readonly berthVersion: string;
+  readonly sealer: Sealer;
+  readonly limits: LegacyLimits;
+  /** Carries out a request whose client is known. Never rejects. */
+  answer(place: Place, request: Request, post: Post, codec: Codec, client: Client): Promise<Answer>;
+}
+
+export interface LegacyLimits extends LegacyCodecLimits, SessionLimits, StreamLimits {
+  /** Until a stream to the client opens for a call that is still silent, so that it outlives its connection. */
+  readonly silentCallMs: number;
+  readonly batchMessages: number;
+}
+
+/** How often what nobody came back for is looked for. */
+const TEND_MS = 5_000;
+
+export function createLegacy(options: LegacyOptions): Legacy {
+  const { limits } = options;
+  const sessions = new Sessions(options.sealer, limits);
+  const streams = new Streams(limits);
+  const codecs = new Map(LEGACY_VERSIONS.map((version) => [version as string, createLegacyCodec(version, limits)]));
+  const tending = setInterval(() => {
+    streams.tend(sessions.values());
+    sessions.sweep();
+  }, TEND_MS).unref();
+
+  return {
+    receive: createReceive({ ...options, sessions, streams, codecs }),
+    listen: createListen({ ...options, sessions, streams }),
+    end(tenant, server, headers) {
+      const token = headers["mcp-session-id"];
+      if (typeof token !== "string")
+        throw new BerthError("invalid_request", "Mcp-Session-Id says which session to end");
+      sessions.end(sessions.open(tenant, server, token));
+      return { status: 204 };
+    },
+    close() {
+      clearInterval(tending);
+      for (const session of sessions.values()) {
+        session.unwatch?.();
+        for (const stream of session.listeners) stream.end();
+        session.questions.giveUp();
+      }
+    },
+  };
+}

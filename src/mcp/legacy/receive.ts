@@ -1,0 +1,206 @@
+import { Cancellation } from "../../cancellation.ts";
+import { BerthError } from "../../errors.ts";
+import { isObject, type JsonObject } from "../../json.ts";
+import {
+  errorText,
+  idOf,
+  readMessage,
+  resultText,
+  type ClientResponse,
+  type Message,
+  type Request,
+} from "../json-rpc.ts";
+import type { Answer, Codec, Place, Post } from "../protocol.ts";
+import { legacyClient } from "./client.ts";
+import { initialization, negotiate } from "./initialize.ts";
+import type { Legacy, LegacyOptions } from "./legacy.ts";
+import { usedCapabilities } from "./questions.ts";
+import type { ClientAnswer, Session } from "./session.ts";
+import type { Sessions } from "./sessions.ts";
+import { primes, requestIds, type Streams } from "./streams.ts";
+
+/** Revisions in which a body may be an array of messages. */
+const BATCHING: ReadonlySet<string> = new Set(["2025-03-26", "2024-11-05"]);
+
+export interface ReceiveParts extends LegacyOptions {
+  readonly sessions: Sessions;
+  readonly streams: Streams;
+  readonly codecs: ReadonlyMap<string, Codec>;
+}
+
+/** What came by POST, in a session or without one. */
+export function createReceive({
+  sessions,
+  streams,
+  codecs,
+  limits,
+  berthVersion,
+  answer,
+}: ReceiveParts): Legacy["receive"] {
+  return async (place, post, body) => {
+    const session = sessionOf(place, post);
+    if (!isBatch(body)) {
+      const message = body;
+      if (message.kind !== "request") return take(session, message);
+      if (message.method === "initialize") return initialize(place, message, session);
+      return inStream(post, session, [message], (streamed) => answerRequest(place, streamed, session, message));
+    }
+    checkBatch(body, legacyClient(post.headers, session).version);
+    return inStream(post, session, body, (streamed) => answerBatch(place, streamed, session, body));
+  };
+
+  function sessionOf({ tenant, server }: Place, { headers }: Post): Session | undefined {
+    const token = headers["mcp-session-id"];
+    if (token === undefined) return undefined;
+    return sessions.open(tenant, server, String(token));
+  }
+
+  /** In a session the messages before the answer go on a stream that outlives the connection, where it can. */
+  async function inStream(
+    post: Post,
+    session: Session | undefined,
+    bodies: readonly unknown[],
+    run: (streamed: Post) => Promise<Answer>,
+  ): Promise<Answer> {
+    const { events: sink, signal } = post;
+    if (!session || !sink?.open) return run(post);
+    const stream = streams.create(session, requestIds(bodies));
+    stream.attach(sink);
+    const leave = (): void => stream.detach(sink);
+    signal?.addEventListener("abort", leave);
+    const silence = primes(session) ? setTimeout(() => stream.tryOpen(), limits.silentCallMs).unref() : undefined;
+    const answered = await run({ ...post, events: stream });
+    clearTimeout(silence);
+    signal?.removeEventListener("abort", leave);
+    if (!stream.isOpen) return answered;
+    if (answered.body !== undefined) void stream.send(answered.body, { lasting: true });
+    stream.end();
+    return { status: 200 };
+  }
+
+  async function answerRequest(
+    place: Place,
+    post: Post,
+    session: Session | undefined,
+    message: Request,
+  ): Promise<Answer> {
+    const client = legacyClient(post.headers, session);
+    const codec = codecs.get(client.version)!;
+    if (!session) return inBand(await answer(place, message, post, codec, client));
+    const cancellation = new Cancellation();
+    session.calls.set(message.id, cancellation);
+    // An HTTP connection that breaks ends no call of a session: the client comes back, or cancels by a notification.
+    if (post.headerless) post.signal?.addEventListener("abort", () => cancellation.abort());
+    const answered = await answer(place, message, { ...post, signal: cancellation }, codec, client);
+    if (session.calls.get(message.id) === cancellation) session.calls.delete(message.id);
+    if (cancellation.aborted) return cancelled(message, post);
+    return inBand(answered);
+  }
+
+  async function answerBatch(
+    place: Place,
+    post: Post,
+    session: Session | undefined,
+    bodies: readonly unknown[],
+  ): Promise<Answer> {
+    let isOpen = false;
+    const { events } = post;
+    const tracked: Post = events
+      ? { ...post, events: { send: (message, more) => ((isOpen = true), events.send(message, more)) } }
+      : post;
+    const texts: string[] = [];
+    await Promise.all(
+      bodies.map(async (body) => {
+        const text = await answerOfBatch(place, tracked, session, body);
+        if (text === undefined) return;
+        if (isOpen) void events?.send(text, { lasting: true });
+        else texts.push(text);
+      }),
+    );
+    if (!isOpen) return texts.length === 0 ? { status: 202 } : { status: 200, body: `[${texts.join(",")}]` };
+    for (const text of texts) void events?.send(text, { lasting: true });
+    return { status: 200 };
+  }
+
+  async function answerOfBatch(
+    place: Place,
+    post: Post,
+    session: Session | undefined,
+    body: unknown,
+  ): Promise<string | undefined> {
+    try {
+      const message = readMessage(body);
+      if (message.kind === "request") return (await answerRequest(place, post, session, message)).body;
+      take(session, message);
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof BerthError)) throw error;
+      return errorText(idOf(body), error);
+    }
+  }
+
+  function checkBatch(bodies: readonly unknown[], version: string): void {
+    if (!BATCHING.has(version)) throw new BerthError("invalid_request", `${version} has no batches`);
+    if (bodies.length === 0) throw new BerthError("invalid_request", "a batch must not be empty");
+    if (bodies.length > limits.batchMessages) {
+      throw new BerthError("invalid_request", `a batch holds at most ${limits.batchMessages} messages`);
+    }
+    if (bodies.some((body) => isObject(body) && body["method"] === "initialize")) {
+      throw new BerthError("invalid_request", "initialize must not be in a batch");
+    }
+  }
+
+  /** A second `initialize` in a session changes nothing of it. */
+  function initialize(
+    { tenant, server, catalog }: Place,
+    { id, params }: Request,
+    session: Session | undefined,
+  ): Answer {
+    const version = negotiate(params);
+    if (version === undefined) {
+      return { status: 200, body: errorText(id, new BerthError("invalid_params", '"protocolVersion" must be a text')) };
+    }
+    const opened = session ?? sessions.issue(tenant, server, version, usedCapabilities(params["capabilities"]));
+    const result = JSON.stringify(initialization(catalog, opened.facts.version, berthVersion));
+    return { status: 200, body: resultText(id, result), headers: { "Mcp-Session-Id": opened.token } };
+  }
+}
+
+function isBatch(body: Message | readonly unknown[]): body is readonly unknown[] {
+  return Array.isArray(body);
+}
+
+/** What is no request is taken without an answer. */
+function take(session: Session | undefined, message: Exclude<Message, Request>): Answer {
+  if (message.kind === "response") {
+    if (session?.questions.answer(message.id, answerOf(message))) return { status: 202 };
+    throw new BerthError("invalid_request", "nobody waits for this response; its request ended, or was none of ours");
+  }
+  const { requestId } = message.params;
+  if (
+    message.method === "notifications/cancelled" &&
+    (typeof requestId === "string" || typeof requestId === "number")
+  ) {
+    session?.calls.get(requestId)?.abort();
+  }
+  return { status: 202 };
+}
+
+function answerOf({ body }: ClientResponse): ClientAnswer {
+  const { result, error } = body;
+  if (isObject(result)) return { result: result as JsonObject };
+  const message = isObject(error) ? error["message"] : "its answer is no object";
+  return { error: typeof message === "string" ? message : "it gave an error without a message" };
+}
+
+/** A 404 would tell the client that its session is gone. */
+function inBand(answered: Answer): Answer {
+  return answered.status < 500 ? { ...answered, status: 200 } : answered;
+}
+
+/** A cancelled request gets no response (2025-11-25 `basic/utilities/cancellation`), where HTTP has a way to say so. */
+function cancelled({ id }: Request, { events }: Post): Answer {
+  events?.open?.();
+  if (events) return { status: 200 };
+  return { status: 200, body: errorText(id, new BerthError("cancelled")) };
+}

@@ -1,0 +1,50 @@
+import { BerthError } from "../../errors.ts";
+import { LOG_LEVELS } from "../methods/log.ts";
+import type { LogLevel, Method, MethodCall } from "../protocol.ts";
+import type { LegacyClient } from "./client.ts";
+import type { Session } from "./session.ts";
+
+/** Methods that change what a session is told of. */
+export function sessionMethods(subscriptionsPerSession: number): readonly (readonly [string, Method])[] {
+  return [
+    ["logging/setLevel", setLevel],
+    ["resources/subscribe", (call) => subscribe(call, subscriptionsPerSession)],
+    ["resources/unsubscribe", unsubscribe],
+  ];
+}
+
+function setLevel(call: MethodCall): string {
+  const { level } = call.params;
+  if (!(LOG_LEVELS as readonly unknown[]).includes(level)) {
+    throw new BerthError("invalid_params", `"level" must be one of ${LOG_LEVELS.join(", ")}`);
+  }
+  sessionOf(call).logLevel = level as LogLevel;
+  return "{}";
+}
+
+function subscribe(call: MethodCall, subscriptionsMax: number): string {
+  const uri = uriOf(call);
+  const { subscriptions } = sessionOf(call);
+  if (!call.catalog.resource(uri)) throw new BerthError("resource_not_found", uri, { data: { uri } });
+  if (subscriptions.size >= subscriptionsMax && !subscriptions.has(uri)) {
+    throw new BerthError("invalid_params", `a session has at most ${subscriptionsMax} subscriptions`);
+  }
+  subscriptions.add(uri);
+  return "{}";
+}
+
+function unsubscribe(call: MethodCall): string {
+  sessionOf(call).subscriptions.delete(uriOf(call));
+  return "{}";
+}
+
+function uriOf({ params: { uri } }: MethodCall): string {
+  if (typeof uri !== "string") throw new BerthError("invalid_params", '"uri" must be a text');
+  return uri;
+}
+
+function sessionOf({ client, method }: MethodCall): Session {
+  const { peer } = client as LegacyClient;
+  if (peer) return peer;
+  throw new BerthError("invalid_request", `${method} needs the session that initialize gives; send Mcp-Session-Id`);
+}

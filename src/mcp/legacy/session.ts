@@ -1,0 +1,110 @@
+import { randomUUID } from "node:crypto";
+import type { Cancellation } from "../../cancellation.ts";
+import type { JsonObject } from "../../json.ts";
+import { notificationText, type RequestId } from "../json-rpc.ts";
+import type { LogLevel } from "../protocol.ts";
+import type { Stream } from "./stream.ts";
+
+/** What the token of a session says: all that a call depends on, so that any process can carry it out. */
+export interface SessionFacts {
+  readonly id: string;
+  readonly version: string;
+  /** The client's, as far as a server may use them. */
+  readonly capabilities: JsonObject;
+}
+
+/**
+ * What this process remembers of a session: what is under way, what is watched, and who waits for what. Losing it
+ * loses no call of another process.
+ */
+export class Session {
+  readonly token: string;
+  readonly tenant: string;
+  readonly server: string;
+  readonly facts: SessionFacts;
+  /** Nobody set it, so the server decides (2025-11-25 `server/utilities/logging`). */
+  logLevel: LogLevel = "info";
+  readonly subscriptions = new Set<string>();
+  readonly calls = new Map<RequestId, Cancellation>();
+  readonly streams = new Map<string, Stream>();
+  readonly questions = new Questions();
+  /** Ends the watch over what the session's listeners are told of. */
+  unwatch: (() => void) | undefined;
+
+  constructor(token: string, tenant: string, server: string, facts: SessionFacts) {
+    this.token = token;
+    this.tenant = tenant;
+    this.server = server;
+    this.facts = facts;
+  }
+
+  /** Nothing is lost to anybody when the process forgets it. */
+  get isIdle(): boolean {
+    return this.calls.size === 0 && this.streams.size === 0 && this.subscriptions.size === 0;
+  }
+
+  get isConnected(): boolean {
+    return this.calls.size > 0 || [...this.streams.values()].some((stream) => stream.isAttached);
+  }
+
+  get openStreams(): number {
+    let open = 0;
+    for (const stream of this.streams.values()) if (!stream.isEnded) open += 1;
+    return open;
+  }
+
+  /** Streams that were opened to listen, the oldest first. */
+  get listeners(): Stream[] {
+    return [...this.streams.values()].filter(({ id, isEnded }) => id.startsWith("listen.") && !isEnded);
+  }
+
+  /** On one stream alone: the newest that is connected, else the newest to come back. */
+  notify(method: string, params?: JsonObject): void {
+    const { listeners } = this;
+    const stream = listeners.findLast(({ isAttached }) => isAttached) ?? listeners.at(-1);
+    void stream?.send(notificationText(method, params));
+  }
+}
+
+/** What a client answered: the result, or the message of its error. */
+export type ClientAnswer = { readonly result: JsonObject } | { readonly error: string };
+
+export interface Question {
+  readonly id: string;
+  /** Undefined when nobody answered. */
+  readonly answer: Promise<ClientAnswer | undefined>;
+  giveUp(): void;
+}
+
+/** Requests of the server's that wait for the client's answer. Ids are never used again, not even after a restart. */
+export class Questions {
+  readonly #waiting = new Map<RequestId, (answer: ClientAnswer | undefined) => void>();
+
+  /** `send` is given the id of the request. */
+  ask(send: (id: string) => void, timeoutMs: number): Question {
+    const id = randomUUID();
+    let resolveAnswer!: (answer: ClientAnswer | undefined) => void;
+    const answer = new Promise<ClientAnswer | undefined>((resolve) => (resolveAnswer = resolve));
+    const settle = (given: ClientAnswer | undefined): void => {
+      clearTimeout(timer);
+      this.#waiting.delete(id);
+      resolveAnswer(given);
+    };
+    const timer = setTimeout(settle, timeoutMs, undefined);
+    this.#waiting.set(id, settle);
+    send(id);
+    return { id, answer, giveUp: () => settle(undefined) };
+  }
+
+  /** Has every question end without an answer. */
+  giveUp(): void {
+    for (const settle of this.#waiting.values()) settle(undefined);
+  }
+
+  /** False when nobody waits for this answer. */
+  answer(id: RequestId, answer: ClientAnswer): boolean {
+    const settle = this.#waiting.get(id);
+    settle?.(answer);
+    return settle !== undefined;
+  }
+}

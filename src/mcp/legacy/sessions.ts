@@ -1,0 +1,119 @@
+import { randomUUID } from "node:crypto";
+import { BerthError } from "../../errors.ts";
+import { isObject, type JsonObject } from "../../json.ts";
+import type { Sealer } from "../seal.ts";
+import { isLegacy } from "../revisions.ts";
+import { Session, type SessionFacts } from "./session.ts";
+
+/**
+ * Sessions by the token that the client carries. The token is sealed and says all that a call depends on, so that a
+ * session outlives the process that gave it; kept here is only what this process has under way, and which sessions
+ * were ended before their time. To lose the latter brings a session back that nobody uses, and harms no call.
+ */
+export class Sessions {
+  readonly #sealer: Sealer;
+  readonly #limits: SessionLimits;
+  readonly #known = new Map<string, Session>();
+  readonly #ended = new Map<string, number>();
+
+  constructor(sealer: Sealer, limits: SessionLimits) {
+    this.#sealer = sealer;
+    this.#limits = limits;
+  }
+
+  /** Throws `too_many_sessions` when every session that is remembered is in use. */
+  issue(tenant: string, server: string, version: string, capabilities: JsonObject): Session {
+    const facts = { id: randomUUID(), version, capabilities };
+    const token = this.#sealer.seal(binding(tenant, server), facts, this.#limits.sessionMs);
+    return this.#remember(new Session(token, tenant, server, facts));
+  }
+
+  /** The session of a token. Throws `session_not_found` for one that was forged, or ended, or given elsewhere. */
+  open(tenant: string, server: string, token: string): Session {
+    const known = this.#known.get(token);
+    if (known?.tenant === tenant && known.server === server) {
+      // The one that was used last is forgotten last.
+      this.#known.delete(token);
+      this.#known.set(token, known);
+      return known;
+    }
+    const facts = this.#read(tenant, server, token);
+    if (this.#ended.has(facts.id)) throw new BerthError("session_not_found");
+    return this.#remember(new Session(token, tenant, server, facts));
+  }
+
+  /** Ends what the session has under way, for good. */
+  end(session: Session): void {
+    const first = this.#ended.keys().next();
+    if (this.#ended.size >= this.#limits.sessions && !first.done) this.#ended.delete(first.value);
+    this.#ended.set(session.facts.id, Date.now() + this.#limits.sessionMs);
+    this.#forget(session);
+  }
+
+  values(): Iterable<Session> {
+    return this.#known.values();
+  }
+
+  /** Forgets what ended so long ago that its token is no more. */
+  sweep(): void {
+    const now = Date.now();
+    for (const [id, until] of this.#ended) {
+      if (until > now) return;
+      this.#ended.delete(id);
+    }
+  }
+
+  #read(tenant: string, server: string, token: string): SessionFacts {
+    try {
+      const facts = this.#sealer.unseal(binding(tenant, server), token);
+      if (isFacts(facts)) return facts;
+    } catch (error) {
+      if (!(error instanceof BerthError)) throw error;
+    }
+    throw new BerthError("session_not_found");
+  }
+
+  #remember(session: Session): Session {
+    if (this.#known.size >= this.#limits.sessions) this.#makeRoom();
+    this.#known.set(session.token, session);
+    return session;
+  }
+
+  /** The longest unused session goes: one that nothing is lost of, else one that has to be made again. */
+  #makeRoom(): void {
+    let unused: Session | undefined;
+    for (const session of this.#known.values()) {
+      if (session.isIdle) return this.#forget(session);
+      if (!session.isConnected) unused ??= session;
+    }
+    if (!unused) throw new BerthError("too_many_sessions", `the limit is ${this.#limits.sessions}`);
+    this.end(unused);
+  }
+
+  #forget(session: Session): void {
+    this.#known.delete(session.token);
+    session.unwatch?.();
+    for (const call of session.calls.values()) call.abort();
+    for (const stream of session.streams.values()) {
+      stream.end();
+      stream.clear();
+    }
+    session.streams.clear();
+  }
+}
+
+export interface SessionLimits {
+  /** Sessions that a process remembers. */
+  readonly sessions: number;
+  readonly sessionMs: number;
+}
+
+function binding(tenant: string, server: string): string[] {
+  return ["session", tenant, server];
+}
+
+function isFacts(value: unknown): value is SessionFacts {
+  if (!isObject(value)) return false;
+  const { id, version, capabilities } = value;
+  return typeof id === "string" && typeof version === "string" && isLegacy(version) && isObject(capabilities);
+}

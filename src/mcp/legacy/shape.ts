@@ -1,0 +1,93 @@
+import type { CallResult, ContentBlock, PromptResult, ToolContract } from "../../host/catalog.ts";
+import { isObject, type JsonSchema } from "../../json.ts";
+import type { ListName } from "../protocol.ts";
+
+/**
+ * What each legacy revision can say, and what becomes of that which it cannot. 2025-06-18 brought titles, output
+ * schemas, structured content and resource links; 2025-03-26 annotations of tools and audio.
+ */
+export interface Shape {
+  /** Revisions of one shape share their lists. */
+  readonly name: string;
+  listItem(list: ListName, item: object): object;
+  callResult(tool: ToolContract, result: CallResult): object;
+  promptResult(result: PromptResult): object;
+}
+
+export function shapeOf(version: string): Shape {
+  return version >= "2025-06-18" ? structured : version >= "2025-03-26" ? annotated : first;
+}
+
+const structured: Shape = {
+  name: "2025-06-18",
+  listItem: (list, item) => (list === "tools" ? withObjectOutput(item as ToolContract) : item),
+  callResult(tool, result) {
+    const { structuredContent: value } = result;
+    if (value === undefined || (isObject(value) && !isWrapped(tool))) return result;
+    return { ...result, structuredContent: { result: value } };
+  },
+  promptResult: (result) => result,
+};
+
+const annotated: Shape = older("2025-03-26", (block) => withoutLink(block));
+
+const first: Shape = older("2024-11-05", (block) => withoutAudio(withoutLink(block)));
+
+function older(name: "2025-03-26" | "2024-11-05", blockOf: (block: ContentBlock) => ContentBlock): Shape {
+  return {
+    name,
+    listItem(list, item) {
+      const {
+        title,
+        outputSchema: _outputSchema,
+        annotations,
+        ...rest
+      } = item as Partial<ToolContract> & { arguments?: readonly object[] };
+      if (list === "prompts") return withoutArgumentTitles(rest);
+      if (list !== "tools" || name === "2024-11-05") return rest;
+      const hints = { ...(title !== undefined && { title }), ...annotations };
+      return Object.keys(hints).length > 0 ? { ...rest, annotations: hints } : rest;
+    },
+    callResult(_tool, { content, isError }) {
+      return { content: content.map(blockOf), ...(isError && { isError }) };
+    },
+    promptResult: ({ messages, ...rest }) => ({
+      ...rest,
+      messages: messages.map(({ role, content }) => ({ role, content: blockOf(content) })),
+    }),
+  };
+}
+
+function withoutArgumentTitles(prompt: object & { arguments?: readonly object[] }): object {
+  if (!prompt.arguments) return prompt;
+  return { ...prompt, arguments: prompt.arguments.map(({ title: _title, ...rest }: { title?: unknown }) => rest) };
+}
+
+function withoutLink(block: ContentBlock): ContentBlock {
+  if (block.type !== "resource_link") return block;
+  const { name, uri, description } = block;
+  const about = typeof description === "string" ? `: ${description}` : "";
+  return { type: "text", text: `${String(name)} <${String(uri)}>${about}` };
+}
+
+function withoutAudio(block: ContentBlock): ContentBlock {
+  if (block.type !== "audio") return block;
+  return { type: "text", text: `[audio, ${String(block["mimeType"])}: revision 2024-11-05 carries no audio]` };
+}
+
+/** Before 2026-07-28 an output schema describes an object, so any other value travels as `{result}`. */
+function isWrapped(tool: ToolContract): boolean {
+  return tool.outputSchema !== undefined && tool.outputSchema["type"] !== "object";
+}
+
+function withObjectOutput(tool: ToolContract): ToolContract {
+  if (!tool.outputSchema || !isWrapped(tool)) return tool;
+  const { $defs, ...result } = tool.outputSchema;
+  const outputSchema: JsonSchema = {
+    type: "object",
+    properties: { result },
+    required: ["result"],
+    ...($defs !== undefined && { $defs }),
+  };
+  return { ...tool, outputSchema };
+}

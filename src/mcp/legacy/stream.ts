@@ -1,0 +1,190 @@
+import { randomBytes } from "node:crypto";
+import type { RequestId } from "../json-rpc.ts";
+import type { EventSink } from "../protocol.ts";
+
+/**
+ * One SSE stream of a session: a row of messages that outlives the connections that show it. It owns their ids, and
+ * keeps what a client may have missed. It knows no session, no method and no socket.
+ */
+export class Stream implements EventSink {
+  readonly id: string;
+  readonly #options: StreamOptions;
+  #kept: KeptEvent[] = [];
+  #keptBytes = 0;
+  #last = 0;
+  #sink: EventSink | undefined;
+  #age: NodeJS.Timeout | undefined;
+  #isOpen = false;
+  #ended = false;
+
+  constructor(id: string, options: StreamOptions) {
+    this.id = id;
+    this.#options = options;
+  }
+
+  /** Something was shown, so that the answer has to follow here. */
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  get isAttached(): boolean {
+    return this.#sink !== undefined;
+  }
+
+  get isEnded(): boolean {
+    return this.#ended;
+  }
+
+  get keptBytes(): number {
+    return this.#keptBytes;
+  }
+
+  /** Shows the stream on a connection, which replaces one that may be broken without our knowing. */
+  attach(sink: EventSink): void {
+    this.#leave();
+    this.#sink = sink;
+  }
+
+  /** As `attach`, beginning with what came after `position`. */
+  resume(sink: EventSink, position: number): void {
+    this.attach(sink);
+    this.#begin(sink, position);
+    for (const { seq, message } of this.#kept) {
+      if (seq > position) void sink.send(message, { eventId: this.#eventId(seq) });
+    }
+    if (this.#ended) this.#leave();
+  }
+
+  /** The connection is gone; the stream goes on. */
+  detach(sink: EventSink): void {
+    if (this.#sink === sink) this.#release();
+  }
+
+  hasAfter(position: number): boolean {
+    return !this.#ended || this.#kept.some(({ seq }) => seq > position);
+  }
+
+  /** False when the session has no room for one more. */
+  tryOpen(): boolean {
+    if (this.#isOpen) return true;
+    if (this.#ended || !this.#options.mayOpen(this)) return false;
+    this.#isOpen = true;
+    if (this.#sink) this.#begin(this.#sink, this.#last);
+    return true;
+  }
+
+  open(): void {
+    this.tryOpen();
+  }
+
+  send(message: string, { lasting = false }: { lasting?: boolean } = {}): void | Promise<void> {
+    if (this.#ended || !this.tryOpen()) return undefined;
+    this.#last += 1;
+    this.#keep({ seq: this.#last, message, lasting });
+    return this.#sink?.send(message, { eventId: this.#eventId(this.#last) });
+  }
+
+  end(): void {
+    this.#ended = true;
+    this.#leave();
+  }
+
+  /** Forgets what it kept. */
+  clear(): void {
+    this.#kept = [];
+    this.#count(-this.#keptBytes);
+  }
+
+  #begin(sink: EventSink, position: number): void {
+    const { primes, retryMs, connectionMs } = this.#options;
+    sink.open?.(primes ? { eventId: this.#eventId(position), retryMs } : undefined);
+    if (primes && sink.open && connectionMs > 0) this.#age = setTimeout(() => this.#leave(), connectionMs).unref();
+  }
+
+  /** A client that was given an id and a wait comes back by itself. */
+  #leave(): void {
+    const sink = this.#sink;
+    this.#release();
+    sink?.close?.();
+  }
+
+  #release(): void {
+    clearTimeout(this.#age);
+    this.#sink = undefined;
+  }
+
+  #eventId(seq: number): string {
+    return `${this.id}.${seq}`;
+  }
+
+  /** The oldest go first, but for what a client cannot do without: answers and questions. */
+  #keep(event: KeptEvent): void {
+    this.#kept.push(event);
+    this.#count(event.message.length);
+    const { eventsMax, bytesMax } = this.#options;
+    while (this.#kept.length > eventsMax || this.#keptBytes > bytesMax) {
+      const oldest = this.#kept.findIndex(({ lasting }) => !lasting);
+      if (oldest < 0) return;
+      this.#count(-(this.#kept.splice(oldest, 1)[0]?.message.length ?? 0));
+    }
+  }
+
+  #count(bytes: number): void {
+    this.#keptBytes += bytes;
+    this.#options.onKept(bytes);
+  }
+}
+
+export interface StreamOptions {
+  /** The revision knows events without a message, and clients that come back by themselves. */
+  readonly primes: boolean;
+  readonly retryMs: number;
+  /** How long one connection may last before the client is sent to come again; 0 is for ever. */
+  readonly connectionMs: number;
+  readonly eventsMax: number;
+  readonly bytesMax: number;
+  /** Whether the stream is open, or one more may be. */
+  mayOpen(stream: Stream): boolean;
+  onKept(bytes: number): void;
+}
+
+interface KeptEvent {
+  readonly seq: number;
+  readonly message: string;
+  readonly lasting: boolean;
+}
+
+const IDS_CHARACTERS_MAX = 512;
+
+/** The id of a stream says by itself what it was for, so that it can be answered when nobody remembers it. */
+export function streamId(requests: readonly RequestId[] | undefined): string {
+  const random = randomBytes(9).toString("base64url");
+  if (!requests) return `listen.${random}`;
+  const text = Buffer.from(JSON.stringify(requests)).toString("base64url");
+  return `post.${random}.${text.length > IDS_CHARACTERS_MAX ? "" : text}`;
+}
+
+export interface Position {
+  readonly stream: string;
+  readonly seq: number;
+  /** The requests that a POST's stream answers; undefined for a stream to listen to. */
+  readonly requests: readonly RequestId[] | undefined;
+}
+
+/** What a `Last-Event-ID` says; undefined when no stream gave it. */
+export function readEventId(text: string): Position | undefined {
+  const match = /^(listen\.[\w-]{12}|post\.[\w-]{12}\.([\w-]*))\.(\d{1,15})$/.exec(text);
+  if (!match?.[1]) return undefined;
+  const requests = match[1].startsWith("post") ? readIds(match[2] ?? "") : undefined;
+  return { stream: match[1], seq: Number(match[3]), requests };
+}
+
+function readIds(text: string): RequestId[] {
+  try {
+    const ids: unknown = JSON.parse(Buffer.from(text, "base64url").toString());
+    const isId = (id: unknown): id is RequestId => typeof id === "string" || typeof id === "number";
+    return Array.isArray(ids) ? ids.filter(isId) : [];
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,84 @@
+import type { RequestId } from "../json-rpc.ts";
+import { isObject } from "../../json.ts";
+import type { Session } from "./session.ts";
+import { Stream, streamId } from "./stream.ts";
+
+/** Revisions in which events without a message, and reconnecting on the server's word, are known (SEP-1699). */
+const PRIMING: ReadonlySet<string> = new Set(["2025-11-25"]);
+
+/** All streams of this process: how many each session has, and how much they keep for clients that come back. */
+export class Streams {
+  readonly #limits: StreamLimits;
+  /** Streams that nobody shows, with the time at which they are forgotten; the first to go comes first. */
+  readonly #resting = new Map<Stream, { session: Session; until: number }>();
+  #keptBytes = 0;
+
+  constructor(limits: StreamLimits) {
+    this.#limits = limits;
+  }
+
+  /** A stream of a POST opens with its first message; one to listen to is opened by whoever asks for it. */
+  create(session: Session, requests: readonly RequestId[] | undefined): Stream {
+    const { streamsPerSession, streamEvents, streamBytes, streamRetryMs, connectionMs } = this.#limits;
+    return new Stream(streamId(requests), {
+      primes: primes(session),
+      retryMs: streamRetryMs,
+      connectionMs,
+      eventsMax: streamEvents,
+      bytesMax: streamBytes,
+      mayOpen(stream) {
+        if (session.streams.has(stream.id)) return true;
+        if (session.openStreams >= streamsPerSession) return false;
+        session.streams.set(stream.id, stream);
+        return true;
+      },
+      onKept: (bytes) => (this.#keptBytes += bytes),
+    });
+  }
+
+  /** Forgets what nobody came back for. */
+  tend(sessions: Iterable<Session>): void {
+    const now = Date.now();
+    for (const session of sessions) {
+      for (const stream of session.streams.values()) {
+        if (stream.isAttached) {
+          this.#resting.delete(stream);
+        } else if (!this.#resting.has(stream) && (stream.isEnded || stream.id.startsWith("listen."))) {
+          this.#resting.set(stream, { session, until: now + this.#limits.replayMs });
+        }
+      }
+    }
+    for (const [stream, { session, until }] of this.#resting) {
+      if (until > now && this.#keptBytes <= this.#limits.replayBytes) break;
+      this.#resting.delete(stream);
+      stream.end();
+      stream.clear();
+      session.streams.delete(stream.id);
+    }
+  }
+}
+
+export function primes({ facts }: Session): boolean {
+  return PRIMING.has(facts.version);
+}
+
+/** The request ids of a POST's body. */
+export function requestIds(bodies: readonly unknown[]): RequestId[] {
+  return bodies.flatMap((body) => {
+    const id = isObject(body) && "method" in body ? body["id"] : undefined;
+    return typeof id === "string" || typeof id === "number" ? [id] : [];
+  });
+}
+
+export interface StreamLimits {
+  readonly streamsPerSession: number;
+  /** Kept for a client that comes back, on each stream. */
+  readonly streamEvents: number;
+  readonly streamBytes: number;
+  /** Kept on all streams together. */
+  readonly replayBytes: number;
+  /** For how long it is kept after the stream ended, or the client left. */
+  readonly replayMs: number;
+  readonly streamRetryMs: number;
+  readonly connectionMs: number;
+}
