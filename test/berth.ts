@@ -84,7 +84,8 @@ export function request(method: string, params?: unknown, id: string | number = 
 
 /** A legacy `tools/call`; gives the result, or the whole body when it is an error. */
 export async function call(url: string, name: string, args: Record<string, unknown> = {}): Promise<Reply["body"]> {
-  const { body } = await post(url, request("tools/call", { name, arguments: args }));
+  const headers = { "MCP-Protocol-Version": "2025-06-18" };
+  const { body } = await post(url, request("tools/call", { name, arguments: args }), headers);
   return body.result ?? body;
 }
 

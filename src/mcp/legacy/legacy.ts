@@ -62,7 +62,7 @@ export function createLegacy(options: LegacyOptions): Legacy {
     end(tenant, server, headers) {
       const token = headers["mcp-session-id"];
       if (typeof token !== "string")
-        throw new BerthError("invalid_request", "Mcp-Session-Id says which session to end");
+        throw new BerthError("method_not_allowed", "DELETE ends the session of Mcp-Session-Id");
       sessions.end(sessions.open(tenant, server, token));
       return { status: 204 };
     },

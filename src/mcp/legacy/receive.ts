@@ -86,7 +86,7 @@ export function createReceive({
   ): Promise<Answer> {
     const client = legacyClient(post.headers, session);
     const codec = codecs.get(client.version)!;
-    if (!session) return inBand(await answer(place, message, post, codec, client));
+    if (!session) return answer(place, message, post, codec, client);
     const cancellation = new Cancellation();
     session.calls.set(message.id, cancellation);
     // An HTTP connection that breaks ends no call of a session: the client comes back, or cancels by a notification.
@@ -108,15 +108,15 @@ export function createReceive({
     const tracked: Post = events
       ? { ...post, events: { send: (message, more) => ((isOpen = true), events.send(message, more)) } }
       : post;
-    const texts: string[] = [];
-    await Promise.all(
+    const answered = await Promise.all(
       bodies.map(async (body) => {
         const text = await answerOfBatch(place, tracked, session, body);
-        if (text === undefined) return;
-        if (isOpen) void events?.send(text, { lasting: true });
-        else texts.push(text);
+        if (text === undefined || !isOpen) return text;
+        void events?.send(text, { lasting: true });
+        return undefined;
       }),
     );
+    const texts = answered.flatMap((text) => text ?? []);
     if (!isOpen) return texts.length === 0 ? { status: 202 } : { status: 200, body: `[${texts.join(",")}]` };
     for (const text of texts) void events?.send(text, { lasting: true });
     return { status: 200 };
