@@ -33,8 +33,15 @@ describe("the legacy era", () => {
     assert.equal((await initialize("2026-07-28")).body.result.protocolVersion, "2025-11-25");
   });
 
-  it("T3.3 initialize names the capability tools", async () => {
-    assert.deepEqual((await initialize("2025-06-18")).body.result.capabilities, { tools: {} });
+  it("T3.3 initialize names all that a server of the revision may offer", async () => {
+    const early = {
+      tools: { listChanged: true },
+      resources: { subscribe: true, listChanged: true },
+      prompts: { listChanged: true },
+      logging: {},
+    };
+    assert.deepEqual((await initialize("2024-11-05")).body.result.capabilities, early);
+    assert.deepEqual((await initialize("2025-06-18")).body.result.capabilities, { ...early, completions: {} });
   });
 
   it("T3.4 a second initialize is harmless", async () => {
@@ -54,7 +61,7 @@ describe("the legacy era", () => {
   });
 
   it("an output schema that is no object, and its value, travel wrapped as result", async () => {
-    const { body } = await post(url, request("tools/list"));
+    const { body } = await post(url, request("tools/list"), { "MCP-Protocol-Version": "2025-06-18" });
     const tool = body.result.tools.find((each: { name: string }) => each.name === "echo");
     assert.deepEqual(tool.outputSchema, {
       type: "object",

@@ -1,4 +1,4 @@
-import type { InputRequest, InputRequests } from "../../executor/executor.ts";
+import type { InputRequest, InputRequests } from "../../host/catalog.ts";
 import { BerthError } from "../../errors.ts";
 import type { JsonObject } from "../../json.ts";
 import { notificationText, requestText } from "../json-rpc.ts";
@@ -43,10 +43,11 @@ async function askOne(call: MethodCall, peer: Session, request: InputRequest, an
   const question = peer.questions.ask((id) => {
     void events?.send(requestText(id, request.method, params), { lasting: true });
   }, answerMs);
-  signal?.addEventListener("abort", question.giveUp);
-  if (signal?.aborted) question.giveUp();
+  const giveUp = (): void => question.giveUp();
+  signal?.addEventListener("abort", giveUp);
+  if (signal?.aborted) giveUp();
   const answer = await question.answer;
-  signal?.removeEventListener("abort", question.giveUp);
+  signal?.removeEventListener("abort", giveUp);
   if (answer) return answer;
   const reason = signal?.aborted ? "the call was cancelled" : `no answer came within ${answerMs} ms`;
   void events?.send(notificationText("notifications/cancelled", { requestId: question.id, reason }));

@@ -34,7 +34,7 @@ export interface LegacyOptions {
   readonly sealer: Sealer;
   readonly limits: LegacyLimits;
   /** Carries out a request whose client is known. Never rejects. */
-  answer(place: Place, request: Request, post: Post, codec: Codec, client: Client): Promise<Answer>;
+  readonly answer: (place: Place, request: Request, post: Post, codec: Codec, client: Client) => Promise<Answer>;
 }
 
 export interface LegacyLimits extends LegacyCodecLimits, SessionLimits, StreamLimits {

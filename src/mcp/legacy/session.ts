@@ -11,6 +11,8 @@ export interface SessionFacts {
   readonly version: string;
   /** The client's, as far as a server may use them. */
   readonly capabilities: JsonObject;
+  /** Its end, in milliseconds since the epoch. */
+  readonly until: number;
 }
 
 /**

@@ -23,8 +23,9 @@ export class Sessions {
 
   /** Throws `too_many_sessions` when every session that is remembered is in use. */
   issue(tenant: string, server: string, version: string, capabilities: JsonObject): Session {
-    const facts = { id: randomUUID(), version, capabilities };
-    const token = this.#sealer.seal(binding(tenant, server), facts, this.#limits.sessionMs);
+    const { sessionMs } = this.#limits;
+    const facts = { id: randomUUID(), version, capabilities, until: Date.now() + sessionMs };
+    const token = this.#sealer.seal(binding(tenant, server), facts, sessionMs);
     return this.#remember(new Session(token, tenant, server, facts));
   }
 
@@ -32,6 +33,7 @@ export class Sessions {
   open(tenant: string, server: string, token: string): Session {
     const known = this.#known.get(token);
     if (known?.tenant === tenant && known.server === server) {
+      if (known.facts.until <= Date.now()) this.#expire(known);
       // The one that was used last is forgotten last.
       this.#known.delete(token);
       this.#known.set(token, known);
@@ -46,7 +48,7 @@ export class Sessions {
   end(session: Session): void {
     const first = this.#ended.keys().next();
     if (this.#ended.size >= this.#limits.sessions && !first.done) this.#ended.delete(first.value);
-    this.#ended.set(session.facts.id, Date.now() + this.#limits.sessionMs);
+    this.#ended.set(session.facts.id, session.facts.until);
     this.#forget(session);
   }
 
@@ -54,13 +56,16 @@ export class Sessions {
     return this.#known.values();
   }
 
-  /** Forgets what ended so long ago that its token is no more. */
+  /** Forgets sessions whose time is over. */
   sweep(): void {
     const now = Date.now();
-    for (const [id, until] of this.#ended) {
-      if (until > now) return;
-      this.#ended.delete(id);
-    }
+    for (const [id, until] of this.#ended) if (until <= now) this.#ended.delete(id);
+    for (const session of this.#known.values()) if (session.facts.until <= now) this.#forget(session);
+  }
+
+  #expire(session: Session): never {
+    this.#forget(session);
+    throw new BerthError("session_not_found", "it has expired");
   }
 
   #read(tenant: string, server: string, token: string): SessionFacts {
@@ -114,6 +119,7 @@ function binding(tenant: string, server: string): string[] {
 
 function isFacts(value: unknown): value is SessionFacts {
   if (!isObject(value)) return false;
-  const { id, version, capabilities } = value;
-  return typeof id === "string" && typeof version === "string" && isLegacy(version) && isObject(capabilities);
+  const { id, version, capabilities, until } = value;
+  const isWhole = typeof id === "string" && typeof until === "number" && isObject(capabilities);
+  return isWhole && typeof version === "string" && isLegacy(version);
 }

@@ -65,14 +65,14 @@ function withoutArgumentTitles(prompt: object & { arguments?: readonly object[] 
 
 function withoutLink(block: ContentBlock): ContentBlock {
   if (block.type !== "resource_link") return block;
-  const { name, uri, description } = block;
-  const about = typeof description === "string" ? `: ${description}` : "";
-  return { type: "text", text: `${String(name)} <${String(uri)}>${about}` };
+  const { name, uri, description } = block as Record<string, string | undefined>;
+  return { type: "text", text: `${name} <${uri}>${description === undefined ? "" : `: ${description}`}` };
 }
 
 function withoutAudio(block: ContentBlock): ContentBlock {
   if (block.type !== "audio") return block;
-  return { type: "text", text: `[audio, ${String(block["mimeType"])}: revision 2024-11-05 carries no audio]` };
+  const { mimeType } = block as Record<string, string | undefined>;
+  return { type: "text", text: `[audio, ${mimeType}: revision 2024-11-05 carries no audio]` };
 }
 
 /** Before 2026-07-28 an output schema describes an object, so any other value travels as `{result}`. */

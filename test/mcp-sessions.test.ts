@@ -1,0 +1,173 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { defaultLimits } from "../src/config.ts";
+import { LegacyClient, until } from "./legacy-client.ts";
+import { MemoryHost, startRig, type Rig } from "./mcp-modern.rig.ts";
+
+const KEY = new Uint8Array(32).fill(7);
+const VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"] as const;
+
+describe("legacy sessions", () => {
+  let rig: Rig;
+  let url: string;
+  before(async () => {
+    rig = await startRig({ sealKey: KEY });
+    rig.host.offer("one", { tools: { hello: () => "hello" }, resources: { "test://a": "a" } });
+    rig.host.offer("two", {});
+    url = rig.url("one");
+  });
+  after(() => rig.close());
+
+  it("T9.5 initialize gives a session, whose id is visible ASCII and holds for all later requests", async () => {
+    for (const version of VERSIONS) {
+      const client = await LegacyClient.start(url, version);
+      assert.match(client.session ?? "", /^[\x21-\x7e]+$/);
+      assert.deepEqual(await client.result("ping"), {});
+      assert.equal(await client.notify("notifications/initialized"), 202);
+      assert.equal((await client.result("tools/call", { name: "hello" })).content[0].text, "hello");
+    }
+  });
+
+  it("T3.4 a second initialize in a session gives the same session", async () => {
+    const client = await LegacyClient.start(url, "2025-06-18");
+    const { session } = client;
+    client.version = "2025-11-25";
+    const again = await (await client.initialize()).nextMessage();
+    assert.equal(client.session, session);
+    assert.equal(again.result.protocolVersion, "2025-06-18");
+  });
+
+  it("a session says the version when the header does not", async () => {
+    const client = await LegacyClient.start(url, "2025-06-18");
+    const batch = [{ jsonrpc: "2.0", id: 1, method: "ping" }];
+    const headers = { Accept: "application/json", "Mcp-Session-Id": client.session! };
+    const send = (extra: object) =>
+      fetch(url, {
+        method: "POST",
+        headers: { "Content-Type": "application/json", ...headers, ...extra },
+        body: JSON.stringify(batch),
+      });
+    assert.equal((await send({})).status, 400);
+    assert.equal((await send({ "MCP-Protocol-Version": "2025-03-26" })).status, 200);
+  });
+
+  it("T14.5 a session that is unknown, forged or of another server is 404", async () => {
+    const client = await LegacyClient.start(url);
+    const token = client.session!;
+    const middle = token[40] === "A" ? "B" : "A";
+    for (const forged of ["stolen", `${token}x`, token.slice(0, 40) + middle + token.slice(41)]) {
+      client.session = forged;
+      assert.equal((await client.request("ping")).status, 404);
+      assert.equal((await client.listen()).status, 404);
+      assert.equal(await client.end(), 404);
+    }
+    const elsewhere = new LegacyClient(rig.url("two"), "2025-11-25");
+    elsewhere.session = token;
+    assert.equal((await elsewhere.request("ping")).status, 404);
+  });
+
+  it("S7 DELETE ends a session, its calls and its streams; afterwards it is 404", async () => {
+    let aborted = false;
+    rig.host.offer("one", {
+      tools: {
+        wait: (_args, { signal }) =>
+          new Promise((resolve) => {
+            signal?.addEventListener("abort", () => {
+              aborted = true;
+              resolve("stopped");
+            });
+          }),
+      },
+    });
+    const client = await LegacyClient.start(url);
+    const stream = await client.listen();
+    const call = await client.call("wait");
+    assert.equal(await client.end(), 204);
+    await until(() => aborted);
+    for (const reader of [stream, call]) assert.equal(await reader.nextMessage(), undefined);
+    assert.equal((await client.request("ping")).status, 404);
+    assert.equal(await client.end(), 404);
+  });
+
+  it("requests without a session are served all the same", async () => {
+    rig.host.offer("one", { tools: { hello: () => "hello" } });
+    const client = new LegacyClient(url, "2025-06-18");
+    assert.equal((await client.result("tools/call", { name: "hello" })).content[0].text, "hello");
+    assert.equal((await client.result("logging/setLevel", { level: "error" })).error.code, -32600);
+    assert.equal((await client.listen()).status, 405);
+    assert.equal(await client.end(), 405);
+  });
+
+  it("an unknown method in a session is no 404, which would end the session", async () => {
+    const client = await LegacyClient.start(url);
+    const reader = await client.request("nope");
+    assert.equal(reader.status, 200);
+    assert.equal((await reader.nextMessage()).error.code, -32601);
+  });
+
+  it("a session goes on after a restart with the same key, and is 404 with another", async () => {
+    const host = new MemoryHost();
+    host.offer("one", { tools: { hello: () => "hello" } });
+    const client = await LegacyClient.start(url, "2025-06-18", { sampling: {}, other: { x: 1 } });
+    const same = await startRig({ host, sealKey: KEY });
+    const other = await startRig({ host });
+    try {
+      const there = new LegacyClient(same.url("one"), "2025-06-18");
+      there.session = client.session;
+      assert.equal((await there.result("tools/call", { name: "hello" })).content[0].text, "hello");
+      const stranger = new LegacyClient(other.url("one"), "2025-06-18");
+      stranger.session = client.session;
+      assert.equal((await stranger.request("ping")).status, 404);
+    } finally {
+      await same.close();
+      await other.close();
+    }
+  });
+
+  it("a session ends after sessionMs", async () => {
+    const short = await startRig({ limits: { ...defaultLimits, sessionMs: 1 } });
+    try {
+      short.host.offer("one", {});
+      const client = await LegacyClient.start(short.url("one"));
+      await sleep(5);
+      assert.equal((await client.request("ping")).status, 404);
+    } finally {
+      await short.close();
+    }
+  });
+
+  it("of sessions more than the process remembers, those in use stay and no more are made", async () => {
+    const small = await startRig({ limits: { ...defaultLimits, sessions: 2 } });
+    try {
+      small.host.offer("one", {});
+      const at = small.url("one");
+      const [first, second] = [await LegacyClient.start(at), await LegacyClient.start(at)];
+      const streams = [await first.listen(), await second.listen()];
+      const third = new LegacyClient(at, "2025-11-25");
+      assert.equal((await third.initialize()).status, 503);
+      streams[0]?.close();
+      let made = await third.initialize();
+      for (let tries = 0; made.status !== 200 && tries < 100; tries++) made = await third.initialize();
+      assert.equal(made.status, 200);
+      assert.equal((await second.request("ping")).status, 200);
+      streams[1]?.close();
+    } finally {
+      await small.close();
+    }
+  });
+
+  it("a session without anything to lose that was forgotten for room goes on", async () => {
+    const small = await startRig({ limits: { ...defaultLimits, sessions: 1 } });
+    try {
+      small.host.offer("one", {});
+      const at = small.url("one");
+      const first = await LegacyClient.start(at);
+      const second = await LegacyClient.start(at);
+      assert.equal((await first.request("ping")).status, 200);
+      assert.equal((await second.request("ping")).status, 200);
+    } finally {
+      await small.close();
+    }
+  });
+});
