@@ -6,34 +6,33 @@ import type { Asked, MethodCall } from "../protocol.ts";
 import type { LegacyClient } from "./client.ts";
 import { questionParams, whatLacks } from "./questions.ts";
 import type { ClientAnswer, Session } from "./session.ts";
+import { Stream } from "./stream.ts";
 
 /**
  * Asks the client what guest code wants to know, by requests on the stream of the call. A client that cannot be
  * asked, or does not answer, makes the call fail, with the reason.
  */
-export async function ask(
-  call: MethodCall,
-  inputRequests: InputRequests,
-  given: JsonObject,
-  answerMs: number,
-): Promise<Asked> {
+export async function ask(call: MethodCall, inputRequests: InputRequests, answerMs: number): Promise<Asked> {
   const { peer } = call.client as LegacyClient;
-  const open = Object.entries(inputRequests).filter(([key]) => given[key] === undefined);
-  const reason = whyNot(call, peer, open);
-  if (reason !== undefined || !peer) return failed(call, reason ?? "");
-  const answers = await Promise.all(open.map(([, request]) => askOne(call, peer, request, answerMs)));
-  const error = answers.find((answer) => "error" in answer);
-  if (error) return failed(call, `the client did not answer: ${error.error}`);
-  return {
-    answers: Object.fromEntries(answers.map((answer, at) => [open[at]![0], (answer as { result: JsonObject }).result])),
-  };
+  const questions = Object.entries(inputRequests);
+  if (!peer) return failed(call, "it asks the client, for which a session is needed; send Mcp-Session-Id");
+  const reason = whyNot(call, peer, questions);
+  if (reason !== undefined) return failed(call, reason);
+  const answers: JsonObject = {};
+  let error: string | undefined;
+  const asking = questions.map(async ([key, request]) => {
+    const answer = await askOne(call, peer, request, answerMs);
+    if ("error" in answer) error = answer.error;
+    else Object.defineProperty(answers, key, { value: answer.result, enumerable: true });
+  });
+  await Promise.all(asking);
+  return error === undefined ? { answers } : failed(call, `the client did not answer: ${error}`);
 }
 
-function whyNot(call: MethodCall, peer: Session | undefined, open: [string, InputRequest][]): string | undefined {
-  if (open.length === 0) return "it asks again for what was answered";
-  if (!peer) return "it asks the client, which is possible in a session only; initialize, and send Mcp-Session-Id";
-  if (!call.events) return "it asks the client, which is possible on a stream only; accept text/event-stream";
-  const lacking = new Set(open.flatMap(([, request]) => whatLacks(peer.facts, request) ?? []));
+function whyNot(call: MethodCall, peer: Session, questions: [string, InputRequest][]): string | undefined {
+  if (!call.events) return "it asks the client, for which a stream is needed; accept text/event-stream";
+  if (call.events instanceof Stream && !call.events.tryOpen()) return "too many streams of its session are open to ask";
+  const lacking = new Set(questions.flatMap(([, request]) => whatLacks(peer.facts, request) ?? []));
   return lacking.size > 0 ? `it needs a client that supports ${[...lacking].join(" and ")}` : undefined;
 }
 

@@ -18,7 +18,7 @@ export function createLegacyCodec(version: string, { answerMs, subscriptionsPerS
     promptResult: (_catalog, result) => JSON.stringify(shape.promptResult(result)),
     result: (_catalog, result) => JSON.stringify(result),
     answersOf: () => undefined,
-    ask: (call, inputRequests, answers) => ask(call, inputRequests, answers, answerMs),
+    ask: (call, inputRequests) => ask(call, inputRequests, answerMs),
     methods: new Map<string, Method>([
       ...sharedMethods.map(([name, method]) => [name, withLegacyErrors(method)] as const),
       ...sessionMethods(subscriptionsPerSession).map(([name, method]) => [name, withLegacyErrors(method)] as const),

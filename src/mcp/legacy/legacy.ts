@@ -69,7 +69,7 @@ export function createLegacy(options: LegacyOptions): Legacy {
     close() {
       clearInterval(tending);
       for (const session of sessions.values()) {
-        session.unwatch?.();
+        session.stopWatching();
         for (const stream of session.listeners) stream.end();
         session.questions.giveUp();
       }

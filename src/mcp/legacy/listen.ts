@@ -1,5 +1,4 @@
 import { BerthError } from "../../errors.ts";
-import type { Contract } from "../../host/catalog.ts";
 import { errorText } from "../json-rpc.ts";
 import type { Answer, Listen } from "../protocol.ts";
 import { legacyClient } from "./client.ts";
@@ -63,40 +62,12 @@ export function createListen({ host, sessions, streams, limits }: ListenParts): 
     return undefined;
   }
 
-  function watch(session: Session): (() => void) | undefined {
-    let known: Record<string, string> | undefined;
-    const stop = host.watch?.(session.tenant, session.server, (change) => {
-      if (session.listeners.length === 0) {
-        session.unwatch?.();
-        session.unwatch = undefined;
-      } else if (change.kind === "resource") {
-        if (session.subscriptions.has(change.uri))
-          session.notify("notifications/resources/updated", { uri: change.uri });
-      } else {
-        const now = listsOf(change.contract);
-        for (const list of LISTS) if (known?.[list] !== now[list]) session.notify(`notifications/${list}/list_changed`);
-        known = now;
+  function watch(session: Session): () => void {
+    return host.watch(session.tenant, session.server, (change) => {
+      if (change.kind !== "resource") session.notify(`notifications/${change.kind}/list_changed`);
+      else if (session.subscriptions.has(change.uri)) {
+        session.notify("notifications/resources/updated", { uri: change.uri });
       }
     });
-    const current = host.server(session.tenant, session.server);
-    if (!(current instanceof Promise)) known = listsOf(current.contract);
-    return stop;
   }
-}
-
-const written = new WeakMap<Contract, Record<(typeof LISTS)[number], string>>();
-
-/** What each list says, to be compared; written once for all sessions that hear of a change. */
-function listsOf(contract: Contract): Record<(typeof LISTS)[number], string> {
-  let lists = written.get(contract);
-  if (!lists) {
-    const { tools, resources, resourceTemplates, prompts } = contract;
-    lists = {
-      tools: JSON.stringify(tools),
-      resources: JSON.stringify([resources, resourceTemplates]),
-      prompts: JSON.stringify(prompts),
-    };
-    written.set(contract, lists);
-  }
-  return lists;
 }

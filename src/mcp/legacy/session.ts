@@ -40,6 +40,11 @@ export class Session {
     this.facts = facts;
   }
 
+  stopWatching(): void {
+    this.unwatch?.();
+    this.unwatch = undefined;
+  }
+
   /** Nothing is lost to anybody when the process forgets it. */
   get isIdle(): boolean {
     return this.calls.size === 0 && this.streams.size === 0 && this.subscriptions.size === 0;

@@ -97,7 +97,7 @@ export class Sessions {
 
   #forget(session: Session): void {
     this.#known.delete(session.token);
-    session.unwatch?.();
+    session.stopWatching();
     for (const call of session.calls.values()) call.abort();
     for (const stream of session.streams.values()) {
       stream.end();

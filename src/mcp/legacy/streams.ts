@@ -54,6 +54,7 @@ export class Streams {
       stream.end();
       stream.clear();
       session.streams.delete(stream.id);
+      if (session.listeners.length === 0) session.stopWatching();
     }
   }
 }
