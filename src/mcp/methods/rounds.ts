@@ -27,7 +27,7 @@ export async function inRounds<Outcome extends object>(
       ...(onProgress && { onProgress }),
       ...(onLog && { onLog }),
       ...(answers && { answers }),
-      client: call.client,
+      client: { capabilities: call.client.capabilities },
     });
     if (!asks(outcome)) return write(outcome as Outcome);
     const asked = await codec.ask(call, outcome.inputRequests, answers ?? {});
