@@ -14,6 +14,7 @@ import type {
   ToolContract,
 } from "./catalog.ts";
 import type { Host, ServerSummary } from "./host.ts";
+import type { ChangeListener } from "./watchers.ts";
 
 /**
  * One server that offers what all of a tenant's servers offer (S10). It owns names only: a call goes to the server's
@@ -26,23 +27,115 @@ const SHARED_NAME = /^[A-Za-z0-9_./-]{1,128}$/;
 
 /** A host that knows the server of all servers beside those of `host`. */
 export function withAllServers(host: Host): Host {
-  const known = new Map<string, { key: string; catalog: Catalog }>();
-
+  const tenants = new Map<string, AllServers>();
+  const all = (tenant: string): AllServers => {
+    let known = tenants.get(tenant);
+    if (!known) tenants.set(tenant, (known = new AllServers(tenant, host)));
+    return known;
+  };
   return {
     ...host,
-    server: (tenant, name) => (name === ALL_SERVERS ? allServers(tenant) : host.server(tenant, name)),
+    server: (tenant, name) => (name === ALL_SERVERS ? all(tenant).catalog() : host.server(tenant, name)),
+    watch: (tenant, name, listener) =>
+      name === ALL_SERVERS ? all(tenant).watch(listener) : host.watch(tenant, name, listener),
+    async reload(tenant) {
+      await host.reload(tenant);
+      await tenants.get(tenant)?.changed();
+    },
   };
+}
 
-  /** Composed anew when a server's release has changed, one has come or gone, or its state is another. */
-  async function allServers(tenant: string): Promise<Catalog> {
-    const servers = await host.list(tenant);
-    const key = JSON.stringify(servers.map(({ name, state, catalog }) => [name, state, catalog?.release]));
-    const last = known.get(tenant);
-    if (last?.key === key) return last.catalog;
-    const catalog = compose(tenant, servers, host);
-    known.set(tenant, { key, catalog });
+/** One tenant's whole, composed when it is asked for, and anew when a server has changed, come or gone. */
+class AllServers {
+  readonly #tenant: string;
+  readonly #host: Host;
+  readonly #listeners = new Set<ChangeListener>();
+  readonly #unwatch = new Map<string, () => void>();
+  /** Counts what made a composed catalog stale. */
+  #version = 0;
+  #current: Catalog | undefined;
+  #composing: Promise<Catalog> | undefined;
+  /** What the listeners know. */
+  #told: Catalog | undefined;
+  #telling: Promise<void> = Promise.resolve();
+
+  constructor(tenant: string, host: Host) {
+    this.#tenant = tenant;
+    this.#host = host;
+  }
+
+  catalog(): Catalog | Promise<Catalog> {
+    return this.#current ?? (this.#composing ??= this.#compose());
+  }
+
+  watch(listener: ChangeListener): () => void {
+    const own: ChangeListener = (change) => listener(change);
+    this.#listeners.add(own);
+    void this.#tell();
+    return () => {
+      this.#listeners.delete(own);
+      if (this.#listeners.size === 0) this.#told = undefined;
+    };
+  }
+
+  /** Resolves when the listeners have been told what is different now. */
+  changed(): Promise<void> {
+    this.#version++;
+    this.#current = undefined;
+    this.#composing = undefined;
+    return this.#tell();
+  }
+
+  async #compose(): Promise<Catalog> {
+    const version = this.#version;
+    const servers = await this.#host.list(this.#tenant);
+    this.#watchAll(servers.map(({ name }) => name));
+    const catalog = compose(this.#tenant, servers, this.#host);
+    // What was composed of servers that have changed meanwhile serves whoever waits for it, and nobody else.
+    if (this.#version === version) {
+      this.#current = catalog;
+      this.#composing = undefined;
+    }
     return catalog;
   }
+
+  #watchAll(names: readonly string[]): void {
+    for (const [name, unwatch] of this.#unwatch) {
+      if (names.includes(name)) continue;
+      unwatch();
+      this.#unwatch.delete(name);
+    }
+    for (const name of names) {
+      if (this.#unwatch.has(name)) continue;
+      const onChange: ChangeListener = (change) => {
+        if (change.kind !== "resource") void this.changed();
+        else for (const listener of this.#listeners) listener(change);
+      };
+      this.#unwatch.set(name, this.#host.watch(this.#tenant, name, onChange));
+    }
+  }
+
+  #tell(): Promise<void> {
+    if (this.#listeners.size === 0) return Promise.resolve();
+    return (this.#telling = this.#telling.then(async () => {
+      const [before, now] = [this.#told, await this.catalog()];
+      this.#told = now;
+      if (!before || before === now) return;
+      for (const kind of changedLists(before.contract, now.contract)) {
+        for (const listener of this.#listeners) listener({ kind });
+      }
+    }));
+  }
+}
+
+function changedLists(before: Contract, now: Contract): ("tools" | "resources" | "prompts")[] {
+  const differ = (list: "tools" | "resources" | "resourceTemplates" | "prompts"): boolean =>
+    JSON.stringify(before[list]) !== JSON.stringify(now[list]);
+  return [
+    ...(differ("tools") ? (["tools"] as const) : []),
+    ...(differ("resources") || differ("resourceTemplates") ? (["resources"] as const) : []),
+    ...(differ("prompts") ? (["prompts"] as const) : []),
+  ];
 }
 
 /** What something of the whole is in its own server. */
@@ -78,7 +171,7 @@ function compose(tenant: string, servers: readonly ServerSummary[], host: Host):
     hidden: [],
     problems: [...servers.flatMap(({ problems }) => problems), ...parts.problems],
     tool: (name) => tools.get(name),
-    resource: (uri) => firstResource(withResources, uri),
+    resource: (uri) => resourceOf(withResources, uri, of),
     prompt: (name) => prompts.get(name),
     completer(name, argument) {
       const prompt = parts.prompts.get(name);
@@ -166,12 +259,17 @@ function completerOf(server: string, ownName: string, argument: string, of: Cata
   };
 }
 
-function firstResource(catalogs: readonly Catalog[], uri: string): Resource | undefined {
-  for (const catalog of catalogs) {
-    const resource = catalog.resource(uri);
-    if (resource) return resource;
-  }
-  return undefined;
+function resourceOf(catalogs: readonly Catalog[], uri: string, of: CatalogOf): Resource | undefined {
+  const first = catalogs.find((catalog) => catalog.resource(uri));
+  return (
+    first && {
+      async read(options) {
+        const resource = (await of(first.server)).resource(uri);
+        if (!resource) throw new BerthError("resource_not_found", uri, { data: { uri } });
+        return resource.read(options);
+      },
+    }
+  );
 }
 
 /** Its server has changed since the whole was composed. */

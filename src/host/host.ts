@@ -54,7 +54,7 @@ export interface HostDependencies {
   readonly log: Log;
   /** False on a read-only boot: shell definitions are refused and nothing is written. */
   readonly writable: boolean;
-  readonly limits: { readonly callMs: number; readonly catalogs: number };
+  readonly limits: { readonly callMs: number; readonly outputBytes: number; readonly catalogs: number };
 }
 
 export async function openHost(tenants: readonly string[], dependencies: HostDependencies): Promise<Host> {

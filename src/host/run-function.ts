@@ -1,6 +1,7 @@
 import type { CallShape } from "../discover/discovery.ts";
 import type { Executor, GuestProgram } from "../executor/executor.ts";
 import type { ClientFacts } from "./catalog.ts";
+import { Collected } from "./collected.ts";
 import type { Run } from "./tool.ts";
 
 const unknownClient: ClientFacts = { capabilities: {} };
@@ -10,10 +11,10 @@ export function functionRun(
   executor: Executor,
   program: GuestProgram,
   shape: CallShape,
-  options: { server: string; tool: string; callMs: number },
+  options: { server: string; tool: string; callMs: number; outputBytes: number },
 ): Run {
   const { server, tool } = options;
-  return (args, { signal, onProgress, onLog, onTask, answers, client, deadlineMs }) =>
+  const run: Run = (args, { signal, onProgress, onLog, onTask, answers, client, deadlineMs }) =>
     executor.call(program, {
       shape,
       args,
@@ -26,4 +27,10 @@ export function functionRun(
       ...(onLog && { onLog }),
       ...(onTask && { onTask }),
     });
+  if (!shape.streaming) return run;
+  return async (args, callOptions) => {
+    if (callOptions.onProgress) return run(args, callOptions);
+    const collected = new Collected(options.outputBytes);
+    return collected.outcomeOf(await run(args, { ...callOptions, onProgress: collected.add }));
+  };
 }
