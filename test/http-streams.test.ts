@@ -37,7 +37,7 @@ describe("streams over HTTP", () => {
   before(async () => {
     berth = await startTestBerth({
       files: [FILE],
-      env: { BERTH_STREAM_COMMENT_MS: "50", BERTH_OPEN_STREAMS: "3" },
+      env: { BERTH_STREAM_COMMENT_MS: "50", BERTH_OPEN_STREAMS: "3", BERTH_OUTPUT_BYTES: "10000" },
     });
     url = `${berth.url}/mcp/streaming`;
   });
@@ -71,6 +71,19 @@ describe("streams over HTTP", () => {
     assert.equal(status, 200);
     assert.equal(headers.get("content-type"), "application/json");
     assert.equal(body.result.content[0].text, "dripped 3");
+  });
+
+  it("S2 S4 a stream that returns nothing is collected into one result, up to outputBytes", async () => {
+    const blocks = async (text: string): Promise<unknown> => {
+      const { content, isError } = await call(url, "words", { text });
+      return isError ? content[0].text : content.map((block: { text: string }) => block.text);
+    };
+    assert.deepEqual(await blocks("one two three"), ["one", "two", "three"]);
+    assert.match(String(await blocks(`${"x".repeat(3_000)} `.repeat(4))), /larger than the limit of 10000 bytes/);
+    const stream = await open(berth.url, streamingCall("words", { text: `${"x".repeat(3_000)} `.repeat(4) }));
+    await stream.until(/"content":\[\][\s\S]*\r\n0\r\n/);
+    assert.equal(stream.text().match(/"progress":\d/g)?.length, 5);
+    stream.socket.destroy();
   });
 
   it("S3 a slow reader holds the guest back, and gets everything when it goes on", async () => {

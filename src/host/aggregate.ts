@@ -117,14 +117,18 @@ class AllServers {
 
   #tell(): Promise<void> {
     if (this.#listeners.size === 0) return Promise.resolve();
-    return (this.#telling = this.#telling.then(async () => {
-      const [before, now] = [this.#told, await this.catalog()];
-      this.#told = now;
-      if (!before || before === now) return;
-      for (const kind of changedLists(before.contract, now.contract)) {
-        for (const listener of this.#listeners) listener({ kind });
-      }
-    }));
+    this.#telling = this.#tellAfter(this.#telling);
+    return this.#telling;
+  }
+
+  async #tellAfter(telling: Promise<void>): Promise<void> {
+    await telling;
+    const [before, now] = [this.#told, await this.catalog()];
+    this.#told = now;
+    if (!before || before === now) return;
+    for (const kind of changedLists(before.contract, now.contract)) {
+      for (const listener of this.#listeners) listener({ kind });
+    }
   }
 }
 

@@ -135,7 +135,8 @@ function runFactory(
     return ({ call }) => scriptRun(executor, { tenant, text: code }, call, limits);
   }
   const program: GuestProgram = { tenant, bundle, code, port };
-  return ({ name, call }) => functionRun(executor, program, call, { server, tool: name, callMs: limits.callMs });
+  const { callMs, outputBytes } = limits;
+  return ({ name, call }) => functionRun(executor, program, call, { server, tool: name, callMs, outputBytes });
 }
 
 function refused(server: string, problems: readonly Problem[]): BerthError {

@@ -52,6 +52,7 @@ class Connection {
   #isBroken = false;
   /** What a legacy handshake has settled. */
   #settled: Record<string, string> | undefined;
+  #isListening = false;
   /** A handshake under way, which later messages of its era wait for. */
   #handshake: Promise<void> | undefined;
   #room: Promise<void> | undefined;
@@ -117,9 +118,8 @@ class Connection {
     try {
       const isModern = isModernRequest(request);
       if (!isModern && method !== "initialize") await this.#afterHandshake(method);
-      const given = isModern || method === "initialize" ? {} : this.#settled;
       const post: Post = {
-        headers: given ?? {},
+        headers: (isModern ? undefined : this.#settled) ?? {},
         headerless: true,
         body: line,
         signal: cancellation,
@@ -149,7 +149,19 @@ class Connection {
       headerless: true,
       body: line,
     });
+    if (isInitialized(body)) await this.#listen();
     if (status >= 400) this.#options.log.debug({ refusal }, "a message that asks for no answer was refused");
+  }
+
+  /** What a legacy server says of its own accord has a stream of its own over HTTP; here it goes where all goes. */
+  async #listen(): Promise<void> {
+    const headers = this.#settled;
+    if (this.#isListening || headers?.["mcp-session-id"] === undefined) return;
+    this.#isListening = true;
+    const { endpoint, tenant, server, log } = this.#options;
+    const events = { send: (message: string) => this.#write(message) };
+    const refusal = await endpoint.listen(tenant, server, { headers, events });
+    if (refusal) log.error({ refusal: refusal.body }, "changes are not told on this connection");
   }
 
   #receive(body: unknown, post: Post): Promise<Answer> {
@@ -164,7 +176,7 @@ class Connection {
     }
   }
 
-  /** Keeps what later messages of the connection stand under. A second handshake takes the place of the first. */
+  /** Keeps what later messages of the connection stand under. A second handshake changes nothing of it. */
   async #shakeHands(answering: Promise<Answer>): Promise<Answer> {
     let done!: () => void;
     this.#handshake = new Promise((resolve) => (done = resolve));
@@ -229,6 +241,10 @@ class Connection {
 function isModernRequest({ method, params }: Request): boolean {
   const meta = params["_meta"];
   return (isObject(meta) && meta[META_PROTOCOL_VERSION] !== undefined) || method === "server/discover";
+}
+
+function isInitialized(body: unknown): boolean {
+  return isObject(body) && body["method"] === "notifications/initialized";
 }
 
 function negotiated(body: string | undefined): string | undefined {

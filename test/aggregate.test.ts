@@ -1,0 +1,177 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { withAllServers } from "../src/host/aggregate.ts";
+import { modern, post, request, startTestBerth, type TestBerth } from "./berth.ts";
+import { openHosted, type Hosted } from "./hosted.ts";
+import { toAnswer } from "./clients/real-client.ts";
+
+const ALPHA = `
+/** Says which server it is of. */
+export function who(): string { return "alpha"; }
+/** @resource test://alpha text/plain */
+export function place(): string { return "of alpha"; }
+/** @resource test://shared text/plain */
+export function shared(): string { return "shared by alpha"; }
+/** @prompt */
+export function greet(name: string): string { return "Greet " + name + " from alpha"; }
+/** @completes greet.name */
+export function names(value: string): string[] { return ["Ada", "Alan"].filter((name) => name.startsWith(value)); }
+`;
+const BETA = `
+/** Says which server it is of. */
+export function who(): string { return "beta"; }
+/** @resource test://shared text/plain */
+export function shared(): string { return "shared by beta"; }
+/** @resource test://beta/{id} text/plain */
+export function item(id: string): string { return "item " + id; }
+`;
+
+describe("S10 one endpoint for all servers", () => {
+  let berth: TestBerth;
+  let url: string;
+  before(async () => {
+    berth = await startTestBerth({
+      files: ["test/fixtures/servers/streaming.ts"],
+      texts: {
+        "beta.ts": BETA,
+        "alpha.ts": ALPHA,
+        // A read-only boot refuses it.
+        "broken.sh": "#!/bin/sh\n# Never runs.\necho no\n",
+        "off.ts": "export function off(): string { return 'off'; }",
+        "many.ts": Array.from(
+          { length: 60 },
+          (_, index) => `export function tool${index}(): number { return ${index}; }`,
+        ).join("\n"),
+      },
+      mcps: { off: { definition: "off.ts", enabled: false } },
+      config: { image: "readonly" },
+    });
+    url = `${berth.url}/mcp`;
+  });
+  after(() => berth?.close());
+
+  const listAll = async (list: "tools" | "resources" | "prompts"): Promise<{ name: string }[]> => {
+    const items: { name: string }[] = [];
+    let cursor: string | undefined;
+    do {
+      const { body } = await post(url, request(`${list}/list`, cursor === undefined ? {} : { cursor }));
+      assert.ok(body.result[list].length <= 50);
+      items.push(...body.result[list]);
+      cursor = body.result.nextCursor;
+    } while (cursor !== undefined);
+    return items;
+  };
+
+  it("S10 S2 lists every tool as server.tool, in one order, page by page, without those of broken servers", async () => {
+    const names = (await listAll("tools")).map(({ name }) => name);
+    assert.ok(names.length > 60);
+    const servers = [...new Set(names.map((name) => name.split(".")[0]))];
+    assert.deepEqual(servers, ["alpha", "beta", "many", "streaming"]);
+    assert.ok(names.includes("alpha.who") && names.includes("beta.who"));
+    assert.deepEqual(
+      (await listAll("tools")).map(({ name }) => name),
+      names,
+    );
+  });
+
+  it("S10 calls go to the server's own tool, in both eras", async () => {
+    for (const server of ["alpha", "beta"]) {
+      const params = { name: `${server}.who`, arguments: {} };
+      assert.equal((await post(url, request("tools/call", params))).body.result.content[0].text, server);
+      assert.equal((await modern(url, "tools/call", params)).body.result.content[0].text, server);
+    }
+    for (const name of ["who", "alpha", "alpha.", ".who", "gamma.who", "off.off", "alpha.who.who"]) {
+      const { body } = await post(url, request("tools/call", { name, arguments: {} }));
+      assert.equal(body.error.code, -32602, name);
+    }
+  });
+
+  it("S10 the official client works with it as with any server, in both eras", async () => {
+    for (const mode of ["legacy", { pin: "2026-07-28" as const }] as const) {
+      const client = new Client({ name: "test", version: "1" }, { versionNegotiation: { mode } });
+      await client.connect(new StreamableHTTPClientTransport(new URL(url)));
+      const seen: string[] = [];
+      const answer = await client.callTool(
+        { name: "streaming.drip", arguments: { count: 3, ms: 60 } },
+        { onprogress: ({ message }) => void seen.push(message ?? "") },
+      );
+      assert.equal(toAnswer(answer).text, "dripped 3");
+      assert.ok(seen.length >= 2);
+      await client.close();
+    }
+  });
+
+  it("S10 resources are named server.name and read by their URIs; of two that are the same the first server has it", async () => {
+    assert.deepEqual(
+      (await listAll("resources")).map(({ name }) => name).sort((a, b) => a.localeCompare(b)),
+      ["alpha.place", "alpha.shared"],
+    );
+    const read = async (uri: string): Promise<string> =>
+      (await post(url, request("resources/read", { uri }))).body.result.contents[0].text;
+    assert.equal(await read("test://alpha"), "of alpha");
+    assert.equal(await read("test://shared"), "shared by alpha");
+    assert.equal(await read("test://beta/7"), "item 7");
+    assert.ok((await post(url, request("resources/read", { uri: "test://gamma" }))).body.error);
+  });
+
+  it("S10 prompts are named server.prompt, with the completions of their arguments", async () => {
+    assert.deepEqual(
+      (await listAll("prompts")).map(({ name }) => name),
+      ["alpha.greet"],
+    );
+    const { body } = await post(url, request("prompts/get", { name: "alpha.greet", arguments: { name: "Ada" } }));
+    assert.match(JSON.stringify(body.result.messages), /Greet Ada from alpha/);
+    const ref = { type: "ref/prompt", name: "alpha.greet" };
+    const completed = await post(url, request("completion/complete", { ref, argument: { name: "name", value: "Al" } }));
+    assert.deepEqual(completed.body.result.completion.values, ["Alan"]);
+  });
+});
+
+describe("S10 the whole of all servers", () => {
+  let hosted: Hosted;
+  before(async () => {
+    hosted = await openHosted({ alpha: ALPHA, beta: BETA });
+  });
+  after(() => hosted?.close());
+
+  it("is composed once while no server changes, and says what it leaves out and why", async () => {
+    const host = withAllServers(hosted.host);
+    const catalog = await host.server("default", "");
+    assert.equal(await host.server("default", ""), catalog);
+    assert.match(
+      catalog.problems.map(({ message }) => message).join(),
+      /test:\/\/shared.* of beta .*alpha has the same/,
+    );
+    const again = await withAllServers(hosted.host).server("default", "");
+    assert.equal(again.contractCid, catalog.contractCid, "equal servers give an equal contract");
+  });
+
+  it("T4.5 tells its listeners exactly of the lists that changed, and calls what is there then", async () => {
+    let changed!: () => void;
+    const inner = { ...hosted.host, reload: async (tenant: string) => hosted.host.reload(tenant) };
+    const host = withAllServers(inner);
+    const before = await host.server("default", "");
+    const kinds: string[] = [];
+    const unwatch = host.watch("default", "", ({ kind }) => {
+      kinds.push(kind);
+      changed?.();
+    });
+    const announced = new Promise<void>((resolve) => (changed = resolve));
+    await hosted.define("beta", BETA.replace("function who", "function whoElse"));
+    await host.reload("default");
+    await announced;
+    assert.deepEqual(kinds, ["tools"]);
+    const now = await host.server("default", "");
+    assert.notEqual(now.contractCid, before.contractCid);
+    assert.equal(now.tool("beta.who"), undefined);
+    assert.ok(now.tool("beta.whoElse"));
+    await assert.rejects(async () => before.tool("beta.who")!.call({}, {}), /not offered any more/);
+
+    await hosted.define("gamma", "export function third(): number { return 3; }");
+    await host.reload("default");
+    assert.ok((await host.server("default", "")).tool("gamma.third"));
+    assert.deepEqual(kinds, ["tools", "tools"]);
+    unwatch();
+  });
+});
