@@ -144,8 +144,8 @@ export interface StreamOptions {
   readonly eventsMax: number;
   readonly bytesMax: number;
   /** Whether the stream is open, or one more may be. */
-  mayOpen(stream: Stream): boolean;
-  onKept(bytes: number): void;
+  readonly mayOpen: (stream: Stream) => boolean;
+  readonly onKept: (bytes: number) => void;
 }
 
 interface KeptEvent {

@@ -26,14 +26,28 @@ export class Streams {
       connectionMs,
       eventsMax: streamEvents,
       bytesMax: streamBytes,
-      mayOpen(stream) {
+      mayOpen: (stream) => {
         if (session.streams.has(stream.id)) return true;
-        if (session.openStreams >= streamsPerSession) return false;
+        if (session.openStreams >= streamsPerSession && !this.#dropLeft(session)) return false;
         session.streams.set(stream.id, stream);
         return true;
       },
       onKept: (bytes) => (this.#keptBytes += bytes),
     });
+  }
+
+  /** A client that comes back without saying where it was has left its old stream for good. */
+  #dropLeft(session: Session): boolean {
+    const left = session.listeners.find((stream) => !stream.isAttached);
+    if (left) this.#forget(left, session);
+    return left !== undefined;
+  }
+
+  #forget(stream: Stream, session: Session): void {
+    this.#resting.delete(stream);
+    stream.end();
+    stream.clear();
+    session.streams.delete(stream.id);
   }
 
   /** Forgets what nobody came back for. */
@@ -50,10 +64,7 @@ export class Streams {
     }
     for (const [stream, { session, until }] of this.#resting) {
       if (until > now && this.#keptBytes <= this.#limits.replayBytes) break;
-      this.#resting.delete(stream);
-      stream.end();
-      stream.clear();
-      session.streams.delete(stream.id);
+      this.#forget(stream, session);
       if (session.listeners.length === 0) session.stopWatching();
     }
   }

@@ -1,0 +1,223 @@
+import assert from "node:assert/strict";
+import { after, before, beforeEach, describe, it } from "node:test";
+import { defaultLimits } from "../src/config.ts";
+import type { InputRequest } from "../src/host/catalog.ts";
+import type { JsonObject } from "../src/json.ts";
+import { LegacyClient } from "./legacy-client.ts";
+import { startRig, type Rig } from "./mcp-modern.rig.ts";
+
+const FORM: InputRequest = {
+  method: "elicitation/create",
+  params: {
+    mode: "form",
+    message: "Who?",
+    requestedSchema: { type: "object", properties: { name: { type: "string", default: "x", title: "Name" } } },
+  },
+};
+const VISIT: InputRequest = {
+  method: "elicitation/create",
+  params: { mode: "url", message: "Go", url: "https://a.example/" },
+};
+const SAMPLE: InputRequest = {
+  method: "sampling/createMessage",
+  params: { messages: [{ role: "user", content: { type: "text", text: "hi" } }], maxTokens: 5 },
+};
+const ROOTS: InputRequest = { method: "roots/list", params: {} };
+
+const ALL = { elicitation: { form: {}, url: {} }, sampling: { tools: {} }, roots: { listChanged: true } };
+
+describe("questions to legacy clients", () => {
+  let rig: Rig;
+  let url: string;
+  let asked: Record<string, InputRequest>;
+  let runs: JsonObject[];
+  before(async () => {
+    rig = await startRig({ limits: { ...defaultLimits, answerMs: 60_000 } });
+    url = rig.url("one");
+    const code = (_args: JsonObject, { answers = {} }: { answers?: JsonObject }) => {
+      runs.push(answers);
+      const open = Object.entries(asked).filter(([key]) => answers[key] === undefined);
+      return open.length > 0 ? { inputRequests: Object.fromEntries(open) } : JSON.stringify(answers);
+    };
+    rig.host.offer("one", { tools: { ask: code }, prompts: { ask: code }, resources: { "test://ask": code } });
+  });
+  beforeEach(() => {
+    asked = { q: FORM };
+    runs = [];
+  });
+  after(() => rig.close());
+
+  it("S11 a tool's question is elicitation/create on its stream, and the tool runs again with the answer", async () => {
+    for (const version of ["2025-11-25", "2025-06-18"]) {
+      runs = [];
+      const client = await LegacyClient.start(url, version, { elicitation: {} });
+      const reader = await client.call("ask");
+      const question = await reader.nextMessage();
+      assert.equal(question.method, "elicitation/create");
+      const { mode, ...form } = FORM.params;
+      assert.deepEqual(question.params, version === "2025-11-25" ? { mode, ...form } : form);
+      assert.equal((await client.answer(question.id, { action: "accept", content: { name: "Ada" } })).status, 202);
+      const { result } = await reader.nextMessage();
+      assert.deepEqual(JSON.parse(result.content[0].text), { q: { action: "accept", content: { name: "Ada" } } });
+      assert.equal(runs.length, 2);
+    }
+  });
+
+  it("prompts and resources ask, too", async () => {
+    const client = await LegacyClient.start(url, "2025-06-18", ALL);
+    for (const [method, params] of [
+      ["prompts/get", { name: "ask" }],
+      ["resources/read", { uri: "test://ask" }],
+    ] as const) {
+      const reader = await client.request(method, params);
+      await client.answer((await reader.nextMessage()).id, { action: "decline" });
+      assert.match(JSON.stringify((await reader.nextMessage()).result), /decline/);
+    }
+  });
+
+  it("several questions go out at once, and are answered in any order", async () => {
+    asked = { form: FORM, sample: SAMPLE, roots: ROOTS };
+    const client = await LegacyClient.start(url, "2025-11-25", ALL);
+    const reader = await client.call("ask");
+    const questions = [await reader.nextMessage(), await reader.nextMessage(), await reader.nextMessage()];
+    assert.deepEqual(
+      questions.map(({ method }) => method),
+      ["elicitation/create", "sampling/createMessage", "roots/list"],
+    );
+    assert.equal(new Set(questions.map(({ id }) => id)).size, 3);
+    for (const { id, method } of questions.toReversed()) await client.answer(id, { answers: method });
+    const { result } = await reader.nextMessage();
+    assert.deepEqual(JSON.parse(result.content[0].text), {
+      form: { answers: "elicitation/create" },
+      sample: { answers: "sampling/createMessage" },
+      roots: { answers: "roots/list" },
+    });
+  });
+
+  it("a question by URL has an id in 2025-11-25, and is not put to clients that know forms alone", async () => {
+    asked = { q: VISIT };
+    const client = await LegacyClient.start(url, "2025-11-25", ALL);
+    const reader = await client.call("ask");
+    const { id, params } = await reader.nextMessage();
+    const { elicitationId, ...rest } = params;
+    assert.match(elicitationId, /^[0-9a-f-]{36}$/);
+    assert.deepEqual(rest, VISIT.params);
+    await client.answer(id, { action: "accept" });
+    assert.ok((await reader.nextMessage()).result);
+    for (const [version, capabilities] of [
+      ["2025-11-25", { elicitation: {} }],
+      ["2025-11-25", { elicitation: { form: {} } }],
+      ["2025-06-18", ALL],
+    ] as const) {
+      const other = await LegacyClient.start(url, version, capabilities);
+      const { result } = await (await other.call("ask")).nextMessage();
+      assert.match(result.content[0].text, /elicitation by URL/);
+    }
+  });
+
+  it("a client is never asked for what it cannot do, and the tool fails with the reason", async () => {
+    const lacking: [InputRequest, string, object, RegExp][] = [
+      [FORM, "2025-11-25", {}, /supports elicitation/],
+      [FORM, "2025-03-26", ALL, /supports elicitation/],
+      [FORM, "2025-11-25", { elicitation: { url: {} } }, /elicitation by form/],
+      [SAMPLE, "2025-06-18", { roots: {} }, /supports sampling/],
+      [{ ...SAMPLE, params: { ...SAMPLE.params, tools: [] } }, "2025-11-25", { sampling: {} }, /sampling with tools/],
+      [ROOTS, "2024-11-05", { sampling: {} }, /supports roots/],
+    ];
+    for (const [question, version, capabilities, reason] of lacking) {
+      asked = { q: question };
+      const client = await LegacyClient.start(url, version, capabilities);
+      const { result } = await (await client.call("ask")).nextMessage();
+      assert.equal(result.isError, true);
+      assert.match(result.content[0].text, reason);
+      const prompt = await client.result("prompts/get", { name: "ask" });
+      assert.match(prompt.error.message, reason);
+    }
+  });
+
+  it("without a session, or without a stream, nobody can be asked", async () => {
+    const stranger = new LegacyClient(url, "2025-06-18");
+    assert.match((await stranger.result("tools/call", { name: "ask" })).content[0].text, /Mcp-Session-Id/);
+    const client = await LegacyClient.start(url, "2025-06-18", ALL);
+    const body = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "ask" } };
+    const reader = await client.send(body, { Accept: "application/json" });
+    assert.match((await reader.nextMessage()).result.content[0].text, /text\/event-stream/);
+  });
+
+  it("what a client's sampling cannot take of the context is left out", async () => {
+    asked = { q: { ...SAMPLE, params: { ...SAMPLE.params, includeContext: "thisServer" } } };
+    const expected: [string, object, boolean][] = [
+      ["2025-11-25", { sampling: {} }, false],
+      ["2025-11-25", { sampling: { context: {} } }, true],
+      ["2025-06-18", { sampling: {} }, true],
+    ];
+    for (const [version, capabilities, isSent] of expected) {
+      const client = await LegacyClient.start(url, version, capabilities);
+      const reader = await client.call("ask");
+      const { id, params } = await reader.nextMessage();
+      assert.equal("includeContext" in params, isSent);
+      await client.answer(id, { role: "assistant", content: { type: "text", text: "ok" }, model: "m" });
+      assert.ok((await reader.nextMessage()).result);
+    }
+  });
+
+  it("an error as the answer is the tool's failure", async () => {
+    const client = await LegacyClient.start(url, "2025-06-18", ALL);
+    const reader = await client.call("ask");
+    const { id } = await reader.nextMessage();
+    await client.send({ jsonrpc: "2.0", id, error: { code: -1, message: "User rejected it" } });
+    const { result } = await reader.nextMessage();
+    assert.equal(result.isError, true);
+    assert.match(result.content[0].text, /User rejected it/);
+  });
+
+  it("an answer that nobody waits for is refused: unknown, given twice, or of another session", async () => {
+    const client = await LegacyClient.start(url, "2025-06-18", ALL);
+    const other = await LegacyClient.start(url, "2025-06-18", ALL);
+    const reader = await client.call("ask");
+    const { id } = await reader.nextMessage();
+    for (const reply of [await other.answer(id, {}), await client.answer("nope", {})]) {
+      assert.equal(reply.status, 400);
+      assert.match((await reply.nextMessage()).error.message, /nobody waits/);
+    }
+    assert.equal((await client.answer(id, { action: "cancel" })).status, 202);
+    assert.ok((await reader.nextMessage()).result);
+    assert.equal((await client.answer(id, { action: "cancel" })).status, 400);
+  });
+
+  it("a question that is not answered within answerMs is taken back, and the tool fails", async () => {
+    const hasty = await startRig({ limits: { ...defaultLimits, answerMs: 20 } });
+    try {
+      hasty.host.offer("one", { tools: { ask: () => ({ inputRequests: { q: FORM } }) } });
+      const client = await LegacyClient.start(hasty.url("one"), "2025-06-18", ALL);
+      const reader = await client.call("ask");
+      const { id } = await reader.nextMessage();
+      const takenBack = await reader.nextMessage();
+      assert.deepEqual([takenBack.method, takenBack.params.requestId], ["notifications/cancelled", id]);
+      assert.match((await reader.nextMessage()).result.content[0].text, /within 20 ms/);
+      assert.equal((await client.answer(id, {})).status, 400);
+    } finally {
+      await hasty.close();
+    }
+  });
+
+  it("a call that is cancelled while it asks takes its question back", async () => {
+    const client = await LegacyClient.start(url, "2025-06-18", ALL);
+    const reader = await client.call("ask", {}, "c");
+    const { id } = await reader.nextMessage();
+    await client.notify("notifications/cancelled", { requestId: "c" });
+    assert.equal((await reader.nextMessage()).params.requestId, id);
+    assert.equal(await reader.nextMessage(), undefined);
+  });
+
+  it("S7 a question is asked again on a connection that takes the stream up", async () => {
+    const client = await LegacyClient.start(url, "2025-11-25", ALL);
+    const broken = await client.call("ask");
+    const first = await broken.next();
+    broken.close();
+    const again = await client.listen(first!.id);
+    const { id } = await again.nextMessage();
+    await client.answer(id, { action: "accept", content: {} });
+    assert.ok((await again.nextMessage()).result);
+  });
+});
