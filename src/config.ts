@@ -71,6 +71,14 @@ export interface Limits {
   /** How long a client, or the person before it, may take for the answer to a question. */
   readonly answerMs: number;
   readonly batchMessages: number;
+  /** How long a task may run, all its rounds of questions together not counted. */
+  readonly taskMs: number;
+  /** How long a task is kept, from its creation. */
+  readonly taskTtlMs: number;
+  /** After which a task whose process says nothing any more counts as lost. */
+  readonly taskLeaseMs: number;
+  /** Tasks that run at once in one process. */
+  readonly runningTasks: number;
   readonly shutdownMs: number;
 }
 
@@ -119,6 +127,10 @@ export const defaultLimits: Limits = {
   silentCallMs: 100,
   answerMs: 600_000,
   batchMessages: 100,
+  taskMs: 3_600_000,
+  taskTtlMs: 86_400_000,
+  taskLeaseMs: 15_000,
+  runningTasks: 128,
   shutdownMs: 10_000,
 };
 

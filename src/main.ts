@@ -138,7 +138,9 @@ async function openCore(config: Config, log: Log): Promise<Core> {
       limits: config.limits,
     });
     const host = withAllServers(servers);
-    const endpoint = createEndpoint({ host, berthVersion: packageVersion(), log, limits: config.limits });
+    const { limits } = config;
+    const endpoint = createEndpoint({ host, berthVersion: packageVersion(), log, records: store, limits });
+    closers.push(() => endpoint.settled());
     return { host, endpoint, executor, close };
   } catch (error) {
     await close();

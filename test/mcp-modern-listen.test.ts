@@ -3,7 +3,7 @@ import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { JsonObject } from "../src/json.ts";
 import { modern, MODERN_META, request } from "./berth.ts";
-import { MemoryHost, openStream, startRig, type OpenStream, type Rig } from "./mcp-modern.rig.ts";
+import { memoryRecords, MemoryHost, openStream, startRig, type OpenStream, type Rig } from "./mcp-modern.rig.ts";
 
 const SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId";
 const ALL = { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true };
@@ -208,7 +208,7 @@ describe("streams that listen", () => {
     const { Cancellation } = await import("../src/cancellation.ts");
     const host = new MemoryHost();
     host.offer("server", offered);
-    const endpoint = createEndpoint({ host, berthVersion: "0", log: createLog("silent") });
+    const endpoint = createEndpoint({ host, berthVersion: "0", log: createLog("silent"), records: memoryRecords() });
     const count = 1000;
     const received = Array.from({ length: count }, () => 0);
     const headers = { "mcp-protocol-version": "2026-07-28", "mcp-method": "subscriptions/listen" };

@@ -10,18 +10,20 @@ import type {
   InputRequired,
   Prompt,
   ServerChange,
+  Tool,
 } from "../src/host/catalog.ts";
 import type { Host } from "../src/host/host.ts";
 import { createHttpServer, drainHttpServer } from "../src/http/server.ts";
 import type { JsonObject } from "../src/json.ts";
 import { createLog } from "../src/log.ts";
 import { createEndpoint, type EndpointOptions } from "../src/mcp/endpoint.ts";
+import type { TaskRecords } from "../src/mcp/modern/tasks/task-store.ts";
 import { MODERN_META } from "./berth.ts";
 
 /** A host whose servers are made by a test: everything above it is real, down to the socket. */
 export interface Offer {
   readonly release?: string;
-  readonly tools?: Readonly<Record<string, ToolCode | (ToolParts & { call: ToolCode })>>;
+  readonly tools?: Readonly<Record<string, ToolCode | ToolParts>>;
   readonly prompts?: Readonly<Record<string, ToolCode>>;
   /** URI → text, or the code that gives it. */
   readonly resources?: Readonly<Record<string, string | ToolCode>>;
@@ -30,7 +32,7 @@ export interface Offer {
   readonly completes?: Readonly<Record<string, readonly string[]>>;
 }
 
-type ToolParts = Partial<Catalog["contract"]["tools"][number]>;
+type ToolParts = Partial<Contract["tools"][number]> & { readonly task?: Tool["task"]; readonly run: ToolCode };
 type ToolCode = (
   args: JsonObject,
   options: CallOptions,
@@ -99,7 +101,7 @@ export interface Rig {
 export async function startRig(options: Partial<EndpointOptions> = {}, http: Partial<Limits> = {}): Promise<Rig> {
   const host = (options.host as MemoryHost | undefined) ?? new MemoryHost();
   const log = createLog("silent");
-  const endpoint = createEndpoint({ berthVersion: "0", log, ...options, host });
+  const endpoint = createEndpoint({ berthVersion: "0", log, records: memoryRecords(), ...options, host });
   const server: Server = createHttpServer({
     host,
     endpoint,
@@ -118,6 +120,27 @@ export async function startRig(options: Partial<EndpointOptions> = {}, http: Par
     async close() {
       endpoint.close();
       await drainHttpServer(server);
+      await endpoint.settled();
+    },
+  };
+}
+
+/** Records as a store keeps them, for as long as the test runs. */
+export function memoryRecords(): TaskRecords {
+  const kept = new Map<string, { value: string; revision: number; expiresAt: number }>();
+  const find = (key: string) => {
+    const found = kept.get(key);
+    return found && found.expiresAt > Date.now() ? found : undefined;
+  };
+  return {
+    async record(tenant, _kind, key) {
+      return find(`${tenant}/${key}`);
+    },
+    async putRecord(tenant, _kind, key, { value, expected, expiresAt }) {
+      const revision = find(`${tenant}/${key}`)?.revision ?? 0;
+      if (revision !== expected) return undefined;
+      kept.set(`${tenant}/${key}`, { value, revision: revision + 1, expiresAt });
+      return revision + 1;
     },
   };
 }
@@ -190,12 +213,11 @@ function differ(before: unknown, after: unknown): boolean {
 
 function catalogOf(server: string, offer: Offer): Catalog {
   const { release = "release-1", tools = {}, prompts = {}, resources = {}, completes = {} } = offer;
-  const codeOf = (tool: ToolCode | (ToolParts & { call: ToolCode })): ToolCode =>
-    typeof tool === "function" ? tool : tool.call;
+  const codeOf = (tool: ToolCode | ToolParts): ToolCode => (typeof tool === "function" ? tool : tool.run);
   const contract: Contract = {
     ...(offer.description !== undefined && { description: offer.description }),
     tools: Object.entries(tools).map(([name, tool]) => {
-      const { call: _call, ...parts } = typeof tool === "function" ? { call: tool } : tool;
+      const { run: _run, task: _task, ...parts } = typeof tool === "function" ? { run: tool } : tool;
       return Object.assign({ name, inputSchema: { type: "object" } }, parts);
     }),
     resources: Object.keys(resources)
@@ -218,9 +240,11 @@ function catalogOf(server: string, offer: Offer): Catalog {
     tool(name) {
       const toolContract = contract.tools.find((each) => each.name === name);
       if (!toolContract) return undefined;
-      const code = codeOf(tools[name]!);
+      const offered = tools[name]!;
+      const code = codeOf(offered);
       return {
         contract: toolContract,
+        ...(typeof offered === "object" && offered.task && { task: offered.task }),
         async call(args, options) {
           const outcome = await code(args, options);
           return typeof outcome === "string" ? { content: [{ type: "text", text: outcome }] } : outcome;

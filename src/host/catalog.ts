@@ -123,6 +123,8 @@ export interface CallOptions {
   readonly onTask?: () => void;
   /** Milliseconds from now, instead of the limit of a call: a task may take longer. */
   readonly deadlineMs?: number;
+  /** A tool whose guest does not finish rejects with `guest_failed` (data: `retriable`), which else is a result. */
+  readonly failuresReject?: boolean;
 }
 
 export interface ClientFacts {

@@ -20,5 +20,5 @@ export function messageOf(what: string, error: GuestFailure): string {
 }
 
 export function guestFailed(what: string, error: GuestFailure): BerthError {
-  return new BerthError("guest_failed", messageOf(what, error));
+  return new BerthError("guest_failed", messageOf(what, error), { data: { retriable: error.retriable } });
 }

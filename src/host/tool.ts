@@ -22,8 +22,13 @@ export function createTool(contract: ToolContract, run: Run, task?: TaskSupport)
       if (invalid) return failure(`Invalid arguments for the tool "${contract.name}": ${invalid}`);
 
       const outcome = await run(args, options);
-      if (!outcome.ok && outcome.error.protocol) throw guestFailed(`The tool "${contract.name}"`, outcome.error);
-      if (!outcome.ok) return failure(messageOf(`The tool "${contract.name}"`, outcome.error));
+      if (!outcome.ok) {
+        const { error } = outcome;
+        const what = `The tool "${contract.name}"`;
+        const rejects = error.protocol || (options.failuresReject && error.reason !== "thrown");
+        if (rejects) throw guestFailed(what, error);
+        return failure(messageOf(what, error));
+      }
       if (outcome.value.kind === "asks") return { inputRequests: outcome.value.inputRequests };
 
       const result = toResult(outcome.value, checkOutput !== undefined);

@@ -8,6 +8,7 @@ import type { Log } from "../log.ts";
 import { errorText, idOf, parseJson, readMessage, resultText, type Message, type Request } from "./json-rpc.ts";
 import { createLegacy, type LegacyLimits } from "./legacy/legacy.ts";
 import { createModern, type ModernLimits } from "./modern/modern.ts";
+import type { TaskRecords } from "./modern/tasks/task-store.ts";
 import type { Answer, Client, Codec, Listen, Place, Post } from "./protocol.ts";
 import { isOfModernEra, META_PROTOCOL_VERSION } from "./revisions.ts";
 import { createSealer } from "./seal.ts";
@@ -27,6 +28,8 @@ export interface Endpoint {
   end(tenant: string, server: string, headers: Post["headers"]): Promise<Answer>;
   /** Ends what stays open by itself, such as subscriptions, each with its result; calls under way go on. */
   close(): void;
+  /** Resolves when what became of tasks that have ended is kept. */
+  settled(): Promise<void>;
 }
 
 export interface EndpointOptions {
@@ -38,6 +41,8 @@ export interface EndpointOptions {
    * questions that are open, are gone with this process.
    */
   readonly sealKey?: Uint8Array;
+  /** Where tasks are kept. */
+  readonly records: TaskRecords;
   readonly limits?: ModernLimits & LegacyLimits;
 }
 
@@ -77,6 +82,8 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
       modern.close();
       legacy.close();
     },
+
+    settled: () => modern.settled(),
   };
   return endpoint;
 

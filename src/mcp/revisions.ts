@@ -12,6 +12,8 @@ export const META_LOG_LEVEL = "io.modelcontextprotocol/logLevel";
 export const META_SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId";
 export const META_SERVER_INFO = "io.modelcontextprotocol/serverInfo";
 
+export const EXTENSION_TASKS = "io.modelcontextprotocol/tasks";
+
 export function isModern(version: string): boolean {
   return (MODERN_VERSIONS as readonly string[]).includes(version);
 }

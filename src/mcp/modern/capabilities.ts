@@ -1,18 +1,19 @@
 import type { Catalog } from "../../host/catalog.ts";
-import type { Host } from "../../host/host.ts";
 import type { JsonObject } from "../../json.ts";
+import { EXTENSION_TASKS } from "../revisions.ts";
 
 export type Capability = "tools" | "resources" | "prompts" | "completions";
 
 /** What `server/discover` says of a server: that it does what it does, and nothing else. */
-export function capabilitiesOf(catalog: Catalog, host: Pick<Host, "watch">): JsonObject {
-  const changes = host.watch !== undefined && !catalog.pinned;
+export function capabilitiesOf(catalog: Catalog): JsonObject {
+  const changes = !catalog.pinned;
   const listed: JsonObject = changes ? { listChanged: true } : {};
   return {
     ...(offers(catalog, "tools") && { tools: listed }),
     ...(offers(catalog, "resources") && { resources: { ...(changes && { subscribe: true }), ...listed } }),
     ...(offers(catalog, "prompts") && { prompts: listed }),
     ...(offers(catalog, "completions") && { completions: {} }),
+    ...(hasTasks(catalog) && { extensions: { [EXTENSION_TASKS]: {} } }),
     // Any function may log, and nothing of it shows in a contract.
     logging: {},
   };
@@ -31,6 +32,10 @@ export function offers(catalog: Catalog, capability: Capability): boolean {
     case "completions":
       return completes(catalog);
   }
+}
+
+function hasTasks(catalog: Catalog): boolean {
+  return catalog.contract.tools.some(({ name }) => catalog.tool(name)?.task !== undefined);
 }
 
 function completes(catalog: Catalog): boolean {

@@ -1,13 +1,14 @@
 import type { Catalog } from "../../host/catalog.ts";
-import type { Host } from "../../host/host.ts";
 import { BerthError } from "../../errors.ts";
 import type { Codec, Method } from "../protocol.ts";
-import { META_SERVER_INFO, SUPPORTED_VERSIONS } from "../revisions.ts";
+import { SUPPORTED_VERSIONS } from "../revisions.ts";
 import { sharedMethods } from "../methods/shared.ts";
 import { capabilitiesOf, offers, type Capability } from "./capabilities.ts";
 import { listenMethod } from "./listen.ts";
 import type { Listeners } from "./listeners.ts";
+import type { ResultWriter } from "./results.ts";
 import type { Rounds } from "./rounds.ts";
+import type { Tasks } from "./tasks/tasks.ts";
 
 /**
  * How long a client may take a list as fresh without asking. A change is announced to those who listen; this is
@@ -18,31 +19,15 @@ const LIST_TTL_MS = 60_000;
 const PINNED_TTL_MS = 365 * 24 * 3_600_000;
 
 export interface ModernCodecOptions {
-  readonly host: Host;
-  readonly berthVersion: string;
+  readonly writer: ResultWriter;
   readonly rounds: Rounds;
+  readonly tasks: Tasks;
   readonly listeners: Listeners;
 }
 
 /** The codec of 2026-07-28: stateless, each request carrying its version and its client's capabilities. */
-export function createModernCodec({ host, berthVersion, rounds, listeners }: ModernCodecOptions): Codec {
-  const serverInfoOf = (catalog: Catalog): object => ({
-    name: catalog.server,
-    version: `${berthVersion}+${catalog.release}`,
-  });
-  /** What every result of a release ends with: its type and who answered. */
-  const tailOf = (catalog: Catalog, resultType: "complete" | "input_required"): string => {
-    const key = `modern:tail:${resultType}`;
-    const known = catalog.memo.get(key) as string | undefined;
-    if (known !== undefined) return known;
-    const tail = `"resultType":"${resultType}","_meta":${JSON.stringify({ [META_SERVER_INFO]: serverInfoOf(catalog) })}}`;
-    catalog.memo.set(key, tail);
-    return tail;
-  };
-  const complete = (catalog: Catalog, result: object): string => {
-    const text = JSON.stringify(result);
-    return `${text.slice(0, -1)}${text === "{}" ? "" : ","}${tailOf(catalog, "complete")}`;
-  };
+export function createModernCodec({ writer, rounds, tasks, listeners }: ModernCodecOptions): Codec {
+  const complete = (catalog: Catalog, result: object): string => writer.write(catalog, "complete", result);
   const cacheable = (catalog: Catalog, result: object): string =>
     complete(catalog, { ...result, ttlMs: catalog.pinned ? PINNED_TTL_MS : LIST_TTL_MS, cacheScope: "public" });
 
@@ -57,16 +42,16 @@ export function createModernCodec({ host, berthVersion, rounds, listeners }: Mod
     result: complete,
     answersOf: ({ answers }) => answers,
     async ask(call, inputRequests, answers) {
-      const text = JSON.stringify(rounds.ask(call, inputRequests, answers));
-      return { result: `${text.slice(0, -1)},${tailOf(call.catalog, "input_required")}` };
+      return { result: writer.write(call.catalog, "input_required", rounds.ask(call, inputRequests, answers)) };
     },
     methods: new Map<string, Method>([
       ...sharedMethods.map(([name, run]): [string, Method] => [
         name,
-        ifOffered(name, MAY_ASK.has(name) ? rounds.resumable(run) : run),
+        ifOffered(name, MAY_ASK.has(name) ? rounds.resumable(name === "tools/call" ? tasks.taskable(run) : run) : run),
       ]),
-      ["server/discover", ({ catalog }) => cacheable(catalog, discovery(catalog, host))],
-      ["subscriptions/listen", listenMethod({ host, listeners, serverInfoOf })],
+      ...tasks.methods,
+      ["server/discover", ({ catalog }) => cacheable(catalog, discovery(catalog))],
+      ["subscriptions/listen", listenMethod({ listeners, tasks, serverInfoOf: writer.serverInfoOf })],
     ]),
   };
 }
@@ -82,11 +67,11 @@ function ifOffered(method: string, run: Method): Method {
   };
 }
 
-function discovery(catalog: Catalog, host: Host): object {
+function discovery(catalog: Catalog): object {
   const { description } = catalog.contract;
   return {
     supportedVersions: SUPPORTED_VERSIONS,
-    capabilities: capabilitiesOf(catalog, host),
+    capabilities: capabilitiesOf(catalog),
     ...(description !== undefined && { instructions: description }),
   };
 }

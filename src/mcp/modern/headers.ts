@@ -6,10 +6,14 @@ import type { Post } from "../protocol.ts";
 import { META_PROTOCOL_VERSION } from "../revisions.ts";
 
 /** Methods whose `Mcp-Name` header repeats a parameter (2026-07-28 `basic/transports/streamable-http`). */
-const NAMED_BY: ReadonlyMap<string, "name" | "uri"> = new Map([
+const NAMED_BY: ReadonlyMap<string, "name" | "uri" | "taskId"> = new Map([
   ["tools/call", "name"],
   ["prompts/get", "name"],
   ["resources/read", "uri"],
+  // SEP-2663, "Routing Headers".
+  ["tasks/get", "taskId"],
+  ["tasks/update", "taskId"],
+  ["tasks/cancel", "taskId"],
 ]);
 
 /** The standard headers of a modern request must say what its body says. Throws `header_mismatch`. */

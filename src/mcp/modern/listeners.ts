@@ -10,6 +10,7 @@ import { META_SUBSCRIPTION_ID } from "../revisions.ts";
 export class Listeners {
   readonly #host: Pick<Host, "watch">;
   readonly #servers = new Map<string, ListenedServer>();
+  readonly #tasks = new Map<string, Set<Listener>>();
 
   constructor(host: Pick<Host, "watch">) {
     this.#host = host;
@@ -25,7 +26,17 @@ export class Listeners {
       this.#servers.set(key, group);
     }
     group.listeners.add(listener);
-    return () => this.#remove(key, listener);
+    for (const taskId of listener.taskIds ?? []) {
+      const taskKey = JSON.stringify([tenant, taskId]);
+      this.#tasks.set(taskKey, (this.#tasks.get(taskKey) ?? new Set()).add(listener));
+    }
+    return () => this.#remove(tenant, key, listener);
+  }
+
+  /** `task` is what `tasks/get` says of it. */
+  tellOfTask(tenant: string, taskId: string, task: object): void {
+    const listeners = this.#tasks.get(JSON.stringify([tenant, taskId]));
+    for (const { sink, id } of listeners ?? []) void sink.send(notificationOn(id, "notifications/tasks", task));
   }
 
   /** Ends every stream with its result. */
@@ -33,9 +44,15 @@ export class Listeners {
     for (const { listeners } of this.#servers.values()) for (const { end } of listeners) end();
   }
 
-  #remove(key: string, listener: Listener): void {
+  #remove(tenant: string, key: string, listener: Listener): void {
     const group = this.#servers.get(key);
     if (!group?.listeners.delete(listener)) return;
+    for (const taskId of listener.taskIds ?? []) {
+      const taskKey = JSON.stringify([tenant, taskId]);
+      const listeners = this.#tasks.get(taskKey);
+      listeners?.delete(listener);
+      if (listeners?.size === 0) this.#tasks.delete(taskKey);
+    }
     if (group.listeners.size > 0) return;
     group.stop();
     this.#servers.delete(key);
@@ -49,6 +66,7 @@ export interface Listener {
   /** Some of `PARTS`, added up. */
   readonly parts: number;
   readonly uris: ReadonlySet<string> | undefined;
+  readonly taskIds: readonly string[] | undefined;
   readonly end: () => void;
 }
 

@@ -1,21 +1,28 @@
 import type { Host } from "../../host/host.ts";
+import type { Log } from "../../log.ts";
 import type { Era } from "../protocol.ts";
 import type { Sealer } from "../seal.ts";
 import { modernClient } from "./client.ts";
 import { createModernCodec } from "./codec.ts";
 import { Listeners } from "./listeners.ts";
+import { createResultWriter } from "./results.ts";
 import { createRounds } from "./rounds.ts";
+import type { TaskLimits } from "./tasks/task-runner.ts";
+import type { TaskRecords } from "./tasks/task-store.ts";
+import { createTasks } from "./tasks/tasks.ts";
 
 /**
  * The modern era, 2026-07-28 and later: no handshake and no session. Each request says what it stands under, and
- * what it leaves open the client carries. Nothing here outlives a request but the streams that wait for news.
+ * what it leaves open the client carries. Only streams that wait for news, and tasks, outlive their request.
  */
 export interface Modern extends Era {
   /** Ends the streams that wait for news, each with its result. */
   close(): void;
+  /** Resolves when what became of all tasks that have ended is kept. */
+  settled(): Promise<void>;
 }
 
-export interface ModernLimits {
+export interface ModernLimits extends TaskLimits {
   readonly requestStateMs: number;
 }
 
@@ -23,15 +30,21 @@ export interface ModernOptions {
   readonly host: Host;
   readonly berthVersion: string;
   readonly sealer: Sealer;
+  readonly records: TaskRecords;
   readonly limits: ModernLimits;
+  readonly log: Log;
 }
 
-export function createModern({ host, berthVersion, sealer, limits }: ModernOptions): Modern {
+export function createModern({ host, berthVersion, sealer, records, limits, log }: ModernOptions): Modern {
+  const writer = createResultWriter(berthVersion);
   const listeners = new Listeners(host);
   const rounds = createRounds({ host, sealer, requestStateMs: limits.requestStateMs });
+  const onChange = (tenant: string, id: string, task: object): void => listeners.tellOfTask(tenant, id, task);
+  const tasks = createTasks({ host, records, writer, limits, log, onChange });
   return {
-    codec: createModernCodec({ host, berthVersion, rounds, listeners }),
+    codec: createModernCodec({ writer, rounds, tasks, listeners }),
     clientOf: modernClient,
     close: () => listeners.close(),
+    settled: () => tasks.settled(),
   };
 }

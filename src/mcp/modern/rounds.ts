@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Catalog, InputRequests } from "../../host/catalog.ts";
+import type { InputRequests } from "../../host/catalog.ts";
 import type { Host } from "../../host/host.ts";
 import { BerthError } from "../../errors.ts";
 import { isObject, type JsonObject } from "../../json.ts";
@@ -7,6 +7,7 @@ import { parseJson } from "../json-rpc.ts";
 import type { Method, MethodCall } from "../protocol.ts";
 import type { Sealer } from "../seal.ts";
 import { readInputResponses, type AskedMethods } from "./input-responses.ts";
+import { catalogOfRelease } from "./release.ts";
 import { missingCapabilities } from "./required-capabilities.ts";
 
 /**
@@ -59,16 +60,8 @@ export function createRounds(options: { host: Host; sealer: Sealer; requestState
     if (typeof requestState !== "string") throw new BerthError("invalid_params", '"requestState" must be a text');
     const { release, answers, asked } = sealer.unseal(bindingOf(call), requestState) as State;
     const given = inputResponses === undefined ? {} : readInputResponses(inputResponses, asked);
-    const catalog = await catalogThatAsked(call, release);
+    const catalog = await catalogOfRelease(host, call.tenant, call.catalog, release);
     return { ...call, catalog, answers: { ...answers, ...given } };
-  }
-
-  async function catalogThatAsked({ tenant, catalog }: MethodCall, release: string): Promise<Catalog> {
-    if (catalog.release === release) return catalog;
-    const kept = await host.release?.(tenant, catalog.server, release);
-    if (kept) return kept;
-    const detail = `the release of "${catalog.server}" that asked (${release}) is gone; make the request again`;
-    throw new BerthError("invalid_params", detail);
   }
 }
 

@@ -1,0 +1,49 @@
+import { BerthError } from "../../errors.ts";
+import type { Catalog } from "../../host/catalog.ts";
+import { isObject, type JsonObject } from "../../json.ts";
+import { capabilitiesOf } from "./capabilities.ts";
+
+/** What a client wants to hear of (2026-07-28 `basic/patterns/subscriptions`, and SEP-2663 for tasks). */
+export interface Filter {
+  readonly toolsListChanged?: boolean;
+  readonly promptsListChanged?: boolean;
+  readonly resourcesListChanged?: boolean;
+  readonly resourceSubscriptions?: readonly string[];
+  readonly taskIds?: readonly string[];
+}
+
+const FLAGS = ["toolsListChanged", "promptsListChanged", "resourcesListChanged"] as const;
+const LISTS = ["resourceSubscriptions", "taskIds"] as const;
+
+/** Throws `invalid_params` for what are no wishes. What is not known of them is ignored. */
+export function readFilter(notifications: unknown): Filter {
+  if (!isObject(notifications)) throw new BerthError("invalid_params", '"notifications" must be an object');
+  for (const name of FLAGS) {
+    if (!["boolean", "undefined"].includes(typeof notifications[name])) {
+      throw new BerthError("invalid_params", `"notifications.${name}" must be true or false`);
+    }
+  }
+  for (const name of LISTS) {
+    const list = notifications[name] ?? [];
+    if (!Array.isArray(list) || list.some((each) => typeof each !== "string")) {
+      throw new BerthError("invalid_params", `"notifications.${name}" must be a list of texts`);
+    }
+  }
+  return notifications;
+}
+
+/** What of the wishes for a server can be fulfilled; tasks are not the server's to promise. */
+export function honoured(wishes: Filter, catalog: Catalog): Omit<Filter, "taskIds"> {
+  const capabilities = capabilitiesOf(catalog);
+  const can = (capability: string, what: string): boolean =>
+    (capabilities[capability] as JsonObject | undefined)?.[what] === true;
+  const uris = can("resources", "subscribe")
+    ? [...new Set(wishes.resourceSubscriptions)].filter((uri) => catalog.resource(uri) !== undefined)
+    : [];
+  return {
+    ...(wishes.toolsListChanged && can("tools", "listChanged") && { toolsListChanged: true }),
+    ...(wishes.promptsListChanged && can("prompts", "listChanged") && { promptsListChanged: true }),
+    ...(wishes.resourcesListChanged && can("resources", "listChanged") && { resourcesListChanged: true }),
+    ...(uris.length > 0 && { resourceSubscriptions: uris }),
+  };
+}

@@ -1,0 +1,34 @@
+import type { Catalog } from "../../host/catalog.ts";
+import { META_SERVER_INFO } from "../revisions.ts";
+
+/** `task` is the tasks extension's (SEP-2663). */
+export type ResultType = "complete" | "input_required" | "task";
+
+/** Writes what every modern result has besides its own: its type, and who answered. */
+export interface ResultWriter {
+  readonly serverInfoOf: (catalog: Catalog) => object;
+  readonly write: (catalog: Catalog, type: ResultType, result: object) => string;
+}
+
+export function createResultWriter(berthVersion: string): ResultWriter {
+  const serverInfoOf = (catalog: Catalog): object => ({
+    name: catalog.server,
+    version: `${berthVersion}+${catalog.release}`,
+  });
+  const tailOf = (catalog: Catalog, type: ResultType): string => {
+    const key = `modern:tail:${type}`;
+    const known = catalog.memo.get(key) as string | undefined;
+    if (known !== undefined) return known;
+    const tail = `"resultType":"${type}","_meta":${JSON.stringify({ [META_SERVER_INFO]: serverInfoOf(catalog) })}}`;
+    catalog.memo.set(key, tail);
+    return tail;
+  };
+
+  return {
+    serverInfoOf,
+    write(catalog, type, result) {
+      const text = JSON.stringify(result);
+      return `${text.slice(0, -1)}${text === "{}" ? "" : ","}${tailOf(catalog, type)}`;
+    },
+  };
+}

@@ -1,0 +1,57 @@
+import { BerthError } from "../../../errors.ts";
+import type { Task } from "./task.ts";
+
+/** Where tasks are kept, so that they outlive a process; several processes may have it open. A store is one. */
+export interface TaskRecords {
+  record(tenant: string, kind: "task", key: string): Promise<{ value: string; revision: number } | undefined>;
+  /** Undefined when the record has not the revision `expected` (0: is not there). */
+  putRecord(
+    tenant: string,
+    kind: "task",
+    key: string,
+    put: { value: string; expected: number; expiresAt: number },
+  ): Promise<number | undefined>;
+}
+
+/** How often a change is tried that others are faster with. */
+const TRIES_MAX = 20;
+
+/** Tasks, read and changed one step at a time whoever else changes them. */
+export class TaskStore {
+  readonly #records: TaskRecords;
+
+  constructor(records: TaskRecords) {
+    this.#records = records;
+  }
+
+  /** Resolves when the task would be found by anybody. */
+  async create(tenant: string, task: Task): Promise<void> {
+    if ((await this.#put(tenant, task, 0)) === undefined)
+      throw new BerthError("store_failed", "the task exists already");
+  }
+
+  async read(tenant: string, id: string): Promise<Task | undefined> {
+    const record = await this.#records.record(tenant, "task", id);
+    return record && (JSON.parse(record.value) as Task);
+  }
+
+  /**
+   * The task after `edit`, which gives undefined to leave it as it is, and may run more than once; undefined when
+   * nothing was changed. What `edit` throws changes nothing.
+   */
+  async change(tenant: string, id: string, edit: (task: Task) => Task | undefined): Promise<Task | undefined> {
+    for (let tries = 1; tries <= TRIES_MAX; tries++) {
+      const record = await this.#records.record(tenant, "task", id);
+      const edited = record && edit(JSON.parse(record.value) as Task);
+      if (!record || !edited) return undefined;
+      const changed = { ...edited, updatedAt: Date.now() };
+      if ((await this.#put(tenant, changed, record.revision)) !== undefined) return changed;
+    }
+    throw new BerthError("store_failed", `the task was changed ${TRIES_MAX} times in between`);
+  }
+
+  #put(tenant: string, task: Task, expected: number): Promise<number | undefined> {
+    const expiresAt = task.createdAt + task.ttlMs;
+    return this.#records.putRecord(tenant, "task", task.id, { value: JSON.stringify(task), expected, expiresAt });
+  }
+}

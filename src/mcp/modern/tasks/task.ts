@@ -1,0 +1,84 @@
+import type { InputRequest } from "../../../host/catalog.ts";
+import type { Json, JsonObject } from "../../../json.ts";
+
+/** A tool call that outlives its request, as it is kept (SEP-2663). Times are milliseconds since the epoch. */
+export interface Task {
+  readonly id: string;
+  /** The name that was called, and the release that carries it out to the end. */
+  readonly server: string;
+  readonly release: string;
+  readonly tool: string;
+  readonly args: JsonObject;
+  /** What the client declared that created it. */
+  readonly capabilities: JsonObject;
+  readonly status: TaskStatus;
+  readonly statusMessage?: string;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly ttlMs: number;
+  /** By the guest's own keys. */
+  readonly answers: JsonObject;
+  /** Questions that wait for their answers, by the keys that the client sees. */
+  readonly asked: Readonly<Record<string, Question>>;
+  /** Every key that the client ever saw: none means two things in a task's life. */
+  readonly seenKeys: readonly string[];
+  readonly result?: Json;
+  readonly error?: JsonObject;
+  /** Which process runs it, and until when the process is believed to live. */
+  readonly owner?: string;
+  readonly leaseUntil?: number;
+}
+
+export type TaskStatus = "working" | "input_required" | "completed" | "failed" | "cancelled";
+
+export interface Question {
+  /** The guest's own key. */
+  readonly key: string;
+  readonly request: InputRequest;
+}
+
+/** What a client is advised to wait before it asks again. */
+const POLL_INTERVAL_MS = 1_000;
+
+export function isOver({ status }: Task): boolean {
+  return status === "completed" || status === "failed" || status === "cancelled";
+}
+
+/** `Task` on the wire. */
+export function briefly(task: Task): JsonObject {
+  const { id, status, statusMessage, createdAt, updatedAt, ttlMs } = task;
+  return {
+    taskId: id,
+    status,
+    ...(statusMessage !== undefined && { statusMessage }),
+    createdAt: new Date(createdAt).toISOString(),
+    lastUpdatedAt: new Date(updatedAt).toISOString(),
+    ttlMs,
+    pollIntervalMs: POLL_INTERVAL_MS,
+  };
+}
+
+/** `DetailedTask` on the wire: with what its status brings. */
+export function inDetail(task: Task): JsonObject {
+  const { status, asked, result, error } = task;
+  return {
+    ...briefly(task),
+    ...(status === "input_required" && {
+      inputRequests: Object.fromEntries(Object.entries(asked).map(([key, { request }]) => [key, request as never])),
+    }),
+    ...(status === "completed" && { result: result! }),
+    ...(status === "failed" && { error: error! }),
+  };
+}
+
+/** The task with these questions open, each under a key that it never had before. */
+export function asking(task: Task, inputRequests: Readonly<Record<string, InputRequest>>): Task {
+  const seenKeys = new Set(task.seenKeys);
+  const asked = Object.entries(inputRequests).map(([key, request]): [string, Question] => {
+    let shown = key;
+    for (let again = 2; seenKeys.has(shown); again++) shown = `${key}#${again}`;
+    seenKeys.add(shown);
+    return [shown, { key, request }];
+  });
+  return { ...task, status: "input_required", asked: Object.fromEntries(asked), seenKeys: [...seenKeys] };
+}

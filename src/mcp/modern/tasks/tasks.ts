@@ -1,0 +1,180 @@
+import { BerthError } from "../../../errors.ts";
+import type { Tool } from "../../../host/catalog.ts";
+import type { Host } from "../../../host/host.ts";
+import { isObject, type JsonObject } from "../../../json.ts";
+import type { Log } from "../../../log.ts";
+import { logReporter } from "../../methods/log.ts";
+import { progressReporter } from "../../methods/progress.ts";
+import type { Client, Method, MethodCall } from "../../protocol.ts";
+import { EXTENSION_TASKS } from "../../revisions.ts";
+import { readInputResponses } from "../input-responses.ts";
+import { catalogOfRelease } from "../release.ts";
+import type { ResultWriter } from "../results.ts";
+import { briefly, inDetail, type Task } from "./task.ts";
+import { TaskRunner, type TaskLimits, type TaskOrder, type UntilTask } from "./task-runner.ts";
+import { TaskStore, type TaskRecords } from "./task-store.ts";
+
+/**
+ * The tasks extension, `io.modelcontextprotocol/tasks` (SEP-2663): calls that go on after they were answered, to be
+ * asked for, fed with answers and cancelled by their ids, in whatever process.
+ */
+export interface Tasks {
+  readonly methods: readonly (readonly [string, Method])[];
+  /** `tools/call`: a tool that is a task becomes one for clients that know tasks. */
+  taskable(run: Method): Method;
+  /** The task as a notification tells of it; undefined when this server has no such task. */
+  find(tenant: string, server: string, id: string): Promise<JsonObject | undefined>;
+  /** Resolves when what became of all tasks that have ended is kept. */
+  settled(): Promise<void>;
+}
+
+export interface TasksOptions {
+  readonly host: Host;
+  readonly records: TaskRecords;
+  readonly writer: ResultWriter;
+  readonly limits: TaskLimits;
+  readonly log: Log;
+  readonly onChange: (tenant: string, id: string, task: JsonObject) => void;
+}
+
+export function createTasks({ host, records, writer, limits, log, onChange }: TasksOptions): Tasks {
+  const runner = new TaskRunner({
+    store: new TaskStore(records),
+    limits,
+    log,
+    onChange: (tenant, task) => onChange(tenant, task.id, inDetail(task)),
+  });
+
+  return {
+    methods: [
+      ["tasks/get", async (call) => call.codec.result(call.catalog, inDetail(await taskOf(call)))],
+      ["tasks/update", update],
+      ["tasks/cancel", cancel],
+    ],
+
+    taskable: (run) => (call) => {
+      const { name } = call.params;
+      const tool = typeof name === "string" ? call.catalog.tool(name) : undefined;
+      if (!tool?.task) return run(call);
+      if (declaresTasks(call.client)) return tool.task.deferred ? startDeferred(call, tool) : start(call, tool);
+      if (tool.task.required) throw lacksTasks();
+      return run(call);
+    },
+
+    async find(tenant, server, id) {
+      const task = await runner.read(tenant, id);
+      return task?.server === server ? inDetail(task) : undefined;
+    },
+
+    settled: () => runner.settled(),
+  };
+
+  async function start(call: MethodCall, tool: Tool): Promise<string> {
+    const order = orderOf(call, tool);
+    return writer.write(call.catalog, "task", briefly(await runner.adopt(order, runner.begin(copied(order)))));
+  }
+
+  /** Answers as any call is answered, unless the function says before it ends that it is a task. */
+  async function startDeferred(call: MethodCall, tool: Tool): Promise<string> {
+    const { catalog, codec, client, events, signal, answers = {} } = call;
+    const order = orderOf(call, tool);
+    let becameTask!: () => void;
+    const asTask = new Promise<undefined>((resolve) => (becameTask = () => resolve(undefined)));
+    const onProgress = events && progressReporter(call.params, events);
+    const onLog = events && logReporter(client, events);
+    const until: UntilTask = {
+      isOver: false,
+      ...(onProgress && { onProgress }),
+      ...(onLog && { onLog }),
+      onTask() {
+        until.isOver = true;
+        becameTask();
+      },
+    };
+    const work = runner.begin(copied(order), until);
+    const stop = (): void => work.cancellation.abort();
+    signal?.addEventListener("abort", stop);
+    try {
+      const outcome = await Promise.race([work.outcome, asTask]);
+      // A function that ends right after it became a task is one, all the same.
+      if (!outcome || until.isOver) return writer.write(catalog, "task", briefly(await runner.adopt(order, work)));
+      if (!("inputRequests" in outcome)) return codec.callResult(catalog, tool.contract, outcome);
+      const asked = await codec.ask(call, outcome.inputRequests, answers);
+      if ("result" in asked) return asked.result;
+      throw new BerthError("internal", "a question of this era ends its request");
+    } finally {
+      signal?.removeEventListener("abort", stop);
+    }
+  }
+
+  function orderOf(call: MethodCall, tool: Tool): TaskOrder {
+    const { tenant, server, catalog, codec, client, answers = {} } = call;
+    const { arguments: args = {} } = call.params;
+    if (!isObject(args)) throw new BerthError("invalid_params", '"arguments" must be an object');
+    const { capabilities } = client;
+    return { tenant, server, catalog, tool, codec, args: args as JsonObject, capabilities, answers };
+  }
+
+  async function update(call: MethodCall): Promise<string> {
+    const { tenant, catalog, codec, params } = call;
+    const { id } = await taskOf(call);
+    const { inputResponses } = params;
+    const answered = await runner.change(tenant, id, (task) => {
+      const methods = Object.entries(task.asked).map(([key, { request }]) => [key, request.method] as const);
+      const given = readInputResponses(inputResponses, Object.fromEntries(methods));
+      if (Object.keys(given).length === 0) return undefined;
+      const open = Object.entries(task.asked).filter(([key]) => !Object.hasOwn(given, key));
+      const came = Object.entries(given).map(([key, answer]) => [task.asked[key]!.key, answer] as const);
+      const next = {
+        ...task,
+        asked: Object.fromEntries(open),
+        answers: { ...task.answers, ...Object.fromEntries(came) },
+      };
+      return open.length === 0 ? runner.claim(next) : next;
+    });
+    if (answered?.status === "working") await goOn(call, answered);
+    return codec.result(catalog, {});
+  }
+
+  async function goOn({ tenant, catalog, codec }: MethodCall, task: Task): Promise<void> {
+    const { id, server, args, capabilities, answers } = task;
+    try {
+      const ran = await catalogOfRelease(host, tenant, catalog, task.release);
+      const tool = ran.tool(task.tool);
+      if (!tool) throw new BerthError("invalid_params", `Unknown tool: ${task.tool}`);
+      const order: TaskOrder = { tenant, server, catalog: ran, tool, codec, args, capabilities, answers };
+      runner.resume(task.id, order, runner.begin(copied(order)));
+    } catch (error) {
+      await runner.fail(tenant, id, error);
+    }
+  }
+
+  async function cancel(call: MethodCall): Promise<string> {
+    await runner.cancel(call.tenant, (await taskOf(call)).id);
+    return call.codec.result(call.catalog, {});
+  }
+
+  async function taskOf({ tenant, server, client, params }: MethodCall): Promise<Task> {
+    if (!declaresTasks(client)) throw lacksTasks();
+    const { taskId } = params;
+    if (typeof taskId !== "string") throw new BerthError("invalid_params", '"taskId" must be a text');
+    const task = await runner.read(tenant, taskId);
+    if (task?.server !== server)
+      throw new BerthError("invalid_params", "this server has no such task, or not any more");
+    return task;
+  }
+}
+
+/** Running fills in defaults; each round begins with what the client sent. */
+function copied(order: TaskOrder): TaskOrder {
+  return { ...order, args: structuredClone(order.args) };
+}
+
+export function declaresTasks({ capabilities }: Client): boolean {
+  return isObject(capabilities["extensions"]) && isObject(capabilities["extensions"][EXTENSION_TASKS]);
+}
+
+export function lacksTasks(): BerthError {
+  const requiredCapabilities = { extensions: { [EXTENSION_TASKS]: {} } };
+  return new BerthError("missing_capability", EXTENSION_TASKS, { data: { requiredCapabilities } });
+}

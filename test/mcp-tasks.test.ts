@@ -1,0 +1,475 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { defaultLimits } from "../src/config.ts";
+import { BerthError } from "../src/errors.ts";
+import type { CallOptions, CallResult, InputRequests, InputRequired } from "../src/host/catalog.ts";
+import type { JsonObject } from "../src/json.ts";
+import { modern, type Reply } from "./berth.ts";
+import { declaring, memoryRecords, MemoryHost, openStream, startRig, type Offer, type Rig } from "./mcp-modern.rig.ts";
+
+const EXTENSION = "io.modelcontextprotocol/tasks";
+const WITH_TASKS = declaring({ elicitation: {}, extensions: { [EXTENSION]: {} } });
+const WITHOUT = declaring({ elicitation: {} });
+
+const QUESTION: InputRequests[string] = {
+  method: "elicitation/create",
+  params: { message: "Sure?", requestedSchema: { type: "object", properties: {} } },
+};
+const YES = { action: "accept", content: { sure: true } };
+const says = (text: string): CallResult => ({ content: [{ type: "text", text }] });
+
+/** Resolves the runs of `held`, in their order. */
+let release: ((text: string) => void)[] = [];
+
+function held(_args: JsonObject, { signal, onProgress }: CallOptions): Promise<CallResult> {
+  return new Promise((resolve, reject) => {
+    release.push((text) => (text.startsWith("progress ") ? void onProgress?.(text.slice(9)) : resolve(says(text))));
+    signal!.addEventListener("abort", () => reject(new BerthError("guest_failed", "cancelled")));
+  });
+}
+
+const asks =
+  (...keys: string[]) =>
+  (args: JsonObject, { answers = {} }: CallOptions): CallResult | InputRequired => {
+    const missing = keys.filter((key) => !answers[key]);
+    if (missing.length > 0) return { inputRequests: Object.fromEntries(missing.map((key) => [key, QUESTION])) };
+    return says(JSON.stringify({ args, answers }));
+  };
+
+/** Says that it is a task, and goes on. */
+const becoming =
+  (run: typeof held) =>
+  (args: JsonObject, options: CallOptions): Promise<CallResult> => {
+    options.onTask?.();
+    return run(args, options);
+  };
+
+/** Asks, and becomes a task that ends at once. */
+const afterAnswer =
+  (key: string) =>
+  (args: JsonObject, options: CallOptions): CallResult | InputRequired => {
+    if (options.answers?.[key]) options.onTask?.();
+    return asks(key)(args, options);
+  };
+
+const OPTIONAL = { required: false, deferred: false };
+const REQUIRED = { required: true, deferred: false };
+const DEFERRED = { required: true, deferred: true };
+
+const OFFER: Offer = {
+  tools: {
+    plain: () => "plain",
+    held: { task: OPTIONAL, run: held },
+    required: { task: REQUIRED, run: () => "done" },
+    fails: {
+      task: OPTIONAL,
+      run: () => ({ content: [{ type: "text", text: "no" }], isError: true }),
+    },
+    crashes: {
+      task: OPTIONAL,
+      run: () => Promise.reject(new BerthError("guest_failed", "it crashed", { data: { retriable: false } })),
+    },
+    breaks: { task: OPTIONAL, run: () => Promise.reject(new Error("a secret of the host")) },
+    confirms: { task: OPTIONAL, run: asks("sure") },
+    both: { task: OPTIONAL, run: asks("one", "two") },
+    samples: {
+      task: OPTIONAL,
+      run: () => ({ inputRequests: { it: { method: "sampling/createMessage", params: {} } } }),
+    },
+    asksAgain: {
+      task: OPTIONAL,
+      run: (_args, { answers = {} }) =>
+        (answers["it"] as JsonObject | undefined)?.["action"] === "accept"
+          ? says("accepted")
+          : { inputRequests: { it: QUESTION } },
+    },
+    asksFirst: { task: DEFERRED, run: afterAnswer("name") },
+    neverBecomes: { task: DEFERRED, run: () => "no task" },
+    asksFirstThenWorks: {
+      task: DEFERRED,
+      run: (args, options) => (options.answers?.["name"] ? becoming(held)(args, options) : asks("name")(args, options)),
+    },
+    fillsIn(args) {
+      args["filledIn"] = true;
+      return "filled in";
+    },
+  },
+};
+
+describe("tasks", () => {
+  let rig: Rig;
+  before(async () => {
+    rig = await startRig();
+    rig.host.offer("server", OFFER);
+  });
+  after(() => rig.close());
+
+  const send = (method: string, params: JsonObject, _meta: JsonObject = WITH_TASKS): Promise<Reply> =>
+    modern(rig.url("server"), method, { _meta, ...params }, nameOf(params));
+  const create = async (name: string, args: JsonObject = {}): Promise<string> => {
+    const { result } = (await send("tools/call", { name, arguments: args })).body;
+    assert.equal(result.resultType, "task", JSON.stringify(result));
+    return result.taskId;
+  };
+  const get = async (taskId: string): Promise<Reply["body"]> => (await send("tasks/get", { taskId })).body.result;
+  const over = async (taskId: string): Promise<Reply["body"]> =>
+    until(async () => {
+      const task = await get(taskId);
+      return ["completed", "failed", "cancelled", "input_required"].includes(task.status) ? task : undefined;
+    });
+
+  it("are announced by servers that have any", async () => {
+    const { capabilities } = (await send("server/discover", {})).body.result;
+    assert.deepEqual(capabilities.extensions, { [EXTENSION]: {} });
+    rig.host.offer("none", { tools: { plain: () => "plain" } });
+    const other = (await modern(rig.url("none"), "server/discover")).body.result;
+    assert.equal(other.capabilities.extensions, undefined);
+  });
+
+  it("no list shows how a tool is carried out", async () => {
+    const { tools } = (await send("tools/list", {})).body.result;
+    assert.equal(tools.length, Object.keys(OFFER.tools!).length);
+    assert.doesNotMatch(JSON.stringify(tools), /deferred|"task"/);
+  });
+
+  it("are created for clients that know them, and work goes on after the answer", async () => {
+    const { body } = await send("tools/call", { name: "held", arguments: {} });
+    const { taskId, createdAt, lastUpdatedAt, ...rest } = body.result;
+    assert.match(taskId, /^[\w-]{32}$/);
+    for (const time of [createdAt, lastUpdatedAt]) assert.equal(new Date(time).toISOString(), time);
+    const { _meta, ...fields } = rest;
+    assert.deepEqual(fields, { resultType: "task", status: "working", ttlMs: 86_400_000, pollIntervalMs: 1000 });
+    assert.equal(_meta["io.modelcontextprotocol/serverInfo"].name, "server");
+
+    assert.equal((await get(taskId)).status, "working");
+    release.pop()!("progress halfway there");
+    assert.equal((await get(taskId)).statusMessage, "halfway there");
+    release.push((text) => text);
+    release = [];
+    await send("tasks/cancel", { taskId });
+  });
+
+  it("give in the end what the call would have given", async () => {
+    const id = await create("held");
+    release.pop()!("the result");
+    const task = await over(id);
+    assert.equal(task.status, "completed");
+    assert.equal(task.resultType, "complete");
+    const { body } = await send("tools/call", { name: "plain", arguments: {} });
+    assert.deepEqual({ ...task.result, content: [] }, { ...body.result, content: [] });
+    assert.equal(task.result.content[0].text, "the result");
+    assert.equal(task.error, undefined);
+  });
+
+  it("a tool's own failure is a completed task; a call that did not end is a failed one", async () => {
+    const failed = await over(await create("fails"));
+    assert.equal(failed.status, "completed");
+    assert.equal(failed.result.isError, true);
+
+    const crashed = await over(await create("crashes"));
+    assert.equal(crashed.status, "failed");
+    assert.equal(crashed.error.code, -32603);
+    assert.match(crashed.statusMessage, /it crashed/);
+    assert.deepEqual(crashed.error.data, { retriable: false });
+    assert.equal("result" in crashed, false);
+
+    const broken = await over(await create("breaks"));
+    assert.equal(broken.error.code, -32603);
+    assert.doesNotMatch(JSON.stringify(broken), /secret/);
+  });
+
+  it("who does not know tasks is answered in the request, or told what it would need", async () => {
+    const { body } = await send("tools/call", { name: "fails", arguments: {} }, WITHOUT);
+    assert.equal(body.result.resultType, "complete");
+    const required: [method: string, params: JsonObject][] = [
+      ["tools/call", { name: "required", arguments: {} }],
+      ["tasks/get", { taskId: "x" }],
+      ["tasks/update", { taskId: "x", inputResponses: {} }],
+      ["tasks/cancel", { taskId: "x" }],
+      ["subscriptions/listen", { notifications: { taskIds: ["x"] } }],
+    ];
+    for (const [method, params] of required) {
+      const { status, body } = await send(method, params, WITHOUT);
+      assert.equal(status, 400, method);
+      assert.equal(body.error.code, -32021, method);
+      assert.deepEqual(body.error.data, { requiredCapabilities: { extensions: { [EXTENSION]: {} } } });
+    }
+  });
+
+  it("a parameter named task makes none, and tools that are none stay what they are", async () => {
+    const { body } = await send("tools/call", { name: "plain", arguments: {}, task: { ttl: 1 } });
+    assert.equal(body.result.resultType, "complete");
+  });
+
+  it("what older revisions had for tasks is gone", async () => {
+    for (const method of ["tasks/list", "tasks/result"]) {
+      const { status, body } = await send(method, { taskId: "x" });
+      assert.equal(status, 404);
+      assert.equal(body.error.code, -32601);
+    }
+  });
+
+  it("an id that is none of this server's is -32602, whoever's it is", async () => {
+    const id = await create("fails");
+    rig.host.offer("other", OFFER);
+    for (const [url, params] of [
+      [rig.url("server"), { taskId: "nonsense" }],
+      [rig.url("server"), { taskId: 7 }],
+      [rig.url("server"), {}],
+      [rig.url("other"), { taskId: id }],
+    ] as [string, JsonObject][]) {
+      for (const method of ["tasks/get", "tasks/update", "tasks/cancel"]) {
+        const all = { _meta: WITH_TASKS, inputResponses: {}, ...params };
+        const { body } = await modern(url, method, all, nameOf(params));
+        assert.equal(body.error.code, -32602, `${method} ${JSON.stringify(params)}`);
+      }
+    }
+  });
+
+  it("the header Mcp-Name says the id that the body says", async () => {
+    const taskId = await create("fails");
+    for (const name of ["", "other"]) {
+      const { status, body } = await modern(
+        rig.url("server"),
+        "tasks/get",
+        { _meta: WITH_TASKS, taskId },
+        { "Mcp-Name": name },
+      );
+      assert.equal(status, 400);
+      assert.equal(body.error.code, -32020);
+    }
+  });
+
+  it("are cancelled for good, their work with them, however often it is asked for", async () => {
+    const taskId = await create("held");
+    for (let n = 0; n < 2; n++) {
+      const { resultType, _meta, ...rest } = (await send("tasks/cancel", { taskId })).body.result;
+      assert.equal(resultType, "complete");
+      assert.deepEqual(rest, {});
+    }
+    const task = await get(taskId);
+    assert.equal(task.status, "cancelled");
+    release.pop()!("too late");
+    await sleep(10);
+    assert.deepEqual(await get(taskId), task);
+  });
+
+  it("ask for input, and go on when they have it all", async () => {
+    const taskId = await create("both", { given: 1 });
+    const asked = await over(taskId);
+    assert.equal(asked.status, "input_required");
+    assert.deepEqual(asked.inputRequests, { one: QUESTION, two: QUESTION });
+    const { resultType, _meta, ...rest } = (await send("tasks/update", { taskId, inputResponses: { one: YES } })).body
+      .result;
+    assert.equal(resultType, "complete");
+    assert.deepEqual(rest, {});
+    const partly = await get(taskId);
+    assert.equal(partly.status, "input_required");
+    assert.deepEqual(Object.keys(partly.inputRequests), ["two"]);
+
+    await send("tasks/update", { taskId, inputResponses: { one: { action: "decline" }, two: YES, three: 7 } });
+    const { status, result } = await over(taskId);
+    assert.equal(status, "completed");
+    assert.deepEqual(JSON.parse(result.content[0].text), { args: { given: 1 }, answers: { one: YES, two: YES } });
+  });
+
+  it("an answer of a wrong shape is -32602, and the question stays open", async () => {
+    const taskId = await create("confirms");
+    await over(taskId);
+    for (const inputResponses of [{ sure: 7 }, { sure: {} }, null, []] as never[]) {
+      assert.equal((await send("tasks/update", { taskId, inputResponses })).body.error.code, -32602);
+    }
+    assert.equal((await get(taskId)).status, "input_required");
+  });
+
+  it("a question that is asked again has another key", async () => {
+    const taskId = await create("asksAgain");
+    assert.deepEqual(Object.keys((await over(taskId)).inputRequests), ["it"]);
+    await send("tasks/update", { taskId, inputResponses: { it: { action: "decline" } } });
+    const again = await over(taskId);
+    assert.deepEqual(Object.keys(again.inputRequests), ["it#2"]);
+    await send("tasks/update", { taskId, inputResponses: { it: YES } });
+    assert.equal((await get(taskId)).status, "input_required");
+    await send("tasks/update", { taskId, inputResponses: { "it#2": YES } });
+    assert.equal((await over(taskId)).status, "completed");
+  });
+
+  it("never ask for what their client lacks: they fail and say what", async () => {
+    const { status, error } = await over(await create("samples"));
+    assert.equal(status, "failed");
+    assert.equal(error.code, -32021);
+    assert.deepEqual(error.data, { requiredCapabilities: { sampling: {} } });
+  });
+
+  it("a tool that asks first becomes a task when it has its answers", async () => {
+    const first = (await send("tools/call", { name: "asksFirst", arguments: {} })).body.result;
+    assert.equal(first.resultType, "input_required");
+    assert.equal("taskId" in first, false);
+    const { requestState } = first;
+    const second = (
+      await send("tools/call", { name: "asksFirst", arguments: {}, requestState, inputResponses: { name: YES } })
+    ).body.result;
+    assert.equal(second.resultType, "task");
+    assert.equal("requestState" in second, false);
+    const { result } = await over(second.taskId);
+    assert.deepEqual(JSON.parse(result.content[0].text).answers, { name: YES });
+
+    const inputResponses = { name: YES };
+    const slow = (await send("tools/call", { name: "asksFirstThenWorks", arguments: {}, inputResponses })).body.result;
+    assert.equal(slow.status, "working");
+    release.pop()!("worked");
+    assert.equal((await over(slow.taskId)).result.content[0].text, "worked");
+  });
+
+  it("a deferred tool that never says so is answered as any tool", async () => {
+    const { body } = await send("tools/call", { name: "neverBecomes", arguments: {} });
+    assert.equal(body.result.resultType, "complete");
+    assert.equal(body.result.content[0].text, "no task");
+  });
+
+  it("tell those who listen what becomes of them", async () => {
+    const taskId = await create("held");
+    const ended = await create("fails");
+    await over(ended);
+    const notifications = { taskIds: [taskId, "nonsense", ended] };
+    const stream = await openStream(rig.url("server"), "subscriptions/listen", { notifications, _meta: WITH_TASKS }, 9);
+    assert.deepEqual((await stream.next()).params.notifications, { taskIds: [taskId, ended] });
+    const now = [await stream.next(), await stream.next()];
+    const statuses = Object.fromEntries(now.map(({ params }) => [params.taskId, params.status]));
+    assert.deepEqual(statuses, { [taskId]: "working", [ended]: "completed" });
+    release.pop()!("told");
+    const { method, params } = await stream.next();
+    assert.equal(method, "notifications/tasks");
+    const { _meta, ...task } = params;
+    assert.deepEqual(_meta, { "io.modelcontextprotocol/subscriptionId": 9 });
+    const { resultType: _type, _meta: _other, ...got } = await get(taskId);
+    assert.deepEqual(task, got);
+    assert.equal(task.result.content[0].text, "told");
+    stream.close();
+  });
+});
+
+describe("tasks and the process that runs them", () => {
+  const start = async (host: MemoryHost, records: ReturnType<typeof memoryRecords>, limits = {}): Promise<Rig> =>
+    startRig({ host, records, limits: { ...defaultLimits, ...limits } });
+  const send = async (rig: Rig, method: string, params: JsonObject): Promise<Reply["body"]> =>
+    (await modern(rig.url("server"), method, { _meta: WITH_TASKS, ...params }, nameOf(params))).body;
+
+  it("a task that has ended, and one that waits for input, outlive the process", async () => {
+    const host = new MemoryHost();
+    host.offer("server", OFFER);
+    const records = memoryRecords();
+    const first = await start(host, records);
+    const ended = (await send(first, "tools/call", { name: "fails" })).result.taskId;
+    const waits = (await send(first, "tools/call", { name: "confirms", arguments: { a: 1 } })).result.taskId;
+    await until(async () => (await send(first, "tasks/get", { taskId: waits })).result.status === "input_required");
+    await first.close();
+
+    host.offer("server", { release: "another", tools: { required: { task: REQUIRED, run: () => "new" } } });
+    const second = await start(host, records);
+    assert.equal((await send(second, "tasks/get", { taskId: ended })).result.status, "completed");
+    await send(second, "tasks/update", { taskId: waits, inputResponses: { sure: YES } });
+    const { result } = await until(async () => {
+      const task = (await send(second, "tasks/get", { taskId: waits })).result;
+      return task.status === "completed" ? task : undefined;
+    });
+    assert.deepEqual(JSON.parse(result.content[0].text), { args: { a: 1 }, answers: { sure: YES } });
+    await second.close();
+  });
+
+  it("a task whose process died is failed and may be repeated; one whose process lives is not", async () => {
+    const host = new MemoryHost();
+    host.offer("server", OFFER);
+    const records = memoryRecords();
+    const limits = { taskLeaseMs: 60 };
+    let isAlive = true;
+    const mortal: typeof records = {
+      ...records,
+      putRecord: (...put) => (isAlive ? records.putRecord(...put) : Promise.reject(new Error("no connection"))),
+    };
+    const [first, second] = [await start(host, mortal, limits), await start(host, records, limits)];
+    const { taskId } = (await send(first, "tools/call", { name: "held" })).result;
+    const seen = async (): Promise<Reply["body"]> => (await send(second, "tasks/get", { taskId })).result;
+    await sleep(200);
+    assert.equal((await seen()).status, "working");
+
+    isAlive = false;
+    const lost = await until(async () => ((await seen()).status === "failed" ? seen() : undefined));
+    assert.equal(lost.error.code, -32603);
+    assert.deepEqual(lost.error.data, { retriable: true });
+    // What it still has to say comes too late.
+    isAlive = true;
+    release.pop()!("I am not dead");
+    await sleep(50);
+    assert.deepEqual(await seen(), lost);
+    for (const rig of [first, second]) await rig.close();
+  });
+
+  it("a task is cancelled from any process", async () => {
+    const host = new MemoryHost();
+    host.offer("server", OFFER);
+    const records = memoryRecords();
+    const limits = { taskLeaseMs: 60 };
+    const [first, second] = [await start(host, records, limits), await start(host, records, limits)];
+    let aborted = false;
+    host.offer("server", {
+      tools: {
+        held: {
+          task: OPTIONAL,
+          run: (_args, { signal }) =>
+            new Promise((resolve) =>
+              signal!.addEventListener("abort", () => {
+                aborted = true;
+                resolve(says("aborted"));
+              }),
+            ),
+        },
+      },
+    });
+    const { taskId } = (await send(first, "tools/call", { name: "held" })).result;
+    await send(second, "tasks/cancel", { taskId });
+    await until(() => aborted);
+    assert.equal((await send(first, "tasks/get", { taskId })).result.status, "cancelled");
+    for (const rig of [first, second]) await rig.close();
+  });
+
+  it("a task is gone when its time is over, and its work with it", async () => {
+    const host = new MemoryHost();
+    host.offer("server", OFFER);
+    const rig = await start(host, memoryRecords(), { taskTtlMs: 150, taskLeaseMs: 30 });
+    const { taskId } = (await send(rig, "tools/call", { name: "fails" })).result;
+    assert.equal((await send(rig, "tasks/get", { taskId })).result.status, "completed");
+    await until(async () => (await send(rig, "tasks/get", { taskId })).error?.code === -32602);
+    await rig.close();
+  });
+
+  it("tasks that run at once are limited", async () => {
+    const host = new MemoryHost();
+    host.offer("server", OFFER);
+    const rig = await start(host, memoryRecords(), { runningTasks: 2 });
+    const ids = [];
+    for (let n = 0; n < 2; n++) ids.push((await send(rig, "tools/call", { name: "held" })).result.taskId);
+    const { error } = await send(rig, "tools/call", { name: "held" });
+    assert.equal(error.code, -32603);
+    assert.match(error.message, /the limit is 2/);
+    for (const taskId of ids) await send(rig, "tasks/cancel", { taskId });
+    await until(async () => (await send(rig, "tools/call", { name: "fails" })).result !== undefined);
+    await rig.close();
+  });
+});
+
+function nameOf({ taskId, name }: JsonObject): Record<string, string> {
+  const said = taskId ?? name;
+  return typeof said === "string" ? { "Mcp-Name": said } : {};
+}
+
+async function until<T>(find: () => T | Promise<T>): Promise<NonNullable<T>> {
+  const deadline = Date.now() + 5000;
+  for (;;) {
+    const found = await find();
+    if (found) return found;
+    assert.ok(Date.now() < deadline, "it did not come true");
+    await sleep(5);
+  }
+}
