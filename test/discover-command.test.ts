@@ -90,3 +90,16 @@ test("berth discover says so when there is nothing to read", () => {
   assert.deepEqual([run.status, run.stdout], [2, ""]);
   assert.match(run.stderr, /\/nowhere\/at-all\.ts cannot be read/);
 });
+
+test("berth discover shows resources and prompts, too", async (context) => {
+  const path = await folder(context, {
+    "a.ts":
+      "/** Text. @resource a://text */\nexport const text = () => 1;\n" +
+      "/** Asks.\n * @prompt */\nexport const ask = (it: string) => it;\n/** @completes ask.it */\nexport const it = () => [];",
+  });
+  const run = berth(join(path, "a.ts"));
+  assert.equal(run.stdout, "a://text\n  Text.\n\nprompt ask\n  Asks.\n\n0 tools, 1 resource, 1 prompt\n");
+  assert.equal(run.status, 0);
+  const printed = berth(join(path, "a.ts"), "--json").json();
+  assert.deepEqual(Object.keys(printed), ["tools", "problems", "resources", "prompts", "completions"]);
+});

@@ -2,21 +2,21 @@ import { readFile } from "node:fs/promises";
 import { basename, dirname, extname } from "node:path";
 import { readConfig } from "../config.ts";
 import { openCompiler } from "../discover/compiler.ts";
-import type { DefinitionSource, DiscoveredTool } from "../discover/discovery.ts";
+import type { DefinitionSource, Discovery } from "../discover/discovery.ts";
 import { gatherDefinition } from "../discover/gather.ts";
 import type { Problem } from "../problem.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 import { signatureOf } from "./tool-signature.ts";
 
 export interface DiscoverOptions {
-  /** Prints `{ tools, problems }` as JSON on stdout. */
+  /** Prints `{ tools, resources, prompts, completions, problems }` as JSON on stdout; lists that are empty are left out. */
   readonly json?: boolean;
   /** Name of the server; by default the file's own. */
   readonly server?: string;
 }
 
 /**
- * Shows the tools that a definition gives, and every problem in it. Problems are those of the signatures; what keeps
+ * Shows what a definition offers, and every problem in it. Problems are those of the signatures; what keeps
  * a sound definition from being bundled, such as an import that leads nowhere, comes apart from them as
  * `bundling`. The exit code is 0 when all is well, 1 when there are errors, 2 when the file cannot be read.
  */
@@ -42,23 +42,39 @@ export async function discover(file: string, options: DiscoverOptions): Promise<
     const compiled = await compiler.compile(source);
     const known = new Set(found.problems.map((problem) => JSON.stringify(problem)));
     const bundling = compiled.problems.filter((problem) => !known.has(JSON.stringify(problem)));
-    if (options.json) printJson(found.tools, found.problems, bundling);
-    else printText(found.tools, [...found.problems, ...bundling]);
+    if (options.json) printJson(found, bundling);
+    else printText({ ...found, problems: [...found.problems, ...bundling] });
     return [...found.problems, ...bundling].some((problem) => problem.severity === "error") ? 1 : 0;
   } finally {
     await compiler.close();
   }
 }
 
-function printJson(tools: readonly DiscoveredTool[], problems: readonly Problem[], bundling: readonly Problem[]): void {
-  const output = { tools, problems, ...(bundling.length > 0 ? { bundling } : {}) };
-  process.stdout.write(`${JSON.stringify(output, undefined, 2)}\n`);
+function printJson({ tools, problems, ...others }: Discovery, bundling: readonly Problem[]): void {
+  const filled = Object.entries({ ...others, bundling }).filter(([, list]) => list.length > 0);
+  process.stdout.write(`${JSON.stringify({ tools, problems, ...Object.fromEntries(filled) }, undefined, 2)}\n`);
 }
 
-function printText(tools: readonly DiscoveredTool[], problems: readonly Problem[]): void {
-  const listing = tools.map(signatureOf).join("\n\n");
-  const count = tools.length === 1 ? "1 tool" : `${tools.length} tools`;
+function printText({ tools, resources, prompts, problems }: Discovery): void {
+  const listing = [
+    ...tools.map(signatureOf),
+    ...resources.map(({ uri, description }) => withWords(uri, description)),
+    ...prompts.map(({ name, description }) => withWords(`prompt ${name}`, description)),
+  ].join("\n\n");
+  const counts = [
+    countOf(tools, "tool"),
+    ...(resources.length > 0 ? [countOf(resources, "resource")] : []),
+    ...(prompts.length > 0 ? [countOf(prompts, "prompt")] : []),
+  ].join(", ");
   const wrong = countProblems(problems);
-  process.stdout.write(`${listing}${listing && "\n\n"}${count}${wrong && `, ${wrong}`}\n`);
+  process.stdout.write(`${listing}${listing && "\n\n"}${counts}${wrong && `, ${wrong}`}\n`);
   printProblems(problems);
+}
+
+function countOf(list: readonly unknown[], what: string): string {
+  return `${list.length} ${what}${list.length === 1 ? "" : "s"}`;
+}
+
+function withWords(name: string, description: string | undefined): string {
+  return description === undefined ? name : `${name}\n  ${description.split("\n")[0]}`;
 }
