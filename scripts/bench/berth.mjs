@@ -27,11 +27,16 @@ export function writeSources(folder, { servers, tools = 1 }) {
   for (const name of names) writeFileSync(join(folder, "servers", `${name}.ts`), modules[name]);
 
   const entries = names.map((name) => [name, { definition: `servers/${name}.ts` }]);
-  writeJson(join(folder, "mcps.source.json"), Object.fromEntries(entries));
+  writeImageSources(folder, Object.fromEntries(entries));
+  return names;
+}
+
+/** The files that name definitions which stand in `folder` already. @param {string} folder @param {object} mcps */
+export function writeImageSources(folder, mcps) {
+  writeJson(join(folder, "mcps.source.json"), mcps);
   const image = { servers: [], variables: [{ name: "mcps", definition: "GENERATED:mcps.json", enabled: true }] };
   writeJson(join(folder, "default.boot.source.json"), image);
   writeJson(join(folder, "readonly.boot.source.json"), image);
-  return names;
 }
 
 /** Generates or confirms the image. @param {string} sources @param {string} image @returns {Promise<number>} wall ms */

@@ -2,7 +2,8 @@
  * The ratios that the bench is for, and what each must reach. `of` gives undefined where its part was not run.
  *
  * @typedef {{ trials: Record<string, Record<string, import("./rounds.mjs").Sample>>,
- *   servers?: import("./part-servers.mjs").ServersFigures[], image?: import("./part-image.mjs").ImageFigures[] }} Figures
+ *   servers?: import("./part-servers.mjs").ServersFigures[], image?: import("./part-image.mjs").ImageFigures[],
+ *   streams?: import("./part-streams.mjs").StreamFigures }} Figures
  * @typedef {{ name: string, title: string, atLeast?: number, atMost?: number,
  *   of: (figures: Figures) => number | undefined }} Ratio
  */
@@ -78,6 +79,30 @@ export const ratios = [
     title: "image of 1,000 definitions: confirm / generate",
     atMost: 0.1,
     of: (figures) => over(figures.image?.at(-1)?.unchangedMs, figures.image?.at(-1)?.generateMs),
+  },
+  {
+    name: "firstEventMs",
+    title: "first event of a stream at the client after its yield, ms, median",
+    atMost: 5,
+    of: ({ streams }) => streams?.firstEventMs,
+  },
+  {
+    name: "longStreamGrowthMb",
+    title: "memory that 1,000,000 events through one call add, MB",
+    atMost: 20,
+    of: ({ streams }) => streams?.longGrowthMb,
+  },
+  {
+    name: "memoryPerListenerKb",
+    title: "memory an open subscriptions/listen stream, KB, 5,000 open",
+    atMost: 20,
+    of: ({ streams }) => streams?.listenerKb,
+  },
+  {
+    name: "announceMs5000Listeners",
+    title: "time until a change has reached 5,000 listeners, ms",
+    atMost: 1000,
+    of: ({ streams }) => streams?.announceMs,
   },
   {
     name: "callThroughputVsExpress",

@@ -69,6 +69,13 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
     if (discoveryMs !== undefined) print(`One file with berth discover: ${whole(discoveryMs)} ms, its start included`);
   }
 
+  if (figures.streams) {
+    const { longEvents, eventsPerSecond, listeners } = figures.streams;
+    print(
+      `\nStreams: ${whole(longEvents)} events in one call, ${whole(eventsPerSecond)} a second; ${whole(listeners)} listeners`,
+    );
+  }
+
   print(paint(1, "\nRatios"));
   const most = options.serverCounts.at(-1);
   if (most !== 1000)

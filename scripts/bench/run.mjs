@@ -9,6 +9,7 @@ import { describeMachine, requireWrk } from "./machine.mjs";
 import { help, readOptions } from "./options.mjs";
 import { measureDiscovery, measureImage, newImage } from "./part-image.mjs";
 import { measureServers } from "./part-servers.mjs";
+import { measureStreams } from "./part-streams.mjs";
 import { printReport } from "./report.mjs";
 import { medians, runRounds } from "./rounds.mjs";
 
@@ -74,6 +75,7 @@ async function measure(folder, options) {
   const figures = { trials: {} };
   for (const [{ kind, contestant }, list] of samples) (figures.trials[kind] ??= {})[contestant] = medians(list);
   if (parts.has("servers")) figures.servers = await measureServers(folder, images, options.startRepeats, say);
+  if (parts.has("streams")) figures.streams = await measureStreams(folder, options.streams, say);
   let discoveryMs;
   if (parts.has("image")) {
     figures.image = [];
