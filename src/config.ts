@@ -79,6 +79,8 @@ export interface Limits {
   readonly taskLeaseMs: number;
   /** Tasks that run at once in one process. */
   readonly runningTasks: number;
+  /** After which a client that listens is asked whether it is there, and how long it may take to say so. */
+  readonly pingMs: number;
   readonly shutdownMs: number;
 }
 
@@ -131,6 +133,7 @@ export const defaultLimits: Limits = {
   taskTtlMs: 86_400_000,
   taskLeaseMs: 15_000,
   runningTasks: 128,
+  pingMs: 120_000,
   shutdownMs: 10_000,
 };
 

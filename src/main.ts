@@ -15,6 +15,7 @@ import { readImage } from "./image/read.ts";
 import type { Log } from "./log.ts";
 import { createEndpoint, type Endpoint } from "./mcp/endpoint.ts";
 import { openStdio } from "./mcp/stdio.ts";
+import { readSealKey } from "./seal-key.ts";
 import { openSqliteStore } from "./store/sqlite.ts";
 
 /** The embedded tenant. */
@@ -139,7 +140,8 @@ async function openCore(config: Config, log: Log): Promise<Core> {
     });
     const host = withAllServers(servers);
     const { limits } = config;
-    const endpoint = createEndpoint({ host, berthVersion: packageVersion(), log, records: store, limits });
+    const sealKey = await readSealKey(config.dataDir);
+    const endpoint = createEndpoint({ host, berthVersion: packageVersion(), log, records: store, sealKey, limits });
     closers.push(() => endpoint.settled());
     return { host, endpoint, executor, close };
   } catch (error) {

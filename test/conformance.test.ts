@@ -9,9 +9,9 @@ const run = promisify(execFile);
 const PASSED_AT_LEAST = {
   "2025-03-26": 3,
   "2025-06-18": 56,
-  "2025-11-25": 82,
+  "2025-11-25": 84,
   "2026-07-28": 152,
-  "requirements of 2025-11-25": 82,
+  "requirements of 2025-11-25": 84,
   "requirements of 2026-07-28": 152,
   tasks: 44,
 };

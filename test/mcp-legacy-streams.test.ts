@@ -399,6 +399,75 @@ describe("streams of legacy sessions", () => {
     assert.equal((await read(url, { headers })).status, 405);
   });
 
+  it("a client that names a stream before JSON gets one from the beginning", async () => {
+    const ping = { jsonrpc: "2.0", id: 1, method: "ping" };
+    const headers = { Accept: "text/event-stream, application/json" };
+    const client = await LegacyClient.start(url);
+    const reader = await client.send(ping, headers);
+    assert.ok((await reader.next())?.id);
+    assert.deepEqual((await reader.nextMessage()).result, {});
+    const earlier = await LegacyClient.start(url, "2025-06-18");
+    assert.equal((await earlier.send(ping, headers)).headers.get("content-type"), "application/json");
+  });
+
+  it("the server pings a client that listens, and ends the connection of one that does not answer", async () => {
+    const pinging = await startRig({ limits: { ...LIMITS, pingMs: 30 } });
+    try {
+      pinging.host.offer("one", {});
+      const client = await LegacyClient.start(pinging.url("one"));
+      const stream = await client.listen();
+      for (let times = 0; times < 3; times++) {
+        const ping = await stream.nextMessage();
+        assert.equal(ping.method, "ping");
+        assert.equal((await client.answer(ping.id, {})).status, 202);
+      }
+      assert.equal((await stream.nextMessage()).method, "ping");
+      while (await stream.nextMessage());
+      assert.equal((await client.request("ping")).status, 200);
+    } finally {
+      await pinging.close();
+    }
+  });
+
+  it("what nobody came back for is forgotten after replayMs, or when all of it is more than replayBytes", async () => {
+    for (const limits of [
+      { ...LIMITS, replayMs: 30 },
+      { ...LIMITS, pingMs: 30, replayBytes: 1 },
+    ]) {
+      const forgetful = await startRig({ limits });
+      try {
+        forgetful.host.offer("one", { tools: { work: work.tool as never } });
+        const client = await LegacyClient.start(forgetful.url("one"));
+        const reader = await client.call("work");
+        const first = await reader.next();
+        work.finish("done");
+        while (await reader.next());
+        let again = await (await client.listen(first!.id)).nextMessage();
+        for (let tries = 0; again.result && tries < 200; tries++) {
+          await client.result("ping");
+          again = await (await client.listen(first!.id)).nextMessage();
+        }
+        assert.match(again.error.message, /lost/);
+      } finally {
+        await forgetful.close();
+      }
+    }
+  });
+
+  it("a watch ends when nobody has come back to listen for replayMs", async () => {
+    const forgetful = await startRig({ limits: { ...LIMITS, replayMs: 30 } });
+    try {
+      forgetful.host.offer("one", {});
+      const client = await LegacyClient.start(forgetful.url("one"));
+      const stream = await client.listen();
+      assert.equal(forgetful.host.watchers.get("one")?.size, 1);
+      stream.close();
+      await until(() => forgetful.host.watchers.get("one")?.size === 0);
+    } finally {
+      await forgetful.close();
+    }
+  });
+
   it("the end of the service ends the streams of sessions", async () => {
     const ending = await startRig({ limits: LIMITS });
     ending.host.offer("one", {});

@@ -80,7 +80,7 @@ export function errorText(id: RequestId | null, error: BerthError): string {
 }
 
 /** A request of the server's. */
-export function requestText(id: string, method: string, params: unknown): string {
+export function requestText(id: string, method: string, params?: unknown): string {
   return JSON.stringify({ jsonrpc: "2.0", id, method, params });
 }
 

@@ -6,6 +6,7 @@ import { LEGACY_VERSIONS } from "../revisions.ts";
 import type { Sealer } from "../seal.ts";
 import { createLegacyCodec, type LegacyCodecLimits } from "./codec.ts";
 import { createListen } from "./listen.ts";
+import { Pings } from "./pings.ts";
 import { createReceive } from "./receive.ts";
 import { Sessions, type SessionLimits } from "./sessions.ts";
 import { Streams, type StreamLimits } from "./streams.ts";
@@ -41,9 +42,11 @@ export interface LegacyLimits extends LegacyCodecLimits, SessionLimits, StreamLi
   /** Until a stream to the client opens for a call that is still silent, so that it outlives its connection. */
   readonly silentCallMs: number;
   readonly batchMessages: number;
+  /** After which a client that listens is asked whether it is there, and how long it may take to say so. */
+  readonly pingMs: number;
 }
 
-/** How often what nobody came back for is looked for. */
+/** How often sessions are looked after, at the least. */
 const TEND_MS = 5_000;
 
 export function createLegacy(options: LegacyOptions): Legacy {
@@ -51,10 +54,15 @@ export function createLegacy(options: LegacyOptions): Legacy {
   const sessions = new Sessions(options.sealer, limits);
   const streams = new Streams(limits);
   const codecs = new Map(LEGACY_VERSIONS.map((version) => [version as string, createLegacyCodec(version, limits)]));
-  const tending = setInterval(() => {
-    streams.tend(sessions.values());
-    sessions.sweep();
-  }, TEND_MS).unref();
+  const pings = new Pings(limits.pingMs);
+  const tending = setInterval(
+    () => {
+      pings.send(sessions.values());
+      streams.tend(sessions.values());
+      sessions.sweep();
+    },
+    Math.min(TEND_MS, limits.pingMs, limits.replayMs),
+  ).unref();
 
   return {
     receive: createReceive({ ...options, sessions, streams, codecs }),

@@ -68,6 +68,7 @@ export function createReceive({
     stream.attach(sink);
     const leave = (): void => stream.detach(sink);
     signal?.addEventListener("abort", leave);
+    if (primes(session) && prefersEvents(post)) stream.tryOpen();
     const silence = primes(session) ? setTimeout(() => stream.tryOpen(), limits.silentCallMs).unref() : undefined;
     const answered = await run({ ...post, events: stream });
     clearTimeout(silence);
@@ -164,6 +165,11 @@ export function createReceive({
     const result = JSON.stringify(initialization(catalog, opened.facts.version, berthVersion));
     return { status: 200, body: resultText(id, result), headers: { "Mcp-Session-Id": opened.token } };
   }
+}
+
+/** Whoever names a stream before JSON gets one from the beginning, to come back to whatever happens. */
+function prefersEvents({ headers: { accept } }: Post): boolean {
+  return typeof accept === "string" && accept.trimStart().startsWith("text/event-stream");
 }
 
 function isBatch(body: Message | readonly unknown[]): body is readonly unknown[] {

@@ -41,7 +41,7 @@ export class Stream implements EventSink {
 
   /** Shows the stream on a connection, which replaces one that may be broken without our knowing. */
   attach(sink: EventSink): void {
-    this.#leave();
+    this.disconnect();
     this.#sink = sink;
   }
 
@@ -52,7 +52,7 @@ export class Stream implements EventSink {
     for (const { seq, message } of this.#kept) {
       if (seq > position) void sink.send(message, { eventId: this.#eventId(seq) });
     }
-    if (this.#ended) this.#leave();
+    if (this.#ended) this.disconnect();
   }
 
   /** The connection is gone; the stream goes on. */
@@ -84,9 +84,16 @@ export class Stream implements EventSink {
     return this.#sink?.send(message, { eventId: this.#eventId(this.#last) });
   }
 
+  /** Ends the connection; the stream goes on. A client that was given an id and a wait comes back by itself. */
+  disconnect(): void {
+    const sink = this.#sink;
+    this.#release();
+    sink?.close?.();
+  }
+
   end(): void {
     this.#ended = true;
-    this.#leave();
+    this.disconnect();
   }
 
   /** Forgets what it kept. */
@@ -98,14 +105,7 @@ export class Stream implements EventSink {
   #begin(sink: EventSink, position: number): void {
     const { primes, retryMs, connectionMs } = this.#options;
     sink.open?.(primes ? { eventId: this.#eventId(position), retryMs } : undefined);
-    if (primes && sink.open && connectionMs > 0) this.#age = setTimeout(() => this.#leave(), connectionMs).unref();
-  }
-
-  /** A client that was given an id and a wait comes back by itself. */
-  #leave(): void {
-    const sink = this.#sink;
-    this.#release();
-    sink?.close?.();
+    if (primes && sink.open && connectionMs > 0) this.#age = setTimeout(() => this.disconnect(), connectionMs).unref();
   }
 
   #release(): void {
