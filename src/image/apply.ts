@@ -1,7 +1,7 @@
 import { jsonBlock, type Block, type Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 import type { NameKind, NameMove, Store } from "../store/store.ts";
-import { derivedEntries, readCompiled } from "./compiled.ts";
+import { derivedEntries, readCompiled, type CompiledResult } from "./compiled.ts";
 import type { Image, Manifest, ServerRecord } from "./image.ts";
 import { mergeMcps } from "./merge-mcps.ts";
 import { mergeThreeWays } from "./merge.ts";
@@ -97,10 +97,22 @@ function derivedOf(image: Image, base: Manifest | undefined): { key: string; blo
   return Object.entries(image.manifest.derived).flatMap(([key, cid]) => {
     if (held.get(key) === cid) return [];
     const result = { cid, bytes: image.content(cid) };
-    const bundleCid = readCompiled(result.bytes).bundle;
-    const bundle = bundleCid === null ? undefined : { cid: bundleCid, bytes: image.content(bundleCid) };
+    const compiled = compiledHere(result.bytes);
+    if (!compiled) return [];
+    const bundle =
+      compiled.bundle === null ? undefined : { cid: compiled.bundle, bytes: image.content(compiled.bundle) };
     return derivedEntries(key, { result, bundle });
   });
+}
+
+/** Undefined for what another version of Berth made: it stands under that version's key, which is not asked for here. */
+function compiledHere(bytes: Uint8Array): CompiledResult | undefined {
+  try {
+    return readCompiled(bytes);
+  } catch (error) {
+    if (error instanceof BerthError && error.code === "image_invalid") return undefined;
+    throw error;
+  }
 }
 
 async function planServers(
