@@ -17,8 +17,8 @@ interface OlderTransport {
 /** `@modelcontextprotocol/sdk` 1.32, which most clients in the field are built on: 2025-11-25 with sessions and DELETE. */
 export function olderSdk(): RealClient {
   const session = async <T>(url: string, use: (client: OlderClient) => Promise<T>): Promise<T> => {
-    const { Client } = await load<{ Client: new (info: object) => OlderClient }>("client/index.js");
-    const { StreamableHTTPClientTransport } = await load<{
+    const { Client } = await loadOlder<{ Client: new (info: object) => OlderClient }>("client/index.js");
+    const { StreamableHTTPClientTransport } = await loadOlder<{
       StreamableHTTPClientTransport: new (url: URL) => OlderTransport;
     }>("client/streamableHttp.js");
     const client = new Client({ name: "berth-test", version: "1.0.0" });
@@ -39,7 +39,8 @@ export function olderSdk(): RealClient {
   };
 }
 
-async function load<T>(path: string): Promise<T> {
+/** A file of the package's `dist`. */
+export async function loadOlder<T>(path: string): Promise<T> {
   const file = resolveClient(`@modelcontextprotocol/sdk/${path}`);
   return (await import(pathToFileURL(file).href)) as T;
 }

@@ -1,0 +1,121 @@
+/**
+ * All that a client does in one session, in the words that its library's revisions and versions share. A test drives
+ * every client through it; what differs between them stands in the file of each library.
+ */
+export interface ClientSession {
+  readonly era: "legacy" | "modern";
+  readonly version: string | undefined;
+  readonly serverName: string | undefined;
+  /** As the server announced them. */
+  readonly capabilities: Readonly<Record<string, unknown>>;
+  /** The session's id, where the transport has one. */
+  readonly sessionId: string | undefined;
+  readonly heard: Heard;
+  /** How the user answers questions from now on. */
+  answerWith(answer: UserAnswer): void;
+
+  tools(): Promise<string[]>;
+  resources(): Promise<string[]>;
+  templates(): Promise<string[]>;
+  prompts(): Promise<string[]>;
+  call(tool: string, args?: Record<string, unknown>, options?: CallOptions): Promise<Called>;
+  /** The contents. */
+  read(uri: string): Promise<readonly unknown[]>;
+  /** The messages. */
+  prompt(name: string, args?: Record<string, string>): Promise<readonly unknown[]>;
+  complete(of: Completed, value: string, others?: Record<string, string>): Promise<string[]>;
+  /** Resolves when the server has agreed; gives what ends the subscription. */
+  subscribe(uri: string): Promise<() => Promise<void>>;
+  /** What the server logs from now on, where the revision has a level for the session. */
+  setLogLevel(level: "debug" | "warning"): Promise<void>;
+  /** Ends the session as the transport has it, and the connection. */
+  close(): Promise<void>;
+}
+
+export interface SessionOpener {
+  /** As a test's name says it: "SDK 1.32 over HTTP+SSE". */
+  readonly name: string;
+  /** The revision that it has to come to with a server that speaks all. */
+  readonly version: string;
+  /** The code of the error that a missing resource becomes. */
+  readonly missingResource: number;
+  open(url: string): Promise<ClientSession>;
+}
+
+/** What came to the client by itself. */
+export interface Heard {
+  /** URIs of resources that have another content. */
+  readonly updated: string[];
+  /** The list of tools after each change that was announced. */
+  readonly toolLists: string[][];
+  /** What the server asked the user. */
+  readonly questions: string[];
+  /** Data of log lines. */
+  readonly logged: unknown[];
+}
+
+export interface Called {
+  readonly content: readonly { readonly type: string; readonly text?: string }[];
+  readonly structuredContent?: unknown;
+  readonly isError?: boolean;
+}
+
+export interface CallOptions {
+  readonly onprogress?: (event: { message?: string }) => void;
+  readonly signal?: AbortSignal;
+}
+
+export type Completed = { prompt: string; argument: string } | { template: string; argument: string };
+
+export type UserAnswer = { action: "accept"; content: Record<string, string> } | { action: "decline" };
+
+export const CLIENT_INFO = { name: "berth-test", version: "1.0.0" };
+
+export const CLIENT_CAPABILITIES = { elicitation: { form: {} }, sampling: {}, roots: {} };
+
+/** How this client answers the requests of a server, whichever library passes them on. */
+export class Peer {
+  readonly heard: Heard = { updated: [], toolLists: [], questions: [], logged: [] };
+  answer: UserAnswer = { action: "decline" };
+
+  readonly elicit = ({ message }: { message: string }): UserAnswer => {
+    this.heard.questions.push(message);
+    return this.answer;
+  };
+
+  readonly sample = ({ messages }: { messages: readonly { content: unknown }[] }) => {
+    const asked = (messages[0]?.content as { text?: string } | undefined)?.text;
+    return { role: "assistant" as const, model: "test", content: { type: "text" as const, text: `${asked}: roses` } };
+  };
+
+  readonly roots = () => ({ roots: [{ uri: "file:///home/berth" }] });
+
+  readonly toolsChanged = (error: unknown, tools: readonly { name: string }[] | null): void => {
+    if (error || !tools) throw new Error("the list could not be read again", { cause: error });
+    this.heard.toolLists.push(tools.map(({ name }) => name));
+  };
+}
+
+/** `ref` and `argument` of `completion/complete`. */
+export function completionParams(of: Completed, value: string, others: Record<string, string> = {}) {
+  const ref =
+    "prompt" in of
+      ? { type: "ref/prompt" as const, name: of.prompt }
+      : { type: "ref/resource" as const, uri: of.template };
+  const context = Object.keys(others).length > 0 ? { context: { arguments: others } } : {};
+  return { ref, argument: { name: of.argument, value }, ...context };
+}
+
+/** A `fetch` for a transport of sessions, which opens the stream for what comes by itself without waiting for it. */
+export function observedFetch() {
+  let opened!: () => void;
+  const listening = new Promise<void>((resolve) => (opened = resolve));
+  return {
+    listening,
+    fetch: async (input: string | URL, init?: RequestInit): Promise<Response> => {
+      const response = await fetch(input, init);
+      if (init?.method === "GET") opened();
+      return response;
+    },
+  };
+}

@@ -1,0 +1,114 @@
+import { CLIENT_CAPABILITIES, CLIENT_INFO, completionParams, observedFetch, Peer } from "./client-session.ts";
+import type { Called, CallOptions, SessionOpener } from "./client-session.ts";
+import { loadOlder } from "./older-sdk.ts";
+
+/** The little that is used of SDK 1.32, whose types are not the product's to install. */
+interface OlderClient {
+  connect(transport: OlderTransport): Promise<void>;
+  getServerVersion(): { name: string } | undefined;
+  getServerCapabilities(): Record<string, unknown> | undefined;
+  listTools(): Promise<{ tools: { name: string }[] }>;
+  listResources(): Promise<{ resources: { uri: string }[] }>;
+  listResourceTemplates(): Promise<{ resourceTemplates: { uriTemplate: string }[] }>;
+  listPrompts(): Promise<{ prompts: { name: string }[] }>;
+  callTool(params: { name: string; arguments: object }, schema: undefined, options: CallOptions): Promise<Called>;
+  readResource(params: { uri: string }): Promise<{ contents: unknown[] }>;
+  getPrompt(params: { name: string; arguments: object }): Promise<{ messages: unknown[] }>;
+  complete(params: object): Promise<{ completion: { values: string[] } }>;
+  subscribeResource(params: { uri: string }): Promise<unknown>;
+  unsubscribeResource(params: { uri: string }): Promise<unknown>;
+  setLoggingLevel(level: string): Promise<unknown>;
+  setRequestHandler(schema: unknown, handler: (request: { params: never }) => unknown): void;
+  setNotificationHandler(schema: unknown, handler: (notification: { params: Params }) => void): void;
+  close(): Promise<void>;
+}
+
+interface Params {
+  readonly uri: string;
+  readonly data: unknown;
+}
+
+interface OlderTransport {
+  readonly sessionId?: string;
+  setProtocolVersion?(version: string): void;
+  terminateSession?(): Promise<void>;
+}
+
+/** `@modelcontextprotocol/sdk` 1.32, which most clients in the field are built on, over either of its transports. */
+export function olderSession(transport: "Streamable HTTP" | "HTTP+SSE"): SessionOpener {
+  return {
+    name: `SDK 1.32 over ${transport}`,
+    version: "2025-11-25",
+    missingResource: -32002,
+    async open(url) {
+      const peer = new Peer();
+      const { Client } = await loadOlder<{ Client: new (info: object, options: object) => OlderClient }>(
+        "client/index.js",
+      );
+      const types = await loadOlder<Record<string, unknown>>("types.js");
+      const client = new Client(CLIENT_INFO, {
+        capabilities: CLIENT_CAPABILITIES,
+        listChanged: { tools: { onChanged: peer.toolsChanged, debounceMs: 0 } },
+      });
+      client.setRequestHandler(types["ElicitRequestSchema"], ({ params }) => peer.elicit(params));
+      client.setRequestHandler(types["CreateMessageRequestSchema"], ({ params }) => peer.sample(params));
+      client.setRequestHandler(types["ListRootsRequestSchema"], peer.roots);
+      client.setNotificationHandler(types["ResourceUpdatedNotificationSchema"], ({ params }) => {
+        peer.heard.updated.push(params.uri);
+      });
+      client.setNotificationHandler(types["LoggingMessageNotificationSchema"], ({ params }) => {
+        peer.heard.logged.push(params.data);
+      });
+      const observed = observedFetch();
+      const connection = await (transport === "HTTP+SSE" ? openSse(url) : openStreamable(url, observed.fetch));
+      let version: string | undefined;
+      const setProtocolVersion = connection.setProtocolVersion?.bind(connection);
+      connection.setProtocolVersion = (negotiated) => {
+        version = negotiated;
+        setProtocolVersion?.(negotiated);
+      };
+      await client.connect(connection);
+      if (transport === "Streamable HTTP") await observed.listening;
+      return {
+        era: "legacy",
+        version,
+        serverName: client.getServerVersion()?.name,
+        capabilities: { ...client.getServerCapabilities() },
+        sessionId: connection.sessionId,
+        heard: peer.heard,
+        answerWith: (answer) => void (peer.answer = answer),
+        tools: async () => (await client.listTools()).tools.map(({ name }) => name),
+        resources: async () => (await client.listResources()).resources.map(({ uri }) => uri),
+        templates: async () => (await client.listResourceTemplates()).resourceTemplates.map((each) => each.uriTemplate),
+        prompts: async () => (await client.listPrompts()).prompts.map(({ name }) => name),
+        call: (name, args = {}, options = {}) => client.callTool({ name, arguments: args }, undefined, options),
+        read: async (uri) => (await client.readResource({ uri })).contents,
+        prompt: async (name, args = {}) => (await client.getPrompt({ name, arguments: args })).messages,
+        complete: async (of, value, others) =>
+          (await client.complete(completionParams(of, value, others))).completion.values,
+        async subscribe(uri) {
+          await client.subscribeResource({ uri });
+          return async () => void (await client.unsubscribeResource({ uri }));
+        },
+        setLogLevel: async (level) => void (await client.setLoggingLevel(level)),
+        async close() {
+          await connection.terminateSession?.();
+          await client.close();
+        },
+      };
+    },
+  };
+}
+
+async function openStreamable(url: string, fetch: unknown): Promise<OlderTransport> {
+  type Module = { StreamableHTTPClientTransport: new (url: URL, options: object) => OlderTransport };
+  const { StreamableHTTPClientTransport } = await loadOlder<Module>("client/streamableHttp.js");
+  return new StreamableHTTPClientTransport(new URL(url), { fetch });
+}
+
+async function openSse(url: string): Promise<OlderTransport> {
+  const { SSEClientTransport } = await loadOlder<{ SSEClientTransport: new (url: URL) => OlderTransport }>(
+    "client/sse.js",
+  );
+  return new SSEClientTransport(new URL(`${url}/sse`));
+}
