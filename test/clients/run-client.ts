@@ -1,0 +1,69 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { clientsFolder, resolveClient } from "./real-client.ts";
+
+export interface Ended {
+  readonly args: readonly string[];
+  readonly exitCode: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface Running {
+  /** What it printed so far. */
+  stdout(): string;
+  /** Asks it to end, as Ctrl-C does. */
+  interrupt(): void;
+  readonly ended: Promise<Ended>;
+}
+
+const RUN_MS_MAX = 60_000;
+
+/** A file of a package that does not export it. */
+export function clientFile(path: string): string {
+  return join(clientsFolder, "node_modules", ...path.split("/"));
+}
+
+/** What it printed when it ended with one of these codes. Throws otherwise, with all that it said. */
+export function outputOf({ args, exitCode, stdout, stderr }: Ended, goodCodes: readonly (number | null)[]): string {
+  if (goodCodes.includes(exitCode)) return stdout;
+  throw new Error(`${args.join(" ")} ended with ${exitCode}: ${stderr}${stdout}`);
+}
+
+/** A home of its own keeps a client from a person's settings. */
+export async function withHome<T>(use: (home: string) => Promise<T>): Promise<T> {
+  const home = await mkdtemp(join(tmpdir(), "berth-client-"));
+  try {
+    return await use(home);
+  } finally {
+    await rm(home, { recursive: true, force: true });
+  }
+}
+
+export function runOnNode24(args: readonly string[]): Promise<Ended> {
+  return withHome((home) => startOnNode24(args, home).ended);
+}
+
+/** Command-line clients need Node 24, which the package `node` brings. */
+export function startOnNode24(args: readonly string[], home: string, more: Record<string, string> = {}): Running {
+  const node = join(dirname(resolveClient("node/package.json")), "bin", "node");
+  const env = { PATH: process.env["PATH"], HOME: home, NO_COLOR: "1", ...more };
+  const child = spawn(node, args, { env, cwd: home, timeout: RUN_MS_MAX, stdio: ["ignore", "pipe", "pipe"] });
+  const [stdout, stderr] = [collect(child, "stdout"), collect(child, "stderr")];
+  return {
+    stdout,
+    interrupt: () => void child.kill("SIGINT"),
+    ended: new Promise((resolve, reject) => {
+      child.once("error", reject);
+      child.once("close", (exitCode) => resolve({ args, exitCode, stdout: stdout(), stderr: stderr() }));
+    }),
+  };
+}
+
+function collect(child: ChildProcess, from: "stdout" | "stderr"): () => string {
+  let text = "";
+  child[from]?.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+  return () => text;
+}
