@@ -2,17 +2,8 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { startTestBerth, type TestBerth } from "./berth.ts";
 import type { ClientSession, SessionOpener } from "./clients/client-session.ts";
-import { officialSession } from "./clients/official-session.ts";
-import { olderSession } from "./clients/older-session.ts";
+import { everySession } from "./clients/every-session.ts";
 import { until } from "./legacy-client.ts";
-
-const openers: readonly SessionOpener[] = [
-  officialSession("auto"),
-  officialSession("modern"),
-  officialSession("legacy"),
-  olderSession("Streamable HTTP"),
-  olderSession("HTTP+SSE"),
-];
 
 /** Every client does all that there is, in one session each, at one server that runs through it all. */
 describe("whole sessions of client libraries", () => {
@@ -22,7 +13,7 @@ describe("whole sessions of client libraries", () => {
   });
   after(() => berth.close());
 
-  for (const opener of openers) describe(opener.name, () => wholeSession(opener, () => `${berth.url}/mcp/whole`));
+  for (const opener of everySession) describe(opener.name, () => wholeSession(opener, () => `${berth.url}/mcp/whole`));
 });
 
 function wholeSession(opener: SessionOpener, url: () => string): void {

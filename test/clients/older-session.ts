@@ -7,10 +7,10 @@ interface OlderClient {
   connect(transport: OlderTransport): Promise<void>;
   getServerVersion(): { name: string } | undefined;
   getServerCapabilities(): Record<string, unknown> | undefined;
-  listTools(): Promise<{ tools: { name: string }[] }>;
-  listResources(): Promise<{ resources: { uri: string }[] }>;
-  listResourceTemplates(): Promise<{ resourceTemplates: { uriTemplate: string }[] }>;
-  listPrompts(): Promise<{ prompts: { name: string }[] }>;
+  listTools(at: Page): Promise<{ tools: { name: string }[] } & Next>;
+  listResources(at: Page): Promise<{ resources: { uri: string }[] } & Next>;
+  listResourceTemplates(at: Page): Promise<{ resourceTemplates: { uriTemplate: string }[] } & Next>;
+  listPrompts(at: Page): Promise<{ prompts: { name: string }[] } & Next>;
   callTool(params: { name: string; arguments: object }, schema: undefined, options: CallOptions): Promise<Called>;
   readResource(params: { uri: string }): Promise<{ contents: unknown[] }>;
   getPrompt(params: { name: string; arguments: object }): Promise<{ messages: unknown[] }>;
@@ -21,6 +21,14 @@ interface OlderClient {
   setRequestHandler(schema: unknown, handler: (request: { params: never }) => unknown): void;
   setNotificationHandler(schema: unknown, handler: (notification: { params: Params }) => void): void;
   close(): Promise<void>;
+}
+
+interface Page {
+  readonly cursor?: string;
+}
+
+interface Next {
+  readonly nextCursor?: string;
 }
 
 interface Params {
@@ -77,10 +85,26 @@ export function olderSession(transport: "Streamable HTTP" | "HTTP+SSE"): Session
         sessionId: connection.sessionId,
         heard: peer.heard,
         answerWith: (answer) => void (peer.answer = answer),
-        tools: async () => (await client.listTools()).tools.map(({ name }) => name),
-        resources: async () => (await client.listResources()).resources.map(({ uri }) => uri),
-        templates: async () => (await client.listResourceTemplates()).resourceTemplates.map((each) => each.uriTemplate),
-        prompts: async () => (await client.listPrompts()).prompts.map(({ name }) => name),
+        tools: () =>
+          allPages(
+            (at) => client.listTools(at),
+            ({ tools }) => tools.map(({ name }) => name),
+          ),
+        resources: () =>
+          allPages(
+            (at) => client.listResources(at),
+            ({ resources }) => resources.map(({ uri }) => uri),
+          ),
+        templates: () =>
+          allPages(
+            (at) => client.listResourceTemplates(at),
+            ({ resourceTemplates }) => resourceTemplates.map(({ uriTemplate }) => uriTemplate),
+          ),
+        prompts: () =>
+          allPages(
+            (at) => client.listPrompts(at),
+            ({ prompts }) => prompts.map(({ name }) => name),
+          ),
         call: (name, args = {}, options = {}) => client.callTool({ name, arguments: args }, undefined, options),
         read: async (uri) => (await client.readResource({ uri })).contents,
         prompt: async (name, args = {}) => (await client.getPrompt({ name, arguments: args })).messages,
@@ -98,6 +122,18 @@ export function olderSession(transport: "Streamable HTTP" | "HTTP+SSE"): Session
       };
     },
   };
+}
+
+/** This SDK gives a page at a time. */
+async function allPages<T extends Next>(list: (at: Page) => Promise<T>, each: (page: T) => string[]) {
+  const found: string[] = [];
+  let at: Page = {};
+  for (;;) {
+    const page = await list(at);
+    found.push(...each(page));
+    if (page.nextCursor === undefined) return found;
+    at = { cursor: page.nextCursor };
+  }
 }
 
 async function openStreamable(url: string, fetch: unknown): Promise<OlderTransport> {
