@@ -1,13 +1,14 @@
 import type { Cid } from "../cid.ts";
 import type { Compiled, DefinitionSource } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
-import type { Executor } from "../executor/executor.ts";
+import type { Executor, HostPort } from "../executor/executor.ts";
 import type { Log } from "../log.ts";
 import type { Problem } from "../problem.ts";
 import type { Store } from "../store/store.ts";
 import type { Catalog } from "./catalog.ts";
 import { readDirectory, type Directory } from "./directory.ts";
 import { CatalogCache } from "./catalog-cache.ts";
+import { createEarlierReleases } from "./earlier-release.ts";
 import { guestPort, type PortHost } from "./guest-port.ts";
 import { loadCatalog } from "./load-catalog.ts";
 import { changeVisibility } from "./visibility.ts";
@@ -35,7 +36,7 @@ export interface Host {
    */
   watch(tenant: string, server: string, listener: ChangeListener): () => void;
   /** The catalog of an earlier release of a server; undefined when it is none of this server's, or gone. */
-  release?(tenant: string, name: string, release: Cid): Promise<Catalog | undefined>;
+  release(tenant: string, name: string, release: Cid): Promise<Catalog | undefined>;
 }
 
 export interface ServerSummary {
@@ -81,16 +82,35 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     }
   };
 
+  const portOf = (tenant: string, server: string): HostPort => guestPort(tenant, server, host, store);
+  const earlier = createEarlierReleases(portOf, dependencies);
+
+  /** `server@CID` is exactly that release of the server, whatever the server has become since. */
+  const pinned = (tenant: string, name: string): Promise<Catalog> => {
+    const at = name.lastIndexOf("@");
+    const server = name.slice(0, at);
+    const listed = at > 0 ? directories.get(tenant)?.servers.get(server) : undefined;
+    if (!listed) throw new BerthError("server_not_found", `"${name}"`);
+    if (!listed.enabled) throw new BerthError("server_disabled", `"${server}"`);
+    return earlier.load(tenant, server, name.slice(at + 1)).then((catalog) => {
+      if (catalog) return catalog;
+      throw new BerthError("server_not_found", `"${server}" has no such release`);
+    });
+  };
+
   const host: PortHost = {
     server(tenant, name) {
       const loaded = catalogs.get(tenant, name);
       if (loaded) return loaded;
       const listed = directories.get(tenant)?.servers.get(name);
-      if (!listed) throw new BerthError("server_not_found", `"${name}"`);
+      if (!listed) return pinned(tenant, name);
       if (!listed.enabled) throw new BerthError("server_disabled", `"${name}"`);
-      const port = guestPort(tenant, name, host, store);
-      return catalogs.load(tenant, name, listed, () => loadCatalog(tenant, name, listed, port, dependencies));
+      return catalogs.load(tenant, name, listed, () =>
+        loadCatalog(tenant, name, listed, portOf(tenant, name), dependencies),
+      );
     },
+
+    release: (tenant, name, release) => earlier.load(tenant, name, release),
 
     async list(tenant) {
       const summaries: ServerSummary[] = [];

@@ -1,5 +1,5 @@
 import type { Cid } from "../cid.ts";
-import type { CallShape, DefinitionSource } from "../discover/discovery.ts";
+import type { CallShape, DefinitionSource, Discovery } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
 import type { GuestProgram, HostPort } from "../executor/executor.ts";
 import { derivedEntries, packCompiled, readCompiled, type CompiledResult } from "../image/compiled.ts";
@@ -9,6 +9,7 @@ import type { Catalog } from "./catalog.ts";
 import type { DirectoryEntry } from "./directory.ts";
 import { createCompleter } from "./completer.ts";
 import type { HostDependencies } from "./host.ts";
+import type { ServerEntry } from "./mcps.ts";
 import { createPrompt } from "./prompt.ts";
 import { createRelease, type Release } from "./release.ts";
 import { resourceFinder } from "./resource.ts";
@@ -24,12 +25,33 @@ export async function loadCatalog(
   port: HostPort,
   dependencies: HostDependencies,
 ): Promise<Catalog> {
-  const { store, writable } = dependencies;
   if (listed.problems.length > 0) throw refused(server, listed.problems);
   const { definition, entry, hidden } = listed;
   if (definition === undefined) {
     throw refused(server, [problem("missing-definition", "No definition is named for this server")]);
   }
+  const made = { definition, entry, hiddenOf: () => hidden };
+  const { catalog, release } = await buildCatalog(tenant, server, made, port, dependencies);
+  if (dependencies.writable) await recordRelease(tenant, server, release, dependencies);
+  return catalog;
+}
+
+/** What a release is made of. */
+export interface Made {
+  readonly definition: Cid;
+  readonly entry: ServerEntry;
+  /** The names that are left out of what was found. */
+  readonly hiddenOf: (found: Pick<Discovery, "tools" | "prompts">) => readonly string[];
+}
+
+export async function buildCatalog(
+  tenant: string,
+  server: string,
+  { definition, entry, hiddenOf }: Made,
+  port: HostPort,
+  dependencies: HostDependencies,
+): Promise<{ catalog: Catalog; release: Release }> {
+  const { store, writable } = dependencies;
   const source = await loadDefinition((cid) => store.content(tenant, cid), definition, server);
   if (source.language === "shell" && !writable) {
     throw refused(server, [problem("shell-refused", "A read-only boot runs no shell definitions")]);
@@ -38,8 +60,8 @@ export async function loadCatalog(
   const compiled = await compileOnce(definition, source, dependencies);
   if (!compiled.bundle) throw refused(server, compiled.problems);
   const { bundle } = compiled;
+  const hidden = hiddenOf(compiled);
   const release = createRelease({ server, definition, bundle, entry, hidden, discovered: compiled });
-  if (writable) await recordRelease(tenant, server, release, dependencies);
 
   const runOf = runFactory(tenant, server, source.language, bundle, port, dependencies);
   const tools = new Map(
@@ -63,7 +85,7 @@ export async function loadCatalog(
         createCompleter(completion, runOf({ name: completion.call.export, call: completion.call })),
       ]),
   );
-  return {
+  const catalog: Catalog = {
     server,
     release: release.block.cid,
     contractCid: release.contractBlock.cid,
@@ -76,6 +98,7 @@ export async function loadCatalog(
     completer: (of, argument) => completers.get(completerKey(of, argument)),
     memo: new Map(),
   };
+  return { catalog, release };
 }
 
 function completerKey(of: string, argument: string): string {

@@ -10,7 +10,7 @@ export async function catalogOfRelease(
   release: string,
 ): Promise<Catalog> {
   if (current.release === release) return current;
-  const kept = await host.release?.(tenant, current.server, release);
+  const kept = await host.release(tenant, current.server, release);
   if (kept) return kept;
   const detail = `the release of "${current.server}" that asked (${release}) is gone; make the request again`;
   throw new BerthError("invalid_params", detail);

@@ -1,0 +1,76 @@
+import { decodeJson, type Cid } from "../cid.ts";
+import type { HostPort } from "../executor/executor.ts";
+import type { Catalog, Contract } from "./catalog.ts";
+import type { HostDependencies } from "./host.ts";
+import { buildCatalog } from "./load-catalog.ts";
+import type { ServerEntry } from "./mcps.ts";
+
+/** Earlier releases that stay loaded in one process. */
+const RELEASES_MAX = 64;
+
+export interface EarlierReleases {
+  load(tenant: string, server: string, release: Cid): Promise<Catalog | undefined>;
+}
+
+/**
+ * Releases that a server once had, by their CIDs: what was begun in one can end in it. Each is made again from what
+ * it consists of, and is given only when that makes the very same release.
+ */
+export function createEarlierReleases(
+  portOf: (tenant: string, server: string) => HostPort,
+  dependencies: HostDependencies,
+): EarlierReleases {
+  const loaded = new Map<string, Promise<Catalog | undefined>>();
+  return {
+    load(tenant, server, release) {
+      const key = JSON.stringify([tenant, server, release]);
+      const known = loaded.get(key);
+      const loading = known ?? loadRelease(tenant, server, release, portOf(tenant, server), dependencies);
+      loaded.delete(key);
+      loaded.set(key, loading);
+      // What failed, or is not there, may be another time.
+      const forget = (): boolean => loaded.get(key) === loading && loaded.delete(key);
+      if (!known) loading.then((catalog) => catalog ?? forget(), forget);
+      for (const oldest of loaded.keys()) {
+        if (loaded.size <= RELEASES_MAX) break;
+        loaded.delete(oldest);
+      }
+      return loading;
+    },
+  };
+}
+
+async function loadRelease(
+  tenant: string,
+  server: string,
+  release: Cid,
+  port: HostPort,
+  dependencies: HostDependencies,
+): Promise<Catalog | undefined> {
+  const { store } = dependencies;
+  const history = await store.history(tenant, "release", server);
+  if (!history.some(({ cid }) => cid === release)) return undefined;
+  const structure = async (cid: Cid): Promise<unknown> => {
+    const bytes = await store.content(tenant, cid);
+    return bytes && decodeJson(bytes);
+  };
+  const parts = (await structure(release)) as { definition: Cid; config: Cid; contract: Cid } | undefined;
+  const entry = parts && ((await structure(parts.config)) as ServerEntry | undefined);
+  const contract = parts && ((await structure(parts.contract)) as Contract | undefined);
+  if (!entry || !contract) return undefined;
+
+  const shown = new Set([...contract.tools, ...contract.prompts].map(({ name }) => name));
+  const { catalog } = await buildCatalog(
+    tenant,
+    server,
+    {
+      definition: parts.definition,
+      entry,
+      hiddenOf: ({ tools, prompts }) =>
+        [...tools, ...prompts].map(({ name }) => name).filter((name) => !shown.has(name)),
+    },
+    port,
+    dependencies,
+  );
+  return catalog.release === release ? { ...catalog, pinned: true } : undefined;
+}
