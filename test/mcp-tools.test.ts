@@ -18,6 +18,9 @@ describe("tools", () => {
       texts: {
         "sixty.ts": SIXTY.join("\n"),
         "greet.sh": '#!/bin/sh\n# Greets.\n# @param {string} who - Whom.\nprintf "Hello, %s (%s)" "$who" "$1"\n',
+        "private.ts":
+          "/** Seen. */\nexport function seen(): void {}\nexport function _hidden(): void {}\nfunction own(): void {}\n" +
+          "/** @internal */\nexport function internal(): void {}\nexport const value = own;\nexport type T = 1;",
         "partly.ts": "export function good(): number { return 1; }\nexport function bad(f: () => void): void { f(); }",
       },
       mcps: {
@@ -66,6 +69,21 @@ describe("tools", () => {
       assert.equal(ajv.validateSchema(tool.inputSchema), true);
       if (tool.outputSchema) assert.equal(ajv.validateSchema(tool.outputSchema), true);
     }
+  });
+
+  it("T11.4 functions that are private, internal or not exported are no tools", async () => {
+    const { tools } = (await list("private")).result;
+    assert.deepEqual(
+      tools.map((tool: { name: string }) => tool.name),
+      ["seen", "value"],
+    );
+  });
+
+  it("T11.5 doc comments are the descriptions of tools and arguments", async () => {
+    const { tools } = (await list("everyday")).result;
+    const add = tools.find((tool: { name: string }) => tool.name === "add");
+    assert.equal(add.description, "Adds numbers.");
+    assert.equal(add.inputSchema.properties.b.description, "The second; 10 unless told otherwise.");
   });
 
   it("a tool that cannot be published leaves the good ones of its file served", async () => {

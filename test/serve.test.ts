@@ -43,7 +43,7 @@ describe("berth serve", () => {
   });
   after(() => rm(folder, { recursive: true, force: true }));
 
-  it("C2 T10.2 serves every server of the image that comes with it", async () => {
+  it("C2 T4.3 T10.2 serves every server of the image that comes with it, also the one that mcps does not name", async () => {
     const served = await serve(["--data", join(folder, "data")]);
     try {
       const sources = JSON.parse(await readFile("reference_templates/mcps.source.json", "utf8")) as object;

@@ -1,0 +1,85 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import { rawBlock } from "../src/cid.ts";
+import { readDirectory } from "../src/host/directory.ts";
+import { openSqliteStore } from "../src/store/sqlite.ts";
+import type { Store } from "../src/store/store.ts";
+
+const DEFINITION = rawBlock("export const one = (): number => 1;");
+
+describe("the variable mcps", () => {
+  let folder: string;
+  let store: Store;
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), "berth-directory-"));
+    store = await openSqliteStore({ dataDir: folder });
+  });
+  afterEach(async () => {
+    await store.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  const read = async (mcps: string, content: string[] = []) => {
+    const value = rawBlock(mcps);
+    const put = [value, DEFINITION, ...content.map((text) => rawBlock(text))];
+    await store.change("default", { by: "test", put, set: [{ kind: "variable", name: "mcps", cid: value.cid }] });
+    return readDirectory(store, "default");
+  };
+
+  it("T1.1 may be empty, or not there at all", async () => {
+    for (const directory of [await readDirectory(store, "default"), await read("{}")]) {
+      assert.equal(directory.servers.size, 0);
+      assert.deepEqual(directory.problems, []);
+    }
+  });
+
+  it("T1.2 names servers with their entries", async () => {
+    const { servers } = await read(JSON.stringify({ one: { definition: DEFINITION.cid, description: "One" } }));
+    const one = servers.get("one");
+    assert.equal(one?.definition, DEFINITION.cid);
+    assert.equal(one?.entry.description, "One");
+    assert.equal(one?.enabled, true);
+  });
+
+  it("T1.3 may be the CID of its value, and an entry the CID of its entry", async () => {
+    const entry = JSON.stringify({ definition: DEFINITION.cid, enabled: false });
+    const mcps = JSON.stringify({ one: { config_cid: rawBlock(entry).cid } });
+    const { servers, problems } = await read(rawBlock(mcps).cid, [mcps, entry]);
+    assert.deepEqual(problems, []);
+    assert.equal(servers.get("one")?.definition, DEFINITION.cid);
+    assert.equal(servers.get("one")?.enabled, false);
+  });
+
+  it("T1.4 gives no servers and a problem when it is malformed", async () => {
+    for (const mcps of ["{", "", "[]", '"text"', rawBlock("nobody has this").cid]) {
+      const { servers, problems } = await read(mcps);
+      assert.equal(servers.size, 0, mcps);
+      assert.equal(problems.length, 1, mcps);
+      assert.match(problems[0]!.message, /mcps/);
+    }
+  });
+
+  it("T1.5 says nothing of a server that it does not name", async () => {
+    const { servers } = await read(JSON.stringify({ one: { definition: DEFINITION.cid } }));
+    assert.equal(servers.get("two"), undefined);
+    assert.equal(servers.get("constructor"), undefined);
+  });
+
+  it("reports each wrong field of an entry by its pointer, and leaves the other entries alone", async () => {
+    const bad = { definition: 7, description: [], auto_discover: "yes" };
+    const { servers, problems } = await read(JSON.stringify({ bad, "a/b": 1, good: { definition: DEFINITION.cid } }));
+    assert.deepEqual(problems, []);
+    assert.deepEqual(
+      servers.get("bad")?.problems.map(({ pointer }) => pointer),
+      ["/bad/definition", "/bad/description", "/bad/auto_discover"],
+    );
+    assert.deepEqual(
+      servers.get("a/b")?.problems.map(({ pointer }) => pointer),
+      ["/a~1b"],
+    );
+    assert.deepEqual(servers.get("good")?.problems, []);
+  });
+});
