@@ -76,6 +76,11 @@ declare module "berth" {
      * it. For clients that know no tasks it does nothing.
      */
     startTask(): void;
+    /**
+     * Lets go of the connection that the call came over, when the work takes long: a client that can comes back for the
+     * result. For other clients it does nothing.
+     */
+    closeStream(): void;
     /** An error to throw when the request itself fails, and not just the work in it: clients get no result then. */
     protocolError(message: string): Error;
 

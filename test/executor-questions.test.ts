@@ -257,6 +257,13 @@ for (const mode of modes) {
       assert.equal(valueOf(await call("task")), "result");
     });
 
+    it("lets go of its caller's connection", async () => {
+      let closed = 0;
+      assert.equal(valueOf(await call("letGo", { onCloseStream: () => void closed++ })), "result");
+      assert.equal(closed, 1);
+      assert.equal(valueOf(await call("letGo")), "result");
+    });
+
     it("can fail as a request", async () => {
       const failure = failureOf(await call("refuse"));
       assert.deepEqual([failure.reason, failure.message, failure.protocol], ["thrown", "not served", true]);

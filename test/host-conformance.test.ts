@@ -105,6 +105,13 @@ describe("the definition that the conformance suite tests", () => {
     await assert.rejects(talk("protocol_error_job"), { code: "guest_failed" });
   });
 
+  it("lets go of the connection before it has a result", async () => {
+    const events: string[] = [];
+    const onCloseStream = (): void => void events.push("closed");
+    await catalog.tool("test_reconnection")!.call({}, { onCloseStream });
+    assert.deepEqual(events, ["closed"]);
+  });
+
   it("changes its lists when it is told to", async () => {
     const changes: string[] = [];
     const end = hosted.host.watch("default", "conformance", ({ kind }) => void changes.push(kind));

@@ -49,6 +49,8 @@ export interface GuestCall {
   readonly onLog?: (line: GuestLog) => void;
   /** The function has said that it is a task from here on; called once at most. */
   readonly onTask?: () => void;
+  /** The function would rather not keep the caller's connection open while it works. */
+  readonly onCloseStream?: () => void;
 }
 
 export interface GuestLog {

@@ -233,6 +233,7 @@ export class Session {
       case toHost.progress:
       case toHost.log:
       case toHost.task:
+      case toHost.closeStream:
         if (this.#spend(call)) this.#tell(call, frame);
         return;
       case toHost.request:
@@ -249,6 +250,7 @@ export class Session {
       if (frame[0] === toHost.progress) deliverProgress(this.#process, call, (frame[2] ?? null) as Json);
       else if (call.settled) return;
       else if (frame[0] === toHost.task) this.#becomeTask(call);
+      else if (frame[0] === toHost.closeStream) call.given.onCloseStream?.();
       else {
         const line = readLog(frame);
         if (line) call.given.onLog?.(line);

@@ -121,6 +121,8 @@ export interface CallOptions {
   readonly client?: ClientFacts;
   /** The function says that from here on it is a task: the caller need not wait for the result. At most once. */
   readonly onTask?: () => void;
+  /** The function would rather not hold the connection while it works: end it if the client can come back to it. */
+  readonly onCloseStream?: () => void;
   /** Milliseconds from now, instead of the limit of a call: a task may take longer. */
   readonly deadlineMs?: number;
   /** A tool whose guest does not finish rejects with `guest_failed` (data: `retriable`), which else is a result. */

@@ -14,7 +14,7 @@ export function functionRun(
   options: { server: string; tool: string; callMs: number; outputBytes: number },
 ): Run {
   const { server, tool } = options;
-  const run: Run = (args, { signal, onProgress, onLog, onTask, answers, client, deadlineMs }) =>
+  const run: Run = (args, { signal, onProgress, onLog, onTask, onCloseStream, answers, client, deadlineMs }) =>
     executor.call(program, {
       shape,
       args,
@@ -26,6 +26,7 @@ export function functionRun(
       ...(onProgress && { onProgress }),
       ...(onLog && { onLog }),
       ...(onTask && { onTask }),
+      ...(onCloseStream && { onCloseStream }),
     });
   if (!shape.streaming) return run;
   return async (args, callOptions) => {

@@ -38,6 +38,10 @@ export function createContext(call: ActiveCall, data: JsonObject | undefined): o
     startTask: () => {
       if (!call.over) sendSoon(`[${toHost.task},${id}]`);
     },
+    /** Ends the caller's connection, where the caller can come back for the result. */
+    closeStream: () => {
+      if (!call.over) sendSoon(`[${toHost.closeStream},${id}]`);
+    },
     protocolError,
     variable: (name: string) => readName(id, "variable", name),
     secret: (name: string) => readName(id, "secret", name),

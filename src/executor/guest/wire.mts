@@ -49,6 +49,8 @@ export const toHost = {
   asks: 12,
   /** [task, call id]: its caller need not wait any more. */
   task: 13,
+  /** [closeStream, call id]: its caller's connection may end, if the result can be fetched later. */
+  closeStream: 14,
 } as const;
 
 /** A call may be this many progress events ahead of its consumer before its generator waits. */
