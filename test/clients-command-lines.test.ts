@@ -37,16 +37,14 @@ describe("command-line clients", () => {
 
   for (const era of ERAS) {
     const client = inspector(era);
-    it(`T6.1 T7.1 ${client.name} lists tools, resources, templates and prompts`, async () => {
-      const [tools, { resources }, { resourceTemplates }, { prompts }] = await Promise.all([
+    it(`T6.1 T7.1 ${client.name} lists tools, resources and prompts`, async () => {
+      const [tools, { resources }, { prompts }] = await Promise.all([
         client.list(url),
         client.ask(url, "resources/list") as Promise<{ resources: { uri: string }[] }>,
-        client.ask(url, "resources/templates/list") as Promise<{ resourceTemplates: unknown[] }>,
         client.ask(url, "prompts/list") as Promise<{ prompts: { name: string }[] }>,
       ]);
       assert.ok(tools.includes("greet"));
       assert.equal(resources[0]?.uri, "notes://shopping");
-      assert.equal(resourceTemplates.length, 1);
       assert.deepEqual(
         prompts.map(({ name }) => name),
         ["review", "motto"],

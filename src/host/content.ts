@@ -69,10 +69,14 @@ export function isContentBlock(value: Json): value is ContentBlock {
     case "resource_link":
       return typeof block["uri"] === "string" && typeof block["name"] === "string";
     case "resource":
-      return isObject(block["resource"]) && typeof block["resource"]["uri"] === "string";
+      return isObject(block["resource"]) && isEmbedded(block["resource"]);
     default:
       return false;
   }
+}
+
+function isEmbedded({ uri, text, blob }: JsonObject): boolean {
+  return typeof uri === "string" && (typeof text === "string" || typeof blob === "string");
 }
 
 export function blockOfBytes(base64: string, mimeType = "application/octet-stream"): ContentBlock {
