@@ -1,7 +1,13 @@
 import assert from "node:assert/strict";
+import { createInterface } from "node:readline";
+import { PassThrough } from "node:stream";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { Cancellation } from "../src/cancellation.ts";
 import type { JsonObject } from "../src/json.ts";
+import { createLog } from "../src/log.ts";
+import { createEndpoint } from "../src/mcp/endpoint.ts";
+import { openStdio } from "../src/mcp/stdio.ts";
 import { modern, MODERN_META, request } from "./berth.ts";
 import { memoryRecords, MemoryHost, openStream, startRig, type OpenStream, type Rig } from "./mcp-modern.rig.ts";
 
@@ -203,9 +209,6 @@ describe("streams that listen", () => {
   });
 
   it("a change reaches a thousand of them, and little is kept for each", async () => {
-    const { createEndpoint } = await import("../src/mcp/endpoint.ts");
-    const { createLog } = await import("../src/log.ts");
-    const { Cancellation } = await import("../src/cancellation.ts");
     const host = new MemoryHost();
     host.offer("server", offered);
     const endpoint = createEndpoint({ host, berthVersion: "0", log: createLog("silent"), records: memoryRecords() });
@@ -227,6 +230,51 @@ describe("streams that listen", () => {
     );
     endpoint.close();
     assert.ok((await Promise.all(answers)).every(({ status }) => status === 200));
+  });
+});
+
+describe("subscriptions/listen on stdio", () => {
+  it("S6 shares the line with everything else, is cancelled by a notification, and ends with its result", async () => {
+    const host = new MemoryHost();
+    host.offer("server", offered);
+    const log = createLog("silent");
+    const endpoint = createEndpoint({ host, berthVersion: "0", log, records: memoryRecords() });
+    const [input, output] = [new PassThrough(), new PassThrough()];
+    const limits = { bodyBytes: 100_000 };
+    const connection = openStdio({ endpoint, tenant: "default", server: "server", input, output, limits, log });
+    const lines = createInterface({ input: output })[Symbol.asyncIterator]();
+    const next = async () => JSON.parse((await lines.next()).value as string);
+    const say = (message: unknown): unknown => input.write(`${JSON.stringify(message)}\n`);
+    const open = async (id: string, notifications: JsonObject): Promise<void> => {
+      say(request("subscriptions/listen", { notifications, _meta: MODERN_META }, id));
+      const { method, params } = await next();
+      assert.equal(method, "notifications/subscriptions/acknowledged");
+      assert.equal(params._meta[SUBSCRIPTION], id);
+    };
+    await open("tools", { toolsListChanged: true });
+    await open("both", { toolsListChanged: true, promptsListChanged: true });
+
+    host.offer("server", { ...offered, tools: {} });
+    const told = [await next(), await next()];
+    assert.deepEqual(new Set(told.map(({ params }) => params._meta[SUBSCRIPTION])), new Set(["both", "tools"]));
+
+    say({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "tools" } });
+    say(request("server/discover", { _meta: MODERN_META }, "other"));
+    assert.equal((await next()).id, "other");
+    host.offer("server", { ...offered, prompts: {} });
+    const after = [await next(), await next()];
+    assert.deepEqual(
+      after.map(({ params }) => params._meta[SUBSCRIPTION]),
+      ["both", "both"],
+    );
+
+    endpoint.close();
+    const { id, result } = await next();
+    assert.equal(id, "both");
+    assert.equal(result._meta[SUBSCRIPTION], "both");
+    await connection.close();
+    input.end();
+    await connection.ended;
   });
 });
 
