@@ -186,10 +186,10 @@ describe("streams that listen", () => {
     rig.host.offer("server", offered);
     const stream = await openStream(rig.url("server"), "subscriptions/listen", { notifications: ALL });
     await stream.next();
-    await sleep(50);
-    rig.host.offer("server", { tools: {} });
-    assert.equal((await stream.next()).method, "notifications/tools/list_changed");
-    assert.match(stream.text(), /\n\n:\n\n/);
+    const news = stream.next();
+    await until(() => stream.text().includes("\n\n:\n\n"));
+    rig.host.offer("server", { ...offered, tools: {} });
+    assert.equal((await news).method, "notifications/tools/list_changed");
     await rig.close();
   });
 

@@ -382,7 +382,7 @@ describe("tasks and the process that runs them", () => {
     const host = new MemoryHost();
     host.offer("server", OFFER);
     const records = memoryRecords();
-    const limits = { taskLeaseMs: 60 };
+    const limits = { taskLeaseMs: 1000 };
     let isAlive = true;
     const mortal: typeof records = {
       ...records,
@@ -391,7 +391,7 @@ describe("tasks and the process that runs them", () => {
     const [first, second] = [await start(host, mortal, limits), await start(host, records, limits)];
     const { taskId } = (await send(first, "tools/call", { name: "held" })).result;
     const seen = async (): Promise<Reply["body"]> => (await send(second, "tasks/get", { taskId })).result;
-    await sleep(200);
+    await sleep(1500);
     assert.equal((await seen()).status, "working");
 
     isAlive = false;
@@ -437,7 +437,7 @@ describe("tasks and the process that runs them", () => {
   it("a task is gone when its time is over, and its work with it", async () => {
     const host = new MemoryHost();
     host.offer("server", OFFER);
-    const rig = await start(host, memoryRecords(), { taskTtlMs: 150, taskLeaseMs: 30 });
+    const rig = await start(host, memoryRecords(), { taskTtlMs: 2000, taskLeaseMs: 300 });
     const { taskId } = (await send(rig, "tools/call", { name: "fails" })).result;
     assert.equal((await send(rig, "tasks/get", { taskId })).result.status, "completed");
     await until(async () => (await send(rig, "tasks/get", { taskId })).error?.code === -32602);
