@@ -73,5 +73,7 @@ export function rawPost(
 
 /** The messages of an event stream, as far as they have come. */
 export function eventsOf(text: string): Record<string, unknown>[] {
-  return [...text.matchAll(/^data: (.*)$/gm)].map(([, data]) => JSON.parse(data!) as Record<string, unknown>);
+  return [...text.matchAll(/^event: message\n(?:id: .*\n)?data: (.*)$/gm)].map(
+    ([, data]) => JSON.parse(data!) as Record<string, unknown>,
+  );
 }
