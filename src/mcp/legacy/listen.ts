@@ -56,6 +56,7 @@ export function createListen({ host, sessions, streams, limits }: ListenParts): 
       return undefined;
     }
     const error = new BerthError("answer_lost");
+    if (requests.length === 0) throw error;
     for (const id of requests) void listen.events.send(errorText(id, error));
     listen.events.open?.();
     listen.events.close?.();

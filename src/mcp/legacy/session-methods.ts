@@ -4,6 +4,9 @@ import type { LogLevel, Method, MethodCall } from "../protocol.ts";
 import type { LegacyClient } from "./client.ts";
 import type { Session } from "./session.ts";
 
+/** A session remembers its subscriptions, so that they must be small. */
+const URI_CHARACTERS_MAX = 2048;
+
 /** Methods that change what a session is told of. */
 export function sessionMethods(subscriptionsPerSession: number): readonly (readonly [string, Method])[] {
   return [
@@ -24,6 +27,9 @@ function setLevel(call: MethodCall): string {
 
 function subscribe(call: MethodCall, subscriptionsMax: number): string {
   const uri = uriOf(call);
+  if (uri.length > URI_CHARACTERS_MAX) {
+    throw new BerthError("invalid_params", `"uri" has at most ${URI_CHARACTERS_MAX} characters in a subscription`);
+  }
   const { subscriptions } = sessionOf(call);
   if (!call.catalog.resource(uri)) throw new BerthError("resource_not_found", uri, { data: { uri } });
   if (subscriptions.size >= subscriptionsMax && !subscriptions.has(uri)) {

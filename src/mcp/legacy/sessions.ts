@@ -99,11 +99,12 @@ export class Sessions {
     this.#known.delete(session.token);
     session.stopWatching();
     for (const call of session.calls.values()) call.abort();
-    for (const stream of session.streams.values()) {
+    const streams = [...session.streams.values()];
+    session.streams.clear();
+    for (const stream of streams) {
       stream.end();
       stream.clear();
     }
-    session.streams.clear();
   }
 }
 

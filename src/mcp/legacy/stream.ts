@@ -35,10 +35,6 @@ export class Stream implements EventSink {
     return this.#ended;
   }
 
-  get keptBytes(): number {
-    return this.#keptBytes;
-  }
-
   /** Shows the stream on a connection, which replaces one that may be broken without our knowing. */
   attach(sink: EventSink): void {
     this.disconnect();
@@ -80,7 +76,8 @@ export class Stream implements EventSink {
   send(message: string, { lasting = false }: { lasting?: boolean } = {}): void | Promise<void> {
     if (this.#ended || !this.tryOpen()) return undefined;
     this.#last += 1;
-    this.#keep({ seq: this.#last, message, lasting });
+    // A transport without a way back has no client that comes back.
+    if (!this.#sink || this.#sink.open) this.#keep({ seq: this.#last, message, lasting });
     return this.#sink?.send(message, { eventId: this.#eventId(this.#last) });
   }
 
@@ -92,8 +89,10 @@ export class Stream implements EventSink {
   }
 
   end(): void {
+    if (this.#ended) return;
     this.#ended = true;
     this.disconnect();
+    this.#options.onEnd(this);
   }
 
   /** Forgets what it kept. */
@@ -122,7 +121,7 @@ export class Stream implements EventSink {
     this.#kept.push(event);
     this.#count(event.message.length);
     const { eventsMax, bytesMax } = this.#options;
-    while (this.#kept.length > eventsMax || this.#keptBytes > bytesMax) {
+    while (this.#kept.length > eventsMax || this.#keptBytes > bytesMax || this.#options.isFull()) {
       const oldest = this.#kept.findIndex(({ lasting }) => !lasting);
       if (oldest < 0) return;
       this.#count(-(this.#kept.splice(oldest, 1)[0]?.message.length ?? 0));
@@ -145,7 +144,10 @@ export interface StreamOptions {
   readonly bytesMax: number;
   /** Whether the stream is open, or one more may be. */
   readonly mayOpen: (stream: Stream) => boolean;
+  readonly onEnd: (stream: Stream) => void;
   readonly onKept: (bytes: number) => void;
+  /** All streams together keep as much as they may. */
+  readonly isFull: () => boolean;
 }
 
 interface KeptEvent {

@@ -32,7 +32,15 @@ export class Streams {
         session.streams.set(stream.id, stream);
         return true;
       },
-      onKept: (bytes) => (this.#keptBytes += bytes),
+      onEnd: (stream) => {
+        this.#rest(stream, session);
+        this.#makeRoom();
+      },
+      onKept: (bytes) => {
+        this.#keptBytes += bytes;
+        if (bytes > 0) this.#makeRoom();
+      },
+      isFull: () => this.#keptBytes > this.#limits.replayBytes,
     });
   }
 
@@ -43,30 +51,40 @@ export class Streams {
     return left !== undefined;
   }
 
-  #forget(stream: Stream, session: Session): void {
-    this.#resting.delete(stream);
-    stream.end();
-    stream.clear();
-    session.streams.delete(stream.id);
-  }
-
   /** Forgets what nobody came back for. */
   tend(sessions: Iterable<Session>): void {
-    const now = Date.now();
     for (const session of sessions) {
-      for (const stream of session.streams.values()) {
-        if (stream.isAttached) {
-          this.#resting.delete(stream);
-        } else if (!this.#resting.has(stream) && (stream.isEnded || stream.id.startsWith("listen."))) {
-          this.#resting.set(stream, { session, until: now + this.#limits.replayMs });
-        }
+      for (const stream of session.listeners) {
+        if (stream.isAttached) this.#resting.delete(stream);
+        else this.#rest(stream, session);
       }
     }
+    const now = Date.now();
     for (const [stream, { session, until }] of this.#resting) {
-      if (until > now && this.#keptBytes <= this.#limits.replayBytes) break;
+      if (until > now) break;
       this.#forget(stream, session);
-      if (session.listeners.length === 0) session.stopWatching();
     }
+  }
+
+  /** What has waited longest goes first. */
+  #makeRoom(): void {
+    for (const [stream, { session }] of this.#resting) {
+      if (this.#keptBytes <= this.#limits.replayBytes) return;
+      this.#forget(stream, session);
+    }
+  }
+
+  #rest(stream: Stream, session: Session): void {
+    if (!session.streams.has(stream.id) || this.#resting.has(stream)) return;
+    this.#resting.set(stream, { session, until: Date.now() + this.#limits.replayMs });
+  }
+
+  #forget(stream: Stream, session: Session): void {
+    session.streams.delete(stream.id);
+    stream.end();
+    stream.clear();
+    this.#resting.delete(stream);
+    if (session.listeners.length === 0) session.stopWatching();
   }
 }
 
