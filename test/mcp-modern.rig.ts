@@ -17,7 +17,7 @@ import { createHttpServer, drainHttpServer } from "../src/http/server.ts";
 import type { JsonObject } from "../src/json.ts";
 import { createLog } from "../src/log.ts";
 import { createEndpoint, type EndpointOptions } from "../src/mcp/endpoint.ts";
-import type { TaskRecords } from "../src/mcp/modern/tasks/task-store.ts";
+import type { Records } from "../src/mcp/records.ts";
 import { MODERN_META } from "./berth.ts";
 
 /** A host whose servers are made by a test: everything above it is real, down to the socket. */
@@ -126,7 +126,7 @@ export async function startRig(options: Partial<EndpointOptions> = {}, http: Par
 }
 
 /** Records as a store keeps them, for as long as the test runs. */
-export function memoryRecords(): TaskRecords {
+export function memoryRecords(): Records {
   const kept = new Map<string, { value: string; revision: number; expiresAt: number }>();
   const find = (key: string) => {
     const found = kept.get(key);

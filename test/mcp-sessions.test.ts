@@ -3,7 +3,7 @@ import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { defaultLimits } from "../src/config.ts";
 import { LegacyClient, until } from "./legacy-client.ts";
-import { MemoryHost, startRig, type Rig } from "./mcp-modern.rig.ts";
+import { memoryRecords, MemoryHost, startRig, type Rig } from "./mcp-modern.rig.ts";
 
 const KEY = new Uint8Array(32).fill(7);
 const VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"] as const;
@@ -122,6 +122,46 @@ describe("legacy sessions", () => {
     } finally {
       await same.close();
       await other.close();
+    }
+  });
+
+  it("S11 what a client said in a session holds after a restart: its level, its subscriptions, its end", async () => {
+    const host = new MemoryHost();
+    const options = { host, sealKey: KEY, records: memoryRecords() };
+    host.offer("one", {
+      resources: { "test://a": "a", "test://b": "b" },
+      tools: {
+        log: (_args, { onLog }) => {
+          for (const level of ["debug", "info"] as const) onLog?.({ level, message: level });
+          return "logged";
+        },
+      },
+    });
+    const first = await startRig(options);
+    const client = await LegacyClient.start(first.url("one"), "2025-06-18");
+    const ended = await LegacyClient.start(first.url("one"), "2025-06-18");
+    await client.result("logging/setLevel", { level: "debug" });
+    await client.result("resources/subscribe", { uri: "test://a" });
+    await client.result("resources/subscribe", { uri: "test://b" });
+    await client.result("resources/unsubscribe", { uri: "test://b" });
+    assert.equal(await ended.end(), 204);
+    await first.close();
+
+    const second = await startRig(options);
+    try {
+      const back = new LegacyClient(second.url("one"), "2025-06-18");
+      back.session = client.session;
+      const stream = await back.listen();
+      host.update("one", "test://b");
+      host.update("one", "test://a");
+      assert.equal((await stream.nextMessage()).params.uri, "test://a");
+      assert.equal((await (await back.call("log")).nextMessage()).params.level, "debug");
+      back.session = ended.session;
+      assert.equal((await back.request("ping")).status, 404);
+      assert.equal((await back.listen()).status, 404);
+      stream.close();
+    } finally {
+      await second.close();
     }
   });
 

@@ -8,8 +8,8 @@ import type { Log } from "../log.ts";
 import { errorText, idOf, parseJson, readMessage, resultText, type Message, type Request } from "./json-rpc.ts";
 import { createLegacy, type LegacyLimits } from "./legacy/legacy.ts";
 import { createModern, type ModernLimits } from "./modern/modern.ts";
-import type { TaskRecords } from "./modern/tasks/task-store.ts";
 import type { Answer, Client, Codec, Listen, Place, Post } from "./protocol.ts";
+import type { Records } from "./records.ts";
 import { isOfModernEra, META_PROTOCOL_VERSION } from "./revisions.ts";
 import { createSealer } from "./seal.ts";
 
@@ -41,8 +41,8 @@ export interface EndpointOptions {
    * questions that are open, are gone with this process.
    */
   readonly sealKey?: Uint8Array;
-  /** Where tasks are kept. */
-  readonly records: TaskRecords;
+  /** Where tasks and sessions are kept. */
+  readonly records: Records;
   readonly limits?: ModernLimits & LegacyLimits;
 }
 
@@ -110,10 +110,10 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     }
   }
 
-  async function orRefusal<T>(tenant: string, server: string, run: () => T): Promise<T | Answer> {
+  async function orRefusal<T>(tenant: string, server: string, run: () => T | Promise<T>): Promise<T | Answer> {
     try {
       await host.server(tenant, server);
-      return run();
+      return await run();
     } catch (error) {
       return refusal(null, error);
     }

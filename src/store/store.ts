@@ -43,7 +43,7 @@ export interface Store {
   close(): Promise<void>;
 }
 
-export type RecordKind = "task";
+export type RecordKind = "task" | "session";
 
 export interface StoredRecord {
   readonly value: string;

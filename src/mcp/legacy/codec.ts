@@ -3,10 +3,11 @@ import type { Codec, Method } from "../protocol.ts";
 import { sharedMethods } from "../methods/shared.ts";
 import { ask } from "./ask.ts";
 import { sessionMethods } from "./session-methods.ts";
+import type { Sessions } from "./sessions.ts";
 import { shapeOf } from "./shape.ts";
 
 /** The codec of one revision of 2024-11-05 to 2025-11-25. Its results have the shape that the revision knows. */
-export function createLegacyCodec(version: string, { answerMs, subscriptionsPerSession }: LegacyCodecLimits): Codec {
+export function createLegacyCodec(version: string, { limits, sessions }: LegacyCodecParts): Codec {
   const shape = shapeOf(version);
   return {
     era: "legacy",
@@ -18,13 +19,20 @@ export function createLegacyCodec(version: string, { answerMs, subscriptionsPerS
     promptResult: (_catalog, result) => JSON.stringify(shape.promptResult(result)),
     result: (_catalog, result) => JSON.stringify(result),
     answersOf: () => undefined,
-    ask: (call, inputRequests) => ask(call, inputRequests, answerMs),
+    ask: (call, inputRequests) => ask(call, inputRequests, limits.answerMs),
     methods: new Map<string, Method>([
       ...sharedMethods.map(([name, method]) => [name, withLegacyErrors(method)] as const),
-      ...sessionMethods(subscriptionsPerSession).map(([name, method]) => [name, withLegacyErrors(method)] as const),
+      ...sessionMethods(sessions, limits.subscriptionsPerSession).map(
+        ([name, method]) => [name, withLegacyErrors(method)] as const,
+      ),
       ["ping", () => "{}"],
     ]),
   };
+}
+
+interface LegacyCodecParts {
+  readonly limits: LegacyCodecLimits;
+  readonly sessions: Sessions;
 }
 
 export interface LegacyCodecLimits {

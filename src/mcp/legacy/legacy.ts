@@ -3,6 +3,7 @@ import type { Host } from "../../host/host.ts";
 import type { Message, Request } from "../json-rpc.ts";
 import type { Answer, Client, Codec, Listen, Place, Post } from "../protocol.ts";
 import { LEGACY_VERSIONS } from "../revisions.ts";
+import type { Records } from "../records.ts";
 import type { Sealer } from "../seal.ts";
 import { createLegacyCodec, type LegacyCodecLimits } from "./codec.ts";
 import { createListen } from "./listen.ts";
@@ -20,11 +21,11 @@ export interface Legacy {
   receive(place: Place, post: Post, body: Message | readonly unknown[]): Promise<Answer>;
   /**
    * Opens the stream of a session, or one that broke again, on `listen.events`; gives an answer where nothing more is
-   * to come. Throws `BerthError`.
+   * to come. Rejects with `BerthError`.
    */
-  listen(tenant: string, server: string, listen: Listen): Answer | undefined;
-  /** Ends a session. Throws `session_not_found`. */
-  end(tenant: string, server: string, headers: Post["headers"]): Answer;
+  listen(tenant: string, server: string, listen: Listen): Promise<Answer | undefined>;
+  /** Ends a session. Rejects with `session_not_found`. */
+  end(tenant: string, server: string, headers: Post["headers"]): Promise<Answer>;
   /** Ends every stream, so that clients come back to whoever serves next. */
   close(): void;
 }
@@ -33,6 +34,7 @@ export interface LegacyOptions {
   readonly host: Host;
   readonly berthVersion: string;
   readonly sealer: Sealer;
+  readonly records: Records;
   readonly limits: LegacyLimits;
   /** Carries out a request whose client is known. Never rejects. */
   readonly answer: (place: Place, request: Request, post: Post, codec: Codec, client: Client) => Promise<Answer>;
@@ -51,9 +53,11 @@ const TEND_MS = 5_000;
 
 export function createLegacy(options: LegacyOptions): Legacy {
   const { limits } = options;
-  const sessions = new Sessions(options.sealer, limits);
+  const sessions = new Sessions(options.sealer, options.records, limits);
   const streams = new Streams(limits);
-  const codecs = new Map(LEGACY_VERSIONS.map((version) => [version as string, createLegacyCodec(version, limits)]));
+  const codecs = new Map(
+    LEGACY_VERSIONS.map((version) => [version as string, createLegacyCodec(version, { limits, sessions })]),
+  );
   const pings = new Pings(limits.pingMs);
   const tending = setInterval(
     () => {
@@ -67,11 +71,11 @@ export function createLegacy(options: LegacyOptions): Legacy {
   return {
     receive: createReceive({ ...options, sessions, streams, codecs }),
     listen: createListen({ ...options, sessions, streams }),
-    end(tenant, server, headers) {
+    async end(tenant, server, headers) {
       const token = headers["mcp-session-id"];
       if (typeof token !== "string")
         throw new BerthError("method_not_allowed", "DELETE ends the session of Mcp-Session-Id");
-      sessions.end(sessions.open(tenant, server, token));
+      await sessions.end(await sessions.open(tenant, server, token));
       return { status: 204 };
     },
     close() {

@@ -17,12 +17,12 @@ export interface ListenParts extends LegacyOptions {
 
 /** GET: the stream on which a session hears what no request asked for, and the way back to any stream that broke. */
 export function createListen({ host, sessions, streams, limits }: ListenParts): Legacy["listen"] {
-  return (tenant, server, listen) => {
+  return async (tenant, server, listen) => {
     const { headers } = listen;
     const token = headers["mcp-session-id"];
     if (typeof token !== "string")
       throw new BerthError("method_not_allowed", "a stream needs the session of Mcp-Session-Id");
-    const session = sessions.open(tenant, server, token);
+    const session = await sessions.open(tenant, server, token);
     legacyClient(headers, session);
 
     const last = headers["last-event-id"];
@@ -53,6 +53,7 @@ export function createListen({ host, sessions, streams, limits }: ListenParts): 
     if (!requests) {
       begin(session, listen);
       for (const list of LISTS) session.notify(`notifications/${list}/list_changed`);
+      for (const uri of session.subscriptions) session.notify("notifications/resources/updated", { uri });
       return undefined;
     }
     const error = new BerthError("answer_lost");

@@ -38,7 +38,8 @@ export function createReceive({
   answer,
 }: ReceiveParts): Legacy["receive"] {
   return async (place, post, body) => {
-    const session = sessionOf(place, post);
+    const found = sessionOf(place, post);
+    const session = found instanceof Promise ? await found : found;
     if (!isBatch(body)) {
       const message = body;
       if (message.kind !== "request") return take(session, message);
@@ -49,7 +50,7 @@ export function createReceive({
     return inStream(post, session, body, (streamed) => answerBatch(place, streamed, session, body));
   };
 
-  function sessionOf({ tenant, server }: Place, { headers }: Post): Session | undefined {
+  function sessionOf({ tenant, server }: Place, { headers }: Post): Session | Promise<Session> | undefined {
     const token = headers["mcp-session-id"];
     if (token === undefined) return undefined;
     return sessions.open(tenant, server, String(token));

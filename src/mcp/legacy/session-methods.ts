@@ -3,45 +3,51 @@ import { LOG_LEVELS } from "../methods/log.ts";
 import type { LogLevel, Method, MethodCall } from "../protocol.ts";
 import type { LegacyClient } from "./client.ts";
 import type { Session } from "./session.ts";
+import type { Sessions } from "./sessions.ts";
 
 /** A session remembers its subscriptions, so that they must be small. */
 const URI_CHARACTERS_MAX = 2048;
 
 /** Methods that change what a session is told of. */
-export function sessionMethods(subscriptionsPerSession: number): readonly (readonly [string, Method])[] {
+export function sessionMethods(
+  sessions: Sessions,
+  subscriptionsPerSession: number,
+): readonly (readonly [string, Method])[] {
   return [
-    ["logging/setLevel", setLevel],
-    ["resources/subscribe", (call) => subscribe(call, subscriptionsPerSession)],
-    ["resources/unsubscribe", unsubscribe],
+    ["logging/setLevel", saved(setLevel)],
+    ["resources/subscribe", saved((session, call) => subscribe(session, call, subscriptionsPerSession))],
+    ["resources/unsubscribe", saved((session, call) => session.subscriptions.delete(uriOf(call)))],
   ];
+
+  /** What the client has said holds when it hears that it does, whatever happens to the process. */
+  function saved(change: (session: Session, call: MethodCall) => unknown): Method {
+    return async (call) => {
+      const session = sessionOf(call);
+      change(session, call);
+      await sessions.save(session);
+      return "{}";
+    };
+  }
 }
 
-function setLevel(call: MethodCall): string {
+function setLevel(session: Session, call: MethodCall): void {
   const { level } = call.params;
   if (!(LOG_LEVELS as readonly unknown[]).includes(level)) {
     throw new BerthError("invalid_params", `"level" must be one of ${LOG_LEVELS.join(", ")}`);
   }
-  sessionOf(call).logLevel = level as LogLevel;
-  return "{}";
+  session.logLevel = level as LogLevel;
 }
 
-function subscribe(call: MethodCall, subscriptionsMax: number): string {
+function subscribe({ subscriptions }: Session, call: MethodCall, subscriptionsMax: number): void {
   const uri = uriOf(call);
   if (uri.length > URI_CHARACTERS_MAX) {
     throw new BerthError("invalid_params", `"uri" has at most ${URI_CHARACTERS_MAX} characters in a subscription`);
   }
-  const { subscriptions } = sessionOf(call);
   if (!call.catalog.resource(uri)) throw new BerthError("resource_not_found", uri, { data: { uri } });
   if (subscriptions.size >= subscriptionsMax && !subscriptions.has(uri)) {
     throw new BerthError("invalid_params", `a session has at most ${subscriptionsMax} subscriptions`);
   }
   subscriptions.add(uri);
-  return "{}";
-}
-
-function unsubscribe(call: MethodCall): string {
-  sessionOf(call).subscriptions.delete(uriOf(call));
-  return "{}";
 }
 
 function uriOf({ params: { uri } }: MethodCall): string {

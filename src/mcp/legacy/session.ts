@@ -45,9 +45,9 @@ export class Session {
     this.unwatch = undefined;
   }
 
-  /** Nothing is lost to anybody when the process forgets it. */
+  /** Nothing is under way, and nothing is kept for a client that comes back. */
   get isIdle(): boolean {
-    return this.calls.size === 0 && this.streams.size === 0 && this.subscriptions.size === 0;
+    return this.calls.size === 0 && this.streams.size === 0;
   }
 
   get isConnected(): boolean {

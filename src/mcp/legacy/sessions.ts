@@ -3,21 +3,24 @@ import { BerthError } from "../../errors.ts";
 import { isObject, type JsonObject } from "../../json.ts";
 import type { Sealer } from "../seal.ts";
 import { isLegacy } from "../revisions.ts";
+import type { Records } from "../records.ts";
 import { Session, type SessionFacts } from "./session.ts";
+import { SessionStore } from "./session-store.ts";
 
 /**
  * Sessions by the token that the client carries. The token is sealed and says all that a call depends on, so that a
- * session outlives the process that gave it; kept here is only what this process has under way, and which sessions
- * were ended before their time. To lose the latter brings a session back that nobody uses, and harms no call.
+ * session outlives the process that gave it; what the client has said since is stored, and kept here is only what this
+ * process has under way.
  */
 export class Sessions {
   readonly #sealer: Sealer;
   readonly #limits: SessionLimits;
   readonly #known = new Map<string, Session>();
-  readonly #ended = new Map<string, number>();
+  readonly #store: SessionStore;
 
-  constructor(sealer: Sealer, limits: SessionLimits) {
+  constructor(sealer: Sealer, records: Records, limits: SessionLimits) {
     this.#sealer = sealer;
+    this.#store = new SessionStore(records);
     this.#limits = limits;
   }
 
@@ -29,8 +32,11 @@ export class Sessions {
     return this.#remember(new Session(token, tenant, server, facts));
   }
 
-  /** The session of a token. Throws `session_not_found` for one that was forged, or ended, or given elsewhere. */
-  open(tenant: string, server: string, token: string): Session {
+  /**
+   * The session of a token; at once when this process knows it. Throws or rejects with `session_not_found` for one that
+   * was forged, or ended, or given elsewhere.
+   */
+  open(tenant: string, server: string, token: string): Session | Promise<Session> {
     const known = this.#known.get(token);
     if (known?.tenant === tenant && known.server === server) {
       if (known.facts.until <= Date.now()) this.#expire(known);
@@ -39,16 +45,17 @@ export class Sessions {
       this.#known.set(token, known);
       return known;
     }
-    const facts = this.#read(tenant, server, token);
-    if (this.#ended.has(facts.id)) throw new BerthError("session_not_found");
-    return this.#remember(new Session(token, tenant, server, facts));
+    return this.#restore(new Session(token, tenant, server, this.#read(tenant, server, token)));
   }
 
-  /** Ends what the session has under way, for good. */
-  end(session: Session): void {
-    const first = this.#ended.keys().next();
-    if (this.#ended.size >= this.#limits.sessions && !first.done) this.#ended.delete(first.value);
-    this.#ended.set(session.facts.id, session.facts.until);
+  /** Resolves when what the client has said in the session is known to whoever serves it next. */
+  save({ tenant, facts, logLevel, subscriptions }: Session): Promise<void> {
+    return this.#store.write(tenant, facts, () => ({ logLevel, subscriptions: [...subscriptions] }));
+  }
+
+  /** Ends the session and what it has under way, for good. */
+  async end(session: Session): Promise<void> {
+    await this.#store.write(session.tenant, session.facts, () => ({ ended: true }));
     this.#forget(session);
   }
 
@@ -59,8 +66,17 @@ export class Sessions {
   /** Forgets sessions whose time is over. */
   sweep(): void {
     const now = Date.now();
-    for (const [id, until] of this.#ended) if (until <= now) this.#ended.delete(id);
     for (const session of this.#known.values()) if (session.facts.until <= now) this.#forget(session);
+  }
+
+  async #restore(session: Session): Promise<Session> {
+    const { ended, logLevel, subscriptions = [] } = await this.#store.read(session.tenant, session.facts);
+    if (ended) throw new BerthError("session_not_found", "it was ended");
+    const known = this.#known.get(session.token);
+    if (known) return known;
+    session.logLevel = logLevel ?? session.logLevel;
+    for (const uri of subscriptions) session.subscriptions.add(uri);
+    return this.#remember(session);
   }
 
   #expire(session: Session): never {
@@ -84,7 +100,7 @@ export class Sessions {
     return session;
   }
 
-  /** The longest unused session goes: one that nothing is lost of, else one that has to be made again. */
+  /** The longest unused session goes, at best one that nobody can come back to a stream of. */
   #makeRoom(): void {
     let unused: Session | undefined;
     for (const session of this.#known.values()) {
@@ -92,7 +108,7 @@ export class Sessions {
       if (!session.isConnected) unused ??= session;
     }
     if (!unused) throw new BerthError("too_many_sessions", `the limit is ${this.#limits.sessions}`);
-    this.end(unused);
+    this.#forget(unused);
   }
 
   #forget(session: Session): void {
