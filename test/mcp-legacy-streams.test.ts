@@ -180,6 +180,34 @@ describe("streams of legacy sessions", () => {
     }
   });
 
+  it("a function lets go of a connection that its client can come back to, and of no other", async () => {
+    let goOn!: () => void;
+    rig.host.offer("one", {
+      tools: {
+        quiet: async (_args, { onCloseStream }) => {
+          const isTold = new Promise<void>((resolve) => (goOn = resolve));
+          onCloseStream?.();
+          await isTold;
+          return "done";
+        },
+      },
+    });
+    const client = await LegacyClient.start(url);
+    const reader = await client.call("quiet");
+    const priming = await reader.next();
+    assert.equal(await reader.next(), undefined);
+    const again = await client.listen(priming?.id);
+    goOn();
+    assert.equal((await again.nextMessage()).result.content[0].text, "done");
+
+    const earlier = await LegacyClient.start(url, "2025-06-18");
+    const waiting = earlier.call("quiet");
+    const isRunning = goOn;
+    await until(() => goOn !== isRunning);
+    goOn();
+    assert.equal((await (await waiting).nextMessage()).result.content[0].text, "done");
+  });
+
   it("several calls stream at once, each on its own", async () => {
     const works = [new Work(), new Work(), new Work()];
     rig.host.offer("one", { tools: Object.fromEntries(works.map((each, at) => [`work${at}`, each.tool as never])) });

@@ -2,8 +2,6 @@ import { spawn, spawnSync } from "node:child_process";
 import { join } from "node:path";
 
 const CLI = "dist/src/cli.js";
-/** The suite wants to see a connection end in the middle of a call, and the call go on (SEP-1699). */
-const POLLING = { BERTH_CONNECTION_MS: "150", BERTH_STREAM_RETRY_MS: "50" };
 
 /** Makes an image of `from` and serves it on a port of the system's choice. */
 export function startBerth(from, folder) {
@@ -11,8 +9,7 @@ export function startBerth(from, folder) {
   const made = spawnSync(process.execPath, [CLI, "boot", "--from", from, "--out", image], { encoding: "utf8" });
   if (made.status !== 0) throw new Error(`the image could not be made:\n${made.stderr}`);
   const args = [CLI, "serve", "--port", "0", "--data", join(folder, "data"), "--image", image];
-  const env = { ...process.env, ...POLLING };
-  const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "pipe"], env });
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "pipe"] });
   const exited = new Promise((resolve) => child.once("exit", resolve));
   return new Promise((resolve, reject) => {
     let text = "";

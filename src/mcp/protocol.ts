@@ -43,6 +43,8 @@ export interface EventSink {
   open?(first?: { readonly eventId: string; readonly retryMs: number }): void;
   /** Ends the connection. */
   close?(): void;
+  /** As `close`, for a client that comes back to the stream by itself; does nothing for any other. */
+  release?(): void;
 }
 
 export interface EventDetails {

@@ -88,6 +88,10 @@ export class Stream implements EventSink {
     sink?.close?.();
   }
 
+  release(): void {
+    if (this.#options.primes && this.tryOpen()) this.disconnect();
+  }
+
   end(): void {
     if (this.#ended) return;
     this.#ended = true;

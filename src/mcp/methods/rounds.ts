@@ -20,12 +20,14 @@ export async function inRounds<Outcome extends object>(
   const { codec, events, signal } = call;
   const onProgress = events && progressReporter(call.params, events);
   const onLog = events && logReporter(call.client, events);
+  const onCloseStream = events?.release && (() => events.release?.());
   let answers = codec.answersOf(call);
   for (let round = 1; round <= ROUNDS_MAX; round++) {
     const outcome = await run({
       ...(signal && { signal }),
       ...(onProgress && { onProgress }),
       ...(onLog && { onLog }),
+      ...(onCloseStream && { onCloseStream }),
       ...(answers && { answers }),
       client: { capabilities: call.client.capabilities },
     });
