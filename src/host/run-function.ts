@@ -19,14 +19,14 @@ export function functionRun(
       shape,
       args,
       deadlineMs: deadlineMs ?? options.callMs,
-      ...(shape.context && {
-        context: { server, tool, answers: answers ?? {}, options: {}, client: { ...(client ?? unknownClient) } },
-      }),
-      ...(signal && { signal }),
-      ...(onProgress && { onProgress }),
-      ...(onLog && { onLog }),
-      ...(onTask && { onTask }),
-      ...(onCloseStream && { onCloseStream }),
+      context: shape.context
+        ? { server, tool, answers: answers ?? {}, options: {}, client: { ...(client ?? unknownClient) } }
+        : undefined,
+      signal,
+      onProgress,
+      onLog,
+      onTask,
+      onCloseStream,
     });
   if (!shape.streaming) return run;
   return async (args, callOptions) => {

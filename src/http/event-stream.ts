@@ -7,13 +7,15 @@ const NO_DETAILS: EventDetails = {};
 export class EventStream implements EventSink {
   readonly #response: ServerResponse;
   readonly #stalledMs: number;
+  readonly #onOpen: (stream: EventStream) => void;
   /** What those wait for who sent more than the client has taken. */
   #room: Promise<void> | undefined;
   #quiet = true;
 
-  constructor(response: ServerResponse, stalledMs: number) {
+  constructor(response: ServerResponse, stalledMs: number, onOpen: (stream: EventStream) => void) {
     this.#response = response;
     this.#stalledMs = stalledMs;
+    this.#onOpen = onOpen;
   }
 
   get isOpen(): boolean {
@@ -32,6 +34,7 @@ export class EventStream implements EventSink {
   /** Sends the headers, for a stream that is to stand before there is anything to say. */
   open(first?: { readonly eventId: string; readonly retryMs: number }): void {
     if (this.isOpen || this.#response.destroyed) return;
+    this.#onOpen(this);
     this.#response.writeHead(200, {
       "Content-Type": "text/event-stream",
       "Cache-Control": "no-cache",
@@ -80,10 +83,13 @@ export class EventStream implements EventSink {
   }
 }
 
+/** So much may wait for a client unwatched: watching every small answer would cost each call. */
+const UNWATCHED_BYTES = 64 * 1024;
+
 /** Ends a response whose client has `stalledMs` to take each part of what is left. */
 export function endResponse(response: ServerResponse, body: string | undefined, stalledMs: number): void {
   response.end(body);
-  if (response.writableLength > 0) response.setTimeout(stalledMs);
+  if (response.writableLength > UNWATCHED_BYTES) response.setTimeout(stalledMs);
 }
 
 // JSON text has no line breaks, so that one data line carries a message whole.

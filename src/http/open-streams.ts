@@ -13,7 +13,10 @@ export interface StreamLimits {
  */
 export class OpenStreams {
   readonly #limits: StreamLimits;
-  readonly #streams = new Set<EventStream>();
+  /** Only those that were opened: most answers never become a stream, and a set that changes with each request
+   * keeps what it held alive until the whole heap is collected. */
+  readonly #open = new Set<EventStream>();
+  #taken = 0;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(limits: StreamLimits) {
@@ -22,20 +25,24 @@ export class OpenStreams {
 
   /** A stream for the answer to one request; undefined when there are as many as may be. To be given back. */
   take(response: ServerResponse): EventStream | undefined {
-    if (this.#streams.size >= this.#limits.openStreams) return undefined;
-    const stream = new EventStream(response, this.#limits.stalledMs);
-    this.#streams.add(stream);
-    this.#timer ??= setInterval(this.#comment, this.#limits.streamCommentMs).unref();
-    return stream;
+    if (this.#taken >= this.#limits.openStreams) return undefined;
+    this.#taken += 1;
+    return new EventStream(response, this.#limits.stalledMs, this.#onOpen);
   }
 
   giveBack(stream: EventStream): void {
-    this.#streams.delete(stream);
+    this.#taken -= 1;
+    if (stream.isOpen) this.#open.delete(stream);
   }
 
+  readonly #onOpen = (stream: EventStream): void => {
+    this.#open.add(stream);
+    this.#timer ??= setInterval(this.#comment, this.#limits.streamCommentMs).unref();
+  };
+
   readonly #comment = (): void => {
-    for (const stream of this.#streams) stream.comment();
-    if (this.#streams.size > 0) return;
+    for (const stream of this.#open) stream.comment();
+    if (this.#open.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
   };

@@ -21,16 +21,10 @@ export async function inRounds<Outcome extends object>(
   const onProgress = events && progressReporter(call.params, events);
   const onLog = events && logReporter(call.client, events);
   const onCloseStream = events?.release && (() => events.release?.());
+  const client = { capabilities: call.client.capabilities };
   let answers = codec.answersOf(call);
   for (let round = 1; round <= ROUNDS_MAX; round++) {
-    const outcome = await run({
-      ...(signal && { signal }),
-      ...(onProgress && { onProgress }),
-      ...(onLog && { onLog }),
-      ...(onCloseStream && { onCloseStream }),
-      ...(answers && { answers }),
-      client: { capabilities: call.client.capabilities },
-    });
+    const outcome = await run({ signal, onProgress, onLog, onCloseStream, answers, client });
     if (!asks(outcome)) return write(outcome as Outcome);
     const asked = await codec.ask(call, outcome.inputRequests, answers ?? {});
     if ("result" in asked) return asked.result;
