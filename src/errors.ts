@@ -37,6 +37,8 @@ export const errors = {
   content_corrupt: { status: 500, rpc: -32603, message: "Stored bytes do not match their CID" },
   name_moved: { status: 412, rpc: -32603, message: "The name was changed by someone else" },
   store_failed: { status: 503, rpc: -32603, message: "The store failed" },
+  edit_refused: { status: 422, rpc: -32603, message: "The edit has problems, and nothing was changed" },
+  edit_breaking: { status: 409, rpc: -32603, message: "The edit would break callers, and nothing was changed" },
   read_only: { status: 403, rpc: -32603, message: "This instance was started read-only" },
   bad_sources: { status: 422, rpc: -32603, message: "The sources have problems" },
   image_stale: { status: 409, rpc: -32603, message: "The image is not what its sources give" },

@@ -1,5 +1,8 @@
+import type { PromptArgument, ToolAnnotations } from "../contract/contract.ts";
 import type { JsonSchema } from "../json.ts";
 import type { Problem } from "../problem.ts";
+
+export type { PromptArgument, ToolAnnotations } from "../contract/contract.ts";
 
 /**
  * What is found in a definition's source. Pure data: it is stored by content and read by the serving process,
@@ -71,25 +74,12 @@ export interface DiscoveredPrompt {
   readonly column: number;
 }
 
-export interface PromptArgument {
-  readonly name: string;
-  readonly description?: string;
-  readonly required: boolean;
-}
-
 /** A function with `@completes <function>.<argument>`: `(value: string, others) => string[]`. */
 export interface DiscoveredCompletion {
   /** The name of the prompt, or the URI template of the resource, whose argument it completes. */
   readonly of: string;
   readonly argument: string;
   readonly call: CallShape;
-}
-
-export interface ToolAnnotations {
-  readonly readOnlyHint?: boolean;
-  readonly destructiveHint?: boolean;
-  readonly idempotentHint?: boolean;
-  readonly openWorldHint?: boolean;
 }
 
 /** How named arguments become a JavaScript call. Made by discovery, carried out by the guest runner. */

@@ -1,10 +1,18 @@
 import type { CancelSignal } from "../cancellation.ts";
 import type { Cid } from "../cid.ts";
-import type { Json, JsonObject, JsonSchema } from "../json.ts";
-import type { PromptArgument, TaskSupport, ToolAnnotations } from "../discover/discovery.ts";
+import type { Json, JsonObject } from "../json.ts";
+import type { Contract, PromptContract, ToolContract } from "../contract/contract.ts";
+import type { TaskSupport } from "../discover/discovery.ts";
 import type { GuestLog, InputRequests } from "../executor/executor.ts";
 import type { Problem } from "../problem.ts";
 
+export type {
+  Contract,
+  PromptContract,
+  ResourceContract,
+  ResourceTemplateContract,
+  ToolContract,
+} from "../contract/contract.ts";
 export type { GuestLog, InputRequest, InputRequests } from "../executor/executor.ts";
 
 /**
@@ -44,45 +52,6 @@ export interface Offer {
 export type ServerChange =
   | { readonly kind: "tools" | "resources" | "prompts" }
   | { readonly kind: "resource"; readonly uri: string };
-
-/** What a client sees of a server. Its CID changes exactly when this does. */
-export interface Contract {
-  readonly description?: string;
-  readonly tools: readonly ToolContract[];
-  readonly resources: readonly ResourceContract[];
-  readonly resourceTemplates: readonly ResourceTemplateContract[];
-  readonly prompts: readonly PromptContract[];
-}
-
-export interface ToolContract {
-  readonly name: string;
-  readonly title?: string;
-  readonly description?: string;
-  readonly inputSchema: JsonSchema;
-  /** Schema of `structuredContent`: any JSON Schema 2020-12, not only objects. */
-  readonly outputSchema?: JsonSchema;
-  readonly annotations?: ToolAnnotations;
-}
-
-export interface ResourceContract {
-  readonly uri: string;
-  readonly name: string;
-  readonly title?: string;
-  readonly description?: string;
-  readonly mimeType?: string;
-}
-
-export interface ResourceTemplateContract extends Omit<ResourceContract, "uri"> {
-  /** RFC 6570. */
-  readonly uriTemplate: string;
-}
-
-export interface PromptContract {
-  readonly name: string;
-  readonly title?: string;
-  readonly description?: string;
-  readonly arguments?: readonly PromptArgument[];
-}
 
 /**
  * Each of these runs guest code. A failure of a tool is a result with `isError`; reading and prompting have no such

@@ -1,0 +1,107 @@
+import type { Cid } from "../../cid.ts";
+import type { ContractChange } from "../../contract/change.ts";
+import type { Problem } from "../../problem.ts";
+
+/**
+ * What a person changes while Berth runs: variables, definitions and the servers' entries in `mcps`. A save checks
+ * everything, takes effect as a whole or not at all, and what stood before stays in the history.
+ * It knows no HTTP and no page.
+ */
+export interface Edits {
+  /** What can be edited, sorted: variables by name; definitions and entries by their server's name. */
+  list(tenant: string, kind: Subject["kind"]): Promise<readonly Listed[]>;
+  /** What stands now; undefined when there is nothing of that name. */
+  read(tenant: string, subject: Subject): Promise<Current | undefined>;
+  /** What saving `draft` would do, without doing it. A null draft deletes. */
+  review(tenant: string, subject: Subject, draft: Draft | null): Promise<Review>;
+  /**
+   * Saves, or changes nothing and rejects with `read_only`, `name_moved` (data: `current`, the CID that stands),
+   * `edit_refused` (data: `problems`) or `edit_breaking` (data: `review`), which `allowBreaking` lets through.
+   */
+  save(tenant: string, subject: Subject, draft: Draft | null, options: SaveOptions): Promise<Saved>;
+  /** Every version, newest first; deletions have no CID. */
+  history(tenant: string, subject: Subject): Promise<readonly Version[]>;
+  /** The draft that a version of this subject was; undefined when it never was one. */
+  version(tenant: string, subject: Subject, cid: Cid): Promise<Draft | undefined>;
+  /** The releases of a server, newest first. */
+  releases(tenant: string, server: string): Promise<readonly ReleaseVersion[]>;
+  /** Makes an earlier release what the server is now: its definition and its entry. Rejects as `save` does. */
+  restoreRelease(tenant: string, server: string, release: Cid, options: SaveOptions): Promise<Saved>;
+}
+
+export type Subject =
+  | { readonly kind: "variable"; readonly name: string }
+  /** The source of a server. */
+  | { readonly kind: "definition"; readonly name: string }
+  /** A server's entry in the variable `mcps`, as JSON. */
+  | { readonly kind: "entry"; readonly name: string };
+
+/** Texts by path; everything but a definition of several files is one text, whose path is its name. */
+export interface Draft {
+  /** The path of the main text. */
+  readonly entry: string;
+  readonly files: Readonly<Record<string, string>>;
+}
+
+export interface Current extends Draft {
+  /** Of what stands now: the ETag of its URL. */
+  readonly cid: Cid;
+  readonly language: "typescript" | "shell" | "json" | "text";
+  /** Milliseconds since the epoch. */
+  readonly changedAt: number;
+  readonly by: string;
+}
+
+export interface Listed {
+  readonly name: string;
+  readonly cid: Cid;
+  readonly changedAt: number;
+}
+
+export interface SaveOptions {
+  /** What the writer saw; null: that nothing stood there. Without it the save goes over whatever stands. */
+  readonly expected?: Cid | null;
+  readonly allowBreaking?: boolean;
+  /** Who or what saves: `page`, `api`, … */
+  readonly by: string;
+}
+
+export interface Review {
+  /** Errors refuse the save; warnings do not. Each with file, line and column, or a JSON pointer with its line. */
+  readonly problems: readonly Problem[];
+  /** The servers that would not be what they are, sorted by name. */
+  readonly servers: readonly ServerEffect[];
+  /** True when a change of some server is breaking. */
+  readonly breaking: boolean;
+}
+
+export interface ServerEffect {
+  readonly server: string;
+  /** `refused`: it serves now and would not any more. */
+  readonly outcome: "added" | "removed" | "changed" | "refused";
+  /** CIDs of the releases. */
+  readonly before?: Cid;
+  readonly after?: Cid;
+  readonly changes: readonly ContractChange[];
+  /** Tools whose contract stays while their code does not. */
+  readonly newBehaviour: readonly string[];
+}
+
+export interface Saved {
+  readonly cid: Cid | null;
+  readonly review: Review;
+}
+
+export interface Version {
+  readonly cid: Cid | null;
+  readonly changedAt: number;
+  readonly by: string;
+}
+
+export interface ReleaseVersion {
+  readonly release: Cid;
+  readonly contract: Cid;
+  readonly changedAt: number;
+  readonly by: string;
+  readonly current: boolean;
+}
