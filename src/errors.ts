@@ -18,6 +18,7 @@ export const errors = {
   server_refused: { status: 503, rpc: -32603, message: "This server cannot be served" },
   resource_not_found: { status: 400, rpc: -32602, message: "No such resource" },
   legacy_resource_not_found: { status: 400, rpc: -32002, message: "No such resource" },
+  resource_too_large: { status: 413, rpc: -32603, message: "The resource is larger than the limit" },
   too_many_tasks: { status: 503, rpc: -32603, message: "Too many tasks are running" },
   guest_failed: { status: 200, rpc: -32603, message: "The server's own code failed" },
   session_not_found: { status: 404, rpc: -32600, message: "No such session; initialize again" },
