@@ -30,6 +30,16 @@ program
   .action(async (server, options) => run((await import("./commands/stdio.ts")).stdio(server, options)));
 
 program
+  .command("dev")
+  .description("Serve definitions straight from their files, and again whenever they change.")
+  .argument("<file...>", ".ts or .sh definitions; each becomes the server of its name")
+  .option("--new", "make the files that are not there yet, each a small definition to begin with")
+  .option("--port <number>", "port; 0 lets the system choose (BERTH_PORT, default 7420)")
+  .option("--host <address>", "address to bind (BERTH_HOST, default 127.0.0.1)")
+  .option("--data <folder>", "folder of a store that keeps every version (default: one that is gone afterwards)")
+  .action(async (files, options) => run((await import("./commands/dev.ts")).dev(files, options)));
+
+program
   .command("boot")
   .description("Make the boot image from its sources; does nothing when nothing changed.")
   .option("--from <folder>", "folder of sources (default: reference_templates)")

@@ -8,7 +8,7 @@ import { BerthError } from "./errors.ts";
 import type { Executor } from "./executor/executor.ts";
 import { openExecutor } from "./executor/open.ts";
 import { ALL_SERVERS, withAllServers } from "./host/aggregate.ts";
-import { openHost, type Host } from "./host/host.ts";
+import { openHost, type Host, type ServerSummary } from "./host/host.ts";
 import { createHttpServer, drainHttpServer } from "./http/server.ts";
 import { applyImage } from "./image/apply.ts";
 import { readImage } from "./image/read.ts";
@@ -17,6 +17,7 @@ import { createEndpoint, type Endpoint } from "./mcp/endpoint.ts";
 import { openStdio } from "./mcp/stdio.ts";
 import { readSealKey } from "./seal-key.ts";
 import { openSqliteStore } from "./store/sqlite.ts";
+import type { Store } from "./store/store.ts";
 
 /** The embedded tenant. */
 const TENANT = "default";
@@ -26,13 +27,23 @@ const LAST_WORDS_MS = 1_000;
 export interface Berth {
   /** Where it listens, with the port that was chosen. */
   readonly url: string;
+  /** Every server, with what it offers and what is wrong with it. */
+  servers(): Promise<ServerSummary[]>;
+  /** Serves what the names in the store mean now. */
+  reload(): Promise<void>;
   /** Ends calls and streams with their results, then every process. */
   close(): Promise<void>;
 }
 
-/** The composition root: the only place that knows all parts. Rejects when something that it needs cannot be opened. */
-export async function startBerth(config: Config, log: Log): Promise<Berth> {
-  const core = await openCore(config, log);
+/** Brings a store's names to what is to be served, before anything is. */
+export type Fill = (store: Store, tenant: string) => Promise<void>;
+
+/**
+ * The composition root: the only place that knows all parts. Serves the boot image, or what `fill` gives. Rejects when
+ * something that it needs cannot be opened.
+ */
+export async function startBerth(config: Config, log: Log, fill: Fill = fromImage(config, log)): Promise<Berth> {
+  const core = await openCore(config, log, fill);
   const { host, endpoint, executor } = core;
   const { isolation } = executor;
   const server = createHttpServer({
@@ -52,6 +63,8 @@ export async function startBerth(config: Config, log: Log): Promise<Berth> {
   }
   return {
     url: urlOf(server, config.host),
+    servers: () => host.list(TENANT),
+    reload: () => host.reload(TENANT),
     async close() {
       endpoint.close();
       const drained = drainHttpServer(server);
@@ -78,7 +91,7 @@ export async function startStdio(
   log: Log,
   options: { server: string | undefined; input: Readable; output: Writable },
 ): Promise<BerthOnStdio> {
-  const core = await openCore(config, log);
+  const core = await openCore(config, log, fromImage(config, log));
   const { server = ALL_SERVERS, input, output } = options;
   try {
     await core.host.server(TENANT, server);
@@ -101,6 +114,13 @@ export async function startStdio(
   };
 }
 
+function fromImage({ imageDir, image }: Config, log: Log): Fill {
+  return async (store, tenant) => {
+    const report = await applyImage(store, tenant, await readImage(imageDir, image));
+    for (const kept of report.kept) log.warn({ kept }, "a name keeps a person's edit, not what the image says");
+  };
+}
+
 interface Core {
   readonly host: Host;
   readonly endpoint: Endpoint;
@@ -109,7 +129,7 @@ interface Core {
 }
 
 /** All that does not depend on how requests arrive. */
-async function openCore(config: Config, log: Log): Promise<Core> {
+async function openCore(config: Config, log: Log, fill: Fill): Promise<Core> {
   const closers: (() => Promise<void>)[] = [];
   const close = async (): Promise<void> => {
     for (const closeOne of closers.splice(0).toReversed()) await closeOne();
@@ -121,8 +141,7 @@ async function openCore(config: Config, log: Log): Promise<Core> {
 
   try {
     const store = opened(await openSqliteStore({ dataDir: config.dataDir }));
-    const report = await applyImage(store, TENANT, await readImage(config.imageDir, config.image));
-    for (const kept of report.kept) log.warn({ kept }, "a name keeps a person's edit, not what the image says");
+    await fill(store, TENANT);
 
     const executor = opened(await openExecutor({ mode: config.guests, limits: config.limits, log }));
     if (executor.isolation === "trusted")

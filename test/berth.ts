@@ -48,7 +48,7 @@ export async function startTestBerth(sources: TestSources): Promise<TestBerth> {
   const config = readConfig({ ...env, ...sources.env }, sources.config);
   const berth = await startBerth(config, createLog(config.logLevel));
   return {
-    url: berth.url,
+    ...berth,
     folder,
     async close() {
       await berth.close();

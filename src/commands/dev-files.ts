@@ -1,0 +1,90 @@
+import { stat } from "node:fs/promises";
+import { basename, dirname, extname, join, relative, resolve } from "node:path";
+import { jsonBlock, type Cid } from "../cid.ts";
+import type { Limits } from "../config.ts";
+import { gatherDefinition } from "../discover/gather.ts";
+import { BerthError } from "../errors.ts";
+import { packDefinition, type PackedDefinition } from "../image/definition.ts";
+import { serverNameProblem } from "../image/fields.ts";
+import type { ServerRecord } from "../image/image.ts";
+import type { Problem } from "../problem.ts";
+import type { Store } from "../store/store.ts";
+
+/** A definition that is served straight from its file. */
+export interface FileServer {
+  /** The file's name without its ending. */
+  readonly name: string;
+  /** As the person wrote it. */
+  readonly path: string;
+}
+
+/**
+ * The servers that files are, by their names. Throws `config_invalid` with everything that is wrong: a file that is
+ * not there, one of another kind, a name that no server can have, and two files of one name.
+ */
+export async function fileServers(paths: readonly string[]): Promise<FileServer[]> {
+  const servers: FileServer[] = [];
+  const wrong: string[] = [];
+  for (const path of paths) {
+    const name = basename(path, extname(path));
+    const fault = (await faultOfFile(path)) ?? serverNameProblem(name);
+    const twin = servers.find((server) => server.name === name);
+    if (fault) wrong.push(`${path}: ${fault}`);
+    else if (twin) wrong.push(`${path}: ${twin.path} is the server "${name}" already`);
+    else servers.push({ name, path });
+  }
+  if (wrong.length > 0) throw new BerthError("config_invalid", wrong.join("; "));
+  return servers;
+}
+
+async function faultOfFile(path: string): Promise<string | undefined> {
+  if (![".ts", ".sh"].includes(extname(path))) return "a definition is a .ts or a .sh file";
+  const stats = await stat(path).catch(() => undefined);
+  if (!stats) return `there is no such file; \`berth dev --new ${path}\` makes one to begin with`;
+  return stats.isFile() ? undefined : "this is not a file";
+}
+
+/** Reads files as definitions and brings the names of a store to them. */
+export class DevFiles {
+  readonly #store: Store;
+  readonly #tenant: string;
+  readonly #limits: Limits;
+  readonly #held = new Map<string, Cid>();
+
+  constructor(store: Store, tenant: string, limits: Limits) {
+    this.#store = store;
+    this.#tenant = tenant;
+    this.#limits = limits;
+  }
+
+  /** The absolute paths of all files that the definition has now, and whether it is another one than before. */
+  async read({ name, path }: FileServer): Promise<{ files: string[]; changed: boolean }> {
+    const folder = dirname(resolve(path));
+    const entry = basename(path);
+    const { files } = await gatherDefinition(folder, entry, this.#limits);
+    // What cannot be read is missed by the compiler as well, which tells where.
+    const definition = packDefinition(entry, { [entry]: "", ...files });
+    const changed = this.#held.get(name) !== definition.cid;
+    if (changed) await this.#name(name, definition);
+    return { files: [entry, ...Object.keys(files)].map((file) => join(folder, file)), changed };
+  }
+
+  async #name(name: string, { cid, blocks }: PackedDefinition): Promise<void> {
+    const record: ServerRecord = { definition: cid, enabled: true };
+    const block = jsonBlock(record);
+    await this.#store.change(this.#tenant, {
+      by: "dev",
+      put: [...blocks, block],
+      set: [{ kind: "server", name, cid: block.cid }],
+    });
+    this.#held.set(name, cid);
+  }
+}
+
+/** Problems as the person's own files have them: a definition of one file is compiled under its server's name. */
+export function inOwnFiles(problems: readonly Problem[], { path }: FileServer): Problem[] {
+  return problems.map((problem) => {
+    if (problem.file === undefined) return problem;
+    return { ...problem, file: relative(process.cwd(), join(dirname(resolve(path)), problem.file)) };
+  });
+}

@@ -1,0 +1,50 @@
+import type { ServerSummary } from "../host/host.ts";
+import type { Berth } from "../main.ts";
+import { inOwnFiles, type FileServer } from "./dev-files.ts";
+import { countProblems, printProblems } from "./print-problems.ts";
+
+/** What a person sees first: what is served, and what to give to a client. */
+export async function announceServers(berth: Berth, servers: readonly FileServer[]): Promise<void> {
+  for (const server of servers) await reportServer(berth, server);
+  const [first] = servers;
+  console.error(
+    [
+      "",
+      "Give a client this address, for example",
+      `  claude mcp add --transport http ${first!.name} ${urlOf(berth, first!)}`,
+      `or try the tools in a browser: ${berth.url}/mcp/meta/${encodeURIComponent(first!.name)}`,
+      "",
+      "Files are watched: save, and the change is served. Stop with Ctrl-C.",
+    ].join("\n"),
+  );
+}
+
+/** One server as it is now: its address, its tools, and every problem where it stands. */
+export async function reportServer(berth: Berth, server: FileServer): Promise<void> {
+  const summary = (await berth.servers()).find(({ name }) => name === server.name);
+  if (!summary) return;
+  const time = new Date().toLocaleTimeString("en-GB");
+  console.error(`${time} ${server.name}  ${urlOf(berth, server)}  ${countsOf(summary)}`);
+  for (const { name, description } of summary.catalog?.contract.tools ?? []) {
+    const about = description === undefined ? "" : `  ${description.split("\n")[0]}`;
+    console.error(`         ${name}${about}`);
+  }
+  printProblems(inOwnFiles(summary.problems, server));
+}
+
+function countsOf({ catalog, problems }: ServerSummary): string {
+  const { tools = [], resources = [], resourceTemplates = [], prompts = [] } = catalog?.contract ?? {};
+  const counts: [number, string][] = [
+    [tools.length, "tool"],
+    [resources.length + resourceTemplates.length, "resource"],
+    [prompts.length, "prompt"],
+  ];
+  const offers = counts
+    .filter(([count], index) => count > 0 || index === 0)
+    .map(([count, what]) => `${count} ${what}${count === 1 ? "" : "s"}`);
+  return [catalog ? offers.join(", ") : "not served", countProblems(problems)].filter(Boolean).join(", ");
+}
+
+function urlOf({ url }: Berth, { name }: FileServer): string {
+  return `${url}/mcp/${encodeURIComponent(name)}`;
+}

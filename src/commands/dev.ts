@@ -1,0 +1,109 @@
+import { access, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { watch } from "chokidar";
+import { readConfig } from "../config.ts";
+import { createLog } from "../log.ts";
+import { startBerth, type Berth } from "../main.ts";
+import { DevFiles, fileServers, type FileServer } from "./dev-files.ts";
+import { announceServers, reportServer } from "./dev-report.ts";
+import { starterOf } from "./dev-starter.ts";
+import { environmentOf, type StoreOptions } from "./environment.ts";
+
+export interface DevOptions extends Pick<StoreOptions, "data"> {
+  readonly port?: string;
+  readonly host?: string;
+  /** Makes the files that are not there yet. */
+  readonly new?: boolean;
+}
+
+/** Editors write a file in several steps. */
+const SETTLED_MS = 40;
+
+/**
+ * `berth dev FILE…`: serves definitions straight from their files, and again whenever one of them, or what it imports,
+ * changes. Without `--data` nothing is kept. Until SIGINT or SIGTERM.
+ */
+export async function dev(paths: readonly string[], options: DevOptions): Promise<number> {
+  if (options.new) await makeStarters(paths);
+  const servers = await fileServers(paths);
+  const folder = options.data ?? (await mkdtemp(join(tmpdir(), "berth-dev-")));
+  try {
+    const config = readConfig({ BERTH_LOG: "warn", ...environmentOf({ ...options, data: folder }) });
+    let files: DevFiles | undefined;
+    const berth = await startBerth(config, createLog(config.logLevel), async (store, tenant) => {
+      files = new DevFiles(store, tenant, config.limits);
+      for (const server of servers) await files.read(server);
+    });
+    try {
+      const watching = await watchFiles(berth, servers, files!);
+      await announceServers(berth, servers);
+      await signalled();
+      await watching.close();
+    } finally {
+      await berth.close();
+    }
+  } finally {
+    if (options.data === undefined) await rm(folder, { recursive: true, force: true });
+  }
+  return 0;
+}
+
+async function makeStarters(paths: readonly string[]): Promise<void> {
+  for (const path of paths) {
+    const isThere = await access(path).then(
+      () => true,
+      () => false,
+    );
+    if (isThere) continue;
+    await writeFile(path, starterOf(path), { flag: "wx", mode: path.endsWith(".sh") ? 0o755 : 0o644 });
+    console.error(`Made ${path}.`);
+  }
+}
+
+/** Looks whenever a file changes, or may have while it was not watched yet. */
+async function watchFiles(berth: Berth, servers: readonly FileServer[], files: DevFiles): Promise<Watching> {
+  const owners = new Map<string, Set<FileServer>>();
+  /** One change after the other, so that what is reported is what is served. */
+  let turn = Promise.resolve();
+  const follow = (server: FileServer): void => {
+    turn = turn.then(() => serveAgain(server)).catch((error: Error) => console.error(`berth: ${error.message}`));
+  };
+  const serveAgain = async (server: FileServer): Promise<void> => {
+    const read = await files.read(server);
+    own(server, read.files);
+    if (!read.changed) return;
+    await berth.reload();
+    await reportServer(berth, server);
+  };
+  const own = (server: FileServer, paths: readonly string[]): void => {
+    for (const path of paths) {
+      const known = owners.get(path);
+      owners.set(path, (known ?? new Set()).add(server));
+      if (!known) watcher.add(path);
+    }
+  };
+
+  const watcher = watch([], { awaitWriteFinish: { stabilityThreshold: SETTLED_MS, pollInterval: 10 } });
+  // A file that is found counts as changed too: what it was before it was watched is not known.
+  watcher.on("all", (_event, path) => owners.get(path)?.forEach(follow));
+  watcher.on("error", (error) => console.error(`berth: ${(error as Error).message}`));
+  for (const server of servers) own(server, (await files.read(server)).files);
+  return {
+    async close() {
+      await watcher.close();
+      await turn;
+    },
+  };
+}
+
+interface Watching {
+  close(): Promise<void>;
+}
+
+function signalled(): Promise<void> {
+  return new Promise((resolve) => {
+    process.once("SIGINT", resolve);
+    process.once("SIGTERM", resolve);
+  });
+}

@@ -1,0 +1,156 @@
+import assert from "node:assert/strict";
+import { spawn, type ChildProcess, type SpawnOptions } from "node:child_process";
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { test, type TestContext } from "node:test";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { call, post, request } from "./berth.ts";
+
+const CLI = resolve("dist/src/cli.js");
+const GREET = "/** Greets. */\nexport function greet(name: string): string {\n  return `Hello, ${name}!`;\n}\n";
+
+test("berth dev serves a file, and what it becomes when it is saved", async (t) => {
+  const dev = await startDev(t, { "hello.ts": GREET }, ["hello.ts"]);
+  const { content } = await call(`${dev.url}/mcp/hello`, "greet", { name: "Ada" });
+  assert.deepEqual(content, [{ type: "text", text: "Hello, Ada!" }]);
+
+  await writeFile(join(dev.folder, "hello.ts"), GREET.replace("greet(", "welcome("));
+  await dev.printed(/^ +welcome {2}Greets\.$/m);
+  assert.deepEqual(await toolNames(`${dev.url}/mcp/hello`), ["welcome"]);
+});
+
+test("berth dev tells clients that listen of a saved change", async (t) => {
+  const dev = await startDev(t, { "hello.ts": GREET }, ["hello.ts"]);
+  const client = new Client({ name: "test", version: "1" }, { versionNegotiation: { mode: "legacy" } });
+  const heard = new Promise<void>((heardOf) => {
+    client.setNotificationHandler("notifications/tools/list_changed", () => heardOf());
+  });
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${dev.url}/mcp/hello`)));
+  t.after(() => client.close());
+  await client.listTools();
+
+  await writeFile(join(dev.folder, "hello.ts"), `${GREET}export const part = (name: string): string => name;\n`);
+  await heard;
+  const { tools } = await client.listTools();
+  assert.deepEqual(
+    tools.map(({ name }) => name),
+    ["greet", "part"],
+  );
+});
+
+test("berth dev follows the files that a definition imports", async (t) => {
+  const files = {
+    "hello.ts": 'import { word } from "./word.ts";\nexport function say(): string {\n  return word;\n}\n',
+    "word.ts": 'export const word = "one";\n',
+  };
+  const dev = await startDev(t, files, ["hello.ts"]);
+  assert.equal((await call(`${dev.url}/mcp/hello`, "say")).content[0].text, "one");
+
+  await writeFile(join(dev.folder, "word.ts"), 'export const word = "two";\n');
+  await dev.printed(/hello.*\n[^]*hello {2}http/);
+  assert.equal((await call(`${dev.url}/mcp/hello`, "say")).content[0].text, "two");
+});
+
+test("berth dev shows a mistake with its file, line and column, and serves again when it is mended", async (t) => {
+  const dev = await startDev(t, { "hello.ts": GREET }, ["hello.ts"]);
+  await writeFile(join(dev.folder, "hello.ts"), `${GREET}export function x(`);
+  await dev.printed(/hello\.ts:5:\d+: error: .*\[syntax-error\]/);
+  const page = await (await fetch(`${dev.url}/mcp`)).text();
+  assert.match(page, /expected/);
+
+  await writeFile(join(dev.folder, "hello.ts"), GREET.replace("Hello", "Welcome back"));
+  await dev.printed(/error[^]*hello {2}http\S+ {2}1 tool\n/);
+  assert.equal((await call(`${dev.url}/mcp/hello`, "greet", { name: "Ada" })).content[0].text, "Welcome back, Ada!");
+});
+
+test("berth dev --new makes a TypeScript and a shell definition that work, and prints where a client finds them", async (t) => {
+  const dev = await startDev(t, {}, ["--new", "hello.ts", "up.sh"]);
+  assert.deepEqual((await readdir(dev.folder)).sort(), ["hello.ts", "up.sh"]);
+  assert.match(dev.output(), new RegExp(`claude mcp add --transport http hello ${dev.url}/mcp/hello\n`));
+  assert.equal((await call(`${dev.url}/mcp/hello`, "greet", { name: "Ada" })).content[0].text, "Hello, Ada!");
+  assert.equal((await call(`${dev.url}/mcp/up`, "up", { name: "Ada" })).content[0].text, "Hello, Ada!\n");
+});
+
+test("berth dev says everything that is wrong with its files, and starts nothing", async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), "berth-dev-test-"));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  await writeFile(join(folder, "hello.ts"), GREET);
+  await writeFile(join(folder, "hello.sh"), "#!/bin/sh\n");
+  const { code, output } = await run(folder, ["gone.ts", "notes.txt", "hello.ts", "hello.sh"]);
+  assert.equal(code, 2);
+  assert.match(output, /gone\.ts: there is no such file; `berth dev --new gone\.ts` makes one/);
+  assert.match(output, /notes\.txt: a definition is a \.ts or a \.sh file/);
+  assert.match(output, /hello\.sh: hello\.ts is the server "hello" already/);
+});
+
+test("berth dev leaves nothing behind", async (t) => {
+  const dev = await startDev(t, { "hello.ts": GREET }, ["hello.ts"]);
+  assert.notDeepEqual(await readdir(dev.temporary), []);
+  await dev.stop();
+  assert.deepEqual(await readdir(dev.temporary), []);
+});
+
+interface Dev {
+  readonly url: string;
+  readonly folder: string;
+  /** Where it puts what is not to be kept. */
+  readonly temporary: string;
+  output(): string;
+  /** Resolves when what was printed after the call began, and before, matches. */
+  printed(pattern: RegExp): Promise<void>;
+  stop(): Promise<void>;
+}
+
+async function startDev(t: TestContext, files: Record<string, string>, args: readonly string[]): Promise<Dev> {
+  const folder = await mkdtemp(join(tmpdir(), "berth-dev-test-"));
+  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
+  const temporary = await mkdtemp(join(tmpdir(), "berth-dev-test-"));
+  const child = spawnDev(folder, args, { TMPDIR: temporary });
+  let output = "";
+  let onPrint = (): void => {};
+  child.stderr!.setEncoding("utf8").on("data", (chunk: string) => {
+    output += chunk;
+    onPrint();
+  });
+  const ended = new Promise<void>((resolveEnded) => child.once("close", () => resolveEnded()));
+  const stop = async (): Promise<void> => {
+    child.kill("SIGINT");
+    await ended;
+  };
+  t.after(async () => {
+    await stop();
+    for (const each of [folder, temporary]) await rm(each, { recursive: true, force: true });
+  });
+  const printed = (pattern: RegExp): Promise<void> =>
+    new Promise((found, reject) => {
+      const timer = setTimeout(() => reject(new Error(`not printed: ${pattern}\n${output}`)), 20_000);
+      onPrint = () => {
+        if (!pattern.test(output)) return;
+        clearTimeout(timer);
+        found();
+      };
+      onPrint();
+    });
+  await printed(/Files are watched/);
+  const url = /(http:\/\/[^/]+)\/mcp\//.exec(output)![1]!;
+  return { url, folder, temporary, output: () => output, printed, stop };
+}
+
+function spawnDev(cwd: string, args: readonly string[], env: Record<string, string> = {}): ChildProcess {
+  const options: SpawnOptions = { cwd, env: { ...process.env, ...env }, stdio: ["ignore", "ignore", "pipe"] };
+  return spawn(process.execPath, [CLI, "dev", "--port", "0", ...args], options);
+}
+
+async function run(cwd: string, args: readonly string[]): Promise<{ code: number | null; output: string }> {
+  const child = spawnDev(cwd, args);
+  let output = "";
+  child.stderr!.setEncoding("utf8").on("data", (chunk: string) => (output += chunk));
+  const code = await new Promise<number | null>((ended) => child.once("close", ended));
+  return { code, output };
+}
+
+async function toolNames(url: string): Promise<string[]> {
+  const { body } = await post(url, request("tools/list"), { "MCP-Protocol-Version": "2025-06-18" });
+  return body.result.tools.map(({ name }: { name: string }) => name);
+}
