@@ -3,8 +3,11 @@ import express, { type ErrorRequestHandler, type Express } from "express";
 import { BerthError } from "../errors.ts";
 import type { Host } from "../host/host.ts";
 import type { Log } from "../log.ts";
+import { openAssets } from "./assets.ts";
 import { allowOrigin, answerPreflight } from "./cors.ts";
+import { sendErrorPage, wantsPage } from "./pages/error.ts";
 import { mcpPage } from "./pages/mcp.ts";
+import { createPages, type Pages } from "./pages/pages.ts";
 
 export interface AppOptions {
   readonly host: Host;
@@ -17,6 +20,8 @@ export interface AppOptions {
 /** The Express application: everything but POSTs to the MCP endpoint. Routes are named by their URL. */
 export function createApp(options: AppOptions): Express {
   const app = express();
+  const assets = openAssets();
+  const pages = createPages(assets);
   app.disable("x-powered-by");
   app.use((request, response, next) => {
     options.guard(request);
@@ -26,14 +31,15 @@ export function createApp(options: AppOptions): Express {
   });
   app.get("/", (_request, response) => response.redirect("/mcp"));
   app.get("/healthz", (_request, response) => response.json({ status: "ok" }));
-  app.get("/mcp", mcpPage(options));
+  app.get("/assets/:file", assets.serve);
+  app.get("/mcp", mcpPage({ ...options, pages }));
   app.options(["/mcp", "/mcp/:server"], answerPreflight);
   app.all("/mcp", refuseMethod);
   app.all("/mcp/:server", refuseMethod);
   app.use((request) => {
     throw new BerthError("not_found", request.path);
   });
-  app.use(showError(options.log));
+  app.use(showError(options.log, pages));
   return app;
 }
 
@@ -43,11 +49,13 @@ function refuseMethod(request: IncomingMessage): never {
 
 // Express tells an error handler by its four parameters.
 const showError =
-  (log: Log): ErrorRequestHandler =>
-  (error, _request, response, next) => {
+  (log: Log, pages: Pages): ErrorRequestHandler =>
+  async (error, request, response, next) => {
     if (response.headersSent) return next(error);
     if (!(error instanceof BerthError)) log.error({ err: error }, "a page failed");
     const shown = error instanceof BerthError ? error : new BerthError("internal");
     if (shown.code === "method_not_allowed") response.setHeader("Allow", "POST");
+    response.vary("Accept");
+    if (wantsPage(request)) return sendErrorPage(pages, request, response, shown);
     response.status(shown.status).json({ error: { code: shown.code, message: shown.message } });
   };

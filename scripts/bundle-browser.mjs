@@ -1,0 +1,51 @@
+// Makes what browsers load, in dist/browser/: the scripts of src/browser/, the style sheet and the icon of views/.
+// Each name holds the hash of the content, so that browsers can keep it for ever; gzip and brotli stand beside it.
+// assets.json there: {entries: {"page.js": "page.HASH.js", …}, files: every file that may be asked for}.
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { brotliCompressSync, gzipSync } from "node:zlib";
+import { build } from "esbuild";
+
+const out = "dist/browser";
+mkdirSync(out, { recursive: true });
+
+const { outputFiles, metafile } = await build({
+  entryPoints: [...filesOf("src/browser", /\.ts$/), ...filesOf("views", /\.(css|svg)$/)],
+  entryNames: "[name].[hash]",
+  chunkNames: "[name].[hash]",
+  outdir: out,
+  bundle: true,
+  format: "esm",
+  splitting: true,
+  minify: true,
+  target: ["chrome123", "firefox120", "safari17.5"],
+  loader: { ".svg": "copy" },
+  metafile: true,
+  write: false,
+  logLevel: "warning",
+});
+
+const entries = {};
+for (const [file, { entryPoint }] of Object.entries(metafile.outputs)) {
+  if (entryPoint) entries[basename(entryPoint).replace(/\.ts$/, ".js")] = basename(file);
+}
+const files = outputFiles.map(({ path }) => basename(path));
+const kept = new Set(["assets.json", ...files.flatMap((file) => [file, `${file}.gz`, `${file}.br`])]);
+for (const file of readdirSync(out)) if (!kept.has(file)) rmSync(join(out, file));
+
+for (const { path, contents } of outputFiles) {
+  const file = join(out, basename(path));
+  // The name says what is in it, and compressing well takes long.
+  if (existsSync(`${file}.br`) && readFileSync(file).equals(contents)) continue;
+  writeFileSync(file, contents);
+  writeFileSync(`${file}.gz`, gzipSync(contents, { level: 9 }));
+  writeFileSync(`${file}.br`, brotliCompressSync(contents));
+}
+writeFileSync(join(out, "assets.json"), `${JSON.stringify({ entries, files }, null, 2)}\n`);
+
+function filesOf(folder, pattern) {
+  return readdirSync(folder)
+    .filter((name) => pattern.test(name))
+    .sort()
+    .map((name) => join(folder, name));
+}

@@ -1,0 +1,41 @@
+const SHOWN_MS = 1600;
+
+/**
+ * Gives each `[data-copy]` element a button that copies the element's text. The buttons are made here, because
+ * without scripts they could do nothing.
+ */
+export function copyOnClick(): void {
+  for (const source of document.querySelectorAll<HTMLElement>("[data-copy]")) {
+    source.after(buttonFor(source));
+  }
+}
+
+function buttonFor(source: HTMLElement): HTMLButtonElement {
+  const button = document.createElement("button");
+  const label = source.dataset["copy"] ?? "";
+  button.type = "button";
+  button.className = "copy";
+  button.textContent = "Copy";
+  if (label !== "") button.setAttribute("aria-label", `Copy ${label}`);
+  button.addEventListener("click", () => {
+    void copy(source, button);
+  });
+  return button;
+}
+
+async function copy(source: HTMLElement, button: HTMLButtonElement): Promise<void> {
+  const copied = await toClipboard(source);
+  button.textContent = copied ? "Copied" : "Press Ctrl+C";
+  setTimeout(() => (button.textContent = "Copy"), SHOWN_MS);
+}
+
+/** Where the clipboard is refused, as on plain http from another machine, the text is selected for the reader. */
+async function toClipboard(source: HTMLElement): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(source.textContent ?? "");
+    return true;
+  } catch {
+    getSelection()?.selectAllChildren(source);
+    return false;
+  }
+}

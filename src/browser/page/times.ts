@@ -1,0 +1,10 @@
+/** Times stand in UTC in the page; here each `<time datetime>` is shown by the reader's own clock. */
+export function showLocalTimes(): void {
+  const format = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  for (const time of document.querySelectorAll("time")) {
+    const date = new Date(time.dateTime);
+    if (Number.isNaN(date.getTime())) continue;
+    time.title = time.dateTime;
+    time.textContent = format.format(date);
+  }
+}

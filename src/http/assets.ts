@@ -1,0 +1,54 @@
+import { readFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { extname, join } from "node:path";
+import type { RequestHandler } from "express";
+import { packageRoot } from "../config.ts";
+import { BerthError } from "../errors.ts";
+
+/**
+ * What browsers load beside pages: `GET /assets/<name>.<hash>.<ext>`. The files are made by `npm run build`
+ * (scripts/bundle-browser.mjs), compressed already, and are kept in memory once they were asked for.
+ */
+export interface Assets {
+  /** The address of `page.js`, `berth.css`, … Throws an `Error` for what was not built. */
+  url(name: string): string;
+  readonly serve: RequestHandler<{ file: string }>;
+}
+
+const FOLDER = join(packageRoot, "dist/browser");
+const TYPES: Readonly<Record<string, string>> = {
+  ".js": "text/javascript; charset=utf-8",
+  ".css": "text/css; charset=utf-8",
+  ".svg": "image/svg+xml",
+};
+const ENCODINGS: Readonly<Record<string, string>> = { br: ".br", gzip: ".gz", identity: "" };
+
+export function openAssets(): Assets {
+  const { entries, files } = JSON.parse(readFileSync(join(FOLDER, "assets.json"), "utf8")) as {
+    entries: Record<string, string>;
+    files: string[];
+  };
+  const known = new Set(files);
+  const loaded = new Map<string, Promise<Buffer>>();
+
+  return {
+    url(name) {
+      const file = entries[name];
+      if (file === undefined) throw new Error(`there is no asset ${name}; npm run build makes them`);
+      return `/assets/${file}`;
+    },
+    async serve(request, response) {
+      const { file } = request.params;
+      if (!known.has(file)) throw new BerthError("not_found", request.path);
+      const encoding = request.acceptsEncodings("br", "gzip", "identity") || "identity";
+      const name = `${file}${ENCODINGS[encoding] ?? ""}`;
+      let bytes = loaded.get(name);
+      if (!bytes) loaded.set(name, (bytes = readFile(join(FOLDER, name))));
+      response.setHeader("Content-Type", TYPES[extname(file)] ?? "application/octet-stream");
+      response.setHeader("Cache-Control", "public, max-age=31536000, immutable");
+      response.vary("Accept-Encoding");
+      if (encoding !== "identity") response.setHeader("Content-Encoding", encoding);
+      response.end(await bytes);
+    },
+  };
+}

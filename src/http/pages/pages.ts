@@ -1,0 +1,100 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { basename, extname, join } from "node:path";
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
+import type { Request, Response } from "express";
+import handlebars from "handlebars";
+import { packageRoot, packageVersion } from "../../config.ts";
+import type { Assets } from "../assets.ts";
+
+/**
+ * How a page is made: `views/pages/<view>.hbs` in `views/layout.hbs`, with every `views/partials/*.hbs` as a partial.
+ * Templates are compiled once and escape every value; a value that they name and that is missing is an error.
+ * A script of a page is a file of src/browser/, named in `scripts`; nothing is ever written inline.
+ * It knows nothing of what pages are about.
+ */
+export interface Pages {
+  /** The HTML of a page. */
+  render(view: string, page: Page): string;
+  /** Renders a page and sends it with its security headers, compressed where the client takes that. */
+  send(request: Request, response: Response, view: string, page: Page, status?: number): Promise<void>;
+}
+
+/** What the layout needs, together with whatever the page's own template does. */
+export interface Page {
+  readonly title: string;
+  /** Which of the main navigation's entries the page belongs to. */
+  readonly section?: "mcp" | "variables" | "servers";
+  /** The way from the top to this page; the last one has no `href`. */
+  readonly crumbs?: readonly Crumb[];
+  /** Names of assets, such as `editor.js`. `page.js` is on every page. */
+  readonly scripts?: readonly string[];
+  readonly [field: string]: unknown;
+}
+
+export interface Crumb {
+  readonly label: string;
+  readonly href?: string;
+}
+
+const VIEWS = join(packageRoot, "views");
+const SECTIONS = [
+  { section: "mcp", label: "Servers", href: "/mcp" },
+  { section: "variables", label: "Variables", href: "/variables" },
+  { section: "servers", label: "Definitions", href: "/servers" },
+] as const;
+
+/** No script, style or address but our own, and no page of another site around ours. */
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+const gzipAsync = promisify(gzip);
+/** A page is made for one reader, so the time to compress it counts, too. */
+const GZIP_LEVEL = 4;
+const COMPRESSED_FROM_BYTES = 1024;
+
+export function createPages(assets: Assets): Pages {
+  const engine = handlebars.create();
+  engine.registerHelper("asset", (name: string) => assets.url(name));
+  for (const folder of ["partials", "pages"]) {
+    for (const file of readdirSync(join(VIEWS, folder))) {
+      const name = basename(file, extname(file));
+      const text = readFileSync(join(VIEWS, folder, file), "utf8");
+      // Compiled here, for else the engine compiles a partial anew for each template that it is part of.
+      engine.registerPartial(folder === "pages" ? `pages/${name}` : name, engine.compile(text, { strict: true }));
+    }
+  }
+  const layout = engine.compile(readFileSync(join(VIEWS, "layout.hbs"), "utf8"), { strict: true });
+  const version = packageVersion();
+
+  const pages: Pages = {
+    render(view, page) {
+      const nav = SECTIONS.map(({ section, label, href }) => ({ label, href, current: section === page.section }));
+      return layout({ scripts: [], ...page, version, nav, view: `pages/${view}` });
+    },
+    async send(request, response, view, page, status = 200) {
+      const html = Buffer.from(pages.render(view, page));
+      response.status(status);
+      response.setHeader("Content-Type", "text/html; charset=utf-8");
+      response.setHeader("Content-Security-Policy", POLICY);
+      response.setHeader("Referrer-Policy", "same-origin");
+      response.setHeader("Cache-Control", "no-cache");
+      response.vary("Accept-Encoding");
+      if (html.length < COMPRESSED_FROM_BYTES || request.acceptsEncodings("gzip", "identity") !== "gzip") {
+        response.end(html);
+        return;
+      }
+      response.setHeader("Content-Encoding", "gzip");
+      response.end(await gzipAsync(html, { level: GZIP_LEVEL }));
+    },
+  };
+  return pages;
+}
