@@ -3,10 +3,16 @@ import { spawnSync } from "node:child_process";
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 
-/** `apt` names the package on Debian and Ubuntu. */
+/** Any of `names` will do, the first is the usual one; `apt` names the package on Debian and Ubuntu. */
 const programs = [
-  { name: "bwrap", apt: "bubblewrap", why: "bubblewrap 0.8 or newer isolates guest code" },
-  { name: "prlimit", apt: "util-linux", why: "prlimit (util-linux) limits guest processes" },
+  { names: ["bwrap"], apt: "bubblewrap", why: "bubblewrap 0.8 or newer isolates guest code" },
+  { names: ["prlimit"], apt: "util-linux", why: "prlimit (util-linux) limits guest processes" },
+  {
+    names: ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"],
+    setting: "BERTH_TEST_CHROMIUM",
+    apt: "chromium",
+    why: "the tests of pages use them in a browser; one elsewhere can be named in BERTH_TEST_CHROMIUM",
+  },
 ];
 
 /** Tells `say` what it does; throws an error that says what a person should do. Silent when everything is there. */
@@ -37,16 +43,19 @@ export function installPrograms(say) {
   say(`installed ${packages.join(", ")}`);
 }
 
-function isThere({ name }) {
+function isThere({ names, setting }) {
+  if (setting && process.env[setting]) return isExecutable(process.env[setting]);
   const folders = (process.env.PATH ?? "/usr/local/bin:/usr/bin:/bin").split(delimiter);
-  return folders.filter(Boolean).some((folder) => {
-    try {
-      accessSync(join(folder, name), constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
+  return folders.filter(Boolean).some((folder) => names.some((name) => isExecutable(join(folder, name))));
+}
+
+function isExecutable(file) {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** How to become root without a question; undefined when there is no way. */
@@ -62,8 +71,8 @@ function succeeds(command, args) {
 function giveUp(missing, reason) {
   return new Error(
     [
-      `cannot install ${missing.map(({ name }) => name).join(", ")}: ${reason}`,
-      ...missing.map(({ name, why }) => `  ${name} is needed because ${why}`),
+      `cannot install ${missing.map(({ names }) => names[0]).join(", ")}: ${reason}`,
+      ...missing.map(({ names, why }) => `  ${names[0]} is needed because ${why}`),
       "  install it by hand, for example with one of",
       `    sudo apt-get update && sudo apt-get install ${missing.map(({ apt }) => apt).join(" ")}`,
       `    sudo dnf install ${missing.map(({ apt }) => apt).join(" ")}`,

@@ -1,0 +1,95 @@
+import { accessSync, constants } from "node:fs";
+import { delimiter, join } from "node:path";
+import { AxeBuilder } from "@axe-core/playwright";
+import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from "playwright-core";
+
+/** A real browser for a test; every page of it fails the test's `problems` when its console has an error. */
+export interface TestBrowser {
+  readonly context: BrowserContext;
+  /** Opens an address and waits until its scripts have run. */
+  open(url: string): Promise<Page>;
+  /** What pages have complained of so far: errors of scripts, and what the Content-Security-Policy refused. */
+  readonly problems: readonly string[];
+  close(): Promise<void>;
+}
+
+const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
+const FOLDERS = ["/usr/bin", "/usr/local/bin", "/snap/bin", "/Applications/Google Chrome.app/Contents/MacOS"];
+const ARGUMENTS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+const WAIT_MS = 15_000;
+
+export async function startBrowser(options: BrowserContextOptions = {}): Promise<TestBrowser> {
+  const browser: Browser = await chromium.launch({ executablePath: findChromium(), args: ARGUMENTS });
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  context.setDefaultTimeout(WAIT_MS);
+  const problems: string[] = [];
+  context.on("weberror", (error) => problems.push(String(error.error())));
+  context.on("console", (message) => {
+    if (message.type() === "error") problems.push(`${message.text()} (${message.location().url})`);
+  });
+  return {
+    context,
+    problems,
+    async open(url) {
+      const page = await context.newPage();
+      await page.goto(url, { waitUntil: "load" });
+      return page;
+    },
+    close: () => browser.close(),
+  };
+}
+
+/** What axe finds wrong with the page as it stands, in light and in dark: a line for each element at fault. */
+export async function violationsOf(page: Page): Promise<string[]> {
+  const found: string[] = [];
+  for (const colorScheme of ["light", "dark"] as const) {
+    // Colours that are on their way from one scheme to the other have no contrast yet.
+    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    const { violations } = await new AxeBuilder({ page }).analyze();
+    for (const { id, help, nodes } of violations) {
+      for (const { target, any } of nodes) {
+        found.push(`${colorScheme} ${id}: ${help}: ${target.join(" ")}: ${any.map((each) => each.message).join("; ")}`);
+      }
+    }
+  }
+  await page.emulateMedia({ colorScheme: null, reducedMotion: null });
+  return found;
+}
+
+/** Whether the page is wider than its window: what makes a person scroll sideways. */
+export function isTooWide(page: Page): Promise<boolean> {
+  return page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth");
+}
+
+/** Keeps a picture of the whole page in the folder BERTH_TEST_SCREENSHOTS, where a person has named one to look at. */
+export async function screenshot(page: Page, name: string): Promise<void> {
+  const folder = process.env["BERTH_TEST_SCREENSHOTS"];
+  if (folder) await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true });
+}
+
+function findChromium(): string {
+  const named = process.env["BERTH_TEST_CHROMIUM"];
+  const folders = [...(process.env["PATH"] ?? "").split(delimiter), ...FOLDERS].filter(Boolean);
+  const names = [...NAMES, "Google Chrome"];
+  const places = named ? [named] : folders.flatMap((folder) => names.map((name) => join(folder, name)));
+  const found = places.find(isExecutable);
+  if (found) return found;
+  throw new Error("there is no Chromium to test pages with: npm test installs it, or name one in BERTH_TEST_CHROMIUM");
+}
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
