@@ -1,0 +1,84 @@
+import { isObject, type Json } from "../json.ts";
+import type { AnswerType, Outcome, Question } from "./outcome.ts";
+
+/** Longer texts are content and no envelope, in UTF-16 units. */
+export const ENVELOPE_UNITS_MAX = 1024 * 1024;
+
+/**
+ * The outcome that a text is the envelope of, or undefined: then the text is what it says (P1). An envelope is one
+ * JSON object with exactly the members of its type and nothing around it, so that a text that only looks like one
+ * stays what it is.
+ */
+export function parseEnvelope(text: string): Outcome | undefined {
+  // Most results are no JSON at all, and large ones are not read twice.
+  if (text.length > ENVELOPE_UNITS_MAX || !/^\s*\{[^]*\}\s*$/.test(text)) return undefined;
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  return isObject(value) ? readOutcome(value) : undefined;
+}
+
+/** As the envelope is written; `parseEnvelope` gives the same outcome back. */
+export function writeEnvelope(outcome: Outcome): string {
+  if (outcome.type !== "needs_input") return JSON.stringify(outcome);
+  const { id, text, answerType, default: otherwise } = outcome.question;
+  const question = { id, text, answer_type: answerType, ...(otherwise !== undefined && { default: otherwise }) };
+  return JSON.stringify({ type: "needs_input", question });
+}
+
+function readOutcome(value: Record<string, unknown>): Outcome | undefined {
+  switch (value["type"]) {
+    case "success": {
+      const { content } = value;
+      return hasOnly(value, ["type", "content"]) && typeof content === "string"
+        ? { type: "success", content }
+        : undefined;
+    }
+    case "error": {
+      const { message, trace = [], transient = false } = value;
+      const isRight = hasOnly(value, ["type", "message", "trace", "transient"]);
+      if (!isRight || typeof message !== "string" || typeof transient !== "boolean") return undefined;
+      return isTexts(trace) ? { type: "error", message, trace, transient } : undefined;
+    }
+    case "needs_input": {
+      const question = hasOnly(value, ["type", "question"]) ? readQuestion(value["question"]) : undefined;
+      return question && { type: "needs_input", question };
+    }
+    default:
+      return undefined;
+  }
+}
+
+function readQuestion(value: unknown): Question | undefined {
+  if (!isObject(value) || !hasOnly(value, ["id", "text", "answer_type", "default"])) return undefined;
+  const { id, text, default: otherwise } = value;
+  const answerType = readAnswerType(value["answer_type"]);
+  if (typeof id !== "string" || id === "" || id.includes(".") || typeof text !== "string" || !answerType) {
+    return undefined;
+  }
+  return { id, text, answerType, ...(otherwise !== undefined && otherwise !== null && { default: otherwise as Json }) };
+}
+
+/** Tools of before name the type without an object around it, and with a capital letter. */
+function readAnswerType(value: unknown): AnswerType | undefined {
+  if (value === "Boolean" || value === "Text") return { type: value === "Boolean" ? "boolean" : "text" };
+  if (!isObject(value)) return undefined;
+  const { type } = value;
+  if ((type === "boolean" || type === "text") && hasOnly(value, ["type"])) return { type };
+  const select = hasOnly(value, ["Select"]) && isObject(value["Select"]) ? value["Select"] : value;
+  const isSelect =
+    select === value ? type === "select" && hasOnly(value, ["type", "options"]) : hasOnly(select, ["options"]);
+  const { options } = select;
+  return isSelect && isTexts(options) && options.length > 0 ? { type: "select", options } : undefined;
+}
+
+function hasOnly(value: Record<string, unknown>, names: readonly string[]): boolean {
+  return Object.keys(value).every((name) => names.includes(name));
+}
+
+function isTexts(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((each) => typeof each === "string");
+}

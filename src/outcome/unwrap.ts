@@ -1,0 +1,26 @@
+import type { JsonObject } from "../json.ts";
+import { parseEnvelope } from "./envelope.ts";
+import type { Outcome } from "./outcome.ts";
+
+/** As much of a tool's result as it takes to see an envelope in it. */
+export interface Unwrappable {
+  readonly content: readonly JsonObject[];
+  readonly isError?: boolean;
+  readonly structuredContent?: unknown;
+}
+
+/**
+ * The outcome in a tool's result, when its content is exactly one block of text that is an envelope (P1); undefined
+ * when the result is to be taken as it is. A result that says to be an error is one, whatever its envelope says: a
+ * success in it is dropped, and `warn` hears of it (P2).
+ */
+export function unwrapResult(result: Unwrappable, warn: (message: string) => void): Outcome | undefined {
+  const [block, ...others] = result.content;
+  // Who promised structured content and kept to it has spoken the protocol's own language.
+  if (!block || others.length > 0 || result.structuredContent !== undefined) return undefined;
+  if (block["type"] !== "text" || typeof block["text"] !== "string") return undefined;
+  const outcome = parseEnvelope(block["text"]);
+  if (!outcome || !result.isError || outcome.type !== "success") return outcome;
+  warn("a result with isError holds an envelope that says success; it counts as an error");
+  return { type: "error", message: outcome.content, trace: [], transient: false };
+}
