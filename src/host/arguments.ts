@@ -34,6 +34,16 @@ export function lazyTextValidator(schema: JsonSchema): Validator {
   return validatorOf(() => compile((coercing ??= createAjv("array")), schema));
 }
 
+/** Why values cannot be checked by a schema, as the end of a sentence; undefined when they can. */
+export function faultOfSchema(schema: JsonSchema): string | undefined {
+  try {
+    // An asynchronous check would give a promise, which looks as if every value were right.
+    return "$async" in compile(exact, schema) ? "it is asynchronous" : undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
 function validatorOf(compile: () => ValidateFunction): Validator {
   let check: ValidateFunction | undefined;
   return (value) => {

@@ -2,8 +2,9 @@ import { decodeJson, isCid, type Cid } from "../cid.ts";
 import { isObject, type Json } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import type { Store } from "../store/store.ts";
+import { unnamedEntry, type ReadEntry, type ServerEntry } from "./config/entry.ts";
+import { parseMcps, readNamedEntry } from "./config/mcps.ts";
 import { readVisibility } from "./visibility.ts";
-import { parseMcps, readEntry, unnamedEntry, type ServerEntry } from "./mcps.ts";
 
 /** Everything that a tenant's names say about its servers, before any of them is loaded. */
 export interface Directory {
@@ -18,7 +19,9 @@ export interface DirectoryEntry {
   readonly enabled: boolean;
   /** Names of tools and prompts that the server's functions have hidden, sorted. */
   readonly hidden: readonly string[];
+  /** What is wrong with the entry; it is served all the same unless it is refused. */
   readonly problems: readonly Problem[];
+  readonly refused: boolean;
 }
 
 /** Servers are the names of kind `server` and the entries of `mcps`; an entry's own definition goes first. */
@@ -31,7 +34,7 @@ export async function readDirectory(store: Store, tenant: string): Promise<Direc
   const servers = new Map<string, DirectoryEntry>();
   for (const name of names) {
     const raw = entries[name];
-    const read = raw === undefined ? { entry: unnamedEntry, problems: [] } : readEntry(name, raw);
+    const read: ReadEntry = raw === undefined ? unnamed : readNamedEntry(name, raw);
     const record = named.get(name);
     const definition = read.entry.definition ?? record?.definition;
     const enabled = read.entry.enabled && (record?.enabled ?? true);
@@ -41,10 +44,13 @@ export async function readDirectory(store: Store, tenant: string): Promise<Direc
       enabled,
       hidden: hidden.get(name) ?? [],
       problems: read.problems,
+      refused: read.refused,
     });
   }
   return { servers, problems };
 }
+
+const unnamed: ReadEntry = { entry: unnamedEntry, problems: [], refused: false };
 
 /** The variable's value is the configuration itself, or the CID of it. */
 async function readMcps(store: Store, tenant: string): Promise<ReturnType<typeof parseMcps>> {

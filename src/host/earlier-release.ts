@@ -2,8 +2,10 @@ import { decodeJson, type Cid } from "../cid.ts";
 import type { HostPort } from "../executor/executor.ts";
 import type { Catalog, Contract } from "./catalog.ts";
 import type { HostDependencies } from "./host.ts";
+import { readNamedEntry } from "./config/mcps.ts";
 import { buildCatalog } from "./load-catalog.ts";
-import type { ServerEntry } from "./mcps.ts";
+import type { ReleaseParts } from "./release.ts";
+import type { Json } from "../json.ts";
 
 /** Earlier releases that stay loaded in one process. */
 const RELEASES_MAX = 64;
@@ -54,20 +56,23 @@ async function loadRelease(
     const bytes = await store.content(tenant, cid);
     return bytes && decodeJson(bytes);
   };
-  const parts = (await structure(release)) as { definition: Cid; config: Cid; contract: Cid } | undefined;
-  const entry = parts && ((await structure(parts.config)) as ServerEntry | undefined);
+  const parts = (await structure(release)) as ReleaseParts | undefined;
+  const config = parts && (await structure(parts.config));
   const contract = parts && ((await structure(parts.contract)) as Contract | undefined);
-  if (!entry || !contract) return undefined;
+  if (config === undefined || !contract) return undefined;
 
-  const shown = new Set([...contract.tools, ...contract.prompts].map(({ name }) => name));
+  const { entry } = readNamedEntry(server, config as Json, { compile: true });
+  const shown = {
+    tool: new Set(contract.tools.map(({ name }) => name)),
+    prompt: new Set(contract.prompts.map(({ name }) => name)),
+  };
   const { catalog } = await buildCatalog(
     tenant,
     server,
     {
-      definition: parts.definition,
+      definition: parts.definition ?? undefined,
       entry,
-      hiddenOf: ({ tools, prompts }) =>
-        [...tools, ...prompts].map(({ name }) => name).filter((name) => !shown.has(name)),
+      isHidden: ({ kind, name }) => !shown[kind].has(name),
     },
     port,
     dependencies,

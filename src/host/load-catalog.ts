@@ -1,15 +1,19 @@
 import type { Cid } from "../cid.ts";
-import type { CallShape, DefinitionSource, Discovery } from "../discover/discovery.ts";
+import { nothingFound, type CallShape, type DefinitionSource } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
 import type { GuestProgram, HostPort } from "../executor/executor.ts";
+import type { JsonObject } from "../json.ts";
 import { derivedEntries, packCompiled, readCompiled, type CompiledResult } from "../image/compiled.ts";
 import { loadDefinition } from "../image/definition.ts";
 import type { Problem } from "../problem.ts";
-import type { Catalog } from "./catalog.ts";
+import type { Catalog, Offer } from "./catalog.ts";
+import type { ServerEntry } from "./config/entry.ts";
+import { readNamedEntry } from "./config/mcps.ts";
+import { offerOf, type OfferedResource } from "./config/offer.ts";
+import { configuredRun, contentRun, findable, writtenPrompt } from "./config/served.ts";
 import type { DirectoryEntry } from "./directory.ts";
 import { createCompleter } from "./completer.ts";
 import type { HostDependencies } from "./host.ts";
-import type { ServerEntry } from "./mcps.ts";
 import { createPrompt } from "./prompt.ts";
 import { createRelease, type Release } from "./release.ts";
 import { resourceFinder } from "./resource.ts";
@@ -17,7 +21,7 @@ import { functionRun } from "./run-function.ts";
 import { scriptRun } from "./run-script.ts";
 import { createTool, type Run } from "./tool.ts";
 
-/** Makes a server ready to serve: definition → what was compiled of it → release → catalog. */
+/** Makes a server ready to serve: definition and entry → what was compiled and configured → release → catalog. */
 export async function loadCatalog(
   tenant: string,
   server: string,
@@ -25,60 +29,63 @@ export async function loadCatalog(
   port: HostPort,
   dependencies: HostDependencies,
 ): Promise<Catalog> {
-  if (listed.problems.length > 0) throw refused(server, listed.problems);
-  const { definition, entry, hidden } = listed;
-  if (definition === undefined) {
-    throw refused(server, [problem("missing-definition", "No definition is named for this server")]);
-  }
-  const made = { definition, entry, hiddenOf: () => hidden };
+  if (listed.refused) throw refused(server, listed.problems);
+  const { definition, hidden } = listed;
+  // The directory has read it without its schemas, because most servers of many are not asked for.
+  const { entry, problems } = readNamedEntry(server, listed.entry.raw, { compile: true });
+  const isHidden = ({ name }: Offer): boolean => hidden.includes(name);
+  const made = { definition, entry, isHidden };
   const { catalog, release } = await buildCatalog(tenant, server, made, port, dependencies);
   if (dependencies.writable) await recordRelease(tenant, server, release, dependencies);
-  return catalog;
+  return problems.length > 0 ? { ...catalog, problems: [...problems, ...catalog.problems] } : catalog;
 }
 
 /** What a release is made of. */
 export interface Made {
-  readonly definition: Cid;
+  /** Undefined for a server that is written out in its entry. */
+  readonly definition: Cid | undefined;
   readonly entry: ServerEntry;
-  /** The names that are left out of what was found. */
-  readonly hiddenOf: (found: Pick<Discovery, "tools" | "prompts">) => readonly string[];
+  /** What is left out of that which the two offer. */
+  readonly isHidden: (offer: Offer) => boolean;
 }
 
 export async function buildCatalog(
   tenant: string,
   server: string,
-  { definition, entry, hiddenOf }: Made,
+  { definition, entry, isHidden }: Made,
   port: HostPort,
   dependencies: HostDependencies,
 ): Promise<{ catalog: Catalog; release: Release }> {
-  const { store, writable } = dependencies;
-  const source = await loadDefinition((cid) => store.content(tenant, cid), definition, server);
-  if (source.language === "shell" && !writable) {
-    throw refused(server, [problem("shell-refused", "A read-only boot runs no shell definitions")]);
+  if (entry.upstream !== undefined) {
+    throw refused(server, [problem("no-upstreams", "This Berth cannot reach servers elsewhere")]);
   }
+  const { found, language, bundle } = await definitionOf(tenant, server, definition, entry, dependencies);
+  const offered = offerOf(server, found, entry);
+  const release = createRelease({ definition: definition ?? null, bundle, entry, offered, isHidden });
 
-  const compiled = await compileOnce(definition, source, dependencies);
-  if (!compiled.bundle) throw refused(server, compiled.problems);
-  const { bundle } = compiled;
-  const hidden = hiddenOf(compiled);
-  const release = createRelease({ server, definition, bundle, entry, hidden, discovered: compiled });
-
-  const runOf = runFactory(tenant, server, source.language, bundle, port, dependencies);
+  const runOf = runFactory(tenant, server, language, bundle, port, dependencies);
   const tools = new Map(
-    release.tools.map(({ contract, discovered }) => [
-      contract.name,
-      createTool(contract, runOf(discovered), discovered.task),
-    ]),
+    release.tools.map((tool) => {
+      const { contract, function: own } = tool;
+      const { name } = contract;
+      const run = runOf({ name, call: own.call, toolOptions: optionsOf(entry, name) });
+      return [name, createTool(contract, configuredRun(tool, run), own.task)];
+    }),
   );
   const prompts = new Map(
-    release.prompts.map(({ contract, discovered }) => [
-      contract.name,
-      createPrompt(contract, discovered.inputSchema, runOf(discovered)),
-    ]),
+    release.prompts.map(({ contract, source }) => {
+      if (source.kind === "written") return [contract.name, writtenPrompt(contract, source.prompt)];
+      const { name, call, inputSchema } = source.function;
+      return [contract.name, createPrompt(contract, inputSchema, runOf({ name, call }))];
+    }),
   );
-  const isShown = (of: string): boolean => prompts.has(of) || release.resources.some(({ uri }) => uri === of);
+  const resources = release.resources.flatMap((resource) => {
+    const run = resourceRun(resource, runOf);
+    return run ? [{ ...findable(resource), run }] : [];
+  });
+  const isShown = (of: string): boolean => prompts.has(of) || resources.some(({ uri }) => uri === of);
   const completers = new Map(
-    compiled.completions
+    found.completions
       .filter(({ of }) => isShown(of))
       .map((completion) => [
         completerKey(completion.of, completion.argument),
@@ -91,14 +98,56 @@ export async function buildCatalog(
     contractCid: release.contractBlock.cid,
     contract: release.contract,
     hidden: release.hidden,
-    problems: [...compiled.problems, ...release.problems],
+    problems: [...found.problems, ...release.problems],
     tool: (name) => tools.get(name),
-    resource: resourceFinder(release.resources, runOf),
+    resource: resourceFinder(resources, ({ run }) => run),
     prompt: (name) => prompts.get(name),
     completer: (of, argument) => completers.get(completerKey(of, argument)),
     memo: new Map(),
   };
   return { catalog, release };
+}
+
+interface LoadedDefinition {
+  readonly found: CompiledResult;
+  readonly language: DefinitionSource["language"];
+  readonly bundle: Cid | null;
+}
+
+/** A server whose entry is all there is has no code; one that has nothing at all is refused. */
+async function definitionOf(
+  tenant: string,
+  server: string,
+  definition: Cid | undefined,
+  entry: ServerEntry,
+  dependencies: HostDependencies,
+): Promise<LoadedDefinition> {
+  const { store, writable } = dependencies;
+  if (definition === undefined) {
+    const offers = [...entry.resources, ...Object.keys(entry.prompts), ...Object.keys(entry.transforms)];
+    if (offers.length === 0) {
+      throw refused(server, [problem("missing-definition", "No definition is named for this server")]);
+    }
+    return { found: { ...nothingFound, problems: [], bundle: null }, language: "typescript", bundle: null };
+  }
+  const source = await loadDefinition((cid) => store.content(tenant, cid), definition, server);
+  const { language } = source;
+  if (language === "shell" && !writable) {
+    throw refused(server, [problem("shell-refused", "A read-only boot runs no shell definitions")]);
+  }
+  const found = await compileOnce(definition, source, dependencies);
+  if (!found.bundle) throw refused(server, found.problems);
+  return { found, language, bundle: found.bundle };
+}
+
+/** Undefined for what a URI of Berth's own gives. */
+function resourceRun({ source }: OfferedResource, runOf: (callee: Callee) => Run): Run | undefined {
+  if (source.kind === "function") return runOf(source.function);
+  return source.content.kind === "uri" ? undefined : contentRun(source.content);
+}
+
+function optionsOf({ options }: ServerEntry, tool: string): JsonObject {
+  return Object.hasOwn(options, tool) ? options[tool]! : {};
 }
 
 function completerKey(of: string, argument: string): string {
@@ -139,27 +188,32 @@ async function recordRelease(
 interface Callee {
   readonly name: string;
   readonly call: CallShape;
+  /** What is configured for it. */
+  readonly toolOptions?: JsonObject;
 }
 
 function runFactory(
   tenant: string,
   server: string,
   language: DefinitionSource["language"],
-  bundle: Cid,
+  bundle: Cid | null,
   port: HostPort,
   { store, executor, limits }: HostDependencies,
 ): (callee: Callee) => Run {
+  const { callMs, outputBytes } = limits;
+  // Without a bundle nothing was found that could be run.
+  const program = bundle ?? "";
   const code = async (): Promise<string> => {
-    const bytes = await store.derived(bundle);
-    if (!bytes) throw new BerthError("content_missing", bundle);
+    const bytes = await store.derived(program);
+    if (!bytes) throw new BerthError("content_missing", program);
     return new TextDecoder().decode(bytes);
   };
   if (language === "shell") {
-    return ({ call }) => scriptRun(executor, { tenant, text: code }, call, limits);
+    return ({ call, toolOptions = {} }) => scriptRun(executor, { tenant, text: code }, call, { callMs, toolOptions });
   }
-  const program: GuestProgram = { tenant, bundle, code, port };
-  const { callMs, outputBytes } = limits;
-  return ({ name, call }) => functionRun(executor, program, call, { server, tool: name, callMs, outputBytes });
+  const guest: GuestProgram = { tenant, bundle: program, code, port };
+  return ({ name, call, toolOptions = {} }) =>
+    functionRun(executor, guest, call, { server, tool: name, toolOptions, callMs, outputBytes });
 }
 
 function refused(server: string, problems: readonly Problem[]): BerthError {

@@ -1,4 +1,3 @@
-import type { DiscoveredResource } from "../discover/discovery.ts";
 import { isTemplate } from "../discover/uri-template.ts";
 import { BerthError } from "../errors.ts";
 import type { JsonObject, JsonSchema } from "../json.ts";
@@ -12,14 +11,23 @@ import type { Run } from "./tool.ts";
 /** Longer URIs are nobody's, in UTF-16 units. */
 const URI_UNITS_MAX = 8_192;
 
+/** What is needed of a resource to find and to read it. */
+export interface Findable {
+  readonly name: string;
+  /** A URI, or a template when it has `{…}`. */
+  readonly uri: string;
+  readonly mimeType?: string;
+  /** Of the template's variables. */
+  readonly inputSchema: JsonSchema;
+}
+
 /** Finds the resource of a URI: one of exactly that name, else the first template that it fits. */
-export function resourceFinder(
-  resources: readonly DiscoveredResource[],
-  runOf: (resource: DiscoveredResource) => Run,
+export function resourceFinder<Given extends Findable>(
+  resources: readonly Given[],
+  runOf: (resource: Given) => Run,
 ): (uri: string) => Resource | undefined {
   const exact = new Map<string, Resource>();
-  const templates: { argumentsOf: (uri: string) => JsonObject | undefined; resource: DiscoveredResource; run: Run }[] =
-    [];
+  const templates: { argumentsOf: (uri: string) => JsonObject | undefined; resource: Findable; run: Run }[] = [];
   for (const resource of resources) {
     const run = runOf(resource);
     if (isTemplate(resource.uri)) templates.push({ argumentsOf: argumentsFinder(resource), resource, run });
@@ -37,7 +45,7 @@ export function resourceFinder(
 }
 
 /** The values of a template's variables, as its function takes them; made ready when the first URI is looked up. */
-function argumentsFinder({ uri: template, inputSchema }: DiscoveredResource): (uri: string) => JsonObject | undefined {
+function argumentsFinder({ uri: template, inputSchema }: Findable): (uri: string) => JsonObject | undefined {
   const properties = (inputSchema["properties"] ?? {}) as Record<string, JsonSchema>;
   const isList = (name: string): boolean => properties[name]?.["type"] === "array";
   const check = lazyTextValidator(inputSchema);
@@ -49,7 +57,7 @@ function argumentsFinder({ uri: template, inputSchema }: DiscoveredResource): (u
   };
 }
 
-function createResource({ name, mimeType }: DiscoveredResource, uri: string, args: JsonObject, run: Run): Resource {
+function createResource({ name, mimeType }: Findable, uri: string, args: JsonObject, run: Run): Resource {
   return {
     async read(options) {
       // A copy, because a resource without variables is read again and again.

@@ -1,5 +1,6 @@
 import type { CallShape } from "../discover/discovery.ts";
 import type { Executor, GuestProgram } from "../executor/executor.ts";
+import type { JsonObject } from "../json.ts";
 import type { ClientFacts } from "./catalog.ts";
 import { Collected } from "./collected.ts";
 import type { Run } from "./tool.ts";
@@ -11,16 +12,16 @@ export function functionRun(
   executor: Executor,
   program: GuestProgram,
   shape: CallShape,
-  options: { server: string; tool: string; callMs: number; outputBytes: number },
+  options: { server: string; tool: string; toolOptions: JsonObject; callMs: number; outputBytes: number },
 ): Run {
-  const { server, tool } = options;
+  const { server, tool, toolOptions } = options;
   const run: Run = (args, { signal, onProgress, onLog, onTask, onCloseStream, answers, client, deadlineMs }) =>
     executor.call(program, {
       shape,
       args,
       deadlineMs: deadlineMs ?? options.callMs,
       context: shape.context
-        ? { server, tool, answers: answers ?? {}, options: {}, client: { ...(client ?? unknownClient) } }
+        ? { server, tool, answers: answers ?? {}, options: toolOptions, client: { ...(client ?? unknownClient) } }
         : undefined,
       signal,
       onProgress,

@@ -5,21 +5,24 @@ import type { Run } from "./tool.ts";
 
 /**
  * Runs a shell definition: each argument is an environment variable under its own name and stands in `$1`, `$2`, …
- * in the order of the parameters. What it prints is the result; an exit code other than 0 is an error with the
+ * in the order of the parameters; options that are configured for the tool stand in `BERTH_OPTIONS`, as JSON. What it prints is the result; an exit code other than 0 is an error with the
  * end of stderr.
  */
 export function scriptRun(
   executor: Executor,
   script: { tenant: string; text: () => Promise<string> },
   shape: CallShape,
-  options: { callMs: number },
+  options: { callMs: number; toolOptions?: JsonObject },
 ): Run {
+  const { toolOptions = {} } = options;
+  const hasOptions = Object.keys(toolOptions).length > 0;
+  const own: Record<string, string> = hasOptions ? { BERTH_OPTIONS: JSON.stringify(toolOptions) } : {};
   return async (args, { signal, deadlineMs }) => {
     const outcome = await executor.runScript({
       tenant: script.tenant,
       script: await script.text(),
       argv: argumentVector(shape, args),
-      env: environment(shape, args),
+      env: { ...own, ...environment(shape, args) },
       deadlineMs: deadlineMs ?? options.callMs,
       ...(signal && { signal }),
     });

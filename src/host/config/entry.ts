@@ -1,0 +1,169 @@
+import { isCid, type Cid } from "../../cid.ts";
+import { isObject, type Json, type JsonObject } from "../../json.ts";
+import type { Problem } from "../../problem.ts";
+import { complain, inside, readFields, type Place } from "./place.ts";
+import { readPrompt, type ConfiguredPrompt } from "./prompt.ts";
+import { readResource, type ConfiguredResource } from "./resource.ts";
+import { readTool, type ConfiguredTool } from "./tool.ts";
+
+/**
+ * One server's entry in the variable `mcps` (seed 003, "Configuration Options"), read and checked. It knows what an
+ * entry may say; what a definition offers, and so whether a tool that is named here exists, it does not know.
+ */
+export interface ServerEntry {
+  readonly definition?: Cid;
+  /** A launcher URI or the URL of a server elsewhere. */
+  readonly upstream?: string;
+  readonly description?: string;
+  /** By name. */
+  readonly tools: Readonly<Record<string, ConfiguredTool>>;
+  readonly resources: readonly ConfiguredResource[];
+  /** By name. */
+  readonly prompts: Readonly<Record<string, ConfiguredPrompt>>;
+  /** Whether tools of the definition that `tools` does not name are offered. */
+  readonly autoDiscover: boolean;
+  readonly enabled: boolean;
+  readonly transforms: Readonly<Partial<Record<Hook, Cid>>>;
+  /** What a tool's functions find in their context's `options`, by the tool's name. */
+  readonly options: Readonly<Record<string, JsonObject>>;
+  /** What is wrongly configured, and is not offered in any other form either. */
+  readonly leftOut: LeftOut;
+  /** As it was written, which is what a release keeps. */
+  readonly raw: JsonObject;
+}
+
+export type Hook = "tools" | "resources" | "prompts";
+
+export interface LeftOut {
+  readonly tools: readonly string[];
+  readonly prompts: readonly string[];
+  /** URIs and templates. */
+  readonly resources: readonly string[];
+}
+
+export interface ReadEntry {
+  readonly entry: ServerEntry;
+  readonly problems: readonly Problem[];
+  /** An error is about the whole entry: what it means for the server is not known, so the server is not served. */
+  readonly refused: boolean;
+}
+
+/**
+ * Reads an entry. A wrong tool, resource or prompt leaves itself out; anything else that is wrong refuses the entry.
+ * Problems point into `mcps`. `compile` also compiles the schemas, which takes milliseconds for each.
+ */
+export function readEntry(server: string, raw: Json, options: { compile?: boolean } = {}): ReadEntry {
+  const problems: Problem[] = [];
+  const place = inside({ pointer: "", problems }, server);
+  const fields = readFields(raw, entryFields, "An entry", place);
+  for (const field of cidFields) {
+    const cid = fields[field];
+    if (cid !== undefined && !isCid(cid)) complain(inside(place, field), "wrong-type", `"${field}" must be a CID`);
+  }
+  if (fields.config_cid !== undefined) {
+    const others = Object.keys(fields).length > 1 ? "; an entry with it has no other field" : "";
+    const message = `"config_cid" names no content that is a JSON object${others}`;
+    complain(inside(place, "config_cid"), "missing-content", message);
+  }
+  if (fields.definition !== undefined && fields.upstream !== undefined) {
+    complain(place, "two-kinds", "A server has either a definition or an upstream, and this one has both");
+  }
+  const refused = problems.length > 0;
+
+  const compile = options.compile ?? false;
+  const leftOut = { tools: [] as string[], prompts: [] as string[], resources: [] as string[] };
+  const toolOptions = readOptions(fields.options ?? {}, inside(place, "options"), leftOut.tools);
+  const tools = readNamed(fields.tools, inside(place, "tools"), leftOut.tools, (name, tool, at) =>
+    readTool(name, tool, { ...at, tool: name }, { compile }),
+  );
+  const prompts = readNamed(fields.prompts, inside(place, "prompts"), leftOut.prompts, readPrompt);
+  const resources = readResources(fields.resources ?? {}, inside(place, "resources"), leftOut.resources);
+  const { definition, upstream, description } = fields;
+  const entry: ServerEntry = {
+    ...(definition !== undefined && { definition }),
+    ...(upstream !== undefined && { upstream }),
+    ...(description !== undefined && { description }),
+    tools,
+    resources,
+    prompts,
+    autoDiscover: fields.auto_discover ?? Object.keys(fields.tools ?? {}).length === 0,
+    enabled: (fields.enabled ?? true) && (fields.mcp_enabled ?? true),
+    transforms: {
+      ...(fields.tools_transform_cid !== undefined && { tools: fields.tools_transform_cid }),
+      ...(fields.resources_transform_cid !== undefined && { resources: fields.resources_transform_cid }),
+      ...(fields.prompts_transform_cid !== undefined && { prompts: fields.prompts_transform_cid }),
+    },
+    options: toolOptions,
+    leftOut,
+    raw: isObject(raw) ? raw : {},
+  };
+  return { entry, problems, refused };
+}
+
+const entryFields = {
+  definition: "text",
+  upstream: "text",
+  config_cid: "text",
+  description: "text",
+  tools: "object",
+  resources: "object",
+  prompts: "object",
+  auto_discover: "boolean",
+  tools_transform_cid: "text",
+  resources_transform_cid: "text",
+  prompts_transform_cid: "text",
+  enabled: "boolean",
+  mcp_enabled: "boolean",
+  options: "object",
+} as const;
+
+const cidFields = ["definition", "tools_transform_cid", "resources_transform_cid", "prompts_transform_cid"] as const;
+
+/** What stands for a server that `mcps` does not name: it is discovered (seed 003, resolved question 4). */
+export const unnamedEntry: ServerEntry = readEntry("", {}).entry;
+
+/** Names with what is right; those with anything wrong go to `leftOut`. */
+function readNamed<Item>(
+  raw: JsonObject | undefined,
+  place: Place,
+  leftOut: string[],
+  read: (name: string, raw: Json, place: Place) => Item | undefined,
+): Record<string, Item> {
+  const items: [string, Item][] = [];
+  for (const [name, value] of Object.entries(raw ?? {})) {
+    const item = read(name, value, inside(place, name));
+    if (item === undefined) leftOut.push(name);
+    else items.push([name, item]);
+  }
+  return Object.fromEntries(items);
+}
+
+function readResources(raw: JsonObject, place: Place, leftOut: string[]): ConfiguredResource[] {
+  const resources = new Map<string, ConfiguredResource>();
+  for (const [key, value] of Object.entries(raw)) {
+    const at = inside(place, key);
+    const resource = readResource(key, value, at);
+    if (!resource) leftOut.push(...urisIn(value));
+    else if (resources.has(resource.uri)) complain(at, "duplicate-uri", `"${resource.uri}" stands here a second time`);
+    else resources.set(resource.uri, resource);
+  }
+  return [...resources.values()];
+}
+
+function urisIn(raw: Json): string[] {
+  if (!isObject(raw)) return [];
+  return [raw["uri"], raw["uriTemplate"]].filter((uri) => typeof uri === "string");
+}
+
+/** A tool whose options are wrong is left out: they may be what keeps it within bounds. */
+function readOptions(raw: JsonObject, place: Place, leftOut: string[]): Record<string, JsonObject> {
+  const options: [string, JsonObject][] = [];
+  for (const [tool, value] of Object.entries(raw)) {
+    if (isObject(value)) options.push([tool, value]);
+    else {
+      leftOut.push(tool);
+      complain({ ...inside(place, tool), tool }, "wrong-type", "The options of a tool must be an object");
+    }
+  }
+  return Object.fromEntries(options);
+}

@@ -1,0 +1,109 @@
+import { parseJsonSource, problemAt, type JsonNode } from "../../image/json-source.ts";
+import { serverNameProblem } from "../../image/fields.ts";
+import { isObject, type Json, type JsonObject } from "../../json.ts";
+import type { Problem } from "../../problem.ts";
+import { readEntry, type ReadEntry } from "./entry.ts";
+import { complain, inside, type Place } from "./place.ts";
+
+/**
+ * The variable `mcps` as a text: a JSON object from the names of servers to their entries. `readMcps` is for serving
+ * and takes microseconds an entry; `checkMcps` is for whoever writes the text and says where each problem stands.
+ */
+
+/** Names the JSON Schema for editors, and is no server. */
+export const SCHEMA_KEY = "$schema";
+
+/**
+ * The raw entries. A value that is not a JSON object gives no entries and one problem, so that the servers that need
+ * no entry still serve (T1.4).
+ */
+export function parseMcps(text: string): { entries: JsonObject; problems: Problem[] } {
+  const problems: Problem[] = [];
+  const place: Place = { pointer: "", problems };
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    complain(place, "invalid-json", `The variable mcps is not JSON: ${(error as Error).message}`);
+    return { entries: {}, problems };
+  }
+  if (!isObject(value)) {
+    complain(place, "wrong-type", "The variable mcps must be an object of server names");
+    return { entries: {}, problems };
+  }
+  const { [SCHEMA_KEY]: schema, ...entries } = value as JsonObject;
+  if (schema !== undefined && typeof schema !== "string") {
+    complain(inside(place, SCHEMA_KEY), "wrong-type", `"${SCHEMA_KEY}" must be a text`);
+  }
+  return { entries, problems };
+}
+
+/** One entry of the variable under its name. */
+export function readNamedEntry(server: string, raw: Json, options: { compile?: boolean } = {}): ReadEntry {
+  const wrong = serverNameProblem(server);
+  if (wrong === undefined) return readEntry(server, raw, options);
+  const problems: Problem[] = [];
+  complain(inside({ pointer: "", problems }, server), "bad-name", wrong);
+  return { ...readEntry(server, {}), problems, refused: true };
+}
+
+export interface CheckedMcps {
+  /** Everything that is wrong, in the order of the text, with line, column, frame and JSON pointer. */
+  readonly problems: readonly Problem[];
+  /** As they stand in the text; those with `config_cid` are not followed. Empty when the text is no object. */
+  readonly entries: ReadonlyMap<string, ReadEntry>;
+}
+
+/** Checks a text that is to be the variable `mcps`. Pure. `file` is what problems call the text. */
+export function checkMcps(text: string, file = "mcps"): CheckedMcps {
+  const parsed = parseJsonSource(file, text);
+  const { root } = parsed;
+  if (!root) return { problems: parsed.problems, entries: new Map() };
+  const { entries, problems } = parseMcps(text);
+  const read = Object.entries(entries).map(([name, raw]) => [name, readWritten(name, raw)] as const);
+  const found = [...problems, ...read.flatMap(([, { problems }]) => problems)];
+  return { problems: [...parsed.problems, ...located(found, root)].sort(byPosition), entries: new Map(read) };
+}
+
+/** Checks a text that is to be the entry of one server. Pointers begin at the entry. */
+export function checkEntry(server: string, text: string, file = `${server}.json`): CheckedMcps {
+  const { root, problems } = parseJsonSource(file, text);
+  if (!root) return { problems, entries: new Map() };
+  const read = readWritten(server, root.value);
+  const start = inside({ pointer: "", problems: [] }, server).pointer.length;
+  const own = read.problems.map((problem) => ({ ...problem, pointer: problem.pointer?.slice(start) ?? "" }));
+  return { problems: [...problems, ...located(own, root)].sort(byPosition), entries: new Map([[server, read]]) };
+}
+
+/** An entry that only says where it stands is right as it is: what stands there is checked where it is read. */
+function readWritten(server: string, raw: Json): ReadEntry {
+  if (isObject(raw) && typeof raw["config_cid"] === "string" && Object.keys(raw).length === 1) {
+    return { ...readNamedEntry(server, {}), refused: false };
+  }
+  return readNamedEntry(server, raw, { compile: true });
+}
+
+/** Problems with the places of their pointers, or of what is around them where a pointer leads to nothing. */
+export function located(problems: readonly Problem[], root: JsonNode): Problem[] {
+  return problems.map((problem) => {
+    const { code, message, severity, pointer = "" } = problem;
+    return { ...problem, ...problemAt(positionOf(root, pointer), code, message, severity), pointer };
+  });
+}
+
+function positionOf(root: JsonNode, pointer: string): JsonNode["at"] {
+  let node: JsonNode | undefined = root;
+  let at = root.at;
+  for (const step of pointer.split("/").slice(1)) {
+    const key: string = step.replaceAll("~1", "/").replaceAll("~0", "~");
+    const inner: JsonNode | undefined = node?.members?.get(key)?.node ?? node?.elements?.[Number(key)];
+    node = inner;
+    if (!node) break;
+    at = node.at;
+  }
+  return at;
+}
+
+function byPosition(one: Problem, other: Problem): number {
+  return (one.line ?? 0) - (other.line ?? 0) || (one.column ?? 0) - (other.column ?? 0);
+}

@@ -1,0 +1,224 @@
+import type {
+  PromptContract,
+  ResourceContract,
+  ResourceTemplateContract,
+  ToolContract,
+} from "../../contract/contract.ts";
+import type { DiscoveredPrompt, DiscoveredResource, DiscoveredTool, Discovery } from "../../discover/discovery.ts";
+import { isTemplate } from "../../discover/uri-template.ts";
+import { isObject, type JsonObject, type JsonSchema } from "../../json.ts";
+import type { Problem } from "../../problem.ts";
+import type { ServerEntry } from "./entry.ts";
+import { complain, inside, type Place } from "./place.ts";
+import type { ConfiguredPrompt } from "./prompt.ts";
+import type { ConfiguredContent, ConfiguredResource } from "./resource.ts";
+import type { ConfiguredTool } from "./tool.ts";
+
+/**
+ * What a server offers, put together of what its definition has and what its entry says; transforms go on from there.
+ * By name and by URI, in the order in which clients see it: the definition's own first, as its source has it.
+ */
+export interface Offered {
+  readonly tools: Map<string, OfferedTool>;
+  readonly resources: Map<string, OfferedResource>;
+  readonly prompts: Map<string, OfferedPrompt>;
+  readonly problems: Problem[];
+}
+
+export interface OfferedTool {
+  readonly contract: ToolContract;
+  readonly function: DiscoveredTool;
+  /** Arguments that the client does not give. */
+  readonly fixed?: JsonObject;
+}
+
+export interface OfferedResource {
+  readonly contract: ResourceContract | ResourceTemplateContract;
+  readonly source: ResourceSource;
+}
+
+export type ResourceSource =
+  | { readonly kind: "function"; readonly function: DiscoveredResource }
+  | { readonly kind: "content"; readonly content: ConfiguredContent };
+
+export interface OfferedPrompt {
+  readonly contract: PromptContract;
+  readonly source:
+    | { readonly kind: "function"; readonly function: DiscoveredPrompt }
+    | { readonly kind: "written"; readonly prompt: ConfiguredPrompt };
+}
+
+/** What a definition has; nothing, for a server without one. */
+export type Found = Pick<Discovery, "tools" | "resources" | "prompts">;
+
+export function offerOf(server: string, found: Found, entry: ServerEntry): Offered {
+  const isNamed = ({ name }: DiscoveredTool): boolean => entry.autoDiscover || Object.hasOwn(entry.tools, name);
+  const offered: Offered = {
+    tools: new Map(found.tools.filter(isNamed).map((tool) => [tool.name, discoveredTool(tool)])),
+    resources: new Map(found.resources.map((resource) => [resource.uri, discoveredResource(resource)])),
+    prompts: new Map(found.prompts.map((prompt) => [prompt.name, discoveredPrompt(prompt)])),
+    problems: [],
+  };
+  const place = inside({ pointer: "", problems: offered.problems }, server);
+  for (const [name, tool] of Object.entries(entry.tools)) {
+    putTool(offered, found, name, tool, { ...inside(inside(place, "tools"), name), tool: name });
+  }
+  for (const resource of entry.resources) {
+    putResource(offered, found, resource, inside(inside(place, "resources"), resource.key));
+  }
+  for (const [name, prompt] of Object.entries(entry.prompts)) putPrompt(offered, name, prompt);
+
+  for (const name of entry.leftOut.tools) offered.tools.delete(name);
+  for (const name of entry.leftOut.prompts) offered.prompts.delete(name);
+  for (const uri of entry.leftOut.resources) offered.resources.delete(uri);
+  for (const tool of Object.keys(entry.options)) {
+    if (offered.tools.has(tool)) continue;
+    const at = inside(inside(place, "options"), tool);
+    complain(at, "unknown-tool", `There are options for "${tool}", and the server has no such tool`, "warning");
+  }
+  return offered;
+}
+
+/** Offers a tool as it is configured, in the place of one of the same name. One that nothing carries out is left out. */
+export function putTool(
+  { tools }: Offered,
+  found: Found,
+  name: string,
+  configured: ConfiguredTool,
+  place: Place,
+): void {
+  const wanted = configured.function ?? name;
+  const own =
+    found.tools.find((tool) => tool.name === wanted) ?? found.tools.find(({ call }) => call.export === wanted);
+  const base = (configured.function === undefined ? tools.get(name) : undefined) ?? (own && discoveredTool(own));
+  if (!base) {
+    tools.delete(name);
+    const at = configured.function === undefined ? place : inside(place, "function");
+    const message = `The tool "${name}" is configured, but the definition has no function "${wanted}" that is a tool`;
+    return complain(at, "unknown-tool", message);
+  }
+  const unknown = unknownArgument(base.function, configured.arguments);
+  if (unknown !== undefined) {
+    tools.delete(name);
+    const message = `The function "${base.function.name}" takes no argument "${unknown}"`;
+    return complain(inside(inside(place, "arguments"), unknown), "unknown-argument", message);
+  }
+  const fixed = configured.arguments ? { ...base.fixed, ...configured.arguments } : base.fixed;
+  tools.set(name, {
+    contract: toolContract(name, base.contract, configured),
+    function: base.function,
+    ...(fixed && { fixed }),
+  });
+}
+
+/** Offers a resource in the place of one of the same URI. One that nothing gives content to is left out. */
+export function putResource(
+  { resources }: Offered,
+  found: Found,
+  { content, ...configured }: ConfiguredResource,
+  place: Place,
+): void {
+  const { uri } = configured;
+  const own = found.resources.find((resource) => resource.uri === uri);
+  const before = resources.get(uri) ?? (own && discoveredResource(own));
+  const source = content ? ({ kind: "content", content } as const) : before?.source;
+  if (!source) {
+    resources.delete(uri);
+    const message =
+      `Nothing gives "${uri}" its content: write "text", "blob" or "content", ` +
+      "or have a function of the definition with that @resource";
+    return complain(place, "no-content", message);
+  }
+  const named = contentless(content ? undefined : before?.contract);
+  resources.set(uri, { contract: resourceContract({ ...named, ...configured }), source });
+}
+
+/** Offers a prompt that is written out, in the place of one of the same name. */
+export function putPrompt({ prompts }: Offered, name: string, prompt: ConfiguredPrompt): void {
+  prompts.set(name, { contract: promptContract({ name, ...prompt }), source: { kind: "written", prompt } });
+}
+
+function discoveredTool(tool: DiscoveredTool): OfferedTool {
+  const { name, title, description, inputSchema, outputSchema, annotations } = tool;
+  const contract: ToolContract = {
+    name,
+    ...(title !== undefined && { title }),
+    ...(description !== undefined && { description }),
+    inputSchema,
+    ...(outputSchema !== null && { outputSchema }),
+    ...(Object.keys(annotations).length > 0 && { annotations }),
+  };
+  return { contract, function: tool };
+}
+
+function discoveredResource(resource: DiscoveredResource): OfferedResource {
+  return { contract: resourceContract(resource), source: { kind: "function", function: resource } };
+}
+
+function discoveredPrompt(prompt: DiscoveredPrompt): OfferedPrompt {
+  return { contract: promptContract(prompt), source: { kind: "function", function: prompt } };
+}
+
+/** What a person configured goes before what was discovered, field by field. */
+function toolContract(name: string, base: ToolContract, configured: ConfiguredTool): ToolContract {
+  const title = configured.title ?? base.title;
+  const description = configured.description ?? base.description;
+  const outputSchema = configured.outputSchema ?? base.outputSchema;
+  const annotations = { ...base.annotations, ...configured.annotations };
+  return {
+    name,
+    ...(title !== undefined && { title }),
+    ...(description !== undefined && { description }),
+    inputSchema: configured.inputSchema ?? withoutArguments(base.inputSchema, configured.arguments),
+    ...(outputSchema !== undefined && { outputSchema }),
+    ...(Object.keys(annotations).length > 0 && { annotations }),
+  };
+}
+
+function withoutArguments(schema: JsonSchema, fixed: JsonObject | undefined): JsonSchema {
+  if (!fixed) return schema;
+  const { properties, required, ...rest } = schema;
+  const isFree = (name: unknown): boolean => !Object.hasOwn(fixed, name as string);
+  const left = Object.entries(isObject(properties) ? properties : {}).filter(([name]) => isFree(name));
+  const stillRequired = Array.isArray(required) ? required.filter(isFree) : [];
+  return {
+    ...rest,
+    properties: Object.fromEntries(left),
+    ...(stillRequired.length > 0 && { required: stillRequired }),
+  };
+}
+
+function unknownArgument({ inputSchema }: DiscoveredTool, fixed: JsonObject | undefined): string | undefined {
+  const { properties, additionalProperties } = inputSchema;
+  if (additionalProperties !== false) return undefined;
+  return Object.keys(fixed ?? {}).find((name) => !Object.hasOwn((properties as object | undefined) ?? {}, name));
+}
+
+function contentless(contract: ResourceContract | ResourceTemplateContract | undefined) {
+  const { title, description, mimeType } = contract ?? {};
+  return {
+    ...(title !== undefined && { title }),
+    ...(description !== undefined && { description }),
+    ...(mimeType !== undefined && { mimeType }),
+  };
+}
+
+function resourceContract(resource: Omit<ConfiguredResource, "key">): ResourceContract | ResourceTemplateContract {
+  const { uri, name, title, description, mimeType } = resource;
+  return {
+    ...(isTemplate(uri) ? { uriTemplate: uri } : { uri }),
+    name,
+    ...(title !== undefined && { title }),
+    ...(description !== undefined && { description }),
+    ...(mimeType !== undefined && { mimeType }),
+  };
+}
+
+function promptContract({ name, title, description, arguments: args }: PromptContract): PromptContract {
+  return {
+    name,
+    ...(title !== undefined && { title }),
+    ...(description !== undefined && { description }),
+    ...(args && args.length > 0 && { arguments: args }),
+  };
+}

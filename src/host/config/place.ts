@@ -1,0 +1,80 @@
+import { isObject, type Json, type JsonObject } from "../../json.ts";
+import type { Problem } from "../../problem.ts";
+
+/** Where something stands in the configuration, and where all that is wrong with it is collected. */
+export interface Place {
+  /** JSON pointer (RFC 6901). */
+  readonly pointer: string;
+  readonly problems: Problem[];
+  /** The tool that is left out when something is wrong here. */
+  readonly tool?: string;
+}
+
+export function inside(place: Place, key: string | number): Place {
+  return { ...place, pointer: `${place.pointer}/${String(key).replaceAll("~", "~0").replaceAll("/", "~1")}` };
+}
+
+export function complain(
+  { pointer, problems, tool }: Place,
+  code: string,
+  message: string,
+  severity: Problem["severity"] = "error",
+): undefined {
+  problems.push({ code, message, severity, ...(tool !== undefined && { tool }), pointer });
+}
+
+/** Whether nothing that leaves something out has been said in `read`; gives what it read, or undefined. */
+export function unlessWrong<T>(place: Place, read: () => T): T | undefined {
+  const before = place.problems.length;
+  const value = read();
+  return place.problems.slice(before).some(({ severity }) => severity === "error") ? undefined : value;
+}
+
+interface FieldTypes {
+  readonly text: string;
+  readonly boolean: boolean;
+  readonly object: JsonObject;
+  readonly list: Json[];
+  readonly any: Json;
+}
+
+const kinds: { readonly [Kind in keyof FieldTypes]: { what: string; fits: (value: Json) => boolean } } = {
+  text: { what: "a text", fits: (value) => typeof value === "string" },
+  boolean: { what: "true or false", fits: (value) => typeof value === "boolean" },
+  object: { what: "an object", fits: isObject },
+  list: { what: "a list", fits: Array.isArray },
+  any: { what: "a value", fits: () => true },
+};
+
+type Fields<Kinds extends Readonly<Record<string, keyof FieldTypes>>> = {
+  readonly [Name in keyof Kinds]?: FieldTypes[Kinds[Name]];
+};
+
+/**
+ * The members of an object that have the right names and types. Each of the others is a problem, and the rest is read
+ * all the same, so that a person sees everything that is wrong at once. `what` begins a sentence: `A tool`.
+ */
+export function readFields<const Kinds extends Readonly<Record<string, keyof FieldTypes>>>(
+  raw: Json,
+  types: Kinds,
+  what: string,
+  place: Place,
+): Fields<Kinds> {
+  if (!isObject(raw)) {
+    complain(place, "wrong-type", `${what} must be an object`);
+    return {};
+  }
+  const fields: Record<string, Json> = {};
+  for (const [name, value] of Object.entries(raw)) {
+    const at = inside(place, name);
+    if (!Object.hasOwn(types, name)) {
+      const known = Object.keys(types).join(", ");
+      complain(at, "unknown-field", `${what} has no field "${name}"; its fields are ${known}`);
+      continue;
+    }
+    const kind = kinds[types[name]!];
+    if (kind.fits(value)) fields[name] = value;
+    else complain(at, "wrong-type", `"${name}" must be ${kind.what}`);
+  }
+  return fields as Fields<Kinds>;
+}

@@ -1,0 +1,80 @@
+import type { PromptArgument } from "../../contract/contract.ts";
+import type { Json } from "../../json.ts";
+import type { ContentBlock, PromptResult } from "../catalog.ts";
+import { isContentBlock, text } from "../content.ts";
+import { complain, inside, readFields, unlessWrong, type Place } from "./place.ts";
+import { checkName } from "./tool.ts";
+
+/** A prompt that is written out: `{{argument}}` in its messages stands for the argument's value. */
+export interface ConfiguredPrompt {
+  readonly title?: string;
+  readonly description?: string;
+  readonly arguments: readonly PromptArgument[];
+  readonly messages: PromptResult["messages"];
+}
+
+/** What stands for an argument in a text. */
+export const PLACEHOLDER = /\{\{\s*([A-Za-z_][A-Za-z0-9_-]*)\s*\}\}/g;
+
+/** Undefined when something is wrong with it; `place` then knows what. */
+export function readPrompt(name: string, raw: Json, place: Place): ConfiguredPrompt | undefined {
+  return unlessWrong(place, () => {
+    checkName(name, "prompt", place);
+    const { arguments: args, messages, ...named } = readFields(raw, fields, "A prompt", place);
+    const read = readArguments(args ?? [], inside(place, "arguments"));
+    if (!messages || messages.length === 0) {
+      if (!messages) complain(place, "missing-field", 'A prompt needs "messages"');
+      else complain(inside(place, "messages"), "no-messages", "A prompt has one message at least");
+    }
+    const declared = new Set(read.map((argument) => argument.name));
+    return {
+      ...named,
+      arguments: read,
+      messages: (messages ?? []).flatMap((message, index) => {
+        return readMessage(message, declared, inside(inside(place, "messages"), index)) ?? [];
+      }),
+    };
+  });
+}
+
+const fields = { title: "text", description: "text", arguments: "list", messages: "list" } as const;
+const argumentFields = { name: "text", title: "text", description: "text", required: "boolean" } as const;
+
+function readArguments(list: readonly Json[], place: Place): PromptArgument[] {
+  const names = new Set<string>();
+  return list.map((raw, index) => {
+    const at = inside(place, index);
+    const { name = "", required = false, ...rest } = readFields(raw, argumentFields, "An argument of a prompt", at);
+    if (!/^[A-Za-z_][A-Za-z0-9_-]{0,63}$/.test(name)) {
+      const message = "An argument needs a name of 1 to 64 of A-Z a-z 0-9 _ - with a letter or _ first";
+      complain(at, "bad-name", message);
+    }
+    if (names.has(name)) complain(at, "duplicate-name", `The argument "${name}" stands here a second time`);
+    names.add(name);
+    return { name, ...rest, required };
+  });
+}
+
+function readMessage(
+  raw: Json,
+  declared: ReadonlySet<string>,
+  place: Place,
+): PromptResult["messages"][number] | undefined {
+  const { role, content } = readFields(raw, { role: "text", content: "any" }, "A message", place);
+  if (role !== "user" && role !== "assistant") {
+    return complain(inside(place, "role"), "wrong-role", 'The role of a message is "user" or "assistant"');
+  }
+  const block = content === undefined ? undefined : blockOf(content);
+  const at = inside(place, "content");
+  if (!block) return complain(at, "bad-content", "The content of a message is a text or a content block of MCP");
+  for (const [, name] of JSON.stringify(block).matchAll(PLACEHOLDER)) {
+    if (declared.has(name!)) continue;
+    complain(at, "unknown-argument", `{{${name}}} stays as it is: the prompt declares no such argument`, "warning");
+  }
+  return { role, content: block };
+}
+
+function blockOf(content: Json): ContentBlock | undefined {
+  if (typeof content === "string") return text(content);
+  return isContentBlock(content) ? content : undefined;
+}

@@ -1,0 +1,98 @@
+import { faultOfUri, isTemplate, parseUriTemplate } from "../../discover/uri-template.ts";
+import type { Json } from "../../json.ts";
+import { complain, inside, readFields, unlessWrong, type Place } from "./place.ts";
+
+/** A resource of the configuration, or one that a transform says. */
+export interface ConfiguredResource {
+  /** The name under which it is configured. */
+  readonly key: string;
+  /** A URI, or a template (RFC 6570) when it has `{…}`. */
+  readonly uri: string;
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly mimeType?: string;
+  /** Absent: the definition's own resource of this URI gives it. */
+  readonly content?: ConfiguredContent;
+}
+
+export type ConfiguredContent =
+  | { readonly kind: "text"; readonly text: string }
+  | { readonly kind: "blob"; readonly base64: string }
+  /**
+   * What this `cid://`, `variable://` or `server://` URI gives. Of a template it may have `{variables}` of the
+   * template, which stand for their values in what is read.
+   */
+  | { readonly kind: "uri"; readonly uri: string };
+
+/** The schemes that Berth itself reads. */
+const OWN_SCHEME = /^(?:cid|variable|server):\/\//;
+
+/** Undefined when something is wrong with it; `place` then knows what. `key` is its name where it has none. */
+export function readResource(key: string, raw: Json, place: Place): ConfiguredResource | undefined {
+  return unlessWrong(place, () => {
+    const { uri: given, uriTemplate, text, blob, content, ...named } = readFields(raw, fields, "A resource", place);
+    const uri = given ?? uriTemplate ?? "";
+    if ((given === undefined) === (uriTemplate === undefined)) {
+      complain(place, "missing-field", 'A resource has either "uri" or "uriTemplate"');
+    } else if (given !== undefined) {
+      checkUri(given, inside(place, "uri"));
+    } else {
+      checkTemplate(uri, inside(place, "uriTemplate"));
+    }
+    if (named.mimeType !== undefined && !MEDIA_TYPE.test(named.mimeType)) {
+      complain(inside(place, "mimeType"), "bad-media-type", "A media type is such as text/plain");
+    }
+    const found = [
+      ...(text === undefined ? [] : [{ kind: "text", text } as const]),
+      ...(blob === undefined ? [] : [{ kind: "blob", base64: blob } as const]),
+      ...(content === undefined ? [] : [{ kind: "uri", uri: content } as const]),
+    ];
+    if (found.length > 1) complain(place, "two-contents", 'Of "text", "blob" and "content" a resource has one');
+    if (blob !== undefined && !BASE64.test(blob)) complain(inside(place, "blob"), "bad-base64", "It must be base64");
+    if (content !== undefined) checkContent(content, uri, inside(place, "content"));
+    const own = OWN_SCHEME.test(uri) ? ({ kind: "uri", uri } as const) : undefined;
+    const gives = found[0] ?? own;
+    return { key, uri, ...named, name: named.name ?? key, ...(gives && { content: gives }) };
+  });
+}
+
+const fields = {
+  uri: "text",
+  uriTemplate: "text",
+  name: "text",
+  title: "text",
+  description: "text",
+  mimeType: "text",
+  text: "text",
+  blob: "text",
+  content: "text",
+} as const;
+
+const MEDIA_TYPE = /^[\w!#$&^.+-]{1,127}\/[\w!#$&^.+-]{1,127}(?:\s*;[\x20-\x7e]*)?$/;
+const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+
+function checkUri(uri: string, place: Place): void {
+  const fault = isTemplate(uri) ? 'it is a template, which is named "uriTemplate"' : faultOfUri(uri);
+  if (fault !== undefined) complain(place, "bad-uri", `${JSON.stringify(uri)} cannot be a resource: ${fault}`);
+}
+
+function checkTemplate(template: string, place: Place): void {
+  const parsed = parseUriTemplate(template);
+  if ("message" in parsed) complain(place, "bad-template", `No URI template: ${parsed.message}`);
+  else if (parsed.variables.length === 0) {
+    complain(place, "bad-template", 'It has no {variable}; what has none is named "uri"');
+  }
+}
+
+function checkContent(content: string, uri: string, place: Place): void {
+  if (!OWN_SCHEME.test(content)) {
+    return complain(place, "bad-uri", "Content comes from a cid://, variable:// or server:// URI");
+  }
+  const parsed = parseUriTemplate(content);
+  if ("message" in parsed) return complain(place, "bad-uri", `No URI: ${parsed.message}`);
+  const template = parseUriTemplate(uri);
+  const known = "message" in template ? [] : template.variables.map(({ name }) => name);
+  const unknown = parsed.variables.find(({ name }) => !known.includes(name));
+  if (unknown) complain(place, "unknown-variable", `{${unknown.name}} is no variable of the resource's template`);
+}

@@ -1,0 +1,84 @@
+import type { ToolAnnotations } from "../../contract/contract.ts";
+import { faultsOfHeaders } from "../../discover/header-marks.ts";
+import type { Json, JsonObject, JsonSchema } from "../../json.ts";
+import { faultOfSchema } from "../arguments.ts";
+import { complain, inside, readFields, unlessWrong, type Place } from "./place.ts";
+
+/** What is said of one tool in place of what its function says of itself; also what a transform says of one. */
+export interface ConfiguredTool {
+  /** The function that carries it out: a tool that the definition has. Default: the one of the same name. */
+  readonly function?: string;
+  /** Arguments that are always these; clients neither see nor give them. */
+  readonly arguments?: JsonObject;
+  readonly title?: string;
+  readonly description?: string;
+  readonly inputSchema?: JsonSchema;
+  readonly outputSchema?: JsonSchema;
+  readonly annotations?: ToolAnnotations;
+}
+
+/** The names that every revision lets a tool and a prompt have. */
+export const OFFERED_NAME = /^[A-Za-z0-9_./-]{1,128}$/;
+
+/** The largest JSON Schema that is compiled, in UTF-16 units of its JSON. */
+export const SCHEMA_UNITS_MAX = 64 * 1024;
+
+export interface ToolReading {
+  /** Whether schemas are compiled, which takes milliseconds for each. */
+  readonly compile: boolean;
+}
+
+/** Undefined when something is wrong with it; `place` then knows what. */
+export function readTool(name: string, raw: Json, place: Place, { compile }: ToolReading): ConfiguredTool | undefined {
+  return unlessWrong(place, () => {
+    checkName(name, "tool", place);
+    const tool = readFields(raw, fields, "A tool", place);
+    const input = inside(place, "inputSchema");
+    if (tool.inputSchema) {
+      if (tool.inputSchema["type"] !== "object") complain(input, "bad-schema", 'It must have "type": "object"');
+      for (const { message } of faultsOfHeaders(tool.inputSchema)) complain(input, "bad-header", message);
+      checkSchema(tool.inputSchema, input, compile);
+    }
+    if (tool.outputSchema) checkSchema(tool.outputSchema, inside(place, "outputSchema"), compile);
+    const annotations =
+      tool.annotations && readFields(tool.annotations, hints, "What is noted of a tool", inside(place, "annotations"));
+    return { ...tool, ...(annotations && { annotations }) };
+  });
+}
+
+export function checkName(name: string, kind: "tool" | "prompt", place: Place): void {
+  if (OFFERED_NAME.test(name)) return;
+  const shown = JSON.stringify(name.slice(0, 150));
+  complain(place, "bad-name", `${shown} cannot be a ${kind}'s name: 1 to 128 of A-Z a-z 0-9 _ . / -`);
+}
+
+const fields = {
+  function: "text",
+  arguments: "object",
+  title: "text",
+  description: "text",
+  inputSchema: "object",
+  outputSchema: "object",
+  annotations: "object",
+} as const;
+
+const hints = {
+  readOnlyHint: "boolean",
+  destructiveHint: "boolean",
+  idempotentHint: "boolean",
+  openWorldHint: "boolean",
+} as const;
+
+function checkSchema(schema: JsonObject, place: Place, compile: boolean): void {
+  if (!compile) return;
+  const units = JSON.stringify(schema).length;
+  if (units > SCHEMA_UNITS_MAX) {
+    return complain(place, "too-large", `A schema may have ${SCHEMA_UNITS_MAX} characters; this one has ${units}`);
+  }
+  if (JSON.stringify(schema).includes('"$id":')) {
+    // Compiled schemas share their names: one could take the place of another server's.
+    return complain(place, "bad-schema", "A schema here has no $id; refer to its parts by #/$defs/…");
+  }
+  const fault = faultOfSchema(schema);
+  if (fault !== undefined) complain(place, "bad-schema", `No JSON Schema 2020-12 that can be checked: ${fault}`);
+}
