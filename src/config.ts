@@ -82,6 +82,24 @@ export interface Limits {
   /** After which a client that listens is asked whether it is there, and how long it may take to say so. */
   readonly pingMs: number;
   readonly shutdownMs: number;
+  /** For a server of others to start and say hello; its first installation included. */
+  readonly upstreamStartMs: number;
+  /** Until a server that says nothing to a modern hello is greeted the legacy way, too. */
+  readonly upstreamProbeMs: number;
+  /** One call, read or list of a server of others. */
+  readonly upstreamCallMs: number;
+  /** Between the ways to end a child: end of input, SIGTERM, SIGKILL. */
+  readonly upstreamEndMs: number;
+  /** The longest message of a server of others. */
+  readonly upstreamMessageBytes: number;
+  /** What may come on its stdout between two messages and be none. */
+  readonly upstreamGarbageBytes: number;
+  /** The end of stderr that is kept for errors. */
+  readonly upstreamStderrBytes: number;
+  readonly upstreamListPages: number;
+  readonly upstreamListItems: number;
+  /** Rounds of questions in one call. */
+  readonly upstreamRounds: number;
 }
 
 export const defaultLimits: Limits = {
@@ -135,6 +153,16 @@ export const defaultLimits: Limits = {
   runningTasks: 128,
   pingMs: 120_000,
   shutdownMs: 10_000,
+  upstreamStartMs: 300_000,
+  upstreamProbeMs: 10_000,
+  upstreamCallMs: 60_000,
+  upstreamEndMs: 2_000,
+  upstreamMessageBytes: 16 * 1024 * 1024,
+  upstreamGarbageBytes: 1024 * 1024,
+  upstreamStderrBytes: 8 * 1024,
+  upstreamListPages: 100,
+  upstreamListItems: 10_000,
+  upstreamRounds: 10,
 };
 
 export interface Config {

@@ -1,0 +1,63 @@
+import { ProtocolError, SdkError, SdkErrorCode, SdkHttpError } from "@modelcontextprotocol/client";
+import { BerthError, type ErrorCode } from "../errors.ts";
+
+/**
+ * What went wrong with a server of others. `stderr` is the end of what it wrote there: for the one who started it and
+ * for the log, never for clients, since nobody knows what stands in it.
+ */
+export class UpstreamError extends BerthError {
+  readonly stderr: string;
+
+  constructor(
+    code: ErrorCode,
+    detail: string,
+    options: { data?: Record<string, unknown>; cause?: unknown; stderr?: string } = {},
+  ) {
+    super(code, detail, options);
+    this.stderr = options.stderr ?? "";
+  }
+}
+
+/** What the client threw for one request, in the product's words. */
+export function failureOf(error: unknown, what: string, signal: AbortSignal | undefined, ended: string): BerthError {
+  if (error instanceof BerthError) return error;
+  if (signal?.aborted) return new BerthError("cancelled", what, { cause: error });
+  if (error instanceof ProtocolError) {
+    const { code, message, data } = error;
+    return new UpstreamError("upstream_refused", `${what}: ${message} (${code})`, {
+      data: { rpc: code, message, ...(data !== undefined && { data }) },
+      cause: error,
+    });
+  }
+  if (error instanceof SdkHttpError) return httpFailure(error, what);
+  if (error instanceof SdkError) {
+    switch (error.code) {
+      case SdkErrorCode.RequestTimeout:
+        return new UpstreamError("upstream_timeout", what, { cause: error });
+      case SdkErrorCode.ConnectionClosed:
+      case SdkErrorCode.NotConnected:
+      case SdkErrorCode.SendFailed:
+        return new UpstreamError("upstream_ended", `${what}: ${ended}`, { cause: error });
+      default:
+        return new UpstreamError("upstream_protocol", `${what}: ${error.message}`, { cause: error });
+    }
+  }
+  const { message } = error instanceof Error ? error : new Error(String(error));
+  if (message === "Not connected" || message === "The server has ended.") {
+    return new UpstreamError("upstream_ended", `${what}: ${ended}`, { cause: error });
+  }
+  return new UpstreamError("upstream_protocol", `${what}: ${message}`, { cause: error });
+}
+
+/** Why a connection over HTTP fails, and what a person can do. */
+export function httpFailure(error: SdkHttpError, what: string): UpstreamError {
+  const { status, statusText } = error.data;
+  const advice =
+    status === 401 || status === 403
+      ? "; a token is given as header.Authorization=Bearer%20${TOKEN}"
+      : status === 404 || status === 405
+        ? "; is the path right?"
+        : "";
+  const said = `HTTP ${status}${statusText ? ` ${statusText}` : ""}`;
+  return new UpstreamError("upstream_refused", `${what}: ${said}${advice}`, { data: { status }, cause: error });
+}

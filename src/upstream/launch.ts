@@ -1,0 +1,58 @@
+/** How a server of others is reached: what a launcher URI says, checked in form, with nothing looked up yet. */
+export type Launch = ProgramLaunch | RemoteLaunch;
+
+export type Launcher = "npx" | "uvx" | "python" | "node" | "http" | "https";
+
+interface LaunchBase {
+  /** As it was written, for messages and for locks. May hold what the user wrote there as a secret. */
+  readonly uri: string;
+  /** For people: the part of the URI that names the server, such as `@scope/pkg@1.2.3`. Never holds a secret. */
+  readonly name: string;
+}
+
+export interface ProgramLaunch extends LaunchBase {
+  readonly launcher: "npx" | "uvx" | "python" | "node";
+  /** npx, uvx: the package with its version, if any. python, node: the path of the script, absolute or relative. */
+  readonly target: string;
+  /** npx, uvx: which of the package's programs; by default the one that its launcher chooses. */
+  readonly program?: string;
+  /** What the program gets on its command line, in order. */
+  readonly args: readonly string[];
+  /** Templates: `${NAME}` stands for a variable of whoever starts it, `$${` for a literal `${`. */
+  readonly env: Readonly<Record<string, Template>>;
+  /** By default an empty folder of its own. */
+  readonly cwd?: string;
+}
+
+export interface RemoteLaunch extends LaunchBase {
+  readonly launcher: "http" | "https";
+  /** Without the query: `https://host/path`. */
+  readonly url: string;
+  readonly query: readonly { readonly name: string; readonly value: Template }[];
+  readonly headers: Readonly<Record<string, Template>>;
+}
+
+export interface Template {
+  readonly text: string;
+  /** Where it stands in the URI, from 0, for messages. */
+  readonly offset: number;
+}
+
+export type VariableLookup = (name: string) => string | undefined;
+
+/** The text with its variables; `unset` names those that have no value. */
+export function fillTemplate({ text }: Template, lookUp: VariableLookup): { text: string; unset: string[] } {
+  const unset: string[] = [];
+  const filled = text.replace(/\$\$\{|\$\{([^}]*)\}/g, (whole, name: string | undefined) => {
+    if (name === undefined) return "${";
+    const value = lookUp(name);
+    if (value === undefined) unset.push(name);
+    return value ?? whole;
+  });
+  return { text: filled, unset };
+}
+
+/** The names of the variables in a text; what stands between braces may be no name at all. */
+export function variablesOf(text: string): string[] {
+  return [...text.matchAll(/\$\$\{|\$\{([^}]*)\}/g)].flatMap(([, name]) => (name === undefined ? [] : [name]));
+}

@@ -1,0 +1,107 @@
+import type { Problem } from "../problem.ts";
+import type { Launch, Launcher } from "./launch.ts";
+import { readOperation, type Operation } from "./operation.ts";
+import { readPackage } from "./package-name.ts";
+import { readProgramKeys, readRemoteKeys } from "./query-keys.ts";
+import { decodePiece, splitQuery, UriProblems, type Piece, type QueryPair } from "./uri-text.ts";
+
+/**
+ * Launcher URIs: `mcp+{npx,uvx,python,node,http,https}://…?…`, read strictly. Pure: no file, variable or network is
+ * looked at. Every problem is found in one pass and says where it stands. The rules: docs/launcher-uris.md
+ * (seeds 000 and 001 give the form, and leave much open).
+ */
+export type ParsedLauncher =
+  | { readonly launch: Launch; readonly operation: Operation; readonly problems?: undefined }
+  | { readonly problems: readonly Problem[]; readonly launch?: undefined };
+
+const launchers: readonly Launcher[] = ["npx", "uvx", "python", "node", "http", "https"];
+const URI_LENGTH_MAX = 64 * 1024;
+
+export function parseLauncher(uri: string): ParsedLauncher {
+  const problems = new UriProblems(uri);
+  const parsed = parse(uri, problems);
+  return parsed === undefined || problems.list.length > 0 ? { problems: problems.list } : parsed;
+}
+
+function parse(uri: string, problems: UriProblems): { launch: Launch; operation: Operation } | undefined {
+  if (uri.length > URI_LENGTH_MAX) return problems.add("too-long", 0, `More than ${URI_LENGTH_MAX} characters.`);
+  // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+  const control = /[\u0000-\u001f\u007f]/.exec(uri);
+  if (control) return problems.add("bad-character", control.index, "A control character must be percent-encoded.");
+  const scheme = /^mcp\+([^:/?#]*):\/\//.exec(uri);
+  if (!scheme) {
+    return problems.add("not-a-launcher", 0, `A launcher URI begins with ${launchers.map(start).join(", ")}.`);
+  }
+  const launcher = launchers.find((name) => name === scheme[1]);
+  if (launcher === undefined) {
+    const known = launchers.join(", ");
+    return problems.add("unknown-launcher", 4, `There is no launcher "${scheme[1]}"; there are ${known}.`);
+  }
+  const fragment = uri.indexOf("#");
+  if (fragment !== -1) {
+    return problems.add("fragment", fragment, "A launcher URI has no fragment; a literal # is written %23.");
+  }
+
+  const question = uri.indexOf("?");
+  const pathEnd = question === -1 ? uri.length : question;
+  const path: Piece = { text: uri.slice(scheme[0].length, pathEnd), offset: scheme[0].length };
+  const query = splitQuery({ text: uri.slice(pathEnd + 1), offset: pathEnd + 1 }, problems);
+  const launch = readLaunch(uri, launcher, path, query, problems);
+  const operation = readOperation(query, problems);
+  return launch && operation && { launch, operation };
+}
+
+function readLaunch(
+  uri: string,
+  launcher: Launcher,
+  path: Piece,
+  query: readonly QueryPair[],
+  problems: UriProblems,
+): Launch | undefined {
+  const name = path.text;
+  switch (launcher) {
+    case "http":
+    case "https": {
+      const url = readUrl(launcher, path, problems);
+      const keys = readRemoteKeys(query, problems);
+      return url === undefined ? undefined : { uri, name, launcher, url, ...keys };
+    }
+    case "npx":
+    case "uvx": {
+      const found = readPackage(launcher, path, problems);
+      const keys = readProgramKeys(query, problems);
+      return found && { uri, name, launcher, ...found, ...keys };
+    }
+    case "python":
+    case "node": {
+      const keys = readProgramKeys(query, problems);
+      const target = decodePiece(path, problems);
+      if (target === "") {
+        return problems.add("missing-script", path.offset, `Which script? Write ${start(launcher)}./path.`);
+      }
+      return target === undefined ? undefined : { uri, name, launcher, target, ...keys };
+    }
+  }
+}
+
+function readUrl(launcher: "http" | "https", { text, offset }: Piece, problems: UriProblems): string | undefined {
+  const authority = text.split("/", 1)[0]!;
+  if (authority === "") return problems.add("missing-host", offset, `Which host? Write ${start(launcher)}host/path.`);
+  if (authority.includes("@")) {
+    return problems.add("credentials", offset, "Names and passwords go into header.Authorization=…, not into the URI.");
+  }
+  const url = tryUrl(`${launcher}://${text}`);
+  return url?.href ?? problems.add("bad-url", offset, `"${launcher}://${text}" is no URL.`);
+}
+
+function tryUrl(text: string): URL | undefined {
+  try {
+    return new URL(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function start(launcher: Launcher): string {
+  return `mcp+${launcher}://`;
+}

@@ -1,0 +1,58 @@
+/** Cuts bytes into lines. Holds at most one line, of bounded length; work is linear in what comes. */
+export class LineReader {
+  readonly #bytesMax: number;
+  readonly #on: { line(line: Buffer): void; tooLong(): void };
+  #held: Buffer = Buffer.alloc(0);
+  #heldBytes = 0;
+
+  constructor(bytesMax: number, on: { line(line: Buffer): void; tooLong(): void }) {
+    this.#bytesMax = bytesMax;
+    this.#on = on;
+  }
+
+  push(chunk: Buffer): void {
+    let start = 0;
+    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
+      const piece = chunk.subarray(start, end);
+      start = end + 1;
+      if (this.#heldBytes + piece.length > this.#bytesMax) return this.#giveUp();
+      const line = this.#heldBytes === 0 ? piece : this.#take(piece);
+      if (line.length > 0) this.#on.line(line);
+    }
+    const rest = chunk.subarray(start);
+    if (this.#heldBytes + rest.length > this.#bytesMax) return this.#giveUp();
+    if (rest.length > 0) this.#hold(rest);
+  }
+
+  /** Whoever sends byte by byte costs no more than the bytes: room grows by doubling. */
+  #hold(piece: Buffer): void {
+    const needed = this.#heldBytes + piece.length;
+    if (needed > this.#held.length) {
+      const room = Buffer.allocUnsafeSlow(Math.min(this.#bytesMax, Math.max(2 * needed, FIRST_ROOM_BYTES)));
+      this.#held.copy(room, 0, 0, this.#heldBytes);
+      this.#held = room;
+    }
+    piece.copy(this.#held, this.#heldBytes);
+    this.#heldBytes = needed;
+  }
+
+  #take(piece: Buffer): Buffer {
+    this.#hold(piece);
+    const line = this.#held.subarray(0, this.#heldBytes);
+    this.#giveBack();
+    return line;
+  }
+
+  #giveBack(): void {
+    this.#held = Buffer.alloc(0);
+    this.#heldBytes = 0;
+  }
+
+  #giveUp(): void {
+    this.#giveBack();
+    this.#on.tooLong();
+  }
+}
+
+const NEWLINE = 10;
+const FIRST_ROOM_BYTES = 1024;

@@ -1,0 +1,69 @@
+import { isObject, type JsonObject } from "../json.ts";
+import { isReservedKey, single } from "./query-keys.ts";
+import type { QueryPair, UriProblems } from "./uri-text.ts";
+
+/** What to do at the server, as far as the URI says it. */
+export interface Operation {
+  /** Absent: nothing, as for `inspect`. */
+  readonly target?: OperationTarget;
+  readonly arguments: GivenArguments;
+}
+
+export type OperationTarget =
+  | { readonly kind: "tool" | "resource" | "prompt"; readonly name: string }
+  | { readonly kind: "list"; readonly name: ListName };
+
+export const listNames = ["tools", "resources", "templates", "prompts"] as const;
+export type ListName = (typeof listNames)[number];
+
+/** Arguments as a URI holds them: text still to be converted by the tool's schema, and JSON that stands as it is. */
+export interface GivenArguments {
+  readonly texts: readonly { readonly name: string; readonly values: readonly string[] }[];
+  readonly json: JsonObject;
+}
+
+export function readOperation(query: readonly QueryPair[], problems: UriProblems): Operation | undefined {
+  const targets = (["tool", "resource", "prompt", "list"] as const).flatMap((kind) => {
+    const pair = single(query, kind, problems);
+    return pair ? [{ kind, pair }] : [];
+  });
+  const given = readArguments(query, problems);
+  const [first, second] = targets;
+  if (second) {
+    const { kind, pair } = second;
+    return problems.add("two-targets", pair.keyOffset, `${kind}= cannot stand beside ${first!.kind}=; one at a time.`);
+  }
+  if (!first) return { arguments: given };
+  const { kind, pair } = first;
+  if (pair.value === "") return problems.add("missing-value", pair.valueOffset, `${kind}= needs a name.`);
+  if (kind !== "list") return { target: { kind, name: pair.value }, arguments: given };
+  const list = listNames.find((name) => name === pair.value);
+  if (list) return { target: { kind, name: list }, arguments: given };
+  return problems.add("bad-list", pair.valueOffset, `list= takes ${listNames.join(", ")}, not "${pair.value}".`);
+}
+
+function readArguments(query: readonly QueryPair[], problems: UriProblems): GivenArguments {
+  const json = readJson(query, problems);
+  const texts = new Map<string, string[]>();
+  for (const { key, value, keyOffset } of query) {
+    if (isReservedKey(key) && !key.startsWith("args.")) continue;
+    const name = key.startsWith("args.") ? key.slice("args.".length) : key;
+    if (name === "") problems.add("missing-key", keyOffset, "args. needs the name of an argument after its dot.");
+    if (Object.hasOwn(json, name)) problems.add("duplicate-key", keyOffset, `args={…} gives "${name}" already.`);
+    texts.set(name, [...(texts.get(name) ?? []), value]);
+  }
+  return { texts: [...texts].map(([name, values]) => ({ name, values })), json };
+}
+
+function readJson(query: readonly QueryPair[], problems: UriProblems): JsonObject {
+  const pair = single(query, "args", problems);
+  if (!pair) return {};
+  try {
+    const value: unknown = JSON.parse(pair.value);
+    if (isObject(value)) return value as JsonObject;
+    problems.add("bad-arguments", pair.valueOffset, 'args= takes a JSON object, such as args={"gene":"BRAF"}.');
+  } catch (error) {
+    problems.add("bad-arguments", pair.valueOffset, `args= is not JSON: ${(error as Error).message}.`);
+  }
+  return {};
+}

@@ -1,0 +1,100 @@
+import { variablesOf, type ProgramLaunch, type RemoteLaunch, type Template } from "./launch.ts";
+import type { QueryPair, UriProblems } from "./uri-text.ts";
+
+type ProgramKeys = Pick<ProgramLaunch, "args" | "env" | "cwd">;
+type RemoteKeys = Pick<RemoteLaunch, "headers" | "query">;
+
+const programKeys = ["command", "arg", "cwd"];
+const programPrefixes = ["env."];
+const remotePrefixes = ["header.", "query."];
+/** What says what to do there rather than how to get there. */
+const operationKeys = ["tool", "resource", "prompt", "list", "args"];
+
+/** Set by the protocol's own transport or by the connection; a header of the user would break them. */
+const ownHeaders = /^(?:mcp-.*|content-type|content-length|accept|host|connection|transfer-encoding|last-event-id)$/i;
+const variableForm = /^[A-Za-z_][A-Za-z0-9_]*$/;
+const headerForm = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+
+/** Whether a key is taken by the URI itself; every other key is an argument of the tool. */
+export function isReservedKey(key: string): boolean {
+  return (
+    [...programKeys, ...operationKeys].includes(key) ||
+    [...programPrefixes, ...remotePrefixes, "args."].some((prefix) => key.startsWith(prefix))
+  );
+}
+
+export function readProgramKeys(query: readonly QueryPair[], problems: UriProblems): ProgramKeys {
+  refuse(query, remotePrefixes, problems, "is for mcp+http:// and mcp+https:// only");
+  const command = single(query, "command", problems);
+  const cwd = single(query, "cwd", problems);
+  if (cwd?.value === "") problems.add("missing-value", cwd.valueOffset, "cwd= needs a folder.");
+  return {
+    args: [command, ...query.filter(({ key }) => key === "arg")].flatMap((pair) => (pair ? [pair.value] : [])),
+    env: named(query, "env.", variableForm, "variable of the environment", problems),
+    ...(cwd && { cwd: cwd.value }),
+  };
+}
+
+export function readRemoteKeys(query: readonly QueryPair[], problems: UriProblems): RemoteKeys {
+  refuse(query, [...programKeys, ...programPrefixes], problems, "is for servers that are started here");
+  const headers = named(query, "header.", headerForm, "header", problems);
+  for (const { key, keyOffset } of query) {
+    const header = key.slice("header.".length);
+    if (key.startsWith("header.") && ownHeaders.test(header)) {
+      problems.add("bad-header", keyOffset, `The header ${header} is set by the connection itself.`);
+    }
+  }
+  return {
+    headers,
+    query: query
+      .filter(({ key }) => key.startsWith("query."))
+      .map((pair) => ({ name: pair.key.slice("query.".length), value: template(pair, problems) })),
+  };
+}
+
+/** The one pair of this key; a second one is a problem. */
+export function single(query: readonly QueryPair[], key: string, problems: UriProblems): QueryPair | undefined {
+  const [first, second] = query.filter((pair) => pair.key === key);
+  if (second) problems.add("duplicate-key", second.keyOffset, `${key}= stands here a second time; it has one value.`);
+  return first;
+}
+
+function named(
+  query: readonly QueryPair[],
+  prefix: string,
+  form: RegExp,
+  what: string,
+  problems: UriProblems,
+): Record<string, Template> {
+  const found = new Map<string, Template>();
+  const seen = new Set<string>();
+  for (const pair of query.filter(({ key }) => key.startsWith(prefix))) {
+    const name = pair.key.slice(prefix.length);
+    const same = prefix === "header." ? name.toLowerCase() : name;
+    if (!form.test(name)) problems.add("bad-name", pair.keyOffset, `"${name}" is not the name of a ${what}.`);
+    if (seen.has(same)) problems.add("duplicate-key", pair.keyOffset, `${pair.key}= stands here a second time.`);
+    seen.add(same);
+    found.set(name, template(pair, problems));
+  }
+  return Object.fromEntries(found);
+}
+
+function template({ value, valueOffset }: QueryPair, problems: UriProblems): Template {
+  for (const name of variablesOf(value)) {
+    if (!variableForm.test(name)) {
+      problems.add("bad-variable", valueOffset, `"\${${name}}" names no variable; a literal \${ is written $\${.`);
+    }
+  }
+  return { text: value, offset: valueOffset };
+}
+
+function refuse(query: readonly QueryPair[], keys: readonly string[], problems: UriProblems, why: string): void {
+  for (const { key, keyOffset } of query) {
+    if (!keys.some((refused) => (refused.endsWith(".") ? key.startsWith(refused) : key === refused))) continue;
+    problems.add(
+      "misplaced-key",
+      keyOffset,
+      `${key}= ${why}; an argument of that name is written args.${key}=…, or in args={…}.`,
+    );
+  }
+}

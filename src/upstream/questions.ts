@@ -1,0 +1,67 @@
+import type { Client } from "@modelcontextprotocol/client";
+import { BerthError } from "../errors.ts";
+import { isObject, type JsonObject } from "../json.ts";
+import type { Ask } from "./connection.ts";
+import { UpstreamError } from "./failures.ts";
+
+/** JSON-RPC code of a question that nobody answers: the client has no such method. */
+const METHOD_NOT_FOUND = -32601;
+const askable = new Set(["elicitation/create", "sampling/createMessage", "roots/list"]);
+
+/** Brings a server's questions to whoever can answer them. */
+export class Questions {
+  readonly #ask: Ask | undefined;
+  /** Of the calls under way that can be asked. */
+  readonly #calls = new Set<Ask>();
+
+  /** `ask` answers what belongs to no call, or to nobody knows which. */
+  constructor(ask: Ask | undefined) {
+    this.#ask = ask;
+  }
+
+  /** A legacy server sends its questions as requests. They do not say which call they belong to. */
+  answerRequestsOf(client: Client): void {
+    client.fallbackRequestHandler = async ({ method, params }, { mcpReq }) => {
+      const [only, ...others] = this.#calls;
+      const ask = others.length === 0 ? (only ?? this.#ask) : this.#ask;
+      if (!ask || !askable.has(method)) throw Object.assign(new Error("Method not found"), { code: METHOD_NOT_FOUND });
+      return ask({ method, params: (params ?? {}) as JsonObject }, mcpReq.signal);
+    };
+  }
+
+  /** Counts a call that can be asked, until the returned function is called. */
+  enter(ask: Ask | undefined): () => void {
+    if (!ask) return nothing;
+    const own: Ask = (question, signal) => ask(question, signal);
+    this.#calls.add(own);
+    return () => this.#calls.delete(own);
+  }
+
+  /** A modern server's questions: one answer for each, under its key. */
+  async answerAll(
+    requests: Record<string, unknown>,
+    callAsk: Ask | undefined,
+    what: string,
+    signal: AbortSignal | undefined,
+  ): Promise<JsonObject> {
+    const ask = callAsk ?? this.#ask;
+    if (!ask && Object.keys(requests).length > 0) {
+      throw new UpstreamError("upstream_refused", `${what}: it asks a question, and there is nobody to answer it`);
+    }
+    const answers = Object.entries(requests).map(async ([key, request]) => {
+      const method = isObject(request) ? request["method"] : undefined;
+      if (!isObject(request) || typeof method !== "string" || !askable.has(method)) {
+        throw new UpstreamError("upstream_protocol", `${what}: its question "${key}" is of no known kind`);
+      }
+      try {
+        return [key, await ask!({ method, params: (request["params"] ?? {}) as JsonObject }, signal)] as const;
+      } catch (error) {
+        if (error instanceof BerthError) throw error;
+        throw new UpstreamError("upstream_refused", `${what}: its question was refused`, { cause: error });
+      }
+    });
+    return Object.fromEntries(await Promise.all(answers));
+  }
+}
+
+function nothing(): void {}

@@ -1,0 +1,118 @@
+import {
+  SdkError,
+  SdkErrorCode,
+  SdkHttpError,
+  SSEClientTransport,
+  StreamableHTTPClientTransport,
+  type Client,
+} from "@modelcontextprotocol/client";
+import { BerthError } from "../errors.ts";
+import { boundedFetch } from "./bounded-fetch.ts";
+import type { ConnectOptions } from "./connect.ts";
+import type { Channel, Closed } from "./connection.ts";
+import { httpFailure, UpstreamError } from "./failures.ts";
+import type { RemoteLaunch } from "./launch.ts";
+import { setResultsAside } from "./results-aside.ts";
+
+interface Address {
+  readonly url: URL;
+  readonly headers: Record<string, string>;
+}
+
+/** Streamable HTTP in either era; where the server knows none, HTTP+SSE of 2024-11-05. */
+export async function openRemote(
+  { name }: RemoteLaunch,
+  { url, headers }: Address,
+  newClient: () => Client,
+  options: ConnectOptions,
+): Promise<{ client: Client; channel: Channel }> {
+  const { upstreamStartMs, upstreamMessageBytes } = options.limits;
+  const timeout = AbortSignal.timeout(upstreamStartMs);
+  const signal = options.signal ? AbortSignal.any([options.signal, timeout]) : timeout;
+  const transportOptions = { requestInit: { headers }, fetch: boundedFetch(upstreamMessageBytes) };
+  const what = `reaching ${name}`;
+  const failed = (error: unknown): BerthError => {
+    if (options.signal?.aborted) return new BerthError("cancelled", what);
+    if (timeout.aborted || isTimeout(error)) {
+      return new UpstreamError("upstream_timeout", `${what} within ${upstreamStartMs / 1000} s`, { cause: error });
+    }
+    if (error instanceof SdkHttpError) return httpFailure(error, what);
+    return new UpstreamError("upstream_not_started", `${what}: ${wordsOf(error)}`, { cause: error });
+  };
+
+  const streamable = setResultsAside(new StreamableHTTPClientTransport(url, transportOptions));
+  const client = newClient();
+  client.setVersionNegotiation({ mode: "auto" });
+  try {
+    await within(client.connect(streamable, { signal, timeout: upstreamStartMs }), signal);
+    return { client, channel: channelOf(client, streamable) };
+  } catch (error) {
+    await client.close().catch(() => {});
+    if (signal.aborted || !isOlderServer(error)) throw failed(error);
+    const older = newClient();
+    const events = setResultsAside(new SSEClientTransport(url, transportOptions));
+    try {
+      await within(older.connect(events, { signal, timeout: upstreamStartMs }), signal);
+      return { client: older, channel: channelOf(older) };
+    } catch {
+      await older.close().catch(() => {});
+      // What the first way said is nearer to what is wrong: hardly any server speaks the second one alone.
+      throw failed(error);
+    }
+  }
+}
+
+/** How the specification has clients tell a server of HTTP+SSE: it takes no POST at this address. */
+function isOlderServer(error: unknown): boolean {
+  return error instanceof SdkHttpError && [400, 404, 405].includes(error.data.status);
+}
+
+function isTimeout(error: unknown): boolean {
+  return error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout;
+}
+
+function within<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  work.catch(() => {});
+  return Promise.race([
+    work,
+    new Promise<never>((_resolve, reject) => {
+      const give = (): void => reject(signal.reason as Error);
+      if (signal.aborted) give();
+      signal.addEventListener("abort", give, { once: true });
+    }),
+  ]);
+}
+
+/** The cause says more than `fetch failed`. */
+function wordsOf(error: unknown): string {
+  const words: string[] = [];
+  for (let at: unknown = error; at instanceof Error; at = at.cause) {
+    if (at.message !== "" && !words.some((known) => known.includes(at.message))) words.push(at.message);
+    else if (at instanceof AggregateError && at.message === "") words.push(String(at.errors[0]));
+  }
+  return words.join(": ");
+}
+
+function channelOf(client: Client, streamable?: StreamableHTTPClientTransport): Channel {
+  let tell: (closed: Closed) => void = () => {};
+  let expected = false;
+  const closed = new Promise<Closed>((resolve) => (tell = resolve));
+  // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the client has no other way
+  client.onclose = () => tell({ reason: "closed the connection", stderr: "", expected });
+  return {
+    transport: "http",
+    closed,
+    close: async () => {
+      expected = true;
+      if (streamable?.sessionId !== undefined) {
+        const farewell = streamable.terminateSession().catch(() => {});
+        await Promise.race([farewell, new Promise((resolve) => setTimeout(resolve, FAREWELL_MS).unref())]);
+      }
+      await client.close();
+      tell({ reason: "was left", stderr: "", expected });
+    },
+  };
+}
+
+/** A server that does not even take a goodbye is left without one. */
+const FAREWELL_MS = 1000;

@@ -1,0 +1,66 @@
+import type { JSONRPCMessage, RequestId, Transport } from "@modelcontextprotocol/client";
+import { isObject } from "../json.ts";
+
+/** Where a result stands that was set aside. */
+const ASIDE = "berth/aside";
+
+/** For each method, the least that the client finds sound. */
+const soundResults: Readonly<Record<string, object>> = {
+  "tools/list": { tools: [] },
+  "prompts/list": { prompts: [] },
+  "resources/list": { resources: [] },
+  "resources/templates/list": { resourceTemplates: [] },
+  "tools/call": { content: [] },
+  "prompts/get": { messages: [] },
+  "resources/read": { contents: [] },
+};
+/** More are never under way; only requests that were never answered grow so old. */
+const KEPT_MAX = 10_000;
+
+/**
+ * Lets results pass the client as they are. In the modern era it judges every result by schemas of its own and throws
+ * a whole list away for one tool's fault, or for a hint of caching that is missing. So it is given a sound result that
+ * holds the real one, which `takeResult` gives back; what must hold of it is checked by the connection, entry by entry.
+ */
+export function setResultsAside<T extends Transport>(transport: T): T {
+  const methods = new Map<RequestId, string>();
+  const send = transport.send.bind(transport);
+  transport.send = (message, options) => {
+    if ("method" in message && "id" in message && soundResults[message.method]) {
+      methods.set(message.id, message.method);
+      if (methods.size > KEPT_MAX) methods.delete(methods.keys().next().value!);
+    }
+    return send(message, options);
+  };
+
+  let handler: Transport["onmessage"];
+  const rewriting: Transport["onmessage"] = (message, extra) => {
+    if ("method" in message) handler?.(message, extra);
+    // The client handles a notification a moment after it came; by then it must not have forgotten its request.
+    else queueMicrotask(() => handler?.(rewrite(message), extra));
+  };
+  const rewrite = <M extends JSONRPCMessage>(message: M): M => {
+    if (!("id" in message) || !("result" in message)) return message;
+    const method = methods.get(message.id);
+    if (method === undefined) return message;
+    methods.delete(message.id);
+    const { result } = message;
+    if (!isObject(result) || result["resultType"] === "input_required") return message;
+    const sound = { resultType: "complete", ttlMs: 0, cacheScope: "private", ...soundResults[method], [ASIDE]: result };
+    return { ...message, result: sound };
+  };
+  Object.defineProperty(transport, "onmessage", {
+    configurable: true,
+    get: () => handler && rewriting,
+    set: (value: Transport["onmessage"]) => {
+      handler = value;
+    },
+  });
+  return transport;
+}
+
+/** The result as the server gave it. */
+export function takeResult(result: Record<string, unknown>): Record<string, unknown> {
+  const aside = result[ASIDE];
+  return isObject(aside) ? aside : result;
+}

@@ -1,0 +1,85 @@
+import type { Problem } from "../problem.ts";
+
+/** A piece of the URI and where it stands, from 0. */
+export interface Piece {
+  readonly text: string;
+  readonly offset: number;
+}
+
+export interface QueryPair {
+  readonly key: string;
+  readonly value: string;
+  readonly keyOffset: number;
+  readonly valueOffset: number;
+}
+
+/** Gathers what is wrong with one URI; each problem points at its place. */
+export class UriProblems {
+  readonly list: Problem[] = [];
+  readonly #uri: string;
+
+  constructor(uri: string) {
+    this.#uri = uri;
+  }
+
+  add(code: string, offset: number, message: string): undefined {
+    this.list.push(problemAt(this.#uri, code, offset, message));
+    return undefined;
+  }
+}
+
+export function problemAt(uri: string, code: string, offset: number, message: string): Problem {
+  return {
+    code,
+    message,
+    severity: "error",
+    line: 1,
+    column: offset + 1,
+    frame: `${uri}\n${" ".repeat(offset)}^`,
+  };
+}
+
+/** Undoes percent-encoding; undefined, with the problem told, where it is broken. */
+export function decodePiece({ text, offset }: Piece, problems: UriProblems, plusIsSpace = false): string | undefined {
+  const broken = /%(?![0-9A-Fa-f]{2})/.exec(text);
+  if (broken) {
+    return problems.add(
+      "bad-percent-encoding",
+      offset + broken.index,
+      `"${text.slice(broken.index, broken.index + 3)}" is no percent-encoding; a literal % is written %25.`,
+    );
+  }
+  try {
+    const decoded = decodeURIComponent(plusIsSpace ? text.replaceAll("+", " ") : text);
+    if (!decoded.includes("\0")) return decoded;
+    return problems.add("bad-character", offset, "A zero byte (%00) cannot be passed to any program.");
+  } catch {
+    return problems.add("bad-percent-encoding", offset, `The percent-encoded bytes in "${text}" are not UTF-8.`);
+  }
+}
+
+/** `a=1&b=2`, decoded as web forms are: `+` is a space, a literal plus is `%2B`. */
+export function splitQuery({ text, offset }: Piece, problems: UriProblems): QueryPair[] {
+  const pairs: QueryPair[] = [];
+  let at = offset;
+  for (const part of text.split("&")) {
+    const equals = part.indexOf("=");
+    const key = equals === -1 ? part : part.slice(0, equals);
+    const valueOffset = at + key.length + 1;
+    if (part === "") {
+      if (text !== "") problems.add("empty-pair", at, "There is nothing between two & here.");
+    } else if (equals === -1) {
+      problems.add("missing-value", at, `"${part}" has no value; write ${part}=… (an empty one is ${part}=).`);
+    } else if (key === "") {
+      problems.add("missing-key", at, "A value has no name before its =.");
+    } else {
+      const decodedKey = decodePiece({ text: key, offset: at }, problems, true);
+      const value = decodePiece({ text: part.slice(equals + 1), offset: valueOffset }, problems, true);
+      if (decodedKey !== undefined && value !== undefined) {
+        pairs.push({ key: decodedKey, value, keyOffset: at, valueOffset });
+      }
+    }
+    at += part.length + 1;
+  }
+  return pairs;
+}

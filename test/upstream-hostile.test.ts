@@ -1,0 +1,129 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { UpstreamError } from "../src/upstream/failures.ts";
+import { connect, hostile, processesWith } from "./upstream.rig.ts";
+
+/** Connects, expects the failure, and finds that nothing is left running. */
+async function fails(way: string, limits: Parameters<typeof connect>[1]): Promise<UpstreamError> {
+  const mark = randomUUID();
+  const error: unknown = await connect(hostile(way, `&env.MARK=${mark}`), limits).then(
+    () => assert.fail("it started"),
+    (reason: unknown) => reason,
+  );
+  assert.deepEqual(processesWith(mark), []);
+  assert.ok(error instanceof UpstreamError, String(error));
+  return error;
+}
+
+test("J1 a server that dies at start says why, with the end of its stderr and no secret in it", async () => {
+  const uri = hostile("dies at start", "&env.KEY=${KEY}");
+  const env = { ...process.env, KEY: "hunter2-very-secret" };
+  const error = (await connect(uri, { env }).catch((reason: unknown) => reason)) as UpstreamError;
+  assert.equal(error.code, "upstream_not_started");
+  assert.match(error.message, /hostile\.mjs ended with exit code 7$/);
+  assert.match(error.stderr, /no API key; it would be \[hidden\]/);
+});
+
+test("a server that prints garbage without end is ended, and the error shows what it printed", async () => {
+  const error = await fails("prints garbage", {});
+  assert.equal(error.code, "upstream_not_started");
+  assert.match(error.message, /sent more than 1048576 bytes that are no messages \("Welcome to the server!"\)/);
+});
+
+test("a server that floods one line is ended at the limit upstreamMessageBytes", async () => {
+  const error = await fails("floods one line", { limits: { upstreamMessageBytes: 1_000_000 } });
+  assert.match(error.message, /sent a line of more than 1000000 bytes/);
+});
+
+test("a server that never answers is given up after the limit upstreamStartMs", async () => {
+  for (const way of ["never answers", "reads nothing"]) {
+    const error = await fails(way, { limits: { upstreamStartMs: 600, upstreamProbeMs: 200 } });
+    assert.equal(error.code, "upstream_timeout");
+    assert.match(error.message, /did not say hello within 0\.6 s/);
+  }
+});
+
+test("a start that is cancelled leaves nothing running", async () => {
+  const mark = randomUUID();
+  const signal = AbortSignal.timeout(200);
+  await assert.rejects(connect(hostile("never answers", `&env.MARK=${mark}`), { signal }), { code: "cancelled" });
+  assert.deepEqual(processesWith(mark), []);
+});
+
+test("a server that floods stderr is served all the same, and only the end is kept", async () => {
+  const upstream = await connect(hostile("floods stderr"), { limits: { upstreamStderrBytes: 100 } });
+  assert.equal((await upstream.callTool("any", {})).content[0]!["text"], "still here");
+  await upstream.close();
+  assert.equal((await upstream.closed).stderr, "y".repeat(100));
+});
+
+test("a server that ignores the end of its input and SIGTERM is ended all the same", async () => {
+  const mark = randomUUID();
+  const upstream = await connect(hostile("ignores every ending", `&env.MARK=${mark}`), {
+    limits: { upstreamEndMs: 100 },
+  });
+  assert.equal(processesWith(mark).length, 1);
+  await upstream.close();
+  assert.deepEqual(processesWith(mark), []);
+  assert.equal((await upstream.closed).reason, "was ended by SIGKILL");
+});
+
+test("what a server started and left behind is ended with it", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "berth-upstream-test-"));
+  try {
+    const file = join(folder, "pid");
+    const mark = randomUUID();
+    const upstream = await connect(hostile("leaves a child", `&arg=${file}&env.MARK=${mark}`));
+    const inner = Number(await readFile(file, "utf8"));
+    assert.ok(processesWith(mark).includes(inner));
+    await upstream.close();
+    assert.deepEqual(processesWith(mark), []);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
+
+test("a server killed in the middle of calls fails each of them clearly, and says how it ended", async () => {
+  const upstream = await connect(hostile("misbehaves in calls"));
+  assert.equal((await upstream.callTool("echo", {})).content[0]!["text"], "fine");
+  const hanging = upstream.callTool("hang", {});
+  const dying = upstream.callTool("die", {});
+  await assert.rejects(dying, { code: "upstream_ended", message: /try again: calling die: it was ended by SIGKILL/ });
+  await assert.rejects(hanging, { code: "upstream_ended" });
+  const { expected, reason, stderr } = await upstream.closed;
+  assert.deepEqual([expected, reason, stderr], [false, "was ended by SIGKILL", "Segmentation fault"]);
+  await upstream.close();
+});
+
+test("a server that floods stdout in a call is ended, and the call says why", async () => {
+  const upstream = await connect(hostile("misbehaves in calls"));
+  await assert.rejects(upstream.callTool("garbage", {}), {
+    code: "upstream_ended",
+    message: /it sent more than 1048576 bytes that are no messages/,
+  });
+  await upstream.close();
+});
+
+test("results that break the protocol, and errors that the server gives, are told apart", async () => {
+  const upstream = await connect(hostile("misbehaves in calls"));
+  await assert.rejects(upstream.callTool("wrong", {}), {
+    code: "upstream_protocol",
+    message: /calling wrong: its content is not a list of content blocks/,
+  });
+  await assert.rejects(upstream.callTool("refuse", {}), {
+    code: "upstream_refused",
+    message: /calling refuse: Not like this \(-32602\)/,
+    data: { rpc: -32602, message: "Not like this" },
+  });
+  await upstream.close();
+});
+
+test("lists without end stop at the limit upstreamListPages", async () => {
+  const upstream = await connect(hostile("pages without end"), { limits: { upstreamListPages: 5 } });
+  await assert.rejects(upstream.listTools(), { code: "upstream_protocol", message: /more than 5 pages/ });
+  await upstream.close();
+});

@@ -1,0 +1,71 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { defaultLimits, packageRoot, type Limits } from "../src/config.ts";
+import { connectUpstream, type ConnectOptions } from "../src/upstream/connect.ts";
+import type { UpstreamConnection } from "../src/upstream/connection.ts";
+import type { Launch } from "../src/upstream/launch.ts";
+import { parseLauncher } from "../src/upstream/launcher.ts";
+
+export const fixtures = join(packageRoot, "test", "fixtures", "upstreams");
+export const notes = `mcp+python://${join(fixtures, "notes.py")}`;
+
+/** Where a package of test/upstreams has its program. */
+export function installed(path: string): string {
+  return `mcp+node://${resolve("test/upstreams/node_modules", path)}`;
+}
+
+export const everything = `${installed("@modelcontextprotocol/server-everything/dist/index.js")}?command=stdio`;
+
+/** A bad server of the given way; see test/fixtures/upstreams/hostile.mjs. */
+export function hostile(way: string, more = ""): string {
+  return `mcp+node://${join(fixtures, "hostile.mjs")}?command=${encodeURIComponent(way)}${more}`;
+}
+
+export function launchOf(uri: string): Launch {
+  const { launch, problems } = parseLauncher(uri);
+  if (!launch) throw new Error(JSON.stringify(problems));
+  return launch;
+}
+
+export function connect(
+  uri: string,
+  options: Partial<Omit<ConnectOptions, "limits">> & { limits?: Partial<Limits> } = {},
+): Promise<UpstreamConnection> {
+  return connectUpstream(launchOf(uri), {
+    env: process.env,
+    folder: process.cwd(),
+    clientInfo: { name: "berth-test", version: "1" },
+    ...options,
+    limits: { ...defaultLimits, upstreamEndMs: 500, ...options.limits },
+  });
+}
+
+/** Closes it when the work is done, however it ends. */
+export async function withUpstream<T>(
+  uri: string,
+  use: (connection: UpstreamConnection) => Promise<T>,
+  options?: Parameters<typeof connect>[1],
+): Promise<T> {
+  const connection = await connect(uri, options);
+  try {
+    return await use(connection);
+  } finally {
+    await connection.close();
+  }
+}
+
+/** Processes whose command line or environment holds the text: what a test started marks itself by it. */
+export function processesWith(mark: string): number[] {
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
+    .filter((pid) => readOr(`/proc/${pid}/environ`).includes(mark) || readOr(`/proc/${pid}/cmdline`).includes(mark))
+    .map(Number);
+}
+
+function readOr(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    return "";
+  }
+}
