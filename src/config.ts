@@ -47,6 +47,8 @@ export interface Limits {
   readonly sourceBytes: number;
   readonly sourceFiles: number;
   readonly catalogs: number;
+  /** Calls of a server that its page tells of: times, outcomes and sizes. */
+  readonly recentCalls: number;
   /** How long a modern client may take to come again with the answers to questions. */
   readonly requestStateMs: number;
   /** Legacy sessions that the process remembers. */
@@ -132,6 +134,7 @@ export const defaultLimits: Limits = {
   sourceBytes: 4 * 1024 * 1024,
   sourceFiles: 256,
   catalogs: 512,
+  recentCalls: 50,
   requestStateMs: 1_800_000,
   sessions: 10_000,
   sessionMs: 7 * 24 * 3_600_000,

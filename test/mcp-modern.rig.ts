@@ -12,6 +12,7 @@ import type {
   ServerChange,
   Tool,
 } from "../src/host/catalog.ts";
+import { Activity } from "../src/host/activity.ts";
 import type { Host } from "../src/host/host.ts";
 import { createHttpServer, drainHttpServer } from "../src/http/server.ts";
 import type { JsonObject } from "../src/json.ts";
@@ -79,6 +80,26 @@ export class MemoryHost implements Host {
 
   async list(): Promise<[]> {
     return [];
+  }
+
+  async summary(): Promise<undefined> {
+    return undefined;
+  }
+
+  names(): string[] {
+    return [...this.catalogs.keys()];
+  }
+
+  activity(): Activity {
+    return new Activity(0);
+  }
+
+  async releases(): Promise<[]> {
+    return [];
+  }
+
+  async content(): Promise<undefined> {
+    return undefined;
   }
 
   problems(): [] {

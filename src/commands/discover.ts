@@ -1,12 +1,12 @@
 import { readFile } from "node:fs/promises";
 import { basename, dirname, extname } from "node:path";
 import { readConfig } from "../config.ts";
+import { signatureOf } from "../contract/signature.ts";
 import { openCompiler } from "../discover/compiler.ts";
-import type { DefinitionSource, Discovery } from "../discover/discovery.ts";
+import type { DefinitionSource, DiscoveredTool, Discovery } from "../discover/discovery.ts";
 import { gatherDefinition } from "../discover/gather.ts";
 import type { Problem } from "../problem.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
-import { signatureOf } from "./tool-signature.ts";
 
 export interface DiscoverOptions {
   /** Prints `{ tools, resources, prompts, completions, problems }` as JSON on stdout; lists that are empty are left out. */
@@ -57,7 +57,7 @@ function printJson({ tools, problems, ...others }: Discovery, bundling: readonly
 
 function printText({ tools, resources, prompts, problems }: Discovery): void {
   const listing = [
-    ...tools.map(signatureOf),
+    ...tools.map(toolText),
     ...resources.map(({ uri, description }) => withWords(uri, description)),
     ...prompts.map(({ name, description }) => withWords(`prompt ${name}`, description)),
   ].join("\n\n");
@@ -69,6 +69,19 @@ function printText({ tools, resources, prompts, problems }: Discovery): void {
   const wrong = countProblems(problems);
   process.stdout.write(`${listing}${listing && "\n\n"}${counts}${wrong && `, ${wrong}`}\n`);
   printProblems(problems);
+}
+
+/** A signature with what a line can say besides, and the description below. */
+function toolText(tool: DiscoveredTool): string {
+  const hints = Object.entries(tool.annotations).map(
+    ([hint, value]) => ` @${hint.replace(/Hint$/, "")}${value ? "" : " false"}`,
+  );
+  const stream = tool.call.streaming ? " (streams)" : "";
+  const about = (tool.description ?? "")
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => `  ${line}`);
+  return [`${signatureOf(tool)}${stream}${hints.join("")}`, ...about].join("\n");
 }
 
 function countOf(list: readonly unknown[], what: string): string {

@@ -5,12 +5,15 @@ import type { Executor, HostPort } from "../executor/executor.ts";
 import type { Log } from "../log.ts";
 import type { Problem } from "../problem.ts";
 import type { Store } from "../store/store.ts";
+import { Activities, type Activity } from "./activity.ts";
 import type { Catalog } from "./catalog.ts";
-import { readDirectory, type Directory } from "./directory.ts";
+import { readDirectory, type Directory, type DirectoryEntry } from "./directory.ts";
 import { CatalogCache } from "./catalog-cache.ts";
 import { createEarlierReleases } from "./earlier-release.ts";
 import { guestPort, type PortHost } from "./guest-port.ts";
 import { loadCatalog } from "./load-catalog.ts";
+import type { ReleaseVersion } from "./edits/edits.ts";
+import { readReleases } from "./releases.ts";
 import { changeVisibility } from "./visibility.ts";
 import { Watchers, type ChangeListener } from "./watchers.ts";
 
@@ -26,6 +29,16 @@ export interface Host {
   server(tenant: string, name: string): Catalog | Promise<Catalog>;
   /** Every server, sorted by name, each with its state; loads those that are not loaded. */
   list(tenant: string): Promise<ServerSummary[]>;
+  /** One of them, listed or not yet loaded; undefined when there is none of that name. */
+  summary(tenant: string, name: string): Promise<ServerSummary | undefined>;
+  /** The names of all servers, sorted, without loading any. */
+  names(tenant: string): readonly string[];
+  /** What a server is doing, and its last calls. */
+  activity(tenant: string, name: string): Activity;
+  /** The releases of a server, newest first. */
+  releases(tenant: string, name: string): Promise<readonly ReleaseVersion[]>;
+  /** The bytes of `cid`, where the tenant has them. */
+  content(tenant: string, cid: Cid): Promise<Uint8Array | undefined>;
   /** What is wrong with the tenant's configuration as a whole. */
   problems(tenant: string): readonly Problem[];
   /** Reads the tenant's names again, after a change. Servers whose definition and entry are the same stay loaded. */
@@ -55,7 +68,12 @@ export interface HostDependencies {
   readonly log: Log;
   /** False on a read-only boot: shell definitions are refused and nothing is written. */
   readonly writable: boolean;
-  readonly limits: { readonly callMs: number; readonly outputBytes: number; readonly catalogs: number };
+  readonly limits: {
+    readonly callMs: number;
+    readonly outputBytes: number;
+    readonly catalogs: number;
+    readonly recentCalls: number;
+  };
 }
 
 export async function openHost(tenants: readonly string[], dependencies: HostDependencies): Promise<Host> {
@@ -63,6 +81,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   const directories = new Map<string, Directory>();
   const catalogs = new CatalogCache(limits.catalogs);
   const watchers = new Watchers((error) => log.error({ err: error }, "a listener to a server's changes failed"));
+  const activities = new Activities(limits.recentCalls);
   const changing = new Map<string, Promise<unknown>>();
 
   const reload = async (tenant: string): Promise<void> => {
@@ -70,6 +89,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     for (const problem of directory.problems) log.warn({ tenant, problem }, "the mcps variable has a problem");
     directories.set(tenant, directory);
     catalogs.keepOnly(tenant, directory);
+    activities.keepOnly(tenant, directory.servers);
     for (const server of watchers.watched(tenant)) await learn(tenant, server);
   };
 
@@ -98,6 +118,18 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     });
   };
 
+  const summarize = async (tenant: string, name: string, { entry }: DirectoryEntry): Promise<ServerSummary> => {
+    const description = entry.description === undefined ? {} : { description: entry.description };
+    try {
+      const catalog = await host.server(tenant, name);
+      return { name, state: "ready", ...description, catalog, problems: catalog.problems };
+    } catch (error) {
+      if (!(error instanceof BerthError)) throw error;
+      const state = error.code === "server_disabled" ? "disabled" : "refused";
+      return { name, state, ...description, problems: problemsOf(error) };
+    }
+  };
+
   const host: PortHost = {
     server(tenant, name) {
       const loaded = catalogs.get(tenant, name);
@@ -114,19 +146,21 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
 
     async list(tenant) {
       const summaries: ServerSummary[] = [];
-      for (const [name, { entry }] of directories.get(tenant)?.servers ?? []) {
-        const description = entry.description === undefined ? {} : { description: entry.description };
-        try {
-          const catalog = await host.server(tenant, name);
-          summaries.push({ name, state: "ready", ...description, catalog, problems: catalog.problems });
-        } catch (error) {
-          if (!(error instanceof BerthError)) throw error;
-          const state = error.code === "server_disabled" ? "disabled" : "refused";
-          summaries.push({ name, state, ...description, problems: problemsOf(error) });
-        }
+      for (const [name, listed] of directories.get(tenant)?.servers ?? []) {
+        summaries.push(await summarize(tenant, name, listed));
       }
       return summaries;
     },
+
+    async summary(tenant, name) {
+      const listed = directories.get(tenant)?.servers.get(name);
+      return listed && summarize(tenant, name, listed);
+    },
+
+    names: (tenant) => [...(directories.get(tenant)?.servers.keys() ?? [])],
+    activity: (tenant, name) => activities.of(tenant, name),
+    releases: (tenant, name) => readReleases(store, tenant, name),
+    content: (tenant, cid) => store.content(tenant, cid),
 
     problems: (tenant) => directories.get(tenant)?.problems ?? [],
     reload,

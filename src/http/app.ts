@@ -1,13 +1,16 @@
 import type { IncomingMessage } from "node:http";
-import express, { type ErrorRequestHandler, type Express } from "express";
+import express, { type ErrorRequestHandler, type Express, type RequestHandler } from "express";
 import { BerthError } from "../errors.ts";
 import type { Host } from "../host/host.ts";
 import type { Log } from "../log.ts";
 import { openAssets } from "./assets.ts";
 import { allowOrigin, answerPreflight } from "./cors.ts";
-import { sendErrorPage, wantsPage } from "./pages/error.ts";
+import { cidPage } from "./pages/cid.ts";
+import { sendErrorPage, wantsPage, type ErrorOptions } from "./pages/error.ts";
 import { mcpPage } from "./pages/mcp.ts";
-import { createPages, type Pages } from "./pages/pages.ts";
+import { metaPage } from "./pages/meta.ts";
+import { pathsOf } from "./pages/parts/origin.ts";
+import { createPages } from "./pages/pages.ts";
 
 export interface AppOptions {
   readonly host: Host;
@@ -33,15 +36,25 @@ export function createApp(options: AppOptions): Express {
   app.get("/healthz", (_request, response) => response.json({ status: "ok" }));
   app.get("/assets/:file", assets.serve);
   app.get("/mcp", mcpPage({ ...options, pages }));
+  app.get("/cid/:cid", cidPage({ ...options, pages }));
+  app.get("/mcp/meta/:server", metaPage({ ...options, pages }));
   app.options(["/mcp", "/mcp/:server"], answerPreflight);
+  app.get("/mcp/:server", showServer);
   app.all("/mcp", refuseMethod);
   app.all("/mcp/:server", refuseMethod);
   app.use((request) => {
     throw new BerthError("not_found", request.path);
   });
-  app.use(showError(options.log, pages));
+  app.use(showError({ ...options, pages }));
   return app;
 }
+
+/** An endpoint that a person opens shows the page about it (T9.2); a client's GET without events stays refused. */
+const showServer: RequestHandler<{ server: string }> = (request, response, next) => {
+  response.vary("Accept");
+  if (!wantsPage(request)) return next();
+  response.redirect(303, pathsOf(request.params.server).page);
+};
 
 function refuseMethod(request: IncomingMessage): never {
   throw new BerthError("method_not_allowed", `${request.method}; MCP requests are sent by POST`);
@@ -49,13 +62,13 @@ function refuseMethod(request: IncomingMessage): never {
 
 // Express tells an error handler by its four parameters.
 const showError =
-  (log: Log, pages: Pages): ErrorRequestHandler =>
+  (options: ErrorOptions & { log: Log }): ErrorRequestHandler =>
   async (error, request, response, next) => {
     if (response.headersSent) return next(error);
-    if (!(error instanceof BerthError)) log.error({ err: error }, "a page failed");
+    if (!(error instanceof BerthError)) options.log.error({ err: error }, "a page failed");
     const shown = error instanceof BerthError ? error : new BerthError("internal");
     if (shown.code === "method_not_allowed") response.setHeader("Allow", "POST");
     response.vary("Accept");
-    if (wantsPage(request)) return sendErrorPage(pages, request, response, shown);
+    if (wantsPage(request)) return sendErrorPage(options, request, response, shown);
     response.status(shown.status).json({ error: { code: shown.code, message: shown.message } });
   };

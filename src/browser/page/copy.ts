@@ -15,18 +15,19 @@ function buttonFor(source: HTMLElement): HTMLButtonElement {
   const label = source.dataset["copy"] ?? "";
   button.type = "button";
   button.className = "copy";
-  button.textContent = "Copy";
+  const text = source.dataset["copyLabel"] ?? "Copy";
+  button.textContent = text;
   if (label !== "") button.setAttribute("aria-label", `Copy ${label}`);
   button.addEventListener("click", () => {
-    void copy(source, button);
+    void copy(source, button, text);
   });
   return button;
 }
 
-async function copy(source: HTMLElement, button: HTMLButtonElement): Promise<void> {
+async function copy(source: HTMLElement, button: HTMLButtonElement, label: string): Promise<void> {
   const copied = await toClipboard(source);
   button.textContent = copied ? "Copied" : "Press Ctrl+C";
-  setTimeout(() => (button.textContent = "Copy"), SHOWN_MS);
+  setTimeout(() => (button.textContent = label), SHOWN_MS);
 }
 
 /** Where the clipboard is refused, as on plain http from another machine, the text is selected for the reader. */

@@ -1,6 +1,17 @@
 import type { Request, Response } from "express";
-import type { BerthError } from "../../errors.ts";
+import type { BerthError, ErrorCode } from "../../errors.ts";
+import type { Host } from "../../host/host.ts";
+import type { Problem } from "../../problem.ts";
 import type { Pages } from "./pages.ts";
+import { nearNames } from "./parts/near-names.ts";
+import { pathsOf } from "./parts/origin.ts";
+import { problemView } from "./parts/problem-view.ts";
+
+export interface ErrorOptions {
+  readonly host: Host;
+  readonly pages: Pages;
+  readonly tenant: string;
+}
 
 /** Whether a person reads the answer: a program that takes anything gets JSON. */
 export function wantsPage(request: Request): boolean {
@@ -8,7 +19,51 @@ export function wantsPage(request: Request): boolean {
 }
 
 /** What was wrong and what to do, as a page. */
-export function sendErrorPage(pages: Pages, request: Request, response: Response, error: BerthError): Promise<void> {
-  const page = { title: `Error ${error.status}`, status: error.status, message: error.message };
-  return pages.send(request, response, "error", page, error.status);
+export function sendErrorPage(
+  { host, pages, tenant }: ErrorOptions,
+  request: Request,
+  response: Response,
+  error: BerthError,
+): Promise<void> {
+  const problems = error.data?.["problems"];
+  const near = error.status === 404 ? nearNames(lastWord(request.path), host.names(tenant)) : [];
+  return pages.send(
+    request,
+    response,
+    "error",
+    {
+      title: `Error ${error.status}`,
+      status: error.status,
+      message: error.message,
+      advice: ADVICE[error.code] ?? (error.status >= 500 ? SERVER_ADVICE : ""),
+      path: request.originalUrl,
+      problems: Array.isArray(problems) ? (problems as Problem[]).map(problemView) : [],
+      near: near.map((name) => ({ name, page: pathsOf(name).page })),
+    },
+    error.status,
+  );
+}
+
+const SERVER_ADVICE = "Nothing is wrong with what you asked for. What went wrong stands in the log of this Berth.";
+
+const ADVICE: Partial<Record<ErrorCode, string>> = {
+  server_not_found:
+    "A server is called by the name that it has in the variable mcps. A release of it is called server@CID.",
+  server_disabled: "Its entry in the variable mcps says that it is not enabled.",
+  content_missing: "Content is found by the whole of its CID, letter by letter, and only where it is yours.",
+  not_found: "Look at the address, or start from the list of servers.",
+  method_not_allowed: "MCP clients send requests by POST. For people there is a page about each server.",
+  forbidden_host:
+    "Berth answers only to names that it knows, so that no other site can reach it through you. Name further ones in BERTH_ALLOWED_HOSTS.",
+  forbidden_origin: "Only pages of this host may call it.",
+  read_only: "It was started from an image that nobody may change. Start it without --readonly to edit.",
+};
+
+function lastWord(path: string): string {
+  const word = path.split("/").findLast(Boolean) ?? "";
+  try {
+    return decodeURIComponent(word).replace(/@.*$/, "");
+  } catch {
+    return word;
+  }
 }

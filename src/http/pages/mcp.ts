@@ -1,29 +1,71 @@
 import type { RequestHandler } from "express";
-import type { Host } from "../../host/host.ts";
+import type { Host, ServerSummary } from "../../host/host.ts";
 import type { Pages } from "./pages.ts";
+import { originOf, pathsOf } from "./parts/origin.ts";
+import { problemView } from "./parts/problem-view.ts";
+import { setupsFor } from "./parts/setup.ts";
+import { countOf, firstLine } from "./parts/text.ts";
 
-/** `GET /mcp`: what is hosted here and how to connect (C6). */
-export function mcpPage(options: { host: Host; pages: Pages; tenant: string; isolation: string }): RequestHandler {
+export interface McpOptions {
+  readonly host: Host;
+  readonly pages: Pages;
+  readonly tenant: string;
+  readonly isolation: string;
+}
+
+/** `GET /mcp`: what this is, how to connect, and every server with its state, tools and problems (C6). */
+export function mcpPage({ host, pages, tenant, isolation }: McpOptions): RequestHandler {
   return async (request, response) => {
-    const servers = await options.host.list(options.tenant);
-    await options.pages.send(request, response, "mcp", {
+    const servers = await host.list(tenant);
+    const origin = originOf(request);
+    const url = `${origin}/mcp`;
+    await pages.send(request, response, "mcp", {
       title: "MCP servers",
       section: "mcp",
-      origin: `${request.protocol}://${request.headers.host}`,
-      isolation: options.isolation,
-      problems: options.host.problems(options.tenant),
-      servers: servers.map(({ name, state, description, catalog, problems }) => ({
-        name,
-        note: state === "ready" ? "" : state,
-        description: description ?? "",
-        url: `/mcp/${encodeURIComponent(name)}`,
-        release: catalog?.release ?? "",
-        tools: (catalog?.contract.tools ?? []).map((tool) => ({
-          name: tool.name,
-          description: tool.description ?? "",
-        })),
-        problems: problems.map((problem) => problem.message),
-      })),
+      origin,
+      url,
+      isSandboxed: isolation === "sandboxed",
+      setups: setupsFor({ name: "berth", url, tool: undefined }),
+      problems: host.problems(tenant).map(problemView),
+      summary: summaryOf(servers),
+      filtered: servers.length > FILTERED_FROM,
+      servers: servers.map(serverView),
     });
   };
+}
+
+/** Fewer servers one finds by looking. */
+const FILTERED_FROM = 8;
+/** Names of tools that a server's line shows; its own page has all of them. */
+const NAMES_MAX = 8;
+
+const TONES = { ready: "good", disabled: "", refused: "bad" } as const;
+
+function serverView({ name, state, description = "", catalog, problems }: ServerSummary): object {
+  const tools = catalog?.contract.tools ?? [];
+  const { endpoint, page } = pathsOf(name);
+  const names = tools.slice(0, NAMES_MAX).map((tool) => tool.name);
+  const about = description || (tools.length === 1 ? (tools[0]!.description ?? "") : "");
+  return {
+    name,
+    state,
+    tone: TONES[state],
+    description: firstLine(about),
+    endpoint,
+    page,
+    names,
+    more: tools.length - names.length,
+    text: `${name} ${tools.map((tool) => tool.name).join(" ")} ${about}`,
+    problems: problems.slice(0, PROBLEMS_MAX).map(problemView),
+    moreProblems: problems.length > PROBLEMS_MAX ? countOf(problems.length - PROBLEMS_MAX, "more problem") : "",
+  };
+}
+
+const PROBLEMS_MAX = 3;
+
+function summaryOf(servers: readonly ServerSummary[]): string {
+  const tools = servers.reduce((sum, { catalog }) => sum + (catalog?.contract.tools.length ?? 0), 0);
+  const bad = servers.filter(({ state }) => state === "refused").length;
+  const parts = [countOf(servers.length, "server"), countOf(tools, "tool")];
+  return [...parts, ...(bad > 0 ? [`${bad} refused`] : [])].join(", ");
 }

@@ -56,6 +56,9 @@ const POLICY = [
   "frame-ancestors 'none'",
 ].join("; ");
 
+/** A partial's lines are not to be indented as the line is that names it: what is in a `pre` would be, too. */
+const COMPILE_OPTIONS = { strict: true, preventIndent: true };
+
 const gzipAsync = promisify(gzip);
 /** A page is made for one reader, so the time to compress it counts, too. */
 const GZIP_LEVEL = 4;
@@ -64,15 +67,16 @@ const COMPRESSED_FROM_BYTES = 1024;
 export function createPages(assets: Assets): Pages {
   const engine = handlebars.create();
   engine.registerHelper("asset", (name: string) => assets.url(name));
+  engine.registerHelper("is", (left: unknown, right: unknown) => left === right);
   for (const folder of ["partials", "pages"]) {
     for (const file of readdirSync(join(VIEWS, folder))) {
       const name = basename(file, extname(file));
       const text = readFileSync(join(VIEWS, folder, file), "utf8");
       // Compiled here, for else the engine compiles a partial anew for each template that it is part of.
-      engine.registerPartial(folder === "pages" ? `pages/${name}` : name, engine.compile(text, { strict: true }));
+      engine.registerPartial(folder === "pages" ? `pages/${name}` : name, engine.compile(text, COMPILE_OPTIONS));
     }
   }
-  const layout = engine.compile(readFileSync(join(VIEWS, "layout.hbs"), "utf8"), { strict: true });
+  const layout = engine.compile(readFileSync(join(VIEWS, "layout.hbs"), "utf8"), COMPILE_OPTIONS);
   const version = packageVersion();
 
   const pages: Pages = {

@@ -1,27 +1,27 @@
-import type { DiscoveredTool } from "../discover/discovery.ts";
 import { isObject, type JsonSchema } from "../json.ts";
+import type { ToolContract } from "./contract.ts";
 
-/** A tool as a TypeScript-like signature with its description above: what an author recognises. */
-export function signatureOf(tool: DiscoveredTool): string {
-  const { properties = {}, required = [] } = tool.inputSchema as {
+/** What a signature is made of: a tool as clients see it, or as it was discovered. */
+export type Callable = Pick<ToolContract, "name" | "inputSchema"> & { readonly outputSchema?: JsonSchema | null };
+
+/**
+ * A tool as a TypeScript-like signature: what an author recognises, and what a model reads well. With `width` it is
+ * broken into a line for each parameter where it would be longer.
+ */
+export function signatureOf({ name, inputSchema, outputSchema }: Callable, width = Infinity): string {
+  const { properties = {}, required = [] } = inputSchema as {
     properties?: Record<string, JsonSchema>;
     required?: string[];
   };
   const parameters = Object.entries(properties).map(([name, schema]) => {
-    const fallback = "default" in schema ? ` = ${JSON.stringify(schema["default"])}` : "";
+    const fallback = isObject(schema) && "default" in schema ? ` = ${JSON.stringify(schema["default"])}` : "";
     const optional = !required.includes(name) && fallback === "" ? "?" : "";
     return `${name}${optional}: ${typeText(schema)}${fallback}`;
   });
-  const hints = Object.entries(tool.annotations).map(
-    ([hint, value]) => ` @${hint.replace(/Hint$/, "")}${value ? "" : " false"}`,
-  );
-  const result = tool.outputSchema === null ? "" : `: ${typeText(tool.outputSchema)}`;
-  const stream = tool.call.streaming ? " (streams)" : "";
-  const about = (tool.description ?? "")
-    .split("\n")
-    .filter(Boolean)
-    .map((line) => `  ${line}`);
-  return [`${tool.name}(${parameters.join(", ")})${result}${stream}${hints.join("")}`, ...about].join("\n");
+  const result = outputSchema == null ? "" : `: ${typeText(outputSchema)}`;
+  const line = `${name}(${parameters.join(", ")})${result}`;
+  if (line.length <= width || parameters.length === 0) return line;
+  return `${name}(\n${parameters.map((parameter) => `  ${parameter},\n`).join("")})${result}`;
 }
 
 /** A schema as a type, short enough for a line. */

@@ -1,0 +1,7 @@
+/** The page of one server: opens the tool that the address names, restores releases, and loads the tester when asked. */
+
+import { openTarget } from "./meta/open-target.ts";
+import { restoreReleases } from "./meta/restore.ts";
+
+openTarget();
+restoreReleases();

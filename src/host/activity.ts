@@ -1,0 +1,100 @@
+/** How a call of a tool ended. `asked`: with questions to the user; it is to be made again with the answers. */
+export type CallOutcome = "ok" | "error" | "invalid" | "asked";
+
+export interface RecentCall {
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  readonly tool: string;
+  readonly outcome: CallOutcome;
+  readonly ms: number;
+  /** Of the result's content, in UTF-16 units; bytes count as their base64. */
+  readonly size: number;
+}
+
+const OUTCOMES: readonly CallOutcome[] = ["ok", "error", "invalid", "asked"];
+const CODES: Readonly<Record<CallOutcome, number>> = { ok: 0, error: 1, invalid: 2, asked: 3 };
+const FIELDS = 4;
+
+/**
+ * What one server is doing, and how its last calls went: times and sizes, and nothing of what was said. Noting a call
+ * writes a few numbers into a ring that is made once, so that it costs a call nothing one could measure.
+ */
+export class Activity {
+  inFlight = 0;
+  readonly #callsMax: number;
+  #numbers: Float64Array | undefined;
+  #tools: string[] = [];
+  #noted = 0;
+
+  constructor(callsMax: number) {
+    this.#callsMax = callsMax;
+  }
+
+  /** Gives when it began, for `end`. */
+  begin(): number {
+    this.inFlight += 1;
+    return performance.now();
+  }
+
+  end(tool: string, outcome: CallOutcome, beganAt: number, size: number): void {
+    this.inFlight -= 1;
+    if (this.#callsMax === 0) return;
+    const numbers = (this.#numbers ??= this.#open());
+    const slot = this.#noted % this.#callsMax;
+    const at = slot * FIELDS;
+    numbers[at] = beganAt;
+    numbers[at + 1] = performance.now() - beganAt;
+    numbers[at + 2] = CODES[outcome];
+    numbers[at + 3] = size;
+    this.#tools[slot] = tool;
+    this.#noted += 1;
+  }
+
+  /** Newest first. */
+  recent(): RecentCall[] {
+    const numbers = this.#numbers;
+    if (!numbers) return [];
+    const count = Math.min(this.#noted, this.#callsMax);
+    return Array.from({ length: count }, (_, age) => {
+      const slot = (this.#noted - 1 - age) % this.#callsMax;
+      const [beganAt = 0, ms = 0, code = 0, size = 0] = numbers.subarray(slot * FIELDS, (slot + 1) * FIELDS);
+      return {
+        at: performance.timeOrigin + beganAt,
+        tool: this.#tools[slot] ?? "",
+        outcome: OUTCOMES[code] ?? "error",
+        ms,
+        size,
+      };
+    });
+  }
+
+  /** Most servers of many are never called. */
+  #open(): Float64Array {
+    this.#tools = Array.from({ length: this.#callsMax }, () => "");
+    return new Float64Array(this.#callsMax * FIELDS);
+  }
+}
+
+/** The activity of every server, kept while their releases come and go. */
+export class Activities {
+  readonly #callsMax: number;
+  readonly #tenants = new Map<string, Map<string, Activity>>();
+
+  constructor(callsMax: number) {
+    this.#callsMax = callsMax;
+  }
+
+  of(tenant: string, server: string): Activity {
+    let servers = this.#tenants.get(tenant);
+    if (!servers) this.#tenants.set(tenant, (servers = new Map()));
+    let activity = servers.get(server);
+    if (!activity) servers.set(server, (activity = new Activity(this.#callsMax)));
+    return activity;
+  }
+
+  /** Forgets servers that are gone. */
+  keepOnly(tenant: string, servers: ReadonlyMap<string, unknown>): void {
+    const known = this.#tenants.get(tenant);
+    for (const server of known?.keys() ?? []) if (!servers.has(server)) known!.delete(server);
+  }
+}

@@ -1,0 +1,21 @@
+import { decodeJson, type Cid } from "../cid.ts";
+import { isObject } from "../json.ts";
+import type { Store } from "../store/store.ts";
+import type { ReleaseVersion } from "./edits/edits.ts";
+
+/** The releases that a server has had, newest first, as far as their content is there. */
+export async function readReleases(store: Store, tenant: string, server: string): Promise<ReleaseVersion[]> {
+  const history = await store.history(tenant, "release", server);
+  const current = history[0]?.cid;
+  const seen = new Set<Cid>();
+  const releases: ReleaseVersion[] = [];
+  for (const { cid, changedAt, by } of history) {
+    if (cid === null || seen.has(cid)) continue;
+    seen.add(cid);
+    const bytes = await store.content(tenant, cid);
+    const parts = bytes && decodeJson(bytes);
+    if (!isObject(parts) || typeof parts["contract"] !== "string") continue;
+    releases.push({ release: cid, contract: parts["contract"], changedAt, by, current: cid === current });
+  }
+  return releases;
+}

@@ -1,0 +1,115 @@
+import type { RequestHandler, Response } from "express";
+import { isCid, isStructure, type Cid } from "../../cid.ts";
+import { BerthError } from "../../errors.ts";
+import type { Host } from "../../host/host.ts";
+import { isObject } from "../../json.ts";
+import type { Pages } from "./pages.ts";
+import { linkCids, type Piece } from "./parts/link-cids.ts";
+import { bytesText, shortCid } from "./parts/text.ts";
+
+export interface CidOptions {
+  readonly host: Host;
+  readonly pages: Pages;
+  readonly tenant: string;
+}
+
+/** More of a text is a matter for an editor, and not for a page. */
+const SHOWN_UNITS_MAX = 400_000;
+/** Files of a definition of which the page shows the text. */
+const FILES_MAX = 64;
+
+/**
+ * `GET /cid/<cid>`: content that the tenant has, as a person reads it. `?raw` gives the bytes, which nobody has
+ * checked for anything, so that a browser only ever keeps them as a file.
+ */
+export function cidPage({ host, pages, tenant }: CidOptions): RequestHandler<{ cid: string }> {
+  const read = (cid: Cid): Promise<Uint8Array | undefined> => host.content(tenant, cid);
+
+  return async (request, response) => {
+    const { cid } = request.params;
+    const bytes = isCid(cid) ? await read(cid) : undefined;
+    if (!bytes) throw new BerthError("content_missing", `"${cid}"`);
+    if (request.query["raw"] !== undefined) return sendBytes(response, cid, bytes);
+    const text = textOf(bytes);
+    const value = text === undefined ? undefined : parsed(text);
+    const files = await filesOf(value, read);
+    await pages.send(request, response, "cid", {
+      title: shortCid(cid),
+      section: "mcp",
+      crumbs: [{ label: "Servers", href: "/mcp" }, { label: "Content" }],
+      cid,
+      kind: kindOf(cid, value, text),
+      size: bytesText(bytes.length),
+      raw: `/cid/${cid}?raw`,
+      isText: text !== undefined,
+      cut: text !== undefined && text.length > SHOWN_UNITS_MAX,
+      pieces: text === undefined ? [] : piecesOf(text, value),
+      files,
+    });
+  };
+}
+
+function sendBytes(response: Response, cid: Cid, bytes: Uint8Array): void {
+  response.setHeader("Content-Type", "application/octet-stream");
+  response.setHeader("Content-Disposition", `attachment; filename="${cid}"`);
+  response.setHeader("Content-Security-Policy", "sandbox; default-src 'none'");
+  // The address says what the bytes are; whether this reader may have them can change.
+  response.setHeader("Cache-Control", "private, max-age=31536000, immutable");
+  response.end(bytes);
+}
+
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+/** Control characters that no text has: what is full of them is something else. */
+// oxlint-disable-next-line eslint/no-control-regex
+const BINARY = /[\0-\x08\x0e-\x1a\x1c-\x1f]/;
+
+function textOf(bytes: Uint8Array): string | undefined {
+  try {
+    const text = decoder.decode(bytes);
+    return BINARY.test(text) ? undefined : text;
+  } catch {
+    return undefined;
+  }
+}
+
+/** An object or a list; a text that is JSON by chance, such as a number, is a text. */
+function parsed(text: string): unknown {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function piecesOf(text: string, value: unknown): Piece[] {
+  const shown = value === undefined ? text : JSON.stringify(value, null, 2);
+  return linkCids(shown.slice(0, SHOWN_UNITS_MAX));
+}
+
+function kindOf(cid: Cid, value: unknown, text: string | undefined): string {
+  if (isObject(value)) {
+    const has = (...fields: string[]): boolean => fields.every((field) => Object.hasOwn(value, field));
+    if (isStructure(cid) && has("definition", "config", "contract")) return "A release: what a server is at one time";
+    if (isStructure(cid) && has("tools", "resources", "prompts")) return "A contract: what clients see of a server";
+    if (isStructure(cid) && has("entry", "files")) return "A definition of several files";
+  }
+  if (isStructure(cid)) return "A structure";
+  if (text === undefined) return "Bytes";
+  return value === undefined ? "Text" : "JSON";
+}
+
+/** The sources of a definition, by their paths. */
+async function filesOf(
+  value: unknown,
+  read: (cid: Cid) => Promise<Uint8Array | undefined>,
+): Promise<{ path: string; cid: string; text: string }[]> {
+  if (!isObject(value) || typeof value["entry"] !== "string" || !isObject(value["files"])) return [];
+  const files = [];
+  for (const [path, cid] of Object.entries(value["files"]).slice(0, FILES_MAX)) {
+    const bytes = typeof cid === "string" && isCid(cid) ? await read(cid) : undefined;
+    const text = bytes && textOf(bytes);
+    if (text !== undefined) files.push({ path, cid: String(cid), text: text.slice(0, SHOWN_UNITS_MAX) });
+  }
+  return files;
+}

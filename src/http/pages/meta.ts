@@ -1,0 +1,112 @@
+import type { Request, RequestHandler } from "express";
+import type { Catalog } from "../../host/catalog.ts";
+import type { Host, ServerSummary } from "../../host/host.ts";
+import type { Page, Pages } from "./pages.ts";
+import { callViews, healthFacts, releaseViews } from "./parts/health.ts";
+import { offersOf } from "./parts/offers.ts";
+import { originOf, pathsOf } from "./parts/origin.ts";
+import { problemView } from "./parts/problem-view.ts";
+import { setupsFor } from "./parts/setup.ts";
+import { shortCid } from "./parts/text.ts";
+
+export interface MetaOptions {
+  readonly host: Host;
+  readonly pages: Pages;
+  readonly tenant: string;
+  readonly isolation: string;
+}
+
+/** `GET /mcp/meta/<server>`: all about one server, or about the release `<server>@<cid>` (C6). */
+export function metaPage(options: MetaOptions): RequestHandler<{ server: string }> {
+  return async (request, response) => {
+    const page = await readPage(request.params.server, request, options);
+    await options.pages.send(request, response, "meta", page);
+  };
+}
+
+async function readPage(name: string, request: Request, options: MetaOptions): Promise<Page> {
+  const { host, tenant } = options;
+  const summary = await host.summary(tenant, name);
+  if (summary) return serverPage(summary, request, options);
+  // Not listed, so it is a release by its address or nothing at all.
+  const catalog = await host.server(tenant, name);
+  const server = catalog.server;
+  const current = await host.summary(tenant, server);
+  const page = await servedPage(
+    { name: server, state: "ready", problems: catalog.problems, catalog },
+    request,
+    options,
+  );
+  const isCurrent = current?.catalog?.release === catalog.release;
+  const pin = { short: shortCid(catalog.release), live: pathsOf(server).page, isCurrent };
+  return {
+    ...page,
+    ...addresses(`${server}@${catalog.release}`, server, catalog, request),
+    title: `${server} @ ${pin.short}`,
+    description: catalog.contract.description ?? "",
+    crumbs: [{ label: "Servers", href: "/mcp" }, { label: server, href: pin.live }, { label: pin.short }],
+    pin,
+  };
+}
+
+function serverPage(summary: ServerSummary, request: Request, options: MetaOptions): Page | Promise<Page> {
+  return summary.catalog ? servedPage(summary as Served, request, options) : refusedPage(summary);
+}
+
+type Served = ServerSummary & { readonly catalog: Catalog };
+
+async function servedPage(summary: Served, request: Request, options: MetaOptions): Promise<Page> {
+  const { name, catalog } = summary;
+  const { host, tenant, isolation } = options;
+  const releases = await host.releases(tenant, name);
+  const activity = host.activity(tenant, name);
+  return {
+    ...frameOf(summary),
+    ...addresses(name, name, catalog, request),
+    ...offersOf(catalog),
+    served: true,
+    facts: healthFacts(catalog, {
+      isolation,
+      inFlight: activity.inFlight,
+      since: releases.find((each) => each.current),
+    }),
+    releases: releaseViews(releases, name, originOf(request)),
+    calls: callViews(activity.recent()),
+  };
+}
+
+function refusedPage(summary: ServerSummary): Page {
+  const refusal =
+    summary.state === "disabled"
+      ? "This server is disabled: it answers nobody until its entry in the variable mcps enables it."
+      : "This server cannot be served until what is wrong with it is mended.";
+  return { ...frameOf(summary), served: false, refusal };
+}
+
+const STATES = {
+  ready: { label: "ready", tone: "good" },
+  disabled: { label: "disabled", tone: "" },
+  refused: { label: "refused", tone: "bad" },
+} as const;
+
+function frameOf({ name, state, description = "", problems }: ServerSummary): Page {
+  return {
+    title: name,
+    section: "mcp",
+    crumbs: [{ label: "Servers", href: "/mcp" }, { label: name }],
+    name,
+    state: STATES[state],
+    description,
+    pin: undefined,
+    editUrl: pathsOf(name).edit,
+    problems: problems.map(problemView),
+    scripts: ["meta.js"],
+  };
+}
+
+/** `address` is what a client is given: the server's, or that of one release. */
+function addresses(address: string, name: string, { contract }: Catalog, request: Request): Partial<Page> {
+  const { endpoint } = pathsOf(address);
+  const url = `${originOf(request)}${endpoint}`;
+  return { path: endpoint, url, setups: setupsFor({ name, url, tool: contract.tools[0] }) };
+}

@@ -1,0 +1,64 @@
+import type { CallOutcome, RecentCall } from "../../../host/activity.ts";
+import type { Catalog } from "../../../host/catalog.ts";
+import type { ReleaseVersion } from "../../../host/edits/edits.ts";
+import { pathsOf } from "./origin.ts";
+import { bytesText, shortCid, timeView } from "./text.ts";
+
+export interface Fact {
+  readonly label: string;
+  readonly value: string;
+  readonly href?: string;
+}
+
+export function healthFacts(
+  { release, contractCid, hidden }: Catalog,
+  now: { isolation: string; inFlight: number; since: ReleaseVersion | undefined },
+): Fact[] {
+  return [
+    { label: "Release", value: release, href: `/cid/${release}` },
+    { label: "Contract", value: contractCid, href: `/cid/${contractCid}` },
+    ...(now.since ? [{ label: "Since", value: timeView(now.since.changedAt).text }] : []),
+    { label: "Guest code runs", value: now.isolation },
+    { label: "Calls under way", value: String(now.inFlight) },
+    ...(hidden.length > 0 ? [{ label: "Hidden by itself", value: hidden.map(({ name }) => name).join(", ") }] : []),
+  ];
+}
+
+/** So many are listed; earlier ones keep their addresses all the same. */
+const RELEASES_MAX = 50;
+
+export function releaseViews(releases: readonly ReleaseVersion[], server: string, origin: string): object[] {
+  return releases.slice(0, RELEASES_MAX).map(({ release, contract, changedAt, by, current }, index) => {
+    const pinned = pathsOf(`${server}@${release}`);
+    return {
+      release,
+      short: shortCid(release),
+      page: pinned.page,
+      url: `${origin}${pinned.endpoint}`,
+      since: timeView(changedAt),
+      by,
+      current,
+      sameContract: releases[index + 1]?.contract === contract,
+      restore: current ? "" : `/api/servers/${encodeURIComponent(server)}/releases/${release}/restore`,
+    };
+  });
+}
+
+const TONES: Readonly<Record<CallOutcome, string>> = { ok: "good", error: "bad", invalid: "warn", asked: "accent" };
+const WORDS: Readonly<Record<CallOutcome, string>> = {
+  ok: "ok",
+  error: "error",
+  invalid: "bad arguments",
+  asked: "asked the user",
+};
+
+export function callViews(calls: readonly RecentCall[]): object[] {
+  return calls.map(({ at, tool, outcome, ms, size }) => ({
+    at: timeView(at),
+    tool,
+    outcome: WORDS[outcome],
+    tone: TONES[outcome],
+    ms: `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`,
+    size: bytesText(size),
+  }));
+}

@@ -1,0 +1,56 @@
+import type { PromptContract, ResourceContract, ResourceTemplateContract } from "../../../contract/contract.ts";
+import type { Catalog } from "../../../host/catalog.ts";
+import { countOf } from "./text.ts";
+import { idOf, toolView } from "./tool-view.ts";
+
+/** So many tools are shown whole; of more one sees the names first. */
+const OPEN_TOOLS_MAX = 4;
+/** Fewer tools one finds by looking. */
+const FILTERED_FROM = 8;
+/** From so many on a list of links helps to find one. */
+const LINKED_TOOLS_MIN = 2;
+
+/** What a server offers, for `views/pages/meta.hbs`. */
+export function offersOf({ contract }: Catalog): Record<string, unknown> {
+  const { tools, resources, resourceTemplates, prompts } = contract;
+  const open = tools.length <= OPEN_TOOLS_MAX;
+  const all = resources.length + resourceTemplates.length;
+  const counts = [
+    { label: countOf(tools.length, "tool"), href: "#tools", count: tools.length },
+    { label: countOf(all, "resource"), href: "#resources", count: all },
+    { label: countOf(prompts.length, "prompt"), href: "#prompts", count: prompts.length },
+  ];
+  return {
+    counts: counts.filter(({ count }) => count > 0),
+    filtered: tools.length > FILTERED_FROM,
+    toolCount: countOf(tools.length, "tool"),
+    tools: tools.map((tool) => Object.assign(toolView(tool), { open })),
+    toolLinks: tools.length >= LINKED_TOOLS_MIN ? tools.map(({ name }) => ({ name, id: `tool-${idOf(name)}` })) : [],
+    resources: [
+      ...resources.map((resource) => resourceView(resource, resource.uri, false)),
+      ...resourceTemplates.map((template) => resourceView(template, template.uriTemplate, true)),
+    ],
+    prompts: prompts.map(promptView),
+  };
+}
+
+function resourceView(
+  { name, title = name, description = "", mimeType = "" }: Omit<ResourceContract, "uri"> | ResourceTemplateContract,
+  uri: string,
+  template: boolean,
+): object {
+  return { uri, template, label: title, description, mimeType };
+}
+
+function promptView({ name, title = "", description = "", arguments: args = [] }: PromptContract): object {
+  const rows = args.map((argument) => ({
+    path: "",
+    name: argument.name,
+    type: "string",
+    required: argument.required,
+    fallback: undefined,
+    description: argument.description ?? "",
+    constraints: [],
+  }));
+  return { name, title, description, rows };
+}

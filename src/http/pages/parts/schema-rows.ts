@@ -1,0 +1,99 @@
+import { typeText } from "../../../contract/signature.ts";
+import { isObject, type JsonSchema } from "../../../json.ts";
+
+/** One line of the table that shows a schema: a parameter, or a field inside of one. */
+export interface SchemaRow {
+  /** What it belongs to, such as `invoices[].`; empty at the top. */
+  readonly path: string;
+  readonly name: string;
+  readonly type: string;
+  readonly required: boolean;
+  /** As JSON; undefined when there is none. */
+  readonly fallback: string | undefined;
+  /** `≥ 0`, `1 to 40 characters`, … */
+  readonly constraints: readonly string[];
+  readonly description: string;
+}
+
+/** A table that is longer helps nobody: what is deeper stands in the JSON. */
+const ROWS_MAX = 60;
+const DEPTH_MAX = 4;
+const TYPE_MAX = 160;
+
+/** The parameters of a tool, each followed by the fields inside of it. `cut` when not all are shown. */
+export function schemaRows(schema: JsonSchema): { rows: readonly SchemaRow[]; cut: boolean } {
+  const rows: SchemaRow[] = [];
+  let cut = false;
+  addFields(schema, "", 0);
+  return { rows, cut };
+
+  function addFields(schema: JsonSchema, path: string, depth: number): void {
+    const { properties, required } = schema;
+    if (!isObject(properties)) return;
+    for (const [name, each] of Object.entries(properties)) {
+      if (rows.length >= ROWS_MAX || depth >= DEPTH_MAX) {
+        cut = true;
+        return;
+      }
+      const field: JsonSchema = isObject(each) ? each : {};
+      rows.push(rowOf(field, path, name, Array.isArray(required) && required.includes(name)));
+      addInside(field, `${path}${name}`, depth + 1);
+    }
+  }
+
+  function addInside(field: JsonSchema, path: string, depth: number): void {
+    addFields(field, `${path}.`, depth);
+    if (isObject(field["items"])) addInside(field["items"], `${path}[]`, depth);
+    if (isObject(field["additionalProperties"])) addInside(field["additionalProperties"], `${path}.*`, depth);
+    const kinds = field["anyOf"] ?? field["oneOf"];
+    if (!Array.isArray(kinds)) return;
+    const objects = kinds.filter((kind) => isObject(kind) && isObject(kind["properties"])) as JsonSchema[];
+    for (const [index, kind] of objects.entries()) {
+      addFields(kind, objects.length === 1 ? `${path}.` : `${path}(${index + 1}).`, depth);
+    }
+  }
+}
+
+function rowOf(schema: JsonSchema, path: string, name: string, required: boolean): SchemaRow {
+  const type = typeText(schema);
+  return {
+    path,
+    name,
+    type: type.length > TYPE_MAX ? `${type.slice(0, TYPE_MAX)}…` : type,
+    required,
+    fallback: "default" in schema ? JSON.stringify(schema["default"]) : undefined,
+    constraints: constraintsOf(schema),
+    description: typeof schema["description"] === "string" ? schema["description"] : "",
+  };
+}
+
+const LIMITS: readonly (readonly [keyword: string, text: (value: string) => string])[] = [
+  ["minimum", (value) => `≥ ${value}`],
+  ["exclusiveMinimum", (value) => `> ${value}`],
+  ["maximum", (value) => `≤ ${value}`],
+  ["exclusiveMaximum", (value) => `< ${value}`],
+  ["multipleOf", (value) => `multiple of ${value}`],
+  ["minLength", (value) => `at least ${value} characters`],
+  ["maxLength", (value) => `at most ${value} characters`],
+  ["pattern", (value) => `matches ${value}`],
+  ["format", (value) => value],
+  ["contentEncoding", (value) => value],
+  ["contentMediaType", (value) => value],
+  ["minItems", (value) => `at least ${value} items`],
+  ["maxItems", (value) => `at most ${value} items`],
+  ["minProperties", (value) => `at least ${value} entries`],
+  ["maxProperties", (value) => `at most ${value} entries`],
+];
+
+function constraintsOf(schema: JsonSchema): string[] {
+  const found = LIMITS.flatMap(([keyword, text]) => {
+    const value = schema[keyword];
+    return typeof value === "string" || typeof value === "number" ? [text(String(value))] : [];
+  });
+  if (schema["uniqueItems"] === true) found.push("no item twice");
+  if (schema["deprecated"] === true) found.push("deprecated");
+  if (Array.isArray(schema["examples"]) && schema["examples"].length > 0) {
+    found.push(`such as ${JSON.stringify(schema["examples"][0])}`);
+  }
+  return found;
+}

@@ -1,0 +1,28 @@
+const LINE_MAX = 140;
+
+/** The first line of a text, cut where it would be too long to scan. */
+export function firstLine(text: string): string {
+  const line = text.trim().split("\n", 1)[0]!;
+  return line.length > LINE_MAX ? `${line.slice(0, LINE_MAX).trimEnd()}…` : line;
+}
+
+/** `bafkreia…4ofqu`: enough of a CID to tell two apart by eye. */
+export function shortCid(cid: string): string {
+  return cid.length <= 20 ? cid : `${cid.slice(0, 8)}…${cid.slice(-6)}`;
+}
+
+export function countOf(count: number, noun: string): string {
+  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** For `<time datetime>`: scripts show it by the reader's clock. */
+export function timeView(ms: number): { iso: string; text: string } {
+  const iso = new Date(ms).toISOString();
+  return { iso, text: `${iso.slice(0, 16).replace("T", " ")} UTC` };
+}
+
+/** `1.2 kB` */
+export function bytesText(bytes: number): string {
+  if (bytes < 1000) return `${bytes} B`;
+  return bytes < 1_000_000 ? `${(bytes / 1000).toFixed(1)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`;
+}

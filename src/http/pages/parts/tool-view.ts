@@ -1,0 +1,62 @@
+import { signatureOf } from "../../../contract/signature.ts";
+import type { ToolAnnotations, ToolContract } from "../../../contract/contract.ts";
+import { schemaRows, type SchemaRow } from "./schema-rows.ts";
+import { firstLine } from "./text.ts";
+
+/** A tool as `views/partials/tool.hbs` shows it. */
+export interface ToolView {
+  readonly id: string;
+  readonly name: string;
+  readonly title: string;
+  readonly summary: string;
+  readonly description: string;
+  readonly badges: readonly Badge[];
+  readonly signature: string;
+  readonly rows: readonly SchemaRow[];
+  readonly cut: boolean;
+  readonly results: readonly SchemaRow[];
+  readonly json: string;
+}
+
+export interface Badge {
+  readonly label: string;
+  readonly tone: "" | "good" | "warn" | "bad" | "accent";
+  /** What it means, for who points at it. */
+  readonly meaning: string;
+}
+
+const SIGNATURE_WIDTH = 76;
+
+export function toolView(tool: ToolContract): ToolView {
+  const { name, title = "", description = "", annotations = {} } = tool;
+  const { rows, cut } = schemaRows(tool.inputSchema);
+  return {
+    id: `tool-${idOf(name)}`,
+    name,
+    title,
+    summary: title || firstLine(description),
+    description,
+    badges: badgesOf(annotations),
+    signature: signatureOf(tool, SIGNATURE_WIDTH),
+    rows,
+    cut,
+    results: tool.outputSchema ? schemaRows(tool.outputSchema).rows : [],
+    json: JSON.stringify(tool, null, 2),
+  };
+}
+
+/** Names of tools are hardly ever anything else; an id only must not have a space. */
+export function idOf(name: string): string {
+  return name.replace(/\s/g, "_");
+}
+
+function badgesOf({ readOnlyHint, destructiveHint, idempotentHint, openWorldHint }: ToolAnnotations): Badge[] {
+  const badges: Badge[] = [];
+  if (readOnlyHint) badges.push({ label: "read-only", tone: "good", meaning: "It changes nothing" });
+  if (destructiveHint) badges.push({ label: "destructive", tone: "bad", meaning: "It may delete or overwrite" });
+  if (idempotentHint)
+    badges.push({ label: "idempotent", tone: "", meaning: "Calling it twice does no more than once" });
+  if (openWorldHint)
+    badges.push({ label: "open world", tone: "", meaning: "It reaches things outside of this server" });
+  return badges;
+}
