@@ -1,14 +1,42 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { startTestBerth, type TestBerth } from "./berth.ts";
-import { isTooWide, startBrowser, violationsOf, type TestBrowser } from "./browser.ts";
+import { isTooWide, screenshot, startBrowser, violationsOf, type TestBrowser } from "./browser.ts";
+
+const HOSTILE = `/**
+ * Says <script>alert("description")</script> & more.
+ * @param text </code><img src=x onerror=alert("parameter")>
+ */
+export function shout(text: string = "\\"><script>alert(1)</script>"): string { return text.toUpperCase(); }
+
+/** Whatever {{this}} and {{{that}}} are. @resource odd://{name} text/plain */
+export function odd(name: string): string { return name; }
+
+/** Reviews. @prompt
+ * @param code What to look at
+ */
+export function review(code: string): string { return code; }
+`;
+
+const PARTLY = `/** Works. */
+export function good(count: number): number { return count; }
+/** Does not. */
+export function bad(f: symbol): void {}
+`;
 
 describe("pages", () => {
   let berth: TestBerth;
   let browser: TestBrowser;
   before(async () => {
     [berth, browser] = await Promise.all([
-      startTestBerth({ files: ["test/fixtures/servers/everyday.ts"] }),
+      startTestBerth({
+        files: ["test/fixtures/servers/everyday.ts"],
+        texts: { "hostile.ts": HOSTILE, "partly.ts": PARTLY },
+        mcps: {
+          hostile: { definition: "hostile.ts", description: "<b>bold</b> claims" },
+          off: { definition: "everyday.ts", enabled: false },
+        },
+      }),
       startBrowser(),
     ]);
   });
@@ -17,11 +45,168 @@ describe("pages", () => {
     await berth.close();
   });
 
-  it("C6 /mcp is fit for everyone, in light and dark", async () => {
+  const html = async (path: string, headers: Record<string, string> = {}): Promise<string> =>
+    (await fetch(`${berth.url}${path}`, { headers: { Accept: "text/html", ...headers } })).text();
+
+  it("C6 a person goes from /mcp to a server's page and copies how to connect", async () => {
     const page = await browser.open(`${berth.url}/mcp`);
-    assert.deepEqual(await violationsOf(page), []);
-    assert.equal(await isTooWide(page), false);
-    assert.deepEqual(browser.problems, []);
+    await browser.context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: berth.url });
+    await page.getByRole("link", { name: "everyday", exact: true }).click();
+    await page.waitForURL("**/mcp/meta/everyday");
+    await page.getByText("Cursor", { exact: true }).click();
+    await page.getByRole("button", { name: "Copy the text for Cursor" }).click();
+    await page.getByText("Copied").waitFor();
+    const copied = (await page.evaluate("navigator.clipboard.readText()")) as string;
+    assert.deepEqual(JSON.parse(copied), { mcpServers: { everyday: { url: `${berth.url}/mcp/everyday` } } });
     await page.close();
+    assert.deepEqual(browser.problems, []);
+  });
+
+  it("C6 a server's page shows its tools as tables, signatures and JSON", async () => {
+    const page = await browser.open(`${berth.url}/mcp/meta/everyday`);
+    await page.locator("#tool-add > summary").click();
+    const tool = page.locator("#tool-add");
+    assert.match(await tool.innerText(), /add\(.*: number/);
+    assert.deepEqual(await tool.locator("table").first().locator("tbody th").allInnerTexts(), [
+      "a required",
+      "b required",
+    ]);
+    await tool.getByText("As JSON").click();
+    const shown = JSON.parse(await tool.locator(".raw code").innerText()) as { name: string };
+    assert.equal(shown.name, "add");
+    await page.close();
+  });
+
+  it("C6 every page is fit for everyone, in light and dark, on large and small screens", async () => {
+    const release = /\/cid\/(\w+)/.exec(await html("/mcp/meta/hostile"))![1]!;
+    const paths = {
+      servers: "/mcp",
+      server: "/mcp/meta/hostile",
+      partly: "/mcp/meta/partly",
+      disabled: "/mcp/meta/off",
+      release: `/mcp/meta/hostile@${release}`,
+      content: `/cid/${release}`,
+      missing: "/mcp/meta/everydy",
+    };
+    for (const [name, path] of Object.entries(paths)) {
+      const page = await browser.open(`${berth.url}${path}`);
+      assert.deepEqual(await violationsOf(page), [], path);
+      await screenshot(page, `${name}-wide`);
+      await page.setViewportSize({ width: 390, height: 800 });
+      assert.equal(await isTooWide(page), false, path);
+      await screenshot(page, `${name}-narrow`);
+      await page.close();
+    }
+  });
+
+  it("C6 pages can be read without scripts", async () => {
+    const plain = await startBrowser({ javaScriptEnabled: false });
+    const page = await plain.open(`${berth.url}/mcp/meta/hostile`);
+    await page.getByText("Codex", { exact: true }).click();
+    await page.getByText("codex mcp add hostile --url").waitFor();
+    await page.getByText("shout(text", { exact: false }).first().waitFor();
+    await plain.close();
+  });
+
+  it("T14.2 what definitions say is shown as text, and nothing of it runs", async () => {
+    const before = browser.problems.length;
+    const page = await browser.open(`${berth.url}/mcp/meta/hostile`);
+    let alerted = false;
+    page.on("dialog", (dialog) => {
+      alerted = true;
+      void dialog.dismiss();
+    });
+    await page.getByText('Says <script>alert("description")</script> & more.').last().waitFor();
+    await page.getByText('</code><img src=x onerror=alert("parameter")>').first().waitFor();
+    await page.getByText("<b>bold</b> claims").waitFor();
+    await page.getByText("Whatever {{this}} and {{{that}}} are.").waitFor();
+    assert.equal(await page.locator("script:not([src])").count(), 0);
+    assert.equal(await page.locator("main img").count(), 0);
+    assert.equal(alerted, false);
+    assert.equal(browser.problems.length, before);
+    await page.close();
+  });
+
+  it("T14.2 an inline script would not run: the policy allows none", async () => {
+    const { headers } = await fetch(`${berth.url}/mcp`);
+    const policy = headers.get("content-security-policy") ?? "";
+    assert.match(policy, /default-src 'none'; script-src 'self'; style-src 'self'/);
+    assert.doesNotMatch(policy, /unsafe/);
+    assert.equal(headers.get("x-content-type-options"), "nosniff");
+  });
+
+  it("T9.2 a browser that opens an endpoint gets the page about the server", async () => {
+    const page = await browser.open(`${berth.url}/mcp/everyday`);
+    assert.equal(new URL(page.url()).pathname, "/mcp/meta/everyday");
+    assert.equal(await page.locator("h1").innerText(), "everyday");
+    await page.close();
+    const client = await fetch(`${berth.url}/mcp/everyday`, { headers: { Accept: "application/json" } });
+    assert.equal(client.status, 405);
+    assert.match(client.headers.get("vary") ?? "", /Accept/);
+  });
+
+  it("T9.2 the endpoint of a release shows the page of that release, with its own address to copy", async () => {
+    const release = /\/cid\/(\w+)/.exec(await html("/mcp/meta/everyday"))![1]!;
+    const page = await browser.open(`${berth.url}/mcp/everyday@${release}`);
+    assert.equal(new URL(page.url()).pathname, `/mcp/meta/everyday@${release}`);
+    await page.getByText("serves exactly this version for ever").waitFor();
+    assert.ok(
+      (await page.content()).includes(`claude mcp add --transport http everyday ${berth.url}/mcp/everyday@${release}`),
+    );
+    await page.close();
+    const unknown = await fetch(`${berth.url}/mcp/meta/everyday@${release}a`, { headers: { Accept: "text/html" } });
+    assert.equal(unknown.status, 404);
+  });
+
+  it("a problem is shown with its place, on both pages", async () => {
+    for (const path of ["/mcp", "/mcp/meta/partly"]) {
+      const page = await html(path);
+      assert.match(page, /partly\.ts:4:21/, path);
+      assert.match(page, /leaves out the tool <code>bad<\/code>/, path);
+    }
+    assert.match(await html("/mcp/meta/off"), /This server is disabled/);
+  });
+
+  it("an address that leads nowhere gets a page that helps, and programs get JSON", async () => {
+    const page = await browser.open(`${berth.url}/mcp/meta/everydya`);
+    await page.getByRole("link", { name: "everyday", exact: true }).click();
+    await page.waitForURL("**/mcp/meta/everyday");
+    await page.close();
+    const answer = await fetch(`${berth.url}/mcp/meta/everydya`);
+    assert.equal(answer.status, 404);
+    assert.equal(((await answer.json()) as { error: { code: string } }).error.code, "server_not_found");
+  });
+
+  it("content is shown by its CID, and its bytes are only ever a download", async () => {
+    const release = /\/cid\/(\w+)/.exec(await html("/mcp/meta/hostile"))![1]!;
+    const page = await browser.open(`${berth.url}/cid/${release}`);
+    const structure = JSON.parse(await page.locator("pre code").innerText()) as { definition: string };
+    await page.getByRole("link", { name: structure.definition }).click();
+    await page.waitForURL(`**/cid/${structure.definition}`);
+    assert.equal(await page.locator("pre code").innerText(), HOSTILE);
+    await page.close();
+
+    const raw = await fetch(`${berth.url}/cid/${structure.definition}?raw`);
+    assert.equal(await raw.text(), HOSTILE);
+    assert.equal(raw.headers.get("content-type"), "application/octet-stream");
+    assert.match(raw.headers.get("content-disposition") ?? "", /^attachment/);
+    assert.match(raw.headers.get("content-security-policy") ?? "", /^sandbox/);
+    for (const cid of ["nothing", release.toUpperCase(), release.slice(0, -2)]) {
+      assert.equal((await fetch(`${berth.url}/cid/${cid}`)).status, 404);
+    }
+  });
+
+  it("assets are kept for ever, compressed, and nothing else is given out", async () => {
+    const [, css] = /href="(\/assets\/berth\.\w+\.css)"/.exec(await html("/mcp"))!;
+    for (const encoding of ["br", "gzip", "identity"]) {
+      const { status, headers } = await fetch(`${berth.url}${css}`, { headers: { "Accept-Encoding": encoding } });
+      assert.equal(status, 200);
+      assert.equal(headers.get("content-type"), "text/css; charset=utf-8");
+      assert.match(headers.get("cache-control") ?? "", /immutable/);
+      assert.equal(headers.get("content-encoding") ?? "identity", encoding);
+    }
+    for (const path of ["assets.json", "..%2f..%2fpackage.json", "berth.css", `${css!.slice(8)}.gz`]) {
+      assert.equal((await fetch(`${berth.url}/assets/${path}`)).status, 404, path);
+    }
   });
 });

@@ -84,7 +84,8 @@ function parsed(text: string): unknown {
 
 function piecesOf(text: string, value: unknown): Piece[] {
   const shown = value === undefined ? text : JSON.stringify(value, null, 2);
-  return linkCids(shown.slice(0, SHOWN_UNITS_MAX));
+  // A bundle is made from its definition, and is no content of the tenant's.
+  return linkCids(shown.slice(0, SHOWN_UNITS_MAX), isObject(value) ? value["bundle"] : undefined);
 }
 
 function kindOf(cid: Cid, value: unknown, text: string | undefined): string {

@@ -80,7 +80,7 @@ function refusedPage(summary: ServerSummary): Page {
     summary.state === "disabled"
       ? "This server is disabled: it answers nobody until its entry in the variable mcps enables it."
       : "This server cannot be served until what is wrong with it is mended.";
-  return { ...frameOf(summary), served: false, refusal };
+  return { ...frameOf(summary), served: false, mendable: summary.state === "refused", refusal };
 }
 
 const STATES = {

@@ -8,12 +8,12 @@ export interface Piece {
 
 const CID_LIKE = /\bba(?:fkrei|guqeera)[a-z2-7]{40,60}\b/g;
 
-/** Cuts a text so that each CID in it can be a link. */
-export function linkCids(text: string): Piece[] {
+/** Cuts a text so that each CID in it can be a link, but for `unlinked`. */
+export function linkCids(text: string, unlinked?: unknown): Piece[] {
   const pieces: Piece[] = [];
   let end = 0;
   for (const { 0: found, index } of text.matchAll(CID_LIKE)) {
-    if (!isCid(found)) continue;
+    if (found === unlinked || !isCid(found)) continue;
     if (index > end) pieces.push({ text: text.slice(end, index), cid: false });
     pieces.push({ text: found, cid: true });
     end = index + found.length;
