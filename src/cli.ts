@@ -27,6 +27,7 @@ program
   .option("--data <folder>", "folder of the store (BERTH_DATA, default .berth)")
   .option("--image <folder>", "folder of the boot image (BERTH_IMAGE_DIR, default: the one that comes with Berth)")
   .option("--readonly", "boot the read-only image: no writes, no shell definitions")
+  .option("--no-mcp", "take native calls alone: JSON-RPC methods named server.tool, without a handshake")
   .action(async (server, options) => run((await import("./commands/stdio.ts")).stdio(server, options)));
 
 program
@@ -38,6 +39,17 @@ program
   .option("--host <address>", "address to bind (BERTH_HOST, default 127.0.0.1)")
   .option("--data <folder>", "folder of a store that keeps every version (default: one that is gone afterwards)")
   .action(async (files, options) => run((await import("./commands/dev.ts")).dev(files, options)));
+
+program
+  .command("call")
+  .description("Call a tool of a running Berth; its events and its result are written as NDJSON.")
+  .argument("<method>", "server.tool")
+  .argument("[flags...]", "the tool's arguments: --name value …; without any, one JSON object on standard input")
+  .option("--url <address>", "where Berth serves", "http://127.0.0.1:7420")
+  .option("--answers <json>", "all answers so far to what the tool asked, by the keys of its questions")
+  .allowUnknownOption()
+  .addHelpText("after", "\nExit codes: 0 done, 1 the tool failed or asks something, 2 it could not be called.")
+  .action(async (method, flags, options) => run((await import("./commands/call.ts")).call(method, flags, options)));
 
 program
   .command("boot")

@@ -89,10 +89,10 @@ export interface BerthOnStdio {
 export async function startStdio(
   config: Config,
   log: Log,
-  options: { server: string | undefined; input: Readable; output: Writable },
+  options: { server: string | undefined; nativeOnly?: boolean; input: Readable; output: Writable },
 ): Promise<BerthOnStdio> {
   const core = await openCore(config, log, fromImage(config, log));
-  const { server = ALL_SERVERS, input, output } = options;
+  const { server = ALL_SERVERS, nativeOnly = false, input, output } = options;
   try {
     await core.host.server(TENANT, server);
   } catch (error) {
@@ -100,7 +100,8 @@ export async function startStdio(
     throw error;
   }
   const { endpoint, executor } = core;
-  const connection = openStdio({ endpoint, tenant: TENANT, server, input, output, limits: config.limits, log });
+  const { limits } = config;
+  const connection = openStdio({ endpoint, tenant: TENANT, server, nativeOnly, input, output, limits, log });
   return {
     ended: connection.ended,
     async close(hurry) {

@@ -3,11 +3,16 @@ import { createLog } from "../log.ts";
 import { startStdio } from "../main.ts";
 import { environmentOf, type StoreOptions } from "./environment.ts";
 
+export interface StdioOptions extends StoreOptions {
+  /** False with `--no-mcp`. */
+  readonly mcp: boolean;
+}
+
 /**
  * `berth stdio <server>`: one connection on standard input and output, until either ends or a signal comes. Nothing
  * else is written to standard output.
  */
-export async function stdio(server: string | undefined, options: StoreOptions): Promise<number> {
+export async function stdio(server: string | undefined, options: StdioOptions): Promise<number> {
   const output = process.stdout;
   // Whoever prints by mistake prints to the log.
   Object.defineProperty(process, "stdout", { value: process.stderr });
@@ -17,7 +22,8 @@ export async function stdio(server: string | undefined, options: StoreOptions): 
     options.readonly ? { image: "readonly" } : {},
   );
   const log = createLog(config.logLevel);
-  const connection = await startStdio(config, log, { server, input: process.stdin, output });
+  const nativeOnly = !options.mcp;
+  const connection = await startStdio(config, log, { server, nativeOnly, input: process.stdin, output });
   const signal = signalled();
   await Promise.race([connection.ended, signal]);
   // Who only ended the input still reads the answers; who sends a signal will not wait for long.

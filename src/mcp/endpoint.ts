@@ -8,6 +8,7 @@ import type { Log } from "../log.ts";
 import { errorText, idOf, parseJson, readMessage, resultText, type Message, type Request } from "./json-rpc.ts";
 import { createLegacy, type LegacyLimits } from "./legacy/legacy.ts";
 import { createModern, type ModernLimits } from "./modern/modern.ts";
+import { createNative } from "./native/native.ts";
 import type { Answer, Client, Codec, Listen, Place, Post } from "./protocol.ts";
 import type { Records } from "./records.ts";
 import { isOfModernEra, META_PROTOCOL_VERSION } from "./revisions.ts";
@@ -15,7 +16,8 @@ import { createSealer } from "./seal.ts";
 
 /**
  * The MCP endpoint of every server, for both eras. It owns the way of a message: JSON-RPC → era → method → answer.
- * What differs between eras stands in `modern.ts` and `legacy.ts`; it knows no HTTP library and no socket.
+ * What differs between eras stands in `modern.ts` and `legacy.ts`; a method that neither has may be a tool's own
+ * (`native.ts`). It knows no HTTP library and no socket.
  */
 export interface Endpoint {
   /** Answers one POST to one server. Never rejects: what goes wrong becomes an answer. */
@@ -51,6 +53,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   const sealer = createSealer(sealKey);
   const modern = createModern({ ...options, limits, sealer });
   const legacy = createLegacy({ ...options, limits, sealer, answer });
+  const native = createNative(host);
   const closing = new Cancellation();
 
   const endpoint: Endpoint = {
@@ -101,7 +104,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     const { id, method, params } = request;
     const { events, signal, body } = post;
     try {
-      const run = codec.methods.get(method);
+      const run = codec.methods.get(method) ?? (await native.methodFor(place, method));
       if (!run) throw new BerthError("method_not_found", method);
       const call = { tenant, server, catalog, id, method, params, body, codec, client, events, signal, closing };
       return { status: 200, body: resultText(id, await run(call)) };

@@ -5,20 +5,23 @@ import { isObject } from "../json.ts";
 import type { Log } from "../log.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { errorText, idOf, parseJson, readMessage, type Message, type Request, type RequestId } from "./json-rpc.ts";
+import { isNativeName } from "./native/native.ts";
 import type { Answer, Post } from "./protocol.ts";
 import { META_PROTOCOL_VERSION } from "./revisions.ts";
 import { LineReader } from "./stdio-lines.ts";
 
 /**
- * One connection of newline-delimited messages, in both eras (`basic/transports/stdio`, `basic/lifecycle`). It owns
- * what HTTP has for nothing: the order of a handshake, requests by their ids, cancellation, the end. What a message
- * means is the endpoint's business; the version and the session that a legacy handshake settles are told to it as the
+ * One connection of newline-delimited messages, in both eras (`basic/transports/stdio`, `basic/lifecycle`), and of
+ * native calls, which need no handshake. It owns what HTTP has for nothing: the order of a handshake, requests by
+ * their ids, cancellation, the end. What a message means is the endpoint's business; the version and the session that a legacy handshake settles are told to it as the
  * headers that an HTTP client would send.
  */
 export interface StdioOptions {
   readonly endpoint: Endpoint;
   readonly tenant: string;
   readonly server: string;
+  /** Tools are called natively alone, and no method of MCP is known. */
+  readonly nativeOnly?: boolean;
   readonly input: Readable;
   readonly output: Writable;
   /** `bodyBytes` is the length of a line. */
@@ -116,10 +119,12 @@ class Connection {
     const cancellation = new Cancellation();
     this.#underWay.set(id, cancellation);
     try {
-      const isModern = isModernRequest(request);
-      if (!isModern && method !== "initialize") await this.#afterHandshake(method);
+      const isNative = isNativeName(method);
+      if (!isNative) this.#checkMcp(method);
+      const needsNothing = isNative || isModernRequest(request);
+      if (!needsNothing && method !== "initialize") await this.#afterHandshake(method);
       const post: Post = {
-        headers: (isModern ? undefined : this.#settled) ?? {},
+        headers: (needsNothing ? undefined : this.#settled) ?? {},
         headerless: true,
         body: line,
         signal: cancellation,
@@ -133,7 +138,13 @@ class Connection {
     }
   }
 
+  #checkMcp(method: string): void {
+    if (!this.#options.nativeOnly) return;
+    throw new BerthError("method_not_found", `${method}; this connection speaks no MCP, call tools as server.tool`);
+  }
+
   async #onBatch(body: unknown[], line: string): Promise<void> {
+    this.#checkMcp("a batch");
     await this.#afterHandshake(undefined);
     if (this.#isClosing) throw new BerthError("not_initialized", "it is ending");
     const events = { send: (message: string) => this.#write(message) };
@@ -143,6 +154,7 @@ class Connection {
 
   /** Notifications and the client's answers to requests of ours; nobody waits for anything. */
   async #tell(body: unknown, line: string): Promise<void> {
+    if (this.#options.nativeOnly) return;
     await this.#handshake;
     const { status, body: refusal } = await this.#receive(body, {
       headers: this.#settled ?? {},

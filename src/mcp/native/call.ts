@@ -1,0 +1,51 @@
+import type { CallResult, Catalog, InputRequired, Tool } from "../../host/catalog.ts";
+import { BerthError } from "../../errors.ts";
+import { isObject, type JsonObject } from "../../json.ts";
+import { NATIVE_META, type NativeEvent } from "../../native/events.ts";
+import { readInputResponses } from "../modern/input-responses.ts";
+import type { EventSink, Method, MethodCall } from "../protocol.ts";
+
+/** Who calls natively can answer whatever is asked, by calling again. */
+const client = { capabilities: { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} } };
+
+/** One tool as a method: the call that `tools/call` makes, shown as its events and the result of it all. */
+export function callNatively(catalog: Catalog, tool: Tool): Method {
+  return async (call) => {
+    const { [NATIVE_META]: meta, ...args } = call.params;
+    const answers =
+      isObject(meta) && meta["inputResponses"] !== undefined ? readInputResponses(meta["inputResponses"]) : undefined;
+    const { events, signal } = call;
+    if (!events) return JSON.stringify(await tool.call(args as JsonObject, { signal, answers, client }));
+
+    const tell = eventWriter(call, events);
+    void tell({ type: "start", server: catalog.server, tool: tool.contract.name, release: catalog.release });
+    try {
+      const outcome = await tool.call(args as JsonObject, {
+        signal,
+        answers,
+        client,
+        onProgress: (data) => tell({ type: "data", data }),
+        onLog: (line) => void tell({ type: "log", ...line }),
+        onCloseStream: events.release && (() => events.release?.()),
+      });
+      void tell(lastEvent(outcome));
+      return JSON.stringify(outcome);
+    } catch (error) {
+      const { message } = error instanceof BerthError ? error : new BerthError("internal");
+      void tell({ type: "error", message });
+      throw error;
+    }
+  };
+}
+
+function eventWriter({ id, method }: MethodCall, events: EventSink): (event: NativeEvent) => void | Promise<void> {
+  const head = `{"jsonrpc":"2.0","method":${JSON.stringify(method)},"params":{"subscription":${JSON.stringify(id)},"result":`;
+  return (event) => events.send(`${head}${JSON.stringify(event)}}}`);
+}
+
+function lastEvent(outcome: CallResult | InputRequired): NativeEvent {
+  if ("inputRequests" in outcome) return { type: "input_required" };
+  if (!outcome.isError) return { type: "complete" };
+  const message = outcome.content.flatMap(({ type, text }) => (type === "text" ? [text as string] : [])).join("\n");
+  return { type: "error", message };
+}

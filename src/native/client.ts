@@ -1,0 +1,126 @@
+import { isObject, type JsonObject, type JsonSchema } from "../json.ts";
+import { NATIVE_META, type NativeEvent, type NativeResult } from "./events.ts";
+import { messagesOf } from "./messages.ts";
+
+export type { NativeEvent, NativeResult } from "./events.ts";
+
+export interface NativeRequest {
+  /** Where a Berth serves, with or without a path: `http://127.0.0.1:7420`, or `…/mcp/echo` for one server alone. */
+  readonly url: string;
+  /** `server.tool`. */
+  readonly method: string;
+  readonly args?: JsonObject;
+  /** All answers so far to what the tool asked, by the keys of `inputRequests`. */
+  readonly inputResponses?: JsonObject;
+  /** Further headers, such as `Authorization`. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Ends the call, on the other side as well. */
+  readonly signal?: AbortSignal;
+}
+
+/** The other side refused the call. */
+export class NativeCallError extends Error {
+  /** Of JSON-RPC: -32601 for a method that nobody has. */
+  readonly code: number;
+  readonly data: unknown;
+
+  constructor(code: number, message: string, data?: unknown) {
+    super(message);
+    this.name = "NativeCallError";
+    this.code = code;
+    this.data = data;
+  }
+}
+
+/** Nobody answered at the address, or not to the end. */
+export class NativeConnectionError extends Error {
+  override readonly name = "NativeConnectionError";
+}
+
+/**
+ * Calls one tool. Yields its events as they happen and returns its result; whoever takes the events slowly slows the
+ * tool down, and whoever stops taking them ends it. Throws `NativeCallError`, `NativeConnectionError`, or what the
+ * signal was aborted with.
+ */
+export async function* callNative(request: NativeRequest): AsyncGenerator<NativeEvent, NativeResult> {
+  const { method, args = {}, inputResponses } = request;
+  const params = { ...args, ...(inputResponses && { [NATIVE_META]: { inputResponses } }) };
+  for await (const message of exchange(request, method, params)) {
+    if ("result" in message) return message["result"] as NativeResult;
+    const event = isObject(message["params"]) ? message["params"]["result"] : undefined;
+    if (isObject(event)) yield event as NativeEvent;
+  }
+  throw new NativeConnectionError("the connection ended before the result came");
+}
+
+/**
+ * The schema of a tool's arguments, by the name of its method, from the list that MCP gives at the same address;
+ * undefined when the list has no such tool. Throws as `callNative`.
+ */
+export async function inputSchemaOf(request: NativeRequest): Promise<JsonSchema | undefined> {
+  const method = normalized(request.method);
+  const hasServers = new URL(addressOf(request.url)).pathname === ALL_SERVERS_PATH;
+  let cursor: string | undefined;
+  for (let page = 1; page <= PAGES_MAX; page++) {
+    const params: JsonObject = cursor === undefined ? {} : { cursor };
+    cursor = undefined;
+    for await (const { result } of exchange(request, "tools/list", params)) {
+      if (!isObject(result) || !Array.isArray(result["tools"])) continue;
+      const tool = result["tools"].filter(isObject).find(({ name }) => {
+        const listed = normalized(String(name));
+        return hasServers ? method === listed : method.endsWith(`_${listed}`);
+      });
+      if (tool) return tool["inputSchema"] as JsonSchema;
+      if (typeof result["nextCursor"] === "string") cursor = result["nextCursor"];
+    }
+    if (cursor === undefined) return undefined;
+  }
+}
+
+const PAGES_MAX = 100;
+
+/** Here a list has `server.tool`; at the address of one server just `tool`. */
+const ALL_SERVERS_PATH = "/mcp";
+
+function normalized(name: string): string {
+  return name.replaceAll(".", "_");
+}
+
+/** What is said to one request. */
+async function* exchange(
+  { url, headers, signal }: NativeRequest,
+  method: string,
+  params: JsonObject,
+): AsyncGenerator<Record<string, unknown>> {
+  const address = addressOf(url);
+  try {
+    const response = await fetch(address, {
+      method: "POST",
+      headers: { ...headers, "Content-Type": "application/json", Accept: "application/json, text/event-stream" },
+      body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }),
+      ...(signal && { signal }),
+    }).catch((error: unknown) => {
+      throw new NativeConnectionError(`nothing answers at ${address}`, { cause: error });
+    });
+    for await (const message of messagesOf(response)) {
+      if (!isObject(message)) continue;
+      if (isObject(message["error"])) throw callError(message["error"]);
+      yield message;
+    }
+  } catch (error) {
+    signal?.throwIfAborted();
+    if (error instanceof NativeCallError || error instanceof NativeConnectionError) throw error;
+    throw new NativeConnectionError(`${address} gave no answer that can be read`, { cause: error });
+  }
+}
+
+function addressOf(url: string): string {
+  if (!URL.canParse(url)) throw new NativeConnectionError(`"${url}" is no address`);
+  const address = new URL(url);
+  if (address.pathname === "/") address.pathname = ALL_SERVERS_PATH;
+  return address.href;
+}
+
+function callError({ code, message, data }: Record<string, unknown>): NativeCallError {
+  return new NativeCallError(Number(code), String(message), data);
+}
