@@ -464,6 +464,8 @@ declare var Response: {
   new (body?: BodyInit | null, init?: ResponseInit): Response;
   error(): Response;
   json(data: any, init?: ResponseInit): Response;
+  /** The result is what stands at another address. */
+  redirect(url: string | URL, status?: number): Response;
 };
 
 /** Carried out by the host, as `context.fetch` is. */

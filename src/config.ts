@@ -28,6 +28,8 @@ export interface Limits {
   readonly streamCommentMs: number;
   readonly outputBytes: number;
   readonly callMs: number;
+  /** How often one call or read may be led on to another function, by redirects and by addresses of functions. */
+  readonly followedUris: number;
   readonly guestMemoryMb: number;
   readonly guestProcesses: number;
   readonly guestSpareProcesses: number;
@@ -116,6 +118,7 @@ export const defaultLimits: Limits = {
   streamCommentMs: 15_000,
   outputBytes: 4 * 1024 * 1024,
   callMs: 30_000,
+  followedUris: 5,
   guestMemoryMb: 64,
   guestProcesses: 64,
   guestSpareProcesses: 2,

@@ -75,6 +75,8 @@ export function valueOf(outcome: GuestOutcome): Json {
       return outcome.value.value;
     case "bytes":
       return outcome.value.base64;
+    case "redirect":
+      return outcome.value.location;
     case "asks":
       return outcome.value.inputRequests as unknown as Json;
   }

@@ -2,7 +2,7 @@ import ts from "typescript";
 import type { Candidate } from "./exports.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { isNothing, isNull, isUnresolved, libraryName, membersOf } from "./types/kinds.ts";
-import { isBytes } from "./types/library-types.ts";
+import { isBody, isBytes } from "./types/library-types.ts";
 import { argumentsOf } from "./types/written-types.ts";
 
 /** What a call resolves to. */
@@ -38,7 +38,8 @@ export function resultOf(candidate: Candidate, { checker, isLibrary }: Definitio
   const values = members.filter((member) => !isNull(member));
   const isEmpty = members.every((member) => member.flags & ts.TypeFlags.Never);
   const isContent =
-    values.length > 0 && values.every((value) => isBytes(value, isLibrary) || isContentResult(value, checker));
+    values.some((value) => isBody(value, isLibrary)) ||
+    (values.length > 0 && values.every((value) => isBytes(value, isLibrary) || isContentResult(value, checker)));
   if (!returned || isEmpty || isContent) return { isStreaming, isWritten };
   return { type: returned, node, isStreaming, isWritten };
 }

@@ -67,9 +67,12 @@ export type GuestOutcome =
 /** A returned value as it crosses the pipe. Bytes nested inside JSON arrive as base64 strings. */
 export type GuestValue =
   | { readonly kind: "none" }
-  | { readonly kind: "text"; readonly text: string }
+  /** With a type when the function gave one (a `Blob` or a `Response`). */
+  | { readonly kind: "text"; readonly text: string; readonly mimeType?: string }
   | { readonly kind: "json"; readonly value: Json }
   | { readonly kind: "bytes"; readonly base64: string; readonly mimeType?: string }
+  /** A `Response` that says where the result is instead; the address is as the function wrote it. */
+  | { readonly kind: "redirect"; readonly location: string }
   /** The function needs answers: it is to be called again from its top, with them in its context's `answers`. */
   | { readonly kind: "asks"; readonly inputRequests: InputRequests };
 

@@ -215,6 +215,7 @@ export class Session {
       case toHost.text:
       case toHost.json:
       case toHost.bytes:
+      case toHost.redirect:
       case toHost.asks: {
         const value = readValue(frame, units, this.#limits.outputBytes);
         if (value === undefined) return this.#fault("wrote a result that is none");

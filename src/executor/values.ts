@@ -1,6 +1,6 @@
 import type { Json } from "../json.ts";
 import { isObject } from "../json.ts";
-import { nameUnitsMax, questionsMax, toHost } from "./guest/wire.mts";
+import { locationUnitsMax, nameUnitsMax, questionsMax, toHost } from "./guest/wire.mts";
 import type { GuestValue, InputRequest, InputRequests } from "./executor.ts";
 
 const none: GuestValue = { kind: "none" };
@@ -17,12 +17,16 @@ export function readValue(
       return none;
     case toHost.text:
       if (typeof content !== "string") return undefined;
-      return exceeds(content, outputBytes) ? "too large" : { kind: "text", text: content };
+      if (exceeds(content, outputBytes)) return "too large";
+      return isType(frame[3]) ? { kind: "text", text: content, mimeType: frame[3] } : { kind: "text", text: content };
     case toHost.json:
       if (content === undefined) return undefined;
       return units > outputBytes ? "too large" : { kind: "json", value: content as Json };
     case toHost.bytes:
       return readBytes(content, frame[3], outputBytes);
+    case toHost.redirect:
+      if (typeof content !== "string" || content.length > locationUnitsMax) return undefined;
+      return { kind: "redirect", location: content };
     case toHost.asks:
       if (units > outputBytes) return "too large";
       return isQuestions(content) ? { kind: "asks", inputRequests: content } : undefined;
@@ -51,8 +55,11 @@ function isQuestion([key, value]: [string, unknown]): boolean {
 function readBytes(base64: unknown, mimeType: unknown, outputBytes: number): GuestValue | "too large" | undefined {
   if (typeof base64 !== "string" || !/^[A-Za-z0-9+/]*={0,2}$/.test(base64)) return undefined;
   if (base64.length * 0.75 > outputBytes + 2) return "too large";
-  const named = typeof mimeType === "string" && mimeType.length < 256 && /^[\w.+-]+\/[\w.+-]+(;.*)?$/.test(mimeType);
-  return named ? { kind: "bytes", base64, mimeType } : { kind: "bytes", base64 };
+  return isType(mimeType) ? { kind: "bytes", base64, mimeType } : { kind: "bytes", base64 };
+}
+
+function isType(mimeType: unknown): mimeType is string {
+  return typeof mimeType === "string" && mimeType.length < 256 && /^[\w.+-]+\/[\w.+-]+(;.*)?$/.test(mimeType);
 }
 
 function exceeds(text: string, bytes: number): boolean {

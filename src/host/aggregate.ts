@@ -14,6 +14,7 @@ import type {
   ToolContract,
 } from "./catalog.ts";
 import type { Host, ServerSummary } from "./host.ts";
+import { parseAddress } from "./uris/address.ts";
 import type { ChangeListener } from "./watchers.ts";
 
 /**
@@ -151,6 +152,7 @@ interface Origin<Own> {
 function compose(tenant: string, servers: readonly ServerSummary[], host: Host): Catalog {
   const parts = new Parts(servers);
   const of = (server: string): Catalog | Promise<Catalog> => host.server(tenant, server);
+  const served = servers.flatMap(({ name, catalog }) => (catalog ? [name] : []));
   // Only servers that have any are asked for a URI; catalogs of the others may be unloaded while nobody calls them.
   const withResources = servers.flatMap(({ catalog }) =>
     catalog && catalog.contract.resources.length + catalog.contract.resourceTemplates.length > 0 ? [catalog] : [],
@@ -173,9 +175,10 @@ function compose(tenant: string, servers: readonly ServerSummary[], host: Host):
     contractCid: jsonBlock(contract).cid,
     contract,
     hidden: [],
+    readsUris: served.length > 0,
     problems: [...servers.flatMap(({ problems }) => problems), ...parts.problems],
     tool: (name) => tools.get(name),
-    resource: (uri) => resourceOf(withResources, uri, of),
+    resource: (uri) => resourceOf(giverOf(uri, served, withResources), uri, of),
     prompt: (name) => prompts.get(name),
     completer(name, argument) {
       const prompt = parts.prompts.get(name);
@@ -263,17 +266,26 @@ function completerOf(server: string, ownName: string, argument: string, of: Cata
   };
 }
 
-function resourceOf(catalogs: readonly Catalog[], uri: string, of: CatalogOf): Resource | undefined {
-  const first = catalogs.find((catalog) => catalog.resource(uri));
-  return (
-    first && {
-      async read(options) {
-        const resource = (await of(first.server)).resource(uri);
-        if (!resource) throw new BerthError("resource_not_found", uri, { data: { uri } });
-        return resource.read(options);
-      },
-    }
-  );
+/**
+ * The server that gives a URI: the first whose own it is or that lists it; of a function also the server whose it is,
+ * and content is every server's.
+ */
+function giverOf(uri: string, served: readonly string[], withResources: readonly Catalog[]): string | undefined {
+  const address = parseAddress(uri);
+  if (address?.kind === "server" && served.includes(address.server)) return address.server;
+  if (address?.kind === "cid") return served[0];
+  return withResources.find((catalog) => catalog.resource(uri))?.server;
+}
+
+function resourceOf(server: string | undefined, uri: string, of: CatalogOf): Resource | undefined {
+  if (server === undefined) return undefined;
+  return {
+    async read(options) {
+      const resource = (await of(server)).resource(uri);
+      if (!resource) throw new BerthError("resource_not_found", uri, { data: { uri } });
+      return resource.read(options);
+    },
+  };
 }
 
 /** Its server has changed since the whole was composed. */

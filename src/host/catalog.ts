@@ -31,6 +31,8 @@ export interface Catalog {
   readonly hidden: readonly Offer[];
   /** Asked for by its CID: it never becomes another. */
   readonly pinned?: boolean;
+  /** Whether URIs can be read that no list shows, such as `cid://…`. */
+  readonly readsUris?: boolean;
   readonly problems: readonly Problem[];
   /** Undefined when the contract names no such tool. */
   tool(name: string): Tool | undefined;
@@ -94,6 +96,10 @@ export interface CallOptions {
   readonly onCloseStream?: () => void;
   /** Milliseconds from now, instead of the limit of a call: a task may take longer. */
   readonly deadlineMs?: number;
+  /** How many functions have led on to this one. */
+  readonly followed?: number;
+  /** Arguments that do not fit the schema reject with `invalid_params`, which else is a result of a tool. */
+  readonly invalidRejects?: boolean;
   /** A tool whose guest does not finish rejects with `guest_failed` (data: `retriable`), which else is a result. */
   readonly failuresReject?: boolean;
 }

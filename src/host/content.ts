@@ -4,7 +4,7 @@ import { isObject, type Json, type JsonObject } from "../json.ts";
 import type { CallResult, ContentBlock } from "./catalog.ts";
 
 /** What a function that has come to its end gave back. */
-export type ReturnedValue = Exclude<GuestValue, { kind: "asks" }>;
+export type ReturnedValue = Exclude<GuestValue, { kind: "asks" | "redirect" }>;
 
 /**
  * Turns what a guest returned into the content of a result.
@@ -31,6 +31,12 @@ export function failure(message: string): CallResult {
 
 export function text(content: string): ContentBlock {
   return { type: "text", text: content };
+}
+
+/** All that a result says in words. */
+export function textsOf({ content }: CallResult): string {
+  const texts = content.flatMap((block) => (block.type === "text" ? [block["text"] as string] : []));
+  return texts.join("\n");
 }
 
 function resultOfJson(value: Json, structured: boolean): CallResult {

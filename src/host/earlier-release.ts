@@ -1,9 +1,8 @@
 import { decodeJson, type Cid } from "../cid.ts";
 import type { HostPort } from "../executor/executor.ts";
 import type { Catalog, Contract } from "./catalog.ts";
-import type { HostDependencies } from "./host.ts";
 import { readNamedEntry } from "./config/mcps.ts";
-import { buildCatalog } from "./load-catalog.ts";
+import { buildCatalog, type LoadDependencies } from "./load-catalog.ts";
 import type { ReleaseParts } from "./release.ts";
 import type { Json } from "../json.ts";
 
@@ -20,7 +19,7 @@ export interface EarlierReleases {
  */
 export function createEarlierReleases(
   portOf: (tenant: string, server: string) => HostPort,
-  dependencies: HostDependencies,
+  dependencies: LoadDependencies,
 ): EarlierReleases {
   const loaded = new Map<string, Promise<Catalog | undefined>>();
   return {
@@ -47,7 +46,7 @@ async function loadRelease(
   server: string,
   release: Cid,
   port: HostPort,
-  dependencies: HostDependencies,
+  dependencies: LoadDependencies,
 ): Promise<Catalog | undefined> {
   const { store } = dependencies;
   const history = await store.history(tenant, "release", server);

@@ -14,6 +14,7 @@ import { guestPort, type PortHost } from "./guest-port.ts";
 import { loadCatalog } from "./load-catalog.ts";
 import type { ReleaseVersion } from "./edits/edits.ts";
 import { readReleases } from "./releases.ts";
+import type { UriLimits } from "./uris/uris.ts";
 import { changeVisibility } from "./visibility.ts";
 import { Watchers, type ChangeListener } from "./watchers.ts";
 
@@ -68,9 +69,8 @@ export interface HostDependencies {
   readonly log: Log;
   /** False on a read-only boot: shell definitions are refused and nothing is written. */
   readonly writable: boolean;
-  readonly limits: {
+  readonly limits: UriLimits & {
     readonly callMs: number;
-    readonly outputBytes: number;
     readonly catalogs: number;
     readonly recentCalls: number;
   };
@@ -103,7 +103,8 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   };
 
   const portOf = (tenant: string, server: string): HostPort => guestPort(tenant, server, host, store);
-  const earlier = createEarlierReleases(portOf, dependencies);
+  const loading = { ...dependencies, serverOf: (tenant: string, name: string) => host.server(tenant, name) };
+  const earlier = createEarlierReleases(portOf, loading);
 
   /** `server@CID` is exactly that release of the server, whatever the server has become since. */
   const pinned = (tenant: string, name: string): Promise<Catalog> => {
@@ -138,7 +139,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
       if (!listed) return pinned(tenant, name);
       if (!listed.enabled) throw new BerthError("server_disabled", `"${name}"`);
       return catalogs.load(tenant, name, listed, () =>
-        loadCatalog(tenant, name, listed, portOf(tenant, name), dependencies),
+        loadCatalog(tenant, name, listed, portOf(tenant, name), loading),
       );
     },
 

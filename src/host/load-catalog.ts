@@ -9,17 +9,20 @@ import type { Problem } from "../problem.ts";
 import type { Catalog, Offer } from "./catalog.ts";
 import type { ServerEntry } from "./config/entry.ts";
 import { readNamedEntry } from "./config/mcps.ts";
-import { offerOf, type OfferedResource } from "./config/offer.ts";
+import { offerOf } from "./config/offer.ts";
 import { configuredRun, contentRun, findable, writtenPrompt } from "./config/served.ts";
 import type { DirectoryEntry } from "./directory.ts";
 import { createCompleter } from "./completer.ts";
 import type { HostDependencies } from "./host.ts";
 import { createPrompt } from "./prompt.ts";
 import { createRelease, type Release } from "./release.ts";
-import { resourceFinder } from "./resource.ts";
+import { functionResource, uriFinder } from "./resource.ts";
 import { functionRun } from "./run-function.ts";
 import { scriptRun } from "./run-script.ts";
 import { createTool, type Run } from "./tool.ts";
+import { linkedResource, type Link } from "./uris/link.ts";
+import { createRedirects } from "./uris/redirect.ts";
+import { createUris } from "./uris/uris.ts";
 
 /** Makes a server ready to serve: definition and entry → what was compiled and configured → release → catalog. */
 export async function loadCatalog(
@@ -27,7 +30,7 @@ export async function loadCatalog(
   server: string,
   listed: DirectoryEntry,
   port: HostPort,
-  dependencies: HostDependencies,
+  dependencies: LoadDependencies,
 ): Promise<Catalog> {
   if (listed.refused) throw refused(server, listed.problems);
   const { definition, hidden } = listed;
@@ -38,6 +41,11 @@ export async function loadCatalog(
   const { catalog, release } = await buildCatalog(tenant, server, made, port, dependencies);
   if (dependencies.writable) await recordRelease(tenant, server, release, dependencies);
   return problems.length > 0 ? { ...catalog, problems: [...problems, ...catalog.problems] } : catalog;
+}
+
+export interface LoadDependencies extends HostDependencies {
+  /** Any server of a tenant, as `Host.server` gives it. */
+  readonly serverOf: (tenant: string, name: string) => Catalog | Promise<Catalog>;
 }
 
 /** What a release is made of. */
@@ -54,7 +62,7 @@ export async function buildCatalog(
   server: string,
   { definition, entry, isHidden }: Made,
   port: HostPort,
-  dependencies: HostDependencies,
+  dependencies: LoadDependencies,
 ): Promise<{ catalog: Catalog; release: Release }> {
   if (entry.upstream !== undefined) {
     throw refused(server, [problem("no-upstreams", "This Berth cannot reach servers elsewhere")]);
@@ -63,26 +71,35 @@ export async function buildCatalog(
   const offered = offerOf(server, found, entry);
   const release = createRelease({ definition: definition ?? null, bundle, entry, offered, isHidden });
 
+  const uris = createUris({ tenant, own: () => catalog, links: linksOf(release), ...dependencies });
+  const redirects = createRedirects(uris, (uri) => catalog.resource(uri));
   const runOf = runFactory(tenant, server, language, bundle, port, dependencies);
   const tools = new Map(
     release.tools.map((tool) => {
       const { contract, function: own } = tool;
       const { name } = contract;
       const run = runOf({ name, call: own.call, toolOptions: optionsOf(entry, name) });
-      return [name, createTool(contract, configuredRun(tool, run), own.task)];
+      return [name, createTool(contract, configuredRun(tool, run), redirects, own.task)];
     }),
   );
   const prompts = new Map(
     release.prompts.map(({ contract, source }) => {
       if (source.kind === "written") return [contract.name, writtenPrompt(contract, source.prompt)];
       const { name, call, inputSchema } = source.function;
-      return [contract.name, createPrompt(contract, inputSchema, runOf({ name, call }))];
+      return [contract.name, createPrompt(contract, inputSchema, runOf({ name, call }), redirects)];
     }),
   );
-  const resources = release.resources.flatMap((resource) => {
-    const run = resourceRun(resource, runOf);
-    return run ? [{ ...findable(resource), run }] : [];
+  const resources = release.resources.map((resource) => {
+    const { source } = resource;
+    const found = findable(resource);
+    if (source.kind === "function") {
+      return { ...found, open: functionResource(found, runOf(source.function), redirects) };
+    }
+    const { content } = source;
+    if (content.kind === "uri") return { ...found, open: linkedResource({ ...found, target: content.uri }, uris) };
+    return { ...found, open: functionResource(found, contentRun(content), redirects) };
   });
+  const ownResource = uriFinder(resources);
   const isShown = (of: string): boolean => prompts.has(of) || resources.some(({ uri }) => uri === of);
   const completers = new Map(
     found.completions
@@ -100,7 +117,8 @@ export async function buildCatalog(
     hidden: release.hidden,
     problems: [...found.problems, ...release.problems],
     tool: (name) => tools.get(name),
-    resource: resourceFinder(resources, ({ run }) => run),
+    readsUris: true,
+    resource: (uri) => ownResource(uri) ?? uris.find(uri),
     prompt: (name) => prompts.get(name),
     completer: (of, argument) => completers.get(completerKey(of, argument)),
     memo: new Map(),
@@ -140,10 +158,13 @@ async function definitionOf(
   return { found, language, bundle: found.bundle };
 }
 
-/** Undefined for what a URI of Berth's own gives. */
-function resourceRun({ source }: OfferedResource, runOf: (callee: Callee) => Run): Run | undefined {
-  if (source.kind === "function") return runOf(source.function);
-  return source.content.kind === "uri" ? undefined : contentRun(source.content);
+/** What is read under URIs of Berth's own, as the entry says. */
+function linksOf({ resources }: Release): Link[] {
+  return resources.flatMap((resource) =>
+    resource.source.kind === "content" && resource.source.content.kind === "uri"
+      ? [{ ...findable(resource), target: resource.source.content.uri }]
+      : [],
+  );
 }
 
 function optionsOf({ options }: ServerEntry, tool: string): JsonObject {

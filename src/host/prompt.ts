@@ -2,12 +2,18 @@ import { BerthError } from "../errors.ts";
 import { isObject, type Json, type JsonObject, type JsonSchema } from "../json.ts";
 import { lazyTextValidator } from "./arguments.ts";
 import type { ContentBlock, Prompt, PromptContract, PromptResult } from "./catalog.ts";
-import { blockOfBytes, isContentBlock, text, type ReturnedValue } from "./content.ts";
+import { blockOfBytes, isContentBlock, text, textsOf, type ReturnedValue } from "./content.ts";
 import { guestFailed, problemsOf } from "./failures.ts";
 import type { Run } from "./tool.ts";
+import type { Redirects } from "./uris/redirect.ts";
 
 /** A prompt that is ready to be got: its arguments are texts, checked and made what the function takes before `run`. */
-export function createPrompt(contract: PromptContract, inputSchema: JsonSchema, run: Run): Prompt {
+export function createPrompt(
+  contract: PromptContract,
+  inputSchema: JsonSchema,
+  run: Run,
+  redirects: Redirects,
+): Prompt {
   const checkArguments = lazyTextValidator(inputSchema);
   return {
     contract,
@@ -19,6 +25,12 @@ export function createPrompt(contract: PromptContract, inputSchema: JsonSchema, 
       const outcome = await run(given, options);
       if (!outcome.ok) throw guestFailed(`The prompt "${contract.name}"`, outcome.error);
       if (outcome.value.kind === "asks") return { inputRequests: outcome.value.inputRequests };
+      if (outcome.value.kind === "redirect") {
+        const led = await redirects.asResult(outcome.value.location, options);
+        if ("inputRequests" in led) return led;
+        if (led.isError) throw new BerthError("guest_failed", textsOf(led));
+        return { ...describedBy(contract.description), messages: led.content.map(byUser) };
+      }
       return resultOf(outcome.value, contract);
     },
   };
@@ -40,7 +52,11 @@ function resultOf(value: ReturnedValue, { name, description: own }: PromptContra
     const wanted = "a text, a content block, { role, content }, or a list of these";
     throw new BerthError("guest_failed", `The prompt "${name}" returned what are no messages: it has to be ${wanted}`);
   }
-  return { ...(description !== undefined && { description }), messages };
+  return { ...describedBy(description), messages };
+}
+
+function describedBy(description: string | undefined): { description?: string } {
+  return description === undefined ? {} : { description };
 }
 
 function messagesIn(value: ReturnedValue): Message[] | undefined {

@@ -1,6 +1,7 @@
+import { isUtf8 } from "node:buffer";
 import { isObject, type Json } from "../json.ts";
-import type { ResourceContents } from "./catalog.ts";
-import type { ReturnedValue } from "./content.ts";
+import type { CallResult, ContentBlock, ResourceContents } from "./catalog.ts";
+import { blockOfBytes, text as textBlock, type ReturnedValue } from "./content.ts";
 
 /**
  * Turns what a resource's function returned into contents: a text, bytes, any JSON, or `{ contents: […] }` as the
@@ -15,9 +16,9 @@ export function toContents(
     case "none":
       return undefined;
     case "text":
-      return [{ uri, mimeType: mimeType ?? "text/plain", text: value.text }];
+      return [{ uri, mimeType: mimeType ?? value.mimeType ?? "text/plain", text: value.text }];
     case "bytes":
-      return [ofBytes(value.base64, uri, value.mimeType ?? mimeType ?? "application/octet-stream")];
+      return [contentsOfBase64(value.base64, uri, value.mimeType ?? mimeType ?? OCTETS)];
     case "json":
       if (value.value === null) return undefined;
       return (
@@ -28,16 +29,33 @@ export function toContents(
   }
 }
 
+const OCTETS = "application/octet-stream";
+const TEXTUAL = /^text\/|[/+](?:json|xml|yaml|toml|javascript|typescript|ecmascript|graphql|sql|x-sh|x-ndjson)\b/;
+
 /** Bytes of a text are given as the text that they are. */
-function ofBytes(base64: string, uri: string, mimeType: string): ResourceContents {
-  if (/^text\/|[/+](?:json|xml)\b/.test(mimeType)) {
-    try {
-      return { uri, mimeType, text: new TextDecoder("utf-8", { fatal: true }).decode(Buffer.from(base64, "base64")) };
-    } catch {
-      // Not UTF-8: whoever reads it may know what it is.
-    }
+function contentsOfBase64(base64: string, uri: string, mimeType: string): ResourceContents {
+  const bytes = TEXTUAL.test(mimeType) ? Buffer.from(base64, "base64") : undefined;
+  // What is not UTF-8 is given as it is: whoever reads it may know what it is.
+  return bytes && isUtf8(bytes) ? { uri, mimeType, text: bytes.toString() } : { uri, mimeType, blob: base64 };
+}
+
+/** As the type says; without one, UTF-8 without a NUL is a text, and a JSON object or list is that. */
+export function contentsOfBytes(bytes: Uint8Array, uri: string, mimeType: string | undefined): ResourceContents {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const isText = (mimeType === undefined ? !bytes.includes(0) : TEXTUAL.test(mimeType)) && isUtf8(bytes);
+  if (!isText) return { uri, mimeType: mimeType ?? OCTETS, blob: buffer.toString("base64") };
+  const text = buffer.toString();
+  return { uri, mimeType: mimeType ?? (isJson(text) ? "application/json" : "text/plain"), text };
+}
+
+function isJson(text: string): boolean {
+  if (!/^\s*[{[]/.test(text)) return false;
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
   }
-  return { uri, mimeType, blob: base64 };
 }
 
 function readyMade(value: Json, uri: string, mimeType: string | undefined): ResourceContents[] | undefined {
@@ -58,4 +76,41 @@ function oneOf(value: Json, uri: string, mimeType: string | undefined): Resource
   };
   if (typeof text === "string") return { ...named, text };
   return typeof blob === "string" ? { ...named, blob } : undefined;
+}
+
+/** A list of addresses, one a line (RFC 2483): what a resource has that is elsewhere. */
+const URI_LIST = "text/uri-list";
+
+/** What a tool gave back, as the contents of a resource: its value, or else its blocks. */
+export function contentsOfResult(
+  { content, structuredContent }: CallResult,
+  uri: string,
+  mimeType: string | undefined,
+): readonly ResourceContents[] {
+  if (typeof structuredContent === "string")
+    return [{ uri, mimeType: mimeType ?? "text/plain", text: structuredContent }];
+  if (structuredContent !== undefined) {
+    return [{ uri, mimeType: mimeType ?? "application/json", text: JSON.stringify(structuredContent) }];
+  }
+  if (content.length === 0) return [{ uri, mimeType: mimeType ?? "text/plain", text: "" }];
+  return content.map((block) => contentsOfBlock(block, uri, mimeType));
+}
+
+function contentsOfBlock(block: ContentBlock, uri: string, mimeType: string | undefined): ResourceContents {
+  switch (block.type) {
+    case "image":
+    case "audio":
+      return { uri, mimeType: block["mimeType"] as string, blob: block["data"] as string };
+    case "resource_link":
+      return { uri, mimeType: URI_LIST, text: `${block["uri"] as string}\r\n` };
+    case "resource":
+      return { ...oneOf(block["resource"]!, uri, mimeType)!, uri };
+    default:
+      return { uri, mimeType: mimeType ?? "text/plain", text: block["text"] as string };
+  }
+}
+
+/** Contents as a block of a tool's result: a text as a text, bytes by their type. */
+export function blockOfContents(contents: ResourceContents): ContentBlock {
+  return "text" in contents ? textBlock(contents.text) : blockOfBytes(contents.blob, contents.mimeType);
 }

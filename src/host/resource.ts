@@ -7,6 +7,7 @@ import { guestFailed, problemsOf } from "./failures.ts";
 import { templateMatcher, type TemplateMatcher } from "./match-template.ts";
 import { toContents } from "./resource-contents.ts";
 import type { Run } from "./tool.ts";
+import type { Redirects } from "./uris/redirect.ts";
 
 /** Longer URIs are nobody's, in UTF-16 units. */
 const URI_UNITS_MAX = 8_192;
@@ -21,24 +22,26 @@ export interface Findable {
   readonly inputSchema: JsonSchema;
 }
 
-/** Finds the resource of a URI: one of exactly that name, else the first template that it fits. */
-export function resourceFinder<Given extends Findable>(
-  resources: readonly Given[],
-  runOf: (resource: Given) => Run,
-): (uri: string) => Resource | undefined {
-  const exact = new Map<string, Resource>();
-  const templates: { argumentsOf: (uri: string) => JsonObject | undefined; resource: Findable; run: Run }[] = [];
+/** What stands under a URI; `args` are the values of its template's variables. */
+export type Open<Found> = (uri: string, args: JsonObject) => Found;
+
+/** Finds what stands under a URI: what has exactly that name, else the first template that it fits. */
+export function uriFinder<Found>(
+  resources: readonly (Findable & { readonly open: Open<Found> })[],
+): (uri: string) => Found | undefined {
+  const exact = new Map<string, Found>();
+  const templates: { argumentsOf: (uri: string) => JsonObject | undefined; open: Open<Found> }[] = [];
   for (const resource of resources) {
-    const run = runOf(resource);
-    if (isTemplate(resource.uri)) templates.push({ argumentsOf: argumentsFinder(resource), resource, run });
-    else exact.set(resource.uri, createResource(resource, resource.uri, {}, run));
+    const { uri, open } = resource;
+    if (isTemplate(uri)) templates.push({ argumentsOf: argumentsFinder(resource), open });
+    else exact.set(uri, open(uri, {}));
   }
   return (uri) => {
     const named = exact.get(uri);
     if (named || uri.length > URI_UNITS_MAX) return named;
-    for (const { argumentsOf, resource, run } of templates) {
+    for (const { argumentsOf, open } of templates) {
       const args = argumentsOf(uri);
-      if (args) return createResource(resource, uri, args, run);
+      if (args) return open(uri, args);
     }
     return undefined;
   };
@@ -57,16 +60,25 @@ function argumentsFinder({ uri: template, inputSchema }: Findable): (uri: string
   };
 }
 
-function createResource({ name, mimeType }: Findable, uri: string, args: JsonObject, run: Run): Resource {
-  return {
+/** A resource whose content a function gives, or something that does as one does. */
+export function functionResource(
+  { name, mimeType }: Pick<Findable, "name" | "mimeType">,
+  run: Run,
+  redirects: Redirects,
+): Open<Resource> {
+  return (uri, args) => ({
     async read(options) {
       // A copy, because a resource without variables is read again and again.
       const outcome = await run({ ...args }, options);
       if (!outcome.ok) throw guestFailed(`The resource "${name}"`, outcome.error);
       if (outcome.value.kind === "asks") return { inputRequests: outcome.value.inputRequests };
+      if (outcome.value.kind === "redirect") {
+        const reading = { uri, ...(mimeType !== undefined && { mimeType }) };
+        return redirects.asContents(outcome.value.location, reading, options);
+      }
       const contents = toContents(outcome.value, uri, mimeType);
       if (!contents) throw new BerthError("resource_not_found", uri, { data: { uri } });
       return { contents };
     },
-  };
+  });
 }

@@ -1,16 +1,18 @@
 import type { TaskSupport } from "../discover/discovery.ts";
+import { BerthError } from "../errors.ts";
 import type { GuestOutcome } from "../executor/executor.ts";
 import type { JsonObject } from "../json.ts";
 import { lazyValidator } from "./arguments.ts";
 import type { CallOptions, Tool, ToolContract } from "./catalog.ts";
 import { failure, toResult } from "./content.ts";
 import { guestFailed, messageOf, problemsOf } from "./failures.ts";
+import type { Redirects } from "./uris/redirect.ts";
 
 /** Carries out a call whose arguments are valid. Never rejects. */
 export type Run = (args: JsonObject, options: CallOptions) => Promise<GuestOutcome>;
 
 /** A tool that is ready to be called: arguments are checked before `run`, and failures become results. */
-export function createTool(contract: ToolContract, run: Run, task?: TaskSupport): Tool {
+export function createTool(contract: ToolContract, run: Run, redirects: Redirects, task?: TaskSupport): Tool {
   const checkArguments = lazyValidator(contract.inputSchema);
   const checkOutput = contract.outputSchema && lazyValidator(contract.outputSchema);
 
@@ -19,7 +21,10 @@ export function createTool(contract: ToolContract, run: Run, task?: TaskSupport)
     ...(task && { task }),
     async call(args, options) {
       const invalid = problemsOf(checkArguments, args);
-      if (invalid) return failure(`Invalid arguments for the tool "${contract.name}": ${invalid}`);
+      if (invalid) {
+        if (options.invalidRejects) throw new BerthError("invalid_params", `the tool "${contract.name}": ${invalid}`);
+        return failure(`Invalid arguments for the tool "${contract.name}": ${invalid}`);
+      }
 
       const outcome = await run(args, options);
       if (!outcome.ok) {
@@ -30,6 +35,8 @@ export function createTool(contract: ToolContract, run: Run, task?: TaskSupport)
         return failure(messageOf(what, error));
       }
       if (outcome.value.kind === "asks") return { inputRequests: outcome.value.inputRequests };
+
+      if (outcome.value.kind === "redirect") return redirects.asResult(outcome.value.location, options);
 
       const result = toResult(outcome.value, checkOutput !== undefined);
       if (!checkOutput || result.isError) return result;

@@ -33,6 +33,11 @@ export function isBytes(type: ts.Type, isLibrary: (file: ts.SourceFile) => boole
   return byteTypes.has(name) || bodyTypes.has(name);
 }
 
+/** A `Blob` or a `Response`: nothing beside it in a union can be promised by a schema either. */
+export function isBody(type: ts.Type, isLibrary: (file: ts.SourceFile) => boolean): boolean {
+  return bodyTypes.has(libraryName(type, isLibrary) ?? "");
+}
+
 /** Whether the type itself, not something inside it, is one that arguments cannot have. */
 export function isUnsupported(type: ts.Type, walker: Pick<Walker, "isLibrary">): boolean {
   if (type.flags & (ts.TypeFlags.BigIntLike | ts.TypeFlags.ESSymbolLike)) return true;

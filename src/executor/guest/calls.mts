@@ -1,6 +1,7 @@
 import type { CallShape } from "../../discover/discovery.ts";
 import type { JsonObject } from "../../json.ts";
 import { active, finish, runAs, type ActiveCall } from "./active.mts";
+import { encodeBody, isBody } from "./bodies.mts";
 import { createContext } from "./context.mts";
 import { reviveDates } from "./dates.mts";
 import { send } from "./pipe.mts";
@@ -103,9 +104,7 @@ async function follow(call: ActiveCall, result: unknown): Promise<void> {
     if (typeof value === "object" && value !== null && typeof (value as Iterator<unknown>).next === "function") {
       value = await stream(call, value as AsyncIterator<unknown, unknown>);
     }
-    frame = isBody(value)
-      ? encodeValue(call.id, await value.arrayBuffer(), typeOfBody(value))
-      : encodeValue(call.id, value);
+    frame = isBody(value) ? await encodeBody(call.id, value) : encodeValue(call.id, value);
   } catch (error) {
     frame = encodeFailure(call.id, error);
   }
@@ -124,21 +123,6 @@ async function stream(call: ActiveCall, generator: AsyncIterator<unknown, unknow
     if (step.done) return step.value;
     await reportProgress(call, step.value);
   }
-}
-
-interface Body {
-  arrayBuffer(): Promise<ArrayBuffer>;
-}
-
-/** A `Blob` or a `Response`; asking for these classes themselves would load all of `fetch`. */
-function isBody(value: unknown): value is Body {
-  return typeof value === "object" && value !== null && typeof (value as Partial<Body>).arrayBuffer === "function";
-}
-
-function typeOfBody(body: Body): string | undefined {
-  const { type, headers } = body as { type?: unknown; headers?: Headers };
-  const named = headers?.get("content-type") ?? type;
-  return typeof named === "string" && named !== "" ? named : undefined;
 }
 
 function ignore(): void {}

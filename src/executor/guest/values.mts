@@ -1,5 +1,5 @@
 import { describe } from "./errors.mts";
-import { toHost, type GuestLimits } from "./wire.mts";
+import { locationUnitsMax, toHost, type GuestLimits } from "./wire.mts";
 
 /**
  * What functions return, as frames. Text stays text, bytes become base64 wherever they stand, the rest follows JSON's
@@ -67,10 +67,18 @@ function fitsFrame(frame: string): boolean {
   return frame.length * 3 <= limits.frameBytes || Buffer.byteLength(frame) <= limits.frameBytes;
 }
 
+export function encodeRedirect(id: number, location: string): string {
+  if (location.length > locationUnitsMax) {
+    throw new TypeError(`The redirect's address is longer than ${locationUnitsMax} characters`);
+  }
+  return `[${toHost.redirect},${id},${JSON.stringify(location)}]`;
+}
+
 function frameOf(id: number, value: unknown, mimeType: string | undefined): string {
   if (typeof value === "string") {
     const tooLarge = value.length * 3 > limits.outputBytes && Buffer.byteLength(value) > limits.outputBytes;
-    return tooLarge ? encodeTooLarge(id) : `[${toHost.text},${id},${JSON.stringify(value)}]`;
+    const type = mimeType ? `,${JSON.stringify(mimeType)}` : "";
+    return tooLarge ? encodeTooLarge(id) : `[${toHost.text},${id},${JSON.stringify(value)}${type}]`;
   }
   if (value === undefined || typeof value === "function" || typeof value === "symbol") return `[${toHost.none},${id}]`;
   const bytes = bytesOf(value);
@@ -81,7 +89,7 @@ function frameOf(id: number, value: unknown, mimeType: string | undefined): stri
 
 function frameOfBytes(id: number, bytes: Uint8Array, mimeType: string | undefined): string {
   if (bytes.length > limits.outputBytes) return encodeTooLarge(id);
-  if (mimeType && /^text\/|[/+]json\b/.test(mimeType)) return frameOf(id, textDecoder.decode(bytes), undefined);
+  if (mimeType && /^text\/|[/+]json\b/.test(mimeType)) return frameOf(id, textDecoder.decode(bytes), mimeType);
   const type = mimeType ? `,${JSON.stringify(mimeType)}` : "";
   return `[${toHost.bytes},${id},"${base64Of(bytes)}"${type}]`;
 }

@@ -29,7 +29,7 @@ export const toHost = {
   loadFailed: 2,
   /** [none, call id] */
   none: 3,
-  /** [text, call id, text] */
+  /** [text, call id, text, mime type?] */
   text: 4,
   /** [json, call id, value] */
   json: 5,
@@ -51,6 +51,8 @@ export const toHost = {
   task: 13,
   /** [closeStream, call id]: its caller's connection may end, if the result can be fetched later. */
   closeStream: 14,
+  /** [redirect, call id, location]: the result is what stands at another address. */
+  redirect: 15,
 } as const;
 
 /** A call may be this many progress events ahead of its consumer before its generator waits. */
@@ -66,6 +68,9 @@ export const nameUnitsMax = 256;
 /** The longest message and stack of an error, in UTF-16 units. */
 export const messageUnitsMax = 8_192;
 export const stackUnitsMax = 16_384;
+
+/** The longest address of a redirect, in UTF-16 units. */
+export const locationUnitsMax = 8_192;
 
 /** What `load` tells the runner. */
 export interface GuestLimits {

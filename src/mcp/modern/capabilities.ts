@@ -26,7 +26,7 @@ export function offers(catalog: Catalog, capability: Capability): boolean {
     case "tools":
       return tools.length > 0;
     case "resources":
-      return resources.length > 0 || resourceTemplates.length > 0;
+      return catalog.readsUris === true || resources.length > 0 || resourceTemplates.length > 0;
     case "prompts":
       return prompts.length > 0;
     case "completions":

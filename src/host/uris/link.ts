@@ -1,0 +1,28 @@
+import type { Resource } from "../catalog.ts";
+import { uriFinder, type Findable, type Open } from "../resource.ts";
+import { expandTemplate } from "./expand-template.ts";
+import type { ReadUri } from "./read-uri.ts";
+
+/** A resource of a server's entry whose content is what another URI, or the same, leads to. */
+export interface Link extends Findable {
+  /** A `cid://`, `variable://` or `server://` URI; of a template it may have the template's variables. */
+  readonly target: string;
+}
+
+export function linkedResource(link: Link, { readUri }: { readonly readUri: ReadUri }): Open<Resource> {
+  const open = opener(link);
+  return (uri, args) => {
+    const target = open(uri, args);
+    return { read: (options) => readUri(target, { as: uri, mimeType: link.mimeType }, options) };
+  };
+}
+
+/** Finds the URI that an entry's resource is read from; undefined for what the entry does not list. */
+export function targetFinder(links: readonly Link[]): (uri: string) => string | undefined {
+  return uriFinder(links.map((link) => ({ ...link, open: opener(link) })));
+}
+
+function opener({ uri: template, target }: Link): Open<string> {
+  // What stands for itself is read as it was asked for.
+  return (uri, args) => (target === template ? uri : expandTemplate(target, args));
+}

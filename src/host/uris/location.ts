@@ -1,0 +1,16 @@
+/** Where a redirect leads: to something here, by its URI; to another site; or nowhere, and why. */
+export type Location =
+  | { readonly kind: "internal"; readonly uri: string }
+  | { readonly kind: "external"; readonly url: string }
+  | { readonly kind: "refused"; readonly reason: string };
+
+/** Reads the address of a redirect as a function wrote it. `/servers/<name>/<function>` is here, and is `server://…`. */
+export function readLocation(text: string): Location {
+  if (/^(?:cid|variable|server):\/\//.test(text)) return { kind: "internal", uri: text };
+  const path = /^\/servers\/([^/?#].*)$/.exec(text)?.[1];
+  if (path !== undefined) return { kind: "internal", uri: `server://${path}` };
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol === "http:" || url?.protocol === "https:") return { kind: "external", url: url.href };
+  const wanted = "/servers/<name>/<function>, server://, cid://, variable://, https:// or http://";
+  return { kind: "refused", reason: `a redirect leads to ${wanted}` };
+}

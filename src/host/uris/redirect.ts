@@ -1,0 +1,87 @@
+import { BerthError } from "../../errors.ts";
+import type { JsonObject } from "../../json.ts";
+import type { CallOptions, CallResult, Catalog, InputRequired, ReadResult } from "../catalog.ts";
+import { failure, textsOf } from "../content.ts";
+import { blockOfContents, contentsOfResult } from "../resource-contents.ts";
+import { readLocation } from "./location.ts";
+import type { Uris } from "./uris.ts";
+
+/**
+ * What a function's redirect leads to: something here is read or called, as far as the function's server may; another
+ * site is given as a link and never fetched. Each function that is led to has the time of a call of its own.
+ */
+export interface Redirects {
+  /** For a tool or a prompt. Where it leads to nothing, or too far, the result is an error. */
+  asResult(location: string, options: CallOptions): Promise<CallResult | InputRequired>;
+  /** For a resource. Rejects with `guest_failed` where it leads to nothing, or too far. */
+  asContents(location: string, reading: { uri: string; mimeType?: string }, options: CallOptions): Promise<Read>;
+}
+
+type Read = ReadResult | InputRequired;
+type Led = CallResult | ReadResult | InputRequired;
+
+/** `resourceOf` is what the function's server gives to its clients. */
+export function createRedirects(uris: Uris, resourceOf: Catalog["resource"]): Redirects {
+  const follow = async (text: string, options: CallOptions): Promise<Led> => {
+    const location = readLocation(text);
+    if (location.kind === "refused") return failure(`The redirect to ${shown(text)} is refused: ${location.reason}`);
+    if (location.kind === "external") return linkTo(location.url);
+    try {
+      return await lead(location.uri, options);
+    } catch (error) {
+      if (!(error instanceof BerthError)) throw error;
+      return failure(`The redirect to ${shown(text)} failed: ${error.message}`);
+    }
+  };
+  const lead = async (uri: string, options: CallOptions): Promise<Led> => {
+    const inner = { ...withoutConnection(options), answers: answersWithin(options.answers) };
+    const led = await (uris.call(uri, inner) ?? resourceOf(uri)?.read(inner));
+    if (!led) throw new BerthError("resource_not_found", uri);
+    return "inputRequests" in led ? { inputRequests: outward(led.inputRequests) } : led;
+  };
+  return {
+    async asResult(location, options) {
+      const led = await follow(location, options);
+      return "contents" in led ? { content: led.contents.map(blockOfContents) } : led;
+    },
+    async asContents(location, { uri, mimeType }, options) {
+      const led = await follow(location, options);
+      if ("inputRequests" in led) return led;
+      if ("contents" in led) {
+        return {
+          contents: led.contents.map((each) => ({ ...each, uri, ...(mimeType !== undefined && { mimeType }) })),
+        };
+      }
+      if (led.isError) throw new BerthError("guest_failed", textsOf(led));
+      return { contents: contentsOfResult(led, uri, mimeType) };
+    },
+  };
+}
+
+/** It is the first function's call that is a task, and that has said what it will do with its connection. */
+function withoutConnection({ onTask: _task, onCloseStream: _close, ...options }: CallOptions): CallOptions {
+  return options;
+}
+
+/** Questions of the function that was led to have names of their own, beside those of the function that led there. */
+const WITHIN = "redirect.";
+
+function outward<Requests extends object>(requests: Requests): Requests {
+  return Object.fromEntries(Object.entries(requests).map(([key, each]) => [`${WITHIN}${key}`, each])) as Requests;
+}
+
+function answersWithin(answers: JsonObject = {}): JsonObject {
+  const within = Object.entries(answers).filter(([key]) => key.startsWith(WITHIN));
+  return Object.fromEntries(within.map(([key, answer]) => [key.slice(WITHIN.length), answer]));
+}
+
+function linkTo(url: string): CallResult {
+  const { pathname, host } = new URL(url);
+  return { content: [{ type: "resource_link", uri: url, name: pathname.split("/").findLast(Boolean) ?? host }] };
+}
+
+const SHOWN_UNITS_MAX = 200;
+
+function shown(text: string): string {
+  return text.length > SHOWN_UNITS_MAX ? `${text.slice(0, SHOWN_UNITS_MAX)}…` : text;
+}
