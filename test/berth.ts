@@ -18,6 +18,8 @@ export interface TestSources {
   readonly mcps?: Record<string, unknown>;
   /** Definitions given as text, by file name. */
   readonly texts?: Readonly<Record<string, string>>;
+  /** Further variables, by name. */
+  readonly variables?: Readonly<Record<string, string>>;
   readonly env?: Record<string, string>;
   readonly config?: Partial<Config>;
 }
@@ -36,7 +38,11 @@ export async function startTestBerth(sources: TestSources): Promise<TestBerth> {
     mcps[name.replace(/\.\w+$/, "")] = { definition: name };
   }
   await writeFile(join(from, "mcps.source.json"), JSON.stringify({ ...mcps, ...sources.mcps }));
-  const bootSource = { servers: [], variables: [{ name: "mcps", definition: "GENERATED:mcps.json", enabled: true }] };
+  const variables = { ...sources.variables, mcps: "GENERATED:mcps.json" };
+  const bootSource = {
+    servers: [],
+    variables: Object.entries(variables).map(([name, definition]) => ({ name, definition, enabled: true })),
+  };
   for (const image of ["default", "readonly"]) {
     await writeFile(join(from, `${image}.boot.source.json`), JSON.stringify(bootSource));
   }

@@ -16,7 +16,7 @@ describe("the modern era", () => {
     assert.equal(status, 200);
     assert.equal(body.result.resultType, "complete");
     assert.ok(body.result.supportedVersions.includes("2026-07-28"));
-    assert.deepEqual(Object.keys(body.result.capabilities), ["tools", "logging"]);
+    assert.deepEqual(Object.keys(body.result.capabilities), ["tools", "resources", "logging"]);
     assert.ok(body.result.ttlMs >= 0);
     assert.equal(body.result.cacheScope, "public");
     assert.equal(body.result._meta["io.modelcontextprotocol/serverInfo"].name, "everyday");

@@ -5,7 +5,7 @@ export function isBody(value: unknown): value is Blob | Response {
   return typeof value === "object" && value !== null && typeof (value as Partial<Blob>).arrayBuffer === "function";
 }
 
-const REDIRECTS: readonly unknown[] = [301, 302, 303, 307, 308];
+const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 /** As much of a failed response's text is shown as its error, in UTF-16 units. */
 const SHOWN_UNITS_MAX = 2_000;
 
@@ -13,7 +13,7 @@ const SHOWN_UNITS_MAX = 2_000;
 export async function encodeBody(id: number, body: Blob | Response): Promise<string> {
   if (!("status" in body)) return encodeValue(id, await body.arrayBuffer(), body.type || undefined);
   const { status, statusText, headers } = body;
-  const location = REDIRECTS.includes(status) ? headers.get("location") : null;
+  const location = REDIRECTS.has(status) ? headers.get("location") : null;
   if (location !== null) return encodeRedirect(id, location);
   // Status 0 is `Response.error()`.
   if (status === 0 || status >= 400) {
