@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { startTestBerth, type TestBerth } from "./berth.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { call, startTestBerth, type TestBerth } from "./berth.ts";
 import { isTooWide, screenshot, startBrowser, violationsOf, type TestBrowser } from "./browser.ts";
 
 const HOSTILE = `/**
@@ -31,6 +32,7 @@ describe("pages", () => {
     [berth, browser] = await Promise.all([
       startTestBerth({
         files: ["test/fixtures/servers/everyday.ts"],
+        env: { BERTH_RECENT_CALLS: "3" },
         texts: { "hostile.ts": HOSTILE, "partly.ts": PARTLY },
         mcps: {
           hostile: { definition: "hostile.ts", description: "<b>bold</b> claims" },
@@ -165,6 +167,51 @@ describe("pages", () => {
       assert.match(page, /leaves out the tool <code>bad<\/code>/, path);
     }
     assert.match(await html("/mcp/meta/off"), /This server is disabled/);
+  });
+
+  it("recent calls are shown with times and sizes, the last recentCalls of them, and nothing that was said", async () => {
+    const url = `${berth.url}/mcp/everyday`;
+    assert.match(await html("/mcp/meta/everyday"), /No tool of this server has been called/);
+    await call(url, "echo", { message: "kept between us" });
+    await call(url, "add", { a: "no number" });
+    await call(url, "fail");
+    await call(url, "echo", { message: "kept between us" });
+    const page = await browser.open(`${berth.url}/mcp/meta/everyday`);
+    const rows = await page
+      .locator(".calls tbody tr")
+      .evaluateAll((rows) => rows.map((row) => [...row.querySelectorAll("td")].slice(1).map((cell) => cell.innerText)));
+    assert.deepEqual(
+      rows.map(([tool, outcome, , size]) => [tool, outcome, size]),
+      [
+        ["echo", "ok", "15 B"],
+        ["fail", "error", "0 B"],
+        ["add", "bad arguments", "0 B"],
+      ],
+    );
+    for (const [, , time] of rows) assert.match(time, /^[\d.]+ ms$/);
+    assert.ok(!(await page.content()).includes("kept between us"));
+    await page.close();
+  });
+
+  it("calls under way are counted while they last", async () => {
+    const url = `${berth.url}/mcp/everyday`;
+    const stop = new AbortController();
+    const body = JSON.stringify({
+      jsonrpc: "2.0",
+      id: 1,
+      method: "tools/call",
+      params: { name: "wait", arguments: {} },
+    });
+    const headers = { "Content-Type": "application/json", Accept: "application/json" };
+    const waiting = fetch(url, { method: "POST", headers, body, signal: stop.signal }).catch(() => undefined);
+    const underWay = async (count: number): Promise<void> => {
+      const pattern = new RegExp(`Calls under way</dt><dd>${count}<`);
+      while (!pattern.test(await html("/mcp/meta/everyday"))) await sleep(20);
+    };
+    await underWay(1);
+    stop.abort();
+    await waiting;
+    await underWay(0);
   });
 
   it("an address that leads nowhere gets a page that helps, and programs get JSON", async () => {

@@ -20,6 +20,7 @@ const FIELDS = 4;
  * writes a few numbers into a ring that is made once, so that it costs a call nothing one could measure.
  */
 export class Activity {
+  /** Calls of tools under way, counted by who carries them out. */
   inFlight = 0;
   readonly #callsMax: number;
   #numbers: Float64Array | undefined;
@@ -30,14 +31,8 @@ export class Activity {
     this.#callsMax = callsMax;
   }
 
-  /** Gives when it began, for `end`. */
-  begin(): number {
-    this.inFlight += 1;
-    return performance.now();
-  }
-
-  end(tool: string, outcome: CallOutcome, beganAt: number, size: number): void {
-    this.inFlight -= 1;
+  /** Notes a call that began at `beganAt` of the process's clock (`performance.now`) and ends now. */
+  note(tool: string, outcome: CallOutcome, beganAt: number, size: number): void {
     if (this.#callsMax === 0) return;
     const numbers = (this.#numbers ??= this.#open());
     const slot = this.#noted % this.#callsMax;

@@ -103,7 +103,11 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   };
 
   const portOf = (tenant: string, server: string): HostPort => guestPort(tenant, server, host, store);
-  const loading = { ...dependencies, serverOf: (tenant: string, name: string) => host.server(tenant, name) };
+  const loading = {
+    ...dependencies,
+    activities,
+    serverOf: (tenant: string, name: string) => host.server(tenant, name),
+  };
   const earlier = createEarlierReleases(portOf, loading);
 
   /** `server@CID` is exactly that release of the server, whatever the server has become since. */

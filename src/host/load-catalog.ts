@@ -6,6 +6,7 @@ import type { JsonObject } from "../json.ts";
 import { derivedEntries, packCompiled, readCompiled, type CompiledResult } from "../image/compiled.ts";
 import { loadDefinition } from "../image/definition.ts";
 import type { Problem } from "../problem.ts";
+import type { Activities } from "./activity.ts";
 import type { Catalog, Offer } from "./catalog.ts";
 import type { ServerEntry } from "./config/entry.ts";
 import { readNamedEntry } from "./config/mcps.ts";
@@ -46,6 +47,7 @@ export async function loadCatalog(
 export interface LoadDependencies extends HostDependencies {
   /** Any server of a tenant, as `Host.server` gives it. */
   readonly serverOf: (tenant: string, name: string) => Catalog | Promise<Catalog>;
+  readonly activities: Activities;
 }
 
 /** What a release is made of. */
@@ -73,13 +75,14 @@ export async function buildCatalog(
 
   const uris = createUris({ tenant, own: () => catalog, links: linksOf(release), ...dependencies });
   const redirects = createRedirects(uris, (uri) => catalog.resource(uri));
+  const activity = dependencies.activities.of(tenant, server);
   const runOf = runFactory(tenant, server, language, bundle, port, dependencies);
   const tools = new Map(
     release.tools.map((tool) => {
       const { contract, function: own } = tool;
       const { name } = contract;
       const run = runOf({ name, call: own.call, toolOptions: optionsOf(entry, name) });
-      return [name, createTool(contract, configuredRun(tool, run), redirects, own.task)];
+      return [name, createTool(contract, configuredRun(tool, run), { redirects, activity }, own.task)];
     }),
   );
   const prompts = new Map(

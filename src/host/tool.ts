@@ -3,16 +3,25 @@ import { BerthError } from "../errors.ts";
 import type { GuestOutcome } from "../executor/executor.ts";
 import type { JsonObject } from "../json.ts";
 import { lazyValidator } from "./arguments.ts";
-import type { CallOptions, Tool, ToolContract } from "./catalog.ts";
-import { failure, toResult } from "./content.ts";
+import type { Activity } from "./activity.ts";
+import type { CallOptions, CallResult, Tool, ToolContract } from "./catalog.ts";
+import { failure, toResult, type ReturnedValue } from "./content.ts";
 import { guestFailed, messageOf, problemsOf } from "./failures.ts";
 import type { Redirects } from "./uris/redirect.ts";
 
 /** Carries out a call whose arguments are valid. Never rejects. */
 export type Run = (args: JsonObject, options: CallOptions) => Promise<GuestOutcome>;
 
-/** A tool that is ready to be called: arguments are checked before `run`, and failures become results. */
-export function createTool(contract: ToolContract, run: Run, redirects: Redirects, task?: TaskSupport): Tool {
+/** What a tool has of its server. */
+export interface ToolParts {
+  readonly redirects: Redirects;
+  readonly activity: Activity;
+}
+
+/** A tool that is ready to be called: arguments are checked before `run`, failures become results, each call is noted. */
+export function createTool(contract: ToolContract, run: Run, parts: ToolParts, task?: TaskSupport): Tool {
+  const { name } = contract;
+  const { redirects, activity } = parts;
   const checkArguments = lazyValidator(contract.inputSchema);
   const checkOutput = contract.outputSchema && lazyValidator(contract.outputSchema);
 
@@ -20,30 +29,55 @@ export function createTool(contract: ToolContract, run: Run, redirects: Redirect
     contract,
     ...(task && { task }),
     async call(args, options) {
+      const beganAt = performance.now();
       const invalid = problemsOf(checkArguments, args);
       if (invalid) {
-        if (options.invalidRejects) throw new BerthError("invalid_params", `the tool "${contract.name}": ${invalid}`);
-        return failure(`Invalid arguments for the tool "${contract.name}": ${invalid}`);
+        activity.note(name, "invalid", beganAt, 0);
+        if (options.invalidRejects) throw new BerthError("invalid_params", `the tool "${name}": ${invalid}`);
+        return failure(`Invalid arguments for the tool "${name}": ${invalid}`);
       }
 
+      activity.inFlight += 1;
       const outcome = await run(args, options);
+      activity.inFlight -= 1;
       if (!outcome.ok) {
+        activity.note(name, "error", beganAt, 0);
         const { error } = outcome;
-        const what = `The tool "${contract.name}"`;
+        const what = `The tool "${name}"`;
         const rejects = error.protocol || (options.failuresReject && error.reason !== "thrown");
         if (rejects) throw guestFailed(what, error);
         return failure(messageOf(what, error));
       }
-      if (outcome.value.kind === "asks") return { inputRequests: outcome.value.inputRequests };
+      if (outcome.value.kind === "asks") {
+        activity.note(name, "asked", beganAt, 0);
+        return { inputRequests: outcome.value.inputRequests };
+      }
 
-      if (outcome.value.kind === "redirect") return redirects.asResult(outcome.value.location, options);
+      if (outcome.value.kind === "redirect") {
+        activity.note(name, "ok", beganAt, 0);
+        return redirects.asResult(outcome.value.location, options);
+      }
 
-      const result = toResult(outcome.value, checkOutput !== undefined);
-      if (!checkOutput || result.isError) return result;
-      const broken = problemsOf(checkOutput, result.structuredContent ?? null);
-      return broken
-        ? failure(`The tool "${contract.name}" returned what its own type does not allow: ${broken}`)
-        : result;
+      const result = resultOf(outcome.value);
+      activity.note(name, result.isError ? "error" : "ok", beganAt, sizeOf(result));
+      return result;
     },
   };
+
+  function resultOf(value: ReturnedValue): CallResult {
+    const result = toResult(value, checkOutput !== undefined);
+    if (!checkOutput || result.isError) return result;
+    const broken = problemsOf(checkOutput, result.structuredContent ?? null);
+    return broken ? failure(`The tool "${name}" returned what its own type does not allow: ${broken}`) : result;
+  }
+}
+
+/** In UTF-16 units, without writing anything out again. */
+function sizeOf({ content }: CallResult): number {
+  let size = 0;
+  for (const { text, data } of content) {
+    if (typeof text === "string") size += text.length;
+    else if (typeof data === "string") size += data.length;
+  }
+  return size;
 }

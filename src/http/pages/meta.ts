@@ -3,7 +3,7 @@ import type { Catalog } from "../../host/catalog.ts";
 import type { Host, ServerSummary } from "../../host/host.ts";
 import type { Page, Pages } from "./pages.ts";
 import { callViews, healthFacts, releaseViews } from "./parts/health.ts";
-import { offersOf } from "./parts/offers.ts";
+import { createOffers } from "./parts/offers.ts";
 import { originOf, pathsOf } from "./parts/origin.ts";
 import { problemView } from "./parts/problem-view.ts";
 import { setupsFor } from "./parts/setup.ts";
@@ -16,15 +16,20 @@ export interface MetaOptions {
   readonly isolation: string;
 }
 
+interface Parts extends MetaOptions {
+  readonly offersOf: ReturnType<typeof createOffers>;
+}
+
 /** `GET /mcp/meta/<server>`: all about one server, or about the release `<server>@<cid>` (C6). */
 export function metaPage(options: MetaOptions): RequestHandler<{ server: string }> {
+  const parts: Parts = { ...options, offersOf: createOffers(options.pages) };
   return async (request, response) => {
-    const page = await readPage(request.params.server, request, options);
+    const page = await readPage(request.params.server, request, parts);
     await options.pages.send(request, response, "meta", page);
   };
 }
 
-async function readPage(name: string, request: Request, options: MetaOptions): Promise<Page> {
+async function readPage(name: string, request: Request, options: Parts): Promise<Page> {
   const { host, tenant } = options;
   const summary = await host.summary(tenant, name);
   if (summary) return serverPage(summary, request, options);
@@ -49,13 +54,13 @@ async function readPage(name: string, request: Request, options: MetaOptions): P
   };
 }
 
-function serverPage(summary: ServerSummary, request: Request, options: MetaOptions): Page | Promise<Page> {
+function serverPage(summary: ServerSummary, request: Request, options: Parts): Page | Promise<Page> {
   return summary.catalog ? servedPage(summary as Served, request, options) : refusedPage(summary);
 }
 
 type Served = ServerSummary & { readonly catalog: Catalog };
 
-async function servedPage(summary: Served, request: Request, options: MetaOptions): Promise<Page> {
+async function servedPage(summary: Served, request: Request, options: Parts): Promise<Page> {
   const { name, catalog } = summary;
   const { host, tenant, isolation } = options;
   const releases = await host.releases(tenant, name);
@@ -63,7 +68,7 @@ async function servedPage(summary: Served, request: Request, options: MetaOption
   return {
     ...frameOf(summary),
     ...addresses(name, name, catalog, request),
-    ...offersOf(catalog),
+    ...options.offersOf(catalog),
     served: true,
     facts: healthFacts(catalog, {
       isolation,

@@ -14,11 +14,16 @@ import type { Assets } from "../assets.ts";
  * It knows nothing of what pages are about.
  */
 export interface Pages {
+  /** Renders a partial by itself, for who keeps it because it is asked for often. Templates put it in as it is. */
+  fragment(partial: string, data: object): Html;
   /** The HTML of a page. */
   render(view: string, page: Page): string;
   /** Renders a page and sends it with its security headers, compressed where the client takes that. */
   send(request: Request, response: Response, view: string, page: Page, status?: number): Promise<void>;
 }
+
+/** HTML that templates made, with every value in it escaped. */
+export type Html = handlebars.SafeString;
 
 /** What the layout needs, together with whatever the page's own template does. */
 export interface Page {
@@ -79,7 +84,10 @@ export function createPages(assets: Assets): Pages {
   const layout = engine.compile(readFileSync(join(VIEWS, "layout.hbs"), "utf8"), COMPILE_OPTIONS);
   const version = packageVersion();
 
+  const partials = engine.partials as Record<string, handlebars.TemplateDelegate>;
+
   const pages: Pages = {
+    fragment: (partial, data) => new handlebars.SafeString(partials[partial]!(data)),
     render(view, page) {
       const nav = SECTIONS.map(({ section, label, href }) => ({ label, href, current: section === page.section }));
       return layout({ scripts: [], ...page, version, nav, view: `pages/${view}` });

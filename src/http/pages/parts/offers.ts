@@ -1,5 +1,11 @@
-import type { PromptContract, ResourceContract, ResourceTemplateContract } from "../../../contract/contract.ts";
+import type {
+  PromptContract,
+  ResourceContract,
+  ResourceTemplateContract,
+  ToolContract,
+} from "../../../contract/contract.ts";
 import type { Catalog } from "../../../host/catalog.ts";
+import type { Html, Pages } from "../pages.ts";
 import { countOf } from "./text.ts";
 import { idOf, toolView } from "./tool-view.ts";
 
@@ -10,10 +16,33 @@ const FILTERED_FROM = 8;
 /** From so many on a list of links helps to find one. */
 const LINKED_TOOLS_MIN = 2;
 
+/** Lists of tools that are kept rendered: they are most of a page, and their releases never change. */
+const RENDERED_MAX = 16;
+
 /** What a server offers, for `views/pages/meta.hbs`. */
-export function offersOf({ contract }: Catalog): Record<string, unknown> {
-  const { tools, resources, resourceTemplates, prompts } = contract;
+export function createOffers(pages: Pages): (catalog: Catalog) => Record<string, unknown> {
+  const rendered = new Map<string, Html>();
+  return (catalog) => {
+    const { release, contractCid, contract } = catalog;
+    const key = `${release} ${contractCid}`;
+    const tools = rendered.get(key) ?? renderTools(pages, contract.tools);
+    rendered.delete(key);
+    rendered.set(key, tools);
+    for (const oldest of rendered.keys()) {
+      if (rendered.size <= RENDERED_MAX) break;
+      rendered.delete(oldest);
+    }
+    return { ...offersOf(catalog), ...(contract.tools.length > 0 && { tools }) };
+  };
+}
+
+function renderTools(pages: Pages, tools: readonly ToolContract[]): Html {
   const open = tools.length <= OPEN_TOOLS_MAX;
+  return pages.fragment("tools", { tools: tools.map((tool) => Object.assign(toolView(tool), { open })) });
+}
+
+function offersOf({ contract }: Catalog): Record<string, unknown> {
+  const { tools, resources, resourceTemplates, prompts } = contract;
   const all = resources.length + resourceTemplates.length;
   const counts = [
     { label: countOf(tools.length, "tool"), href: "#tools", count: tools.length },
@@ -24,7 +53,6 @@ export function offersOf({ contract }: Catalog): Record<string, unknown> {
     counts: counts.filter(({ count }) => count > 0),
     filtered: tools.length > FILTERED_FROM,
     toolCount: countOf(tools.length, "tool"),
-    tools: tools.map((tool) => Object.assign(toolView(tool), { open })),
     toolLinks: tools.length >= LINKED_TOOLS_MIN ? tools.map(({ name }) => ({ name, id: `tool-${idOf(name)}` })) : [],
     resources: [
       ...resources.map((resource) => resourceView(resource, resource.uri, false)),

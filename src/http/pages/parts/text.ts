@@ -11,8 +11,10 @@ export function shortCid(cid: string): string {
   return cid.length <= 20 ? cid : `${cid.slice(0, 8)}…${cid.slice(-6)}`;
 }
 
+const numbers = new Intl.NumberFormat("en");
+
 export function countOf(count: number, noun: string): string {
-  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+  return `${numbers.format(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 /** For `<time datetime>`: scripts show it by the reader's clock. */
