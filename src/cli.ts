@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { Command } from "commander";
+import { registerUpstreamCommands } from "./commands/upstream/register.ts";
 import { packageVersion } from "./config.ts";
 import { BerthError } from "./errors.ts";
 
@@ -69,6 +70,8 @@ program
   .option("--server <name>", "name of the server; a shell definition's tool is named after it")
   .option("--json", "print {tools, problems} as JSON")
   .action(async (file, options) => run((await import("./commands/discover.ts")).discover(file, options)));
+
+registerUpstreamCommands(program, run);
 
 await program.parseAsync();
 

@@ -47,11 +47,11 @@ export const errors = {
   compiler_failed: { status: 500, rpc: -32603, message: "The compiler process failed" },
   config_invalid: { status: 500, rpc: -32603, message: "The configuration is not valid" },
   launcher_invalid: { status: 422, rpc: -32602, message: "The launcher URI is not valid" },
-  upstream_not_started: { status: 503, rpc: -32603, message: "The server behind this one cannot be started" },
-  upstream_ended: { status: 502, rpc: -32603, message: "The server behind this one has ended; try again" },
-  upstream_timeout: { status: 504, rpc: -32603, message: "The server behind this one took too long" },
-  upstream_protocol: { status: 502, rpc: -32603, message: "The server behind this one broke the protocol" },
-  upstream_refused: { status: 502, rpc: -32603, message: "The server behind this one answered with an error" },
+  upstream_not_started: { status: 503, rpc: -32603, message: "The upstream server cannot be started or reached" },
+  upstream_ended: { status: 502, rpc: -32603, message: "The upstream server has ended; try again" },
+  upstream_timeout: { status: 504, rpc: -32603, message: "The upstream server took too long" },
+  upstream_protocol: { status: 502, rpc: -32603, message: "The upstream server broke the protocol" },
+  upstream_refused: { status: 502, rpc: -32603, message: "The upstream server answered with an error" },
   sandbox_unavailable: { status: 503, rpc: -32603, message: "Guest code cannot be isolated here" },
 } as const satisfies Record<string, { status: number; rpc: number; message: string }>;
 

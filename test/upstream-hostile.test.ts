@@ -4,7 +4,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { UpstreamError } from "../src/upstream/failures.ts";
+import { UpstreamError } from "../src/upstream/upstream-error.ts";
 import { connect, hostile, processesWith } from "./upstream.rig.ts";
 
 /** Connects, expects the failure, and finds that nothing is left running. */

@@ -23,7 +23,7 @@ function formatProblem(problem: Problem): string {
 }
 
 /** Names and code come from files of others: they must not steer the terminal. */
-function printable(text: string): string {
+export function printable(text: string): string {
   // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
   return text.replace(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/g, "\ufffd");
 }

@@ -37,7 +37,9 @@ export class Child {
   readonly #limits: ChildLimits;
   readonly #secrets: readonly string[];
   readonly #folder: string | undefined;
+  readonly #command: Command;
   readonly #exited: Promise<void>;
+  #awaited: { readonly id: string; readonly listener: (answer: Message) => void } | undefined;
   #stderr = "";
   #garbageBytes = 0;
   #firstGarbage = "";
@@ -46,6 +48,7 @@ export class Child {
   #terminated = false;
 
   constructor(command: Command, limits: ChildLimits) {
+    this.#command = command;
     this.#limits = limits;
     this.#secrets = command.secrets;
     this.#folder = command.cwd === undefined ? mkdtempSync(join(tmpdir(), "berth-upstream-")) : undefined;
@@ -76,8 +79,14 @@ export class Child {
     }));
   }
 
-  get pid(): number | undefined {
-    return this.#process.pid;
+  /** Another child of the same kind. */
+  again(): Child {
+    return new Child(this.#command, this.#limits);
+  }
+
+  /** Calls `listener` once with the answer to this request, which `onMessage` then does not get. */
+  onAnswer(id: string, listener: (answer: Message) => void): void {
+    this.#awaited = { id, listener };
   }
 
   /** What came on stdout so far that is no message, for the error of a server that never answers. */
@@ -138,7 +147,7 @@ export class Child {
     const closed = Promise.all(
       streams.map((stream) => new Promise<void>((done) => (stream.closed ? done() : stream.once("close", done)))),
     );
-    await Promise.race([closed, after(PIPES_CLOSE_MS)]);
+    await Promise.race([closed, after(PIPES_CLOSE_MS, undefined, { ref: false })]);
     for (const stream of [child.stdin, ...streams]) stream?.destroy();
     if (this.#folder !== undefined) rmSync(this.#folder, { recursive: true, force: true, maxRetries: 2 });
   }
@@ -171,7 +180,7 @@ export class Child {
     const messages = parseMessages(line);
     if (messages) {
       this.#garbageBytes = 0;
-      for (const message of messages) this.onMessage(message);
+      for (const message of messages) this.#deliver(message);
       return;
     }
     if (this.#firstGarbage === "") this.#firstGarbage = line.toString("utf8", 0, GARBAGE_SHOWN_BYTES).trim();
@@ -179,6 +188,14 @@ export class Child {
     if (this.#garbageBytes > this.#limits.upstreamGarbageBytes) {
       this.#fail(`sent more than ${this.#limits.upstreamGarbageBytes} bytes that are no messages ("${this.garbage}")`);
     }
+  }
+
+  #deliver(message: Message): void {
+    const awaited = this.#awaited;
+    if (awaited && !("method" in message) && message.id === awaited.id) {
+      this.#awaited = undefined;
+      awaited.listener(message);
+    } else this.onMessage(message);
   }
 
   #keepStderr(chunk: Buffer): void {

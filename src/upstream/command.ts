@@ -29,7 +29,7 @@ export interface Surroundings {
 const inherited =
   /^(?:PATH|HOME|TMPDIR|LANG|LC_[A-Z]+|TZ|USER|LOGNAME|NODE_EXTRA_CA_CERTS|SSL_CERT_FILE|SSL_CERT_DIR|XDG_[A-Z_]+_HOME|(?:https?|no|all)_proxy|(?:HTTPS?|NO|ALL)_PROXY)$/;
 /** Settings of the launchers themselves, which may hold the token of a registry: for them alone. */
-const launcherSettings = { npx: /^npm_config_/i, uvx: /^UV_/, python: undefined, node: undefined };
+const launcherSettings = { npx: /^npm_config_/i, uvx: /^UV_/, python: undefined, node: undefined, program: undefined };
 
 /** What a registry out of reach costs is seconds, not minutes; a person's own settings come before these. */
 const npmSettings = {
@@ -127,6 +127,11 @@ function programOf(
 ): { file: string; args: readonly string[] } {
   const { launcher, target, program, args } = launch;
   switch (launcher) {
+    case "program": {
+      const file = target.includes("/") ? script : findProgram([target], path);
+      if (!file || !isProgram(file)) throw notInstalled(target, "Install it, or put it on PATH");
+      return { file, args };
+    }
     case "node":
       return { file: process.execPath, args: [script, ...args] };
     case "python": {

@@ -1,13 +1,12 @@
-import { Client } from "@modelcontextprotocol/client";
+import type { Client } from "@modelcontextprotocol/client";
 import type { Limits } from "../config.ts";
 import type { JsonObject } from "../json.ts";
-import type { ChildLimits } from "./child.ts";
+import { Child, type ChildLimits } from "./child.ts";
 import { commandOf, addressOf, type Surroundings } from "./command.ts";
-import { UpstreamConnection, type Ask, type ConnectionLimits } from "./connection.ts";
+import type { Ask, Channel, ConnectionLimits, UpstreamConnection } from "./connection.ts";
 import type { Launch } from "./launch.ts";
 import { Questions } from "./questions.ts";
-import { openRemote } from "./remote.ts";
-import { startChild } from "./start-child.ts";
+import { greetChild } from "./greet-child.ts";
 
 /**
  * Connections to servers of others: the only place that speaks MCP as a client. Knows launcher URIs, child processes
@@ -35,24 +34,24 @@ export interface ConnectOptions extends Surroundings {
  */
 export async function connectUpstream(launch: Launch, options: ConnectOptions): Promise<UpstreamConnection> {
   const questions = new Questions(options.ask);
-  const newClient = (): Client => {
-    const client = new Client(options.clientInfo, {
-      capabilities: options.capabilities ?? {},
-      inputRequired: { autoFulfill: false },
-    });
-    questions.answerRequestsOf(client);
-    const { onNotification } = options;
-    if (onNotification) {
-      client.fallbackNotificationHandler = ({ method, params }) => {
-        onNotification(method, (params ?? {}) as JsonObject);
-        return Promise.resolve();
-      };
-    }
-    return client;
-  };
-  const { client, channel } =
-    "url" in launch
-      ? await openRemote(launch, addressOf(launch, options), newClient, options)
-      : await startChild(launch, commandOf(launch, options), newClient, options);
-  return new UpstreamConnection(client, channel, options.limits, questions);
+  const connection = ({ UpstreamConnection }: Official, { client, channel }: Opened): UpstreamConnection =>
+    new UpstreamConnection(client, channel, options.limits, questions);
+  if ("url" in launch) {
+    const official = await import("./official-client.ts");
+    const newClient = (): Client => official.newClient(options, questions);
+    return connection(official, await official.openRemote(launch, addressOf(launch, options), newClient, options));
+  }
+  const child = new Child(commandOf(launch, options), options.limits);
+  // Loaded while the server starts.
+  const loading = import("./official-client.ts");
+  const newClient = async (): Promise<Client> => (await loading).newClient(options, questions);
+  const opened = await greetChild(launch, child, newClient, options);
+  return connection(await loading, opened);
+}
+
+type Official = typeof import("./official-client.ts");
+
+interface Opened {
+  readonly client: Client;
+  readonly channel: Channel;
 }

@@ -1,7 +1,7 @@
 import type { Client, StandardSchemaV1, Tool } from "@modelcontextprotocol/client";
 import type { Limits } from "../config.ts";
 import { isObject, type JsonObject } from "../json.ts";
-import { failureOf, UpstreamError } from "./failures.ts";
+import { failureOf } from "./failures.ts";
 import {
   mendPrompt,
   mendResource,
@@ -16,6 +16,7 @@ import {
 } from "./lists.ts";
 import type { Questions } from "./questions.ts";
 import { takeResult } from "./results-aside.ts";
+import { UpstreamError } from "./upstream-error.ts";
 
 export type ConnectionLimits = Pick<
   Limits,

@@ -1,22 +1,6 @@
 import { ProtocolError, SdkError, SdkErrorCode, SdkHttpError } from "@modelcontextprotocol/client";
 import { BerthError, type ErrorCode } from "../errors.ts";
-
-/**
- * What went wrong with a server of others. `stderr` is the end of what it wrote there: for the one who started it and
- * for the log, never for clients, since nobody knows what stands in it.
- */
-export class UpstreamError extends BerthError {
-  readonly stderr: string;
-
-  constructor(
-    code: ErrorCode,
-    detail: string,
-    options: { data?: Record<string, unknown>; cause?: unknown; stderr?: string } = {},
-  ) {
-    super(code, detail, options);
-    this.stderr = options.stderr ?? "";
-  }
-}
+import { UpstreamError } from "./upstream-error.ts";
 
 /** What the client threw for one request, in the product's words. */
 export function failureOf(error: unknown, what: string, signal: AbortSignal | undefined, ended: string): BerthError {
@@ -50,7 +34,7 @@ export function failureOf(error: unknown, what: string, signal: AbortSignal | un
 }
 
 /** Why a connection over HTTP fails, and what a person can do. */
-export function httpFailure(error: SdkHttpError, what: string): UpstreamError {
+export function httpFailure(error: SdkHttpError, what: string, code: ErrorCode = "upstream_refused"): UpstreamError {
   const { status, statusText } = error.data;
   const advice =
     status === 401 || status === 403
@@ -59,5 +43,5 @@ export function httpFailure(error: SdkHttpError, what: string): UpstreamError {
         ? "; is the path right?"
         : "";
   const said = `HTTP ${status}${statusText ? ` ${statusText}` : ""}`;
-  return new UpstreamError("upstream_refused", `${what}: ${said}${advice}`, { data: { status }, cause: error });
+  return new UpstreamError(code, `${what}: ${said}${advice}`, { data: { status }, cause: error });
 }

@@ -1,18 +1,22 @@
-/** How a server of others is reached: what a launcher URI says, checked in form, with nothing looked up yet. */
+/** How a server of others is reached: what a launcher URI or a profile says, with nothing looked up yet. */
 export type Launch = ProgramLaunch | RemoteLaunch;
 
 export type Launcher = "npx" | "uvx" | "python" | "node" | "http" | "https";
 
 interface LaunchBase {
-  /** As it was written, for messages and for locks. May hold what the user wrote there as a secret. */
+  /** As it was written, for messages: offsets of templates point into it. May hold what somebody wrote as a secret. */
   readonly uri: string;
   /** For people: the part of the URI that names the server, such as `@scope/pkg@1.2.3`. Never holds a secret. */
   readonly name: string;
 }
 
 export interface ProgramLaunch extends LaunchBase {
-  readonly launcher: "npx" | "uvx" | "python" | "node";
-  /** npx, uvx: the package with its version, if any. python, node: the path of the script, absolute or relative. */
+  /** `program` is for profiles and configurations, which may name any; no URI says it. */
+  readonly launcher: "npx" | "uvx" | "python" | "node" | "program";
+  /**
+   * npx, uvx: the package with its version, if any. python, node: the path of the script, absolute or relative.
+   * program: a path with a slash in it, or a name that is looked for in PATH.
+   */
   readonly target: string;
   /** npx, uvx: which of the package's programs; by default the one that its launcher chooses. */
   readonly program?: string;

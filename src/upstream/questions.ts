@@ -2,7 +2,7 @@ import type { Client } from "@modelcontextprotocol/client";
 import { BerthError } from "../errors.ts";
 import { isObject, type JsonObject } from "../json.ts";
 import type { Ask } from "./connection.ts";
-import { UpstreamError } from "./failures.ts";
+import { UpstreamError } from "./upstream-error.ts";
 
 /** JSON-RPC code of a question that nobody answers: the client has no such method. */
 const METHOD_NOT_FOUND = -32601;

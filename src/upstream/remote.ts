@@ -10,9 +10,10 @@ import { BerthError } from "../errors.ts";
 import { boundedFetch } from "./bounded-fetch.ts";
 import type { ConnectOptions } from "./connect.ts";
 import type { Channel, Closed } from "./connection.ts";
-import { httpFailure, UpstreamError } from "./failures.ts";
+import { httpFailure } from "./failures.ts";
 import type { RemoteLaunch } from "./launch.ts";
 import { setResultsAside } from "./results-aside.ts";
+import { UpstreamError } from "./upstream-error.ts";
 
 interface Address {
   readonly url: URL;
@@ -36,7 +37,7 @@ export async function openRemote(
     if (timeout.aborted || isTimeout(error)) {
       return new UpstreamError("upstream_timeout", `${what} within ${upstreamStartMs / 1000} s`, { cause: error });
     }
-    if (error instanceof SdkHttpError) return httpFailure(error, what);
+    if (error instanceof SdkHttpError) return httpFailure(error, what, "upstream_not_started");
     return new UpstreamError("upstream_not_started", `${what}: ${wordsOf(error)}`, { cause: error });
   };
 

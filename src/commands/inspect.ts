@@ -1,0 +1,46 @@
+import type { Launch } from "../upstream/launch.ts";
+import type { UpstreamConnection } from "../upstream/connection.ts";
+import { surveyOf, type Survey } from "../upstream/survey.ts";
+import { oneOf } from "./upstream/options.ts";
+import { RecordOutput } from "./upstream/output.ts";
+import { reach, type ReachOptions } from "./upstream/reach.ts";
+import { TextList } from "./upstream/text-list.ts";
+
+export interface InspectOptions extends ReachOptions {
+  readonly format?: string;
+}
+
+/** `berth inspect <reference>`: what a server offers (J2, seed 001). */
+export function inspect(reference: string, options: InspectOptions): Promise<number> {
+  return show(reference, options, "text");
+}
+
+/** `berth mcp explore <reference>`: the same for programs and models (J2, seed 000). */
+export function explore(reference: string, options: InspectOptions): Promise<number> {
+  return show(reference, options, "json");
+}
+
+function show(reference: string, options: InspectOptions, format: "text" | "json"): Promise<number> {
+  return reach(reference, options, async ({ upstream, reference: { launch }, signal }) => {
+    const chosen = oneOf("--format", options.format ?? format, ["text", "json"]);
+    const survey = await surveyOf(upstream, { signal });
+    const output = new RecordOutput("text");
+    const shown = chosen === "json" ? asJson(launch, upstream, survey) : asText(launch, upstream, survey);
+    await output.text(shown);
+    return 0;
+  });
+}
+
+function asJson({ name }: Launch, upstream: UpstreamConnection, survey: Survey): string {
+  const { transport, era, protocolVersion, serverInfo } = upstream;
+  const { description: instructions, ...lists } = survey;
+  const about = { server: name, transport, era, protocolVersion, serverInfo, instructions, ...lists };
+  return `${JSON.stringify(about, undefined, 2)}\n`;
+}
+
+function asText({ name }: Launch, upstream: UpstreamConnection, survey: Survey): string {
+  const list = new TextList();
+  const { transport, protocolVersion, serverInfo } = upstream;
+  const said = serverInfo === undefined ? "" : `${serverInfo.name} ${serverInfo.version}, `;
+  return `${list.title(name)}\n  ${said}MCP ${protocolVersion} over ${transport}\n\n${list.survey(survey)}`;
+}

@@ -1,0 +1,43 @@
+import { findTool } from "./upstream/perform.ts";
+import { oneOf, type RecordOptions } from "./upstream/options.ts";
+import { RecordOutput, recordFormats } from "./upstream/output.ts";
+import { reach } from "./upstream/reach.ts";
+import { TextList } from "./upstream/text-list.ts";
+import type { ListedTool } from "../upstream/lists.ts";
+import type { JsonObject } from "../json.ts";
+
+export { explore } from "./inspect.ts";
+
+/** `berth mcp tools <reference>`: a tool a line (J2). */
+export function tools(reference: string, options: RecordOptions): Promise<number> {
+  return reach(reference, options, async ({ upstream, signal }) => {
+    const format = oneOf("--format", options.format ?? "ndjson", recordFormats);
+    const { items } = await upstream.listTools({ signal });
+    const output = new RecordOutput(format);
+    const list = new TextList();
+    for (const tool of items) {
+      if (format === "text") await output.text(`${list.tool(tool)}\n`);
+      else await output.write(tool as unknown as JsonObject);
+    }
+    if (format !== "text") await output.end();
+    return 0;
+  });
+}
+
+/** `berth mcp schema <reference> [tool]`: the schemas of one tool, or of all of them by name (J2). */
+export function schema(reference: string, name: string | undefined, options: RecordOptions): Promise<number> {
+  return reach(reference, options, async ({ upstream, operation: { target }, signal }) => {
+    const wanted = name ?? (target?.kind === "tool" ? target.name : undefined);
+    const output = new RecordOutput("text");
+    const found =
+      wanted === undefined
+        ? Object.fromEntries((await upstream.listTools({ signal })).items.map((tool) => [tool.name, schemasOf(tool)]))
+        : schemasOf(await findTool(upstream, wanted, { signal }));
+    await output.text(`${JSON.stringify(found, undefined, 2)}\n`);
+    return 0;
+  });
+}
+
+function schemasOf({ inputSchema, outputSchema }: ListedTool): object {
+  return { inputSchema, ...(outputSchema !== undefined && { outputSchema }) };
+}

@@ -1,0 +1,26 @@
+import type { JsonObject } from "../json.ts";
+import { perform } from "./upstream/perform.ts";
+import { RecordOutput } from "./upstream/output.ts";
+import { countOf, formatOf, type CountOptions } from "./upstream/options.ts";
+import { reach } from "./upstream/reach.ts";
+
+/** `berth tail <reference>`: the last records (J3). Holds no more of them than it prints. */
+export function tail(reference: string, options: CountOptions): Promise<number> {
+  return reach(reference, options, async (reached) => {
+    const count = countOf(options);
+    const output = new RecordOutput(formatOf(options));
+    const { records } = await perform(reached);
+    for (const record of lastOf(records, count)) await output.write(record);
+    await output.end();
+    return 0;
+  });
+}
+
+/** The last of them in their order, in a ring of that size. */
+export function lastOf(records: Iterable<JsonObject>, count: number): JsonObject[] {
+  const ring: JsonObject[] = [];
+  let seen = 0;
+  if (count > 0) for (const record of records) ring[seen++ % count] = record;
+  const start = seen > count ? seen % count : 0;
+  return [...ring.slice(start), ...ring.slice(0, start)];
+}

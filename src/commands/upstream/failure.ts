@@ -1,0 +1,44 @@
+import { BerthError } from "../../errors.ts";
+import { UpstreamError } from "../../upstream/upstream-error.ts";
+import { exitCodeOf, exitCodes } from "./exit-codes.ts";
+
+/** What was wrong with how a command was called, or a tool's own failure: what no `BerthError` stands for. */
+export class CommandFailure extends Error {
+  readonly code: string;
+  readonly exitCode: number;
+  readonly more: Record<string, unknown>;
+
+  constructor(code: string, message: string, exitCode: number, more: Record<string, unknown> = {}) {
+    super(message);
+    this.code = code;
+    this.exitCode = exitCode;
+    this.more = more;
+  }
+}
+
+export function usageFailure(message: string, more?: Record<string, unknown>): CommandFailure {
+  return new CommandFailure("usage", message, exitCodes.usage, more);
+}
+
+export interface PrintedFailure {
+  readonly exitCode: number;
+  readonly fields: { readonly code: string; readonly message: string } & Record<string, unknown>;
+}
+
+/** Anything else is a fault of Berth's own, and is thrown on. */
+export function failureFields(error: unknown): PrintedFailure {
+  if (error instanceof CommandFailure) {
+    const { code, message, exitCode, more } = error;
+    return { exitCode, fields: { ...more, code, message } };
+  }
+  if (!(error instanceof BerthError)) throw error;
+  const { code, message, data } = error;
+  const stderr = error instanceof UpstreamError && error.stderr !== "" ? { stderr: error.stderr } : {};
+  return { exitCode: exitCodeOf(error), fields: { ...data, code, message, ...stderr } };
+}
+
+/** One JSON object, on a line of its own. */
+export function printFailure({ fields }: PrintedFailure): void {
+  const { code, message, ...more } = fields;
+  process.stderr.write(`${JSON.stringify({ error: { code, message, ...more } })}\n`);
+}

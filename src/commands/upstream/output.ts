@@ -1,0 +1,62 @@
+import type { JsonObject } from "../../json.ts";
+
+export const recordFormats = ["ndjson", "json", "text"] as const;
+export type RecordFormat = (typeof recordFormats)[number];
+
+/** Thrown where whoever read standard output has gone, as `head` does: nothing is left to be done, and nothing is wrong. */
+export class ReaderGone extends Error {}
+
+/** Records on standard output, as fast as they are read. */
+export class RecordOutput {
+  readonly #stream: NodeJS.WritableStream;
+  readonly #format: RecordFormat;
+  #written = 0;
+  #gone = false;
+
+  constructor(format: RecordFormat, stream: NodeJS.WritableStream = process.stdout) {
+    this.#stream = stream;
+    this.#format = format;
+    stream.on("error", () => (this.#gone = true));
+  }
+
+  /** Resolves when there is room for more. Throws `ReaderGone`. */
+  async write(record: JsonObject): Promise<void> {
+    const first = this.#written++ === 0;
+    switch (this.#format) {
+      case "ndjson":
+        return this.text(`${JSON.stringify(record)}\n`);
+      case "json":
+        return this.text(`${first ? "[" : ","}\n  ${JSON.stringify(record)}`);
+      case "text":
+        return this.text(`${asText(record)}\n`);
+    }
+  }
+
+  async end(): Promise<void> {
+    if (this.#format === "json") await this.text(this.#written === 0 ? "[]\n" : "\n]\n");
+  }
+
+  async text(text: string): Promise<void> {
+    if (!this.#gone) {
+      await new Promise<void>((resolve) => {
+        const done = (): void => resolve();
+        this.#stream.once("error", done);
+        this.#stream.write(text, () => {
+          this.#stream.removeListener("error", done);
+          done();
+        });
+      });
+    }
+    if (this.#gone) throw new ReaderGone();
+  }
+}
+
+/** What a person wants to read of it: its text if it has any. */
+function asText(record: JsonObject): string {
+  const { text, data, uri, name, uriTemplate, description } = record;
+  if (typeof text === "string") return text;
+  if (data !== undefined) return typeof data === "string" ? data : JSON.stringify(data, undefined, 2);
+  const title = name ?? uri ?? uriTemplate;
+  if (typeof title !== "string") return JSON.stringify(record, undefined, 2);
+  return typeof description === "string" ? `${title}\n  ${description.split("\n")[0]}` : title;
+}

@@ -1,0 +1,110 @@
+import type { Json, JsonObject } from "../../json.ts";
+import { convertArguments } from "../../upstream/arguments.ts";
+import type { CallOptions, Progress, UpstreamConnection } from "../../upstream/connection.ts";
+import type { Listed, ListedTool } from "../../upstream/lists.ts";
+import type { GivenArguments, ListName, Operation } from "../../upstream/operation.ts";
+import { listRecords, promptRecords, resourceRecords, textOf, toolRecords } from "../../upstream/records.ts";
+import { exitCodes } from "./exit-codes.ts";
+import { CommandFailure, usageFailure } from "./failure.ts";
+import type { Reached } from "./reach.ts";
+
+/** The outcome of what a reference says to do: records for pipes, and the whole as the server gave it. */
+export interface Outcome {
+  readonly whole: Json;
+  readonly records: Iterable<JsonObject>;
+}
+
+/** Calls the tool, reads the resource, gets the prompt or lists. A tool that fails is a `CommandFailure`. */
+export async function perform({ upstream, operation, signal, progress }: Reached): Promise<Outcome> {
+  const { target, arguments: given } = operation;
+  if (!target) {
+    throw usageFailure(
+      "The reference does not say what to do: add tool=…, resource=…, prompt=… or list=tools|resources|templates|prompts.",
+    );
+  }
+  if (target.kind !== "tool" && target.kind !== "prompt") refuseArguments(operation, `${target.kind}=`);
+  const options = { signal, onProgress: (step: Progress) => progress(progressText(target.name, step)) };
+  switch (target.kind) {
+    case "tool": {
+      const tool = await findTool(upstream, target.name, { signal });
+      return callTool(upstream, target.name, argumentsFor(tool, given), options);
+    }
+    case "resource": {
+      const result = await upstream.readResource(target.name, options);
+      return { whole: result as unknown as Json, records: resourceRecords(result) };
+    }
+    case "prompt": {
+      const result = await upstream.getPrompt(target.name, textArguments(given), options);
+      return { whole: result as unknown as Json, records: promptRecords(target.name, result) };
+    }
+    case "list": {
+      const [type, listed] = await list(upstream, target.name, signal);
+      return { whole: listed.items as unknown as Json, records: listRecords(type, listed.items) };
+    }
+  }
+}
+
+/** The tool as it is listed. */
+export async function findTool(upstream: UpstreamConnection, name: string, options: CallOptions): Promise<ListedTool> {
+  const { items } = await upstream.listTools(options);
+  const tool = items.find((one) => one.name === name);
+  if (tool) return tool;
+  const names = items.map((one) => one.name);
+  throw usageFailure(`There is no tool "${name}"; there are ${names.join(", ") || "none"}.`, { tools: names });
+}
+
+export function argumentsFor({ inputSchema }: ListedTool, given: GivenArguments): JsonObject {
+  const { arguments: converted, problems } = convertArguments(given, inputSchema);
+  if (problems.length === 0) return converted;
+  throw usageFailure(problems.map(({ message }) => message).join(" "), { problems });
+}
+
+export async function callTool(
+  upstream: UpstreamConnection,
+  name: string,
+  args: JsonObject,
+  options: CallOptions,
+): Promise<Outcome> {
+  const result = await upstream.callTool(name, args, options);
+  if (!result.isError) return { whole: result as unknown as Json, records: toolRecords(name, result) };
+  const message = textOf(result) || "The tool failed and did not say why.";
+  throw new CommandFailure("tool_error", message, exitCodes.tool, { tool: name });
+}
+
+async function list(
+  upstream: UpstreamConnection,
+  name: ListName,
+  signal: AbortSignal,
+): Promise<[string, Listed<object>]> {
+  switch (name) {
+    case "tools":
+      return ["tool", await upstream.listTools({ signal })];
+    case "resources":
+      return ["resource", await upstream.listResources({ signal })];
+    case "templates":
+      return ["resource_template", await upstream.listResourceTemplates({ signal })];
+    case "prompts":
+      return ["prompt", await upstream.listPrompts({ signal })];
+  }
+}
+
+/** A prompt's arguments are texts. */
+function textArguments({ texts, json }: GivenArguments): Record<string, string> {
+  const all: [string, unknown][] = [
+    ...Object.entries(json),
+    ...texts.map(({ name, values }): [string, unknown] => [name, values.length === 1 ? values[0] : values]),
+  ];
+  for (const [name, value] of all) {
+    if (typeof value !== "string") throw usageFailure(`The argument ${name} of a prompt must be one text.`);
+  }
+  return Object.fromEntries(all) as Record<string, string>;
+}
+
+function refuseArguments({ arguments: { texts, json } }: Operation, target: string): void {
+  const names = [...texts.map(({ name }) => name), ...Object.keys(json)];
+  if (names.length > 0) throw usageFailure(`Arguments (${names.join(", ")}) have no meaning beside ${target}.`);
+}
+
+function progressText(name: string, { progress, total, message }: Progress): string {
+  return `${name} ${progress}${total === undefined ? "" : `/${total}`}${message === undefined ? "" : ` ${message}`}`;
+}

@@ -1,0 +1,134 @@
+import { limitVariable, packageVersion, readConfig } from "../../config.ts";
+import type { UpstreamConnection } from "../../upstream/connection.ts";
+import { connectUpstream } from "../../upstream/connect.ts";
+import type { Operation } from "../../upstream/operation.ts";
+import { resolveReference, type Reference } from "../../upstream/reference.ts";
+import { progressLine } from "../progress.ts";
+import { exitCodes } from "./exit-codes.ts";
+import { failureFields, printFailure, usageFailure } from "./failure.ts";
+import { ReaderGone } from "./output.ts";
+
+/** Options of every command that reaches a server of others. */
+export interface ReachOptions {
+  /** Seconds that one call, read or list may take. */
+  readonly timeout?: string;
+  /** Seconds that a start may take, a first installation included. */
+  readonly startTimeout?: string;
+  /** Says on stderr what was reached, and what the server writes and notifies. */
+  readonly verbose?: boolean;
+}
+
+export interface Reached {
+  readonly upstream: UpstreamConnection;
+  readonly reference: Reference;
+  readonly operation: Operation;
+  /** Aborted by Ctrl-C and its like. */
+  readonly signal: AbortSignal;
+  /** Shows on a terminal how far a work is. */
+  readonly progress: (text: string) => void;
+}
+
+/** A start that takes longer than this is told on a terminal. */
+const SHOWN_AFTER_MS = 1000;
+
+/**
+ * Opens what `text` names, does the work, and closes it again, whatever happens: no child outlives the command.
+ * Gives the exit code; an error is one JSON object on stderr.
+ */
+export async function reach(
+  text: string,
+  options: ReachOptions,
+  work: (reached: Reached) => Promise<number>,
+): Promise<number> {
+  const interrupted = new AbortController();
+  let signalCode: number | undefined;
+  const listeners = (["SIGINT", "SIGTERM", "SIGHUP"] as const).map((name) => {
+    const listener = (): void => {
+      signalCode ??= 128 + signalNumbers[name];
+      interrupted.abort();
+    };
+    process.on(name, listener);
+    return (): void => void process.removeListener(name, listener);
+  });
+  const line = process.stderr.isTTY ? progressLine(process.stderr) : { update() {}, end() {} };
+  try {
+    const reference = await resolveReference(text);
+    const upstream = await open(reference, options, interrupted.signal, line);
+    try {
+      await reference.check?.(upstream);
+      const { operation } = reference;
+      const progress = (said: string): void => line.update(said);
+      return await work({ upstream, reference, operation, signal: interrupted.signal, progress });
+    } finally {
+      line.end();
+      await upstream.close();
+      if (options.verbose) tell({ closed: await upstream.closed });
+    }
+  } catch (error) {
+    line.end();
+    if (signalCode !== undefined) return signalCode;
+    if (error instanceof ReaderGone) return exitCodes.ok;
+    const failure = failureFields(error);
+    printFailure(failure);
+    return failure.exitCode;
+  } finally {
+    for (const remove of listeners) remove();
+  }
+}
+
+async function open(
+  { launch }: Reference,
+  options: ReachOptions,
+  signal: AbortSignal,
+  line: { update(text: string): void; end(): void },
+): Promise<UpstreamConnection> {
+  const { limits } = readConfig({ ...process.env, ...limitsOf(options) });
+  const started = Date.now();
+  const installs = launch.launcher === "npx" || launch.launcher === "uvx";
+  const ticker = setInterval(() => {
+    const seconds = Math.round((Date.now() - started) / 1000);
+    line.update(`${installs ? "installing or starting" : "starting"} ${launch.name} … ${seconds} s`);
+  }, SHOWN_AFTER_MS);
+  try {
+    const upstream = await connectUpstream(launch, {
+      env: process.env,
+      folder: process.cwd(),
+      limits,
+      clientInfo: { name: "berth", version: packageVersion() },
+      signal,
+      ...(options.verbose && { onNotification: (method, params) => tell({ notification: { method, params } }) }),
+    });
+    if (options.verbose) {
+      const { era, protocolVersion, serverInfo } = upstream;
+      tell({ reached: { server: launch.name, serverInfo, era, protocolVersion, ms: Date.now() - started } });
+    }
+    return upstream;
+  } finally {
+    clearInterval(ticker);
+    line.end();
+  }
+}
+
+const signalNumbers = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 };
+
+function limitsOf({ timeout, startTimeout }: ReachOptions): Record<string, string> {
+  return {
+    ...(timeout !== undefined && { [limitVariable("upstreamCallMs")]: milliseconds("--timeout", timeout) }),
+    ...(startTimeout !== undefined && {
+      [limitVariable("upstreamStartMs")]: milliseconds("--start-timeout", startTimeout),
+    }),
+  };
+}
+
+function milliseconds(option: string, text: string): string {
+  const seconds = /^\d+(?:\.\d+)?$/.test(text) ? Number(text) : 0;
+  if (seconds > 0 && seconds <= DAY_SECONDS) return String(Math.ceil(seconds * 1000));
+  throw usageFailure(`${option} takes seconds, such as 30 or 0.5 and at most ${DAY_SECONDS}, not "${text}".`);
+}
+
+const DAY_SECONDS = 86_400;
+
+/** What `-v` says: JSON lines on stderr. */
+function tell(what: Record<string, unknown>): void {
+  process.stderr.write(`${JSON.stringify(what)}\n`);
+}

@@ -1,0 +1,91 @@
+import type { Command } from "commander";
+
+/** The commands that reach servers of others. Errors of their use are one JSON object on stderr, as all their errors. */
+export function registerUpstreamCommands(program: Command, run: (command: Promise<number>) => Promise<void>): void {
+  const add = (parent: Command, name: string, description: string): Command =>
+    parent
+      .command(name)
+      .description(description)
+      .showHelpAfterError(false)
+      .configureOutput({
+        outputError: (text, write) => {
+          const message = text.trim().replace(/^error: /, "");
+          write(`${JSON.stringify({ error: { code: "usage", message } })}\n`);
+        },
+      })
+      .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : USAGE));
+  const reaching = (command: Command): Command =>
+    command
+      .argument("<reference>", REFERENCE)
+      .option("--timeout <seconds>", "for one call, read or list (BERTH_UPSTREAM_CALL_MS, default 60 s)")
+      .option("--start-timeout <seconds>", "for the start, a first installation included (default 300 s)")
+      .option("-v, --verbose", "say on stderr what was reached and what it notifies");
+
+  reaching(add(program, "inspect", "List what a server offers: tools, resources, templates and prompts."))
+    .option("--format <format>", "text or json", "text")
+    .addHelpText("after", examples(`berth inspect "${CONTEXT7}"`, `berth inspect "${FILES}" --format json`))
+    .action(async (reference, options) => run((await import("../inspect.ts")).inspect(reference, options)));
+
+  reaching(add(program, "cat", "Call a tool, read a resource, get a prompt or a list; write records as NDJSON."))
+    .option("--format <format>", RECORD_FORMATS, "ndjson")
+    .option("--raw", "write the whole result as the server gave it, on one line")
+    .addHelpText(
+      "after",
+      examples(
+        `berth cat "${CONTEXT7}?tool=resolve-library-id&libraryName=fastapi&query=routing"`,
+        `berth cat "${FILES}&tool=list_directory&path=/tmp" | jq .text`,
+        `berth cat "mcp+python://./server.py?resource=note://1"`,
+        `berth cat "mcp+https://example.org/mcp?list=tools&header.Authorization=Bearer%20\${TOKEN}"`,
+      ),
+    )
+    .action(async (reference, options) => run((await import("../cat.ts")).cat(reference, options)));
+
+  for (const [name, which] of [
+    ["head", "first"],
+    ["tail", "last"],
+  ] as const) {
+    reaching(add(program, name, `Like cat, but the ${which} records only.`))
+      .option("-n, --lines <number>", "how many records", "10")
+      .option("--format <format>", RECORD_FORMATS, "ndjson")
+      .addHelpText("after", examples(`berth ${name} -n 3 "${CONTEXT7}?list=tools"`))
+      .action(async (reference, options) =>
+        run(
+          name === "head"
+            ? (await import("../head.ts")).head(reference, options)
+            : (await import("../tail.ts")).tail(reference, options),
+        ),
+      );
+  }
+
+  reaching(add(program, "put", "Call a tool once for each NDJSON record on standard input."))
+    .option("--concurrency <number>", "calls under way at once; the order stays", "1")
+    .option("--fail-fast", "end at the first record that fails")
+    .option("--format <format>", RECORD_FORMATS, "ndjson")
+    .option("--raw", "write whole results as the server gave them, one a line")
+    .addHelpText("after", examples(`echo '{"path":"/tmp"}' | berth put "${FILES}&tool=list_directory"`))
+    .action(async (reference, options) => run((await import("../put.ts")).put(reference, options)));
+
+  const mcp = program.command("mcp").description("Explore servers of others.");
+  reaching(add(mcp, "explore", "Everything that a server offers, as JSON."))
+    .option("--format <format>", "text or json", "json")
+    .addHelpText("after", examples(`berth mcp explore "${CONTEXT7}" > context7.json`))
+    .action(async (reference, options) => run((await import("../mcp.ts")).explore(reference, options)));
+  reaching(add(mcp, "tools", "The tools of a server, one a line."))
+    .option("--format <format>", RECORD_FORMATS, "ndjson")
+    .addHelpText("after", examples(`berth mcp tools "${CONTEXT7}" | jq -r .name`))
+    .action(async (reference, options) => run((await import("../mcp.ts")).tools(reference, options)));
+  reaching(add(mcp, "schema", "The schemas of a tool, or of all tools by name."))
+    .argument("[tool]", "name of the tool")
+    .addHelpText("after", examples(`berth mcp schema "${CONTEXT7}" query-docs`))
+    .action(async (reference, tool, options) => run((await import("../mcp.ts")).schema(reference, tool, options)));
+}
+
+const USAGE = 2;
+const REFERENCE = "a launcher URI such as mcp+npx://package@version?…, or @profile";
+const RECORD_FORMATS = "ndjson, json or text";
+const CONTEXT7 = "mcp+npx://@upstash/context7-mcp@4.1.1";
+const FILES = "mcp+npx://@modelcontextprotocol/server-filesystem@2026.8.31?arg=/tmp";
+
+function examples(...lines: readonly string[]): string {
+  return ["", "Examples:", ...lines.map((line) => `  ${line}`)].join("\n");
+}

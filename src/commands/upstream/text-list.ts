@@ -1,0 +1,62 @@
+import { styleText } from "node:util";
+import type { PromptContract, ResourceContract, ResourceTemplateContract } from "../../contract/contract.ts";
+import type { ListedTool } from "../../upstream/lists.ts";
+import type { Survey } from "../../upstream/survey.ts";
+import { printable } from "../print-problems.ts";
+import { typeText } from "../tool-signature.ts";
+
+/** Lists of a server as a person reads them. Names and words come from others: they must not steer the terminal. */
+export class TextList {
+  readonly #colours: boolean;
+
+  constructor(stream: { readonly isTTY?: boolean } = process.stdout, env = process.env) {
+    this.#colours = stream.isTTY === true && !env["NO_COLOR"];
+  }
+
+  survey({ tools, resources, resourceTemplates, prompts, problems }: Survey): string {
+    const parts = [
+      this.#part("Tools", tools, (tool) => this.tool(tool)),
+      this.#part("Resources", resources, (resource) => this.#resource(resource.uri, resource)),
+      this.#part("Resource templates", resourceTemplates, (one) => this.#resource(one.uriTemplate, one)),
+      this.#part("Prompts", prompts, (prompt) => this.#prompt(prompt)),
+      this.#part("Problems", problems, ({ severity, message }) => `  ${severity}: ${printable(message)}`),
+    ];
+    return `${parts.filter(Boolean).join("\n\n") || "It offers nothing."}\n`;
+  }
+
+  tool({ name, description, inputSchema }: ListedTool): string {
+    const { properties = {}, required = [] } = inputSchema as {
+      properties?: Record<string, unknown>;
+      required?: readonly string[];
+    };
+    const parameters = Object.entries(properties).map(
+      ([parameter, schema]) => `${parameter}${required.includes(parameter) ? "" : "?"}: ${typeText(schema)}`,
+    );
+    return this.#entry(name, printable(`(${parameters.join(", ")})`), description);
+  }
+
+  title(text: string): string {
+    return this.#colours ? styleText("bold", printable(text)) : printable(text);
+  }
+
+  #part<T>(title: string, entries: readonly T[], show: (entry: T) => string): string {
+    if (entries.length === 0) return "";
+    return [this.title(`${title} (${entries.length})`), ...entries.map(show)].join("\n");
+  }
+
+  #resource(uri: string, { name, mimeType, description }: Omit<ResourceContract | ResourceTemplateContract, "uri">) {
+    const more = [name === uri ? "" : ` ${name}`, mimeType === undefined ? "" : ` (${mimeType})`].join("");
+    return this.#entry(uri, printable(more), description);
+  }
+
+  #prompt({ name, description, arguments: given = [] }: PromptContract): string {
+    const parameters = given.map((argument) => `${argument.name}${argument.required ? "" : "?"}`);
+    return this.#entry(name, printable(`(${parameters.join(", ")})`), description);
+  }
+
+  #entry(name: string, more: string, description: string | undefined): string {
+    const shown = this.#colours ? styleText("cyan", printable(name)) : printable(name);
+    const words = (description ?? "").split("\n").find((line) => line.trim() !== "");
+    return `  ${shown}${more}${words === undefined ? "" : `\n      ${printable(words.trim())}`}`;
+  }
+}

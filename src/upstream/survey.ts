@@ -1,0 +1,31 @@
+import type { Contract } from "../contract/contract.ts";
+import type { Problem } from "../problem.ts";
+import type { RequestOptions, UpstreamConnection } from "./connection.ts";
+import type { ListedPrompt, ListedResource, ListedTemplate, ListedTool } from "./lists.ts";
+
+/** All that a server lists, and what was wrong in it. */
+export interface Survey extends Contract {
+  readonly tools: readonly ListedTool[];
+  readonly resources: readonly ListedResource[];
+  readonly resourceTemplates: readonly ListedTemplate[];
+  readonly prompts: readonly ListedPrompt[];
+  readonly problems: readonly Problem[];
+}
+
+/** Asks for every list at once; those that the server does not have are empty. */
+export async function surveyOf(upstream: UpstreamConnection, options?: RequestOptions): Promise<Survey> {
+  const [tools, resources, resourceTemplates, prompts] = await Promise.all([
+    upstream.listTools(options),
+    upstream.listResources(options),
+    upstream.listResourceTemplates(options),
+    upstream.listPrompts(options),
+  ]);
+  return {
+    ...(upstream.instructions !== undefined && { description: upstream.instructions }),
+    tools: tools.items,
+    resources: resources.items,
+    resourceTemplates: resourceTemplates.items,
+    prompts: prompts.items,
+    problems: [tools, resources, resourceTemplates, prompts].flatMap(({ problems }) => problems),
+  };
+}

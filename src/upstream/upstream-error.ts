@@ -1,0 +1,18 @@
+import { BerthError, type ErrorCode } from "../errors.ts";
+
+/**
+ * What went wrong with a server of others. `stderr` is the end of what it wrote there: for the one who started it and
+ * for the log, never for clients, since nobody knows what stands in it.
+ */
+export class UpstreamError extends BerthError {
+  readonly stderr: string;
+
+  constructor(
+    code: ErrorCode,
+    detail: string,
+    options: { data?: Record<string, unknown>; cause?: unknown; stderr?: string } = {},
+  ) {
+    super(code, detail, options);
+    this.stderr = options.stderr ?? "";
+  }
+}
