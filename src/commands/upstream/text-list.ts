@@ -1,9 +1,9 @@
 import { styleText } from "node:util";
 import type { PromptContract, ResourceContract, ResourceTemplateContract } from "../../contract/contract.ts";
+import { signatureOf } from "../../contract/signature.ts";
 import type { ListedTool } from "../../upstream/lists.ts";
 import type { Survey } from "../../upstream/survey.ts";
 import { printable } from "../print-problems.ts";
-import { typeText } from "../tool-signature.ts";
 
 /** Lists of a server as a person reads them. Names and words come from others: they must not steer the terminal. */
 export class TextList {
@@ -24,15 +24,9 @@ export class TextList {
     return `${parts.filter(Boolean).join("\n\n") || "It offers nothing."}\n`;
   }
 
-  tool({ name, description, inputSchema }: ListedTool): string {
-    const { properties = {}, required = [] } = inputSchema as {
-      properties?: Record<string, unknown>;
-      required?: readonly string[];
-    };
-    const parameters = Object.entries(properties).map(
-      ([parameter, schema]) => `${parameter}${required.includes(parameter) ? "" : "?"}: ${typeText(schema)}`,
-    );
-    return this.#entry(name, printable(`(${parameters.join(", ")})`), description);
+  tool(tool: ListedTool): string {
+    const { name, description } = tool;
+    return this.#entry(name, printable(signatureOf(tool).slice(name.length)), description);
   }
 
   title(text: string): string {
