@@ -51,6 +51,11 @@ export interface Limits {
   readonly catalogs: number;
   /** Calls of a server that its page tells of: times, outcomes and sizes. */
   readonly recentCalls: number;
+  /** How long a transform of an entry of `mcps` may take. */
+  readonly transformMs: number;
+  /** Of the JSON that a transform returns. */
+  readonly transformBytes: number;
+  readonly transformItems: number;
   /** How long a modern client may take to come again with the answers to questions. */
   readonly requestStateMs: number;
   /** Legacy sessions that the process remembers. */
@@ -138,6 +143,9 @@ export const defaultLimits: Limits = {
   sourceFiles: 256,
   catalogs: 512,
   recentCalls: 50,
+  transformMs: 10_000,
+  transformBytes: 1024 * 1024,
+  transformItems: 1000,
   requestStateMs: 1_800_000,
   sessions: 10_000,
   sessionMs: 7 * 24 * 3_600_000,

@@ -257,6 +257,7 @@ function catalogOf(server: string, offer: Offer): Catalog {
     ...(offer.pinned && { pinned: true }),
     problems: [],
     hidden: [],
+    identity: () => undefined,
     memo: new Map(),
     tool(name) {
       const toolContract = contract.tools.find((each) => each.name === name);

@@ -157,6 +157,8 @@ function compose(tenant: string, servers: readonly ServerSummary[], host: Host):
   const withResources = servers.flatMap(({ catalog }) =>
     catalog && catalog.contract.resources.length + catalog.contract.resourceTemplates.length > 0 ? [catalog] : [],
   );
+  // Of the tools themselves, so that they are the same wherever a tool is reached.
+  const identities = new Map(servers.flatMap(({ name, catalog }) => (catalog ? [[name, catalog.identity]] : [])));
   const contract: Contract = {
     description: "Everything that is hosted here; names begin with the server they belong to.",
     tools: renamed(parts.tools, (_server, own, key) => ({ ...own, name: key })),
@@ -179,6 +181,10 @@ function compose(tenant: string, servers: readonly ServerSummary[], host: Host):
     problems: [...servers.flatMap(({ problems }) => problems), ...parts.problems],
     tool: (name) => tools.get(name),
     resource: (uri) => resourceOf(giverOf(uri, served, withResources), uri, of),
+    identity(name) {
+      const origin = parts.tools.get(name);
+      return origin && identities.get(origin.server)?.(origin.own.name);
+    },
     prompt: (name) => prompts.get(name),
     completer(name, argument) {
       const prompt = parts.prompts.get(name);

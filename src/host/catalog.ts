@@ -36,6 +36,8 @@ export interface Catalog {
   readonly problems: readonly Problem[];
   /** Undefined when the contract names no such tool. */
   tool(name: string): Tool | undefined;
+  /** The versions of a tool; undefined when the contract names no such tool. */
+  readonly identity: (tool: string) => ToolIdentity | undefined;
   /** Undefined when no resource and no template gives this URI. */
   resource(uri: string): Resource | undefined;
   /** Undefined when the contract names no such prompt. */
@@ -43,6 +45,14 @@ export interface Catalog {
   /** Undefined when nobody completes this argument. `of` is a prompt's name or a template as the contract has it. */
   completer(of: string, argument: string): Completer | undefined;
   readonly memo: Map<string, unknown>;
+}
+
+/** With the same contract and another implementation a tool looks as it did and may do something else. */
+export interface ToolIdentity {
+  /** Of the tool's contract. */
+  readonly contract: Cid;
+  /** Of what carries it out: the code, how it is called, and the options and arguments that are configured for it. */
+  readonly implementation: Cid;
 }
 
 export interface Offer {

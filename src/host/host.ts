@@ -15,6 +15,7 @@ import { loadCatalog } from "./load-catalog.ts";
 import type { ReleaseVersion } from "./edits/edits.ts";
 import { readReleases } from "./releases.ts";
 import type { UriLimits } from "./uris/uris.ts";
+import type { TransformDependencies } from "./transforms/transforms.ts";
 import { changeVisibility } from "./visibility.ts";
 import { Watchers, type ChangeListener } from "./watchers.ts";
 
@@ -69,11 +70,12 @@ export interface HostDependencies {
   readonly log: Log;
   /** False on a read-only boot: shell definitions are refused and nothing is written. */
   readonly writable: boolean;
-  readonly limits: UriLimits & {
-    readonly callMs: number;
-    readonly catalogs: number;
-    readonly recentCalls: number;
-  };
+  readonly limits: UriLimits &
+    TransformDependencies["limits"] & {
+      readonly callMs: number;
+      readonly catalogs: number;
+      readonly recentCalls: number;
+    };
 }
 
 export async function openHost(tenants: readonly string[], dependencies: HostDependencies): Promise<Host> {

@@ -1,20 +1,22 @@
-import type { Cid } from "../cid.ts";
+import { rawBlock, type Cid } from "../cid.ts";
 import { nothingFound, type CallShape, type DefinitionSource } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
 import type { GuestProgram, HostPort } from "../executor/executor.ts";
 import type { JsonObject } from "../json.ts";
-import { derivedEntries, packCompiled, readCompiled, type CompiledResult } from "../image/compiled.ts";
+import type { CompiledResult } from "../image/compiled.ts";
 import { loadDefinition } from "../image/definition.ts";
 import type { Problem } from "../problem.ts";
 import type { Activities } from "./activity.ts";
 import type { Catalog, Offer } from "./catalog.ts";
+import { compilingOnce, type CompileOnce } from "./compile-once.ts";
 import type { ServerEntry } from "./config/entry.ts";
 import { readNamedEntry } from "./config/mcps.ts";
-import { offerOf } from "./config/offer.ts";
+import { checkOptions, leaveOut, offerOf } from "./config/offer.ts";
 import { configuredRun, contentRun, findable, writtenPrompt } from "./config/served.ts";
 import type { DirectoryEntry } from "./directory.ts";
 import { createCompleter } from "./completer.ts";
 import type { HostDependencies } from "./host.ts";
+import { identitiesOf } from "./identity.ts";
 import { createPrompt } from "./prompt.ts";
 import { createRelease, type Release } from "./release.ts";
 import { functionResource, uriFinder } from "./resource.ts";
@@ -24,6 +26,7 @@ import { createTool, type Run } from "./tool.ts";
 import { linkedResource, type Link } from "./uris/link.ts";
 import { createRedirects } from "./uris/redirect.ts";
 import { createUris } from "./uris/uris.ts";
+import { applyTransforms } from "./transforms/transforms.ts";
 
 /** Makes a server ready to serve: definition and entry → what was compiled and configured → release → catalog. */
 export async function loadCatalog(
@@ -69,8 +72,20 @@ export async function buildCatalog(
   if (entry.upstream !== undefined) {
     throw refused(server, [problem("no-upstreams", "This Berth cannot reach servers elsewhere")]);
   }
-  const { found, language, bundle } = await definitionOf(tenant, server, definition, entry, dependencies);
+  const compileOnce = compilingOnce(dependencies);
+  const { found, language, bundle, compiled } = await definitionOf(
+    tenant,
+    server,
+    definition,
+    entry,
+    compileOnce,
+    dependencies,
+  );
   const offered = offerOf(server, found, entry);
+  const given = { definition: definition ?? null, found: compiled, entry: rawBlock(JSON.stringify(entry.raw)).cid };
+  await applyTransforms(offered, { tenant, server, given, entry, found }, port, { ...dependencies, compileOnce });
+  leaveOut(offered, entry);
+  checkOptions(server, offered, entry);
   const release = createRelease({ definition: definition ?? null, bundle, entry, offered, isHidden });
 
   const uris = createUris({ tenant, own: () => catalog, links: linksOf(release), ...dependencies });
@@ -122,6 +137,7 @@ export async function buildCatalog(
     tool: (name) => tools.get(name),
     readsUris: true,
     resource: (uri) => ownResource(uri) ?? uris.find(uri),
+    identity: identitiesOf(release.contract.tools, implementations(release, entry, bundle)),
     prompt: (name) => prompts.get(name),
     completer: (of, argument) => completers.get(completerKey(of, argument)),
     memo: new Map(),
@@ -129,10 +145,23 @@ export async function buildCatalog(
   return { catalog, release };
 }
 
+/** Made apart from the catalog, so that whoever keeps identities does not keep the catalog too. */
+function implementations({ tools }: Release, entry: ServerEntry, bundle: Cid | null): (tool: string) => unknown {
+  const called = new Map(
+    tools.map(({ contract, function: own, fixed }) => [
+      contract.name,
+      { bundle, call: own.call, arguments: fixed ?? {}, options: optionsOf(entry, contract.name) },
+    ]),
+  );
+  return (tool) => called.get(tool);
+}
+
 interface LoadedDefinition {
   readonly found: CompiledResult;
   readonly language: DefinitionSource["language"];
   readonly bundle: Cid | null;
+  /** The key of what was found. */
+  readonly compiled: string | null;
 }
 
 /** A server whose entry is all there is has no code; one that has nothing at all is refused. */
@@ -141,24 +170,25 @@ async function definitionOf(
   server: string,
   definition: Cid | undefined,
   entry: ServerEntry,
-  dependencies: HostDependencies,
+  compileOnce: CompileOnce,
+  { store, compileKey, writable }: HostDependencies,
 ): Promise<LoadedDefinition> {
-  const { store, writable } = dependencies;
   if (definition === undefined) {
     const offers = [...entry.resources, ...Object.keys(entry.prompts), ...Object.keys(entry.transforms)];
     if (offers.length === 0) {
       throw refused(server, [problem("missing-definition", "No definition is named for this server")]);
     }
-    return { found: { ...nothingFound, problems: [], bundle: null }, language: "typescript", bundle: null };
+    const found = { ...nothingFound, problems: [], bundle: null };
+    return { found, language: "typescript", bundle: null, compiled: null };
   }
   const source = await loadDefinition((cid) => store.content(tenant, cid), definition, server);
   const { language } = source;
   if (language === "shell" && !writable) {
     throw refused(server, [problem("shell-refused", "A read-only boot runs no shell definitions")]);
   }
-  const found = await compileOnce(definition, source, dependencies);
+  const found = await compileOnce(definition, source);
   if (!found.bundle) throw refused(server, found.problems);
-  return { found, language, bundle: found.bundle };
+  return { found, language, bundle: found.bundle, compiled: compileKey(definition, source) };
 }
 
 /** What is read under URIs of Berth's own, as the entry says. */
@@ -176,20 +206,6 @@ function optionsOf({ options }: ServerEntry, tool: string): JsonObject {
 
 function completerKey(of: string, argument: string): string {
   return JSON.stringify([of, argument]);
-}
-
-/** Discovery and bundling are done once for a source, by whoever needs them first (invariant 2). */
-async function compileOnce(
-  definition: Cid,
-  source: DefinitionSource,
-  { store, compile, compileKey }: HostDependencies,
-): Promise<CompiledResult> {
-  const key = compileKey(definition, source);
-  const known = await store.derived(key);
-  if (known) return readCompiled(known);
-  const packed = packCompiled(await compile(source));
-  await store.putDerived(derivedEntries(key, packed));
-  return readCompiled(packed.result.bytes);
 }
 
 /** Keeps the release addressable, and its name's history the list of the server's versions. */

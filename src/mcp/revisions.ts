@@ -12,6 +12,10 @@ export const META_LOG_LEVEL = "io.modelcontextprotocol/logLevel";
 export const META_SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId";
 export const META_SERVER_INFO = "io.modelcontextprotocol/serverInfo";
 
+/** Berth's own, in what lists say of a tool: the CIDs of its contract and of what carries it out. */
+export const META_CONTRACT = "dev.berth/contract";
+export const META_IMPLEMENTATION = "dev.berth/implementation";
+
 export const EXTENSION_TASKS = "io.modelcontextprotocol/tasks";
 
 export function isModern(version: string): boolean {

@@ -68,15 +68,37 @@ export function offerOf(server: string, found: Found, entry: ServerEntry): Offer
   }
   for (const [name, prompt] of Object.entries(entry.prompts)) putPrompt(offered, name, prompt);
 
-  for (const name of entry.leftOut.tools) offered.tools.delete(name);
-  for (const name of entry.leftOut.prompts) offered.prompts.delete(name);
-  for (const uri of entry.leftOut.resources) offered.resources.delete(uri);
-  for (const tool of Object.keys(entry.options)) {
-    if (offered.tools.has(tool)) continue;
-    const at = inside(inside(place, "options"), tool);
-    complain(at, "unknown-tool", `There are options for "${tool}", and the server has no such tool`, "warning");
-  }
+  leaveOut(offered, entry);
   return offered;
+}
+
+/** Takes away what is wrongly configured: it is not offered in any other form either, since it may be what curbs it. */
+export function leaveOut({ tools, prompts, resources }: Offered, { leftOut }: ServerEntry): void {
+  for (const name of leftOut.tools) tools.delete(name);
+  for (const name of leftOut.prompts) prompts.delete(name);
+  for (const uri of leftOut.resources) resources.delete(uri);
+}
+
+/** Options that are nobody's are most likely a slip in the tool's name. */
+export function checkOptions(server: string, { tools, problems }: Offered, { options }: ServerEntry): void {
+  const place = inside(inside({ pointer: "", problems }, server), "options");
+  for (const tool of Object.keys(options)) {
+    if (tools.has(tool)) continue;
+    const message = `There are options for "${tool}", and the server has no such tool`;
+    complain(inside(place, tool), "unknown-tool", message, "warning");
+  }
+}
+
+/** What is offered so far, as a transform is told of it; `functions` are the tools that the definition has. */
+export function contractsOf({ tools, resources, prompts }: Offered, found: Found) {
+  const contracts = <Item>(map: ReadonlyMap<string, { contract: Item }>): Item[] =>
+    Array.from(map.values(), ({ contract }) => contract);
+  return {
+    tools: contracts(tools),
+    resources: contracts(resources),
+    prompts: contracts(prompts),
+    functions: found.tools.map((tool) => discoveredTool(tool).contract),
+  };
 }
 
 /** Offers a tool as it is configured, in the place of one of the same name. One that nothing carries out is left out. */

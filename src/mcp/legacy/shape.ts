@@ -4,7 +4,7 @@ import type { ListName } from "../protocol.ts";
 
 /**
  * What each legacy revision can say, and what becomes of that which it cannot. 2025-06-18 brought titles, output
- * schemas, structured content and resource links; 2025-03-26 annotations of tools and audio.
+ * schemas, `_meta`, structured content and resource links; 2025-03-26 annotations of tools and audio.
  */
 export interface Shape {
   /** Revisions of one shape share their lists. */
@@ -41,8 +41,9 @@ function older(name: "2025-03-26" | "2024-11-05", blockOf: (block: ContentBlock)
         title,
         outputSchema: _outputSchema,
         annotations,
+        _meta,
         ...rest
-      } = item as Partial<ToolContract> & { arguments?: readonly object[] };
+      } = item as Partial<ToolContract> & { arguments?: readonly object[]; _meta?: unknown };
       if (list === "prompts") return withoutArgumentTitles(rest);
       if (list !== "tools" || name === "2024-11-05") return rest;
       const hints = { ...(title !== undefined && { title }), ...annotations };

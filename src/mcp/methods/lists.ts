@@ -1,5 +1,7 @@
 import { BerthError } from "../../errors.ts";
+import type { Catalog, ToolContract } from "../../host/catalog.ts";
 import type { ListName, Method } from "../protocol.ts";
+import { META_CONTRACT, META_IMPLEMENTATION } from "../revisions.ts";
 
 /** Items on one page of a list. */
 const PAGE_ITEMS = 50;
@@ -15,11 +17,21 @@ export function listMethod(list: ListName): Method {
     if (page === undefined) {
       const end = start + PAGE_ITEMS;
       const nextCursor = end < items.length ? { nextCursor: cursorOf(list, end) } : {};
-      page = codec.listPage(catalog, list, { items: items.slice(start, end), ...nextCursor });
+      const own = items.slice(start, end);
+      const shown = list === "tools" ? (own as ToolContract[]).map((tool) => withIdentity(tool, catalog)) : own;
+      page = codec.listPage(catalog, list, { items: shown, ...nextCursor });
       pages.set(start, page);
     }
     return page;
   };
+}
+
+/** So that a client can tell another behaviour behind the same contract, and the same tool under another name. */
+function withIdentity(tool: ToolContract, catalog: Catalog): object {
+  const identity = catalog.identity(tool.name);
+  if (!identity) return tool;
+  const { contract, implementation } = identity;
+  return { ...tool, _meta: { [META_CONTRACT]: contract, [META_IMPLEMENTATION]: implementation } };
 }
 
 function pagesOf(memo: Map<string, unknown>, shape: string, list: ListName): Map<number, string> {

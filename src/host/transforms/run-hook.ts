@@ -1,0 +1,111 @@
+import { jsonBlock, rawBlock, type Cid } from "../../cid.ts";
+import { BerthError } from "../../errors.ts";
+import type { Executor, GuestOutcome, GuestProgram, HostPort } from "../../executor/executor.ts";
+import { loadDefinition } from "../../image/definition.ts";
+import type { Json, JsonObject } from "../../json.ts";
+import type { Store } from "../../store/store.ts";
+import type { CompileOnce } from "../compile-once.ts";
+import type { Hook } from "../config/entry.ts";
+
+/** One run of a transform: what it is told, and what its result depends on. */
+export interface HookRun {
+  readonly tenant: string;
+  readonly server: string;
+  readonly hook: Hook;
+  /** Of the transform's source. */
+  readonly transform: Cid;
+  /** What the result depends on besides the transform: CIDs, and nothing that changes behind its name. */
+  readonly given: JsonObject;
+  /** What the function finds in its context. */
+  readonly context: JsonObject;
+}
+
+export interface HookDependencies {
+  readonly store: Store;
+  readonly executor: Executor;
+  readonly compileOnce: CompileOnce;
+  readonly limits: { readonly transformMs: number; readonly transformBytes: number };
+}
+
+/** The names under which a module exports its hooks; a default export stands for whichever is asked for. */
+const exportOf = { tools: "generateTools", resources: "generateResources", prompts: "generatePrompts" } as const;
+
+/**
+ * What a transform's function returned, or a sentence about why it did not. A good result is kept by what it depends
+ * on, so that a transform runs once for a definition, an entry and its own code.
+ */
+export async function runHook(
+  run: HookRun,
+  port: HostPort,
+  dependencies: HookDependencies,
+): Promise<{ value: Json } | { fault: string }> {
+  const { tenant, server, hook, transform, given } = run;
+  const { store, compileOnce, limits } = dependencies;
+  try {
+    const source = await loadDefinition((cid) => store.content(tenant, cid), transform, server);
+    if (source.language !== "typescript") return { fault: "a transform is a TypeScript module, and this is a script" };
+    const { bundle, problems } = await compileOnce(transform, source);
+    if (!bundle) return { fault: problems[0]?.message ?? "there is nothing in it that could be run" };
+
+    const key = jsonBlock({ hook, server, bundle, ...given }).cid;
+    const known = await store.derived(key);
+    if (known) return { value: JSON.parse(new TextDecoder().decode(known)) as Json };
+    const outcome = await callHook(run, bundle, port, dependencies);
+    if (!outcome.ok) return { fault: outcome.error.message };
+    if (outcome.value.kind !== "json") return { fault: "it did not return a list" };
+    const block = rawBlock(JSON.stringify(outcome.value.value));
+    if (block.bytes.length > limits.transformBytes) {
+      return {
+        fault: `it returned ${block.bytes.length} bytes, more than the limit transformBytes of ${limits.transformBytes}`,
+      };
+    }
+    await store.putDerived([{ key, block }]);
+    return { value: outcome.value.value };
+  } catch (error) {
+    if (error instanceof BerthError) return { fault: error.message };
+    throw error;
+  }
+}
+
+async function callHook(
+  { tenant, server, hook, context }: HookRun,
+  bundle: Cid,
+  port: HostPort,
+  { store, executor, limits }: HookDependencies,
+): Promise<GuestOutcome> {
+  const code = async (): Promise<string> => {
+    const bytes = await store.derived(bundle);
+    if (!bytes) throw new BerthError("content_missing", bundle);
+    return new TextDecoder().decode(bytes);
+  };
+  const program: GuestProgram = { tenant, bundle, code, port: readingPort(port) };
+  const call = (name: string): Promise<GuestOutcome> =>
+    executor.call(program, {
+      shape: { export: name, style: "positional", params: ["serverName"], context: true },
+      args: { serverName: server },
+      context,
+      deadlineMs: limits.transformMs,
+    });
+  const outcome = await call(exportOf[hook]);
+  const isMissing = ({ ok, error }: Partial<GuestOutcome & { error: { reason: string; message: string } }>): boolean =>
+    !ok && error?.reason === "load" && /exports no function/.test(error.message);
+  if (!isMissing(outcome)) return outcome;
+  const byDefault = await call("default");
+  if (!isMissing(byDefault)) return byDefault;
+  const message = `it exports neither a function ${exportOf[hook]} nor a default one`;
+  return { ok: false, error: { reason: "load", message, retriable: false } };
+}
+
+/** A transform reads; its server is not there yet, so that there is nothing to be changed or asked about it. */
+function readingPort(port: HostPort): HostPort {
+  return {
+    async request(op, params) {
+      const name = params["name"];
+      const aboutServers = op === "variable" && typeof name === "string" && name.startsWith("berth:");
+      if ((op === "variable" || op === "cid" || op === "fetch" || op === "secret") && !aboutServers) {
+        return port.request(op, params);
+      }
+      throw new Error("a transform can read variables and content, and nothing else of the host");
+    },
+  };
+}

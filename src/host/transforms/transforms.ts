@@ -1,0 +1,136 @@
+import type { Cid } from "../../cid.ts";
+import type { HostPort } from "../../executor/executor.ts";
+import { isObject, type Json, type JsonObject } from "../../json.ts";
+import type { Problem } from "../../problem.ts";
+import type { Hook, ServerEntry } from "../config/entry.ts";
+import { contractsOf, putPrompt, putResource, putTool, type Found, type Offered } from "../config/offer.ts";
+import { complain, inside, type Place } from "../config/place.ts";
+import { readPrompt } from "../config/prompt.ts";
+import { readResource } from "../config/resource.ts";
+import { readTool } from "../config/tool.ts";
+import { runHook, type HookDependencies } from "./run-hook.ts";
+
+/**
+ * The three hooks of an entry (seed 003, "Transform Function Interface"): functions, run as guests, that say what a
+ * server offers besides what it has. What they return is as untrusted as a definition: each item is checked as if it
+ * stood in the entry, and a wrong one is left out. What a failed hook would have said is not there; the rest serves.
+ */
+export interface TransformSubject {
+  readonly tenant: string;
+  readonly server: string;
+  /** CIDs of what the server is made of: the definition and what was found in it, and the entry. */
+  readonly given: JsonObject;
+  readonly entry: ServerEntry;
+  readonly found: Found;
+}
+
+export interface TransformDependencies extends HookDependencies {
+  readonly limits: HookDependencies["limits"] & { readonly transformItems: number };
+}
+
+const hooks: readonly Hook[] = ["tools", "resources", "prompts"];
+
+/** Adds to `offered` what the entry's transforms return. Each of them sees what stood before any of them ran. */
+export async function applyTransforms(
+  offered: Offered,
+  { tenant, server, given, entry, found }: TransformSubject,
+  port: HostPort,
+  dependencies: TransformDependencies,
+): Promise<void> {
+  const wanted = hooks.filter((hook) => entry.transforms[hook] !== undefined);
+  if (wanted.length === 0) return;
+  const context = plain({
+    server,
+    description: entry.description ?? "",
+    entry: entry.raw,
+    discovered: contractsOf(offered, found),
+  });
+  const results = await Promise.all(
+    wanted.map((hook) => {
+      const transform = entry.transforms[hook] as Cid;
+      return runHook({ tenant, server, hook, transform, given, context }, port, dependencies);
+    }),
+  );
+  for (const [index, result] of results.entries()) {
+    const hook = wanted[index]!;
+    const at = inside(inside({ pointer: "", problems: offered.problems }, server), `${hook}_transform_cid`);
+    if ("fault" in result) complain(at, "transform-failed", `The transform of ${hook} failed: ${result.fault}`);
+    else applyResult(offered, found, hook, result.value, at, dependencies.limits.transformItems);
+  }
+}
+
+function applyResult(offered: Offered, found: Found, hook: Hook, value: Json, at: Place, itemsMax: number): void {
+  if (!Array.isArray(value)) {
+    return complain(at, "transform-failed", `The transform of ${hook} failed: it did not return a list`);
+  }
+  if (value.length > itemsMax) {
+    const message = `it returned ${value.length} ${hook}, more than the limit transformItems of ${itemsMax}`;
+    return complain(at, "transform-failed", `The transform of ${hook} failed: ${message}`);
+  }
+  const problems: Problem[] = [];
+  const seen = new Set<string>();
+  for (const [index, item] of value.entries()) {
+    const place = inside({ pointer: "", problems }, index);
+    if (!isObject(item)) {
+      complain(place, "wrong-type", "it must be an object");
+      continue;
+    }
+    const key = keyOf(hook, item, place);
+    if (key === undefined) continue;
+    if (seen.has(key)) complain(place, "duplicate-name", `"${key}" was returned before`);
+    else apply[hook](offered, found, item, key, place);
+    seen.add(key);
+  }
+  // The pointers lead into what was returned; what stands in the configuration is the transform.
+  for (const problem of problems) {
+    const message = `The transform of ${hook} returned at ${problem.pointer}: ${problem.message}`;
+    offered.problems.push({ ...problem, message, pointer: at.pointer });
+  }
+}
+
+function keyOf(hook: Hook, item: JsonObject, place: Place): string | undefined {
+  const key = hook === "resources" ? (item["uri"] ?? item["uriTemplate"]) : item["name"];
+  if (typeof key === "string") return key;
+  return complain(place, "missing-field", hook === "resources" ? 'It needs a "uri"' : 'It needs a "name"');
+}
+
+type Apply = (offered: Offered, found: Found, item: JsonObject, key: string, place: Place) => void;
+
+const apply: Readonly<Record<Hook, Apply>> = {
+  tools(offered, found, { name: _name, hidden, ...item }, name, place) {
+    const at = { ...place, tool: name };
+    if (isHiding(hidden, at)) return hide(offered.tools, name, at);
+    const tool = readTool(name, item, at, { compile: true });
+    if (tool) putTool(offered, found, name, tool, at);
+    else offered.tools.delete(name);
+  },
+  resources(offered, found, { hidden, ...item }, uri, place) {
+    if (isHiding(hidden, place)) return hide(offered.resources, uri, place);
+    const resource = readResource(uri, item, place);
+    if (resource) putResource(offered, found, resource, place);
+    else offered.resources.delete(uri);
+  },
+  prompts(offered, _found, { name: _name, hidden, ...item }, name, place) {
+    if (isHiding(hidden, place)) return hide(offered.prompts, name, place);
+    const prompt = readPrompt(name, item, place);
+    if (prompt) putPrompt(offered, name, prompt);
+    else offered.prompts.delete(name);
+  },
+};
+
+/** Anything but false hides it: what was not to be seen must not be seen for a slip. */
+function isHiding(hidden: Json | undefined, place: Place): boolean {
+  if (hidden !== undefined && typeof hidden !== "boolean") {
+    complain(inside(place, "hidden"), "wrong-type", '"hidden" must be true or false', "warning");
+  }
+  return hidden !== undefined && hidden !== false;
+}
+
+function hide(offered: Map<string, unknown>, key: string, place: Place): void {
+  if (!offered.delete(key)) complain(place, "unknown-name", `There is no "${key}" to be hidden`, "warning");
+}
+
+/** As it crosses to the guest. */
+function plain(value: unknown): JsonObject {
+  return JSON.parse(JSON.stringify(value)) as JsonObject;
+}
