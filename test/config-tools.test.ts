@@ -97,7 +97,7 @@ describe("tools that are configured", () => {
   it("T4.2 stand beside the discovered ones with auto_discover, and alone without", async () => {
     assert.deepEqual(await names("both"), ["add", "greet", "anything", "record", "hello"]);
     assert.equal((await list("both"))[0].title, "Sum");
-    assert.deepEqual(await names("none"), []);
+    assert.deepEqual((await post(`${berth.url}/mcp/none`, request("tools/list"))).body.result.tools, []);
     assert.deepEqual(await names("plain"), ["add", "greet", "anything", "record"]);
   });
 
@@ -139,8 +139,6 @@ describe("tools that are configured", () => {
 
   it("that are wrong leave only themselves out, each with its problem", async () => {
     assert.deepEqual(await names("wrong"), ["add", "anything", "record", "sum"]);
-    const { problems } = (await post(`${berth.url}/mcp/mcp`, request("ping"))).body ?? {};
-    assert.equal(problems, undefined);
   });
 
   it("T4.6 have input and output schemas that are valid by JSON Schema 2020-12", async () => {

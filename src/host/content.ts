@@ -25,6 +25,12 @@ export function toResult(value: ReturnedValue, structured: boolean): CallResult 
   }
 }
 
+/** As `toResult` with a schema, for a function whose type does not say one: it may have made the whole result itself. */
+export function toConfiguredResult(value: ReturnedValue): CallResult {
+  const whole = toResult(value, false);
+  return whole.structuredContent !== undefined || whole.isError ? whole : toResult(value, true);
+}
+
 export function failure(message: string): CallResult {
   return { content: [text(message)], isError: true };
 }

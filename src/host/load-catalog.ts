@@ -97,7 +97,7 @@ export async function buildCatalog(
       const { contract, function: own } = tool;
       const { name } = contract;
       const run = runOf({ name, call: own.call, toolOptions: optionsOf(entry, name) });
-      return [name, createTool(contract, configuredRun(tool, run), { redirects, activity }, own.task)];
+      return [name, createTool(contract, configuredRun(tool, run), { redirects, activity }, own)];
     }),
   );
   const prompts = new Map(

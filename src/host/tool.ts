@@ -1,11 +1,11 @@
-import type { TaskSupport } from "../discover/discovery.ts";
+import type { DiscoveredTool } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
 import type { GuestOutcome } from "../executor/executor.ts";
 import type { JsonObject } from "../json.ts";
 import { lazyValidator } from "./arguments.ts";
 import type { Activity } from "./activity.ts";
 import type { CallOptions, CallResult, Tool, ToolContract } from "./catalog.ts";
-import { failure, toResult, type ReturnedValue } from "./content.ts";
+import { failure, toConfiguredResult, toResult, type ReturnedValue } from "./content.ts";
 import { guestFailed, messageOf, problemsOf } from "./failures.ts";
 import type { Redirects } from "./uris/redirect.ts";
 
@@ -19,11 +19,17 @@ export interface ToolParts {
 }
 
 /** A tool that is ready to be called: arguments are checked before `run`, failures become results, each call is noted. */
-export function createTool(contract: ToolContract, run: Run, parts: ToolParts, task?: TaskSupport): Tool {
+export function createTool(
+  contract: ToolContract,
+  run: Run,
+  parts: ToolParts,
+  { task, outputSchema }: Pick<DiscoveredTool, "task" | "outputSchema">,
+): Tool {
   const { name } = contract;
   const { redirects, activity } = parts;
   const checkArguments = lazyValidator(contract.inputSchema);
   const checkOutput = contract.outputSchema && lazyValidator(contract.outputSchema);
+  const read = checkOutput && outputSchema === null ? toConfiguredResult : toResult;
 
   return {
     contract,
@@ -65,7 +71,7 @@ export function createTool(contract: ToolContract, run: Run, parts: ToolParts, t
   };
 
   function resultOf(value: ReturnedValue): CallResult {
-    const result = toResult(value, checkOutput !== undefined);
+    const result = read(value, checkOutput !== undefined);
     if (!checkOutput || result.isError) return result;
     const broken = problemsOf(checkOutput, result.structuredContent ?? null);
     return broken ? failure(`The tool "${name}" returned what its own type does not allow: ${broken}`) : result;
