@@ -48,6 +48,8 @@ export interface Limits {
   /** All files of one definition together. */
   readonly sourceBytes: number;
   readonly sourceFiles: number;
+  /** A variable's value, or an entry of `mcps`. */
+  readonly variableBytes: number;
   readonly catalogs: number;
   /** Calls of a server that its page tells of: times, outcomes and sizes. */
   readonly recentCalls: number;
@@ -141,6 +143,7 @@ export const defaultLimits: Limits = {
   sourceFileBytes: 1024 * 1024,
   sourceBytes: 4 * 1024 * 1024,
   sourceFiles: 256,
+  variableBytes: 1024 * 1024,
   catalogs: 512,
   recentCalls: 50,
   transformMs: 10_000,
@@ -192,6 +195,8 @@ export interface Config {
   readonly guests: "auto" | "sandboxed" | "trusted";
   /** Host names that a request may carry besides loopback ones; for a service behind a proxy. */
   readonly allowedHosts: readonly string[];
+  /** Allows changes from elsewhere than this machine; a secret. Undefined: from nowhere else. */
+  readonly adminToken: string | undefined;
   readonly logLevel: string;
   readonly limits: Limits;
 }
@@ -225,6 +230,14 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
     return value;
   };
 
+  const adminToken = (): string | undefined => {
+    const token = env["BERTH_ADMIN_TOKEN"] || undefined;
+    if (token !== undefined && !/^[\x21-\x7e]{16,}$/.test(token)) {
+      problems.push("BERTH_ADMIN_TOKEN must have at least 16 characters, printable ASCII without spaces");
+    }
+    return token;
+  };
+
   const limits = Object.fromEntries(
     Object.entries(defaultLimits).map(([name, value]) => [name, wholeNumber(limitVariable(name), value)]),
   ) as unknown as Limits;
@@ -240,6 +253,7 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
       .split(",")
       .map((host) => host.trim())
       .filter(Boolean),
+    adminToken: adminToken(),
     logLevel: choice("logLevel", "BERTH_LOG"),
     limits,
     ...overrides,

@@ -3,11 +3,14 @@ import type { AddressInfo } from "node:net";
 import type { Readable, Writable } from "node:stream";
 import { packageVersion, type Config } from "./config.ts";
 import { openCompiler } from "./discover/compiler.ts";
+import type { DefinitionSource } from "./discover/discovery.ts";
 import { compileKey } from "./discover/key.ts";
 import { BerthError } from "./errors.ts";
 import type { Executor } from "./executor/executor.ts";
 import { openExecutor } from "./executor/open.ts";
 import { ALL_SERVERS, withAllServers } from "./host/aggregate.ts";
+import { createEdits } from "./host/edits/create-edits.ts";
+import type { Edits } from "./host/edits/edits.ts";
 import { openHost, type Host, type ServerSummary } from "./host/host.ts";
 import { createHttpServer, drainHttpServer } from "./http/server.ts";
 import { applyImage } from "./image/apply.ts";
@@ -44,11 +47,12 @@ export type Fill = (store: Store, tenant: string) => Promise<void>;
  */
 export async function startBerth(config: Config, log: Log, fill: Fill = fromImage(config, log)): Promise<Berth> {
   const core = await openCore(config, log, fill);
-  const { host, endpoint, executor } = core;
+  const { host, edits, endpoint, executor } = core;
   const { isolation } = executor;
   const server = createHttpServer({
     ...config,
     host,
+    edits,
     endpoint,
     tenant: TENANT,
     allServers: ALL_SERVERS,
@@ -124,6 +128,7 @@ function fromImage({ imageDir, image }: Config, log: Log): Fill {
 
 interface Core {
   readonly host: Host;
+  readonly edits: Edits;
   readonly endpoint: Endpoint;
   readonly executor: Executor;
   close(): Promise<void>;
@@ -149,21 +154,22 @@ async function openCore(config: Config, log: Log, fill: Fill): Promise<Core> {
       log.warn({ reason: executor.reason }, "guest code runs trusted, not sandboxed");
     const compiler = opened(openCompiler(config.limits));
 
-    const servers = await openHost([TENANT], {
+    const hosting = {
       store,
       executor,
-      compile: (source) => compiler.compile(source),
+      compile: (source: DefinitionSource) => compiler.compile(source),
       compileKey,
       log,
       writable: config.image !== "readonly",
       limits: config.limits,
-    });
-    const host = withAllServers(servers);
+    };
+    const host = withAllServers(await openHost([TENANT], hosting));
+    const edits = createEdits({ ...hosting, host });
     const { limits } = config;
     const sealKey = await readSealKey(config.dataDir);
     const endpoint = createEndpoint({ host, berthVersion: packageVersion(), log, records: store, sealKey, limits });
     closers.push(() => endpoint.settled());
-    return { host, endpoint, executor, close };
+    return { host, edits, endpoint, executor, close };
   } catch (error) {
     await close();
     throw error;

@@ -14,6 +14,7 @@ import type {
 } from "../src/host/catalog.ts";
 import { Activity } from "../src/host/activity.ts";
 import type { Host } from "../src/host/host.ts";
+import type { Edits } from "../src/host/edits/edits.ts";
 import { createHttpServer, drainHttpServer } from "../src/http/server.ts";
 import type { JsonObject } from "../src/json.ts";
 import { createLog } from "../src/log.ts";
@@ -125,6 +126,9 @@ export async function startRig(options: Partial<EndpointOptions> = {}, http: Par
   const endpoint = createEndpoint({ berthVersion: "0", log, records: memoryRecords(), ...options, host });
   const server: Server = createHttpServer({
     host,
+    // Nothing here is edited.
+    edits: {} as Edits,
+    adminToken: undefined,
     endpoint,
     tenant: "default",
     allServers: "",

@@ -1,8 +1,10 @@
 import type { IncomingMessage } from "node:http";
 import express, { type ErrorRequestHandler, type Express, type RequestHandler } from "express";
 import { BerthError } from "../errors.ts";
+import type { Edits } from "../host/edits/edits.ts";
 import type { Host } from "../host/host.ts";
 import type { Log } from "../log.ts";
+import { createApi } from "./api/api.ts";
 import { openAssets } from "./assets.ts";
 import { allowOrigin, answerPreflight } from "./cors.ts";
 import { cidPage } from "./pages/cid.ts";
@@ -14,9 +16,13 @@ import { createPages } from "./pages/pages.ts";
 
 export interface AppOptions {
   readonly host: Host;
+  readonly edits: Edits;
   readonly tenant: string;
   readonly isolation: string;
   readonly guard: (request: IncomingMessage) => void;
+  /** Throws for a request that may not change anything. */
+  readonly writeGuard: (request: IncomingMessage) => void;
+  readonly limits: { readonly bodyBytes: number };
   readonly log: Log;
 }
 
@@ -42,6 +48,7 @@ export function createApp(options: AppOptions): Express {
   app.get("/mcp/:server", showServer);
   app.all("/mcp", refuseMethod);
   app.all("/mcp/:server", refuseMethod);
+  app.use("/api", createApi(options));
   app.use((request) => {
     throw new BerthError("not_found", request.path);
   });
@@ -67,8 +74,10 @@ const showError =
     if (response.headersSent) return next(error);
     if (!(error instanceof BerthError)) options.log.error({ err: error }, "a page failed");
     const shown = error instanceof BerthError ? error : new BerthError("internal");
-    if (shown.code === "method_not_allowed") response.setHeader("Allow", "POST");
+    if (shown.code === "unauthorized") response.setHeader("WWW-Authenticate", "Bearer");
+    if (shown.code === "method_not_allowed" && !response.hasHeader("Allow")) response.setHeader("Allow", "POST");
     response.vary("Accept");
     if (wantsPage(request)) return sendErrorPage(options, request, response, shown);
-    response.status(shown.status).json({ error: { code: shown.code, message: shown.message } });
+    const { code, message, data } = shown;
+    response.status(shown.status).json({ error: { code, message, ...(data && { data }) } });
   };

@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type Server } from "node:http";
+import type { Edits } from "../host/edits/edits.ts";
 import type { Host } from "../host/host.ts";
 import type { Log } from "../log.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
@@ -8,6 +9,7 @@ import { createMcpGet } from "./mcp-get.ts";
 import { createMcpRoute } from "./mcp-route.ts";
 import { OpenStreams, type StreamLimits } from "./open-streams.ts";
 import { createSseRoute } from "./sse-route.ts";
+import { createWriteGuard } from "./write-guard.ts";
 
 /** A quiet connection is asked whether it is still there after this time. */
 const KEEP_ALIVE_PROBE_MS = 30_000;
@@ -25,11 +27,14 @@ export interface HttpLimits extends StreamLimits {
 
 export interface HttpOptions {
   readonly host: Host;
+  readonly edits: Edits;
   readonly endpoint: Endpoint;
   readonly tenant: string;
   /** What guests run as, for the page. */
   readonly isolation: string;
   readonly allowedHosts: readonly string[];
+  /** A secret. */
+  readonly adminToken: string | undefined;
   /** The server's name that stands for all of them. */
   readonly allServers: string;
   readonly limits: HttpLimits;
@@ -47,7 +52,7 @@ export function createHttpServer(options: HttpOptions): Server {
   const mcp = createMcpRoute({ ...options, guard, streams });
   const mcpGet = createMcpGet({ ...options, guard, streams });
   const sse = createSseRoute({ ...options, guard, streams });
-  const app = createApp({ ...options, guard });
+  const app = createApp({ ...options, guard, writeGuard: createWriteGuard(options) });
   const server = createServer(
     {
       // Events leave at once, and who vanishes without a word is found out.

@@ -87,7 +87,7 @@ function isTree(tree: unknown): tree is DefinitionTree {
 }
 
 /** Relative, below the folder of sources, and written in one way only. */
-function isOwnPath(path: string): boolean {
+export function isOwnPath(path: string): boolean {
   const isPlain = path !== "" && path !== "." && posix.normalize(path) === path && !/[\\\0]/.test(path);
   return isPlain && !path.startsWith("/") && path !== ".." && !path.startsWith("../") && !path.endsWith("/");
 }

@@ -1,5 +1,6 @@
 import type { Cid } from "../../cid.ts";
 import type { ContractChange } from "../../contract/change.ts";
+import type { Contract } from "../../contract/contract.ts";
 import type { Problem } from "../../problem.ts";
 
 /**
@@ -12,11 +13,12 @@ export interface Edits {
   list(tenant: string, kind: Subject["kind"]): Promise<readonly Listed[]>;
   /** What stands now; undefined when there is nothing of that name. */
   read(tenant: string, subject: Subject): Promise<Current | undefined>;
-  /** What saving `draft` would do, without doing it. A null draft deletes. */
+  /** What saving `draft` would do, without doing it. A null draft deletes; of a definition, the whole server. */
   review(tenant: string, subject: Subject, draft: Draft | null): Promise<Review>;
   /**
    * Saves, or changes nothing and rejects with `read_only`, `name_moved` (data: `current`, the CID that stands),
-   * `edit_refused` (data: `problems`) or `edit_breaking` (data: `review`), which `allowBreaking` lets through.
+   * `edit_refused` (data: `problems`) or `edit_breaking` (data: `review`), which `allowBreaking` lets through; and
+   * with `not_found` when nothing is there to delete.
    */
   save(tenant: string, subject: Subject, draft: Draft | null, options: SaveOptions): Promise<Saved>;
   /** Every version, newest first; deletions have no CID. */
@@ -25,6 +27,8 @@ export interface Edits {
   version(tenant: string, subject: Subject, cid: Cid): Promise<Draft | undefined>;
   /** The releases of a server, newest first. */
   releases(tenant: string, server: string): Promise<readonly ReleaseVersion[]>;
+  /** What clients saw of a release; undefined when it is none of this server's. */
+  contract(tenant: string, server: string, release: Cid): Promise<Contract | undefined>;
   /** Makes an earlier release what the server is now: its definition and its entry. Rejects as `save` does. */
   restoreRelease(tenant: string, server: string, release: Cid, options: SaveOptions): Promise<Saved>;
 }

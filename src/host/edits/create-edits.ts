@@ -1,0 +1,149 @@
+import { rawBlock, type Cid } from "../../cid.ts";
+import { BerthError } from "../../errors.ts";
+import { loadDefinition } from "../../image/definition.ts";
+import { locationOf, type Problem } from "../../problem.ts";
+import { readDirectory } from "../directory.ts";
+import { languageOfDraft, type DraftLimits } from "./draft-checks.ts";
+import type { Current, Draft, Edits, Listed, Saved, SaveOptions, Subject } from "./edits.ts";
+import { examine, type Examiner } from "./examine.ts";
+import { entryText, readMcpsText, readRawEntries, textAt } from "./mcps-text.ts";
+import { openPast, singleText } from "./past.ts";
+import { planEdit, type Plan } from "./plan.ts";
+import { contractOf, planRestore } from "./releases.ts";
+
+export interface EditsDependencies extends Examiner {
+  readonly limits: Examiner["limits"] & DraftLimits;
+}
+
+/** A save that others overtake without touching what it is about is made again. */
+const ATTEMPTS_MAX = 5;
+
+export function createEdits(dependencies: EditsDependencies): Edits {
+  const { store, host, limits, writable } = dependencies;
+  const past = openPast(store);
+
+  async function plan(tenant: string, subject: Subject, draft: Draft | null): Promise<Plan> {
+    const made = await planEdit(store, limits, tenant, subject, draft);
+    if (draft || made.current !== null) return made;
+    throw new BerthError("not_found", `there is no ${subject.kind} "${subject.name}"`);
+  }
+
+  async function save(
+    tenant: string,
+    makePlan: () => Promise<Plan>,
+    { expected, allowBreaking = false, by }: SaveOptions,
+  ): Promise<Saved> {
+    if (!writable) throw new BerthError("read_only");
+    for (let attempt = 1; ; attempt++) {
+      const made = await makePlan();
+      if (expected !== undefined && expected !== made.current) throw moved(made.current, expected);
+      const { review, releases } = await examine(dependencies, tenant, made);
+      const errors = review.problems.filter(({ severity }) => severity === "error");
+      if (errors.length > 0) throw refusedFor(review.problems, errors.length);
+      if (review.breaking && !allowBreaking) throw new BerthError("edit_breaking", undefined, { data: { review } });
+      const { put, set } = made.proposed.proposal();
+      try {
+        await store.change(tenant, { by, put: [...releases.put, ...put], set: [...releases.set, ...set] });
+      } catch (error) {
+        if (!(error instanceof BerthError && error.code === "name_moved") || attempt === ATTEMPTS_MAX) throw error;
+        continue;
+      }
+      await host.reload(tenant);
+      return { cid: made.next, review };
+    }
+  }
+
+  async function currentDraft(tenant: string, subject: Subject): Promise<(Draft & { cid: Cid }) | undefined> {
+    const { kind, name } = subject;
+    switch (kind) {
+      case "variable": {
+        const record = await store.name(tenant, "variable", name);
+        return record && { cid: record.cid, ...singleText(name, await textAt(store, tenant, record.cid)) };
+      }
+      case "entry": {
+        const raw = readRawEntries((await readMcpsText(store, tenant)).text)?.get(name);
+        if (raw === undefined) return undefined;
+        const text = entryText(raw);
+        return { cid: cidOf(text), ...singleText(name, text) };
+      }
+      case "definition": {
+        const cid = (await readDirectory(store, tenant)).servers.get(name)?.definition;
+        if (cid === undefined) return undefined;
+        const { entry, files } = await loadDefinition((each) => store.content(tenant, each), cid, name);
+        return { cid, entry, files };
+      }
+    }
+  }
+
+  return {
+    async list(tenant, kind) {
+      const listed: Listed[] = [];
+      for (const name of await namesOf(tenant, kind)) {
+        const version = (await past.history(tenant, { kind, name }))[0];
+        if (version?.cid != null) listed.push({ name, cid: version.cid, changedAt: version.changedAt });
+      }
+      return listed;
+    },
+
+    async read(tenant, subject) {
+      const draft = await currentDraft(tenant, subject);
+      if (!draft) return undefined;
+      const version = (await past.history(tenant, subject)).find(({ cid }) => cid === draft.cid);
+      return {
+        ...draft,
+        language: languageOf(subject, draft),
+        changedAt: version?.changedAt ?? 0,
+        by: version?.by ?? "",
+      };
+    },
+
+    async review(tenant, subject, draft) {
+      if (!writable) throw new BerthError("read_only");
+      return (await examine(dependencies, tenant, await plan(tenant, subject, draft))).review;
+    },
+
+    save: (tenant, subject, draft, options) => save(tenant, () => plan(tenant, subject, draft), options),
+    history: (tenant, subject) => past.history(tenant, subject),
+    version: (tenant, subject, cid) => past.draft(tenant, subject, cid),
+    releases: (tenant, server) => host.releases(tenant, server),
+    contract: (tenant, server, release) => contractOf(store, tenant, server, release),
+    restoreRelease: (tenant, server, release, options) =>
+      save(tenant, () => planRestore(store, tenant, server, release), options),
+  };
+
+  async function namesOf(tenant: string, kind: Subject["kind"]): Promise<string[]> {
+    switch (kind) {
+      case "variable":
+        return (await store.names(tenant, "variable")).map(({ name }) => name);
+      case "entry":
+        return [...(readRawEntries((await readMcpsText(store, tenant)).text)?.keys() ?? [])].sort();
+      case "definition": {
+        const { servers } = await readDirectory(store, tenant);
+        return [...servers].filter(([, { definition }]) => definition !== undefined).map(([name]) => name);
+      }
+    }
+  }
+}
+
+/** The CID that a text has by itself, whether or not it is kept as content. */
+function cidOf(text: string): Cid {
+  return rawBlock(text).cid;
+}
+
+function languageOf({ kind, name }: Subject, draft: Draft): Current["language"] {
+  if (kind === "definition") return languageOfDraft(draft);
+  if (kind === "entry" || name === "mcps") return "json";
+  return readRawEntries(draft.files[draft.entry]!) ? "json" : "text";
+}
+
+function refusedFor(problems: readonly Problem[], count: number): BerthError {
+  const first = problems.find(({ severity }) => severity === "error")!;
+  const more = count > 1 ? ` (and ${count - 1} more)` : "";
+  const where = locationOf(first);
+  return new BerthError("edit_refused", `${where && `${where}: `}${first.message}${more}`, { data: { problems } });
+}
+
+function moved(current: Cid | null, expected: Cid | null): BerthError {
+  const detail = `it is ${current ?? "not there"}, not ${expected ?? "absent"}`;
+  return new BerthError("name_moved", detail, { data: { current, expected } });
+}

@@ -1,0 +1,72 @@
+import type { DefinitionSource } from "../../discover/discovery.ts";
+import { isOwnPath, languageOf } from "../../image/definition.ts";
+import { serverNameProblem, variableNameProblem } from "../../image/fields.ts";
+import type { Problem } from "../../problem.ts";
+import type { Draft, Subject } from "./edits.ts";
+
+export interface DraftLimits {
+  readonly variableBytes: number;
+  readonly sourceFileBytes: number;
+  readonly sourceBytes: number;
+  readonly sourceFiles: number;
+}
+
+/** What is wrong with a draft before anybody looks at what it says. */
+export function checkDraft({ kind, name }: Subject, draft: Draft, limits: DraftLimits): Problem[] {
+  const nameProblem = kind === "variable" ? variableNameProblem(name) : serverNameProblem(name);
+  const problems = nameProblem === undefined ? [] : [fault("bad-name", nameProblem)];
+  const paths = Object.keys(draft.files);
+  if (!Object.hasOwn(draft.files, draft.entry)) {
+    problems.push(fault("missing-file", `"${draft.entry}" is named as the main file, and there is none of that name`));
+  }
+  if (kind !== "definition" && paths.length > 1) {
+    problems.push(fault("too-many-files", `A ${kind} is one text, not ${paths.length} files`));
+  }
+  return [...problems, ...(kind === "definition" ? checkFiles(draft, limits) : checkSize(draft, limits))];
+}
+
+/** The language in which a definition is written. */
+export function languageOfDraft({ entry, files }: Draft): DefinitionSource["language"] {
+  return Object.keys(files).length === 1 ? languageOf(files[entry] ?? "") : "typescript";
+}
+
+function checkSize(draft: Draft, { variableBytes }: DraftLimits): Problem[] {
+  return Object.values(draft.files)
+    .map((text) => Buffer.byteLength(text))
+    .filter((bytes) => bytes > variableBytes)
+    .map((bytes) => fault("too-large", `It has ${bytes} bytes, and at most ${variableBytes} can be saved`));
+}
+
+function checkFiles({ entry, files }: Draft, limits: DraftLimits): Problem[] {
+  const problems: Problem[] = [];
+  const all = Object.entries(files);
+  if (all.length > limits.sourceFiles) {
+    problems.push(
+      fault("too-many-files", `It has ${all.length} files, and at most ${limits.sourceFiles} are one definition`),
+    );
+  }
+  let total = 0;
+  for (const [file, text] of all) {
+    const bytes = Buffer.byteLength(text);
+    total += bytes;
+    if (bytes > limits.sourceFileBytes) {
+      const message = `${file} has ${bytes} bytes, and at most ${limits.sourceFileBytes} are one file`;
+      problems.push({ ...fault("too-large", message), file });
+    }
+    if (!isOwnPath(file)) {
+      const message = `"${file}" is not a path below the definition's folder, such as "lib/words.ts"`;
+      problems.push({ ...fault("bad-path", message), file });
+    }
+    if (all.length > 1 && file === entry && languageOf(text) === "shell") {
+      problems.push({ ...fault("shell-files", "A shell definition is one file"), file });
+    }
+  }
+  if (total > limits.sourceBytes) {
+    problems.push(fault("too-large", `All files have ${total} bytes, and at most ${limits.sourceBytes} are allowed`));
+  }
+  return problems;
+}
+
+function fault(code: string, message: string): Problem {
+  return { code, message, severity: "error" };
+}

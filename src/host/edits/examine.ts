@@ -1,0 +1,170 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { decodeJson } from "../../cid.ts";
+import { compareContracts } from "../../contract/compare.ts";
+import type { ContractChange } from "../../contract/change.ts";
+import { BerthError } from "../../errors.ts";
+import type { Problem } from "../../problem.ts";
+import type { Store } from "../../store/store.ts";
+import { Activities } from "../activity.ts";
+import type { Catalog } from "../catalog.ts";
+import { readDirectory, type Directory, type DirectoryEntry } from "../directory.ts";
+import { guestPort } from "../guest-port.ts";
+import type { Host, HostDependencies } from "../host.ts";
+import { loadCatalog, type LoadDependencies } from "../load-catalog.ts";
+import type { Review, ServerEffect } from "./edits.ts";
+import type { Plan } from "./plan.ts";
+import { proposeTo, type ProposedStore } from "./proposed-store.ts";
+
+export interface Examiner extends HostDependencies {
+  readonly host: Host;
+}
+
+/** A review, and what has to be written for its releases: those that stand now and those that would. */
+export interface Examined {
+  readonly review: Review;
+  readonly releases: ReturnType<ProposedStore["proposal"]>;
+}
+
+/**
+ * Makes every server that a plan touches, as it is and as it would be, and says what differs. The compiler works in
+ * its own process; between two servers this one gets a turn for its calls.
+ */
+export async function examine(examiner: Examiner, tenant: string, plan: Plan): Promise<Examined> {
+  const problems = [...plan.problems];
+  const servers: ServerEffect[] = [];
+  // What stands now may never have been loaded, and has to be addressable all the same once it is replaced.
+  const standing = proposeTo(examiner.store);
+  if (problems.length === 0) {
+    const after = await readDirectory(plan.proposed, tenant);
+    problems.push(...newProblems(plan, plan.before.problems, after.problems));
+    for (const name of differing(plan.before, after)) {
+      await nextTurn();
+      const was = await stateOf(examiner, tenant, name, plan.before.servers.get(name), standing);
+      const would = await stateOf(examiner, tenant, name, after.servers.get(name), plan.proposed);
+      problems.push(...newProblems(plan, was.problems, would.problems));
+      const effect = effectOn(name, was, would);
+      if (effect) servers.push(effect);
+    }
+  }
+  const releases = standing.proposal();
+  return { review: reviewOf(problems.map(plan.place), servers), releases };
+}
+
+function reviewOf(problems: readonly Problem[], servers: readonly ServerEffect[]): Review {
+  const distinct = [...new Map(problems.map((problem) => [JSON.stringify(problem), problem])).values()].sort(byPlace);
+  const breaking = servers.some(({ changes }) => changes.some(({ effect }) => effect === "breaking"));
+  return { problems: distinct, servers, breaking };
+}
+
+/** Files as they came, and in each from its top. */
+function byPlace(one: Problem, other: Problem): number {
+  if (one.file !== other.file) return 0;
+  return (one.line ?? 0) - (other.line ?? 0) || (one.column ?? 0) - (other.column ?? 0);
+}
+
+function differing(before: Directory, after: Directory): string[] {
+  const names = new Set([...before.servers.keys(), ...after.servers.keys()]);
+  return [...names].filter((name) => said(before.servers.get(name)) !== said(after.servers.get(name))).sort();
+}
+
+/** All that a server is made of. */
+function said(listed: DirectoryEntry | undefined): string | undefined {
+  return listed && JSON.stringify([listed.definition, listed.enabled, listed.hidden, listed.entry.raw]);
+}
+
+/** What stood before in what the edit does not write is no reason to refuse it, and is said as a warning. */
+function newProblems(plan: Plan, before: readonly Problem[], after: readonly Problem[]): Problem[] {
+  const stood = new Set(before.map(identityOf));
+  return after.map((problem) =>
+    plan.isWritten(problem) || !stood.has(identityOf(problem)) ? problem : { ...problem, severity: "warning" },
+  );
+}
+
+/** Without the place, which moves with the lines before it. */
+function identityOf({ code, message, tool, file, pointer }: Problem): string {
+  return JSON.stringify([code, message, tool, file, pointer]);
+}
+
+interface State {
+  readonly kind: "absent" | "disabled" | "refused" | "served";
+  readonly catalog?: Catalog;
+  readonly bundle?: unknown;
+  readonly problems: readonly Problem[];
+}
+
+async function stateOf(
+  examiner: Examiner,
+  tenant: string,
+  name: string,
+  listed: DirectoryEntry | undefined,
+  store: Store,
+): Promise<State> {
+  if (!listed) return { kind: "absent", problems: [] };
+  if (!listed.enabled) return { kind: "disabled", problems: listed.problems };
+  try {
+    const port = guestPort(tenant, name, quiet(examiner.host), store);
+    const catalog = await loadCatalog(tenant, name, listed, port, loading(examiner, store));
+    return { kind: "served", catalog, bundle: await bundleOf(store, tenant, catalog), problems: catalog.problems };
+  } catch (error) {
+    if (!(error instanceof BerthError)) throw error;
+    return { kind: "refused", problems: problemsOf(error) };
+  }
+}
+
+/** A server that is only looked at serves nobody: what it would count is counted nowhere. */
+function loading(examiner: Examiner, store: Store): LoadDependencies {
+  return {
+    ...examiner,
+    store,
+    serverOf: (tenant, name) => examiner.host.server(tenant, name),
+    activities: new Activities(0),
+  };
+}
+
+async function bundleOf(store: Store, tenant: string, { release }: Catalog): Promise<unknown> {
+  const bytes = await store.content(tenant, release);
+  return bytes && (decodeJson(bytes) as { bundle: unknown }).bundle;
+}
+
+/** Nor does it change anything. */
+function quiet(host: Host): Parameters<typeof guestPort>[2] {
+  return { ...host, resourceUpdated: () => {}, setVisible: () => Promise.resolve() };
+}
+
+function problemsOf(error: BerthError): readonly Problem[] {
+  const problems = error.data?.["problems"] as readonly Problem[] | undefined;
+  if (problems?.length) return problems;
+  return [{ code: error.code.replaceAll("_", "-"), message: error.message, severity: "error" }];
+}
+
+function effectOn(server: string, was: State, would: State): ServerEffect | undefined {
+  const [before, after] = [was.catalog, would.catalog];
+  const versions = { ...(before && { before: before.release }), ...(after && { after: after.release }) };
+  if (before && after) {
+    if (before.release === after.release) return undefined;
+    const changes = compareContracts(before.contract, after.contract);
+    return {
+      server,
+      outcome: "changed",
+      ...versions,
+      changes,
+      newBehaviour: behaviourOf(before, after, [was.bundle, would.bundle]),
+    };
+  }
+  if (after) return { server, outcome: "added", ...versions, changes: [], newBehaviour: [] };
+  if (!before) return undefined;
+  if (would.kind === "refused") return { server, outcome: "refused", ...versions, changes: [], newBehaviour: [] };
+  return { server, outcome: "removed", ...versions, changes: [removal(server, would)], newBehaviour: [] };
+}
+
+function removal(server: string, { kind }: State): ContractChange {
+  const message = `The server "${server}" ${kind === "disabled" ? "is disabled" : "is removed"}: every request to it fails.`;
+  return { subject: "server", name: "", effect: "breaking", message };
+}
+
+/** Tools that look the same while the code behind them does not. */
+function behaviourOf(before: Catalog, after: Catalog, bundles: readonly [unknown, unknown]): string[] {
+  if (bundles[0] === bundles[1]) return [];
+  const looks = new Map(before.contract.tools.map((tool) => [tool.name, JSON.stringify(tool)]));
+  return after.contract.tools.filter((tool) => looks.get(tool.name) === JSON.stringify(tool)).map(({ name }) => name);
+}

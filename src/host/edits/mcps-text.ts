@@ -1,0 +1,133 @@
+import { isCid, rawBlock, type Cid } from "../../cid.ts";
+import { isObject } from "../../json.ts";
+import type { Problem } from "../../problem.ts";
+import type { NameMove, Store } from "../../store/store.ts";
+import { SCHEMA_KEY } from "../config/mcps.ts";
+import { withMember } from "./json-text.ts";
+import type { ProposedStore } from "./proposed-store.ts";
+
+/** The text of the configuration, and how it is kept: as the variable's value, or behind a CID that is the value. */
+export interface McpsText {
+  /** Of the variable's value; null when there is no variable. */
+  readonly variable: Cid | null;
+  readonly text: string;
+  readonly isReferred: boolean;
+}
+
+/** What each server's entry says, as it is written: `config_cid` is not followed. */
+export type RawEntries = ReadonlyMap<string, unknown>;
+
+export async function readMcpsText(store: Store, tenant: string): Promise<McpsText> {
+  const record = await store.name(tenant, "variable", "mcps");
+  if (!record) return { variable: null, text: "{}\n", isReferred: false };
+  return { variable: record.cid, ...(await textBehind(store, tenant, record.cid)) };
+}
+
+/** The configuration that a value of the variable is or names. */
+async function textBehind(store: Store, tenant: string, variable: Cid): Promise<{ text: string; isReferred: boolean }> {
+  const text = await textAt(store, tenant, variable);
+  const referred = text.trim();
+  if (!isCid(referred)) return { text, isReferred: false };
+  return { text: await textAt(store, tenant, referred), isReferred: true };
+}
+
+/**
+ * Proposes that the JSON text `value` stands at a path of the configuration, or nothing when it is null. It stays
+ * kept in the way in which it is.
+ */
+export async function writeMember(
+  proposed: ProposedStore,
+  tenant: string,
+  mcps: McpsText,
+  path: readonly string[],
+  value: string | null,
+): Promise<void> {
+  const content = rawBlock(withMember(mcps.text, path, value));
+  const variable = mcps.isReferred ? rawBlock(content.cid) : content;
+  const set: NameMove[] = [{ kind: "variable", name: "mcps", cid: variable.cid, expected: mcps.variable }];
+  await proposed.change(tenant, { by: "edit", put: [content, variable], set });
+}
+
+/** What a server becomes was found with this configuration, so that the change must not go with another one. */
+export async function guardMcps(proposed: ProposedStore, tenant: string, { variable }: McpsText): Promise<void> {
+  const set: NameMove[] = [{ kind: "variable", name: "mcps", cid: variable, expected: variable }];
+  await proposed.change(tenant, { by: "edit", set });
+}
+
+/** An entry can be put into a configuration only when that is one. */
+export function unreadableMcps(mcps: McpsText): Problem[] {
+  if (readRawEntries(mcps.text)) return [];
+  const message = "The variable mcps is not an object of servers as it stands; mend it first";
+  return [{ code: "mcps-unreadable", message, severity: "error" }];
+}
+
+/** Undefined for what is not an object of entries. */
+export function readRawEntries(text: string): RawEntries | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (!isObject(value)) return undefined;
+    return new Map(Object.entries(value).filter(([name]) => name !== SCHEMA_KEY));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Entries of the values that the variable had, by their CIDs; the latest ones asked for are remembered. */
+export class PastEntries {
+  readonly #store: Store;
+  readonly #known = new Map<string, RawEntries>();
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  async at(tenant: string, variable: Cid): Promise<RawEntries> {
+    const key = JSON.stringify([tenant, variable]);
+    const entries = this.#known.get(key) ?? (await this.#read(tenant, variable));
+    this.#known.delete(key);
+    this.#known.set(key, entries);
+    for (const oldest of this.#known.keys()) {
+      if (this.#known.size <= PAST_ENTRIES_MAX) break;
+      this.#known.delete(oldest);
+    }
+    return entries;
+  }
+
+  async #read(tenant: string, variable: Cid): Promise<RawEntries> {
+    const { text } = await textBehind(this.#store, tenant, variable);
+    return readRawEntries(text) ?? new Map<string, unknown>();
+  }
+}
+
+const PAST_ENTRIES_MAX = 64;
+
+/** What an entry says once its `config_cid` is followed, and the CIDs on the way. */
+export async function resolveEntry(
+  store: Store,
+  tenant: string,
+  raw: unknown,
+): Promise<{ entry: unknown; through: readonly Cid[] }> {
+  const through: Cid[] = [];
+  let entry = raw;
+  while (isObject(entry) && typeof entry["config_cid"] === "string") {
+    const text = await textAt(store, tenant, entry["config_cid"]);
+    const referred = readRawEntries(text);
+    if (!referred) break;
+    through.push(entry["config_cid"]);
+    entry = Object.fromEntries(referred);
+  }
+  return { entry, through };
+}
+
+export async function textAt(store: Store, tenant: string, cid: Cid): Promise<string> {
+  const bytes = isCid(cid) ? await store.content(tenant, cid) : undefined;
+  return bytes ? decoder.decode(bytes) : "";
+}
+
+// A byte-order mark is part of what was written, and of its CID.
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+/** An entry as it is shown and saved: the same text for the same value, whatever the rest of `mcps` looks like. */
+export function entryText(raw: unknown): string {
+  return `${JSON.stringify(raw, null, 2)}\n`;
+}

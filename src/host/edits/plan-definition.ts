@@ -1,0 +1,125 @@
+import { decodeJson, jsonBlock, rawBlock, type Cid } from "../../cid.ts";
+import { packDefinition } from "../../image/definition.ts";
+import type { ServerRecord } from "../../image/image.ts";
+import { isObject } from "../../json.ts";
+import type { Problem } from "../../problem.ts";
+import type { NameMove } from "../../store/store.ts";
+import { readDirectory } from "../directory.ts";
+import { languageOfDraft } from "./draft-checks.ts";
+import type { Draft } from "./edits.ts";
+import { withMember } from "./json-text.ts";
+import {
+  guardMcps,
+  readMcpsText,
+  readRawEntries,
+  resolveEntry,
+  textAt,
+  unreadableMcps,
+  writeMember,
+  type McpsText,
+} from "./mcps-text.ts";
+import { placeIn, type Place } from "./place.ts";
+import type { Plan, PlanRequest } from "./plan.ts";
+import { proposeTo, type ProposedStore } from "./proposed-store.ts";
+
+export async function planDefinition({ store, tenant, name, draft, problems }: PlanRequest): Promise<Plan> {
+  const before = await readDirectory(store, tenant);
+  const mcps = await readMcpsText(store, tenant);
+  const proposed = proposeTo(store);
+  let next: Cid | null = null;
+  if (!draft) {
+    await removeServer(proposed, tenant, name, mcps);
+  } else if (problems.length === 0) {
+    const packed = packDefinition(draft.entry, draft.files);
+    next = packed.cid;
+    await proposed.change(tenant, { by: "edit", put: packed.blocks });
+    await moveDefinition(proposed, tenant, name, packed.cid, mcps);
+  }
+  return {
+    current: before.servers.get(name)?.definition ?? null,
+    next,
+    problems,
+    before,
+    proposed,
+    isWritten: ({ pointer }) => pointer === undefined,
+    place: placeOf(name, draft, mcps),
+  };
+}
+
+/** A definition of one file is compiled under its server's name, whatever its author calls it. */
+function placeOf(name: string, draft: Draft | null, mcps: McpsText): Place {
+  const inMcps = placeIn("mcps", mcps.text);
+  if (!draft || Object.keys(draft.files).length !== 1) return inMcps;
+  const compiledAs = `${name}.${languageOfDraft(draft) === "shell" ? "sh" : "ts"}`;
+  return (problem: Problem) => (problem.file === compiledAs ? { ...problem, file: draft.entry } : inMcps(problem));
+}
+
+/** Makes `definition` what a server is made of, where that is said now: in its entry, or else in its own record. */
+async function moveDefinition(
+  proposed: ProposedStore,
+  tenant: string,
+  name: string,
+  definition: Cid,
+  mcps: McpsText,
+): Promise<void> {
+  const raw = readRawEntries(mcps.text)?.get(name);
+  const { entry, through } = await resolveEntry(proposed, tenant, raw);
+  if (isObject(entry) && Object.hasOwn(entry, "definition")) {
+    return moveInEntry(proposed, tenant, name, definition, through, mcps);
+  }
+  const record = await proposed.name(tenant, "server", name);
+  const stands = record && (await proposed.content(tenant, record.cid));
+  const now = stands && decodeJson(stands);
+  await setRecord(proposed, tenant, name, { definition, enabled: !(isObject(now) && now["enabled"] === false) });
+  // A new server gets an entry, too, for its owner to say more in.
+  const isNew = !record && raw === undefined && unreadableMcps(mcps).length === 0;
+  if (isNew) await writeMember(proposed, tenant, mcps, [name], "{}");
+  else await guardMcps(proposed, tenant, mcps);
+}
+
+/** An entry that stands in content of its own is written anew there, and so is all that leads to it. */
+async function moveInEntry(
+  proposed: ProposedStore,
+  tenant: string,
+  name: string,
+  definition: Cid,
+  through: readonly Cid[],
+  mcps: McpsText,
+): Promise<void> {
+  let member = "definition";
+  let cid = definition;
+  for (const content of through.toReversed()) {
+    const text = withMember(await textAt(proposed, tenant, content), [member], JSON.stringify(cid));
+    const block = rawBlock(text);
+    await proposed.change(tenant, { by: "edit", put: [block] });
+    member = "config_cid";
+    cid = block.cid;
+  }
+  await writeMember(proposed, tenant, mcps, [name, member], JSON.stringify(cid));
+}
+
+/** Without its definition a server is no more, so that what says more about it goes, too. */
+async function removeServer(proposed: ProposedStore, tenant: string, name: string, mcps: McpsText): Promise<void> {
+  await removeRecord(proposed, tenant, name);
+  if (readRawEntries(mcps.text)?.has(name)) await writeMember(proposed, tenant, mcps, [name], null);
+  else await guardMcps(proposed, tenant, mcps);
+}
+
+export async function setRecord(
+  proposed: ProposedStore,
+  tenant: string,
+  name: string,
+  record: ServerRecord,
+): Promise<void> {
+  const block = jsonBlock(record);
+  const expected = (await proposed.name(tenant, "server", name))?.cid ?? null;
+  const set: NameMove[] = [{ kind: "server", name, cid: block.cid, expected }];
+  await proposed.change(tenant, { by: "edit", put: [block], set });
+}
+
+export async function removeRecord(proposed: ProposedStore, tenant: string, name: string): Promise<void> {
+  const record = await proposed.name(tenant, "server", name);
+  if (!record) return;
+  const set: NameMove[] = [{ kind: "server", name, cid: null, expected: record.cid }];
+  await proposed.change(tenant, { by: "edit", set });
+}

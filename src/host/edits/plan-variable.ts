@@ -1,0 +1,48 @@
+import { isCid, rawBlock } from "../../cid.ts";
+import { parseJsonSource } from "../../image/json-source.ts";
+import type { Problem } from "../../problem.ts";
+import type { NameMove, Store } from "../../store/store.ts";
+import { readDirectory } from "../directory.ts";
+import { textAt } from "./mcps-text.ts";
+import { placeIn } from "./place.ts";
+import type { Plan, PlanRequest } from "./plan.ts";
+import { proposeTo } from "./proposed-store.ts";
+
+export async function planVariable(request: PlanRequest): Promise<Plan> {
+  const { store, tenant, name, draft } = request;
+  const before = await readDirectory(store, tenant);
+  const current = (await store.name(tenant, "variable", name))?.cid ?? null;
+  const text = draft?.files[draft.entry] ?? "";
+  const block = rawBlock(text);
+  const next = draft ? block.cid : null;
+  const written = name === "mcps" && draft ? await configurationIn(store, tenant, text) : { text, problems: [] };
+  const proposed = proposeTo(store);
+  const set: NameMove[] = [{ kind: "variable", name, cid: next, expected: current }];
+  await proposed.change(tenant, { by: "edit", put: draft ? [block] : [], set });
+  return {
+    current,
+    next,
+    problems: [...request.problems, ...written.problems],
+    before,
+    proposed,
+    isWritten: ({ pointer }) => pointer !== undefined,
+    place: placeIn("mcps", written.text),
+  };
+}
+
+/** What a value of `mcps` says, or what its CID leads to. */
+async function configurationIn(
+  store: Store,
+  tenant: string,
+  value: string,
+): Promise<{ text: string; problems: Problem[] }> {
+  const cid = value.trim();
+  if (!isCid(cid)) return { text: value, problems: parseJsonSource("mcps", value).problems };
+  if (await store.content(tenant, cid)) {
+    const text = await textAt(store, tenant, cid);
+    return { text, problems: parseJsonSource(cid, text).problems };
+  }
+  const message = `There is no content with the CID ${cid}; save the configuration itself`;
+  const problem: Problem = { code: "missing-content", message, severity: "error", file: "mcps", line: 1, column: 1 };
+  return { text: "", problems: [problem] };
+}

@@ -1,0 +1,61 @@
+import type { Cid } from "../../cid.ts";
+import type { Problem } from "../../problem.ts";
+import type { Store } from "../../store/store.ts";
+import type { Directory } from "../directory.ts";
+import { checkDraft, type DraftLimits } from "./draft-checks.ts";
+import type { Draft, Subject } from "./edits.ts";
+import type { Place } from "./place.ts";
+import { planDefinition } from "./plan-definition.ts";
+import { planEntry } from "./plan-entry.ts";
+import { planVariable } from "./plan-variable.ts";
+import type { ProposedStore } from "./proposed-store.ts";
+
+/** What an edit would change of a tenant's names, before anybody asks what that means for its servers. */
+export interface Plan {
+  /** What stands now, and what would. */
+  readonly current: Cid | null;
+  readonly next: Cid | null;
+  /** What is wrong with the draft itself; then the proposal means nothing. */
+  readonly problems: readonly Problem[];
+  readonly before: Directory;
+  readonly proposed: ProposedStore;
+  /** True for a problem with what the edit itself writes, as opposed to something else that it stands beside. */
+  readonly isWritten: (problem: Problem) => boolean;
+  /** Gives problems their places in the draft. */
+  readonly place: Place;
+}
+
+/** Asks nothing of a compiler, and changes nothing. */
+export function planEdit(
+  store: Store,
+  limits: DraftLimits,
+  tenant: string,
+  { kind, name }: Subject,
+  draft: Draft | null,
+): Promise<Plan> {
+  const request: PlanRequest = {
+    store,
+    tenant,
+    name,
+    draft,
+    problems: draft ? checkDraft({ kind, name }, draft, limits) : [],
+  };
+  switch (kind) {
+    case "variable":
+      return planVariable(request);
+    case "entry":
+      return planEntry(request);
+    case "definition":
+      return planDefinition(request);
+  }
+}
+
+export interface PlanRequest {
+  readonly store: Store;
+  readonly tenant: string;
+  readonly name: string;
+  /** Null deletes. */
+  readonly draft: Draft | null;
+  /** What is wrong with the draft whatever it says. */
+  readonly problems: readonly Problem[];
+}

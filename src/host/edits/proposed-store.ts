@@ -1,0 +1,62 @@
+import type { Block, Cid } from "../../cid.ts";
+import type { Change, NameKind, NameMove, NameRecord, Store } from "../../store/store.ts";
+
+/**
+ * A store as it would be: reads see what was changed here, and nothing of it reaches the real one until its owner
+ * hands `proposal()` to the real one's `change`. For one tenant. Derived results are pure, so those go through.
+ */
+export interface ProposedStore extends Store {
+  /** All changes so far, in the order in which they were made. */
+  proposal(): { put: readonly Block[]; set: readonly NameMove[] };
+}
+
+export function proposeTo(store: Store): ProposedStore {
+  const blocks = new Map<Cid, Block>();
+  const moves: NameMove[] = [];
+  const latest = new Map<string, NameMove>();
+  const keyOf = (kind: NameKind, name: string): string => JSON.stringify([kind, name]);
+  const changedAt = Date.now();
+
+  return {
+    async content(tenant, cid) {
+      return blocks.get(cid)?.bytes ?? (await store.content(tenant, cid));
+    },
+
+    async name(tenant, kind, name) {
+      const move = latest.get(keyOf(kind, name));
+      if (!move) return store.name(tenant, kind, name);
+      return move.cid === null ? undefined : { kind, name, cid: move.cid, changedAt };
+    },
+
+    async names(tenant, kind) {
+      const names = new Map((await store.names(tenant, kind)).map((record) => [record.name, record]));
+      for (const move of latest.values()) {
+        if (move.kind !== kind) continue;
+        if (move.cid === null) names.delete(move.name);
+        else names.set(move.name, { kind, name: move.name, cid: move.cid, changedAt });
+      }
+      return [...names.values()].sort(byName);
+    },
+
+    async change(_tenant: string, { put = [], set = [] }: Change) {
+      for (const block of put) blocks.set(block.cid, block);
+      for (const move of set) {
+        moves.push(move);
+        latest.set(keyOf(move.kind, move.name), move);
+      }
+    },
+
+    proposal: () => ({ put: [...blocks.values()], set: moves }),
+    history: (tenant, kind, name) => store.history(tenant, kind, name),
+    derived: (key) => store.derived(key),
+    putDerived: (entries) => store.putDerived(entries),
+    record: (tenant, kind, key) => store.record(tenant, kind, key),
+    putRecord: (tenant, kind, key, put) => store.putRecord(tenant, kind, key, put),
+    async close() {},
+  };
+}
+
+function byName(a: NameRecord, b: NameRecord): number {
+  if (a.name === b.name) return 0;
+  return a.name < b.name ? -1 : 1;
+}

@@ -1,0 +1,65 @@
+import { decodeJson, type Cid } from "../../cid.ts";
+import type { Contract } from "../../contract/contract.ts";
+import { BerthError } from "../../errors.ts";
+import { isObject } from "../../json.ts";
+import type { Store } from "../../store/store.ts";
+import { readDirectory } from "../directory.ts";
+import type { ReleaseParts } from "../release.ts";
+import { entryText, guardMcps, readMcpsText, readRawEntries, unreadableMcps, writeMember } from "./mcps-text.ts";
+import { removeRecord, setRecord } from "./plan-definition.ts";
+import type { Plan } from "./plan.ts";
+import { placeIn } from "./place.ts";
+import { proposeTo } from "./proposed-store.ts";
+
+/** What clients saw of a release; undefined when it is none of this server's. */
+export async function contractOf(
+  store: Store,
+  tenant: string,
+  server: string,
+  release: Cid,
+): Promise<Contract | undefined> {
+  const history = await store.history(tenant, "release", server);
+  if (!history.some(({ cid }) => cid === release)) return undefined;
+  const parts = await partsOf(store, tenant, release);
+  return parts && ((await structure(store, tenant, parts.contract)) as Contract | undefined);
+}
+
+/** Plans that a server is again what it was in a release: its definition, and its entry as it was written then. */
+export async function planRestore(store: Store, tenant: string, server: string, release: Cid): Promise<Plan> {
+  const history = await store.history(tenant, "release", server);
+  const parts = history.some(({ cid }) => cid === release) ? await partsOf(store, tenant, release) : undefined;
+  const config = parts && (await structure(store, tenant, parts.config));
+  if (!parts || !isObject(config)) throw new BerthError("not_found", `"${server}" has no such release`);
+
+  const before = await readDirectory(store, tenant);
+  const mcps = await readMcpsText(store, tenant);
+  const proposed = proposeTo(store);
+  const problems = unreadableMcps(mcps);
+  // A server that had no entry has the release of an empty one.
+  const isNeeded = readRawEntries(mcps.text)?.has(server) || Object.keys(config).length > 0;
+  if (isNeeded && problems.length === 0) {
+    await writeMember(proposed, tenant, mcps, [server], entryText(config).trimEnd());
+  } else await guardMcps(proposed, tenant, mcps);
+  if (parts.definition === null) await removeRecord(proposed, tenant, server);
+  else if (!Object.hasOwn(config, "definition")) {
+    await setRecord(proposed, tenant, server, { definition: parts.definition, enabled: true });
+  }
+  return {
+    current: (await store.name(tenant, "release", server))?.cid ?? null,
+    next: release,
+    problems,
+    before,
+    proposed,
+    isWritten: () => false,
+    place: placeIn("mcps", mcps.text),
+  };
+}
+
+async function partsOf(store: Store, tenant: string, release: Cid): Promise<ReleaseParts | undefined> {
+  return (await structure(store, tenant, release)) as ReleaseParts | undefined;
+}
+
+async function structure(store: Store, tenant: string, cid: Cid): Promise<unknown> {
+  const bytes = await store.content(tenant, cid);
+  return bytes && decodeJson(bytes);
+}

@@ -1,0 +1,54 @@
+import type { Request } from "express";
+import type { Cid } from "../../cid.ts";
+import { BerthError } from "../../errors.ts";
+import type { SaveOptions } from "../../host/edits/edits.ts";
+
+/** What a writer says it saw (RFC 9110, 13.1): a version, that there was nothing, or that anything may be replaced. */
+export type Precondition =
+  | { readonly kind: "version"; readonly expected: Cid }
+  | { readonly kind: "absent" }
+  | { readonly kind: "any" };
+
+/** Undefined without such a header. Throws `invalid_request` for what is neither of the three. */
+export function readPrecondition({ headers }: Pick<Request, "headers">): Precondition | undefined {
+  const match = headers["if-match"];
+  const noneMatch = headers["if-none-match"];
+  if (match !== undefined && noneMatch !== undefined) {
+    throw new BerthError("invalid_request", "If-Match and If-None-Match do not go together here");
+  }
+  if (noneMatch !== undefined) {
+    if (noneMatch.trim() === "*") return { kind: "absent" };
+    throw new BerthError("invalid_request", "If-None-Match can only be * here: that nothing stands there yet");
+  }
+  if (match === undefined) return undefined;
+  if (match.trim() === "*") return { kind: "any" };
+  const cid = /^"([^"]+)"$/.exec(match.trim())?.[1];
+  if (cid === undefined) throw new BerthError("invalid_request", 'If-Match must be one ETag, "CID", or *');
+  return { kind: "version", expected: cid };
+}
+
+/** The same, where a writer has to say so: otherwise two people overwrite each other without a word. */
+export function requirePrecondition(request: Pick<Request, "headers">): Precondition {
+  const precondition = readPrecondition(request);
+  if (precondition) return precondition;
+  const remedy = 'send If-Match: "CID" with the ETag that was read, If-None-Match: * for what is new, or If-Match: *';
+  throw new BerthError("precondition_required", remedy);
+}
+
+export function saveOptions(
+  request: Pick<Request, "headers" | "query">,
+  precondition: Precondition | undefined,
+): SaveOptions {
+  const allowed = request.headers["berth-allow-breaking"] ?? request.query["allow_breaking"];
+  return {
+    ...(precondition?.kind === "version" && { expected: precondition.expected }),
+    ...(precondition?.kind === "absent" && { expected: null }),
+    allowBreaking: allowed === "true" || allowed === "1",
+    // Only browsers send it, and only for their pages.
+    by: request.headers["sec-fetch-site"] === undefined ? "api" : "page",
+  };
+}
+
+export function etagOf(cid: Cid): string {
+  return `"${cid}"`;
+}

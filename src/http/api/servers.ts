@@ -1,0 +1,62 @@
+import { Router } from "express";
+import { compareContracts } from "../../contract/compare.ts";
+import type { Contract } from "../../contract/contract.ts";
+import { BerthError } from "../../errors.ts";
+import type { ServerSummary } from "../../host/host.ts";
+import { addRoute, type Handler } from "./add-route.ts";
+import type { ApiOptions } from "./api.ts";
+import { readPrecondition, saveOptions } from "./preconditions.ts";
+import { sendSaved } from "./subjects.ts";
+
+/** `/api/servers`: what is served, and the versions that each server had. */
+export function serverRoutes({ edits, host, tenant, mayWrite }: ApiOptions): Router {
+  const getList: Handler = async (_request, response) => {
+    const servers = await host.list(tenant);
+    response.json({ problems: host.problems(tenant), servers: servers.map(summaryOf) });
+  };
+
+  const getReleases: Handler = async (request, response) => {
+    const name = request.params["name"]!;
+    const releases = await edits.releases(tenant, name);
+    if (releases.length === 0) throw new BerthError("not_found", `"${name}" has no releases`);
+    response.json({ releases });
+  };
+
+  const postRestore: Handler = async (request, response) => {
+    const { name, cid } = request.params;
+    const options = saveOptions(request, readPrecondition(request));
+    sendSaved(response, await edits.restoreRelease(tenant, name!, cid!, options));
+  };
+
+  const getDiff: Handler = async (request, response) => {
+    const name = request.params["name"]!;
+    const { from, to } = request.query;
+    const [before, after] = [await contractAt(name, from), await contractAt(name, to)];
+    response.json({ changes: compareContracts(before, after) });
+  };
+
+  async function contractAt(name: string, cid: unknown): Promise<Contract> {
+    if (typeof cid !== "string") throw new BerthError("invalid_params", "from=CID and to=CID name two releases");
+    const contract = await edits.contract(tenant, name, cid);
+    if (contract) return contract;
+    throw new BerthError("not_found", `"${name}" has no release ${cid}`);
+  }
+
+  const router = Router();
+  addRoute(router, "/", mayWrite, { get: getList });
+  addRoute(router, "/:name/releases", mayWrite, { get: getReleases });
+  addRoute(router, "/:name/releases/:cid/restore", mayWrite, { post: postRestore });
+  addRoute(router, "/:name/diff", mayWrite, { get: getDiff });
+  return router;
+}
+
+function summaryOf({ name, state, description, catalog, problems }: ServerSummary): Record<string, unknown> {
+  return {
+    name,
+    state,
+    url: `/mcp/${encodeURIComponent(name)}`,
+    ...(description !== undefined && { description }),
+    ...(catalog && { release: catalog.release, contract: catalog.contractCid }),
+    problems,
+  };
+}

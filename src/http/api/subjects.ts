@@ -1,0 +1,113 @@
+import { Router, type Request, type Response } from "express";
+import { BerthError } from "../../errors.ts";
+import type { Draft, Saved, Subject } from "../../host/edits/edits.ts";
+import { addRoute, type Handler } from "./add-route.ts";
+import type { ApiOptions } from "./api.ts";
+import { etagOf, requirePrecondition, saveOptions } from "./preconditions.ts";
+import { readDraft } from "./read-draft.ts";
+import { textDiff } from "./text-diff.ts";
+
+/** What a list is called, in its address and in its answer. */
+const lists: Readonly<Record<Subject["kind"], string>> = {
+  variable: "variables",
+  definition: "definitions",
+  entry: "entries",
+};
+
+/** `/api/variables`, `/api/definitions` and `/api/entries`: the same for each kind of what can be edited. */
+export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { path: string; router: Router } {
+  const { edits, tenant, mayWrite, bodyBytes } = options;
+  const list = lists[kind];
+  const subjectOf = ({ params }: Request<Record<string, string>>): Subject => ({ kind, name: params["name"]! });
+
+  const getList: Handler = async (_request, response) => {
+    response.json({ [list]: await edits.list(tenant, kind) });
+  };
+
+  const getCurrent: Handler = async (request, response) => {
+    const current = await edits.read(tenant, subjectOf(request));
+    if (!current) throw notFound(subjectOf(request));
+    response.setHeader("ETag", etagOf(current.cid));
+    response.json(current);
+  };
+
+  const put: Handler = async (request, response) => {
+    const draft = await readDraft(request, subjectOf(request), bodyBytes);
+    if (!draft) throw new BerthError("invalid_params", "null is no draft; DELETE deletes");
+    await save(draft, request, response);
+  };
+
+  const deleteIt: Handler = (request, response) => save(null, request, response);
+
+  const postReview: Handler = async (request, response) => {
+    const subject = subjectOf(request);
+    response.json(await edits.review(tenant, subject, await readDraft(request, subject, bodyBytes)));
+  };
+
+  const getHistory: Handler = async (request, response) => {
+    const versions = await edits.history(tenant, subjectOf(request));
+    if (versions.length === 0) throw notFound(subjectOf(request));
+    response.json({ versions });
+  };
+
+  const getVersion: Handler = async (request, response) => {
+    const cid = request.params["cid"]!;
+    const { entry, files } = await versionOf(subjectOf(request), cid);
+    response.setHeader("ETag", etagOf(cid));
+    response.setHeader("Cache-Control", "private, max-age=31536000, immutable");
+    response.json({ cid, entry, files });
+  };
+
+  const getDiff: Handler = async (request, response) => {
+    const { from, to } = request.query;
+    if (typeof from !== "string" || !(to === undefined || typeof to === "string")) {
+      throw new BerthError(
+        "invalid_params",
+        "from=CID names a version, to=CID another, or what stands when it is absent",
+      );
+    }
+    const subject = subjectOf(request);
+    const before = await versionOf(subject, from);
+    const after = to === undefined ? await edits.read(tenant, subject) : await versionOf(subject, to);
+    if (!after) throw notFound(subject);
+    response.type("text/plain").send(textDiff(before, after));
+  };
+
+  async function save(
+    draft: Draft | null,
+    request: Request<Record<string, string>>,
+    response: Response,
+  ): Promise<void> {
+    const subject = subjectOf(request);
+    const precondition = requirePrecondition(request);
+    if (precondition.kind === "any" && !(await edits.read(tenant, subject))) {
+      throw new BerthError("name_moved", "it is not there", { data: { current: null } });
+    }
+    const saved = await edits.save(tenant, subject, draft, saveOptions(request, precondition));
+    sendSaved(response.status(precondition.kind === "absent" ? 201 : 200), saved);
+  }
+
+  async function versionOf(subject: Subject, cid: string): Promise<Draft> {
+    const draft = await edits.version(tenant, subject, cid);
+    if (draft) return draft;
+    throw new BerthError("not_found", `the ${kind} "${subject.name}" never was ${cid}`);
+  }
+
+  const router = Router();
+  addRoute(router, "/", mayWrite, { get: getList });
+  addRoute(router, "/:name", mayWrite, { get: getCurrent, put, delete: deleteIt });
+  addRoute(router, "/:name/review", mayWrite, { post: postReview });
+  addRoute(router, "/:name/history", mayWrite, { get: getHistory });
+  addRoute(router, "/:name/versions/:cid", mayWrite, { get: getVersion });
+  addRoute(router, "/:name/diff", mayWrite, { get: getDiff });
+  return { path: `/${list}`, router };
+}
+
+export function sendSaved(response: Response, { cid, review }: Saved): void {
+  if (cid !== null) response.setHeader("ETag", etagOf(cid));
+  response.json({ cid, review });
+}
+
+function notFound({ kind, name }: Subject): BerthError {
+  return new BerthError("not_found", `there is no ${kind} "${name}"`);
+}

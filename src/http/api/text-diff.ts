@@ -1,0 +1,38 @@
+import { createTwoFilesPatch, FILE_HEADERS_ONLY } from "diff";
+import type { Draft } from "../../host/edits/edits.ts";
+
+/** Two texts that have nothing in common can take seconds to compare; then all is shown as replaced. */
+const COMPARE_MS_MAX = 20;
+const EDITS_MAX = 5_000;
+
+/** What differs between two versions, as a unified diff of each file. */
+export function textDiff(before: Draft, after: Draft): string {
+  const paths = [...new Set([...Object.keys(before.files), ...Object.keys(after.files)])].sort();
+  return paths
+    .filter((path) => before.files[path] !== after.files[path])
+    .map((path) => patch(path, before.files[path], after.files[path]))
+    .join("");
+}
+
+function patch(path: string, before: string | undefined, after: string | undefined): string {
+  const names = [
+    before === undefined ? "/dev/null" : `a/${path}`,
+    after === undefined ? "/dev/null" : `b/${path}`,
+  ] as const;
+  const [old, now] = [before ?? "", after ?? ""];
+  const options = { context: 3, timeout: COMPARE_MS_MAX, maxEditLength: EDITS_MAX, headerOptions: FILE_HEADERS_ONLY };
+  return createTwoFilesPatch(...names, old, now, "", "", options) ?? replaced(names, old, now);
+}
+
+function replaced([oldName, newName]: readonly [string, string], old: string, now: string): string {
+  const [removed, added] = [linesOf(old), linesOf(now)];
+  const body = [...removed.map((line) => `-${line}`), ...added.map((line) => `+${line}`)].join("\n");
+  const start = (lines: readonly string[]): string => `${lines.length === 0 ? 0 : 1},${lines.length}`;
+  return `--- ${oldName}\n+++ ${newName}\n@@ -${start(removed)} +${start(added)} @@\n${body}\n`;
+}
+
+function linesOf(text: string): string[] {
+  const lines = text.split("\n");
+  if (lines.at(-1) === "") lines.pop();
+  return lines;
+}
