@@ -73,6 +73,8 @@ export interface Limits {
   /** Kept on all streams together, and for how long after a stream ended or its client left. */
   readonly replayBytes: number;
   readonly replayMs: number;
+  /** After which a stream whose process says nothing any more counts as broken off. */
+  readonly streamLeaseMs: number;
   /** What a client is told to wait before it takes up a stream again. */
   readonly streamRetryMs: number;
   /** How long one connection of a session's stream lasts before the client is sent to come again; 0 is for ever. */
@@ -159,6 +161,7 @@ export const defaultLimits: Limits = {
   streamBytes: 256 * 1024,
   replayBytes: 64 * 1024 * 1024,
   replayMs: 300_000,
+  streamLeaseMs: 3_000,
   streamRetryMs: 1000,
   connectionMs: 300_000,
   silentCallMs: 100,

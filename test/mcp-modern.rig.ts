@@ -157,17 +157,20 @@ export function memoryRecords(): Records {
     const found = kept.get(key);
     return found && found.expiresAt > Date.now() ? found : undefined;
   };
-  return {
-    async record(tenant, _kind, key) {
-      return find(`${tenant}/${key}`);
+  const records: Records = {
+    async record(tenant, kind, key) {
+      return find(`${tenant}/${kind}/${key}`);
     },
-    async putRecord(tenant, _kind, key, { value, expected, expiresAt }) {
-      const revision = find(`${tenant}/${key}`)?.revision ?? 0;
+    async putRecord(tenant, kind, key, { value, expected, expiresAt }) {
+      const id = `${tenant}/${kind}/${key}`;
+      const revision = find(id)?.revision ?? 0;
       if (revision !== expected) return undefined;
-      kept.set(`${tenant}/${key}`, { value, revision: revision + 1, expiresAt });
+      kept.set(id, { value, revision: revision + 1, expiresAt });
       return revision + 1;
     },
+    putRecords: (tenant, kind, puts) => Promise.all(puts.map((put) => records.putRecord(tenant, kind, put.key, put))),
   };
+  return records;
 }
 
 /** `_meta` of a client that declares these capabilities. */

@@ -225,6 +225,19 @@ export function storeContract(name: string, open: () => Promise<Store>): void {
       assert.equal((await store.record("default", "task", "one"))!.value, "new");
     });
 
+    test("several records are written at once, each unless someone else was first", async () => {
+      const expiresAt = Date.now() + 60_000;
+      await store.putRecord("default", "stream", "two", { value: "theirs", expected: 0, expiresAt });
+      const puts = ["one", "two", "three"].map((key) => ({ key, value: "ours", expected: 0, expiresAt }));
+      assert.deepEqual(await store.putRecords("default", "stream", puts), [1, undefined, 1]);
+      assert.deepEqual(await store.record("default", "stream", "one"), { value: "ours", revision: 1 });
+      assert.deepEqual(await store.record("default", "stream", "two"), { value: "theirs", revision: 1 });
+      const removal = { key: "one", value: "", expected: 1, expiresAt: 0 };
+      assert.equal((await store.putRecords("default", "stream", [removal])).length, 1);
+      assert.equal(await store.record("default", "stream", "one"), undefined);
+      assert.deepEqual(await store.putRecords("default", "stream", []), []);
+    });
+
     test("thousands of names are set in one change", async () => {
       const blocks = Array.from({ length: 5_000 }, (_, index) => rawBlock(`definition ${index}`));
       const moves = blocks.map(({ cid }, index) => ({ kind: "server", name: `server-${index}`, cid }) as const);

@@ -30,7 +30,7 @@ export interface Endpoint {
   end(tenant: string, server: string, headers: Post["headers"]): Promise<Answer>;
   /** Ends what stays open by itself, such as subscriptions, each with its result; calls under way go on. */
   close(): void;
-  /** Resolves when what became of tasks that have ended is kept. */
+  /** Resolves when what became of tasks that have ended, and what clients of streams have missed, is kept. */
   settled(): Promise<void>;
 }
 
@@ -86,7 +86,10 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
       legacy.close();
     },
 
-    settled: () => modern.settled(),
+    async settled() {
+      await modern.settled();
+      await legacy.settled();
+    },
   };
   return endpoint;
 

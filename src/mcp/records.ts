@@ -1,13 +1,30 @@
 /** Where the protocol keeps what outlives a process; several processes may have it open. A store is one. */
 export interface Records {
-  record(tenant: string, kind: RecordKind, key: string): Promise<{ value: string; revision: number } | undefined>;
+  record(tenant: string, kind: RecordKind, key: string): Promise<StoredRecord | undefined>;
   /** Undefined when the record has not the revision `expected` (0: is not there). */
-  putRecord(
+  putRecord(tenant: string, kind: RecordKind, key: string, put: RecordPut): Promise<number | undefined>;
+  /** Several at once, which outlive this process, but maybe not a power cut that comes at once. */
+  putRecords(
     tenant: string,
     kind: RecordKind,
-    key: string,
-    put: { value: string; expected: number; expiresAt: number },
-  ): Promise<number | undefined>;
+    puts: readonly KeyedRecordPut[],
+  ): Promise<readonly (number | undefined)[]>;
 }
 
-type RecordKind = "task" | "session";
+export type RecordKind = "task" | "session" | "stream";
+
+export interface StoredRecord {
+  readonly value: string;
+  readonly revision: number;
+}
+
+export interface RecordPut {
+  readonly value: string;
+  readonly expected: number;
+  /** Milliseconds since the epoch; what lies in the past removes the record. */
+  readonly expiresAt: number;
+}
+
+export interface KeyedRecordPut extends RecordPut {
+  readonly key: string;
+}

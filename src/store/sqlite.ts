@@ -4,6 +4,7 @@ import { BerthError } from "../errors.ts";
 import { openDatabase } from "./open-database.ts";
 import type {
   Change,
+  KeyedRecordPut,
   NameChange,
   NameKind,
   NameMove,
@@ -65,14 +66,22 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     for (const { key, block } of entries) statements.putDerived.run(key, contentIdOf(block));
   });
 
-  const applyRecord = database.transaction((tenant: string, kind: RecordKind, key: string, put: RecordPut) => {
+  const putRecord = (tenant: string, kind: RecordKind, key: string, put: RecordPut): number | undefined => {
     const { value, expected, expiresAt } = put;
-    const now = Date.now();
-    statements.removeExpired.run(now, EXPIRED_AT_ONCE);
-    const revision = statements.record.get(tenant, kind, key, now)?.revision ?? 0;
+    const revision = statements.record.get(tenant, kind, key, Date.now())?.revision ?? 0;
     if (revision !== expected) return undefined;
     statements.putRecord.run(tenant, kind, key, revision + 1, value, expiresAt);
     return revision + 1;
+  };
+
+  const applyRecord = database.transaction((tenant: string, kind: RecordKind, key: string, put: RecordPut) => {
+    statements.removeExpired.run(Date.now(), EXPIRED_AT_ONCE);
+    return putRecord(tenant, kind, key, put);
+  });
+
+  const applyRecords = database.transaction((tenant: string, kind: RecordKind, puts: readonly KeyedRecordPut[]) => {
+    statements.removeExpired.run(Date.now(), EXPIRED_AT_ONCE + puts.length);
+    return puts.map((put) => putRecord(tenant, kind, put.key, put));
   });
 
   return {
@@ -117,6 +126,16 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
     async putRecord(tenant, kind, key, put) {
       return attempt(() => applyRecord.immediate(tenant, kind, key, put));
+    },
+
+    async putRecords(tenant, kind, puts) {
+      // The log need not be on the disk to outlive this process, and whoever writes often cannot wait for the disk.
+      database.pragma("synchronous = NORMAL");
+      try {
+        return attempt(() => applyRecords.immediate(tenant, kind, puts));
+      } finally {
+        database.pragma("synchronous = FULL");
+      }
     },
 
     async close() {

@@ -40,10 +40,20 @@ export interface Store {
    */
   putRecord(tenant: string, kind: RecordKind, key: string, put: RecordPut): Promise<number | undefined>;
 
+  /**
+   * As `putRecord` for several at once: the new revision of each, undefined for each where someone else was first.
+   * Soon to be durable: what is written outlives this process from then on, and a power cut a little later.
+   */
+  putRecords(
+    tenant: string,
+    kind: RecordKind,
+    puts: readonly KeyedRecordPut[],
+  ): Promise<readonly (number | undefined)[]>;
+
   close(): Promise<void>;
 }
 
-export type RecordKind = "task" | "session";
+export type RecordKind = "task" | "session" | "stream";
 
 export interface StoredRecord {
   readonly value: string;
@@ -53,8 +63,12 @@ export interface StoredRecord {
 export interface RecordPut {
   readonly value: string;
   readonly expected: number;
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the epoch. What lies in the past removes the record. */
   readonly expiresAt: number;
+}
+
+export interface KeyedRecordPut extends RecordPut {
+  readonly key: string;
 }
 
 /** `visibility`: which tools and prompts a server hides, by the server's name. */

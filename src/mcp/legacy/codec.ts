@@ -1,3 +1,4 @@
+import type { Limits } from "../../config.ts";
 import { BerthError } from "../../errors.ts";
 import type { Codec, Method } from "../protocol.ts";
 import { sharedMethods } from "../methods/shared.ts";
@@ -35,11 +36,7 @@ interface LegacyCodecParts {
   readonly sessions: Sessions;
 }
 
-export interface LegacyCodecLimits {
-  /** How long a client, or the person before it, may take for the answer to a question. */
-  readonly answerMs: number;
-  readonly subscriptionsPerSession: number;
-}
+export type LegacyCodecLimits = Pick<Limits, "answerMs" | "subscriptionsPerSession">;
 
 /** A resource that is not there has a code of its own before 2026-07-28 (2025-11-25 `server/resources`). */
 function withLegacyErrors(method: Method): Method {

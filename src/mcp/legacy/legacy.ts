@@ -1,5 +1,8 @@
+import { Cancellation } from "../../cancellation.ts";
+import type { Limits } from "../../config.ts";
 import { BerthError } from "../../errors.ts";
 import type { Host } from "../../host/host.ts";
+import type { Log } from "../../log.ts";
 import type { Message, Request } from "../json-rpc.ts";
 import type { Answer, Client, Codec, Listen, Place, Post } from "../protocol.ts";
 import { LEGACY_VERSIONS } from "../revisions.ts";
@@ -10,6 +13,7 @@ import { createListen } from "./listen.ts";
 import { Pings } from "./pings.ts";
 import { createReceive } from "./receive.ts";
 import { Sessions, type SessionLimits } from "./sessions.ts";
+import { StreamStore, type StreamStoreLimits } from "./stream-store.ts";
 import { Streams, type StreamLimits } from "./streams.ts";
 
 /**
@@ -28,6 +32,8 @@ export interface Legacy {
   end(tenant: string, server: string, headers: Post["headers"]): Promise<Answer>;
   /** Ends every stream, so that clients come back to whoever serves next. */
   close(): void;
+  /** Resolves when all that they missed is kept for them. */
+  settled(): Promise<void>;
 }
 
 export interface LegacyOptions {
@@ -36,17 +42,16 @@ export interface LegacyOptions {
   readonly sealer: Sealer;
   readonly records: Records;
   readonly limits: LegacyLimits;
+  readonly log: Log;
   /** Carries out a request whose client is known. Never rejects. */
   readonly answer: (place: Place, request: Request, post: Post, codec: Codec, client: Client) => Promise<Answer>;
 }
 
-export interface LegacyLimits extends LegacyCodecLimits, SessionLimits, StreamLimits {
-  /** Until a stream to the client opens for a call that is still silent, so that it outlives its connection. */
-  readonly silentCallMs: number;
-  readonly batchMessages: number;
-  /** After which a client that listens is asked whether it is there, and how long it may take to say so. */
-  readonly pingMs: number;
-}
+export type LegacyLimits = LegacyCodecLimits &
+  SessionLimits &
+  StreamLimits &
+  StreamStoreLimits &
+  Pick<Limits, "silentCallMs" | "batchMessages" | "pingMs">;
 
 /** How often sessions are looked after, at the least. */
 const TEND_MS = 5_000;
@@ -54,10 +59,12 @@ const TEND_MS = 5_000;
 export function createLegacy(options: LegacyOptions): Legacy {
   const { limits } = options;
   const sessions = new Sessions(options.sealer, options.records, limits);
-  const streams = new Streams(limits);
+  const store = new StreamStore(options.records, options.log, limits);
+  const streams = new Streams(store, limits);
   const codecs = new Map(
     LEGACY_VERSIONS.map((version) => [version as string, createLegacyCodec(version, { limits, sessions })]),
   );
+  const closing = new Cancellation();
   const pings = new Pings(limits.pingMs);
   const tending = setInterval(
     () => {
@@ -70,7 +77,7 @@ export function createLegacy(options: LegacyOptions): Legacy {
 
   return {
     receive: createReceive({ ...options, sessions, streams, codecs }),
-    listen: createListen({ ...options, sessions, streams }),
+    listen: createListen({ ...options, sessions, streams, store, closing }),
     async end(tenant, server, headers) {
       const token = headers["mcp-session-id"];
       if (typeof token !== "string")
@@ -80,11 +87,13 @@ export function createLegacy(options: LegacyOptions): Legacy {
     },
     close() {
       clearInterval(tending);
+      closing.abort();
       for (const session of sessions.values()) {
         session.stopWatching();
         for (const stream of session.listeners) stream.end();
         session.questions.giveUp();
       }
     },
+    settled: () => store.close(),
   };
 }

@@ -1,11 +1,14 @@
 import { BerthError } from "../../errors.ts";
-import { errorText } from "../json-rpc.ts";
+import type { CancelSignal } from "../../cancellation.ts";
+import { errorText, type RequestId } from "../json-rpc.ts";
 import type { Answer, Listen } from "../protocol.ts";
 import { legacyClient } from "./client.ts";
+import { follow } from "./follow.ts";
 import type { Legacy, LegacyOptions } from "./legacy.ts";
 import type { Session } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
-import { readEventId, type Position } from "./stream.ts";
+import { readEventId, type Position, type Stream } from "./stream.ts";
+import { answerLost, type StreamStore } from "./stream-store.ts";
 import type { Streams } from "./streams.ts";
 
 const LISTS = ["tools", "resources", "prompts"] as const;
@@ -13,10 +16,12 @@ const LISTS = ["tools", "resources", "prompts"] as const;
 export interface ListenParts extends LegacyOptions {
   readonly sessions: Sessions;
   readonly streams: Streams;
+  readonly store: StreamStore;
+  readonly closing: CancelSignal;
 }
 
 /** GET: the stream on which a session hears what no request asked for, and the way back to any stream that broke. */
-export function createListen({ host, sessions, streams, limits }: ListenParts): Legacy["listen"] {
+export function createListen({ host, sessions, streams, store, closing, limits }: ListenParts): Legacy["listen"] {
   return async (tenant, server, listen) => {
     const { headers } = listen;
     const token = headers["mcp-session-id"];
@@ -30,13 +35,16 @@ export function createListen({ host, sessions, streams, limits }: ListenParts): 
     const position = typeof last === "string" ? readEventId(last) : undefined;
     if (!position) throw new BerthError("invalid_request", "Last-Event-ID is none that this server gave");
     const stream = session.streams.get(position.stream);
-    if (!stream) return lost(session, listen, position);
+    if (!stream) return restore(session, listen, position);
     // By this status a client learns that there is nothing to come back for (the SSE standard).
     if (!stream.hasAfter(position.seq)) return { status: 204 };
-    stream.resume(listen.events, position.seq);
-    listen.signal?.addEventListener("abort", () => stream.detach(listen.events));
-    return undefined;
+    return resume(stream, listen, position);
   };
+
+  function resume(stream: Stream, { events, signal }: Listen, { seq }: Position): undefined {
+    stream.resume(events, seq);
+    signal?.addEventListener("abort", () => stream.detach(events));
+  }
 
   function begin(session: Session, { events, signal }: Listen): undefined {
     const stream = streams.create(session, undefined);
@@ -48,20 +56,27 @@ export function createListen({ host, sessions, streams, limits }: ListenParts): 
     return undefined;
   }
 
-  /** The process that kept the stream is gone, or kept it no longer: the client learns what it has to ask again. */
-  function lost(session: Session, listen: Listen, { requests }: Position): Answer | undefined {
-    if (!requests) {
-      begin(session, listen);
-      for (const list of LISTS) session.notify(`notifications/${list}/list_changed`);
-      for (const uri of session.subscriptions) session.notify("notifications/resources/updated", { uri });
-      return undefined;
-    }
-    const error = new BerthError("answer_lost");
-    if (requests.length === 0) throw error;
-    for (const id of requests) void listen.events.send(errorText(id, error));
-    listen.events.open?.();
-    listen.events.close?.();
+  /** Another process had the stream; the store knows what was said on it. */
+  async function restore(session: Session, listen: Listen, position: Position): Promise<Answer | undefined> {
+    const stored = await store.read(session, position.stream);
+    if (position.requests && stored) return follow(stored, { session, listen, position, store, closing, limits });
+    if (position.requests) return lost(listen, position.requests);
+    if (stored) {
+      session.unwatch ??= watch(session);
+      resume(session.streams.get(position.stream) ?? streams.adopt(session, position, stored), listen, position);
+    } else begin(session, listen);
+    // Nobody has heard what happened between the two processes.
+    for (const list of LISTS) session.notify(`notifications/${list}/list_changed`);
+    for (const uri of session.subscriptions) session.notify("notifications/resources/updated", { uri });
     return undefined;
+  }
+
+  /** It was kept no longer: the client learns what it has to ask again. */
+  function lost({ events }: Listen, requests: readonly RequestId[]): undefined {
+    if (requests.length === 0) throw answerLost();
+    for (const id of requests) void events.send(errorText(id, answerLost()));
+    events.open?.();
+    events.close?.();
   }
 
   function watch(session: Session): () => void {

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import type { Limits } from "../../config.ts";
 import { BerthError } from "../../errors.ts";
 import { isObject, type JsonObject } from "../../json.ts";
 import type { Sealer } from "../seal.ts";
@@ -124,11 +125,7 @@ export class Sessions {
   }
 }
 
-export interface SessionLimits {
-  /** Sessions that a process remembers. */
-  readonly sessions: number;
-  readonly sessionMs: number;
-}
+export type SessionLimits = Pick<Limits, "sessions" | "sessionMs">;
 
 function binding(tenant: string, server: string): string[] {
   return ["session", tenant, server];

@@ -17,9 +17,19 @@ export class Stream implements EventSink {
   #isOpen = false;
   #ended = false;
 
-  constructor(id: string, options: StreamOptions) {
+  /** With what was kept of it the stream is open, and goes on from there. */
+  constructor(id: string, options: StreamOptions, kept?: KeptEvents) {
     this.id = id;
     this.#options = options;
+    if (!kept) return;
+    this.#isOpen = true;
+    this.#last = kept.last;
+    for (const event of kept.events) this.#keep(event);
+  }
+
+  /** What a client that comes back can still be given. */
+  get kept(): KeptEvents {
+    return { last: this.#last, isEnded: this.#ended, events: this.#kept };
   }
 
   /** Something was shown, so that the answer has to follow here. */
@@ -66,6 +76,7 @@ export class Stream implements EventSink {
     if (this.#ended || !this.#options.mayOpen(this)) return false;
     this.#isOpen = true;
     if (this.#sink) this.#begin(this.#sink, this.#last);
+    if (this.#isKept) this.#options.onChange(this);
     return true;
   }
 
@@ -76,8 +87,10 @@ export class Stream implements EventSink {
   send(message: string, { lasting = false }: { lasting?: boolean } = {}): void | Promise<void> {
     if (this.#ended || !this.tryOpen()) return undefined;
     this.#last += 1;
-    // A transport without a way back has no client that comes back.
-    if (!this.#sink || this.#sink.open) this.#keep({ seq: this.#last, message, lasting });
+    if (this.#isKept) {
+      this.#keep({ seq: this.#last, message, lasting });
+      this.#options.onChange(this);
+    }
     return this.#sink?.send(message, { eventId: this.#eventId(this.#last) });
   }
 
@@ -95,6 +108,7 @@ export class Stream implements EventSink {
   end(): void {
     if (this.#ended) return;
     this.#ended = true;
+    if (this.#isOpen && this.#isKept) this.#options.onChange(this);
     this.disconnect();
     this.#options.onEnd(this);
   }
@@ -103,6 +117,12 @@ export class Stream implements EventSink {
   clear(): void {
     this.#kept = [];
     this.#count(-this.#keptBytes);
+    this.#options.onClear(this);
+  }
+
+  /** A transport without a way back has no client that comes back. */
+  get #isKept(): boolean {
+    return !this.#sink || this.#sink.open !== undefined;
   }
 
   #begin(sink: EventSink, position: number): void {
@@ -117,7 +137,7 @@ export class Stream implements EventSink {
   }
 
   #eventId(seq: number): string {
-    return `${this.id}.${seq}`;
+    return eventId(this.id, seq);
   }
 
   /** The oldest go first, but for what a client cannot do without: answers and questions. */
@@ -150,8 +170,18 @@ export interface StreamOptions {
   readonly mayOpen: (stream: Stream) => boolean;
   readonly onEnd: (stream: Stream) => void;
   readonly onKept: (bytes: number) => void;
+  /** There is something else to give to a client that comes back. */
+  readonly onChange: (stream: Stream) => void;
+  readonly onClear: (stream: Stream) => void;
   /** All streams together keep as much as they may. */
   readonly isFull: () => boolean;
+}
+
+export interface KeptEvents {
+  /** The number of the last event, kept or not. */
+  readonly last: number;
+  readonly isEnded: boolean;
+  readonly events: readonly KeptEvent[];
 }
 
 interface KeptEvent {
@@ -175,6 +205,10 @@ export interface Position {
   readonly seq: number;
   /** The requests that a POST's stream answers; undefined for a stream to listen to. */
   readonly requests: readonly RequestId[] | undefined;
+}
+
+export function eventId(streamId: string, seq: number): string {
+  return `${streamId}.${seq}`;
 }
 
 /** What a `Last-Event-ID` says; undefined when no stream gave it. */

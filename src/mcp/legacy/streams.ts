@@ -1,7 +1,10 @@
+import type { Limits } from "../../config.ts";
+import { BerthError } from "../../errors.ts";
 import type { RequestId } from "../json-rpc.ts";
 import { isObject } from "../../json.ts";
 import type { Session } from "./session.ts";
-import { Stream, streamId } from "./stream.ts";
+import type { StoredStream, StreamStore } from "./stream-store.ts";
+import { Stream, streamId, type StreamOptions } from "./stream.ts";
 
 /** Revisions in which events without a message, and reconnecting on the server's word, are known (SEP-1699). */
 const PRIMING: ReadonlySet<string> = new Set(["2025-11-25"]);
@@ -9,18 +12,41 @@ const PRIMING: ReadonlySet<string> = new Set(["2025-11-25"]);
 /** All streams of this process: how many each session has, and how much they keep for clients that come back. */
 export class Streams {
   readonly #limits: StreamLimits;
+  readonly #store: StreamStore;
   /** Streams that nobody shows, with the time at which they are forgotten; the first to go comes first. */
   readonly #resting = new Map<Stream, { session: Session; until: number }>();
   #keptBytes = 0;
 
-  constructor(limits: StreamLimits) {
+  constructor(store: StreamStore, limits: StreamLimits) {
+    this.#store = store;
     this.#limits = limits;
   }
 
   /** A stream of a POST opens with its first message; one to listen to is opened by whoever asks for it. */
   create(session: Session, requests: readonly RequestId[] | undefined): Stream {
+    return new Stream(streamId(requests), this.#optionsOf(session));
+  }
+
+  /**
+   * Goes on with a stream to listen to that another process had. `position` is what its client has seen, which the
+   * store need not have. Throws `too_many_streams`.
+   */
+  adopt(session: Session, position: { stream: string; seq: number }, stored: StoredStream): Stream {
+    const options = this.#optionsOf(session);
+    const last = Math.max(stored.kept.last, position.seq);
+    const stream = new Stream(position.stream, options, { ...stored.kept, last });
+    if (options.mayOpen(stream)) {
+      this.#store.adopt(stream, stored);
+      this.#store.change(stream, session);
+      return stream;
+    }
+    stream.clear();
+    throw new BerthError("too_many_streams", `a session has at most ${this.#limits.streamsPerSession}`);
+  }
+
+  #optionsOf(session: Session): StreamOptions {
     const { streamsPerSession, streamEvents, streamBytes, streamRetryMs, connectionMs } = this.#limits;
-    return new Stream(streamId(requests), {
+    return {
       primes: primes(session),
       retryMs: streamRetryMs,
       connectionMs,
@@ -40,8 +66,10 @@ export class Streams {
         this.#keptBytes += bytes;
         if (bytes > 0) this.#makeRoom();
       },
+      onChange: (stream) => this.#store.change(stream, session),
+      onClear: (stream) => this.#store.remove(stream, session),
       isFull: () => this.#keptBytes > this.#limits.replayBytes,
-    });
+    };
   }
 
   /** A client that comes back without saying where it was has left its old stream for good. */
@@ -100,15 +128,7 @@ export function requestIds(bodies: readonly unknown[]): RequestId[] {
   });
 }
 
-export interface StreamLimits {
-  readonly streamsPerSession: number;
-  /** Kept for a client that comes back, on each stream. */
-  readonly streamEvents: number;
-  readonly streamBytes: number;
-  /** Kept on all streams together. */
-  readonly replayBytes: number;
-  /** For how long it is kept after the stream ended, or the client left. */
-  readonly replayMs: number;
-  readonly streamRetryMs: number;
-  readonly connectionMs: number;
-}
+export type StreamLimits = Pick<
+  Limits,
+  "streamsPerSession" | "streamEvents" | "streamBytes" | "replayBytes" | "replayMs" | "streamRetryMs" | "connectionMs"
+>;

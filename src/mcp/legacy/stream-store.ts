@@ -1,0 +1,213 @@
+import { randomUUID } from "node:crypto";
+import type { Limits } from "../../config.ts";
+import { BerthError } from "../../errors.ts";
+import type { Log } from "../../log.ts";
+import type { KeyedRecordPut, Records } from "../records.ts";
+import type { Session } from "./session.ts";
+import type { KeptEvents, Stream } from "./stream.ts";
+
+/**
+ * What streams keep for clients that come back, kept beyond the process: written behind, all streams in one
+ * transaction, and never waited for by a call. It owns the records and the sign of life of the process that goes on
+ * with them. It knows no connection.
+ */
+export class StreamStore {
+  readonly #records: Records;
+  readonly #log: Log;
+  readonly #limits: StreamStoreLimits;
+  /** By which the streams of this process are told from those of others. */
+  readonly #owner = randomUUID();
+  /** Streams that are written, or to be written, and have not ended. */
+  readonly #open = new Map<Stream, Session>();
+  readonly #changed = new Map<Stream, Session>();
+  readonly #written = new WeakMap<Stream, Written>();
+  readonly #removals = new Map<Stream, Session>();
+  /** This process's own sign of life, by tenant. */
+  readonly #alive = new Map<string, { readonly revision: number; readonly until: number }>();
+  readonly #heart: NodeJS.Timeout;
+  #timer: NodeJS.Timeout | undefined;
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(records: Records, log: Log, limits: StreamStoreLimits) {
+    this.#records = records;
+    this.#log = log;
+    this.#limits = limits;
+    this.#heart = setInterval(() => this.#beat(), limits.streamLeaseMs / 3).unref();
+  }
+
+  /** The stream is to be written again, soon. */
+  change(stream: Stream, session: Session): void {
+    if (this.#written.get(stream)?.revision === DISOWNED) return;
+    this.#changed.set(stream, session);
+    if (stream.isEnded) this.#open.delete(stream);
+    else this.#open.set(stream, session);
+    this.#timer ??= setTimeout(() => void this.#flush(false), WRITE_MS).unref();
+  }
+
+  /** Nobody can come back to the stream any more. */
+  remove(stream: Stream, session: Session): void {
+    this.#open.delete(stream);
+    this.#changed.delete(stream);
+    const written = this.#written.get(stream);
+    // What is about to expire needs no removal.
+    if (!written || written.revision === DISOWNED || written.expiresAt < Date.now() + SOON_MS) return;
+    this.#removals.set(stream, session);
+    this.#timer ??= setTimeout(() => void this.#flush(false), WRITE_MS).unref();
+  }
+
+  /** What the store has of a stream; undefined when it has nothing, or not any more. */
+  async read(session: Session, streamId: string): Promise<StoredStream | undefined> {
+    const record = await this.#records.record(session.tenant, "stream", keyOf(session, streamId));
+    if (!record) return undefined;
+    const { owner, ...kept } = JSON.parse(record.value) as KeptEvents & { owner: string };
+    return { owner, revision: record.revision, kept };
+  }
+
+  /** The stream goes on in this process: what it writes replaces what was read. */
+  adopt(stream: Stream, { revision }: StoredStream): void {
+    this.#written.set(stream, { revision, nextAt: 0, expiresAt: 0 });
+  }
+
+  /** Whether the process that had a stream may still go on with it. */
+  async isAlive({ tenant }: Session, { owner }: StoredStream): Promise<boolean> {
+    return (await this.#records.record(tenant, "stream", ownerKey(owner))) !== undefined;
+  }
+
+  /** Resolves when everything is written; what has not ended is anybody's to go on with then. */
+  async close(): Promise<void> {
+    clearInterval(this.#heart);
+    await this.#flush(true);
+    await this.#writing;
+    const tenants = [...this.#alive.keys()];
+    for (const tenant of tenants) await this.#write(tenant, [this.#signOfLife(tenant, 0)], []);
+  }
+
+  /** One after the other: what is written next knows the revisions of what was written before. */
+  #flush(all: boolean): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#writing = this.#writing.then(() => this.#writeChanges(all));
+    return this.#writing;
+  }
+
+  async #writeChanges(all: boolean): Promise<void> {
+    const now = Date.now();
+    const due = new Map<string, { puts: KeyedRecordPut[]; streams: (Stream | undefined)[] }>();
+    const add = ({ tenant }: Session, put: KeyedRecordPut, stream: Stream | undefined): void => {
+      let group = due.get(tenant);
+      if (!group) due.set(tenant, (group = { puts: [], streams: [] }));
+      group.puts.push(put);
+      group.streams.push(stream);
+    };
+    for (const [stream, session] of this.#removals) {
+      const expected = this.#written.get(stream)?.revision ?? 0;
+      this.#written.delete(stream);
+      add(session, { key: keyOf(session, stream.id), value: "", expected, expiresAt: 0 }, undefined);
+    }
+    this.#removals.clear();
+    for (const [stream, session] of this.#changed) {
+      const written = this.#written.get(stream);
+      if (!all && !stream.isEnded && written && written.nextAt > now) continue;
+      this.#changed.delete(stream);
+      const value = JSON.stringify({ owner: this.#owner, ...stream.kept });
+      const expiresAt = now + this.#limits.replayMs + (stream.isEnded ? 0 : 2 * this.#limits.streamLeaseMs);
+      const nextAt = now + WRITE_MS + value.length / WRITTEN_PER_MS;
+      this.#written.set(stream, { revision: written?.revision ?? 0, nextAt, expiresAt });
+      add(session, { key: keyOf(session, stream.id), value, expected: written?.revision ?? 0, expiresAt }, stream);
+    }
+    if (this.#changed.size > 0) this.#timer ??= setTimeout(() => void this.#flush(false), WRITE_MS).unref();
+    for (const [tenant, { puts, streams }] of due) {
+      if ((this.#alive.get(tenant)?.until ?? 0) < now + this.#limits.streamLeaseMs / 2) {
+        puts.push(this.#signOfLife(tenant, now + this.#limits.streamLeaseMs));
+        streams.push(undefined);
+      }
+      await this.#write(tenant, puts, streams);
+    }
+  }
+
+  /** A failure costs those who come back what they missed, and nobody else anything. */
+  async #write(
+    tenant: string,
+    puts: readonly KeyedRecordPut[],
+    streams: readonly (Stream | undefined)[],
+  ): Promise<void> {
+    try {
+      const revisions = await this.#records.putRecords(tenant, "stream", puts);
+      for (const [index, { key, expiresAt: until }] of puts.entries()) {
+        const [stream, revision] = [streams[index], revisions[index]];
+        if (key === ownerKey(this.#owner)) this.#alive.set(tenant, { revision: revision ?? 0, until });
+        const written = stream && this.#written.get(stream);
+        if (!written) continue;
+        if (revision !== undefined) this.#written.set(stream, { ...written, revision });
+        // Another process goes on with it, so that it is not ours to write any more.
+        else this.#disown(stream);
+      }
+    } catch (error) {
+      this.#log.error({ err: error }, "events of streams could not be kept for clients that come back");
+    }
+  }
+
+  #disown(stream: Stream): void {
+    this.#open.delete(stream);
+    this.#changed.delete(stream);
+    this.#written.set(stream, { revision: DISOWNED, nextAt: 0, expiresAt: 0 });
+  }
+
+  /** Says that this process is there, and has what is still open expire later. */
+  #beat(): void {
+    const now = Date.now();
+    const tenants = new Set<string>();
+    for (const [stream, session] of this.#open) {
+      tenants.add(session.tenant);
+      const written = this.#written.get(stream);
+      if (written && written.expiresAt - now < this.#limits.replayMs / 2 + this.#limits.streamLeaseMs) {
+        this.change(stream, session);
+      }
+    }
+    if (tenants.size > 0) this.#writing = this.#writing.then(() => this.#sayAlive(tenants));
+  }
+
+  async #sayAlive(tenants: Iterable<string>): Promise<void> {
+    const until = Date.now() + this.#limits.streamLeaseMs;
+    for (const tenant of tenants) await this.#write(tenant, [this.#signOfLife(tenant, until)], []);
+  }
+
+  #signOfLife(tenant: string, expiresAt: number): KeyedRecordPut {
+    return { key: ownerKey(this.#owner), value: "", expected: this.#alive.get(tenant)?.revision ?? 0, expiresAt };
+  }
+}
+
+export interface StoredStream {
+  readonly owner: string;
+  readonly revision: number;
+  readonly kept: KeptEvents;
+}
+
+export type StreamStoreLimits = Pick<Limits, "replayMs" | "streamLeaseMs">;
+
+interface Written {
+  readonly revision: number;
+  /** A stream that says much is written the less often, so that none keeps the disk to itself. */
+  readonly nextAt: number;
+  readonly expiresAt: number;
+}
+
+const DISOWNED = -1;
+const SOON_MS = 1_000;
+/** At the most so long after something was said it is written, when little is. */
+const WRITE_MS = 50;
+/** Characters of one stream. */
+const WRITTEN_PER_MS = 1024;
+
+function keyOf({ facts }: Session, streamId: string): string {
+  return `${facts.id}/${streamId}`;
+}
+
+function ownerKey(owner: string): string {
+  return `owner/${owner}`;
+}
+
+/** What whoever waits for an answer is told when nobody can give it any more. */
+export function answerLost(): BerthError {
+  return new BerthError("answer_lost", undefined, { data: { retriable: true } });
+}

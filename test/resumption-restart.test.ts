@@ -1,0 +1,164 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { after, afterEach, before, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { call, startTestBerth, type TestBerth } from "./berth.ts";
+import { officialSession } from "./clients/official-session.ts";
+import { olderSession } from "./clients/older-session.ts";
+import { LegacyClient, type EventReader } from "./legacy-client.ts";
+import { ServeProcess } from "./serve-process.ts";
+
+/** For what was said to be written behind. */
+const WRITTEN_MS = 400;
+
+describe("streams after the end of their process", () => {
+  let berth: TestBerth;
+  let served: ServeProcess | undefined;
+  let folders = 0;
+  before(async () => {
+    berth = await startTestBerth({ files: ["test/fixtures/servers/streaming.ts", "test/fixtures/servers/whole.ts"] });
+  });
+  afterEach(() => served?.end("SIGKILL"));
+  after(() => berth.close());
+
+  /** A process on data of its own, and the way to have another in its place. */
+  async function serve(env: Record<string, string> = {}): Promise<(how: "SIGTERM" | "SIGKILL") => Promise<void>> {
+    const data = join(berth.folder, `data-${++folders}`);
+    const args = ["--data", data, "--image", join(berth.folder, "boot")];
+    served = await ServeProcess.start([...args, "--port", "0"], env);
+    const { port } = new URL(served.url);
+    return async (how) => {
+      await served!.end(how);
+      served = await ServeProcess.start([...args, "--port", port], env);
+    };
+  }
+
+  /** What is said until the end of the stream. */
+  // oxlint-disable-next-line typescript/no-explicit-any
+  async function rest(reader: EventReader): Promise<any[]> {
+    const messages = [];
+    for (let event = await reader.next(); event; event = await reader.next()) {
+      if (event.data !== "") messages.push(event.message);
+    }
+    return messages;
+  }
+
+  /** Reads events up to one of this message, and leaves; gives its id. */
+  async function leaveAfter(reader: EventReader, text: string): Promise<string> {
+    for (;;) {
+      const event = await reader.next();
+      assert.ok(event, "the stream ended too early");
+      if (!JSON.stringify(event.message ?? "").includes(text)) continue;
+      reader.close();
+      return event.id!;
+    }
+  }
+
+  it("S7 after kill -9 a client gets the events that it missed, and an error for the call that was lost", async () => {
+    const restart = await serve();
+    const client = await LegacyClient.start(`${served!.url}/mcp/streaming`);
+    const last = await leaveAfter(await client.call("drip", { count: 1000, ms: 20 }, "dripping"), '"2 ');
+    await sleep(WRITTEN_MS);
+    await restart("SIGKILL");
+    const reader = await client.listen(last);
+    assert.equal(reader.status, 200);
+    const messages = await rest(reader);
+    const end = messages.pop();
+    assert.equal(end.id, "dripping");
+    assert.match(end.error.message, /answer was lost.*send the request again/);
+    assert.deepEqual(end.error.data, { retriable: true });
+    assert.ok(messages.length > 5, `${messages.length} events`);
+    const progress = messages.map(({ params }) => params.progress as number);
+    assert.deepEqual(
+      progress,
+      progress.map((_, index) => index + 3),
+    );
+  });
+
+  it("S7 after kill -9 a client gets the result of a call that had ended, once", async () => {
+    const restart = await serve();
+    const client = await LegacyClient.start(`${served!.url}/mcp/streaming`);
+    const last = await leaveAfter(await client.call("drip", { count: 4, ms: 20 }, "dripping"), '"1 ');
+    await sleep(WRITTEN_MS);
+    await restart("SIGKILL");
+    const reader = await client.listen(last);
+    let id: string | undefined;
+    const messages = [];
+    for (let event = await reader.next(); event; event = await reader.next()) {
+      id = event.id;
+      if (event.message) messages.push(event.message);
+    }
+    assert.equal(messages.length, 4);
+    assert.equal(messages.at(-1).result.content[0].text, "dripped 4");
+    assert.equal((await client.listen(id)).status, 204, "there is nothing more");
+    const other = await LegacyClient.start(`${served!.url}/mcp/streaming`);
+    const [refused] = await rest(await other.listen(last));
+    assert.match(refused.error.message, /answer was lost/, "a stream is its own session's");
+  });
+
+  it("S7 a graceful restart keeps how the calls under way have ended", async () => {
+    const restart = await serve();
+    const client = await LegacyClient.start(`${served!.url}/mcp/streaming`);
+    const last = await leaveAfter(await client.call("drip", { count: 1000, ms: 20 }, "dripping"), '"2 ');
+    await restart("SIGTERM");
+    const messages = await rest(await client.listen(last));
+    assert.match(messages.at(-1).result.content[0].text, /shutting down.*may succeed when repeated/);
+  });
+
+  it("S7 S11 a stream to listen to goes on, with what it missed", async () => {
+    const restart = await serve();
+    const client = await LegacyClient.start(`${served!.url}/mcp/whole`);
+    await client.result("resources/subscribe", { uri: "notes://shopping" });
+    const listening = await client.listen();
+    await client.result("tools/call", { name: "write", arguments: { text: "milk" } });
+    const last = await leaveAfter(listening, "resources/updated");
+    await client.result("tools/call", { name: "write", arguments: { text: "tea" } });
+    await sleep(WRITTEN_MS);
+    await restart("SIGKILL");
+    const back = await client.listen(last);
+    assert.equal((await back.nextMessage()).method, "notifications/resources/updated", "what it missed");
+    const heard = new Set<string>();
+    while (heard.size < 4) heard.add((await back.nextMessage()).method as string);
+    assert.ok(heard.has("notifications/tools/list_changed"), "nobody knows what happened between the two");
+    await client.result("tools/call", { name: "write", arguments: { text: "jam" } });
+    assert.equal((await back.nextMessage()).method, "notifications/resources/updated", "it goes on");
+    back.close();
+  });
+
+  it("S7 what has expired is said so", async () => {
+    const restart = await serve({ BERTH_REPLAY_MS: "50", BERTH_STREAM_LEASE_MS: "50" });
+    const client = await LegacyClient.start(`${served!.url}/mcp/streaming`);
+    const last = await leaveAfter(await client.call("drip", { count: 4, ms: 20 }, "dripping"), '"1 ');
+    await sleep(WRITTEN_MS);
+    await restart("SIGKILL");
+    const messages = await rest(await client.listen(last));
+    assert.deepEqual(
+      messages.map(({ id, error }) => [id, error.code]),
+      [["dripping", -32603]],
+    );
+  });
+
+  for (const opener of [officialSession("legacy"), olderSession("Streamable HTTP")]) {
+    it(`S7 ${opener.name} comes back after kill -9, for a result and for an error`, async () => {
+      // The client is sent away early, and told to come back when another process serves.
+      const restart = await serve({
+        BERTH_CONNECTION_MS: "100",
+        BERTH_STREAM_RETRY_MS: "3000",
+        BERTH_SILENT_CALL_MS: "10",
+      });
+      const session = await opener.open(`${served!.url}/mcp/whole`);
+      try {
+        const ready = session.call("brew", { cup: "one" });
+        const lost = assert.rejects(session.call("brew", { cup: "two" }), /answer was lost/);
+        await sleep(300);
+        await call(`${served!.url}/mcp/whole`, "pour", { cup: "one" });
+        await sleep(WRITTEN_MS);
+        await restart("SIGKILL");
+        assert.equal((await ready).content[0]?.text, "one is ready");
+        await lost;
+      } finally {
+        await session.close();
+      }
+    });
+  }
+});

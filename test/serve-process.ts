@@ -1,0 +1,37 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { CLI } from "./stdio-session.ts";
+
+/** `berth serve` as a process of its own, that a test can kill. */
+export class ServeProcess {
+  readonly child: ChildProcess;
+  readonly url: string;
+
+  private constructor(child: ChildProcess, url: string) {
+    this.child = child;
+    this.url = url;
+  }
+
+  static start(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<ServeProcess> {
+    const child = spawn(process.execPath, [CLI, "serve", ...args], {
+      stdio: ["ignore", "ignore", "pipe"],
+      env: { ...process.env, ...env },
+    });
+    return new Promise((resolve, reject) => {
+      let text = "";
+      child.stderr.setEncoding("utf8").on("data", (chunk: string) => {
+        text += chunk;
+        const url = /Berth serves (http:\S+)\/mcp/.exec(text)?.[1];
+        if (url !== undefined) resolve(new ServeProcess(child, url));
+      });
+      child.once("exit", (code) => reject(new Error(`berth serve ended with ${code}: ${text}`)));
+    });
+  }
+
+  async end(signal: "SIGTERM" | "SIGKILL"): Promise<void> {
+    if (this.child.exitCode !== null || this.child.signalCode !== null) return;
+    const ended = once(this.child, "exit");
+    this.child.kill(signal);
+    await ended;
+  }
+}
