@@ -52,6 +52,7 @@ export function proposeTo(store: Store): ProposedStore {
     putDerived: (entries) => store.putDerived(entries),
     record: (tenant, kind, key) => store.record(tenant, kind, key),
     putRecord: (tenant, kind, key, put) => store.putRecord(tenant, kind, key, put),
+    putRecords: (tenant, kind, puts) => store.putRecords(tenant, kind, puts),
     async close() {},
   };
 }
