@@ -187,7 +187,14 @@ export class UpstreamConnection {
 
   async callTool(name: string, args: JsonObject, options: CallOptions = {}): Promise<ToolResult> {
     const what = `calling ${name}`;
-    const result = await this.#rounds("tools/call", { name, arguments: args }, what, options, this.#definition(name));
+    const params = { name, arguments: args };
+    const call = (): Promise<Record<string, unknown>> =>
+      this.#rounds("tools/call", params, what, options, this.#definition(name));
+    const result = await call().catch(async (error: unknown) => {
+      if (!wantsHeaders(error) || this.#headerTools.has(name)) throw error;
+      await this.listTools(options);
+      return call();
+    });
     if (result["resultType"] === "input_required") return result as unknown as ToolResult;
     const { content = [], isError } = result;
     if (!isBlocks(content)) throw broken(what, "its content is not a list of content blocks");
@@ -337,6 +344,13 @@ export class UpstreamConnection {
     };
   }
 }
+
+/** The server misses a header that repeats an argument: its tools were not asked for yet. */
+function wantsHeaders(error: unknown): boolean {
+  return error instanceof UpstreamError && error.data?.["rpc"] === HEADER_MISMATCH;
+}
+
+const HEADER_MISMATCH = -32020;
 
 function broken(what: string, detail: string): UpstreamError {
   return new UpstreamError("upstream_protocol", `${what}: ${detail}`);

@@ -64,8 +64,8 @@ function pick(fields: Record<string, unknown>): JsonObject {
 
 /** Structured content such as `{"content": "…"}`, which says no more than the text beside it. */
 function isOnlyText({ content, structuredContent }: ToolResult): boolean {
-  if (!isObject(structuredContent)) return false;
-  const [only, ...others] = Object.values(structuredContent);
+  const values: unknown[] = isObject(structuredContent) ? Object.values(structuredContent) : [structuredContent];
+  const [only, ...others] = values;
   const [block, ...blocks] = content;
   return others.length === 0 && blocks.length === 0 && typeof only === "string" && block?.["text"] === only;
 }

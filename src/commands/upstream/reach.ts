@@ -87,7 +87,7 @@ async function open(
   const installs = launch.launcher === "npx" || launch.launcher === "uvx";
   const ticker = setInterval(() => {
     const seconds = Math.round((Date.now() - started) / 1000);
-    line.update(`${installs ? "installing or starting" : "starting"} ${launch.name} … ${seconds} s`);
+    line.update(`${installs ? "installing or starting" : "starting"} … ${seconds} s (${launch.name})`);
   }, SHOWN_AFTER_MS);
   try {
     const upstream = await connectUpstream(launch, {
