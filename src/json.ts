@@ -8,3 +8,21 @@ export type JsonSchema = { [keyword: string]: unknown };
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
+
+/** Levels of lists and objects in what comes from outside: more would harm readers and writers that recurse. */
+export const NESTING_MAX = 256;
+
+/** Whether a value that was read from a text of `units` UTF-16 units has more levels than that. */
+export function nestsTooDeep(value: unknown, units: number): boolean {
+  // Each level takes two units at least, so that most texts are too short to be looked through.
+  return units > 2 * NESTING_MAX && isDeeper(value, NESTING_MAX);
+}
+
+/** The recursion itself goes no deeper than `levels`. */
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  if (levels === 0) return true;
+  if (Array.isArray(value)) return value.some((element) => isDeeper(element, levels - 1));
+  for (const key in value) if (isDeeper((value as Record<string, unknown>)[key], levels - 1)) return true;
+  return false;
+}

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { request as httpRequest, type IncomingHttpHeaders } from "node:http";
 import { after, before, describe, it } from "node:test";
-import { readConfig } from "../src/config.ts";
+import { defaultLimits, limitVariable, readConfig, type Limits } from "../src/config.ts";
 import { BerthError } from "../src/errors.ts";
 import { post, request, startTestBerth, type TestBerth } from "./berth.ts";
 
@@ -125,6 +125,14 @@ describe("the configuration", () => {
         error instanceof BerthError &&
         ["BERTH_PORT", "BERTH_GUESTS", "BERTH_CALL_MS"].every((name) => error.message.includes(name)),
     );
+  });
+
+  it("has a variable for each limit, named after it", () => {
+    assert.equal(limitVariable("silentCallMs"), "BERTH_SILENT_CALL_MS");
+    for (const name of Object.keys(defaultLimits) as (keyof Limits)[]) {
+      const { limits } = readConfig({ [limitVariable(name)]: "12345" });
+      assert.deepEqual(limits, { ...defaultLimits, [name]: 12345 });
+    }
   });
 
   it("has a default for everything", () => {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { defaultLimits } from "../src/config.ts";
 import { LegacyClient, read, until } from "./legacy-client.ts";
 import { startRig, type Rig } from "./mcp-modern.rig.ts";
@@ -273,6 +274,47 @@ describe("streams of legacy sessions", () => {
     }
     assert.equal(heard.length, 50);
     assert.deepEqual(heard.slice(-2), ["199", "done"]);
+  });
+
+  it("of what a client missed at most streamBytes are kept, and the answer in any case", async () => {
+    const small = await startRig({ sealKey: KEY, limits: { ...LIMITS, streamBytes: 2_000 } });
+    try {
+      small.host.offer("one", { tools: { work: work.tool as never } });
+      const client = await LegacyClient.start(small.url("one"));
+      const reader = await client.call("work");
+      const first = await reader.next();
+      reader.close();
+      for (let at = 0; at < 40; at++) work.step(`${at} `.padEnd(300, "x"));
+      work.finish("done".padEnd(3_000, "!"));
+      const again = await client.listen(first!.id);
+      const heard: string[] = [];
+      for (let event = await again.next(); event; event = await again.next()) if (event.data) heard.push(event.data);
+      assert.equal(heard.length, 1, "the answer alone is larger than the limit");
+      assert.match(heard[0]!, /done!/);
+    } finally {
+      await small.close();
+    }
+  });
+
+  it("a call that says nothing gets a stream after silentCallMs, and none before", async () => {
+    for (const [silentCallMs, type] of [
+      [20, "text/event-stream"],
+      [60_000, "application/json"],
+    ] as const) {
+      const patient = await startRig({ sealKey: KEY, limits: { ...LIMITS, silentCallMs } });
+      try {
+        patient.host.offer("one", { tools: { work: work.tool as never } });
+        const client = await LegacyClient.start(patient.url("one"));
+        const runs = work.runs;
+        const calling = client.call("work");
+        await until(() => work.runs > runs);
+        await sleep(150);
+        work.finish("done");
+        assert.equal((await calling).headers.get("content-type"), type);
+      } finally {
+        await patient.close();
+      }
+    }
   });
 
   it("S5 notifications/cancelled reaches the call, which gets no response", async () => {

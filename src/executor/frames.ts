@@ -1,3 +1,5 @@
+import { NESTING_MAX, nestsTooDeep } from "../json.ts";
+
 /**
  * Cuts what a guest writes into frames: one JSON array a line. It owns the size cap and the work done in one
  * event-loop turn, and believes nothing: whatever is no frame ends the reading with one fault.
@@ -11,9 +13,6 @@ export interface FrameHandlers {
 }
 
 const NEWLINE = 10;
-/** Frames shorter than this cannot nest deeply enough to harm a recursive reader. */
-const SHALLOW_UNITS = 1_000;
-const NESTING_MAX = 256;
 
 export class FrameReader {
   readonly #frameBytes: number;
@@ -71,7 +70,7 @@ export class FrameReader {
       return this.#fault("wrote something that is not JSON to its pipe");
     }
     if (!Array.isArray(frame)) return this.#fault("wrote something that is no frame to its pipe");
-    if (line.length > SHALLOW_UNITS && isDeeper(frame, NESTING_MAX)) {
+    if (nestsTooDeep(frame, line.length)) {
       return this.#fault(`wrote a value nested more than ${NESTING_MAX} levels deep`);
     }
     this.#handlers.onFrame(frame, line.length);
@@ -94,13 +93,4 @@ export class FrameReader {
     this.stop();
     this.#handlers.onFault(message);
   }
-}
-
-/** Whether lists and objects nest more than `levels` deep; the recursion itself goes no deeper than that. */
-function isDeeper(value: unknown, levels: number): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  if (levels === 0) return true;
-  if (Array.isArray(value)) return value.some((element) => isDeeper(element, levels - 1));
-  for (const key in value) if (isDeeper((value as Record<string, unknown>)[key], levels - 1)) return true;
-  return false;
 }

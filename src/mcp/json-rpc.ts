@@ -1,5 +1,5 @@
 import { BerthError } from "../errors.ts";
-import { isObject } from "../json.ts";
+import { isObject, NESTING_MAX, nestsTooDeep } from "../json.ts";
 
 /** JSON-RPC 2.0 as MCP uses it: ids are strings or integers, params are objects. */
 export type RequestId = string | number;
@@ -29,9 +29,6 @@ export type Params = Readonly<Record<string, unknown>>;
 
 const NO_PARAMS: Params = Object.freeze({});
 
-/** Deeper values would harm readers and writers that recurse, here and in guests. */
-const NESTING_MAX = 256;
-
 /** The JSON of a body. Throws `parse_error`, and `invalid_request` for a value that nests too deeply. */
 export function parseJson(body: string): unknown {
   let value: unknown;
@@ -40,8 +37,7 @@ export function parseJson(body: string): unknown {
   } catch (error) {
     throw new BerthError("parse_error", (error as Error).message, { cause: error });
   }
-  // Each level takes two characters at least, so that most bodies are too short to be looked through.
-  if (body.length > 2 * NESTING_MAX && isDeeper(value, NESTING_MAX)) {
+  if (nestsTooDeep(value, body.length)) {
     throw new BerthError("invalid_request", `a message nests at most ${NESTING_MAX} levels deep`);
   }
   return value;
@@ -90,13 +86,4 @@ export function notificationText(method: string, params?: unknown): string {
 
 function isId(value: unknown): value is RequestId {
   return typeof value === "string" || (typeof value === "number" && Number.isSafeInteger(value));
-}
-
-/** Whether lists and objects nest more than `levels` deep; the recursion itself goes no deeper than that. */
-function isDeeper(value: unknown, levels: number): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  if (levels === 0) return true;
-  if (Array.isArray(value)) return value.some((element) => isDeeper(element, levels - 1));
-  for (const key in value) if (isDeeper((value as Record<string, unknown>)[key], levels - 1)) return true;
-  return false;
 }
