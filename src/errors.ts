@@ -16,6 +16,9 @@ export const errors = {
   server_not_found: { status: 404, rpc: -32602, message: "No such server" },
   server_disabled: { status: 403, rpc: -32602, message: "This server is disabled" },
   server_refused: { status: 503, rpc: -32603, message: "This server cannot be served" },
+  function_not_found: { status: 404, rpc: -32602, message: "No such function" },
+  function_failed: { status: 422, rpc: -32603, message: "The function failed" },
+  input_required: { status: 409, rpc: -32603, message: "The function asks its caller" },
   resource_not_found: { status: 400, rpc: -32602, message: "No such resource" },
   legacy_resource_not_found: { status: 400, rpc: -32002, message: "No such resource" },
   resource_too_large: { status: 413, rpc: -32603, message: "The resource is larger than the limit" },
@@ -31,6 +34,7 @@ export const errors = {
   not_acceptable: { status: 406, rpc: -32600, message: "Accept must allow application/json" },
   method_not_allowed: { status: 405, rpc: -32600, message: "This address does not take that method" },
   forbidden_origin: { status: 403, rpc: -32600, message: "This origin is not allowed" },
+  forbidden_site: { status: 403, rpc: -32600, message: "Pages of other sites may not call functions" },
   forbidden_host: { status: 403, rpc: -32600, message: "This Host header is not allowed" },
   not_found: { status: 404, rpc: -32600, message: "Nothing stands at this address" },
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { rawBlock } from "../src/cid.ts";
-import { call, modern, post, request, startTestBerth, type TestBerth } from "./berth.ts";
+import { call, modern, post, request, startTestBerth, type Reply, type TestBerth } from "./berth.ts";
 
 const NOTES = `
 /** Adds up. */
@@ -23,7 +23,7 @@ const SECRET = "only for those whom it is for";
 const RAW = JSON.stringify({ a: [1] });
 
 /** What a client of each era gets for a read: the contents, or the error. */
-type Read = (server: string, uri: string) => Promise<{ contents?: any; error?: any }>;
+type Read = (server: string, uri: string) => Promise<{ contents?: Reply["body"]; error?: Reply["body"] }>;
 
 describe("URIs of Berth's own", () => {
   let berth: TestBerth;
@@ -79,7 +79,7 @@ describe("URIs of Berth's own", () => {
   };
 
   for (const [era, read] of Object.entries(eras)) {
-    const contents = async (server: string, uri: string): Promise<any> => {
+    const contents = async (server: string, uri: string): Promise<Reply["body"]> => {
       const { contents: found, error } = await read(server, uri);
       assert.equal(error, undefined, JSON.stringify(error));
       return found;

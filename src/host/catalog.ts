@@ -110,6 +110,11 @@ export interface CallOptions {
   readonly followed?: number;
   /** Arguments that do not fit the schema reject with `invalid_params`, which else is a result of a tool. */
   readonly invalidRejects?: boolean;
+  /**
+   * Hears of the address, an external one or a path of this service, that the function's redirect leads to, instead
+   * of having it followed; the result says nothing then. What has no address over HTTP is followed all the same.
+   */
+  readonly onRedirect?: (address: string) => void;
   /** A tool whose guest does not finish rejects with `guest_failed` (data: `retriable`), which else is a result. */
   readonly failuresReject?: boolean;
 }

@@ -7,12 +7,14 @@ import type { Log } from "../log.ts";
 import { createApi } from "./api/api.ts";
 import { openAssets } from "./assets.ts";
 import { allowOrigin, answerPreflight } from "./cors.ts";
+import type { OpenStreams } from "./open-streams.ts";
 import { cidPage } from "./pages/cid.ts";
 import { sendErrorPage, wantsPage, type ErrorOptions } from "./pages/error.ts";
 import { mcpPage } from "./pages/mcp.ts";
 import { metaPage } from "./pages/meta.ts";
 import { pathsOf } from "./pages/parts/origin.ts";
 import { createPages } from "./pages/pages.ts";
+import { serversRoute } from "./servers/servers-route.ts";
 
 export interface AppOptions {
   readonly host: Host;
@@ -22,7 +24,8 @@ export interface AppOptions {
   readonly guard: (request: IncomingMessage) => void;
   /** Throws for a request that may not change anything. */
   readonly writeGuard: (request: IncomingMessage) => void;
-  readonly limits: { readonly bodyBytes: number };
+  readonly streams: OpenStreams;
+  readonly limits: { readonly bodyBytes: number; readonly stalledMs: number };
   readonly log: Log;
 }
 
@@ -44,6 +47,7 @@ export function createApp(options: AppOptions): Express {
   app.get("/mcp", mcpPage({ ...options, pages }));
   app.get("/cid/:cid", cidPage({ ...options, pages }));
   app.get("/mcp/meta/:server", metaPage({ ...options, pages }));
+  app.use(serversRoute(options));
   app.options(["/mcp", "/mcp/:server"], answerPreflight);
   app.get("/mcp/:server", showServer);
   app.all("/mcp", refuseMethod);

@@ -27,8 +27,8 @@ export class EventStream implements EventSink {
   }
 
   /** An event that is no message; its data has no line break. */
-  sendOther(event: string, data: string): void {
-    void this.#write(eventOf(event, data, undefined));
+  sendOther(event: string, data: string): void | Promise<void> {
+    return this.#write(eventOf(event, data, undefined));
   }
 
   /** Sends the headers, for a stream that is to stand before there is anything to say. */
@@ -87,7 +87,7 @@ export class EventStream implements EventSink {
 const UNWATCHED_BYTES = 64 * 1024;
 
 /** Ends a response whose client has `stalledMs` to take each part of what is left. */
-export function endResponse(response: ServerResponse, body: string | undefined, stalledMs: number): void {
+export function endResponse(response: ServerResponse, body: string | Buffer | undefined, stalledMs: number): void {
   response.end(body);
   if (response.writableLength > UNWATCHED_BYTES) response.setTimeout(stalledMs);
 }

@@ -71,7 +71,7 @@ async function answerPost(
 }
 
 /** Aborted when the client goes before its answer is written. */
-function cancelledBy(response: ServerResponse): Cancellation {
+export function cancelledBy(response: ServerResponse): Cancellation {
   const cancellation = new Cancellation();
   response.once("close", () => {
     if (!response.writableFinished) cancellation.abort();

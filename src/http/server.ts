@@ -52,7 +52,7 @@ export function createHttpServer(options: HttpOptions): Server {
   const mcp = createMcpRoute({ ...options, guard, streams });
   const mcpGet = createMcpGet({ ...options, guard, streams });
   const sse = createSseRoute({ ...options, guard, streams });
-  const app = createApp({ ...options, guard, writeGuard: createWriteGuard(options) });
+  const app = createApp({ ...options, guard, writeGuard: createWriteGuard(options), streams });
   const server = createServer(
     {
       // Events leave at once, and who vanishes without a word is found out.

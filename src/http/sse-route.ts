@@ -73,7 +73,7 @@ export function createSseRoute(
       streams.giveBack(events);
       void connection.close();
     });
-    events.sendOther("endpoint", `/mcp/${encodeURIComponent(server)}/messages?sessionId=${id}`);
+    void events.sendOther("endpoint", `/mcp/${encodeURIComponent(server)}/messages?sessionId=${id}`);
   }
 
   async function receive(

@@ -19,10 +19,10 @@ export function queryArguments(query: string, inputSchema: JsonSchema): JsonObje
 function convert(texts: readonly string[], shape: Shape): Json {
   const [first = ""] = texts;
   if (texts.length === 1) {
-    if (!shape.takes("array") || shape.takes("string")) return convertOne(first, shape);
-    const list = first.startsWith("[") ? parsed(first) : undefined;
-    if (Array.isArray(list)) return list;
+    const value = convertOne(first, shape);
+    if (Array.isArray(value) || !shape.takesOnlyLists()) return value;
   }
+  if (!shape.takes("array")) return [...texts];
   return texts.map((text) => convertOne(text, shape.element()));
 }
 
@@ -64,6 +64,10 @@ class Shape {
   takes(type: TypeName): boolean {
     if (!this.#types) return type !== "string";
     return this.#types.has(type) || (type === "number" && this.#types.has("integer"));
+  }
+
+  takesOnlyLists(): boolean {
+    return this.#types !== undefined && [...this.#types].every((type) => type === "array" || type === "null");
   }
 
   property(name: string): Shape {

@@ -3,7 +3,7 @@ import type { JsonObject } from "../../json.ts";
 import type { CallOptions, CallResult, Catalog, InputRequired, ReadResult } from "../catalog.ts";
 import { failure, textsOf } from "../content.ts";
 import { blockOfContents, contentsOfResult } from "../resource-contents.ts";
-import { readLocation } from "./location.ts";
+import { readLocation, type Location } from "./location.ts";
 import type { Uris } from "./uris.ts";
 
 /**
@@ -25,6 +25,10 @@ export function createRedirects(uris: Uris, resourceOf: Catalog["resource"]): Re
   const follow = async (text: string, options: CallOptions): Promise<Led> => {
     const location = readLocation(text);
     if (location.kind === "refused") return failure(`The redirect to ${shown(text)} is refused: ${location.reason}`);
+    if (options.onRedirect) {
+      const address = addressOf(location);
+      if (address !== undefined) return (options.onRedirect(address), { content: [] });
+    }
     if (location.kind === "external") return linkTo(location.url);
     try {
       return await lead(location.uri, options);
@@ -56,6 +60,12 @@ export function createRedirects(uris: Uris, resourceOf: Catalog["resource"]): Re
       return { contents: contentsOfResult(led, uri, mimeType) };
     },
   };
+}
+
+function addressOf(location: Location): string | undefined {
+  if (location.kind === "external") return location.url;
+  const path = location.kind === "internal" ? /^server:\/\/(.*)$/.exec(location.uri)?.[1] : undefined;
+  return path === undefined ? undefined : `/servers/${path}`;
 }
 
 /** It is the first function's call that is a task, and that has said what it will do with its connection. */

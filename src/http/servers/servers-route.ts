@@ -1,0 +1,143 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Request, RequestHandler } from "express";
+import { BerthError } from "../../errors.ts";
+import type { Tool } from "../../host/catalog.ts";
+import type { Host } from "../../host/host.ts";
+import { queryArguments } from "../../host/uris/query-arguments.ts";
+import { isObject, type JsonObject } from "../../json.ts";
+import type { Log } from "../../log.ts";
+import { parseJson } from "../../mcp/json-rpc.ts";
+import { readAccept } from "../accept.ts";
+import { readBody } from "../body.ts";
+import type { EventStream } from "../event-stream.ts";
+import { cancelledBy, checkContent, decodeName } from "../mcp-route.ts";
+import type { OpenStreams } from "../open-streams.ts";
+import { wantsPage } from "../pages/error.ts";
+import { sendEvents, writeCallFailure, writeOutcome, type CallOutcome } from "./call-answer.ts";
+
+export interface ServersRouteOptions {
+  readonly host: Pick<Host, "server">;
+  readonly tenant: string;
+  readonly streams: OpenStreams;
+  readonly limits: { readonly bodyBytes: number; readonly stalledMs: number };
+  readonly log: Log;
+}
+
+/**
+ * `/servers/<name>/<function>`, and `/servers/<name>` for the function that is named as its server: the call that the
+ * tool makes, as plain HTTP. `GET` takes the arguments from the query, `POST` from a JSON object. What a function
+ * gives back is hostile: answers are sandboxed, and never of a type that was not said. A browser that opens
+ * `/servers/<name>` without a query gets a page, which is not made here.
+ */
+export function serversRoute(options: ServersRouteOptions): RequestHandler {
+  return (request, response, next) => {
+    const target = readTarget(request);
+    if (target) void answer(target, request, response, options);
+    else next();
+  };
+}
+
+/** As they stand in the URL: nothing is made of dots and escapes in names. */
+interface Target {
+  readonly server: string;
+  readonly path: string;
+  readonly query: string | undefined;
+}
+
+function readTarget(request: Request): Target | undefined {
+  const { method, url } = request;
+  const [, server, path = "", query] = /^\/servers\/([^/?#]+)(?:\/([^?#]*))?(?:\?([^#]*))?$/.exec(url) ?? [];
+  if (server === undefined || (method !== "GET" && method !== "POST")) return undefined;
+  if (method === "GET" && path === "" && query === undefined && wantsPage(request)) return undefined;
+  return { server, path, query };
+}
+
+async function answer(
+  target: Target,
+  request: IncomingMessage,
+  response: ServerResponse,
+  options: ServersRouteOptions,
+): Promise<void> {
+  const { streams, limits, log } = options;
+  // No type that a function chooses can run as a page of this origin.
+  response.setHeader("Content-Security-Policy", "default-src 'none'; sandbox");
+  response.setHeader("Cache-Control", "no-store");
+  response.setHeader("Vary", "Accept, Origin");
+  let events: EventStream | undefined;
+  try {
+    refuseOtherSites(request);
+    const tool = await toolOf(target, options);
+    const args = await argumentsOf(target, tool, request, limits.bodyBytes);
+    if (readAccept(request.headers.accept).events && !(events = streams.take(response))) {
+      throw new BerthError("too_many_streams");
+    }
+    const outcome = await call(tool, args, events, response);
+    if (events) sendEvents(events, outcome);
+    else writeOutcome(response, outcome, limits.stalledMs);
+  } catch (error) {
+    if (!(error instanceof BerthError)) log.error({ err: error }, "a call over HTTP failed");
+    const shown = error instanceof BerthError ? error : new BerthError("internal");
+    writeCallFailure(response, events, shown, limits.stalledMs);
+  } finally {
+    if (events) streams.giveBack(events);
+  }
+}
+
+/** A link or a form on another site's page must not call anything; browsers say where a request comes from. */
+function refuseOtherSites({ headers }: IncomingMessage): void {
+  const site = headers["sec-fetch-site"];
+  if (site === "cross-site" || site === "same-site") throw new BerthError("forbidden_site");
+}
+
+async function toolOf({ server, path }: Target, { host, tenant }: ServersRouteOptions): Promise<Tool> {
+  const catalog = await host.server(tenant, decodeName(server));
+  const name = decodeName(path) || catalog.server;
+  const tool = catalog.tool(name);
+  if (tool) return tool;
+  const known = catalog.contract.tools.map((each) => each.name).slice(0, NAMES_SHOWN);
+  throw new BerthError(
+    "function_not_found",
+    `"${catalog.server}" has no "${name}"; it has ${known.join(", ") || "none"}`,
+  );
+}
+
+const NAMES_SHOWN = 20;
+
+async function argumentsOf(
+  { query }: Target,
+  { contract }: Tool,
+  request: IncomingMessage,
+  bodyBytes: number,
+): Promise<JsonObject> {
+  if (request.method === "GET") {
+    if (contract.annotations?.destructiveHint === true) {
+      throw new BerthError("method_not_allowed", `GET; "${contract.name}" may destroy something, so it takes POST`);
+    }
+    return queryArguments(query ?? "", contract.inputSchema);
+  }
+  if (query !== undefined) throw new BerthError("invalid_params", "a POST has its arguments in its body, and no query");
+  checkContent(request.headers);
+  const body = await readBody(request, bodyBytes);
+  const args = body === "" ? {} : parseJson(body);
+  if (!isObject(args)) throw new BerthError("invalid_params", "the body must be an object of arguments");
+  return args as JsonObject;
+}
+
+async function call(
+  tool: Tool,
+  args: JsonObject,
+  events: EventStream | undefined,
+  response: ServerResponse,
+): Promise<CallOutcome> {
+  let redirect: string | undefined;
+  const result = await tool.call(args, {
+    signal: cancelledBy(response),
+    invalidRejects: true,
+    onRedirect: (address) => (redirect = address),
+    ...(events && { onProgress: (event) => events.sendOther("progress", JSON.stringify(event)) }),
+  });
+  if (redirect !== undefined) return { redirect };
+  if (!("inputRequests" in result)) return { result };
+  const how = "plain HTTP has no questions; call it with MCP";
+  throw new BerthError("input_required", how, { data: { inputRequests: result.inputRequests } });
+}
