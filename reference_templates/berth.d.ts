@@ -231,6 +231,114 @@ declare module "berth" {
     content: string | ContentBlock;
   }
 
+  /**
+   * What a transform finds: a module that an entry of `mcps` names as `tools_transform_cid`, `resources_transform_cid`
+   * or `prompts_transform_cid`. It exports `generateTools`, `generateResources` or `generatePrompts`, each
+   * `(serverName: string, context: TransformContext)`, or one of them as its default. What it returns is added to what
+   * the server has; an item of the same name, or URI, goes in the other's place; `{ name, hidden: true }` leaves one out.
+   *
+   * It runs once for a definition, an entry and its own code, so what it reads elsewhere is as it was then.
+   */
+  export interface TransformContext extends Pick<ToolContext, "signal" | "server" | "log" | "variable" | "cid"> {
+    readonly description: string;
+    /** The server's entry in `mcps`, as it is written. */
+    readonly entry: { readonly [field: string]: Json };
+    /** What the server has before any transform: discovered and configured. */
+    readonly discovered: {
+      readonly tools: readonly ListedTool[];
+      readonly resources: readonly ListedResource[];
+      readonly prompts: readonly ListedPrompt[];
+      /** The tools of the definition, whether or not they are offered. */
+      readonly functions: readonly ListedTool[];
+    };
+  }
+
+  export interface ListedTool {
+    readonly name: string;
+    readonly title?: string;
+    readonly description?: string;
+    readonly inputSchema: { readonly [keyword: string]: Json };
+    readonly outputSchema?: { readonly [keyword: string]: Json };
+    readonly annotations?: ToolHints;
+  }
+
+  export interface ListedResource {
+    readonly uri?: string;
+    readonly uriTemplate?: string;
+    readonly name: string;
+    readonly title?: string;
+    readonly description?: string;
+    readonly mimeType?: string;
+  }
+
+  export interface ListedPrompt {
+    readonly name: string;
+    readonly title?: string;
+    readonly description?: string;
+    readonly arguments?: readonly PromptArgument[];
+  }
+
+  export interface ToolHints {
+    readonly readOnlyHint?: boolean;
+    readonly destructiveHint?: boolean;
+    readonly idempotentHint?: boolean;
+    readonly openWorldHint?: boolean;
+  }
+
+  /** One of the tools that `generateTools` returns. What is left out is as the function has it. */
+  export interface GeneratedTool {
+    name: string;
+    /** The tool of the definition that carries it out. Default: the one of the same name. */
+    function?: string;
+    /** Arguments that are always these; clients neither see nor give them. */
+    arguments?: { [name: string]: Json };
+    title?: string;
+    description?: string;
+    /** JSON Schema 2020-12 with `"type": "object"`. */
+    inputSchema?: { [keyword: string]: Json };
+    outputSchema?: { [keyword: string]: Json };
+    annotations?: ToolHints;
+    /** Leaves out the tool of this name. */
+    hidden?: boolean;
+  }
+
+  /** One of the resources that `generateResources` returns. */
+  export interface GeneratedResource {
+    uri?: string;
+    /** RFC 6570, instead of `uri`. */
+    uriTemplate?: string;
+    name?: string;
+    title?: string;
+    description?: string;
+    mimeType?: string;
+    text?: string;
+    /** Bytes as base64. */
+    blob?: string;
+    /** A `cid://`, `variable://` or `server://` URI whose content it has. */
+    content?: string;
+    /** Leaves out the resource of this URI. */
+    hidden?: boolean;
+  }
+
+  /** One of the prompts that `generatePrompts` returns. `{{argument}}` in a message stands for the argument's value. */
+  export interface GeneratedPrompt {
+    name: string;
+    title?: string;
+    description?: string;
+    arguments?: PromptArgument[];
+    /** At least one, unless it is hidden. */
+    messages?: PromptMessage[];
+    /** Leaves out the prompt of this name. */
+    hidden?: boolean;
+  }
+
+  export interface PromptArgument {
+    name: string;
+    title?: string;
+    description?: string;
+    required?: boolean;
+  }
+
   export interface ProgressEvent {
     /** How much is done; it must grow with each event. */
     progress: number;

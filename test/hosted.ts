@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { jsonBlock, rawBlock } from "../src/cid.ts";
-import { defaultLimits } from "../src/config.ts";
+import { defaultLimits, type Limits } from "../src/config.ts";
 import { compileDefinition } from "../src/discover/compile.ts";
 import { compileKey } from "../src/discover/key.ts";
 import { openExecutor } from "../src/executor/open.ts";
@@ -26,7 +26,10 @@ export interface Hosted {
 
 const TENANT = "default";
 
-export async function openHosted(texts: Readonly<Record<string, string>>): Promise<Hosted> {
+export async function openHosted(
+  texts: Readonly<Record<string, string>>,
+  overrides: Partial<Limits> = {},
+): Promise<Hosted> {
   const dataDir = await mkdtemp(join(tmpdir(), "berth-hosted-"));
   const open = async (writable: boolean) => {
     const store = await openSqliteStore({ dataDir });
@@ -38,7 +41,7 @@ export async function openHosted(texts: Readonly<Record<string, string>>): Promi
       compileKey,
       log: createLog("silent"),
       writable,
-      limits: defaultLimits,
+      limits: { ...defaultLimits, ...overrides },
     });
     return { store, executor, host };
   };

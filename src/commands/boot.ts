@@ -12,6 +12,8 @@ import { imageNames, type ImageName } from "../image/image.ts";
 import { confirm, readLock } from "../image/lock.ts";
 import { readImage } from "../image/read.ts";
 import { compareImage, writeImage, type Difference } from "../image/write.ts";
+import { readEntry } from "../host/config/entry.ts";
+import type { JsonObject } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 import { progressLine } from "./progress.ts";
@@ -88,10 +90,14 @@ async function generate(
     );
   };
   try {
-    return await generateImage({ ...where, onProgress, ...(fresh && { fresh }) }, compiling);
+    return await generateImage({ ...where, onProgress, checkEntry, ...(fresh && { fresh }) }, compiling);
   } finally {
     progress.end();
   }
+}
+
+function checkEntry(server: string, entry: JsonObject): readonly Problem[] {
+  return readEntry(server, entry, { compile: true }).problems;
 }
 
 function currentCompiling(limits: Limits): Compiling {

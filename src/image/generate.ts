@@ -17,7 +17,7 @@ import {
 } from "./image.ts";
 import { parseJsonSource, type JsonNode } from "./json-source.ts";
 import { contentNames, LOCK_VERSION, lockText, readLock, type Lock } from "./lock.ts";
-import { readMcpsSource, type McpsSource, type Reference } from "./mcps-source.ts";
+import { readMcpsSource, type CheckEntry, type McpsSource, type Reference } from "./mcps-source.ts";
 import { compareText, prettyJson } from "./pretty-json.ts";
 import { isFault, openSourceFolder, type SourceFolder } from "./source-folder.ts";
 
@@ -31,6 +31,7 @@ export interface GenerateOptions {
   /** Makes everything again, whatever was made before. */
   readonly fresh?: boolean;
   readonly onProgress?: (progress: Progress) => void;
+  readonly checkEntry?: CheckEntry;
 }
 
 /** All bytes of an image. */
@@ -59,7 +60,7 @@ export async function generateImage(options: GenerateOptions, compiling: Compili
   const folder = openSourceFolder(options.from, options.sourceBytes ?? defaultLimits.sourceBytes);
   const lock = options.fresh ? undefined : readLock(options.out);
   const problems: Problem[] = [];
-  const sources = readSources(folder, problems);
+  const sources = readSources(folder, problems, options.checkEntry);
 
   const references = [...sources.mcps.references, ...Object.values(sources.boots).flatMap((boot) => boot.references)];
   const jobs = await findJobs(references, openDefinitions(folder, compiling, lock).find, problems);
@@ -81,8 +82,8 @@ interface Sources {
   readonly boots: Record<(typeof imageNames)[number], BootSource>;
 }
 
-function readSources(folder: SourceFolder, problems: Problem[]): Sources {
-  const mcps = readMcpsSource(readJson(folder, MCPS_SOURCE, problems), folder);
+function readSources(folder: SourceFolder, problems: Problem[], checkEntry: CheckEntry | undefined): Sources {
+  const mcps = readMcpsSource(readJson(folder, MCPS_SOURCE, problems), folder, checkEntry);
   const boots = imageNames.map((name) => {
     return [name, readBootSource(readJson(folder, bootSource(name), problems), folder)] as const;
   });

@@ -41,6 +41,18 @@ export function parseJsonSource(file: string, text: string): { root?: JsonNode; 
   }
 }
 
+/** What a pointer leads to; where it leads to nothing, what is around that. */
+export function nodeAt(root: JsonNode, pointer: string): JsonNode {
+  let node = root;
+  for (const step of pointer.split("/").slice(1)) {
+    const key = step.replaceAll("~1", "/").replaceAll("~0", "~");
+    const inner: JsonNode | undefined = node.members?.get(key)?.node ?? node.elements?.[Number(key)];
+    if (!inner) break;
+    node = inner;
+  }
+  return node;
+}
+
 export function problemAt(
   at: Position,
   code: string,

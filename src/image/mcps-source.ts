@@ -2,8 +2,8 @@ import { jsonBlock, type Block, type Cid } from "../cid.ts";
 import type { Json, JsonObject } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import { readFields, serverNameProblem, type FieldType } from "./fields.ts";
-import { MCPS_SOURCE } from "./image.ts";
-import { parseJsonSource, problemAt, type JsonNode, type Position } from "./json-source.ts";
+import { MCPS_SOURCE, SCHEMA_KEY } from "./image.ts";
+import { nodeAt, parseJsonSource, problemAt, type JsonNode, type Position } from "./json-source.ts";
 import { isFault, type SourceFolder } from "./source-folder.ts";
 
 /** The fields of an entry of `mcps` (seed 003, "Configuration Options", and the mission's additions). */
@@ -32,6 +32,12 @@ export interface Reference {
   readonly at: Position;
 }
 
+/**
+ * Says what is wrong inside of an entry's tools, resources, prompts and options. Pointers begin with the server. Given
+ * to the generator, since what an entry means is the host's business.
+ */
+export type CheckEntry = (server: string, entry: JsonObject) => readonly Problem[];
+
 export interface McpsSource {
   readonly references: readonly Reference[];
   readonly problems: readonly Problem[];
@@ -43,12 +49,16 @@ export interface McpsSource {
 type Generate = (cidOf: (target: string) => Cid, emit: (block: Block) => void) => JsonObject;
 
 /** Reads `mcps.source.json` and the configuration files that it names. */
-export function readMcpsSource(root: JsonNode, folder: SourceFolder): McpsSource {
-  const reading: Reading = { folder, references: [], problems: [] };
+export function readMcpsSource(root: JsonNode, folder: SourceFolder, checkEntry: CheckEntry = () => []): McpsSource {
+  const reading: Reading = { folder, checkEntry, references: [], problems: [] };
   const entries = new Map<string, Generate>();
   if (!root.members)
     reading.problems.push(problemAt(root.at, "wrong-type", `The file ${MCPS_SOURCE} must be an object of servers`));
   for (const [server, { at, node }] of root.members ?? []) {
+    if (server === SCHEMA_KEY) {
+      if (typeof node.value !== "string") reading.problems.push(problemAt(node.at, "wrong-type", "It must be a text"));
+      continue;
+    }
     const wrong = serverNameProblem(server);
     if (wrong) reading.problems.push(problemAt(at, "bad-name", wrong));
     entries.set(server, readEntry(node, server, [], reading));
@@ -68,6 +78,7 @@ export function readMcpsSource(root: JsonNode, folder: SourceFolder): McpsSource
 
 interface Reading {
   readonly folder: SourceFolder;
+  readonly checkEntry: CheckEntry;
   readonly references: Reference[];
   readonly problems: Problem[];
 }
@@ -81,6 +92,7 @@ function readEntry(node: JsonNode, server: string, chain: readonly string[], rea
     const message = `"${server}" has both a definition and an upstream; a server is one or the other`;
     reading.problems.push(problemAt(fields.upstream.at, "two-kinds", message));
   }
+  reading.problems.push(...innerProblems(node, server, fields, reading.checkEntry));
   const replaced = new Set<string>();
   for (const [name, field] of Object.entries(fields)) {
     if (name !== "definition" && !name.endsWith("_transform_cid")) continue;
@@ -94,6 +106,23 @@ function readEntry(node: JsonNode, server: string, chain: readonly string[], rea
     });
     return Object.fromEntries(generated);
   };
+}
+
+const checkedFields = ["tools", "resources", "prompts", "options"] as const;
+
+function innerProblems(
+  node: JsonNode,
+  server: string,
+  fields: Partial<Record<string, JsonNode>>,
+  checkEntry: CheckEntry,
+): Problem[] {
+  const entry: JsonObject = {};
+  for (const name of checkedFields) if (fields[name]) entry[name] = fields[name].value;
+  return checkEntry(server, entry).map(({ code, message, severity, pointer = "", ...rest }) => {
+    // The entry may stand in a file of its own, where pointers begin with it.
+    const inner = pointer.replace(/^\/[^/]*/, "");
+    return { ...rest, ...problemAt(nodeAt(node, inner).at, code, message, severity) };
+  });
 }
 
 /** `{ "config_cid": "file.json" }`: the entry stands in that file, which may again name another. */

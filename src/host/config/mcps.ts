@@ -1,4 +1,5 @@
-import { parseJsonSource, problemAt, type JsonNode } from "../../image/json-source.ts";
+import { nodeAt, parseJsonSource, problemAt, type JsonNode } from "../../image/json-source.ts";
+import { SCHEMA_KEY } from "../../image/image.ts";
 import { serverNameProblem } from "../../image/fields.ts";
 import { isObject, type Json, type JsonObject } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
@@ -9,9 +10,6 @@ import { complain, inside, type Place } from "./place.ts";
  * The variable `mcps` as a text: a JSON object from the names of servers to their entries. `readMcps` is for serving
  * and takes microseconds an entry; `checkMcps` is for whoever writes the text and says where each problem stands.
  */
-
-/** Names the JSON Schema for editors, and is no server. */
-export const SCHEMA_KEY = "$schema";
 
 /**
  * The raw entries. A value that is not a JSON object gives no entries and one problem, so that the servers that need
@@ -84,24 +82,11 @@ function readWritten(server: string, raw: Json): ReadEntry {
 }
 
 /** Problems with the places of their pointers, or of what is around them where a pointer leads to nothing. */
-export function located(problems: readonly Problem[], root: JsonNode): Problem[] {
+function located(problems: readonly Problem[], root: JsonNode): Problem[] {
   return problems.map((problem) => {
     const { code, message, severity, pointer = "" } = problem;
-    return { ...problem, ...problemAt(positionOf(root, pointer), code, message, severity), pointer };
+    return { ...problem, ...problemAt(nodeAt(root, pointer).at, code, message, severity), pointer };
   });
-}
-
-function positionOf(root: JsonNode, pointer: string): JsonNode["at"] {
-  let node: JsonNode | undefined = root;
-  let at = root.at;
-  for (const step of pointer.split("/").slice(1)) {
-    const key: string = step.replaceAll("~1", "/").replaceAll("~0", "~");
-    const inner: JsonNode | undefined = node?.members?.get(key)?.node ?? node?.elements?.[Number(key)];
-    node = inner;
-    if (!node) break;
-    at = node.at;
-  }
-  return at;
 }
 
 function byPosition(one: Problem, other: Problem): number {

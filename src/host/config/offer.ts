@@ -137,7 +137,7 @@ export function putTool(
 export function putResource(
   { resources }: Offered,
   found: Found,
-  { content, ...configured }: ConfiguredResource,
+  { content, key, ...configured }: ConfiguredResource,
   place: Place,
 ): void {
   const { uri } = configured;
@@ -151,8 +151,10 @@ export function putResource(
       "or have a function of the definition with that @resource";
     return complain(place, "no-content", message);
   }
-  const named = contentless(content ? undefined : before?.contract);
-  resources.set(uri, { contract: resourceContract({ ...named, ...configured }), source });
+  // Content of its own makes it another resource, of which what was known under the URI says nothing.
+  const known = content ? undefined : before?.contract;
+  const name = configured.name ?? (key === uri ? known?.name : undefined) ?? key;
+  resources.set(uri, { contract: resourceContract({ ...known, ...configured, uri, name }), source });
 }
 
 /** Offers a prompt that is written out, in the place of one of the same name. */
@@ -216,16 +218,9 @@ function unknownArgument({ inputSchema }: DiscoveredTool, fixed: JsonObject | un
   return Object.keys(fixed ?? {}).find((name) => !Object.hasOwn((properties as object | undefined) ?? {}, name));
 }
 
-function contentless(contract: ResourceContract | ResourceTemplateContract | undefined) {
-  const { title, description, mimeType } = contract ?? {};
-  return {
-    ...(title !== undefined && { title }),
-    ...(description !== undefined && { description }),
-    ...(mimeType !== undefined && { mimeType }),
-  };
-}
-
-function resourceContract(resource: Omit<ConfiguredResource, "key">): ResourceContract | ResourceTemplateContract {
+function resourceContract(
+  resource: Omit<ResourceContract, "uri"> & { uri: string },
+): ResourceContract | ResourceTemplateContract {
   const { uri, name, title, description, mimeType } = resource;
   return {
     ...(isTemplate(uri) ? { uriTemplate: uri } : { uri }),

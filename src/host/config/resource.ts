@@ -4,11 +4,11 @@ import { complain, inside, readFields, unlessWrong, type Place } from "./place.t
 
 /** A resource of the configuration, or one that a transform says. */
 export interface ConfiguredResource {
-  /** The name under which it is configured. */
+  /** The name under which it is configured; where it has none, its URI. */
   readonly key: string;
   /** A URI, or a template (RFC 6570) when it has `{…}`. */
   readonly uri: string;
-  readonly name: string;
+  readonly name?: string;
   readonly title?: string;
   readonly description?: string;
   readonly mimeType?: string;
@@ -28,7 +28,7 @@ export type ConfiguredContent =
 /** The schemes that Berth itself reads. */
 const OWN_SCHEME = /^(?:cid|variable|server):\/\//;
 
-/** Undefined when something is wrong with it; `place` then knows what. `key` is its name where it has none. */
+/** Undefined when something is wrong with it; `place` then knows what. `key` is what it stands under. */
 export function readResource(key: string, raw: Json, place: Place): ConfiguredResource | undefined {
   return unlessWrong(place, () => {
     const { uri: given, uriTemplate, text, blob, content, ...named } = readFields(raw, fields, "A resource", place);
@@ -53,7 +53,7 @@ export function readResource(key: string, raw: Json, place: Place): ConfiguredRe
     if (content !== undefined) checkContent(content, uri, inside(place, "content"));
     const own = OWN_SCHEME.test(uri) ? ({ kind: "uri", uri } as const) : undefined;
     const gives = found[0] ?? own;
-    return { key, uri, ...named, name: named.name ?? key, ...(gives && { content: gives }) };
+    return { key, uri, ...named, ...(gives && { content: gives }) };
   });
 }
 
