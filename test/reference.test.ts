@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { readdir, readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { test } from "node:test";
 import { packageRoot } from "../src/config.ts";
 import { compileDefinition } from "../src/discover/compile.ts";
@@ -38,7 +38,7 @@ test("every reference definition compiles without a problem, and offers just its
 
 test("mcps.source.json names every definition but mcp, which the boot images bring", async () => {
   const read = async (file: string) => JSON.parse(await readFile(join(templates, file), "utf8")) as unknown;
-  const mcps = (await read("mcps.source.json")) as Record<string, { description: string; definition?: string }>;
+  const { $schema: _schema, ...mcps } = (await read("mcps.source.json")) as Record<string, { definition?: string }>;
   assert.deepEqual(
     Object.entries(mcps).map(([name, { definition }]) => [name, definition]),
     [
@@ -49,6 +49,12 @@ test("mcps.source.json names every definition but mcp, which the boot images bri
       ["markdown", "markdown.ts"],
       ["mcp", undefined],
     ],
+  );
+  assert.deepEqual(
+    await readdir(join(templates, "transforms")),
+    Object.values(mcps).flatMap((entry) =>
+      Object.entries(entry).flatMap(([field, file]) => (field.endsWith("_transform_cid") ? [basename(file)] : [])),
+    ),
   );
   for (const image of ["default", "readonly"]) {
     assert.deepEqual(await read(`${image}.boot.source.json`), {

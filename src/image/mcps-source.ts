@@ -118,10 +118,13 @@ function innerProblems(
 ): Problem[] {
   const entry: JsonObject = {};
   for (const name of checkedFields) if (fields[name]) entry[name] = fields[name].value;
-  return checkEntry(server, entry).map(({ code, message, severity, pointer = "", ...rest }) => {
+  return checkEntry(server, entry).map(({ code, message, severity, tool, pointer = "" }) => {
     // The entry may stand in a file of its own, where pointers begin with it.
     const inner = pointer.replace(/^\/[^/]*/, "");
-    return { ...rest, ...problemAt(nodeAt(node, inner).at, code, message, severity) };
+    return Object.assign(
+      problemAt(nodeAt(node, inner).at, code, message, severity),
+      tool === undefined ? {} : { tool },
+    );
   });
 }
 

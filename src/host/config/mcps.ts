@@ -6,8 +6,10 @@ import type { Problem } from "../../problem.ts";
 import { readEntry, type ReadEntry } from "./entry.ts";
 import { complain, inside, type Place } from "./place.ts";
 
+export { SCHEMA_KEY } from "../../image/image.ts";
+
 /**
- * The variable `mcps` as a text: a JSON object from the names of servers to their entries. `readMcps` is for serving
+ * The variable `mcps` as a text: a JSON object from the names of servers to their entries. `parseMcps` is for serving
  * and takes microseconds an entry; `checkMcps` is for whoever writes the text and says where each problem stands.
  */
 
@@ -82,7 +84,7 @@ function readWritten(server: string, raw: Json): ReadEntry {
 }
 
 /** Problems with the places of their pointers, or of what is around them where a pointer leads to nothing. */
-function located(problems: readonly Problem[], root: JsonNode): Problem[] {
+export function located(problems: readonly Problem[], root: JsonNode): Problem[] {
   return problems.map((problem) => {
     const { code, message, severity, pointer = "" } = problem;
     return { ...problem, ...problemAt(nodeAt(root, pointer).at, code, message, severity), pointer };
