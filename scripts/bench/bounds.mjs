@@ -3,7 +3,7 @@
  *
  * @typedef {{ trials: Record<string, Record<string, import("./rounds.mjs").Sample>>,
  *   servers?: import("./part-servers.mjs").ServersFigures[], image?: import("./part-image.mjs").ImageFigures[],
- *   streams?: import("./part-streams.mjs").StreamFigures }} Figures
+ *   streams?: import("./part-streams.mjs").StreamFigures, pages?: import("./part-pages.mjs").PagesFigures }} Figures
  * @typedef {{ name: string, title: string, atLeast?: number, atMost?: number,
  *   of: (figures: Figures) => number | undefined }} Ratio
  */
@@ -103,6 +103,24 @@ export const ratios = [
     title: "time until a change has reached 5,000 listeners, ms",
     atMost: 1000,
     of: ({ streams }) => streams?.announceMs,
+  },
+  {
+    name: "metaPageMs",
+    title: "page of a server with 100 tools, never rendered before, ms",
+    atMost: 15,
+    of: ({ pages }) => pages?.metaMs,
+  },
+  {
+    name: "metaPageKb",
+    title: "that page with all that it loads, compressed, KB",
+    atMost: 150,
+    of: ({ pages }) => pages?.metaKb,
+  },
+  {
+    name: "listPageMs1000Servers",
+    title: "page of 1,000 servers, ms",
+    atMost: 250,
+    of: ({ pages }) => pages?.listMs,
   },
   {
     name: "callThroughputVsExpress",

@@ -16,6 +16,33 @@ export function echoModule(count) {
   return toolNames(count).map(echo).join("\n");
 }
 
+/** One module with `count` tools that take nested arguments and say a good deal. @param {number} count @param {number} book from 0 */
+export function invoiceModule(count, book) {
+  const tool = (_, index) => `
+/**
+ * Adds up invoices of page ${index} in book ${book}, with tax, and tells how many there were.
+ * @param invoices What to add up
+ * @param rate Tax in percent
+ * @readOnly
+ */
+export function total_${index}(
+  invoices: Invoice[],
+  rate = ${index % 25},
+  rounding?: { mode: "up"; digits: number } | { mode: "down"; digits: number },
+): { total: number; count: number } {
+  return { total: invoices.reduce((sum, { amount }) => sum + amount, 0) * (1 + rate / 100), count: invoices.length };
+}
+`;
+  return `interface Invoice {
+  /** Number on the paper */
+  number: string;
+  /** @minimum 0 */
+  amount: number;
+  currency: "EUR" | "USD" | "JPY";
+}
+${Array.from({ length: count }, tool).join("")}`;
+}
+
 /** Modules of four usual kinds in turn, each one different from all others. @param {number} index from 0 */
 export function usualModule(index) {
   return usual[index % usual.length](index);

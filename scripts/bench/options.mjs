@@ -9,7 +9,7 @@ import { ratios } from "./bounds.mjs";
  *   startRepeats: number, streams: { events: number, listeners: number }, profile?: string, json: boolean, gate: boolean, help: boolean, keep: boolean }} Options
  */
 
-export const parts = ["call", "list", "servers", "image", "streams"];
+export const parts = ["call", "list", "servers", "image", "streams", "pages"];
 
 /** @param {string[]} args @returns {Options} Throws with a sentence for a person. */
 export function readOptions(args) {

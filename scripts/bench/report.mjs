@@ -76,6 +76,14 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
     );
   }
 
+  if (figures.pages) {
+    const { tools, metaMs, metaAgainMs, metaKb, servers, listMs, listKb } = figures.pages;
+    print(
+      `\nPages: ${tools} tools ${fixed(metaMs, 1)} ms, again ${fixed(metaAgainMs, 1)} ms, ${fixed(metaKb, 1)} KB; ` +
+        `${whole(servers)} servers ${fixed(listMs, 1)} ms, ${fixed(listKb, 1)} KB`,
+    );
+  }
+
   print(paint(1, "\nRatios"));
   const most = options.serverCounts.at(-1);
   if (most !== 1000)

@@ -8,6 +8,7 @@ import { trials } from "./contestants.mjs";
 import { describeMachine, requireWrk } from "./machine.mjs";
 import { help, readOptions } from "./options.mjs";
 import { measureDiscovery, measureImage, newImage } from "./part-image.mjs";
+import { measurePages } from "./part-pages.mjs";
 import { measureServers } from "./part-servers.mjs";
 import { measureStreams } from "./part-streams.mjs";
 import { printReport } from "./report.mjs";
@@ -58,7 +59,8 @@ async function bench(options) {
 
 async function measure(folder, options) {
   const { parts, serverCounts } = options;
-  const counts = parts.has("servers") || parts.has("image") ? serverCounts : [1];
+  const counts =
+    parts.has("servers") || parts.has("image") ? serverCounts : parts.has("pages") ? [1, serverCounts.at(-1)] : [1];
   const images = [];
   for (const servers of counts) {
     images.push(await newImage(folder, { servers }));
@@ -76,6 +78,7 @@ async function measure(folder, options) {
   for (const [{ kind, contestant }, list] of samples) (figures.trials[kind] ??= {})[contestant] = medians(list);
   if (parts.has("servers")) figures.servers = await measureServers(folder, images, options.startRepeats, say);
   if (parts.has("streams")) figures.streams = await measureStreams(folder, options.streams, say);
+  if (parts.has("pages")) figures.pages = await measurePages(folder, images.at(-1), say);
   let discoveryMs;
   if (parts.has("image")) {
     figures.image = [];

@@ -62,7 +62,13 @@ const POLICY = [
 ].join("; ");
 
 /** A partial's lines are not to be indented as the line is that names it: what is in a `pre` would be, too. */
-const COMPILE_OPTIONS = { strict: true, preventIndent: true };
+const COMPILE_OPTIONS = {
+  strict: true,
+  preventIndent: true,
+  // Without it every value is looked for among the helpers first, which doubles the time that a page takes.
+  knownHelpersOnly: true,
+  knownHelpers: { asset: true, is: true },
+};
 
 const gzipAsync = promisify(gzip);
 /** A page is made for one reader, so the time to compress it counts, too. */

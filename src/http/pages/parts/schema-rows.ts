@@ -67,7 +67,8 @@ function rowOf(schema: JsonSchema, path: string, name: string, required: boolean
   };
 }
 
-const LIMITS: readonly (readonly [keyword: string, text: (value: string) => string])[] = [
+/** In words, in the order of the schema; what it has no words for stands in the JSON. */
+const LIMITS: ReadonlyMap<string, (value: string) => string> = new Map([
   ["minimum", (value) => `≥ ${value}`],
   ["exclusiveMinimum", (value) => `> ${value}`],
   ["maximum", (value) => `≤ ${value}`],
@@ -83,13 +84,15 @@ const LIMITS: readonly (readonly [keyword: string, text: (value: string) => stri
   ["maxItems", (value) => `at most ${value} items`],
   ["minProperties", (value) => `at least ${value} entries`],
   ["maxProperties", (value) => `at most ${value} entries`],
-];
+]);
 
 function constraintsOf(schema: JsonSchema): string[] {
-  const found = LIMITS.flatMap(([keyword, text]) => {
-    const value = schema[keyword];
-    return typeof value === "string" || typeof value === "number" ? [text(String(value))] : [];
-  });
+  const found: string[] = [];
+  for (const keyword in schema) {
+    const text = LIMITS.get(keyword);
+    const value = text && schema[keyword];
+    if (text && (typeof value === "string" || typeof value === "number")) found.push(text(String(value)));
+  }
   if (schema["uniqueItems"] === true) found.push("no item twice");
   if (schema["deprecated"] === true) found.push("deprecated");
   if (Array.isArray(schema["examples"]) && schema["examples"].length > 0) {
