@@ -83,6 +83,10 @@ export class MemoryHost implements Host {
     return [];
   }
 
+  async overview(): Promise<[]> {
+    return [];
+  }
+
   async summary(): Promise<undefined> {
     return undefined;
   }

@@ -13,6 +13,7 @@ import { createEarlierReleases } from "./earlier-release.ts";
 import { guestPort, type PortHost } from "./guest-port.ts";
 import { loadCatalog } from "./load-catalog.ts";
 import type { ReleaseVersion } from "./edits/edits.ts";
+import { Overviews, type Overview } from "./overview.ts";
 import { readReleases } from "./releases.ts";
 import type { UriLimits } from "./uris/uris.ts";
 import type { TransformDependencies } from "./transforms/transforms.ts";
@@ -31,6 +32,8 @@ export interface Host {
   server(tenant: string, name: string): Catalog | Promise<Catalog>;
   /** Every server, sorted by name, each with its state; loads those that are not loaded. */
   list(tenant: string): Promise<ServerSummary[]>;
+  /** The same in a few words each, kept without the catalogs: thousands of servers are told of at once. */
+  overview(tenant: string): Promise<readonly Overview[]>;
   /** One of them, listed or not yet loaded; undefined when there is none of that name. */
   summary(tenant: string, name: string): Promise<ServerSummary | undefined>;
   /** The names of all servers, sorted, without loading any. */
@@ -84,11 +87,13 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   const catalogs = new CatalogCache(limits.catalogs);
   const watchers = new Watchers((error) => log.error({ err: error }, "a listener to a server's changes failed"));
   const activities = new Activities(limits.recentCalls);
+  const overviews = new Overviews();
   const changing = new Map<string, Promise<unknown>>();
 
   const reload = async (tenant: string): Promise<void> => {
     const directory = await readDirectory(store, tenant);
     for (const problem of directory.problems) log.warn({ tenant, problem }, "the mcps variable has a problem");
+    overviews.follow(directories.get(tenant)?.servers, directory.servers);
     directories.set(tenant, directory);
     catalogs.keepOnly(tenant, directory);
     activities.keepOnly(tenant, directory.servers);
@@ -158,6 +163,12 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
       }
       return summaries;
     },
+
+    overview: (tenant) =>
+      overviews.read(directories.get(tenant)?.servers ?? new Map(), {
+        loaded: (name) => catalogs.get(tenant, name),
+        summarize: (name, listed) => summarize(tenant, name, listed),
+      }),
 
     async summary(tenant, name) {
       const listed = directories.get(tenant)?.servers.get(name);

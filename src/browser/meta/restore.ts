@@ -1,62 +1,85 @@
-/** What the API says when it refuses. */
+import type { ContractChange } from "../../contract/change.ts";
+
+/** What the API says when it refuses (docs/api.md). */
 interface Refusal {
-  readonly error?: { readonly code?: string; readonly message?: string; readonly data?: unknown };
+  readonly error?: {
+    readonly code?: string;
+    readonly message?: string;
+    readonly data?: {
+      readonly review?: { readonly servers?: readonly { readonly changes?: readonly ContractChange[] }[] };
+    };
+  };
 }
 
 /**
  * `<button data-restore="URL">` makes an earlier release what the server is now. What would break callers is done
- * only when the person has read that it would and says so.
+ * only when the person has read what would, and says so.
  */
 export function restoreReleases(): void {
   for (const button of document.querySelectorAll<HTMLButtonElement>("button[data-restore]")) {
     button.hidden = false;
     button.addEventListener("click", () => {
-      void restore(button, false);
+      void restore(button, "");
     });
   }
 }
 
-async function restore(button: HTMLButtonElement, allowBreaking: boolean): Promise<void> {
+async function restore(button: HTMLButtonElement, query: "" | "?allow_breaking=true"): Promise<void> {
   button.disabled = true;
   try {
-    const response = await fetch(`${button.dataset["restore"]}`, {
+    const response = await fetch(`${button.dataset["restore"]}${query}`, {
       method: "POST",
-      headers: { "Content-Type": "application/json", Accept: "application/json" },
-      body: JSON.stringify({ allowBreaking }),
+      headers: { Accept: "application/json" },
     });
     if (response.ok) return location.reload();
     const { error } = (await response.json().catch(() => ({}))) as Refusal;
     const message = error?.message ?? `The server answered ${response.status}`;
-    if (error?.code === "edit_breaking" && !allowBreaking) ask(button, message);
-    else show(button, message, "bad");
+    if (error?.code !== "edit_breaking") show(button, message, []);
+    else
+      ask(
+        button,
+        (error.data?.review?.servers ?? []).flatMap(({ changes = [] }) => changes),
+      );
   } catch {
-    show(button, "The server could not be reached", "bad");
+    show(button, "The server could not be reached", []);
   } finally {
     button.disabled = false;
   }
 }
 
-function ask(button: HTMLButtonElement, message: string): void {
+function ask(button: HTMLButtonElement, changes: readonly ContractChange[]): void {
+  const breaking = changes.filter(({ effect }) => effect === "breaking").map(({ message }) => message);
+  const notice = show(button, "Nothing was changed yet: restoring this release would break callers.", breaking);
   const confirm = document.createElement("button");
   confirm.type = "button";
   confirm.textContent = "Restore all the same";
   confirm.addEventListener("click", () => {
-    void restore(button, true);
+    void restore(button, "?allow_breaking=true");
   });
-  show(button, message, "warn").append(confirm);
+  notice.append(confirm);
   confirm.focus();
 }
 
 /** One notice below the table, in place of the one before it. */
-function show(button: HTMLButtonElement, message: string, tone: "bad" | "warn"): HTMLElement {
+function show(button: HTMLButtonElement, message: string, points: readonly string[]): HTMLElement {
   const table = button.closest("table")!;
   const notice = document.createElement("div");
-  notice.className = `notice ${tone}`;
+  notice.className = "notice bad";
   notice.setAttribute("role", "alert");
-  const text = document.createElement("p");
-  text.textContent = message;
-  notice.append(text);
+  notice.append(textIn("p", message));
+  if (points.length > 0) {
+    const list = document.createElement("ul");
+    list.className = "plain";
+    list.append(...points.map((point) => textIn("li", point)));
+    notice.append(list);
+  }
   if (table.nextElementSibling?.getAttribute("role") === "alert") table.nextElementSibling.remove();
   table.after(notice);
   return notice;
+}
+
+function textIn(tag: "p" | "li", text: string): HTMLElement {
+  const element = document.createElement(tag);
+  element.textContent = text;
+  return element;
 }

@@ -1,5 +1,6 @@
 import type { RequestHandler } from "express";
-import type { Host, ServerSummary } from "../../host/host.ts";
+import type { Host } from "../../host/host.ts";
+import type { Overview } from "../../host/overview.ts";
 import type { Pages } from "./pages.ts";
 import { originOf, pathsOf } from "./parts/origin.ts";
 import { problemView } from "./parts/problem-view.ts";
@@ -16,7 +17,7 @@ export interface McpOptions {
 /** `GET /mcp`: what this is, how to connect, and every server with its state, tools and problems (C6). */
 export function mcpPage({ host, pages, tenant, isolation }: McpOptions): RequestHandler {
   return async (request, response) => {
-    const servers = await host.list(tenant);
+    const servers = await host.overview(tenant);
     const origin = originOf(request);
     const url = `${origin}/mcp`;
     await pages.send(request, response, "mcp", {
@@ -41,21 +42,19 @@ const NAMES_MAX = 8;
 
 const TONES = { ready: "good", disabled: "", refused: "bad" } as const;
 
-function serverView({ name, state, description = "", catalog, problems }: ServerSummary): object {
-  const tools = catalog?.contract.tools ?? [];
+function serverView({ name, state, description = "", tools, problems }: Overview): object {
   const { endpoint, page } = pathsOf(name);
-  const names = tools.slice(0, NAMES_MAX).map((tool) => tool.name);
-  const about = description || (tools.length === 1 ? (tools[0]!.description ?? "") : "");
+  const names = tools.slice(0, NAMES_MAX);
   return {
     name,
     state,
     tone: TONES[state],
-    description: firstLine(about),
+    description: firstLine(description),
     endpoint,
     page,
     names,
     more: tools.length - names.length,
-    text: `${name} ${tools.map((tool) => tool.name).join(" ")} ${about}`,
+    text: `${name} ${tools.join(" ")} ${firstLine(description)}`,
     problems: problems.slice(0, PROBLEMS_MAX).map(problemView),
     moreProblems: problems.length > PROBLEMS_MAX ? countOf(problems.length - PROBLEMS_MAX, "more problem") : "",
   };
@@ -63,8 +62,8 @@ function serverView({ name, state, description = "", catalog, problems }: Server
 
 const PROBLEMS_MAX = 3;
 
-function summaryOf(servers: readonly ServerSummary[]): string {
-  const tools = servers.reduce((sum, { catalog }) => sum + (catalog?.contract.tools.length ?? 0), 0);
+function summaryOf(servers: readonly Overview[]): string {
+  const tools = servers.reduce((sum, server) => sum + server.tools.length, 0);
   const bad = servers.filter(({ state }) => state === "refused").length;
   const parts = [countOf(servers.length, "server"), countOf(tools, "tool")];
   return [...parts, ...(bad > 0 ? [`${bad} refused`] : [])].join(", ");

@@ -1,9 +1,4 @@
-import type {
-  PromptContract,
-  ResourceContract,
-  ResourceTemplateContract,
-  ToolContract,
-} from "../../../contract/contract.ts";
+import type { PromptContract, ResourceContract, ResourceTemplateContract } from "../../../contract/contract.ts";
 import type { Catalog } from "../../../host/catalog.ts";
 import type { Html, Pages } from "../pages.ts";
 import { countOf } from "./text.ts";
@@ -25,7 +20,7 @@ export function createOffers(pages: Pages): (catalog: Catalog) => Record<string,
   return (catalog) => {
     const { release, contractCid, contract } = catalog;
     const key = `${release} ${contractCid}`;
-    const tools = rendered.get(key) ?? renderTools(pages, contract.tools);
+    const tools = rendered.get(key) ?? renderTools(pages, catalog);
     rendered.delete(key);
     rendered.set(key, tools);
     for (const oldest of rendered.keys()) {
@@ -36,9 +31,10 @@ export function createOffers(pages: Pages): (catalog: Catalog) => Record<string,
   };
 }
 
-function renderTools(pages: Pages, tools: readonly ToolContract[]): Html {
-  const open = tools.length <= OPEN_TOOLS_MAX;
-  return pages.fragment("tools", { tools: tools.map((tool) => Object.assign(toolView(tool), { open })) });
+function renderTools(pages: Pages, { contract, identity }: Catalog): Html {
+  const open = contract.tools.length <= OPEN_TOOLS_MAX;
+  const tools = contract.tools.map((tool) => Object.assign(toolView(tool, identity(tool.name)), { open }));
+  return pages.fragment("tools", { tools });
 }
 
 function offersOf({ contract }: Catalog): Record<string, unknown> {

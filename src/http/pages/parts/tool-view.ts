@@ -1,7 +1,8 @@
 import { signatureOf } from "../../../contract/signature.ts";
 import type { ToolAnnotations, ToolContract } from "../../../contract/contract.ts";
+import type { ToolIdentity } from "../../../host/catalog.ts";
 import { schemaRows, type SchemaRow } from "./schema-rows.ts";
-import { firstLine } from "./text.ts";
+import { firstLine, shortCid } from "./text.ts";
 
 /** A tool as `views/partials/tool.hbs` shows it. */
 export interface ToolView {
@@ -16,6 +17,8 @@ export interface ToolView {
   readonly cut: boolean;
   readonly results: readonly SchemaRow[];
   readonly json: string;
+  /** Its two CIDs: what it looks like, and what carries it out. */
+  readonly versions: readonly { readonly label: string; readonly cid: string; readonly short: string }[];
 }
 
 export interface Badge {
@@ -27,7 +30,7 @@ export interface Badge {
 
 const SIGNATURE_WIDTH = 76;
 
-export function toolView(tool: ToolContract): ToolView {
+export function toolView(tool: ToolContract, identity: ToolIdentity | undefined): ToolView {
   const { name, title = "", description = "", annotations = {} } = tool;
   const { rows, cut } = schemaRows(tool.inputSchema);
   return {
@@ -42,7 +45,14 @@ export function toolView(tool: ToolContract): ToolView {
     cut,
     results: tool.outputSchema ? schemaRows(tool.outputSchema).rows : [],
     json: JSON.stringify(tool, null, 2),
+    versions: identity
+      ? [version("contract", identity.contract), version("implementation", identity.implementation)]
+      : [],
   };
+}
+
+function version(label: string, cid: string): ToolView["versions"][number] {
+  return { label, cid, short: shortCid(cid) };
 }
 
 /** Names of tools are hardly ever anything else; an id only must not have a space. */

@@ -1,0 +1,68 @@
+import type { Cid } from "../cid.ts";
+import type { Problem } from "../problem.ts";
+import type { Catalog } from "./catalog.ts";
+import type { DirectoryEntry } from "./directory.ts";
+import type { ServerSummary } from "./host.ts";
+
+/** A server in a few words, for lists of many. */
+export interface Overview {
+  readonly name: string;
+  readonly state: ServerSummary["state"];
+  readonly description?: string;
+  readonly problems: readonly Problem[];
+  /** The names of its tools, in the order of the contract. */
+  readonly tools: readonly string[];
+}
+
+interface Known {
+  readonly overview: Overview;
+  readonly release: Cid;
+  readonly contract: Cid;
+}
+
+interface Servers {
+  /** The catalog if it is loaded now. */
+  readonly loaded: (name: string) => Catalog | undefined;
+  readonly summarize: (name: string, listed: DirectoryEntry) => Promise<ServerSummary>;
+}
+
+/**
+ * Overviews of servers that serve, kept for as long as their definition and entry stand: more servers than there is
+ * room for as catalogs would else be loaded again by everyone who looks at the list.
+ */
+export class Overviews {
+  readonly #known = new WeakMap<DirectoryEntry, Known>();
+
+  async read(servers: ReadonlyMap<string, DirectoryEntry>, { loaded, summarize }: Servers): Promise<Overview[]> {
+    const overviews: Overview[] = [];
+    for (const [name, listed] of servers) {
+      const known = this.#known.get(listed);
+      const catalog = known && loaded(name);
+      const isSame = !catalog || (catalog.release === known.release && catalog.contractCid === known.contract);
+      overviews.push(known && isSame ? known.overview : this.#note(listed, await summarize(name, listed)));
+    }
+    return overviews;
+  }
+
+  /** What a directory says in the same words as the one before it is still what it was. */
+  follow(before: ReadonlyMap<string, DirectoryEntry> | undefined, now: ReadonlyMap<string, DirectoryEntry>): void {
+    for (const [name, listed] of now) {
+      const earlier = before?.get(name);
+      const known = earlier && this.#known.get(earlier);
+      if (known && JSON.stringify(earlier) === JSON.stringify(listed)) this.#known.set(listed, known);
+    }
+  }
+
+  #note(listed: DirectoryEntry, { catalog, ...summary }: ServerSummary): Overview {
+    const tools = catalog?.contract.tools ?? [];
+    const about = summary.description ?? (tools.length === 1 ? tools[0]!.description : undefined);
+    const overview = {
+      ...summary,
+      ...(about !== undefined && { description: about }),
+      tools: tools.map(({ name }) => name),
+    };
+    // What is refused now may be served the next time.
+    if (catalog) this.#known.set(listed, { overview, release: catalog.release, contract: catalog.contractCid });
+    return overview;
+  }
+}
