@@ -88,6 +88,21 @@ export function executorContract(mode: Mode): void {
       assert.equal(await rig.value(bytes, { kind: "text-blob" }), "hällo");
     });
 
+    it("gives the address of a redirect, and takes a response that failed for a failure", async () => {
+      const web = shape("web", ["status", "location"]);
+      const redirect = { ok: true, value: { kind: "redirect", location: "/a?b" } };
+      for (const status of [301, 302, 303, 307, 308]) {
+        assert.deepEqual(await rig.call(web, { status, location: "/a?b" }), redirect);
+      }
+      const text = { kind: "text", text: "said", mimeType: "text/plain;charset=UTF-8" };
+      assert.deepEqual(await rig.call(web, { status: 200, location: "/a" }), { ok: true, value: text });
+      assert.deepEqual(await rig.call(web, { status: 204 }), { ok: true, value: { kind: "none" } });
+      assert.equal(failureOf(await rig.call(web, { status: 500 })).message, "HTTP 500: said");
+      assert.equal(failureOf(await rig.call(web, { status: 0 })).reason, "thrown");
+      const long = failureOf(await rig.call(web, { status: 302, location: "a".repeat(8_193) }));
+      assert.match(long.message, /longer than 8192/);
+    });
+
     it("gives bytes inside of a value as base64 and leaves the program's own JSON alone", async () => {
       const nested = await rig.value(shape("bytes", ["kind"]), { kind: "nested" });
       const own = '{"type":"Buffer","data":[97]}';
