@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { after, before, describe, it, test } from "node:test";
 import { rawBlock } from "../src/cid.ts";
+import { packageRoot } from "../src/config.ts";
 import { checkEntry, checkMcps } from "../src/host/config/mcps.ts";
-import type { Problem } from "../src/problem.ts";
+import { locationOf, type Problem } from "../src/problem.ts";
 import { openHosted, type Hosted } from "./hosted.ts";
+import { removeTemporaryFolders, sourcesWith, writeSources } from "./image-sources.ts";
 
 const DEFINITION = `
 /** Adds. */
@@ -68,6 +72,30 @@ describe("what is wrong with an entry of mcps", () => {
     assert.deepEqual(prompts, [{ name: "ask" }]);
   });
 
+  it("leaves a tool out that is wrong in whatever way, and the others of its server in", async () => {
+    const cases: [tool: object, code: string, pointer: string][] = [
+      [{ function: "nobody" }, "unknown-tool", "/function"],
+      [{ function: "add", descripton: "x" }, "unknown-field", "/descripton"],
+      [{ function: "add", title: 7 }, "wrong-type", "/title"],
+      [{ function: "add", arguments: { c: 1 } }, "unknown-argument", "/arguments/c"],
+      [{ function: "add", inputSchema: { type: "array" } }, "bad-schema", "/inputSchema"],
+      [{ function: "add", inputSchema: { type: "object", $id: "a:b" } }, "bad-schema", "/inputSchema"],
+      [{ function: "add", inputSchema: { type: "object", $async: true } }, "bad-schema", "/inputSchema"],
+      [{ function: "add", inputSchema: { type: "object", $ref: "a:b" } }, "bad-schema", "/inputSchema"],
+      [{ function: "add", outputSchema: { minimum: "1" } }, "bad-schema", "/outputSchema"],
+      [{ function: "add", outputSchema: { title: "x".repeat(70_000) } }, "too-large", "/outputSchema"],
+      [{ function: "add", annotations: { readOnly: true } }, "unknown-field", "/annotations/readOnly"],
+    ];
+    for (const [tool, code, pointer] of cases) {
+      await configure({ plain: { auto_discover: true, tools: { wrong: tool, sum: { function: "add" } } } });
+      const { problems, contract } = await hosted.catalog("plain");
+      assert.deepEqual(told(problems), [[code, `/plain/tools/wrong${pointer}`, "error"]]);
+      assert.equal(problems[0]!.tool, "wrong");
+      const names = contract.tools.map(({ name }) => name);
+      assert.deepEqual(names, ["add", "greet", "sum"]);
+    }
+  });
+
   it("refuses the whole server where it is about the whole, and no other", async () => {
     await configure({
       plain: { auto_discvoer: true },
@@ -126,6 +154,29 @@ describe("what is wrong with an entry of mcps", () => {
     assert.equal(changed.contract, plain.add.contract);
     assert.notEqual(changed.implementation, plain.add.implementation);
   });
+});
+
+test("berth boot says where a source configures something wrongly, in a file of its own too", () => {
+  const prompts = { ask: { messages: [] } };
+  const folder = writeSources(
+    sourcesWith(
+      { a: { tools: { x: { title: 7 } }, options: { x: 1 } }, b: { config_cid: "b.json" } },
+      { "b.json": { prompts } },
+    ),
+  );
+  after(removeTemporaryFolders);
+  const cli = [join(packageRoot, "dist/src/cli.js"), "boot", "--from", folder, "--out", join(folder, "boot"), "--json"];
+  const { status, stdout } = spawnSync(process.execPath, cli, { encoding: "utf8" });
+  assert.equal(status, 2);
+  const { problems } = JSON.parse(stdout) as { problems: Problem[] };
+  assert.deepEqual(
+    problems.map((problem) => [locationOf(problem), problem.code, problem.tool]),
+    [
+      ["b.json:4:19 /prompts/ask/messages", "no-messages", undefined],
+      ["mcps.source.json:5:18 /a/tools/x/title", "wrong-type", "x"],
+      ["mcps.source.json:9:12 /a/options/x", "wrong-type", "x"],
+    ],
+  );
 });
 
 describe("the text of mcps", () => {
