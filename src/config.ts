@@ -113,6 +113,17 @@ export interface Limits {
   readonly upstreamListItems: number;
   /** Rounds of questions in one call. */
   readonly upstreamRounds: number;
+  /** After which a hosted server of others that nobody uses is ended; it is started again on demand. */
+  readonly upstreamIdleMs: number;
+  /** Requests at once to one of them. */
+  readonly upstreamRequests: number;
+  /** Between a failed start and the next: the first wait, and the longest. */
+  readonly upstreamBackoffMs: number;
+  readonly upstreamBackoffMaxMs: number;
+  /** How long a question waits until it is clear which call it belongs to. */
+  readonly upstreamQuestionMs: number;
+  /** Calls at once that wait for the answer to a question of a server of others. */
+  readonly upstreamSuspended: number;
 }
 
 export const defaultLimits: Limits = {
@@ -183,6 +194,12 @@ export const defaultLimits: Limits = {
   upstreamListPages: 100,
   upstreamListItems: 10_000,
   upstreamRounds: 10,
+  upstreamIdleMs: 300_000,
+  upstreamRequests: 256,
+  upstreamBackoffMs: 500,
+  upstreamBackoffMaxMs: 60_000,
+  upstreamQuestionMs: 2_000,
+  upstreamSuspended: 1_000,
 };
 
 export interface Config {

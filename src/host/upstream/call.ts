@@ -1,0 +1,75 @@
+import { BerthError } from "../../errors.ts";
+import { isObject, type Json, type JsonObject } from "../../json.ts";
+import type { Ask, CallOptions as UpstreamOptions, UpstreamConnection } from "../../upstream/connection.ts";
+import { UpstreamError } from "../../upstream/failures.ts";
+import type { Upstream } from "../../upstream/upstream.ts";
+import type { CallOptions, GuestLog, InputRequired } from "../catalog.ts";
+import type { SuspendedCalls } from "./suspended.ts";
+
+/** What a request is called by, and what happens to it at the connection. */
+export interface UpstreamRequest<T> {
+  readonly name?: string;
+  readonly meta?: JsonObject;
+  readonly send: (connection: UpstreamConnection, options: UpstreamOptions) => Promise<T>;
+}
+
+/** Sends a request to a server of others, with everything of the caller's that a server can use on the way. */
+export function callUpstream<T>(
+  upstream: Upstream,
+  suspended: SuspendedCalls,
+  { name, meta, send }: UpstreamRequest<T>,
+  options: CallOptions,
+): Promise<T | InputRequired> {
+  const { client, onProgress, onLog } = options;
+  return suspended.run(options, ({ ask, signal, current }) => {
+    const canBeAsked = Object.values(CAPABILITIES).some((capability) => isObject(client?.capabilities[capability]));
+    const askCaller: Ask | undefined = canBeAsked
+      ? (question, signal) => {
+          const capability = CAPABILITIES[question.method];
+          if (capability !== undefined && isObject(current().client?.capabilities[capability])) return ask(question, signal);
+          throw Object.assign(new Error(`The caller has no capability for ${question.method}`), { code: -32601 });
+        }
+      : undefined;
+    const call = {
+      ...(name !== undefined && { name }),
+      ask: askCaller,
+      onLog: onLog && ((params: JsonObject) => current().onLog?.(logLine(params))),
+    };
+    const sent = { ...meta, ...(onLog && { [LOG_LEVEL]: "debug" }) };
+    return upstream.request(call, (connection, ask) =>
+      send(connection, {
+        signal,
+        // The time of a call is counted here, where the time for an answer can be left out.
+        timeoutMs: LONGEST_MS,
+        ...(onProgress && { onProgress: (event) => void current().onProgress?.({ ...event } as Json) }),
+        ...(ask && { ask }),
+        ...(Object.keys(sent).length > 0 && { meta: sent }),
+      }),
+    );
+  });
+}
+
+/** What a client must be able to do to be asked. */
+const CAPABILITIES: Readonly<Record<string, string>> = {
+  "elicitation/create": "elicitation",
+  "sampling/createMessage": "sampling",
+  "roots/list": "roots",
+};
+
+/** 2026-07-28 `server/utilities/logging`: the least level that a request is told of. */
+const LOG_LEVEL = "io.modelcontextprotocol/logLevel";
+const LONGEST_MS = 2 ** 31 - 1;
+const LEVELS: readonly string[] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+function logLine({ level, data, logger }: JsonObject): GuestLog {
+  const known = LEVELS.includes(level as string) ? (level as GuestLog["level"]) : "info";
+  return { level: known, message: data ?? null, ...(typeof logger === "string" && { logger }) };
+}
+
+/** What a server said of a request of ours, in the words in which it is passed on. */
+export function passedOn(error: unknown): unknown {
+  if (!(error instanceof UpstreamError) || error.code !== "upstream_refused") return error;
+  const { rpc, message } = error.data ?? {};
+  if (rpc === -32602) return new BerthError("invalid_params", String(message), { cause: error });
+  return error;
+}

@@ -1,0 +1,178 @@
+import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
+import { BerthError } from "../../errors.ts";
+import type { Json, JsonObject } from "../../json.ts";
+import { UpstreamError } from "../../upstream/failures.ts";
+import type {
+  CallResult,
+  Catalog,
+  Completer,
+  ContentBlock,
+  InputRequired,
+  Prompt,
+  PromptResult,
+  Resource,
+  ResourceContents,
+  Tool,
+} from "../catalog.ts";
+import { failure, isContentBlock } from "../content.ts";
+import { callUpstream, passedOn } from "./call.ts";
+import type { HostedUpstream } from "./hosted.ts";
+
+/** How a contract of a server of others is carried out: by the server, whatever it takes to reach it. */
+export function upstreamParts(
+  hosted: HostedUpstream,
+  contract: Contract,
+  optionsOf: (tool: string) => JsonObject,
+): Pick<Catalog, "tool" | "resource" | "prompt" | "completer"> {
+  const tools = new Map(contract.tools.map((tool) => [tool.name, toolOf(hosted, tool, optionsOf(tool.name))]));
+  const prompts = new Map(contract.prompts.map((prompt) => [prompt.name, promptOf(hosted, prompt)]));
+  const offersResources = contract.resources.length > 0 || contract.resourceTemplates.length > 0;
+  const templates = new Set(contract.resourceTemplates.map(({ uriTemplate }) => uriTemplate));
+  return {
+    tool: (name) => tools.get(name),
+    prompt: (name) => prompts.get(name),
+    // Servers have resources that they do not list.
+    resource: (uri) => (offersResources ? resourceOf(hosted, uri) : undefined),
+    completer: (of, argument) => {
+      if (prompts.has(of)) return completerOf(hosted, { type: "ref/prompt", name: of }, argument);
+      return templates.has(of) ? completerOf(hosted, { type: "ref/resource", uri: of }, argument) : undefined;
+    },
+  };
+}
+
+function toolOf(hosted: HostedUpstream, contract: ToolContract, meta: JsonObject): Tool {
+  const { name } = contract;
+  return {
+    contract,
+    async call(args, options) {
+      try {
+        return await callUpstream<CallResult>(
+          hosted.upstream,
+          hosted.suspended,
+          {
+            name,
+            meta,
+            send: async (connection, sent) => {
+              hosted.check(contract);
+              return resultOf(await connection.callTool(name, args, sent));
+            },
+          },
+          options,
+        );
+      } catch (error) {
+        const passed = passedOn(error);
+        const isOwn = passed instanceof UpstreamError || isGone(passed);
+        if (!isOwn || passed.code === "upstream_refused" || options.failuresReject) throw passed;
+        return failure(passed.message);
+      }
+    },
+  };
+}
+
+function isGone(error: unknown): error is BerthError {
+  return error instanceof BerthError && error.code === "guest_failed";
+}
+
+/** The fields of a result that every revision has. */
+function resultOf({ content, structuredContent, isError }: { content: readonly unknown[]; structuredContent?: unknown; isError?: boolean }): CallResult {
+  return {
+    content: content.filter((block): block is ContentBlock => isContentBlock(block as Json)),
+    ...(structuredContent !== undefined && { structuredContent: structuredContent as Json }),
+    ...(isError === true && { isError: true }),
+  };
+}
+
+function resourceOf(hosted: HostedUpstream, uri: string): Resource {
+  return {
+    async read(options) {
+      try {
+        return await callUpstream(
+          hosted.upstream,
+          hosted.suspended,
+          { send: async (connection, sent) => ({ contents: contentsOf((await connection.readResource(uri, sent)).contents) }) },
+          options,
+        );
+      } catch (error) {
+        if (isNotFound(error)) throw new BerthError("resource_not_found", uri, { data: { uri }, cause: error });
+        throw passedOn(error);
+      }
+    },
+  };
+}
+
+/** -32002 until 2025-11-25, -32602 since. */
+function isNotFound(error: unknown): boolean {
+  if (!(error instanceof UpstreamError) || error.code !== "upstream_refused") return false;
+  return [-32002, -32602].includes(error.data?.["rpc"] as number);
+}
+
+function contentsOf(contents: readonly { readonly uri: string; readonly [field: string]: unknown }[]): ResourceContents[] {
+  return contents.flatMap(({ uri, mimeType, text, blob }): ResourceContents[] => {
+    const named = { uri, ...(typeof mimeType === "string" && { mimeType }) };
+    if (typeof text === "string") return [{ ...named, text }];
+    return typeof blob === "string" ? [{ ...named, blob }] : [];
+  });
+}
+
+function promptOf(hosted: HostedUpstream, contract: PromptContract): Prompt {
+  return {
+    contract,
+    async get(args, options) {
+      const wrong = Object.keys(args).find((name) => typeof args[name] !== "string");
+      if (wrong !== undefined) throw new BerthError("invalid_params", `/${wrong} must be a text`);
+      const texts = args as Record<string, string>;
+      try {
+        return await callUpstream<PromptResult>(
+          hosted.upstream,
+          hosted.suspended,
+          { send: async (connection, sent) => messagesOf(await connection.getPrompt(contract.name, texts, sent)) },
+          options,
+        );
+      } catch (error) {
+        throw passedOn(error);
+      }
+    },
+  };
+}
+
+function messagesOf({ description, messages }: { description?: string; messages: readonly { role: string; content: unknown }[] }): PromptResult {
+  return {
+    ...(description !== undefined && { description }),
+    messages: messages.flatMap(({ role, content }): PromptResult["messages"] => {
+      const isKnown = (role === "user" || role === "assistant") && isContentBlock(content as Json);
+      return isKnown ? [{ role, content: content as ContentBlock }] : [];
+    }),
+  };
+}
+
+function completerOf(hosted: HostedUpstream, ref: JsonObject, argument: string): Completer {
+  return {
+    async complete(value, others, options) {
+      const params = { ref, argument: { name: argument, value }, ...(Object.keys(others).length > 0 && { context: { arguments: others } }) };
+      try {
+        const completion = await callUpstream(
+          hosted.upstream,
+          hosted.suspended,
+          { send: (connection, sent) => connection.complete(params, sent) },
+          options,
+        );
+        return completionOf(completion);
+      } catch (error) {
+        throw passedOn(error);
+      }
+    },
+  };
+}
+
+const VALUES_MAX = 100;
+
+function completionOf(completion: { readonly values: readonly string[] } | InputRequired) {
+  if ("inputRequests" in completion) throw new BerthError("guest_failed", "a completion cannot ask");
+  const { total, hasMore } = completion as { total?: unknown; hasMore?: unknown };
+  const values = completion.values.slice(0, VALUES_MAX);
+  return {
+    values,
+    total: typeof total === "number" ? total : completion.values.length,
+    hasMore: hasMore === true || completion.values.length > VALUES_MAX,
+  };
+}

@@ -1,0 +1,77 @@
+import type { JsonObject } from "../json.ts";
+import type { Ask, Question } from "./connection.ts";
+
+/** A call under way on one connection. */
+export interface AskedCall {
+  /** Undefined for a caller that can be asked nothing. */
+  readonly ask: Ask | undefined;
+}
+
+/**
+ * Finds the call that a legacy server's question belongs to, which the question itself does not say. A question is
+ * never brought to another caller than its own: where several calls are under way it waits until one is left, new
+ * calls wait meanwhile, and after `waitMs` it is refused.
+ */
+export class Attribution {
+  readonly #waitMs: number;
+  readonly #calls = new Set<AskedCall>();
+  #settled: (() => void)[] = [];
+  #questions = 0;
+  #open: Promise<void> = Promise.resolve();
+  #openAgain = (): void => {};
+
+  constructor(waitMs: number) {
+    this.#waitMs = waitMs;
+  }
+
+  /** Resolves when the call may begin, with what is to be called at its end. */
+  async enter(call: AskedCall): Promise<() => void> {
+    while (this.#questions > 0) await this.#open;
+    this.#calls.add(call);
+    return () => {
+      this.#calls.delete(call);
+      for (const settled of this.#settled.splice(0)) settled();
+    };
+  }
+
+  /** Brings the question to its call. Rejects when nobody can tell which one that is, or nobody can answer. */
+  async ask(question: Question, signal?: AbortSignal): Promise<JsonObject> {
+    const call = await this.#onlyCall();
+    if (!call) throw unanswerable("several calls are under way, and it does not say which one it belongs to");
+    if (!call.ask) throw unanswerable("the caller cannot be asked");
+    return call.ask(question, signal);
+  }
+
+  async #onlyCall(): Promise<AskedCall | undefined> {
+    if (this.#calls.size > 1) {
+      this.#close();
+      const deadline = Date.now() + this.#waitMs;
+      while (this.#calls.size > 1 && Date.now() < deadline) await this.#oneEnds(deadline - Date.now());
+      this.#reopen();
+    }
+    return this.#calls.size === 1 ? this.#calls.values().next().value : undefined;
+  }
+
+  #oneEnds(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      this.#settled.push(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+  }
+
+  #close(): void {
+    if (this.#questions++ === 0) this.#open = new Promise((resolve) => (this.#openAgain = resolve));
+  }
+
+  #reopen(): void {
+    if (--this.#questions === 0) this.#openAgain();
+  }
+}
+
+/** JSON-RPC code of a question that nobody answers: the client has no such method. */
+function unanswerable(why: string): Error {
+  return Object.assign(new Error(`The question cannot be answered: ${why}`), { code: -32601 });
+}

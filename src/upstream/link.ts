@@ -1,0 +1,172 @@
+import { BerthError } from "../errors.ts";
+import type { Closed, UpstreamConnection } from "./connection.ts";
+import { UpstreamError } from "./failures.ts";
+
+export interface LinkLimits {
+  /** After which a connection that nobody uses is ended; it is made again on demand. */
+  readonly upstreamIdleMs: number;
+  /** Requests at once on one connection. */
+  readonly upstreamRequests: number;
+  /** Between a failed start and the next: the first one, and the longest. Each is twice the one before. */
+  readonly upstreamBackoffMs: number;
+  readonly upstreamBackoffMaxMs: number;
+}
+
+export interface LinkHealth {
+  readonly state: "idle" | "starting" | "running" | "failed";
+  /** Starts so far. */
+  readonly starts: number;
+  readonly requests: number;
+  /** Why it failed last; safe to show. */
+  readonly failure?: string;
+  /** `MODERN 2026-07-28`-like facts of the running connection. */
+  readonly protocolVersion?: string;
+  readonly server?: { readonly name: string; readonly version: string };
+}
+
+export interface LinkOptions {
+  readonly name: string;
+  readonly limits: LinkLimits;
+  readonly open: (signal: AbortSignal) => Promise<UpstreamConnection>;
+  /** Runs before the first request on each connection. A rejection ends the connection. */
+  readonly onOpen?: (connection: UpstreamConnection) => Promise<void>;
+  /** A connection that was running has ended by itself. */
+  readonly onLost?: (closed: Closed) => void;
+}
+
+/** A connection lasted when it served for so long: then its end is no failed start. */
+const LASTED_MS = 10_000;
+
+/**
+ * One connection to a server of others that many share: made when it is needed, made again when it is lost, with
+ * longer and longer waits while that fails, and ended when nobody uses it.
+ */
+export class Link {
+  readonly #options: LinkOptions;
+  readonly #ending = new AbortController();
+  #opening: Promise<UpstreamConnection> | undefined;
+  #connection: UpstreamConnection | undefined;
+  #requests = 0;
+  #starts = 0;
+  #failures = 0;
+  #failure: string | undefined;
+  #notBefore = 0;
+  #usedAt = 0;
+  #idleTimer: NodeJS.Timeout | undefined;
+
+  constructor(options: LinkOptions) {
+    this.#options = options;
+  }
+
+  /** Gives `work` the connection. Rejects as `work` does, or with why there is no connection. */
+  async use<T>(work: (connection: UpstreamConnection) => Promise<T>): Promise<T> {
+    const { name, limits } = this.#options;
+    if (this.#requests >= limits.upstreamRequests) {
+      throw new UpstreamError("upstream_busy", `${name} has ${limits.upstreamRequests} requests under way`);
+    }
+    this.#requests++;
+    try {
+      return await work(this.#connection ?? (await this.#connected()));
+    } finally {
+      this.#requests--;
+      this.#usedAt = Date.now();
+      this.#idleTimer ??= this.#stopWhenIdle(limits.upstreamIdleMs);
+    }
+  }
+
+  get health(): LinkHealth {
+    const connection = this.#connection;
+    const state = connection ? "running" : this.#opening ? "starting" : this.#failure === undefined ? "idle" : "failed";
+    const server = connection?.serverInfo;
+    return {
+      state,
+      starts: this.#starts,
+      requests: this.#requests,
+      ...(this.#failure !== undefined && { failure: this.#failure }),
+      ...(connection && { protocolVersion: connection.protocolVersion }),
+      ...(server && { server: { name: server.name, version: server.version } }),
+    };
+  }
+
+  /** Ends the connection; requests under way fail. Nothing is started after it. */
+  async close(): Promise<void> {
+    this.#ending.abort();
+    clearTimeout(this.#idleTimer);
+    await this.#opening?.catch(() => {});
+    await this.#connection?.close();
+  }
+
+  #connected(): Promise<UpstreamConnection> {
+    if (this.#ending.signal.aborted) return Promise.reject(new BerthError("cancelled", "this Berth is shutting down"));
+    const waitMs = this.#notBefore - Date.now();
+    if (waitMs > 0 && !this.#opening) {
+      const seconds = Math.ceil(waitMs / 1000);
+      const detail = `${this.#failure ?? this.#options.name}; the next try is in ${seconds} s`;
+      return Promise.reject(new UpstreamError("upstream_not_started", detail));
+    }
+    this.#opening ??= this.#open().finally(() => (this.#opening = undefined));
+    return this.#opening;
+  }
+
+  async #open(): Promise<UpstreamConnection> {
+    const { open, onOpen } = this.#options;
+    this.#starts++;
+    const startedAt = Date.now();
+    try {
+      const connection = await open(this.#ending.signal);
+      void connection.closed.then((closed) => this.#lost(connection, closed, startedAt));
+      try {
+        await onOpen?.(connection);
+      } catch (error) {
+        await connection.close();
+        throw error;
+      }
+      this.#connection = connection;
+      this.#failure = undefined;
+      return connection;
+    } catch (error) {
+      this.#backOff(detailOf(error));
+      throw error;
+    }
+  }
+
+  #lost(connection: UpstreamConnection, closed: Closed, startedAt: number): void {
+    if (this.#connection !== connection) return;
+    this.#connection = undefined;
+    if (closed.expected) return;
+    if (Date.now() - startedAt >= LASTED_MS) this.#failures = 0;
+    this.#backOff(`${this.#options.name} ${closed.reason}`);
+    this.#options.onLost?.(closed);
+  }
+
+  /** The first failure lets the next call try at once: most servers that end come back. */
+  #backOff(failure: string): void {
+    const { upstreamBackoffMs, upstreamBackoffMaxMs } = this.#options.limits;
+    this.#failure = failure;
+    const waits = this.#failures++;
+    const waitMs = waits === 0 ? 0 : Math.min(upstreamBackoffMs * 2 ** (waits - 1), upstreamBackoffMaxMs);
+    this.#notBefore = Date.now() + waitMs;
+  }
+
+  #stopWhenIdle(ms: number): NodeJS.Timeout {
+    const timer = setTimeout(() => {
+      this.#idleTimer = undefined;
+      const leftMs = this.#usedAt + this.#options.limits.upstreamIdleMs - Date.now();
+      if (this.#requests > 0 || leftMs > 0) this.#idleTimer = this.#stopWhenIdle(Math.max(leftMs, 1_000));
+      else void this.#stop();
+    }, ms);
+    timer.unref();
+    return timer;
+  }
+
+  async #stop(): Promise<void> {
+    const connection = this.#connection;
+    this.#connection = undefined;
+    this.#failures = 0;
+    await connection?.close();
+  }
+}
+
+function detailOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

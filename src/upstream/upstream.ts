@@ -1,0 +1,182 @@
+import type { Contract } from "../contract/contract.ts";
+import type { Limits } from "../config.ts";
+import type { JsonObject } from "../json.ts";
+import type { Problem } from "../problem.ts";
+import { Attribution } from "./attribution.ts";
+import { connectUpstream, type ConnectOptions } from "./connect.ts";
+import type { Ask, Closed, UpstreamConnection } from "./connection.ts";
+import type { Launch } from "./launch.ts";
+import { Link, type LinkHealth, type LinkLimits } from "./link.ts";
+import { observe } from "./observe.ts";
+
+export interface UpstreamOptions extends Omit<ConnectOptions, "limits" | "onNotification" | "signal" | "ask"> {
+  readonly limits: ConnectOptions["limits"] & LinkLimits & Pick<Limits, "upstreamQuestionMs">;
+  /** Hears what the server offers, on each start and whenever it says that a list has changed. */
+  readonly onContract: (observed: Observed) => Promise<void>;
+  readonly onResourceUpdated: (uri: string) => void;
+  readonly onLost: (closed: Closed) => void;
+  /** A failure that no request is there to hear of. */
+  readonly onError: (error: unknown) => void;
+}
+
+export interface Observed {
+  readonly contract: Contract;
+  /** What of the lists is not sound and is left out. */
+  readonly problems: readonly Problem[];
+}
+
+export interface UpstreamCall {
+  /** What is called, to learn which tools ask. */
+  readonly name?: string;
+  /** Answers questions; undefined when the caller can be asked nothing. */
+  readonly ask?: Ask | undefined;
+  readonly onLog?: ((params: JsonObject) => void) | undefined;
+}
+
+/** Changes that come together are looked at together. */
+const CHANGED_MS = 50;
+
+/**
+ * A server of others that many callers share, over one connection. It knows which caller a question or a log line is
+ * for, as far as anybody can, and what the server offers at present.
+ */
+export class Upstream {
+  readonly launch: Launch;
+  readonly #options: UpstreamOptions;
+  readonly #link: Link;
+  readonly #attribution: Attribution;
+  readonly #calls = new Set<UpstreamCall>();
+  /** Tools of a legacy server that ended once without a question: their calls need not wait for each other. */
+  readonly #quiet = new Set<string>();
+  #turn: Promise<void> = Promise.resolve();
+  #changed: NodeJS.Timeout | undefined;
+
+  constructor(launch: Launch, options: UpstreamOptions) {
+    this.launch = launch;
+    this.#options = options;
+    this.#attribution = new Attribution(options.limits.upstreamQuestionMs);
+    this.#link = new Link({
+      name: launch.name,
+      limits: options.limits,
+      open: (signal) => this.#connect(signal),
+      onOpen: (connection) => this.#opened(connection),
+      onLost: options.onLost,
+    });
+  }
+
+  get health(): LinkHealth {
+    return this.#link.health;
+  }
+
+  /** Starts the server if it is not there, so that what it offers is known. */
+  async start(): Promise<void> {
+    await this.#link.use(() => Promise.resolve());
+  }
+
+  /** Gives `work` the connection, and with it the way to ask that it is to pass on (`CallOptions.ask`). */
+  request<T>(
+    call: UpstreamCall,
+    work: (connection: UpstreamConnection, ask: Ask | undefined) => Promise<T>,
+  ): Promise<T> {
+    return this.#link.use(async (connection) => {
+      this.#calls.add(call);
+      try {
+        return connection.era === "modern"
+          ? await work(connection, call.ask)
+          : await this.#attributed(call, connection, work);
+      } finally {
+        this.#calls.delete(call);
+      }
+    });
+  }
+
+  async close(): Promise<void> {
+    clearTimeout(this.#changed);
+    await this.#link.close();
+  }
+
+  /** Calls that may ask go one after the other, so that a question has one possible owner. */
+  async #attributed<T>(
+    call: UpstreamCall,
+    connection: UpstreamConnection,
+    work: (connection: UpstreamConnection, ask: undefined) => Promise<T>,
+  ): Promise<T> {
+    const { name = "", ask } = call;
+    const mayAsk = ask !== undefined && !this.#quiet.has(name);
+    const endTurn = mayAsk ? await this.#takeTurn() : undefined;
+    let asked = false;
+    const own: Ask | undefined = ask && ((question, signal) => ((asked = true), ask(question, signal)));
+    const leave = await this.#attribution.enter({ ask: own });
+    try {
+      const result = await work(connection, undefined);
+      if (mayAsk && !asked && name !== "") this.#quiet.add(name);
+      return result;
+    } finally {
+      if (asked) this.#quiet.delete(name);
+      leave();
+      endTurn?.();
+    }
+  }
+
+  async #takeTurn(): Promise<() => void> {
+    const before = this.#turn;
+    let end = (): void => {};
+    this.#turn = new Promise((resolve) => (end = resolve));
+    await before;
+    return end;
+  }
+
+  #connect(signal: AbortSignal): Promise<UpstreamConnection> {
+    return connectUpstream(this.launch, {
+      ...this.#options,
+      capabilities: { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} },
+      ask: (question, signal) => this.#attribution.ask(question, signal),
+      onNotification: (method, params) => this.#heard(method, params),
+      signal,
+    });
+  }
+
+  async #opened(connection: UpstreamConnection): Promise<void> {
+    const { capabilities, era } = connection;
+    await this.#options.onContract(await observe(connection));
+    if (era === "legacy") {
+      if (capabilities["logging"] !== undefined) await connection.request("logging/setLevel", { level: "debug" });
+      return;
+    }
+    const filter = listenFilter(capabilities);
+    if (Object.keys(filter).length > 0) await connection.listen(filter);
+  }
+
+  #heard(method: string, params: JsonObject): void {
+    switch (method) {
+      case "notifications/tools/list_changed":
+      case "notifications/resources/list_changed":
+      case "notifications/prompts/list_changed":
+        this.#changed ??= setTimeout(() => this.#lookAgain(), CHANGED_MS);
+        return;
+      case "notifications/resources/updated":
+        if (typeof params["uri"] === "string") this.#options.onResourceUpdated(params["uri"]);
+        return;
+      case "notifications/message": {
+        // A line does not say which call it is of; what may be another caller's is nobody's.
+        const [only, ...others] = this.#calls;
+        if (others.length === 0) only?.onLog?.(params);
+      }
+    }
+  }
+
+  #lookAgain(): void {
+    this.#changed = undefined;
+    const look = this.#link.use(async (connection) => this.#options.onContract(await observe(connection)));
+    look.catch(this.#options.onError);
+  }
+}
+
+function listenFilter(capabilities: JsonObject): JsonObject {
+  const changes = (name: string): boolean => (capabilities[name] as JsonObject | undefined)?.["listChanged"] === true;
+  return {
+    ...(changes("tools") && { toolsListChanged: true }),
+    ...(changes("resources") && { resourcesListChanged: true }),
+    ...(changes("prompts") && { promptsListChanged: true }),
+  };
+}
