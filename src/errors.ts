@@ -59,7 +59,8 @@ export const errors = {
   upstream_timeout: { status: 504, rpc: -32603, message: "The upstream server took too long" },
   upstream_protocol: { status: 502, rpc: -32603, message: "The upstream server broke the protocol" },
   upstream_refused: { status: 502, rpc: -32603, message: "The upstream server answered with an error" },
-  upstream_busy: { status: 503, rpc: -32603, message: "The server behind this one is too busy; try again" },
+  upstream_busy: { status: 503, rpc: -32603, message: "The upstream server is too busy; try again" },
+  upstream_changed: { status: 503, rpc: -32603, message: "The upstream server has changed" },
   sandbox_unavailable: { status: 503, rpc: -32603, message: "Guest code cannot be isolated here" },
 } as const satisfies Record<string, { status: number; rpc: number; message: string }>;
 

@@ -11,6 +11,8 @@ import { openExecutor } from "./executor/open.ts";
 import { ALL_SERVERS, withAllServers } from "./host/aggregate.ts";
 import { createEdits } from "./host/edits/create-edits.ts";
 import type { Edits } from "./host/edits/edits.ts";
+import type { OpenUpstream } from "./host/upstream/hosted.ts";
+import { Hosting } from "./host/upstream/hosting.ts";
 import { openHost, type Host, type ServerSummary } from "./host/host.ts";
 import { createHttpServer, drainHttpServer } from "./http/server.ts";
 import { applyImage } from "./image/apply.ts";
@@ -19,6 +21,7 @@ import type { Log } from "./log.ts";
 import { createEndpoint, type Endpoint } from "./mcp/endpoint.ts";
 import { openStdio } from "./mcp/stdio.ts";
 import { readSealKey } from "./seal-key.ts";
+import { Upstream } from "./upstream/upstream.ts";
 import { openSqliteStore } from "./store/sqlite.ts";
 import type { Store } from "./store/store.ts";
 
@@ -154,12 +157,14 @@ async function openCore(config: Config, log: Log, fill: Fill): Promise<Core> {
       log.warn({ reason: executor.reason }, "guest code runs trusted, not sandboxed");
     const compiler = opened(openCompiler(config.limits));
 
+    const upstreams = opened(new Hosting({ open: upstreamOpener(config), limits: config.limits, log }));
     const hosting = {
       store,
       executor,
       compile: (source: DefinitionSource) => compiler.compile(source),
       compileKey,
       log,
+      upstreams,
       writable: config.image !== "readonly",
       limits: config.limits,
     };
@@ -174,6 +179,17 @@ async function openCore(config: Config, log: Log, fill: Fill): Promise<Core> {
     await close();
     throw error;
   }
+}
+
+function upstreamOpener({ limits }: Config): OpenUpstream {
+  const surroundings = { env: process.env, folder: process.cwd(), variable: hostedVariable };
+  const clientInfo = { name: "berth", version: packageVersion() };
+  return (launch, listener) => new Upstream(launch, { ...listener, ...surroundings, clientInfo, limits });
+}
+
+/** What `${NAME}` of a hosted launcher URI stands for. Berth's own settings are nobody's business. */
+function hostedVariable(name: string): string | undefined {
+  return name.startsWith("BERTH_") ? undefined : process.env[name];
 }
 
 /** Resolves with `work`, or after `ms` without it. */

@@ -111,6 +111,14 @@ export class MemoryHost implements Host {
     return [];
   }
 
+  upstream(): undefined {
+    return undefined;
+  }
+
+  approveUpstream(): Promise<void> {
+    return Promise.resolve();
+  }
+
   async reload(): Promise<void> {}
 
   #tell(server: string, change: ServerChange): void {

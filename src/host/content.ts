@@ -97,3 +97,13 @@ export function blockOfBytes(base64: string, mimeType = "application/octet-strea
   const uri = `cid://${rawBlock(Buffer.from(base64, "base64")).cid}`;
   return { type: "resource", resource: { uri, mimeType, blob: base64 } };
 }
+
+/** How much a result says, in UTF-16 units, without writing anything out again. */
+export function sizeOf({ content }: Pick<CallResult, "content">): number {
+  let size = 0;
+  for (const { text, data } of content) {
+    if (typeof text === "string") size += text.length;
+    else if (typeof data === "string") size += data.length;
+  }
+  return size;
+}

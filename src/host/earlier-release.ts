@@ -72,6 +72,7 @@ async function loadRelease(
       definition: parts.definition ?? undefined,
       entry,
       isHidden: ({ kind, name }) => !shown[kind].has(name),
+      isEarlier: true,
     },
     port,
     dependencies,

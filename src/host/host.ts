@@ -17,6 +17,8 @@ import { Overviews, type Overview } from "./overview.ts";
 import { readReleases } from "./releases.ts";
 import type { UriLimits } from "./uris/uris.ts";
 import type { TransformDependencies } from "./transforms/transforms.ts";
+import type { Hosting, UpstreamState } from "./upstream/hosting.ts";
+import { approveUpstream } from "./upstream/load-upstream.ts";
 import { changeVisibility } from "./visibility.ts";
 import { Watchers, type ChangeListener } from "./watchers.ts";
 
@@ -44,6 +46,13 @@ export interface Host {
   releases(tenant: string, name: string): Promise<readonly ReleaseVersion[]>;
   /** The bytes of `cid`, where the tenant has them. */
   content(tenant: string, cid: Cid): Promise<Uint8Array | undefined>;
+  /** A hosted server of others: how it is, and what of it waits for a person. Undefined for every other server. */
+  upstream(tenant: string, name: string): UpstreamState | undefined;
+  /**
+   * Takes over what a server of others offers now: exactly the contract that was looked at. Rejects with `name_moved`
+   * when it is another one by now, and with `read_only`.
+   */
+  approveUpstream(tenant: string, name: string, contract: Cid): Promise<void>;
   /** What is wrong with the tenant's configuration as a whole. */
   problems(tenant: string): readonly Problem[];
   /** Reads the tenant's names again, after a change. Servers whose definition and entry are the same stay loaded. */
@@ -71,6 +80,8 @@ export interface HostDependencies {
   readonly compile: (source: DefinitionSource) => Promise<Compiled>;
   readonly compileKey: (definition: Cid, source: { language: DefinitionSource["language"]; server: string }) => string;
   readonly log: Log;
+  /** Servers of others; without it none is hosted. */
+  readonly upstreams?: Hosting;
   /** False on a read-only boot: shell definitions are refused and nothing is written. */
   readonly writable: boolean;
   readonly limits: UriLimits &
@@ -97,6 +108,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     directories.set(tenant, directory);
     catalogs.keepOnly(tenant, directory);
     activities.keepOnly(tenant, directory.servers);
+    upstreams?.keepOnly(tenant, directory);
     for (const server of watchers.watched(tenant)) await learn(tenant, server);
   };
 
@@ -110,8 +122,19 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   };
 
   const portOf = (tenant: string, server: string): HostPort => guestPort(tenant, server, host, store);
+  const { upstreams } = dependencies;
+  if (upstreams) {
+    upstreams.listener = {
+      onChange(tenant, server) {
+        catalogs.drop(tenant, server);
+        learn(tenant, server).catch((error: unknown) => log.error({ err: error }, "a changed server failed"));
+      },
+      onResourceUpdated: (tenant, server, uri) => watchers.resourceUpdated(tenant, server, uri),
+    };
+  }
   const loading = {
     ...dependencies,
+    isTrial: false,
     activities,
     serverOf: (tenant: string, name: string) => host.server(tenant, name),
   };
@@ -191,6 +214,21 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
         else learn(tenant, server).catch((error: unknown) => log.error({ err: error }, "a watched server failed"));
       }
       return unwatch;
+    },
+
+    upstream(tenant, server) {
+      const uri = directories.get(tenant)?.servers.get(server)?.entry.upstream;
+      return uri === undefined ? undefined : upstreams?.state(tenant, server, uri);
+    },
+
+    async approveUpstream(tenant, server, contract) {
+      const uri = directories.get(tenant)?.servers.get(server)?.entry.upstream;
+      const hosted = uri === undefined ? undefined : upstreams?.find(tenant, server, uri);
+      if (!hosted) throw new BerthError("server_not_found", `"${server}" is no running server of others`);
+      if (!dependencies.writable) throw new BerthError("read_only");
+      await approveUpstream(store, tenant, server, hosted, contract);
+      catalogs.drop(tenant, server);
+      await learn(tenant, server);
     },
 
     resourceUpdated: (tenant, server, uri) => watchers.resourceUpdated(tenant, server, uri),

@@ -1,4 +1,4 @@
-import { rawBlock, type Cid } from "../cid.ts";
+import { rawBlock, type Block, type Cid } from "../cid.ts";
 import { nothingFound, type CallShape, type DefinitionSource } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
 import type { GuestProgram, HostPort } from "../executor/executor.ts";
@@ -27,6 +27,7 @@ import { linkedResource, type Link } from "./uris/link.ts";
 import { createRedirects } from "./uris/redirect.ts";
 import { createUris } from "./uris/uris.ts";
 import { applyTransforms } from "./transforms/transforms.ts";
+import { loadUpstream } from "./upstream/load-upstream.ts";
 
 /** Makes a server ready to serve: definition and entry → what was compiled and configured → release → catalog. */
 export async function loadCatalog(
@@ -42,8 +43,8 @@ export async function loadCatalog(
   const { entry, problems } = readNamedEntry(server, listed.entry.raw, { compile: true });
   const isHidden = ({ name }: Offer): boolean => hidden.includes(name);
   const made = { definition, entry, isHidden };
-  const { catalog, release } = await buildCatalog(tenant, server, made, port, dependencies);
-  if (dependencies.writable) await recordRelease(tenant, server, release, dependencies);
+  const { catalog, blocks } = await buildCatalog(tenant, server, made, port, dependencies);
+  if (dependencies.writable) await recordRelease(tenant, server, catalog.release, blocks, dependencies);
   return problems.length > 0 ? { ...catalog, problems: [...problems, ...catalog.problems] } : catalog;
 }
 
@@ -51,6 +52,8 @@ export interface LoadDependencies extends HostDependencies {
   /** Any server of a tenant, as `Host.server` gives it. */
   readonly serverOf: (tenant: string, name: string) => Catalog | Promise<Catalog>;
   readonly activities: Activities;
+  /** Nothing of what is loaded is remembered: somebody only looks what would be. */
+  readonly isTrial: boolean;
 }
 
 /** What a release is made of. */
@@ -60,17 +63,19 @@ export interface Made {
   readonly entry: ServerEntry;
   /** What is left out of that which the two offer. */
   readonly isHidden: (offer: Offer) => boolean;
+  /** An earlier release: nothing about it is new, so nothing is remembered of it. */
+  readonly isEarlier?: boolean;
 }
 
 export async function buildCatalog(
   tenant: string,
   server: string,
-  { definition, entry, isHidden }: Made,
+  { definition, entry, isHidden, isEarlier = false }: Made,
   port: HostPort,
   dependencies: LoadDependencies,
-): Promise<{ catalog: Catalog; release: Release }> {
+): Promise<{ catalog: Catalog; blocks: readonly Block[] }> {
   if (entry.upstream !== undefined) {
-    throw refused(server, [problem("no-upstreams", "This Berth cannot reach servers elsewhere")]);
+    return loadUpstream(tenant, server, { uri: entry.upstream, entry, isHidden, isEarlier }, dependencies);
   }
   const compileOnce = compilingOnce(dependencies);
   const { found, language, bundle, compiled } = await definitionOf(
@@ -142,7 +147,7 @@ export async function buildCatalog(
     completer: (of, argument) => completers.get(completerKey(of, argument)),
     memo: new Map(),
   };
-  return { catalog, release };
+  return { catalog, blocks: [release.block, release.contractBlock, release.configBlock] };
 }
 
 /** Made apart from the catalog, so that whoever keeps identities does not keep the catalog too. */
@@ -212,16 +217,14 @@ function completerKey(of: string, argument: string): string {
 async function recordRelease(
   tenant: string,
   server: string,
-  release: Release,
+  release: Cid,
+  blocks: readonly Block[],
   { store }: HostDependencies,
 ): Promise<void> {
   const current = await store.name(tenant, "release", server);
-  if (current?.cid === release.block.cid) return;
-  await store.change(tenant, {
-    by: "load",
-    put: [release.block, release.contractBlock, release.configBlock],
-    set: [{ kind: "release", name: server, cid: release.block.cid }],
-  });
+  if (current?.cid === release) return;
+  const set = [{ kind: "release", name: server, cid: release }] as const;
+  await store.change(tenant, { by: "load", put: blocks, set });
 }
 
 /** Something that runs guest code when it is used. */

@@ -5,7 +5,7 @@ import type { JsonObject } from "../json.ts";
 import { lazyValidator } from "./arguments.ts";
 import type { Activity } from "./activity.ts";
 import type { CallOptions, CallResult, Tool, ToolContract } from "./catalog.ts";
-import { failure, toConfiguredResult, toResult, type ReturnedValue } from "./content.ts";
+import { failure, sizeOf, toConfiguredResult, toResult, type ReturnedValue } from "./content.ts";
 import { guestFailed, messageOf, problemsOf } from "./failures.ts";
 import type { Redirects } from "./uris/redirect.ts";
 
@@ -76,14 +76,4 @@ export function createTool(
     const broken = problemsOf(checkOutput, result.structuredContent ?? null);
     return broken ? failure(`The tool "${name}" returned what its own type does not allow: ${broken}`) : result;
   }
-}
-
-/** In UTF-16 units, without writing anything out again. */
-function sizeOf({ content }: CallResult): number {
-  let size = 0;
-  for (const { text, data } of content) {
-    if (typeof text === "string") size += text.length;
-    else if (typeof data === "string") size += data.length;
-  }
-  return size;
 }

@@ -10,6 +10,7 @@ import { isFault, type SourceFolder } from "./source-folder.ts";
 const entryFields = {
   definition: "text",
   upstream: "text",
+  schema_validation: "text",
   description: "text",
   tools: "objects",
   resources: "objects",

@@ -71,8 +71,8 @@ export interface KeyedRecordPut extends RecordPut {
   readonly key: string;
 }
 
-/** `visibility`: which tools and prompts a server hides, by the server's name. */
-export type NameKind = "variable" | "server" | "secret" | "release" | "image" | "visibility";
+/** `visibility`: which tools and prompts a server hides; `upstream`: what is approved of one of others. By its name. */
+export type NameKind = "variable" | "server" | "secret" | "release" | "image" | "visibility" | "upstream";
 
 export interface NameRecord {
   readonly kind: NameKind;

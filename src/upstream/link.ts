@@ -1,6 +1,6 @@
 import { BerthError } from "../errors.ts";
 import type { Closed, UpstreamConnection } from "./connection.ts";
-import { UpstreamError } from "./failures.ts";
+import { UpstreamError } from "./upstream-error.ts";
 
 export interface LinkLimits {
   /** After which a connection that nobody uses is ended; it is made again on demand. */

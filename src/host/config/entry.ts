@@ -14,6 +14,8 @@ export interface ServerEntry {
   readonly definition?: Cid;
   /** A launcher URI or the URL of a server elsewhere. */
   readonly upstream?: string;
+  /** What happens when the upstream is not what was approved (J6). */
+  readonly schemaValidation: SchemaValidation;
   readonly description?: string;
   /** By name. */
   readonly tools: Readonly<Record<string, ConfiguredTool>>;
@@ -31,6 +33,8 @@ export interface ServerEntry {
   /** As it was written, which is what a release keeps. */
   readonly raw: JsonObject;
 }
+
+export type SchemaValidation = "warn" | "error" | "ignore";
 
 export type Hook = "tools" | "resources" | "prompts";
 
@@ -65,6 +69,11 @@ export function readEntry(server: string, raw: Json, options: { compile?: boolea
     const message = `"config_cid" names no content that is a JSON object${others}`;
     complain(inside(place, "config_cid"), "missing-content", message);
   }
+  const schemaValidation = fields.schema_validation ?? "warn";
+  if (!isSchemaValidation(schemaValidation)) {
+    const message = '"schema_validation" is "warn", "error" or "ignore"';
+    complain(inside(place, "schema_validation"), "wrong-value", message);
+  }
   if (fields.definition !== undefined && fields.upstream !== undefined) {
     complain(place, "two-kinds", "A server has either a definition or an upstream, and this one has both");
   }
@@ -82,6 +91,7 @@ export function readEntry(server: string, raw: Json, options: { compile?: boolea
   const entry: ServerEntry = {
     ...(definition !== undefined && { definition }),
     ...(upstream !== undefined && { upstream }),
+    schemaValidation: isSchemaValidation(schemaValidation) ? schemaValidation : "warn",
     ...(description !== undefined && { description }),
     tools,
     resources,
@@ -103,6 +113,7 @@ export function readEntry(server: string, raw: Json, options: { compile?: boolea
 const entryFields = {
   definition: "text",
   upstream: "text",
+  schema_validation: "text",
   config_cid: "text",
   description: "text",
   tools: "object",
@@ -116,6 +127,10 @@ const entryFields = {
   mcp_enabled: "boolean",
   options: "object",
 } as const;
+
+function isSchemaValidation(value: string): value is SchemaValidation {
+  return value === "warn" || value === "error" || value === "ignore";
+}
 
 const cidFields = ["definition", "tools_transform_cid", "resources_transform_cid", "prompts_transform_cid"] as const;
 

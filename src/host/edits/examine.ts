@@ -118,6 +118,7 @@ function loading(examiner: Examiner, store: Store): LoadDependencies {
     store,
     serverOf: (tenant, name) => examiner.host.server(tenant, name),
     activities: new Activities(0),
+    isTrial: true,
   };
 }
 

@@ -1,7 +1,7 @@
 import { BerthError } from "../../errors.ts";
-import { isObject, type Json, type JsonObject } from "../../json.ts";
+import { isObject, type JsonObject } from "../../json.ts";
 import type { Ask, CallOptions as UpstreamOptions, UpstreamConnection } from "../../upstream/connection.ts";
-import { UpstreamError } from "../../upstream/failures.ts";
+import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Upstream } from "../../upstream/upstream.ts";
 import type { CallOptions, GuestLog, InputRequired } from "../catalog.ts";
 import type { SuspendedCalls } from "./suspended.ts";
@@ -26,7 +26,8 @@ export function callUpstream<T>(
     const askCaller: Ask | undefined = canBeAsked
       ? (question, signal) => {
           const capability = CAPABILITIES[question.method];
-          if (capability !== undefined && isObject(current().client?.capabilities[capability])) return ask(question, signal);
+          if (capability !== undefined && isObject(current().client?.capabilities[capability]))
+            return ask(question, signal);
           throw Object.assign(new Error(`The caller has no capability for ${question.method}`), { code: -32601 });
         }
       : undefined;
@@ -41,7 +42,7 @@ export function callUpstream<T>(
         signal,
         // The time of a call is counted here, where the time for an answer can be left out.
         timeoutMs: LONGEST_MS,
-        ...(onProgress && { onProgress: (event) => void current().onProgress?.({ ...event } as Json) }),
+        ...(onProgress && { onProgress: (event) => void current().onProgress?.({ ...event }) }),
         ...(ask && { ask }),
         ...(Object.keys(sent).length > 0 && { meta: sent }),
       }),
@@ -59,10 +60,19 @@ const CAPABILITIES: Readonly<Record<string, string>> = {
 /** 2026-07-28 `server/utilities/logging`: the least level that a request is told of. */
 const LOG_LEVEL = "io.modelcontextprotocol/logLevel";
 const LONGEST_MS = 2 ** 31 - 1;
-const LEVELS: readonly string[] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+const LEVELS: ReadonlySet<unknown> = new Set([
+  "debug",
+  "info",
+  "notice",
+  "warning",
+  "error",
+  "critical",
+  "alert",
+  "emergency",
+]);
 
 function logLine({ level, data, logger }: JsonObject): GuestLog {
-  const known = LEVELS.includes(level as string) ? (level as GuestLog["level"]) : "info";
+  const known = LEVELS.has(level) ? (level as GuestLog["level"]) : "info";
   return { level: known, message: data ?? null, ...(typeof logger === "string" && { logger }) };
 }
 

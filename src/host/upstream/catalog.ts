@@ -1,8 +1,11 @@
 import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
-import { BerthError } from "../../errors.ts";
+import { BerthError, type ErrorCode } from "../../errors.ts";
 import type { Json, JsonObject } from "../../json.ts";
-import { UpstreamError } from "../../upstream/failures.ts";
+import { contextMeta } from "../../outcome/context.ts";
+import { UpstreamError } from "../../upstream/upstream-error.ts";
+import type { Activity } from "../activity.ts";
 import type {
+  CallOptions,
   CallResult,
   Catalog,
   Completer,
@@ -14,17 +17,26 @@ import type {
   ResourceContents,
   Tool,
 } from "../catalog.ts";
-import { failure, isContentBlock } from "../content.ts";
-import { callUpstream, passedOn } from "./call.ts";
+import { failure, isContentBlock, sizeOf } from "../content.ts";
+import { callUpstream, passedOn, type UpstreamRequest } from "./call.ts";
 import type { HostedUpstream } from "./hosted.ts";
+
+/** What is served of a server of others, and by what of its own. */
+export interface Served {
+  readonly contract: Contract;
+  readonly originals: ReadonlyMap<string, ToolContract>;
+  /** What a tool finds in its call's context, by the name that clients know. */
+  readonly optionsOf: (tool: string) => JsonObject;
+  readonly activity: Activity;
+}
 
 /** How a contract of a server of others is carried out: by the server, whatever it takes to reach it. */
 export function upstreamParts(
   hosted: HostedUpstream,
-  contract: Contract,
-  optionsOf: (tool: string) => JsonObject,
+  served: Served,
 ): Pick<Catalog, "tool" | "resource" | "prompt" | "completer"> {
-  const tools = new Map(contract.tools.map((tool) => [tool.name, toolOf(hosted, tool, optionsOf(tool.name))]));
+  const { contract } = served;
+  const tools = new Map(contract.tools.map((tool) => [tool.name, toolOf(hosted, tool, served)]));
   const prompts = new Map(contract.prompts.map((prompt) => [prompt.name, promptOf(hosted, prompt)]));
   const offersResources = contract.resources.length > 0 || contract.resourceTemplates.length > 0;
   const templates = new Set(contract.resourceTemplates.map(({ uriTemplate }) => uriTemplate));
@@ -40,41 +52,68 @@ export function upstreamParts(
   };
 }
 
-function toolOf(hosted: HostedUpstream, contract: ToolContract, meta: JsonObject): Tool {
-  const { name } = contract;
+function toolOf(hosted: HostedUpstream, contract: ToolContract, { originals, optionsOf, activity }: Served): Tool {
+  const original = originals.get(contract.name) ?? contract;
+  const options = optionsOf(contract.name);
   return {
     contract,
-    async call(args, options) {
+    async call(args, callOptions) {
+      const beganAt = performance.now();
+      activity.inFlight += 1;
       try {
-        return await callUpstream<CallResult>(
-          hosted.upstream,
-          hosted.suspended,
-          {
-            name,
-            meta,
-            send: async (connection, sent) => {
-              hosted.check(contract);
-              return resultOf(await connection.callTool(name, args, sent));
-            },
-          },
-          options,
+        const { name } = original;
+        const meta = contextMeta({ name, arguments: args, answers: {}, options, action: "run" });
+        const send: UpstreamRequest<CallResult>["send"] = async (connection, sent) => {
+          hosted.check(contract, original);
+          return resultOf(await connection.callTool(name, args, sent));
+        };
+        const result = await callUpstream(hosted.upstream, hosted.suspended, { name, meta, send }, callOptions);
+        const asks = "inputRequests" in result;
+        activity.note(
+          contract.name,
+          asks ? "asked" : result.isError ? "error" : "ok",
+          beganAt,
+          asks ? 0 : sizeOf(result),
         );
+        return result;
       } catch (error) {
-        const passed = passedOn(error);
-        const isOwn = passed instanceof UpstreamError || isGone(passed);
-        if (!isOwn || passed.code === "upstream_refused" || options.failuresReject) throw passed;
-        return failure(passed.message);
+        activity.note(contract.name, "error", beganAt, 0);
+        return asFailure(error, callOptions);
+      } finally {
+        activity.inFlight -= 1;
       }
     },
   };
 }
 
-function isGone(error: unknown): error is BerthError {
-  return error instanceof BerthError && error.code === "guest_failed";
+/** A server that did not finish is a failed call; one that refused the request is passed on as what it said. */
+function asFailure(error: unknown, { failuresReject }: CallOptions): CallResult {
+  const passed = passedOn(error);
+  if (!(passed instanceof BerthError) || failuresReject) throw passed;
+  if (!(passed.code in UNFINISHED)) throw passed;
+  return failure(passed.message);
 }
 
+const UNFINISHED: Partial<Record<ErrorCode, true>> = {
+  upstream_not_started: true,
+  upstream_ended: true,
+  upstream_timeout: true,
+  upstream_protocol: true,
+  upstream_busy: true,
+  upstream_changed: true,
+  guest_failed: true,
+};
+
 /** The fields of a result that every revision has. */
-function resultOf({ content, structuredContent, isError }: { content: readonly unknown[]; structuredContent?: unknown; isError?: boolean }): CallResult {
+function resultOf({
+  content,
+  structuredContent,
+  isError,
+}: {
+  content: readonly unknown[];
+  structuredContent?: unknown;
+  isError?: boolean;
+}): CallResult {
   return {
     content: content.filter((block): block is ContentBlock => isContentBlock(block as Json)),
     ...(structuredContent !== undefined && { structuredContent: structuredContent as Json }),
@@ -89,7 +128,11 @@ function resourceOf(hosted: HostedUpstream, uri: string): Resource {
         return await callUpstream(
           hosted.upstream,
           hosted.suspended,
-          { send: async (connection, sent) => ({ contents: contentsOf((await connection.readResource(uri, sent)).contents) }) },
+          {
+            send: async (connection, sent) => ({
+              contents: contentsOf((await connection.readResource(uri, sent)).contents),
+            }),
+          },
           options,
         );
       } catch (error) {
@@ -106,7 +149,9 @@ function isNotFound(error: unknown): boolean {
   return [-32002, -32602].includes(error.data?.["rpc"] as number);
 }
 
-function contentsOf(contents: readonly { readonly uri: string; readonly [field: string]: unknown }[]): ResourceContents[] {
+function contentsOf(
+  contents: readonly { readonly uri: string; readonly [field: string]: unknown }[],
+): ResourceContents[] {
   return contents.flatMap(({ uri, mimeType, text, blob }): ResourceContents[] => {
     const named = { uri, ...(typeof mimeType === "string" && { mimeType }) };
     if (typeof text === "string") return [{ ...named, text }];
@@ -135,7 +180,13 @@ function promptOf(hosted: HostedUpstream, contract: PromptContract): Prompt {
   };
 }
 
-function messagesOf({ description, messages }: { description?: string; messages: readonly { role: string; content: unknown }[] }): PromptResult {
+function messagesOf({
+  description,
+  messages,
+}: {
+  description?: string;
+  messages: readonly { role: string; content: unknown }[];
+}): PromptResult {
   return {
     ...(description !== undefined && { description }),
     messages: messages.flatMap(({ role, content }): PromptResult["messages"] => {
@@ -148,7 +199,11 @@ function messagesOf({ description, messages }: { description?: string; messages:
 function completerOf(hosted: HostedUpstream, ref: JsonObject, argument: string): Completer {
   return {
     async complete(value, others, options) {
-      const params = { ref, argument: { name: argument, value }, ...(Object.keys(others).length > 0 && { context: { arguments: others } }) };
+      const params = {
+        ref,
+        argument: { name: argument, value },
+        ...(Object.keys(others).length > 0 && { context: { arguments: others } }),
+      };
       try {
         const completion = await callUpstream(
           hosted.upstream,

@@ -2,9 +2,7 @@ import { jsonBlock, type Cid } from "../../cid.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import { compareContracts } from "../../contract/compare.ts";
 import type { Contract, ToolContract } from "../../contract/contract.ts";
-
-/** What a server of others does that is not what was approved (J6): `schema_validation` of its entry. */
-export type SchemaValidation = "warn" | "error" | "ignore";
+import type { SchemaValidation } from "../config/entry.ts";
 
 export interface Judgement {
   /** What clients see. */
@@ -34,7 +32,10 @@ export function judge(approved: Contract, observed: Contract, validation: Schema
   const breaks = changes.some(({ effect }) => effect === "breaking");
   return {
     served: { ...observed, tools: observed.tools.filter((tool) => !held.includes(tool.name)) },
-    approved: { ...observed, tools: observed.tools.map((tool) => (held.includes(tool.name) ? before.get(tool.name)! : tool)) },
+    approved: {
+      ...observed,
+      tools: observed.tools.map((tool) => (held.includes(tool.name) ? before.get(tool.name)! : tool)),
+    },
     held,
     changes,
     refused: validation === "error" && (held.length > 0 || breaks),

@@ -3,7 +3,7 @@ import type { Limits } from "../../config.ts";
 import { BerthError } from "../../errors.ts";
 import type { Json, JsonObject } from "../../json.ts";
 import type { Ask } from "../../upstream/connection.ts";
-import { UpstreamError } from "../../upstream/failures.ts";
+import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { CallOptions, InputRequest, InputRequired } from "../catalog.ts";
 
 /**
@@ -28,7 +28,7 @@ export class SuspendedCalls {
       call.abort();
       throw new BerthError("upstream_busy", "too many calls wait for the answer to a question");
     }
-    this.#calls.set(call.id, call as OpenCall<unknown>);
+    this.#calls.set(call.id, call);
     call.expire(this.#limits.answerMs, () => this.#calls.delete(call.id));
     return outcome;
   }
@@ -39,7 +39,9 @@ export class SuspendedCalls {
     if (key === undefined) return undefined;
     const call = this.#calls.get(key.slice(0, key.lastIndexOf(":")));
     if (call) return call as OpenCall<T>;
-    throw new BerthError("guest_failed", "The call that asked is gone; call the tool again", { data: { retriable: true } });
+    throw new BerthError("guest_failed", "The call that asked is gone; call the tool again", {
+      data: { retriable: true },
+    });
   }
 }
 
