@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import type { JsonObject } from "../src/json.ts";
 import { call, startTestBerth, type TestBerth } from "./berth.ts";
 import { connect, everything, hostile, processesWith } from "./upstream.rig.ts";
 
@@ -151,7 +152,7 @@ const UNREPEATABLE: Record<string, true> = {
   "simulate-research-query": true,
 };
 
-function answerTo(method: string) {
+function answerTo(method: string): JsonObject {
   if (method === "roots/list") return { roots: [{ uri: "file:///work", name: "work" }] };
   if (method === "sampling/createMessage") {
     return { role: "assistant", content: { type: "text", text: "sampled" }, model: "none" };
@@ -159,8 +160,14 @@ function answerTo(method: string) {
   return { action: "accept", content: { name: "Ada", check: true } };
 }
 
+interface Result {
+  readonly content?: unknown;
+  readonly structuredContent?: unknown;
+  readonly isError?: unknown;
+}
+
 /** Times of day are not the same twice. */
-function essence({ content, structuredContent, isError }: Record<string, unknown>): unknown {
+function essence({ content, structuredContent, isError }: Result): unknown {
   const text = JSON.stringify({ content, structuredContent, isError });
   return JSON.parse(
     text.replaceAll(/\d{1,2}:\d{2}:\d{2}( [AP]M)?/g, "TIME").replaceAll(/\d{4}-\d\d-\d\dT[\d:.TIME]+Z?/g, "DATE"),
