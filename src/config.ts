@@ -107,6 +107,8 @@ export interface Limits {
   readonly upstreamMessageBytes: number;
   /** What may come on its stdout between two messages and be none. */
   readonly upstreamGarbageBytes: number;
+  /** Above which a server of others waits before more is read of it. */
+  readonly upstreamNotificationsPerSecond: number;
   /** The end of stderr that is kept for errors. */
   readonly upstreamStderrBytes: number;
   readonly upstreamListPages: number;
@@ -190,6 +192,7 @@ export const defaultLimits: Limits = {
   upstreamEndMs: 2_000,
   upstreamMessageBytes: 16 * 1024 * 1024,
   upstreamGarbageBytes: 1024 * 1024,
+  upstreamNotificationsPerSecond: 5000,
   upstreamStderrBytes: 8 * 1024,
   upstreamListPages: 100,
   upstreamListItems: 10_000,

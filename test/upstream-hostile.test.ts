@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { UpstreamError } from "../src/upstream/upstream-error.ts";
-import { connect, hostile, processesWith } from "./upstream.rig.ts";
+import { connect, hostile, installed, processesWith } from "./upstream.rig.ts";
 
 /** Connects, expects the failure, and finds that nothing is left running. */
 async function fails(way: string, limits: Parameters<typeof connect>[1]): Promise<UpstreamError> {
@@ -61,6 +61,19 @@ test("a server that floods stderr is served all the same, and only the end is ke
   assert.equal((await upstream.closed).stderr, "y".repeat(100));
 });
 
+test("a server that floods with notifications is read no faster than upstreamNotificationsPerSecond", async () => {
+  let notified = 0;
+  const upstream = await connect(hostile("floods notifications"), {
+    limits: { upstreamNotificationsPerSecond: 100 },
+    onNotification: () => void notified++,
+  });
+  await upstream.callTool("any", {});
+  await new Promise((resolve) => setTimeout(resolve, 600));
+  // One piece of a full pipe may hold some hundred of them.
+  assert.ok(notified > 100 && notified < 5000, String(notified));
+  await upstream.close();
+});
+
 test("a server that ignores the end of its input and SIGTERM is ended all the same", async () => {
   const mark = randomUUID();
   const upstream = await connect(hostile("ignores every ending", `&env.MARK=${mark}`), {
@@ -70,6 +83,14 @@ test("a server that ignores the end of its input and SIGTERM is ended all the sa
   await upstream.close();
   assert.deepEqual(processesWith(mark), []);
   assert.equal((await upstream.closed).reason, "was ended by SIGKILL");
+});
+
+test("a real server that ignores the end of its input is ended, too", async () => {
+  const mark = randomUUID();
+  const upstream = await connect(`${installed("everything-2025.11.25/dist/index.js")}?env.MARK=${mark}`);
+  assert.equal((await upstream.listTools()).items.length, 11);
+  await upstream.close();
+  assert.deepEqual(processesWith(mark), []);
 });
 
 test("what a server started and left behind is ended with it", async () => {

@@ -10,7 +10,11 @@ import { parseMessages, type Message } from "./messages.ts";
 
 export type ChildLimits = Pick<
   Limits,
-  "upstreamMessageBytes" | "upstreamGarbageBytes" | "upstreamStderrBytes" | "upstreamEndMs"
+  | "upstreamMessageBytes"
+  | "upstreamGarbageBytes"
+  | "upstreamNotificationsPerSecond"
+  | "upstreamStderrBytes"
+  | "upstreamEndMs"
 >;
 
 /** Why it is gone, for people; `reason` completes "the server …". */
@@ -42,6 +46,8 @@ export class Child {
   #awaited: { readonly id: string; readonly listener: (answer: Message) => void } | undefined;
   #stderr = "";
   #garbageBytes = 0;
+  #notifications = 0;
+  #secondBegan = 0;
   #firstGarbage = "";
   #fault: string | undefined;
   #ending: Promise<void> | undefined;
@@ -69,7 +75,13 @@ export class Child {
       tooLong: () => this.#fail(`sent a line of more than ${limits.upstreamMessageBytes} bytes`),
     });
     child.stdin?.on("error", () => {});
-    child.stdout?.on("error", () => {}).on("data", (chunk: Buffer) => this.#fault === undefined && lines.push(chunk));
+    child.stdout
+      ?.on("error", () => {})
+      .on("data", (chunk: Buffer) => {
+        if (this.#fault !== undefined) return;
+        lines.push(chunk);
+        this.#breathe();
+      });
     child.stderr?.on("error", () => {}).on("data", (chunk: Buffer) => this.#keepStderr(chunk));
     this.ended = this.#watch().then(() => ({
       reason: this.#fault ?? (startError ? `could not be started: ${startError.message}` : exitReason(child)),
@@ -147,7 +159,10 @@ export class Child {
     const closed = Promise.all(
       streams.map((stream) => new Promise<void>((done) => (stream.closed ? done() : stream.once("close", done)))),
     );
-    await Promise.race([closed, after(PIPES_CLOSE_MS, undefined, { ref: false })]);
+    const timer = new AbortController();
+    child.stdout?.resume();
+    await Promise.race([closed, after(PIPES_CLOSE_MS, undefined, { signal: timer.signal }).catch(() => {})]);
+    timer.abort();
     for (const stream of [child.stdin, ...streams]) stream?.destroy();
     if (this.#folder !== undefined) rmSync(this.#folder, { recursive: true, force: true, maxRetries: 2 });
   }
@@ -191,11 +206,24 @@ export class Child {
   }
 
   #deliver(message: Message): void {
+    if (!("id" in message)) {
+      if (this.#notifications++ === 0) this.#secondBegan = Date.now();
+    }
     const awaited = this.#awaited;
     if (awaited && !("method" in message) && message.id === awaited.id) {
       this.#awaited = undefined;
       awaited.listener(message);
     } else this.onMessage(message);
+  }
+
+  /** Whoever sends notifications faster than anyone can read them waits at its full pipe until the second is over. */
+  #breathe(): void {
+    if (this.#notifications <= this.#limits.upstreamNotificationsPerSecond) return;
+    const left = this.#secondBegan + SECOND_MS - Date.now();
+    this.#notifications = 0;
+    if (left <= 0) return;
+    this.#process.stdout?.pause();
+    setTimeout(() => this.#process.stdout?.resume(), left).unref();
   }
 
   #keepStderr(chunk: Buffer): void {
@@ -210,6 +238,7 @@ export class Child {
 
 /** Whoever holds a pipe open after the process itself has gone is not waited for longer than this. */
 const PIPES_CLOSE_MS = 200;
+const SECOND_MS = 1000;
 const GARBAGE_SHOWN_BYTES = 200;
 
 /** Some reasons not to start are thrown and some are emitted; here all are emitted. */
