@@ -1,19 +1,110 @@
 import type { ContractChange } from "./change.ts";
-import type { Contract } from "./contract.ts";
+import { canonical } from "./compare-normal.ts";
+import { findRenamed } from "./compare-names.ts";
+import { promptChanges, texts, toolChanges, toolForm, toolLikeness } from "./compare-tools.ts";
+import type { Contract, ResourceContract, ResourceTemplateContract } from "./contract.ts";
 
-/** What changed from one contract of a server to another, judged by what it does to somebody who calls it. */
+/**
+ * What differs between two contracts of a server, judged by what it does to somebody who calls it: in the order of
+ * server, tools, resources, templates and prompts, each as the contract before has them, with what is new at the end.
+ * Pure. Nothing differs between equal contracts. Where every change is compatible, every call that named only what
+ * its schema names goes on to be valid.
+ */
 export function compareContracts(before: Contract, after: Contract): ContractChange[] {
-  const [old, now] = [before, after].map(({ tools }) => tools.map(({ name }) => name)) as [string[], string[]];
   return [
-    ...old
-      .filter((name) => !now.includes(name))
-      .map((name) => toolChange(name, "breaking", `The tool "${name}" is removed: calls of it fail.`)),
-    ...now
-      .filter((name) => !old.includes(name))
-      .map((name) => toolChange(name, "compatible", `The tool "${name}" is new.`)),
+    ...about("server", "", descriptions(before, after)),
+    ...compareLists(before.tools, after.tools, {
+      subject: "tool",
+      keyOf: ({ name }) => name,
+      formOf: toolForm,
+      likeness: toolLikeness,
+      changes: toolChanges,
+      lost: "calls of it fail",
+    }),
+    ...compareLists(before.resources, after.resources, {
+      subject: "resource",
+      keyOf: ({ uri }) => uri,
+      formOf: ({ name, mimeType }) => canonical([name, mimeType]),
+      changes: resourceChanges,
+      lost: "it cannot be read any more",
+    }),
+    ...compareLists(before.resourceTemplates, after.resourceTemplates, {
+      subject: "template",
+      keyOf: ({ uriTemplate }) => uriTemplate,
+      formOf: ({ name, mimeType }) => canonical([name, mimeType]),
+      changes: resourceChanges,
+      lost: "its URIs cannot be read any more",
+    }),
+    ...compareLists(before.prompts, after.prompts, {
+      subject: "prompt",
+      keyOf: ({ name }) => name,
+      formOf: ({ arguments: args = [] }) => canonical(args.map(({ name, required }) => [name, required])),
+      changes: promptChanges,
+      lost: "it cannot be got any more",
+    }),
   ];
 }
 
-function toolChange(name: string, effect: ContractChange["effect"], message: string): ContractChange {
-  return { subject: "tool", name, effect, message };
+type Part = Omit<ContractChange, "subject" | "name">;
+
+function about(subject: ContractChange["subject"], name: string, parts: readonly Part[]): ContractChange[] {
+  return parts.map((part) => Object.assign({ subject, name }, part));
+}
+
+function descriptions(before: Contract, after: Contract): Part[] {
+  const of = ({ description }: Contract) => (description === undefined ? {} : { description });
+  return texts(of(before), of(after));
+}
+
+interface Kind<Item> {
+  readonly subject: ContractChange["subject"];
+  readonly keyOf: (item: Item) => string;
+  readonly formOf: (item: Item) => string;
+  readonly likeness?: (before: Item, after: Item) => number;
+  readonly changes: (before: Item, after: Item) => Part[];
+  /** What it means that one is gone. */
+  readonly lost: string;
+}
+
+function compareLists<Item>(before: readonly Item[], after: readonly Item[], kind: Kind<Item>): ContractChange[] {
+  const { subject, keyOf, formOf, likeness, changes, lost } = kind;
+  const [old, now] = [before, after].map((items) => new Map(items.map((item) => [keyOf(item), item]))) as [
+    Map<string, Item>,
+    Map<string, Item>,
+  ];
+  const gone = new Map([...old].filter(([name]) => !now.has(name)));
+  const come = new Map([...now].filter(([name]) => !old.has(name)));
+  const renamed = findRenamed(gone, come, formOf, likeness);
+  const newNames = new Set(renamed.values());
+
+  const all: ContractChange[] = [];
+  for (const [name, item] of old) {
+    const to = renamed.get(name);
+    const next = now.get(to ?? name);
+    if (to !== undefined) {
+      const message = `The ${subject} "${name}" is called "${to}" now: ${lost} under its old name.`;
+      all.push({ subject, name, effect: "breaking", message, renamedTo: to });
+    }
+    if (next) all.push(...about(subject, name, changes(item, next)));
+    else all.push({ subject, name, effect: "breaking", message: `The ${subject} "${name}" is removed: ${lost}.` });
+  }
+  for (const name of come.keys()) {
+    if (newNames.has(name)) continue;
+    all.push({ subject, name, effect: "compatible", message: `The ${subject} "${name}" is new.` });
+  }
+  return all;
+}
+
+type AnyResource = Omit<ResourceContract | ResourceTemplateContract, "uri" | "uriTemplate">;
+
+function resourceChanges(before: AnyResource, after: AnyResource): Part[] {
+  const differing = (["name", "mimeType"] as const).filter((field) => before[field] !== after[field]);
+  return [
+    ...texts(before, after),
+    ...differing.map((field) => ({
+      pointer: `/${field}`,
+      effect: "review" as const,
+      message: `The ${field} is ${after[field] ?? "not said"}, and was ${before[field] ?? "not said"}.`,
+    })),
+  ];
 }

@@ -1,0 +1,197 @@
+import { isObject, type JsonSchema } from "../json.ts";
+import {
+  canonical,
+  declaredTypes,
+  demands,
+  isAnnotation,
+  resolve,
+  typesOf,
+  valuesOf,
+  coversType,
+} from "./compare-normal.ts";
+import { Findings } from "./compare-findings.ts";
+import type { Walk } from "./compare-schemas.ts";
+
+/** Schemas with `anyOf` or `oneOf`: what one of them takes has to be taken by one of the other's alternatives. */
+
+export function hasAlternatives({ anyOf, oneOf }: JsonSchema): boolean {
+  return Array.isArray(anyOf) || Array.isArray(oneOf);
+}
+
+interface Alternative {
+  readonly schema: JsonSchema;
+  readonly pointer: string;
+  /** Of `oneOf`: a value that fits another one, too, is refused. */
+  readonly isExclusive: boolean;
+}
+
+export function compareAlternatives(
+  before: JsonSchema,
+  after: JsonSchema,
+  pointer: string,
+  findings: Findings,
+  walk: Walk,
+): void {
+  const [old, now] = [alternativesOf(before, walk.before, pointer), alternativesOf(after, walk.after, pointer)];
+  if (!old || !now) {
+    if (demands(before) !== demands(after)) findings.unclear(pointer, "changed in its alternatives");
+    return;
+  }
+  if (
+    findings.direction === "sent" &&
+    now.some(({ isExclusive }) => isExclusive) &&
+    demands(before) !== demands(after)
+  ) {
+    if (!areApart(now, walk)) {
+      findings.unclear(`${pointer}/oneOf`, "changed, and a value may fit two of its alternatives, which is refused");
+    }
+  }
+  const inside: Walk = { ...walk, hasDefaults: false };
+  const fits = (one: Alternative, other: Alternative): Findings => {
+    const found = new Findings(findings.direction);
+    walk.compare(one.schema, other.schema, other.pointer, found, inside);
+    return found;
+  };
+  // Of what is sent every old alternative must still be taken; of what is read every new one must be known.
+  const isSent = findings.direction === "sent";
+  const [asked, giving] = isSent ? [old, now] : [now, old];
+  const between = (one: Alternative, other: Alternative): Findings => (isSent ? fits(one, other) : fits(other, one));
+  const used = new Set<Alternative>();
+  const open: Alternative[] = [];
+  for (const one of asked) {
+    const found = giving
+      .map((other) => ({ other, findings: between(one, other) }))
+      .filter((each) => each.findings.isCompatible);
+    const best = found.sort((a, b) => a.findings.all.length - b.findings.all.length)[0];
+    if (!best) open.push(one);
+    else {
+      used.add(best.other);
+      findings.all.push(...best.findings.all);
+    }
+  }
+  for (const one of open) {
+    const left = giving.filter((other) => !used.has(other));
+    const partner = partnerOf(one, left, open, walk);
+    if (!partner) {
+      const is = isSent ? "no longer taken" : "possible now";
+      findings.add(one.pointer, "breaking", `The alternative ${shown(one.schema)} is ${is}.`);
+      continue;
+    }
+    used.add(partner);
+    findings.all.push(...between(one, partner).all);
+  }
+  for (const other of giving) {
+    if (used.has(other)) continue;
+    findings.add(other.pointer, "compatible", `The alternative ${shown(other.schema)} is ${isSent ? "new" : "gone"}.`);
+  }
+}
+
+/** Undefined for what cannot be told apart so. */
+function alternativesOf(
+  schema: JsonSchema,
+  root: JsonSchema,
+  pointer: string,
+  depth = 0,
+  isExclusive = false,
+): Alternative[] | undefined {
+  const { anyOf, oneOf, ...base } = schema;
+  if (anyOf !== undefined && oneOf !== undefined) return undefined;
+  const keyword = anyOf === undefined ? "oneOf" : "anyOf";
+  const branches = anyOf ?? oneOf;
+  if (!Array.isArray(branches)) return byType(schema, pointer, isExclusive);
+  if (depth > LEVELS_MAX) return undefined;
+  const demanded = Object.keys(base).filter((key) => !isAnnotation(key));
+  const all: Alternative[] = [];
+  for (const [index, branch] of branches.entries()) {
+    const own = resolve(branch, root).schema;
+    const overlaps = demanded.filter((key) => Object.hasOwn(own, key) && canonical(own[key]) !== canonical(base[key]));
+    if (overlaps.length > 0) return undefined;
+    const merged = { ...Object.fromEntries(demanded.map((key) => [key, base[key]])), ...own };
+    const inner = alternativesOf(
+      merged,
+      root,
+      `${pointer}/${keyword}/${index}`,
+      depth + 1,
+      isExclusive || keyword === "oneOf",
+    );
+    if (!inner) return undefined;
+    all.push(...inner);
+  }
+  return all;
+}
+
+const LEVELS_MAX = 8;
+
+/** A list of types is a choice, too. */
+function byType(schema: JsonSchema, pointer: string, isExclusive: boolean): Alternative[] {
+  const types = declaredTypes(schema);
+  const values = Array.isArray(schema["enum"]) ? schema["enum"] : undefined;
+  if (values && values.length > 1 && values.length <= VALUES_MAX) {
+    const { enum: _values, ...rest } = schema;
+    return values.map((value) => ({ schema: { ...rest, const: value }, pointer, isExclusive }));
+  }
+  if (!types || types.length < 2) return [{ schema, pointer, isExclusive }];
+  return types.map((type) => ({ schema: { ...schema, type }, pointer, isExclusive }));
+}
+
+const VALUES_MAX = 64;
+
+/** The one that an alternative has become: of the same kind, or the only one that is left. */
+function partnerOf(
+  one: Alternative,
+  left: readonly Alternative[],
+  open: readonly Alternative[],
+  walk: Walk,
+): Alternative | undefined {
+  const same = left.filter((other) => isSameKind(one.schema, other.schema, walk));
+  if (same.length === 1) return same[0];
+  return left.length === 1 && open.length === 1 && sharesType(one.schema, left[0]!.schema) ? left[0] : undefined;
+}
+
+function sharesType(one: JsonSchema, other: JsonSchema): boolean {
+  return typesOf(one).some((type) => coversType(typesOf(other), type));
+}
+
+/** Both have a property that names the kind, with the same value. */
+function isSameKind(one: JsonSchema, other: JsonSchema, walk: Walk): boolean {
+  const [a, b] = [namedKinds(one, walk), namedKinds(other, walk)];
+  return [...a].some(([name, value]) => b.get(name) === value);
+}
+
+function namedKinds({ properties }: JsonSchema, walk: Walk): Map<string, string> {
+  const all = isObject(properties) ? Object.entries(properties) : [];
+  return new Map(
+    all.flatMap(([name, schema]) => {
+      const values = valuesOf(resolve(schema, walk.after).schema);
+      return values?.length === 1 ? [[name, canonical(values[0])] as const] : [];
+    }),
+  );
+}
+
+/** No value fits two of them. */
+function areApart(all: readonly Alternative[], walk: Walk): boolean {
+  return all.every((one, index) => all.slice(index + 1).every((other) => isApart(one.schema, other.schema, walk)));
+}
+
+function isApart(one: JsonSchema, other: JsonSchema, walk: Walk): boolean {
+  const touches = (a: readonly string[], b: readonly string[]): boolean => a.some((type) => coversType(b, type));
+  const [a, b] = [typesOf(one), typesOf(other)];
+  if (!touches(a, b) && !touches(b, a)) return true;
+  const [oldValues, nowValues] = [valuesOf(one), valuesOf(other)];
+  if (oldValues && nowValues) {
+    const known = new Set(nowValues.map((value) => canonical(value)));
+    return !oldValues.some((value) => known.has(canonical(value)));
+  }
+  const [kinds, others] = [namedKinds(one, walk), namedKinds(other, walk)];
+  const isRequired = (schema: JsonSchema, name: string): boolean =>
+    Array.isArray(schema["required"]) && (schema["required"] as unknown[]).includes(name);
+  return [...kinds].some(
+    ([name, value]) =>
+      others.has(name) && others.get(name) !== value && isRequired(one, name) && isRequired(other, name),
+  );
+}
+
+function shown(schema: JsonSchema): string {
+  const text = canonical(schema, (key) => !isAnnotation(key));
+  return text.length > 120 ? `${text.slice(0, 120)}…` : text;
+}

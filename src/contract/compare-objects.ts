@@ -1,0 +1,165 @@
+import { isObject, type JsonSchema } from "../json.ts";
+import { findRenamed } from "./compare-names.ts";
+import { canonical, demands, resolve } from "./compare-normal.ts";
+import type { Findings } from "./compare-findings.ts";
+import type { Walk } from "./compare-schemas.ts";
+
+/** Objects by their properties: what is gone, new, renamed, required or no longer so. */
+
+export const objectKeywords = ["properties", "required", "additionalProperties"];
+
+interface Shape {
+  readonly properties: ReadonlyMap<string, unknown>;
+  readonly required: ReadonlySet<string>;
+  /** Of the properties that it does not name; undefined when nothing is said of them. */
+  readonly others: unknown;
+  readonly hasPatterns: boolean;
+}
+
+function shapeOf(schema: JsonSchema): Shape {
+  const { properties, required, additionalProperties, patternProperties } = schema;
+  return {
+    properties: new Map(isObject(properties) ? Object.entries(properties) : []),
+    required: new Set(Array.isArray(required) ? (required as string[]) : []),
+    others: additionalProperties,
+    hasPatterns: patternProperties !== undefined,
+  };
+}
+
+export function compareObjects(
+  before: JsonSchema,
+  after: JsonSchema,
+  pointer: string,
+  findings: Findings,
+  walk: Walk,
+): void {
+  const [old, now] = [shapeOf(before), shapeOf(after)];
+  const gone = new Map([...old.properties].filter(([name]) => !now.properties.has(name)));
+  const come = new Map([...now.properties].filter(([name]) => !old.properties.has(name)));
+  const renamed = findRenamed(gone, come, (schema) => demands(schema));
+  const newNames = new Set(renamed.values());
+
+  for (const [name, schema] of old.properties) {
+    const at = `${pointer}/properties/${escape(name)}`;
+    if (now.properties.has(name)) {
+      walk.compare(schema, now.properties.get(name), at, findings, walk);
+      compareRequired(name, old, now, at, findings, walk);
+    } else if (renamed.has(name)) {
+      compareRenamed(name, renamed.get(name)!, at, findings);
+      walk.compare(schema, now.properties.get(renamed.get(name)!), at, findings, walk);
+    } else removed(name, old, now, at, findings, walk);
+  }
+  for (const name of come.keys()) {
+    if (newNames.has(name)) continue;
+    added(name, old, now, `${pointer}/properties/${escape(name)}`, findings, walk);
+  }
+  for (const name of now.required) {
+    if (now.properties.has(name) || old.required.has(name)) continue;
+    findings.narrowed(`${pointer}/required`, `bound to have "${name}" now`);
+  }
+  for (const name of old.required) {
+    if (old.properties.has(name) || now.required.has(name)) continue;
+    findings.widened(`${pointer}/required`, `no longer bound to have "${name}"`);
+  }
+  compareOthers(old, now, `${pointer}/additionalProperties`, findings, walk);
+}
+
+function compareRequired(name: string, old: Shape, now: Shape, pointer: string, findings: Findings, walk: Walk): void {
+  const [was, is] = [old.required.has(name), now.required.has(name)];
+  if (was === is) return;
+  const { direction } = findings;
+  if (was) {
+    const message =
+      direction === "sent" ? `"${name}" may be left out now.` : `"${name}" may be missing from results now.`;
+    findings.add(pointer, direction === "sent" ? "compatible" : "breaking", message);
+  } else if (direction === "read") {
+    findings.add(pointer, "compatible", `"${name}" is always there now.`);
+  } else requiredNow(name, now, pointer, findings, walk, "is required now");
+}
+
+function requiredNow(name: string, now: Shape, pointer: string, findings: Findings, walk: Walk, is: string): void {
+  const { schema } = resolve(now.properties.get(name), walk.after);
+  const standsIn = schema["default"];
+  if (standsIn === undefined) {
+    findings.add(pointer, "breaking", `"${name}" ${is}: calls without it are refused.`);
+  } else if (walk.hasDefaults) {
+    findings.add(
+      pointer,
+      "compatible",
+      `"${name}" ${is}, and has the default ${canonical(standsIn)}: it may be left out.`,
+    );
+  } else {
+    findings.add(
+      pointer,
+      "review",
+      `"${name}" ${is}, with a default inside of an alternative, where it may not count.`,
+    );
+  }
+}
+
+function compareRenamed(name: string, to: string, pointer: string, findings: Findings): void {
+  const consequence =
+    findings.direction === "sent"
+      ? "calls that give it under its old name are refused or ignored"
+      : "readers find it no more";
+  findings.add(pointer, "breaking", `"${name}" is called "${to}" now: ${consequence}.`, to);
+}
+
+function removed(name: string, old: Shape, now: Shape, pointer: string, findings: Findings, walk: Walk): void {
+  if (findings.direction === "read") {
+    findings.add(pointer, "breaking", `"${name}" is removed: readers find it no more.`);
+    return;
+  }
+  if (now.others === false && !now.hasPatterns) {
+    findings.add(pointer, "breaking", `"${name}" is removed: calls that give it are refused.`);
+  } else if (old.required.has(name)) {
+    findings.add(pointer, "breaking", `"${name}" is removed: every call gives it, and it does nothing any more.`);
+  } else {
+    findings.add(
+      pointer,
+      "review",
+      `"${name}" is removed: calls that give it are taken, and it does nothing any more.`,
+    );
+  }
+  if (isObject(now.others)) walk.compare(old.properties.get(name), now.others, pointer, findings, walk);
+}
+
+function added(name: string, old: Shape, now: Shape, pointer: string, findings: Findings, walk: Walk): void {
+  if (findings.direction === "read") {
+    findings.add(pointer, "compatible", `"${name}" is new.`);
+    return;
+  }
+  if (now.required.has(name)) requiredNow(name, now, pointer, findings, walk, "is new and required");
+  else findings.add(pointer, "compatible", `"${name}" is new, and may be left out.`);
+  // What could be given under any name had another form under this one.
+  if (old.others !== undefined && old.others !== false) {
+    walk.compare(old.others, now.properties.get(name), pointer, findings, walk);
+  } else if (old.hasPatterns) findings.unclear(pointer, "named now, where a pattern of names said what it may be");
+}
+
+function compareOthers(old: Shape, now: Shape, pointer: string, findings: Findings, walk: Walk): void {
+  if (canonical(old.others) === canonical(now.others) && !isObject(old.others)) return;
+  if (old.others === undefined || now.others === undefined) {
+    if (old.others === undefined && now.others === true) return;
+    if (old.others === true && now.others === undefined) return;
+    if (old.others !== undefined && findings.direction === "sent") {
+      findings.widened(pointer, "open to all properties now");
+      return;
+    }
+    const message =
+      old.others === undefined
+        ? "Properties that are not named are bound now."
+        : "Properties that are not named are free now.";
+    findings.add(pointer, "review", message);
+    return;
+  }
+  if (old.others === false && findings.direction === "read") {
+    findings.add(pointer, "review", "Properties that are not named are possible now.");
+    return;
+  }
+  walk.compare(old.others, now.others, pointer, findings, walk);
+}
+
+function escape(name: string): string {
+  return name.replaceAll("~", "~0").replaceAll("/", "~1");
+}

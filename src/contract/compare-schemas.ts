@@ -1,0 +1,175 @@
+import { isObject, type JsonSchema } from "../json.ts";
+import { compareAlternatives, hasAlternatives } from "./compare-alternatives.ts";
+import { Findings, type Direction, type Finding } from "./compare-findings.ts";
+import { compareLimits, limitKeywords } from "./compare-limits.ts";
+import { canonical, coversType, demands, isAnnotation, isNever, resolve, typesOf, valuesOf } from "./compare-normal.ts";
+import { compareObjects, objectKeywords } from "./compare-objects.ts";
+
+/** Lays two schemas side by side. A pair of references that is being compared already is not compared again. */
+export interface Walk {
+  readonly before: JsonSchema;
+  readonly after: JsonSchema;
+  readonly under: ReadonlySet<string>;
+  /** Inside of alternatives no validator fills in defaults. */
+  readonly hasDefaults: boolean;
+  readonly level: number;
+  /** Pairs that may still be compared: alternatives of alternatives grow with the power of their depth. */
+  readonly budget: { left: number };
+  readonly compare: (before: unknown, after: unknown, pointer: string, findings: Findings, walk: Walk) => void;
+}
+
+/**
+ * What differs between two schemas. `sent`: what a caller may send; its callers send nothing that the schema does not
+ * name. `read`: what a reader of results may rely on. `pointer` leads to the schemas themselves.
+ */
+export function compareSchemas(
+  before: JsonSchema,
+  after: JsonSchema,
+  direction: Direction,
+  pointer: string,
+): readonly Finding[] {
+  const findings = new Findings(direction);
+  if (canonical(before) === canonical(after)) return [];
+  compareNodes(before, after, pointer, findings, {
+    before,
+    after,
+    under: new Set(),
+    hasDefaults: true,
+    level: 0,
+    budget: { left: NODES_MAX },
+    compare: compareNodes,
+  });
+  return findings.all;
+}
+
+const NODES_MAX = 50_000;
+const LEVELS_MAX = 200;
+
+function compareNodes(before: unknown, after: unknown, pointer: string, findings: Findings, walk: Walk): void {
+  const [old, now] = [resolve(before, walk.before), resolve(after, walk.after)];
+  let deeper = { ...walk, level: walk.level + 1 };
+  if (walk.budget.left-- <= 0 || walk.level > LEVELS_MAX) {
+    return findings.unclear(pointer, "too deep or too large to be compared");
+  }
+  if (old.ref !== undefined || now.ref !== undefined) {
+    const pair = JSON.stringify([old.ref ?? canonical(old.schema), now.ref ?? canonical(now.schema)]);
+    if (walk.under.has(pair)) return;
+    deeper = { ...deeper, under: new Set(walk.under).add(pair) };
+  }
+  compareTexts(old.schema, now.schema, pointer, findings);
+  if (isNever(old.schema) || isNever(now.schema)) {
+    if (isNever(old.schema) && !isNever(now.schema)) findings.widened(pointer, "allowed now");
+    if (!isNever(old.schema) && isNever(now.schema)) findings.narrowed(pointer, "not allowed any more");
+    return;
+  }
+  if (hasAlternatives(old.schema) || hasAlternatives(now.schema)) {
+    compareAlternatives(old.schema, now.schema, pointer, findings, deeper);
+  } else {
+    compareKeywords(old.schema, now.schema, pointer, findings, deeper);
+  }
+}
+
+/** What models and people read, and what stands for an argument that is left out. */
+function compareTexts(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings): void {
+  for (const keyword of ["title", "description", "deprecated"]) {
+    if (canonical(before[keyword]) === canonical(after[keyword])) continue;
+    findings.textual(`${pointer}/${keyword}`, `The ${keyword} is ${verb(before[keyword], after[keyword])}.`);
+  }
+  if (findings.direction === "read" || canonical(before["default"]) === canonical(after["default"])) return;
+  const [old, now] = [JSON.stringify(before["default"]) ?? "none", JSON.stringify(after["default"]) ?? "none"];
+  findings.textual(
+    `${pointer}/default`,
+    `The default is ${now}, and was ${old}: calls that leave it out may do something else.`,
+  );
+}
+
+function verb(before: unknown, after: unknown): string {
+  if (before === undefined) return "new";
+  return after === undefined ? "removed" : "changed";
+}
+
+/** Two schemas without alternatives. */
+function compareKeywords(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings, walk: Walk): void {
+  compareTypes(before, after, pointer, findings);
+  compareLimits(before, after, pointer, findings);
+  const both = (type: string): boolean => coversType(typesOf(before), type) && coversType(typesOf(after), type);
+  if (both("object")) compareObjects(before, after, pointer, findings, walk);
+  if (both("array")) compareArrays(before, after, pointer, findings, walk);
+  compareAll(before, after, pointer, findings, walk);
+  compareUnknown(before, after, pointer, findings);
+}
+
+function compareTypes(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings): void {
+  const [oldValues, nowValues] = [valuesOf(before), valuesOf(after)];
+  const [oldTypes, nowTypes] = [typesOf(before), typesOf(after)];
+  if (oldValues && nowValues) {
+    const [old, now] = [oldValues, nowValues].map(
+      (values) => new Map(values.map((value) => [canonical(value), value])),
+    ) as [Map<string, unknown>, Map<string, unknown>];
+    const gone = [...old.keys()].filter((key) => !now.has(key));
+    const come = [...now.keys()].filter((key) => !old.has(key));
+    if (gone.length > 0) findings.narrowed(`${pointer}/enum`, `without the value ${gone.join(", ")} now`);
+    if (come.length > 0) findings.widened(`${pointer}/enum`, `extended by the value ${come.join(", ")}`);
+    return;
+  }
+  const lost = oldTypes.filter((type) => !coversType(nowTypes, type));
+  const won = nowTypes.filter((type) => !coversType(oldTypes, type));
+  if (nowValues)
+    findings.narrowed(`${pointer}/enum`, `one of ${nowValues.map((value) => canonical(value)).join(", ")} now`);
+  else if (lost.length > 0)
+    findings.narrowed(`${pointer}/type`, `no longer ${lost.join(" or ")}, but ${nowTypes.join(" or ")}`);
+  if (oldValues)
+    findings.widened(
+      `${pointer}/enum`,
+      `no longer one of ${oldValues.map((value) => canonical(value)).join(", ")} only`,
+    );
+  else if (won.length > 0)
+    findings.widened(`${pointer}/type`, `${won.join(" or ")} as well as ${oldTypes.join(" or ")}`);
+}
+
+function compareArrays(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings, walk: Walk): void {
+  const isFree = [before, after].every(({ items, prefixItems }) => items === undefined && prefixItems === undefined);
+  if (isFree) return;
+  const [old, now] = [elementsOf(before), elementsOf(after)];
+  for (let index = 0; index < Math.max(old.first.length, now.first.length); index++) {
+    const at = `${pointer}/prefixItems/${index}`;
+    walk.compare(old.first[index] ?? old.rest, now.first[index] ?? now.rest, at, findings, walk);
+  }
+  walk.compare(old.rest, now.rest, `${pointer}/items`, findings, walk);
+}
+
+function elementsOf({ items, prefixItems }: JsonSchema): { first: readonly unknown[]; rest: unknown } {
+  return { first: Array.isArray(prefixItems) ? prefixItems : [], rest: items ?? true };
+}
+
+/** Each part of the one within its part of the other is the whole within the whole. */
+function compareAll(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings, walk: Walk): void {
+  const [old, now] = [partsOf(before), partsOf(after)];
+  if (old.length !== now.length) {
+    findings.unclear(`${pointer}/allOf`, "made of other parts");
+    return;
+  }
+  for (const [index, part] of old.entries())
+    walk.compare(part, now[index], `${pointer}/allOf/${index}`, findings, walk);
+}
+
+function partsOf({ allOf }: JsonSchema): readonly unknown[] {
+  return Array.isArray(allOf) ? allOf : [];
+}
+
+const KNOWN = new Set([
+  ..."type enum const items prefixItems allOf anyOf oneOf".split(" "),
+  ...limitKeywords,
+  ...objectKeywords,
+]);
+
+/** Keywords that are not understood here, such as `if` and `patternProperties`: any difference is for a person. */
+function compareUnknown(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings): void {
+  const keywords = new Set([...Object.keys(before), ...Object.keys(after)]);
+  for (const keyword of [...keywords].sort()) {
+    if (KNOWN.has(keyword) || isAnnotation(keyword)) continue;
+    const [old, now] = [before[keyword], after[keyword]];
+    const same = isObject(old) && isObject(now) ? demands(old) === demands(now) : canonical(old) === canonical(now);
+    if (!same) findings.unclear(`${pointer}/${keyword}`, `changed in "${keyword}"`);
+  }
+}

@@ -1,0 +1,110 @@
+import type { ContractChange } from "./change.ts";
+import { compareSchemas } from "./compare-schemas.ts";
+import { canonical, demands } from "./compare-normal.ts";
+import type { Finding } from "./compare-findings.ts";
+import { isObject, type JsonSchema } from "../json.ts";
+import type { PromptContract, ToolAnnotations, ToolContract } from "./contract.ts";
+
+/** What differs in one tool or prompt that is there before and after. */
+
+type Part = Pick<ContractChange, "pointer" | "effect" | "message" | "renamedTo">;
+
+export function toolChanges(before: ToolContract, after: ToolContract): Part[] {
+  return [
+    ...texts(before, after),
+    ...rootTypes(before, after),
+    ...compareSchemas(rooted(before.inputSchema), rooted(after.inputSchema), "sent", "/inputSchema").map(partOf),
+    ...outputChanges(before.outputSchema, after.outputSchema),
+    ...annotationChanges(before.annotations, after.annotations),
+  ];
+}
+
+export function promptChanges(before: PromptContract, after: PromptContract): Part[] {
+  const findings = compareSchemas(argumentsSchema(before), argumentsSchema(after), "sent", "");
+  return [
+    ...texts(before, after),
+    ...findings.map(({ pointer, ...finding }) =>
+      partOf({ ...finding, pointer: pointer.replace("/properties/", "/arguments/") }),
+    ),
+  ];
+}
+
+/** What a tool demands of its callers, by which it is known under another name. */
+export function toolForm({ inputSchema }: ToolContract): string {
+  return demands(rooted(inputSchema));
+}
+
+/** From 0 to 1: how many arguments two tools share; a description that is the same counts as much. */
+export function toolLikeness(before: ToolContract, after: ToolContract): number {
+  const [old, now] = [before, after].map(({ inputSchema: { properties } }) =>
+    Object.keys(isObject(properties) ? properties : {}),
+  );
+  const shared = old!.filter((name) => now!.includes(name)).length;
+  const likeness = old!.length + now!.length === 0 ? 0.25 : (2 * shared) / (old!.length + now!.length);
+  return before.description !== undefined && before.description === after.description ? 1 : Math.max(likeness, 0.25);
+}
+
+function partOf({ pointer, effect, message, renamedTo }: Finding): Part {
+  return { pointer, effect, message, ...(renamedTo !== undefined && { renamedTo }) };
+}
+
+export function texts(
+  before: { readonly title?: string; readonly description?: string },
+  after: { readonly title?: string; readonly description?: string },
+): Part[] {
+  return (["title", "description"] as const).flatMap((field) => {
+    if (before[field] === after[field]) return [];
+    const verb = before[field] === undefined ? "new" : after[field] === undefined ? "removed" : "changed";
+    return [{ pointer: `/${field}`, effect: "review" as const, message: `The ${field} is ${verb}.` }];
+  });
+}
+
+/** Arguments are an object, whether or not the schema says so. */
+function rooted(schema: JsonSchema): JsonSchema {
+  return schema["type"] === undefined ? { ...schema, type: "object" } : schema;
+}
+
+function rootTypes(before: ToolContract, after: ToolContract): Part[] {
+  if (before.inputSchema["type"] === undefined || after.inputSchema["type"] !== undefined) return [];
+  const message =
+    'The schema of the arguments has no "type": "object" any more: many clients refuse the whole list of tools.';
+  return [{ pointer: "/inputSchema/type", effect: "breaking", message }];
+}
+
+function outputChanges(before: JsonSchema | undefined, after: JsonSchema | undefined): Part[] {
+  const pointer = "/outputSchema";
+  if (before && after) return compareSchemas(before, after, "read", pointer).map(partOf);
+  if (after) return [{ pointer, effect: "compatible", message: "What the result looks like is said now." }];
+  if (!before) return [];
+  return [
+    {
+      pointer,
+      effect: "breaking",
+      message: "What the result looks like is not said any more: readers find no structured content.",
+    },
+  ];
+}
+
+function annotationChanges(before: ToolAnnotations = {}, after: ToolAnnotations = {}): Part[] {
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort() as (keyof ToolAnnotations)[];
+  return names.flatMap((name) => {
+    const [old, now] = [before[name], after[name]];
+    if (canonical(old) === canonical(now)) return [];
+    const message = `${name} is ${now ?? "not said"}, and was ${old ?? "not said"}.`;
+    return [{ pointer: `/annotations/${name}`, effect: "review" as const, message }];
+  });
+}
+
+/** Arguments of prompts are texts. */
+function argumentsSchema({ arguments: args = [] }: PromptContract): JsonSchema {
+  return {
+    type: "object",
+    properties: Object.fromEntries(
+      args.map(({ name, description }) => [
+        name,
+        { type: "string", ...(description !== undefined && { description }) },
+      ]),
+    ),
+    required: args.filter(({ required }) => required).map(({ name }) => name),
+  };
+}
