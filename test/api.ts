@@ -1,0 +1,44 @@
+import type { TestBerth } from "./berth.ts";
+
+/** The JSON API of a Berth under test, as a program on this machine uses it. */
+export interface Api {
+  send(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<ApiReply>;
+  /** Saves a text over whatever stands, or as new. */
+  put(path: string, text: string, headers?: Record<string, string>): Promise<ApiReply>;
+}
+
+export interface ApiReply {
+  readonly status: number;
+  readonly headers: Headers;
+  /** The CID in the ETag. */
+  readonly cid: string;
+  // An answer has any shape; tests look into it freely.
+  // oxlint-disable-next-line typescript/no-explicit-any
+  readonly body: any;
+}
+
+export function apiOf({ url }: Pick<TestBerth, "url">): Api {
+  const api: Api = {
+    async send(method, path, body, headers = {}) {
+      const isText = typeof body === "string";
+      const type = { "Content-Type": isText ? "text/plain" : "application/json" };
+      const response = await fetch(`${url}/api${path}`, {
+        method,
+        headers: { ...(body !== undefined && type), ...headers },
+        ...(body !== undefined && { body: isText ? body : JSON.stringify(body) }),
+      });
+      const text = await response.text();
+      const isJson = response.headers.get("content-type")?.includes("json");
+      const cid = response.headers.get("etag")?.replaceAll('"', "") ?? "";
+      return { status: response.status, headers: response.headers, cid, body: isJson ? JSON.parse(text) : text };
+    },
+    async put(path, text, headers = {}) {
+      const { status } = await api.send("GET", path);
+      return api.send("PUT", path, text, {
+        ...(status === 404 ? { "If-None-Match": "*" } : { "If-Match": "*" }),
+        ...headers,
+      });
+    },
+  };
+  return api;
+}

@@ -1,0 +1,132 @@
+import assert from "node:assert/strict";
+import type { IncomingMessage } from "node:http";
+import { after, before, describe, it } from "node:test";
+import { readConfig } from "../src/config.ts";
+import { BerthError } from "../src/errors.ts";
+import { createWriteGuard } from "../src/http/write-guard.ts";
+import { apiOf, type Api } from "./api.ts";
+import { startTestBerth, type TestBerth } from "./berth.ts";
+
+const TOKEN = "a-token-of-enough-characters";
+
+/** `ok`, or the code of the refusal and its message. */
+function judge(headers: Record<string, string>, remoteAddress = "127.0.0.1", adminToken?: string): string {
+  const request = { headers: { host: "127.0.0.1:7420", ...headers }, socket: { remoteAddress } };
+  try {
+    createWriteGuard({ adminToken })(request as unknown as IncomingMessage);
+    return "ok";
+  } catch (error) {
+    assert.ok(error instanceof BerthError);
+    assert.ok(!error.message.includes(TOKEN), "the token is in the message");
+    return `${error.code}: ${error.message}`;
+  }
+}
+
+describe("who may write", () => {
+  it("is a program on this machine", () => {
+    for (const address of ["127.0.0.1", "127.8.9.1", "::1", "::ffff:127.0.0.1"]) assert.equal(judge({}, address), "ok");
+    for (const address of ["10.0.0.7", "::ffff:10.0.0.7", "fe80::1", ""]) {
+      assert.match(judge({}, address), /^write_forbidden: .*another machine.*BERTH_ADMIN_TOKEN/);
+    }
+  });
+
+  it("is nobody behind a proxy, wherever the proxy sits", () => {
+    for (const header of ["x-forwarded-for", "forwarded", "x-real-ip", "via", "x-forwarded-host"]) {
+      assert.match(judge({ [header]: "10.0.0.7" }), /^write_forbidden: .*proxy/);
+    }
+  });
+
+  it("is a page of this service, and of no other", () => {
+    const own = { origin: "http://127.0.0.1:7420", "sec-fetch-site": "same-origin" };
+    assert.equal(judge(own), "ok");
+    assert.equal(judge({ host: "berth.example", origin: "https://berth.example" }), "ok");
+    const others = [
+      "http://127.0.0.1:8000",
+      "http://localhost:7420",
+      "https://evil.example",
+      "null",
+      "",
+      "http://127.0.0.1:7420/x",
+    ];
+    for (const origin of others) assert.match(judge({ ...own, origin }), /^write_forbidden/, origin);
+    for (const site of ["cross-site", "same-site"]) {
+      assert.match(judge({ ...own, "sec-fetch-site": site }), /^write_forbidden: .*another site/);
+    }
+  });
+
+  it("is no browser that does not say which page it comes from", () => {
+    const form = { "content-type": "application/x-www-form-urlencoded" };
+    assert.match(judge(form), /^write_forbidden: .*Origin/);
+    assert.match(judge({ "content-type": "multipart/form-data; boundary=x" }), /^write_forbidden/);
+    assert.match(judge({ cookie: "a=b" }), /^write_forbidden/);
+    assert.match(judge({ "sec-fetch-site": "none" }), /^write_forbidden/);
+    assert.match(judge({ referer: "http://127.0.0.1:7420/" }), /^write_forbidden/);
+    assert.equal(judge({ ...form, origin: "http://127.0.0.1:7420" }), "ok");
+  });
+
+  it("is whoever has the token, from anywhere, and nobody with another one", () => {
+    const bearer = { authorization: `Bearer ${TOKEN}` };
+    assert.equal(judge(bearer, "10.0.0.7", TOKEN), "ok");
+    assert.equal(judge({ ...bearer, "x-forwarded-for": "1.2.3.4" }, "127.0.0.1", TOKEN), "ok");
+    for (const authorization of [`Bearer ${TOKEN}x`, `Basic ${TOKEN}`, "Bearer", "Bearer x", ""]) {
+      assert.match(judge({ authorization }, "127.0.0.1", TOKEN), /^unauthorized/);
+    }
+    assert.match(judge(bearer, "127.0.0.1"), /^unauthorized: .*BERTH_ADMIN_TOKEN/);
+    assert.match(judge({}, "10.0.0.7", TOKEN), /^write_forbidden/);
+    assert.equal(judge({}, "127.0.0.1", TOKEN), "ok");
+  });
+
+  it("is not decided by a token that anyone could guess", () => {
+    for (const token of ["short", "has a space in it, and is long"]) {
+      assert.throws(() => readConfig({ BERTH_ADMIN_TOKEN: token }), /BERTH_ADMIN_TOKEN/);
+    }
+    assert.equal(readConfig({}).adminToken, undefined);
+    assert.equal(readConfig({ BERTH_ADMIN_TOKEN: TOKEN }).adminToken, TOKEN);
+  });
+});
+
+describe("the JSON API", () => {
+  let berth: TestBerth;
+  let api: Api;
+  before(async () => {
+    berth = await startTestBerth({
+      texts: { "one.ts": "export const one = (): number => 1;" },
+      env: { BERTH_ADMIN_TOKEN: TOKEN },
+    });
+    api = apiOf(berth);
+  });
+  after(() => berth?.close());
+
+  it("lets the guard judge every address that writes", async () => {
+    const writes = [
+      ["PUT", "/variables/x"],
+      ["DELETE", "/entries/one"],
+      ["POST", "/definitions/one/review"],
+      ["POST", "/servers/one/releases/x/restore"],
+    ] as const;
+    for (const [method, path] of writes) {
+      const proxied = await api.send(method, path, "x", { "X-Forwarded-For": "1.2.3.4", "If-Match": "*" });
+      assert.deepEqual([path, proxied.status, proxied.body.error.code], [path, 403, "write_forbidden"]);
+    }
+    const wrong = await api.send("PUT", "/variables/x", "x", { Authorization: "Bearer wrong", "If-None-Match": "*" });
+    assert.deepEqual([wrong.status, wrong.headers.get("www-authenticate")], [401, "Bearer"]);
+    const headers = { Authorization: `Bearer ${TOKEN}`, "X-Forwarded-For": "1.2.3.4", "If-None-Match": "*" };
+    assert.equal((await api.send("PUT", "/variables/x", "x", headers)).status, 201);
+  });
+
+  it("is no business of other origins, not even to read", async () => {
+    const read = await api.send("GET", "/variables", undefined, { Origin: "http://localhost:3000" });
+    assert.equal(read.status, 200);
+    assert.equal(read.headers.get("access-control-allow-origin"), null);
+    const preflight = await api.send("OPTIONS", "/variables/x", undefined, {
+      Origin: "http://localhost:3000",
+      "Access-Control-Request-Method": "PUT",
+    });
+    assert.equal(preflight.headers.get("access-control-allow-methods"), null);
+    assert.equal(preflight.headers.get("access-control-allow-origin"), null);
+    assert.equal(
+      (await api.send("PUT", "/variables/x", "y", { Origin: "http://localhost:3000", "If-Match": "*" })).status,
+      403,
+    );
+  });
+});
