@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { rawBlock } from "../src/cid.ts";
 import { call, modern, post, request, startTestBerth, type Reply, type TestBerth } from "./berth.ts";
+import { openHosted, type Hosted } from "./hosted.ts";
 
 const NOTES = `
 /** Adds up. */
@@ -196,5 +197,37 @@ describe("URIs of Berth's own", () => {
 
   it("a URI of a tool is only what is read: the tool itself can still be called", async () => {
     assert.equal((await call(`${berth.url}/mcp/notes`, "erase")).content[0].text, "erased");
+  });
+});
+
+describe("URIs of Berth's own in one tenant", () => {
+  let hosted: Hosted;
+  before(async () => {
+    hosted = await openHosted({ notes: 'export function word(): string { return "old"; }' });
+  });
+  after(() => hosted.close());
+
+  it("T6.4 content of another tenant is not there, until this one has it, too", async () => {
+    const theirs = rawBlock("what is theirs");
+    await hosted.store.change("another", { by: "test", put: [theirs] });
+    const catalog = await hosted.catalog("notes");
+    const uri = `cid://${theirs.cid}`;
+    await assert.rejects(catalog.resource(uri)!.read({}), { code: "resource_not_found", data: { uri } });
+    await hosted.store.change("default", { by: "test", put: [theirs] });
+    assert.deepEqual(await catalog.resource(uri)!.read({}), {
+      contents: [{ uri, mimeType: "text/plain", text: "what is theirs" }],
+    });
+  });
+
+  it("an earlier release reads its own functions, not those of what came after", async () => {
+    const { release } = await hosted.catalog("notes");
+    await hosted.define("notes", 'export function word(): string { return "new"; }');
+    for (const [name, text] of [
+      ["notes", "new"],
+      [`notes@${release}`, "old"],
+    ] as const) {
+      const result = await (await hosted.catalog(name)).resource("server://notes/word")!.read({});
+      assert.equal("contents" in result && "text" in result.contents[0]! && result.contents[0].text, text);
+    }
   });
 });
