@@ -1,15 +1,15 @@
+import type { PromptContract } from "../../contract/contract.ts";
+import { parseUriTemplate } from "../../discover/uri-template.ts";
+import { BerthError } from "../../errors.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
 import type { Json, JsonObject, JsonSchema } from "../../json.ts";
-import { parseUriTemplate } from "../../discover/uri-template.ts";
 import { lazyTextValidator, lazyValidator } from "../arguments.ts";
 import type { ContentBlock, Prompt } from "../catalog.ts";
-import { BerthError } from "../../errors.ts";
 import { problemsOf } from "../failures.ts";
 import type { Findable } from "../resource.ts";
 import type { Run } from "../tool.ts";
 import type { OfferedResource, OfferedTool } from "./offer.ts";
 import { PLACEHOLDER, type ConfiguredPrompt } from "./prompt.ts";
-import type { PromptContract } from "../../contract/contract.ts";
 
 /** How what is configured is carried out. It knows nothing of how it came to be configured. */
 
