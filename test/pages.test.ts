@@ -33,7 +33,11 @@ describe("pages", () => {
       startTestBerth({
         files: ["test/fixtures/servers/everyday.ts"],
         env: { BERTH_RECENT_CALLS: "3" },
-        texts: { "hostile.ts": HOSTILE, "partly.ts": PARTLY },
+        texts: {
+          "hostile.ts": HOSTILE,
+          "partly.ts": PARTLY,
+          "versions.ts": 'export function tell(): string { return "first"; }',
+        },
         mcps: {
           hostile: { definition: "hostile.ts", description: "<b>bold</b> claims" },
           off: { definition: "everyday.ts", enabled: false },
@@ -69,10 +73,7 @@ describe("pages", () => {
     await page.locator("#tool-add > summary").click();
     const tool = page.locator("#tool-add");
     assert.match(await tool.innerText(), /add\(.*: number/);
-    assert.deepEqual(await tool.locator("table").first().locator("tbody th").allInnerTexts(), [
-      "a required",
-      "b required",
-    ]);
+    assert.deepEqual(await tool.locator("table").first().locator("tbody th").allInnerTexts(), ["a required", "b"]);
     await tool.getByText("As JSON").click();
     const shown = JSON.parse(await tool.locator(".raw code").innerText()) as { name: string };
     assert.equal(shown.name, "add");
@@ -160,6 +161,42 @@ describe("pages", () => {
     assert.equal(unknown.status, 404);
   });
 
+  it("an earlier release is restored by one press, and a breaking one only when the person insists", async () => {
+    const put = async (text: string): Promise<void> => {
+      const { status } = await fetch(`${berth.url}/api/definitions/versions?allow_breaking=true`, {
+        method: "PUT",
+        headers: { "Content-Type": "text/plain", "If-Match": "*" },
+        body: text,
+      });
+      assert.equal(status, 200);
+    };
+    const url = `${berth.url}/mcp/versions`;
+    assert.equal((await call(url, "tell")).content[0].text, "first");
+    await put('export function tell(): string { return "second"; }');
+    await put('export function tell(): string { return "third"; }\nexport function more(): void {}');
+    assert.equal((await call(url, "tell")).content[0].text, "third");
+
+    const page = await browser.open(`${berth.url}/mcp/meta/versions`);
+    const rows = page.locator(".releases tbody tr");
+    assert.equal(await rows.count(), 3);
+    await rows.nth(1).getByRole("button", { name: "Restore" }).click();
+    await page.getByText("would break callers").waitFor();
+    assert.equal((await call(url, "tell")).content[0].text, "third");
+    await screenshot(page, "restore-breaking");
+    assert.deepEqual(await violationsOf(page), []);
+    await Promise.all([page.waitForEvent("load"), page.getByRole("button", { name: "Restore all the same" }).click()]);
+    assert.equal((await call(url, "tell")).content[0].text, "second");
+
+    const restore = page.locator(".releases tbody tr", { has: page.locator(".badge.good") });
+    assert.equal(await restore.count(), 1);
+    await Promise.all([
+      page.waitForEvent("load"),
+      page.locator(".releases tbody tr").last().getByRole("button", { name: "Restore" }).click(),
+    ]);
+    assert.equal((await call(url, "tell")).content[0].text, "first");
+    await page.close();
+  });
+
   it("a problem is shown with its place, on both pages", async () => {
     for (const path of ["/mcp", "/mcp/meta/partly"]) {
       const page = await html(path);
@@ -200,13 +237,16 @@ describe("pages", () => {
       jsonrpc: "2.0",
       id: 1,
       method: "tools/call",
-      params: { name: "wait", arguments: {} },
+      params: { name: "wait", arguments: { ms: 20_000 } },
     });
     const headers = { "Content-Type": "application/json", Accept: "application/json" };
     const waiting = fetch(url, { method: "POST", headers, body, signal: stop.signal }).catch(() => undefined);
     const underWay = async (count: number): Promise<void> => {
       const pattern = new RegExp(`Calls under way</dt><dd>${count}<`);
-      while (!pattern.test(await html("/mcp/meta/everyday"))) await sleep(20);
+      for (let tries = 0; !pattern.test(await html("/mcp/meta/everyday")); tries++) {
+        assert.ok(tries < 200, `there were not ${count}`);
+        await sleep(50);
+      }
     };
     await underWay(1);
     stop.abort();
