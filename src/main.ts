@@ -23,7 +23,7 @@ import { openStdio } from "./mcp/stdio.ts";
 import { readSealKey } from "./seal-key.ts";
 import { Upstream } from "./upstream/upstream.ts";
 import { openSqliteStore } from "./store/sqlite.ts";
-import type { Store } from "./store/store.ts";
+import type { NameKind, Store } from "./store/store.ts";
 
 /** The embedded tenant. */
 const TENANT = "default";
@@ -168,7 +168,9 @@ async function openCore(config: Config, log: Log, fill: Fill): Promise<Core> {
       writable: config.image !== "readonly",
       limits: config.limits,
     };
-    const host = withAllServers(await openHost([TENANT], hosting));
+    const opening = openHost([TENANT], hosting).then(withAllServers);
+    closers.push(reloadOnChange(store, opening, log));
+    const host = await opening;
     const edits = createEdits({ ...hosting, host });
     const { limits } = config;
     const sealKey = await readSealKey(config.dataDir);
@@ -190,6 +192,25 @@ function upstreamOpener({ limits }: Config): OpenUpstream {
 /** What `${NAME}` of a hosted launcher URI stands for. Berth's own settings are nobody's business. */
 function hostedVariable(name: string): string | undefined {
   return name.startsWith("BERTH_") ? undefined : process.env[name];
+}
+
+/** What decides which servers there are, and what each offers. */
+const OFFERED: ReadonlySet<NameKind> = new Set(["variable", "server", "visibility"]);
+
+/** Has the host hear of what other processes on the same store have changed. Gives what ends it. */
+function reloadOnChange(store: Store, opening: Promise<Host>, log: Log): () => Promise<void> {
+  let reloading: Promise<void> = Promise.resolve();
+  const stop = store.onChange((changed) => {
+    if (!changed.some(({ tenant, kind }) => tenant === TENANT && OFFERED.has(kind))) return;
+    reloading = reloading
+      .then(() => opening)
+      .then((host) => host.reload(TENANT))
+      .catch((error: unknown) => log.error({ err: error }, "a change of another process could not be read"));
+  });
+  return () => {
+    stop();
+    return reloading;
+  };
 }
 
 /** Resolves with `work`, or after `ms` without it. */

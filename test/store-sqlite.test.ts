@@ -22,7 +22,12 @@ function dataFolder(): string {
   return join(folder, "data");
 }
 
-storeContract("SQLite", () => openSqliteStore({ dataDir: dataFolder() }));
+let lastFolder: string;
+storeContract(
+  "SQLite",
+  () => openSqliteStore({ dataDir: (lastFolder = dataFolder()) }),
+  () => openSqliteStore({ dataDir: lastFolder }),
+);
 
 const writerFile = fileURLToPath(new URL("./store-writer.js", import.meta.url));
 

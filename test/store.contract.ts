@@ -1,11 +1,15 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { assert as assertProperty, asyncProperty, uint8Array } from "fast-check";
 import { jsonBlock, rawBlock } from "../src/cid.ts";
-import type { NameKind, Store } from "../src/store/store.ts";
+import type { ChangedName, NameKind, Store } from "../src/store/store.ts";
 
-/** What every store must do. `open` is called for each test and gives an empty store. */
-export function storeContract(name: string, open: () => Promise<Store>): void {
+/**
+ * What every store must do. `open` is called for each test and gives an empty store; `openAgain` gives the one that was
+ * opened last to another process, as it were.
+ */
+export function storeContract(name: string, open: () => Promise<Store>, openAgain: () => Promise<Store>): void {
   describe(`${name} keeps the store's contract`, () => {
     let store: Store;
     beforeEach(async () => {
@@ -175,6 +179,47 @@ export function storeContract(name: string, open: () => Promise<Store>): void {
         if (attempt.status === "rejected") assert.equal(attempt.reason.code, "name_moved");
       }
       assert.equal((await store.history("default", "variable", "greeting")).length, 2);
+    });
+
+    test("names that another process has changed are told within a second, and nothing else", async () => {
+      const other = await openAgain();
+      const told: ChangedName[] = [];
+      const stop = store.onChange((changed) => told.push(...changed));
+      try {
+        await set("default", "one");
+        await other.putRecord("default", "task", "one", { value: "", expected: 0, expiresAt: Date.now() + 60_000 });
+        await sleep(1_000);
+        assert.deepEqual(told, [], "neither our own nor records");
+        for (const [tenant, text] of [
+          ["default", "two"],
+          ["other", "three"],
+        ] as const) {
+          const block = rawBlock(text);
+          const moves = [{ kind: "variable", name: text, cid: block.cid }] as const;
+          await Promise.all([
+            set(tenant, `own ${text}`),
+            other.change(tenant, { by: "test", put: [block], set: moves }),
+            set(tenant, `own ${text} again`),
+          ]);
+        }
+        await sleep(1_000);
+        assert.deepEqual(told, [
+          { tenant: "default", kind: "variable", name: "two" },
+          { tenant: "other", kind: "variable", name: "three" },
+        ]);
+        stop();
+        const block = rawBlock("four");
+        await other.change("default", {
+          by: "test",
+          put: [block],
+          set: [{ kind: "server", name: "4", cid: block.cid }],
+        });
+        await sleep(1_000);
+        assert.equal(told.length, 2, "nobody listens any more");
+      } finally {
+        stop();
+        await other.close();
+      }
     });
 
     test("derived results are shared, verified and never changed", async () => {

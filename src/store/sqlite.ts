@@ -1,6 +1,7 @@
 import type Database from "better-sqlite3";
 import { matches, type Block, type Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
+import { ForeignChanges } from "./foreign-changes.ts";
 import { openDatabase } from "./open-database.ts";
 import type {
   Change,
@@ -26,6 +27,7 @@ export interface SqliteStoreOptions {
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
   const database = openDatabase(options.dataDir, options.busyMs ?? 5_000);
   const statements = prepare(database);
+  const foreignChanges = new ForeignChanges(database);
 
   const contentIdOf = (block: Block): number => {
     const { cid, bytes } = block;
@@ -36,7 +38,13 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     return held.id;
   };
 
-  const move = (tenant: string, by: string, changedAt: number, { kind, name, cid, expected }: NameMove): void => {
+  /** The number of the change; undefined when the name means this already. */
+  const move = (
+    tenant: string,
+    by: string,
+    changedAt: number,
+    { kind, name, cid, expected }: NameMove,
+  ): number | undefined => {
     const now = statements.name.get(tenant, kind, name)?.cid ?? null;
     if (expected !== undefined && expected !== now) {
       const data = { kind, name, expected, actual: now };
@@ -44,7 +52,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
         data,
       });
     }
-    if (cid === now) return;
+    if (cid === now) return undefined;
     if (cid === null) {
       statements.removeName.run(tenant, kind, name);
     } else {
@@ -53,13 +61,13 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       }
       statements.setName.run(tenant, kind, name, cid, changedAt);
     }
-    statements.recordChange.run(tenant, kind, name, cid, changedAt, by);
+    return Number(statements.recordChange.run(tenant, kind, name, cid, changedAt, by).lastInsertRowid);
   };
 
   const applyChange = database.transaction((tenant: string, change: Change) => {
     const changedAt = Date.now();
     for (const block of change.put ?? []) statements.own.run(tenant, contentIdOf(block));
-    for (const nameMove of change.set ?? []) move(tenant, change.by, changedAt, nameMove);
+    return (change.set ?? []).flatMap((nameMove) => move(tenant, change.by, changedAt, nameMove) ?? []);
   });
 
   const applyDerived = database.transaction((entries: readonly { key: string; block: Block }[]) => {
@@ -107,8 +115,10 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
     async change(tenant, change) {
       for (const block of change.put ?? []) verified(block.cid, block.bytes);
-      attempt(() => applyChange.immediate(tenant, change));
+      foreignChanges.add(attempt(() => applyChange.immediate(tenant, change)));
     },
+
+    onChange: (listener) => foreignChanges.listen(listener),
 
     async derived(key) {
       const row = attempt(() => statements.derived.get(key));
@@ -139,6 +149,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     },
 
     async close() {
+      foreignChanges.close();
       database.close();
     },
   };

@@ -27,6 +27,12 @@ export interface Store {
    */
   change(tenant: string, change: Change): Promise<void>;
 
+  /**
+   * Calls `listener` within a second after another process has changed names, with those names; what this store
+   * changed itself is not told. Gives the function that ends it.
+   */
+  onChange(listener: (changed: readonly ChangedName[]) => void): () => void;
+
   /** Results that are a pure function of their key (discovery, bundles): shared by all tenants, never changed. */
   derived(key: string): Promise<Uint8Array | undefined>;
   putDerived(entries: readonly { key: string; block: Block }[]): Promise<void>;
@@ -80,6 +86,12 @@ export interface NameRecord {
   readonly cid: Cid;
   /** Milliseconds since the epoch. */
   readonly changedAt: number;
+}
+
+export interface ChangedName {
+  readonly tenant: string;
+  readonly kind: NameKind;
+  readonly name: string;
 }
 
 export interface NameChange {

@@ -47,6 +47,7 @@ export function proposeTo(store: Store): ProposedStore {
     },
 
     proposal: () => ({ put: [...blocks.values()], set: moves }),
+    onChange: (listener) => store.onChange(listener),
     history: (tenant, kind, name) => store.history(tenant, kind, name),
     derived: (key) => store.derived(key),
     putDerived: (entries) => store.putDerived(entries),

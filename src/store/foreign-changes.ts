@@ -1,0 +1,73 @@
+import type Database from "better-sqlite3";
+import type { ChangedName } from "./store.ts";
+
+/** How soon a change of another process is noticed. */
+const LOOK_MS = 500;
+
+/**
+ * Notices names that other processes have changed in the same database. A look that finds nothing reads one number
+ * from shared memory, and nobody looks while nobody listens.
+ */
+export class ForeignChanges {
+  readonly #listeners = new Set<(changed: readonly ChangedName[]) => void>();
+  /** It changes with each commit of another connection, and with none of our own. */
+  readonly #version: Database.Statement<[], number>;
+  readonly #since: Database.Statement<[number], ChangedName & { readonly id: number }>;
+  readonly #newest: Database.Statement<[], number | null>;
+  #seenVersion = 0;
+  #seenId = 0;
+  /** Changes of our own after `#seenId`. */
+  readonly #own = new Set<number>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(database: Database.Database) {
+    this.#version = database.prepare<[], number>("PRAGMA data_version").pluck();
+    this.#since = database.prepare("SELECT id, tenant, kind, name FROM name_change WHERE id > ? ORDER BY id");
+    this.#newest = database.prepare<[], number | null>("SELECT max(id) FROM name_change").pluck();
+  }
+
+  listen(listener: (changed: readonly ChangedName[]) => void): () => void {
+    this.#listeners.add(listener);
+    if (!this.#timer) {
+      this.#seenVersion = this.#version.get() ?? 0;
+      this.#seenId = this.#newest.get() ?? 0;
+      this.#timer = setInterval(() => this.#look(), LOOK_MS).unref();
+    }
+    return () => {
+      this.#listeners.delete(listener);
+      if (this.#listeners.size === 0) this.close();
+    };
+  }
+
+  /** A change that was committed here. */
+  add(ids: readonly number[]): void {
+    if (this.#timer) for (const id of ids) this.#own.add(id);
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    this.#own.clear();
+  }
+
+  #look(): void {
+    let changed: ChangedName[];
+    try {
+      changed = this.#read();
+    } catch {
+      // The database is busy, or failing, of which those hear who use it. The next look sees the same.
+      return;
+    }
+    if (changed.length > 0) for (const listener of this.#listeners) listener(changed);
+  }
+
+  #read(): ChangedName[] {
+    const version = this.#version.get() ?? 0;
+    const rows = version === this.#seenVersion ? [] : this.#since.all(this.#seenId);
+    this.#seenVersion = version;
+    const changed = rows.filter(({ id }) => !this.#own.has(id));
+    this.#seenId = Math.max(this.#seenId, rows.at(-1)?.id ?? 0, ...this.#own);
+    this.#own.clear();
+    return changed.map(({ tenant, kind, name }) => ({ tenant, kind, name }));
+  }
+}
