@@ -38,6 +38,14 @@ export const errors = {
   forbidden_host: { status: 403, rpc: -32600, message: "This Host header is not allowed" },
   not_found: { status: 404, rpc: -32600, message: "Nothing stands at this address" },
 
+  profile_not_found: { status: 404, rpc: -32602, message: "No such profile" },
+  profile_invalid: { status: 422, rpc: -32602, message: "The profile cannot be used" },
+  profile_exists: { status: 409, rpc: -32602, message: "There is a profile of that name already" },
+  contract_changed: {
+    status: 409,
+    rpc: -32603,
+    message: "The server's contract has changed since the profile was made",
+  },
   content_missing: { status: 404, rpc: -32603, message: "No content with this CID" },
   content_corrupt: { status: 500, rpc: -32603, message: "Stored bytes do not match their CID" },
   name_moved: { status: 412, rpc: -32603, message: "The name was changed by someone else" },

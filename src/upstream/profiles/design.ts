@@ -1,0 +1,74 @@
+import { jsonBlock } from "../../cid.ts";
+import type { Contract, ToolContract } from "../../contract/contract.ts";
+import { isObject, type JsonObject, type JsonSchema } from "../../json.ts";
+import { contractHash, knownOf } from "../contract-hash.ts";
+import type { ProfileMeta, ProfileTool } from "./profile.ts";
+import type { ProfileFiles } from "./save.ts";
+
+/** What says how a server is reached. */
+export type Reach = Pick<ProfileMeta, "uri" | "command" | "args" | "env" | "cwd" | "url" | "headers" | "transport">;
+
+/** The full profile of a server as it is now: the beginning of what a person, or a model, curates. */
+export function draftProfile(reach: Reach, contract: Contract, now: Date): ProfileFiles {
+  const tools = contract.tools.map((tool) => [fileNameOf(tool.name), draftTool(tool)] as const);
+  return {
+    meta: { ...reach, ...pinned(contract, now), schema_validation: "warn" } as ProfileMeta,
+    tools: Object.fromEntries(tools),
+    contract,
+  };
+}
+
+/** The fields of `_meta.json` that say which contract a profile was made against. */
+export function pinned(
+  contract: Contract,
+  now: Date,
+): Pick<ProfileMeta, "schema_hash" | "contract_cid" | "schema_updated"> {
+  return {
+    schema_hash: contractHash(contract, knownOf(contract)),
+    contract_cid: jsonBlock(contract).cid,
+    schema_updated: now.toISOString(),
+  } as Pick<ProfileMeta, "schema_hash" | "contract_cid" | "schema_updated">;
+}
+
+/** Names of tools that a file cannot have are told apart by what they were: `a/b` becomes `a_b`. */
+function fileNameOf(tool: string): string {
+  return tool
+    .replace(/[^A-Za-z0-9_.-]/g, "_")
+    .replace(/^[^A-Za-z0-9]/, "t$&")
+    .slice(0, 128);
+}
+
+function draftTool({ name, description, inputSchema, outputSchema }: ToolContract): ProfileTool {
+  return {
+    tool: name,
+    ...(description !== undefined && { description }),
+    parameters: parametersOf(inputSchema),
+    ...(outputSchema !== undefined && { output_format: "application/json" }),
+  };
+}
+
+/** An input schema as the seed writes it: each parameter by itself, with `required: true` where it is. */
+export function parametersOf(schema: JsonSchema): Record<string, JsonObject> {
+  const properties = isObject(schema["properties"]) ? schema["properties"] : {};
+  const required = Array.isArray(schema["required"]) ? schema["required"] : [];
+  const parameters = Object.entries(properties).map(([name, each]) => {
+    const parameter = isObject(each) ? { ...(each as JsonObject) } : {};
+    // An object's own list of what it requires stands in the way of the flag, and says more: it stays.
+    if (required.includes(name) && !Array.isArray(parameter["required"])) parameter["required"] = true;
+    return [name, parameter] as const;
+  });
+  return Object.fromEntries(parameters);
+}
+
+/** The input schema that parameters stand for, to compare a profile that a person wrote by hand. */
+export function schemaOf(parameters: Readonly<Record<string, JsonObject>>): JsonSchema {
+  const properties = Object.entries(parameters).map(([name, { required, ...schema }]) => {
+    return [name, Array.isArray(required) ? { ...schema, required } : schema] as const;
+  });
+  const required = Object.entries(parameters).filter(([, schema]) => schema["required"] === true);
+  return {
+    type: "object",
+    properties: Object.fromEntries(properties),
+    ...(required.length > 0 && { required: required.map(([name]) => name) }),
+  };
+}

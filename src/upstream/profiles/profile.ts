@@ -1,0 +1,135 @@
+import type { Cid } from "../../cid.ts";
+import type { Contract } from "../../contract/contract.ts";
+import { isObject, type Json, type JsonObject } from "../../json.ts";
+import type { Problem } from "../../problem.ts";
+
+/**
+ * A saved way to reach a server of others, with what somebody learned about it (seed 000, "Profile System"):
+ *
+ *   <folder>/<server>/_meta.json      how it is started or reached, and the contract that it had then
+ *   <folder>/<server>/_contract.json  that contract in full, so that a change can be told exactly
+ *   <folder>/<server>/<tool>.json     what is known about a tool; a minimal profile has none
+ *
+ * Files are kept as they are written: fields that Berth does not know stay.
+ */
+export interface Profile {
+  readonly name: string;
+  /** Where its files stand. */
+  readonly folder: string;
+  readonly origin: "project" | "user" | "bundled";
+  readonly meta: ProfileMeta;
+  /** By the name under which the profile offers them. */
+  readonly tools: ReadonlyMap<string, ProfileTool>;
+  readonly contract?: Contract;
+}
+
+/** `_meta.json`; exactly one of `uri`, `command` and `url` says how the server is reached. */
+export type ProfileMeta = JsonObject & {
+  uri?: string;
+  command?: string;
+  args?: string[];
+  env?: Record<string, string>;
+  cwd?: string;
+  url?: string;
+  headers?: Record<string, string>;
+  transport?: "stdio" | "http";
+  description?: string;
+  /** The contract hash (J5) and the CID of the whole contract that the profile was made against. */
+  schema_hash?: Cid;
+  contract_cid?: Cid;
+  /** ISO 8601. */
+  schema_updated?: string;
+  /** What a changed contract does: `warn` when it is left out. */
+  schema_validation?: SchemaValidation;
+};
+
+export type SchemaValidation = "warn" | "error" | "ignore";
+
+/** `<tool>.json` */
+export type ProfileTool = JsonObject & {
+  /** The server's own name of the tool. */
+  tool?: string;
+  description?: string;
+  /** Name → JSON Schema, with `required: true` beside it for what a call needs. */
+  parameters?: Record<string, JsonObject>;
+  /** Arguments that every call gets unless it says otherwise. */
+  arguments?: JsonObject;
+  /** Options that the server's tool gets in the context of the call (P6). */
+  options?: JsonObject;
+  /** A media type: what the tool's result is. */
+  output_format?: string;
+  notes?: string;
+  examples?: { input: JsonObject; output_sample?: string }[];
+  /** Queries of calls that worked. */
+  tested_with?: string[];
+};
+
+export const META_FILE = "_meta.json";
+export const CONTRACT_FILE = "_contract.json";
+
+/** What a name may be that becomes a folder or a file: nothing that leads elsewhere, and no file of Berth's own. */
+export function profileNameProblem(name: string, what: "profile" | "tool"): string | undefined {
+  if (/^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/.test(name)) return undefined;
+  return `"${name}" cannot be the name of a ${what}: 1 to 128 of A-Z a-z 0-9 _ . - with a letter or digit first`;
+}
+
+type Check = (value: unknown) => boolean;
+const isText: Check = (value) => typeof value === "string";
+const isTexts: Check = (value) => Array.isArray(value) && value.every(isText);
+const isTextsByName: Check = (value) => isObject(value) && Object.values(value).every(isText);
+const isObjects: Check = (value) => Array.isArray(value) && value.every(isObject);
+
+const metaFields: Record<string, readonly [Check, string]> = {
+  uri: [isText, "a text"],
+  command: [isText, "a text"],
+  args: [isTexts, "a list of texts"],
+  env: [isTextsByName, "an object of texts"],
+  cwd: [isText, "a text"],
+  url: [isText, "a text"],
+  headers: [isTextsByName, "an object of texts"],
+  transport: [(value) => value === "stdio" || value === "http", `"stdio" or "http"`],
+  description: [isText, "a text"],
+  schema_hash: [isText, "a text"],
+  contract_cid: [isText, "a text"],
+  schema_updated: [isText, "a text"],
+  schema_validation: [(value) => ["warn", "error", "ignore"].includes(value as string), `"warn", "error" or "ignore"`],
+};
+
+const toolFields: Record<string, readonly [Check, string]> = {
+  tool: [isText, "a text"],
+  description: [isText, "a text"],
+  parameters: [(value) => isObject(value) && Object.values(value).every(isObject), "an object of JSON Schemas"],
+  arguments: [isObject, "an object"],
+  options: [isObject, "an object"],
+  output_format: [isText, "a text"],
+  notes: [isText, "a text"],
+  examples: [isObjects, "a list of objects"],
+  tested_with: [isTexts, "a list of texts"],
+};
+
+/** Everything that is wrong with a `_meta.json`, by JSON pointer. */
+export function metaProblems(value: Json, file: string): Problem[] {
+  const problems = fieldProblems(value, metaFields, file);
+  if (!isObject(value)) return problems;
+  const ways = ["uri", "command", "url"].filter((field) => value[field] !== undefined);
+  if (ways.length !== 1) {
+    const said = ways.length === 0 ? "none of them" : ways.join(" and ");
+    const message = `A profile has exactly one of "uri", "command" and "url", and here is ${said}`;
+    problems.push({ code: "no-launcher", message, severity: "error", file });
+  }
+  return problems;
+}
+
+export function toolProblems(value: Json, file: string): Problem[] {
+  return fieldProblems(value, toolFields, file);
+}
+
+function fieldProblems(value: Json, fields: typeof metaFields, file: string): Problem[] {
+  const problem = (message: string, pointer: string): Problem => {
+    return { code: "wrong-type", message, severity: "error", file, pointer };
+  };
+  if (!isObject(value)) return [problem("This must be a JSON object", "")];
+  return Object.entries(fields)
+    .filter(([name, [isRight]]) => value[name] !== undefined && !isRight(value[name]))
+    .map(([name, [, what]]) => problem(`"${name}" must be ${what}`, `/${name}`));
+}

@@ -1,0 +1,88 @@
+import { randomUUID } from "node:crypto";
+import { mkdir, readdir, rename, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { Contract } from "../../contract/contract.ts";
+import { BerthError } from "../../errors.ts";
+import type { Json } from "../../json.ts";
+import {
+  CONTRACT_FILE,
+  META_FILE,
+  metaProblems,
+  profileNameProblem,
+  toolProblems,
+  type ProfileMeta,
+  type ProfileTool,
+} from "./profile.ts";
+
+/** All that a profile's files say. */
+export interface ProfileFiles {
+  readonly meta: ProfileMeta;
+  readonly tools: Readonly<Record<string, ProfileTool>>;
+  readonly contract?: Contract;
+}
+
+/**
+ * Writes a profile as a whole: a reader finds all of the old files or all of the new ones, and a failure leaves the
+ * old ones. Rejects with `profile_invalid` when the files could not be read again, and with `profile_exists` when
+ * `replace` is not given and the folder is there.
+ */
+export async function saveProfile(
+  folder: string,
+  files: ProfileFiles,
+  { replace = false }: { replace?: boolean } = {},
+): Promise<void> {
+  check(files);
+  const parent = dirname(folder);
+  await mkdir(parent, { recursive: true });
+  const temporary = `${folder}.${randomUUID()}.tmp`;
+  try {
+    await mkdir(temporary);
+    await write(join(temporary, META_FILE), files.meta);
+    if (files.contract) await write(join(temporary, CONTRACT_FILE), files.contract as unknown as Json);
+    for (const [name, tool] of Object.entries(files.tools)) await write(join(temporary, `${name}.json`), tool);
+    if (replace) await exchange(folder, temporary);
+    else await place(folder, temporary);
+  } finally {
+    await rm(temporary, { recursive: true, force: true });
+  }
+}
+
+function check({ meta, tools }: ProfileFiles): void {
+  const problems = [
+    ...metaProblems(meta, META_FILE),
+    ...Object.entries(tools).flatMap(([name, tool]) => {
+      const wrong = profileNameProblem(name, "tool");
+      if (wrong) return [{ code: "bad-name", message: wrong, severity: "error" as const, pointer: `/tools/${name}` }];
+      return toolProblems(tool, `${name}.json`);
+    }),
+  ];
+  if (problems.length === 0) return;
+  const said = problems.map(({ file, pointer, message }) => [file, pointer, message].filter(Boolean).join(": "));
+  throw new BerthError("profile_invalid", said.join("; "), { data: { problems } });
+}
+
+async function write(path: string, value: Json): Promise<void> {
+  await writeFile(path, `${JSON.stringify(value, undefined, 2)}\n`, { flag: "wx", flush: true });
+}
+
+/** A folder that is not empty is not renamed over by any system. */
+async function place(folder: string, temporary: string): Promise<void> {
+  const there = await readdir(folder).catch(() => []);
+  if (there.length > 0) throw new BerthError("profile_exists", `${folder}; update it, or save under another name`);
+  await rename(temporary, folder);
+}
+
+/** Between the two renames the name is free for an instant; when the second fails the old folder comes back. */
+async function exchange(folder: string, temporary: string): Promise<void> {
+  const old = `${folder}.${randomUUID()}.old`;
+  await rename(folder, old).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== "ENOENT") throw error;
+  });
+  try {
+    await rename(temporary, folder);
+  } catch (error) {
+    await rename(old, folder).catch(() => {});
+    throw error;
+  }
+  await rm(old, { recursive: true, force: true });
+}
