@@ -1,3 +1,7 @@
+import { jsonBlock } from "../cid.ts";
+import { contractHash } from "../upstream/contract-hash.ts";
+import { contractOf } from "../upstream/contract-of.ts";
+import { surveyOf } from "../upstream/survey.ts";
 import { findTool } from "./upstream/perform.ts";
 import { oneOf, type RecordOptions } from "./upstream/options.ts";
 import { RecordOutput, recordFormats } from "./upstream/output.ts";
@@ -34,6 +38,18 @@ export function schema(reference: string, name: string | undefined, options: Rec
         ? Object.fromEntries((await upstream.listTools({ signal })).items.map((tool) => [tool.name, schemasOf(tool)]))
         : schemasOf(await findTool(upstream, wanted, { signal }));
     await output.text(`${JSON.stringify(found, undefined, 2)}\n`);
+    return 0;
+  });
+}
+
+/** `berth mcp hash <reference>`: what tells whether a server is the same for its callers (J5). */
+export function hash(reference: string, options: RecordOptions): Promise<number> {
+  return reach(reference, options, async ({ upstream, signal }) => {
+    const contract = contractOf(await surveyOf(upstream, { signal }));
+    await new RecordOutput("ndjson").write({
+      schema_hash: contractHash(contract),
+      contract_cid: jsonBlock(contract).cid,
+    });
     return 0;
   });
 }

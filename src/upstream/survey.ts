@@ -1,7 +1,8 @@
 import type { Contract } from "../contract/contract.ts";
 import type { Problem } from "../problem.ts";
 import type { RequestOptions, UpstreamConnection } from "./connection.ts";
-import type { ListedPrompt, ListedResource, ListedTemplate, ListedTool } from "./lists.ts";
+import { UpstreamError } from "./upstream-error.ts";
+import type { Listed, ListedPrompt, ListedResource, ListedTemplate, ListedTool } from "./lists.ts";
 
 /** All that a server lists, and what was wrong in it. */
 export interface Survey extends Contract {
@@ -17,7 +18,7 @@ export async function surveyOf(upstream: UpstreamConnection, options?: RequestOp
   const [tools, resources, resourceTemplates, prompts] = await Promise.all([
     upstream.listTools(options),
     upstream.listResources(options),
-    upstream.listResourceTemplates(options),
+    upstream.listResourceTemplates(options).catch(noneIfUnknown),
     upstream.listPrompts(options),
   ]);
   return {
@@ -29,3 +30,12 @@ export async function surveyOf(upstream: UpstreamConnection, options?: RequestOp
     problems: [tools, resources, resourceTemplates, prompts].flatMap(({ problems }) => problems),
   };
 }
+
+/** Servers that have resources need not know templates. */
+function noneIfUnknown(error: unknown): Listed<ListedTemplate> {
+  const isUnknown = error instanceof UpstreamError && error.data?.["rpc"] === METHOD_NOT_FOUND;
+  if (!isUnknown) throw error;
+  return { items: [], problems: [] };
+}
+
+const METHOD_NOT_FOUND = -32601;

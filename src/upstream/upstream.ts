@@ -3,11 +3,12 @@ import type { Limits } from "../config.ts";
 import type { JsonObject } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import { Attribution } from "./attribution.ts";
+import { contractOf } from "./contract-of.ts";
 import { connectUpstream, type ConnectOptions } from "./connect.ts";
 import type { Ask, Closed, UpstreamConnection } from "./connection.ts";
 import type { Launch } from "./launch.ts";
 import { Link, type LinkHealth, type LinkLimits } from "./link.ts";
-import { observe } from "./observe.ts";
+import { surveyOf } from "./survey.ts";
 
 export interface UpstreamOptions extends Omit<ConnectOptions, "limits" | "onNotification" | "signal" | "ask"> {
   readonly limits: ConnectOptions["limits"] & LinkLimits & Pick<Limits, "upstreamQuestionMs">;
@@ -138,7 +139,7 @@ export class Upstream {
 
   async #opened(connection: UpstreamConnection): Promise<void> {
     const { capabilities, era } = connection;
-    await this.#options.onContract(await observe(connection));
+    await this.#options.onContract(await observed(connection));
     if (era === "legacy") {
       if (capabilities["logging"] !== undefined) await connection.request("logging/setLevel", { level: "debug" });
       return;
@@ -167,9 +168,14 @@ export class Upstream {
 
   #lookAgain(): void {
     this.#changed = undefined;
-    const look = this.#link.use(async (connection) => this.#options.onContract(await observe(connection)));
+    const look = this.#link.use(async (connection) => this.#options.onContract(await observed(connection)));
     look.catch(this.#options.onError);
   }
+}
+
+async function observed(connection: UpstreamConnection): Promise<Observed> {
+  const survey = await surveyOf(connection);
+  return { contract: contractOf(survey), problems: survey.problems };
 }
 
 function listenFilter(capabilities: JsonObject): JsonObject {

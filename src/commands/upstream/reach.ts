@@ -1,7 +1,10 @@
 import { limitVariable, packageVersion, readConfig } from "../../config.ts";
 import type { UpstreamConnection } from "../../upstream/connection.ts";
 import { connectUpstream } from "../../upstream/connect.ts";
-import type { Operation } from "../../upstream/operation.ts";
+import { noArguments, type Operation } from "../../upstream/operation.ts";
+import { profileLaunch } from "../../upstream/profiles/launch.ts";
+import type { Profile } from "../../upstream/profiles/profile.ts";
+import { profileResolver } from "../../upstream/profiles/resolve.ts";
 import { resolveReference, type Reference } from "../../upstream/reference.ts";
 import { progressLine } from "../progress.ts";
 import { exitCodes } from "./exit-codes.ts";
@@ -14,6 +17,10 @@ export interface ReachOptions {
   readonly timeout?: string;
   /** Seconds that a start may take, a first installation included. */
   readonly startTimeout?: string;
+  /** Uses a profile whatever its server has become (J6). */
+  readonly ignoreSchema?: boolean;
+  /** Reaches this profile's server, and compares nothing. */
+  readonly profile?: Profile;
   /** Says on stderr what was reached, and what the server writes and notifies. */
   readonly verbose?: boolean;
 }
@@ -52,7 +59,7 @@ export async function reach(
   });
   const line = process.stderr.isTTY ? progressLine(process.stderr) : { update() {}, end() {} };
   try {
-    const reference = await resolveReference(text);
+    const reference = await referenceOf(text, options);
     const upstream = await open(reference, options, interrupted.signal, line);
     try {
       await reference.check?.(upstream);
@@ -74,6 +81,16 @@ export async function reach(
   } finally {
     for (const remove of listeners) remove();
   }
+}
+
+async function referenceOf(text: string, { ignoreSchema, profile }: ReachOptions): Promise<Reference> {
+  const { env } = process;
+  if (profile) return { launch: profileLaunch(profile, env), operation: { arguments: noArguments } };
+  const warn = (warning: string): void => void process.stderr.write(`${warning}\n`);
+  return resolveReference(
+    text,
+    profileResolver({ env, folder: process.cwd(), warn, ...(ignoreSchema && { ignoreSchema }) }),
+  );
 }
 
 async function open(

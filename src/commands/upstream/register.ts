@@ -19,6 +19,7 @@ export function registerUpstreamCommands(program: Command, run: (command: Promis
       .argument("<reference>", REFERENCE)
       .option("--timeout <seconds>", "for one call, read or list (BERTH_UPSTREAM_CALL_MS, default 60 s)")
       .option("--start-timeout <seconds>", "for the start, a first installation included (default 300 s)")
+      .option("--ignore-schema", "use a profile whatever its server has become")
       .option("-v, --verbose", "say on stderr what was reached and what it notifies");
 
   reaching(add(program, "inspect", "List what a server offers: tools, resources, templates and prompts."))
@@ -78,9 +79,60 @@ export function registerUpstreamCommands(program: Command, run: (command: Promis
     .argument("[tool]", "name of the tool")
     .addHelpText("after", examples(`berth mcp schema "${CONTEXT7}" query-docs`))
     .action(async (reference, tool, options) => run((await import("../mcp.ts")).schema(reference, tool, options)));
+  reaching(add(mcp, "hash", "The hash of what callers rely on, and the CID of the whole contract."))
+    .addHelpText("after", examples(`berth mcp hash "${CONTEXT7}"`))
+    .action(async (reference, options) => run((await import("../mcp.ts")).hash(reference, options)));
+  registerProfileCommands(program, add, run);
+}
+
+function registerProfileCommands(
+  program: Command,
+  add: (parent: Command, name: string, description: string) => Command,
+  run: (command: Promise<number>) => Promise<void>,
+): void {
+  const profile = program.command("profile").description("Saved ways to reach servers of others.");
+  const commands = () => import("../profile.ts");
+  const timed = (command: Command): Command =>
+    command
+      .option("--timeout <seconds>", "for one call or list")
+      .option("--start-timeout <seconds>", "for the start, a first installation included")
+      .option("-v, --verbose", "say on stderr what was reached and what it notifies");
+
+  add(profile, "list", "The profiles of the project, of the user and of Berth.")
+    .option("--type <type>", "mcp", "mcp")
+    .option("--format <format>", RECORD_FORMATS, "text")
+    .action(async (options) => run((await commands()).list(options)));
+  add(profile, "info", "Everything that a profile says, as JSON.")
+    .argument("<profile>", PROFILE)
+    .action(async (reference) => run((await commands()).info(reference)));
+  timed(add(profile, "create", "Save a profile: JSON on standard input, or made from a server by --from."))
+    .argument("<name>", "its name")
+    .option("--from <uri>", "launcher URI of a server to make a full profile of")
+    .option("--project", "in the project's folder .berth/profiles instead of the user's")
+    .option("--replace", "over a profile of that name")
+    .option("--offline", "without asking the server for its contract")
+    .addHelpText(
+      "after",
+      examples(`berth profile create context7 --from "${CONTEXT7}"`, "berth profile create biomcp < profile.json"),
+    )
+    .action(async (name, options) => run((await commands()).create(name, options)));
+  timed(add(profile, "validate", "Compare a profile with its server; exit code 1 when calls may fail."))
+    .argument("<profile>", PROFILE)
+    .option("--format <format>", "text or json", "text")
+    .action(async (reference, options) => run((await commands()).validate(reference, options)));
+  timed(add(profile, "diff", "What of a server is not as it was when its profile was made."))
+    .argument("<profile>", PROFILE)
+    .option("--format <format>", "text or json", "text")
+    .action(async (reference, options) => run((await commands()).diff(reference, options)));
+  timed(add(profile, "update", "Bring a profile to what its server is now: shows, asks, tries the examples, saves."))
+    .argument("<profile>", PROFILE)
+    .option("--yes", "ask nothing")
+    .option("--no-test", "try no examples")
+    .action(async (reference, options) => run((await commands()).update(reference, options)));
 }
 
 const USAGE = 2;
+const PROFILE = "@name";
 const REFERENCE = "a launcher URI such as mcp+npx://package@version?…, or @profile";
 const RECORD_FORMATS = "ndjson, json or text";
 const CONTEXT7 = "mcp+npx://@upstash/context7-mcp@4.1.1";

@@ -5,28 +5,18 @@ import type {
   ResourceTemplateContract,
   ToolContract,
 } from "../contract/contract.ts";
-import type { UpstreamConnection } from "./connection.ts";
 import type { ListedPrompt, ListedResource, ListedTemplate, ListedTool } from "./lists.ts";
-import type { Observed } from "./upstream.ts";
+import type { Survey } from "./survey.ts";
 
-/** What a server offers now, in its own order; of each thing what a contract knows. */
-export async function observe(connection: UpstreamConnection): Promise<Observed> {
-  const [tools, resources, templates, prompts] = await Promise.all([
-    connection.listTools(),
-    connection.listResources(),
-    connection.listResourceTemplates().catch(() => ({ items: [], problems: [] })),
-    connection.listPrompts(),
-  ]);
-  const { instructions } = connection;
-  const contract: Contract = {
-    ...(instructions !== undefined && { description: instructions }),
-    tools: tools.items.map(toolOf),
-    resources: resources.items.map(resourceOf),
-    resourceTemplates: templates.items.map(templateOf),
-    prompts: prompts.items.map(promptOf),
+/** The contract in what a server lists, in its own order: of each thing what a contract knows. */
+export function contractOf({ description, tools, resources, resourceTemplates, prompts }: Survey): Contract {
+  return {
+    ...(description !== undefined && { description }),
+    tools: tools.map(toolOf),
+    resources: resources.map(resourceOf),
+    resourceTemplates: resourceTemplates.map(templateOf),
+    prompts: prompts.map(promptOf),
   };
-  const problems = [tools, resources, templates, prompts].flatMap((listed) => listed.problems);
-  return { contract, problems };
 }
 
 function toolOf({ name, title, description, inputSchema, outputSchema, annotations }: ListedTool): ToolContract {

@@ -1,0 +1,188 @@
+import { join } from "node:path";
+import { text as readText } from "node:stream/consumers";
+import { BerthError } from "../errors.ts";
+import type { Json, JsonObject } from "../json.ts";
+import { contractOf } from "../upstream/contract-of.ts";
+import { checkProfile, type ProfileCheck } from "../upstream/profiles/check.ts";
+import { draftProfile, pinned, type Reach } from "../upstream/profiles/design.ts";
+import { listChanges } from "../upstream/profiles/explain.ts";
+import { readGivenProfile } from "../upstream/profiles/given.ts";
+import { listProfiles, profileFolders, readProfile } from "../upstream/profiles/locate.ts";
+import { profileNameProblem, type Profile, type ProfileMeta } from "../upstream/profiles/profile.ts";
+import { parseReference } from "../upstream/profiles/resolve.ts";
+import { saveProfile, type ProfileFiles } from "../upstream/profiles/save.ts";
+import { updateProfile } from "../upstream/profiles/update.ts";
+import { surveyOf } from "../upstream/survey.ts";
+import { exitCodes } from "./upstream/exit-codes.ts";
+import { failureFields, printFailure, usageFailure } from "./upstream/failure.ts";
+import { oneOf } from "./upstream/options.ts";
+import { RecordOutput, ReaderGone, recordFormats } from "./upstream/output.ts";
+import { confirm } from "./upstream/confirm.ts";
+import { tryExamples } from "./upstream/try-examples.ts";
+import { reach, type ReachOptions } from "./upstream/reach.ts";
+
+interface ProfileOptions extends ReachOptions {
+  readonly format?: string;
+}
+
+const folders = () => profileFolders(process.env, process.cwd());
+
+/** `berth profile list` (J7). */
+export function list(options: { format?: string; type?: string }): Promise<number> {
+  return guarded(async () => {
+    oneOf("--type", options.type ?? "mcp", ["mcp"]);
+    const output = new RecordOutput(oneOf("--format", options.format ?? "text", recordFormats));
+    for (const { name, origin, folder } of await listProfiles(folders())) {
+      const profile = await readProfile(name, folders()).catch((error: BerthError) => error);
+      const said = profile instanceof BerthError ? profile.message : profile.meta.description;
+      const record: JsonObject = { name, origin, folder, ...(said !== undefined && { description: said }) };
+      await output.write(
+        options.format === "text" || !options.format
+          ? { text: [`@${name}`, `(${origin})`, said].filter(Boolean).join("  ") }
+          : record,
+      );
+    }
+    await output.end();
+    return exitCodes.ok;
+  });
+}
+
+/** `berth profile info @name`: everything that its files say (J7). */
+export function info(reference: string): Promise<number> {
+  return guarded(async () => {
+    const { name, origin, folder, meta, tools } = await find(reference);
+    const whole = { name, origin, folder, ...meta, tools: Object.fromEntries(tools) };
+    await new RecordOutput("text").text(`${JSON.stringify(whole, undefined, 2)}\n`);
+    return exitCodes.ok;
+  });
+}
+
+export interface CreateOptions extends ReachOptions {
+  /** A launcher URI to make a full profile from. */
+  readonly from?: string;
+  readonly project?: boolean;
+  readonly replace?: boolean;
+  readonly offline?: boolean;
+}
+
+/** `berth profile create NAME < profile.json`, or `--from URI`; the server's contract is taken into it (J7, J8). */
+export async function create(name: string, options: CreateOptions): Promise<number> {
+  return guarded(async () => {
+    const wrong = profileNameProblem(name, "profile");
+    if (wrong) throw usageFailure(wrong);
+    const given =
+      options.from === undefined ? await givenProfile() : { meta: { uri: options.from } as ProfileMeta, tools: {} };
+    const [project, user] = folders();
+    const folder = join((options.project ? project! : user!).folder, name);
+    const save = async (files: ProfileFiles): Promise<number> => {
+      await saveProfile(folder, files, { replace: options.replace ?? false });
+      process.stderr.write(`Profile saved to ${folder}\n`);
+      return exitCodes.ok;
+    };
+    if (options.offline) return save(given);
+    const profile: Profile = {
+      name,
+      folder,
+      origin: "user",
+      meta: given.meta,
+      tools: new Map(Object.entries(given.tools)),
+    };
+    return reach(name, { ...options, profile }, async ({ upstream, signal }) => {
+      const contract = contractOf(await surveyOf(upstream, { signal }));
+      if (options.from !== undefined) return save(draftProfile(given.meta as Reach, contract, new Date()));
+      return save({ ...given, meta: { ...given.meta, ...pinned(contract, new Date()) } as ProfileMeta, contract });
+    });
+  });
+}
+
+/** `berth profile validate @name`: exit code 1 when a call that it describes may fail. */
+export function validate(reference: string, options: ProfileOptions): Promise<number> {
+  return compare(reference, options, ({ status }) => (status === "changed" ? 1 : exitCodes.ok));
+}
+
+/** `berth profile diff @name`: what is different, whatever it means. */
+export function diff(reference: string, options: ProfileOptions): Promise<number> {
+  return compare(reference, options, () => exitCodes.ok);
+}
+
+function compare(reference: string, options: ProfileOptions, codeOf: (check: ProfileCheck) => number): Promise<number> {
+  return guarded(async () => {
+    const format = oneOf("--format", options.format ?? "text", ["text", "json"]);
+    const profile = await find(reference);
+    return reach(reference, { ...options, profile }, async ({ upstream, signal }) => {
+      const check = checkProfile(profile, contractOf(await surveyOf(upstream, { signal })));
+      const shown = format === "json" ? JSON.stringify(check, undefined, 2) : describe(profile, check);
+      await new RecordOutput("text").text(`${shown}\n`);
+      return codeOf(check);
+    });
+  });
+}
+
+function describe({ name }: Profile, { status, changes, expectedHash, currentHash }: ProfileCheck): string {
+  return [
+    `@${name}: ${status}`,
+    ...(status === "unknown"
+      ? ["The profile has no schema hash; `berth profile update` takes one."]
+      : listChanges(changes)),
+    ...(expectedHash === undefined ? [] : [`Profile hash: ${expectedHash}`]),
+    `Current hash: ${currentHash}`,
+  ].join("\n");
+}
+
+export interface UpdateOptions extends ReachOptions {
+  readonly yes?: boolean;
+  readonly test?: boolean;
+}
+
+/** `berth profile update @name`: shows what changes, asks, tries the examples, and saves as a whole (J7). */
+export function update(reference: string, options: UpdateOptions): Promise<number> {
+  return guarded(async () => {
+    const profile = await find(reference);
+    return reach(reference, { ...options, profile }, async (reached) => {
+      const { upstream, signal } = reached;
+      const current = contractOf(await surveyOf(upstream, { signal }));
+      const check = checkProfile(profile, current);
+      const { files, steps } = updateProfile(profile, current, check.changes, new Date());
+      const output = new RecordOutput("text");
+      const strategy = steps.map((step, index) => `  ${index + 1}. ${step}`);
+      await output.text(`${[...listChanges(check.changes), "", "Update strategy:", ...strategy, ""].join("\n")}\n`);
+      if (!(await confirm("Update the profile?", options))) return exitCodes.ok;
+      if (options.test !== false && !(await tryExamples(reached, files.tools, output))) {
+        throw new BerthError(
+          "profile_invalid",
+          "an example failed, and nothing was saved; --no-test saves all the same",
+        );
+      }
+      await saveProfile(profile.folder, files, { replace: true });
+      await output.text(`Updated profile saved to ${profile.folder}\nNew schema hash: ${files.meta.schema_hash}\n`);
+      return exitCodes.ok;
+    });
+  });
+}
+
+function find(reference: string): Promise<Profile> {
+  const { name } = parseReference(reference.startsWith("@") ? reference : `@${reference}`);
+  return readProfile(name, folders());
+}
+
+async function givenProfile(): Promise<ProfileFiles> {
+  if (process.stdin.isTTY)
+    throw usageFailure("Give the profile as JSON on standard input, or a launcher URI with --from.");
+  try {
+    return readGivenProfile(JSON.parse(await readText(process.stdin)) as Json);
+  } catch (error) {
+    if (error instanceof SyntaxError) throw usageFailure(`The profile on standard input is not JSON: ${error.message}`);
+    throw error;
+  }
+}
+
+async function guarded(work: () => Promise<number>): Promise<number> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof ReaderGone) return exitCodes.ok;
+    const failure = failureFields(error);
+    printFailure(failure);
+    return failure.exitCode;
+  }
+}

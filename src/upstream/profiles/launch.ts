@@ -1,0 +1,54 @@
+import { resolve } from "node:path";
+import { BerthError } from "../../errors.ts";
+import type { Json } from "../../json.ts";
+import { invalidLauncher } from "../command.ts";
+import type { Launch, Template } from "../launch.ts";
+import { parseLauncher } from "../launcher.ts";
+import { META_FILE, type Profile, type ProfileMeta } from "./profile.ts";
+import { substitute } from "./substitute.ts";
+
+/** Fields that may hold `${NAME}`, apart from those whose variables are looked up at the start. */
+const FIELDS = ["command", "args", "cwd", "url"] as const;
+
+/**
+ * How a profile's server is reached. Relative paths are relative to the profile's own folder. Throws
+ * `launcher_invalid`, or `profile_invalid` with every variable that is not set.
+ */
+export function profileLaunch({ name, folder, meta }: Profile, env: NodeJS.ProcessEnv): Launch {
+  if (meta.uri !== undefined) {
+    const parsed = parseLauncher(meta.uri);
+    if (parsed.problems) throw invalidLauncher(parsed.problems);
+    return { ...parsed.launch, name: `@${name}` };
+  }
+  const { command, args = [], cwd, url } = filled(name, meta, env);
+  const named = { uri: `@${name}`, name: `@${name}` };
+  if (url !== undefined) {
+    const launcher = url.startsWith("https:") ? "https" : "http";
+    return { ...named, launcher, url, query: [], headers: templates(meta.headers) };
+  }
+  return {
+    ...named,
+    launcher: "program",
+    target: command ?? "",
+    args,
+    env: templates(meta.env),
+    ...(cwd !== undefined && { cwd: resolve(folder, cwd) }),
+  };
+}
+
+function filled(name: string, meta: ProfileMeta, env: NodeJS.ProcessEnv): Pick<ProfileMeta, (typeof FIELDS)[number]> {
+  const given = Object.fromEntries(
+    FIELDS.flatMap((field): [string, Json][] => (meta[field] === undefined ? [] : [[field, meta[field]]])),
+  );
+  const { value, unset } = substitute(given, env);
+  if (unset.length > 0) {
+    const said = unset.map(({ variable, pointer }) => `${META_FILE} ${pointer}: the variable ${variable} is not set`);
+    throw new BerthError("profile_invalid", `@${name}: ${said.join("; ")}`);
+  }
+  return value;
+}
+
+/** What stands here is not shown in messages: it may come to hold a secret. */
+function templates(values: Readonly<Record<string, string>> = {}): Record<string, Template> {
+  return Object.fromEntries(Object.entries(values).map(([name, text]) => [name, { text, offset: 0 }]));
+}

@@ -1,0 +1,88 @@
+import { BerthError } from "../../errors.ts";
+import { invalidLauncher } from "../command.ts";
+import { contractOf } from "../contract-of.ts";
+import { readOperation, type Operation } from "../operation.ts";
+import type { ProfileResolver } from "../reference.ts";
+import { surveyOf } from "../survey.ts";
+import { decodePiece, splitQuery, UriProblems } from "../uri-text.ts";
+import { checkProfile } from "./check.ts";
+import { explainDrift } from "./explain.ts";
+import { profileLaunch } from "./launch.ts";
+import { profileFolders, readProfile } from "./locate.ts";
+import type { Profile } from "./profile.ts";
+
+export interface ProfileSurroundings {
+  readonly env: NodeJS.ProcessEnv;
+  /** Where the project is. */
+  readonly folder: string;
+  /** Uses the profile as it is, whatever its server has become (J6). */
+  readonly ignoreSchema?: boolean;
+  readonly warn: (text: string) => void;
+}
+
+/** What resolves `@profile/tool?query` (J4). */
+export function profileResolver({ env, folder, ignoreSchema, warn }: ProfileSurroundings): ProfileResolver {
+  return async (reference) => {
+    const { name, tool, query } = parseReference(reference);
+    const profile = await readProfile(name, profileFolders(env, folder));
+    const operation = operationOf(profile, reference, tool, query);
+    const validation = ignoreSchema ? "ignore" : (profile.meta.schema_validation ?? "warn");
+    return {
+      launch: profileLaunch(profile, env),
+      operation,
+      async check(upstream) {
+        if (validation === "ignore") return;
+        const check = checkProfile(profile, contractOf(await surveyOf(upstream)));
+        if (check.status !== "changed") return;
+        const explained = explainDrift(name, reference, check);
+        if (validation === "warn") return warn(explained);
+        const { changes } = check;
+        throw new BerthError("contract_changed", `@${name}\n${explained}`, { data: { changes } });
+      },
+    };
+  };
+}
+
+interface ParsedReference {
+  readonly name: string;
+  readonly tool: string | undefined;
+  /** Where the query begins in the reference. */
+  readonly query: number;
+}
+
+/** `@name`, `@name/tool`, each with a query or without. Throws `launcher_invalid`. */
+export function parseReference(reference: string): ParsedReference {
+  const problems = new UriProblems(reference);
+  const question = reference.indexOf("?");
+  const query = question === -1 ? reference.length : question;
+  const path = reference.slice(1, query);
+  const slash = path.indexOf("/");
+  const name = decodePiece({ text: slash === -1 ? path : path.slice(0, slash), offset: 1 }, problems);
+  const tool = slash === -1 ? undefined : decodePiece({ text: path.slice(slash + 1), offset: slash + 2 }, problems);
+  if (name === "") problems.add("missing-name", 1, "A reference to a profile is @name or @name/tool.");
+  if (tool === "") problems.add("missing-name", slash + 2, "After the slash stands the name of a tool.");
+  if (problems.list.length > 0) throw invalidLauncher(problems.list);
+  return { name: name!, tool, query };
+}
+
+function operationOf(profile: Profile, reference: string, tool: string | undefined, query: number): Operation {
+  const problems = new UriProblems(reference);
+  const pairs = splitQuery({ text: reference.slice(query + 1), offset: query + 1 }, problems);
+  const operation = readOperation(pairs, problems);
+  if (operation?.target && tool !== undefined) {
+    problems.add("two-targets", query, `The reference names the tool "${tool}" already.`);
+  }
+  if (problems.list.length > 0) throw invalidLauncher(problems.list);
+  const { target, arguments: given } = operation!;
+  const named = tool ?? (target?.kind === "tool" ? target.name : undefined);
+  if (named === undefined) return operation!;
+
+  const known = profile.tools.get(named);
+  const defaults = Object.entries(known?.arguments ?? {}).filter(
+    ([name]) => !given.texts.some((text) => text.name === name),
+  );
+  return {
+    target: { kind: "tool", name: known?.tool ?? named },
+    arguments: { texts: given.texts, json: { ...Object.fromEntries(defaults), ...given.json } },
+  };
+}
