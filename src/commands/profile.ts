@@ -4,7 +4,7 @@ import { BerthError } from "../errors.ts";
 import type { Json, JsonObject } from "../json.ts";
 import { contractOf } from "../upstream/contract-of.ts";
 import { checkProfile, type ProfileCheck } from "../upstream/profiles/check.ts";
-import { draftProfile, pinned, type Reach } from "../upstream/profiles/design.ts";
+import { draftProfile, pinned } from "../upstream/profiles/design.ts";
 import { listChanges } from "../upstream/profiles/explain.ts";
 import { readGivenProfile } from "../upstream/profiles/given.ts";
 import { listProfiles, profileFolders, readProfile } from "../upstream/profiles/locate.ts";
@@ -89,8 +89,8 @@ export async function create(name: string, options: CreateOptions): Promise<numb
     };
     return reach(name, { ...options, profile }, async ({ upstream, signal }) => {
       const contract = contractOf(await surveyOf(upstream, { signal }));
-      if (options.from !== undefined) return save(draftProfile(given.meta as Reach, contract, new Date()));
-      return save({ ...given, meta: { ...given.meta, ...pinned(contract, new Date()) } as ProfileMeta, contract });
+      if (options.from !== undefined) return save(draftProfile(given.meta, contract, new Date()));
+      return save({ ...given, meta: { ...given.meta, ...pinned(contract, new Date()) }, contract });
     });
   });
 }

@@ -1,7 +1,7 @@
 import { limitVariable, packageVersion, readConfig } from "../../config.ts";
 import type { UpstreamConnection } from "../../upstream/connection.ts";
 import { connectUpstream } from "../../upstream/connect.ts";
-import { noArguments, type Operation } from "../../upstream/operation.ts";
+import type { Operation } from "../../upstream/operation.ts";
 import { profileLaunch } from "../../upstream/profiles/launch.ts";
 import type { Profile } from "../../upstream/profiles/profile.ts";
 import { profileResolver } from "../../upstream/profiles/resolve.ts";
@@ -85,7 +85,7 @@ export async function reach(
 
 async function referenceOf(text: string, { ignoreSchema, profile }: ReachOptions): Promise<Reference> {
   const { env } = process;
-  if (profile) return { launch: profileLaunch(profile, env), operation: { arguments: noArguments } };
+  if (profile) return { launch: profileLaunch(profile, env), operation: { arguments: { texts: [], json: {} } } };
   const warn = (warning: string): void => void process.stderr.write(`${warning}\n`);
   return resolveReference(
     text,

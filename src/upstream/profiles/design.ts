@@ -12,7 +12,7 @@ export type Reach = Pick<ProfileMeta, "uri" | "command" | "args" | "env" | "cwd"
 export function draftProfile(reach: Reach, contract: Contract, now: Date): ProfileFiles {
   const tools = contract.tools.map((tool) => [fileNameOf(tool.name), draftTool(tool)] as const);
   return {
-    meta: { ...reach, ...pinned(contract, now), schema_validation: "warn" } as ProfileMeta,
+    meta: { ...reach, ...pinned(contract, now), schema_validation: "warn" },
     tools: Object.fromEntries(tools),
     contract,
   };
@@ -27,7 +27,7 @@ export function pinned(
     schema_hash: contractHash(contract, knownOf(contract)),
     contract_cid: jsonBlock(contract).cid,
     schema_updated: now.toISOString(),
-  } as Pick<ProfileMeta, "schema_hash" | "contract_cid" | "schema_updated">;
+  };
 }
 
 /** Names of tools that a file cannot have are told apart by what they were: `a/b` becomes `a_b`. */

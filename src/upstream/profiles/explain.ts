@@ -28,7 +28,14 @@ export function explainDrift(name: string, reference: string, check: ProfileChec
 export function listChanges(changes: readonly ContractChange[]): string[] {
   if (changes.length === 0) return ["No changes."];
   const lines = kinds.flatMap(([effect, said]) =>
-    changes.filter((change) => change.effect === effect).map(({ message }) => `  - ${message} (${said})`),
+    changes
+      .filter((change) => change.effect === effect)
+      .map((change) => `  - ${subjectOf(change)}${change.message} (${said})`),
   );
   return ["Changes detected:", ...lines];
+}
+
+/** Most messages are about a part of something, and do not say of what. */
+function subjectOf({ subject, name, pointer }: ContractChange): string {
+  return pointer === undefined || name === "" ? "" : `${subject[0]!.toUpperCase()}${subject.slice(1)} '${name}': `;
 }

@@ -3,7 +3,7 @@ import { BerthError } from "../../errors.ts";
 import type { ProfileMeta, ProfileTool } from "./profile.ts";
 import type { ProfileFiles } from "./save.ts";
 
-const OWN_FIELDS = ["server", "launcher", "tools", "tested_with", "parameters"];
+const OWN_FIELDS = new Set(["server", "launcher", "tools", "tested_with", "parameters"]);
 
 /**
  * A whole profile in one JSON object, as a person or a model writes it (seed 000, "Profile Design"): how the server is
@@ -16,7 +16,7 @@ export function readGivenProfile(value: Json): ProfileFiles {
   for (const [name, part] of Object.entries({ launcher, tools, tested_with: tested })) {
     if (!isObject(part)) throw new BerthError("profile_invalid", `/${name} must be an object`);
   }
-  const rest = Object.entries(given).filter(([name]) => !OWN_FIELDS.includes(name));
+  const rest = Object.entries(given).filter(([name]) => !OWN_FIELDS.has(name));
   const meta = { ...(launcher as JsonObject), ...Object.fromEntries(rest) } as ProfileMeta;
   return {
     meta,

@@ -25,7 +25,7 @@ function substituteAt(value: Json, pointer: string, env: NodeJS.ProcessEnv, unse
   return Object.fromEntries(
     Object.entries(value).map(([key, each]) => {
       const escaped = key.replaceAll("~", "~0").replaceAll("/", "~1");
-      return [key, substituteAt(each as Json, `${pointer}/${escaped}`, env, unset)];
+      return [key, substituteAt(each, `${pointer}/${escaped}`, env, unset)];
     }),
   );
 }

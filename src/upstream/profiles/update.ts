@@ -39,7 +39,7 @@ export function updateProfile(
   steps.push("Recalculate schema hash");
   return {
     files: {
-      meta: { ...meta, ...pinned(current, now) } as Profile["meta"],
+      meta: { ...meta, ...pinned(current, now) },
       tools: Object.fromEntries(updated),
       contract: current,
     },
@@ -94,7 +94,7 @@ function followed(
       examples: examples.map((example) => Object.assign({}, example, { input: renamedKeys(example.input, renames) })),
     }),
     ...(tested && { tested_with: tested.map((query) => renamedQuery(query, renames)) }),
-  } as ProfileTool;
+  };
 }
 
 function renamedKeys(args: JsonObject, renames: ReadonlyMap<string, string>): JsonObject {
