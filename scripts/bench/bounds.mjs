@@ -3,7 +3,8 @@
  *
  * @typedef {{ trials: Record<string, Record<string, import("./rounds.mjs").Sample>>,
  *   servers?: import("./part-servers.mjs").ServersFigures[], image?: import("./part-image.mjs").ImageFigures[],
- *   streams?: import("./part-streams.mjs").StreamFigures, pages?: import("./part-pages.mjs").PagesFigures }} Figures
+ *   streams?: import("./part-streams.mjs").StreamFigures, pages?: import("./part-pages.mjs").PagesFigures,
+ *   edits?: import("./part-edits.mjs").EditsFigures }} Figures
  * @typedef {{ name: string, title: string, atLeast?: number, atMost?: number,
  *   of: (figures: Figures) => number | undefined }} Ratio
  */
@@ -121,6 +122,18 @@ export const ratios = [
     title: "page of 1,000 servers, ms",
     atMost: 250,
     of: ({ pages }) => pages?.listMs,
+  },
+  {
+    name: "saveInEffectMs",
+    title: "time until a save is what callers get, ms, longest",
+    atMost: 1500,
+    of: ({ edits }) => edits?.effectMs,
+  },
+  {
+    name: "pauseDuringSavesMs",
+    title: "what calls of others take during saves, ms, p99",
+    atMost: 5,
+    of: ({ edits }) => edits?.pauseMs,
   },
   {
     name: "callThroughputVsExpress",

@@ -6,10 +6,10 @@ import { ratios } from "./bounds.mjs";
  * What the command line asks for.
  *
  * @typedef {{ parts: Set<string>, rounds: number, seconds: number, warmUpSeconds: number, serverCounts: number[],
- *   startRepeats: number, streams: { events: number, listeners: number }, profile?: string, json: boolean, gate: boolean, help: boolean, keep: boolean }} Options
+ *   startRepeats: number, streams: { events: number, listeners: number }, saves: number, profile?: string, json: boolean, gate: boolean, help: boolean, keep: boolean }} Options
  */
 
-export const parts = ["call", "list", "servers", "image", "streams", "pages"];
+export const parts = ["call", "list", "servers", "image", "streams", "pages", "edits"];
 
 /** @param {string[]} args @returns {Options} Throws with a sentence for a person. */
 export function readOptions(args) {
@@ -41,6 +41,7 @@ export function readOptions(args) {
     serverCounts: quick ? [1, 10, 100] : [1, 10, 100, 1000],
     startRepeats: quick ? 1 : 3,
     streams: quick ? { events: 100_000, listeners: 500 } : { events: 1_000_000, listeners: 5_000 },
+    saves: quick ? 3 : 20,
     json: values.json,
     profile: values.profile === undefined ? undefined : resolve(values.profile),
     gate: !values["no-gate"] && !quick && values.profile === undefined,

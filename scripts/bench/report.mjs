@@ -84,6 +84,13 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
     );
   }
 
+  if (figures.edits) {
+    const { saves, servers, quietMs } = figures.edits;
+    print(
+      `\nEdits: ${whole(saves)} saves among ${whole(servers)} servers; calls of others take ${fixed(quietMs, 2)} ms at p99 before them`,
+    );
+  }
+
   print(paint(1, "\nRatios"));
   const most = options.serverCounts.at(-1);
   if (most !== 1000)

@@ -7,6 +7,7 @@ import { judge } from "./bounds.mjs";
 import { trials } from "./contestants.mjs";
 import { describeMachine, requireWrk } from "./machine.mjs";
 import { help, readOptions } from "./options.mjs";
+import { measureEdits } from "./part-edits.mjs";
 import { measureDiscovery, measureImage, newImage } from "./part-image.mjs";
 import { measurePages } from "./part-pages.mjs";
 import { measureServers } from "./part-servers.mjs";
@@ -59,8 +60,7 @@ async function bench(options) {
 
 async function measure(folder, options) {
   const { parts, serverCounts } = options;
-  const counts =
-    parts.has("servers") || parts.has("image") ? serverCounts : parts.has("pages") ? [1, serverCounts.at(-1)] : [1];
+  const counts = countsFor(parts, serverCounts);
   const images = [];
   for (const servers of counts) {
     images.push(await newImage(folder, { servers }));
@@ -79,6 +79,7 @@ async function measure(folder, options) {
   if (parts.has("servers")) figures.servers = await measureServers(folder, images, options.startRepeats, say);
   if (parts.has("streams")) figures.streams = await measureStreams(folder, options.streams, say);
   if (parts.has("pages")) figures.pages = await measurePages(folder, images.at(-1), say);
+  if (parts.has("edits")) figures.edits = await measureEdits(folder, images.at(-1), options.saves, say);
   let discoveryMs;
   if (parts.has("image")) {
     figures.image = [];
@@ -87,4 +88,10 @@ async function measure(folder, options) {
   }
   const titles = Object.fromEntries(all.map(({ contestant, title }) => [contestant, title]));
   return { figures, titles, discoveryMs };
+}
+
+/** How many servers the images have: as many as a part needs. @param {Set<string>} parts @param {number[]} all */
+function countsFor(parts, all) {
+  if (parts.has("servers") || parts.has("image")) return all;
+  return parts.has("edits") || parts.has("pages") ? [1, all.at(-1)] : [1];
 }
