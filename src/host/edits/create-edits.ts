@@ -22,6 +22,14 @@ export function createEdits(dependencies: EditsDependencies): Edits {
   const { store, host, limits, writable } = dependencies;
   const past = openPast(store);
 
+  /** One after the other, so that none that began earlier ends later, with what it had read by then. */
+  let reloading: Promise<void> = Promise.resolve();
+  function reload(tenant: string): Promise<void> {
+    const next = reloading.catch(() => {}).then(() => host.reload(tenant));
+    reloading = next;
+    return next;
+  }
+
   async function plan(tenant: string, subject: Subject, draft: Draft | null): Promise<Plan> {
     const made = await planEdit(store, limits, tenant, subject, draft);
     if (draft || made.current !== null) return made;
@@ -48,7 +56,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
         if (!(error instanceof BerthError && error.code === "name_moved") || attempt === ATTEMPTS_MAX) throw error;
         continue;
       }
-      await host.reload(tenant);
+      await reload(tenant);
       return { cid: made.next, review };
     }
   }

@@ -1,5 +1,4 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { decodeJson } from "../../cid.ts";
 import { compareContracts } from "../../contract/compare.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import { BerthError } from "../../errors.ts";
@@ -88,7 +87,6 @@ function identityOf({ code, message, tool, file, pointer }: Problem): string {
 interface State {
   readonly kind: "absent" | "disabled" | "refused" | "served";
   readonly catalog?: Catalog;
-  readonly bundle?: unknown;
   readonly problems: readonly Problem[];
 }
 
@@ -104,7 +102,7 @@ async function stateOf(
   try {
     const port = guestPort(tenant, name, quiet(examiner.host), store);
     const catalog = await loadCatalog(tenant, name, listed, port, loading(examiner, store));
-    return { kind: "served", catalog, bundle: await bundleOf(store, tenant, catalog), problems: catalog.problems };
+    return { kind: "served", catalog, problems: catalog.problems };
   } catch (error) {
     if (!(error instanceof BerthError)) throw error;
     return { kind: "refused", problems: problemsOf(error) };
@@ -120,11 +118,6 @@ function loading(examiner: Examiner, store: Store): LoadDependencies {
     activities: new Activities(0),
     isTrial: true,
   };
-}
-
-async function bundleOf(store: Store, tenant: string, { release }: Catalog): Promise<unknown> {
-  const bytes = await store.content(tenant, release);
-  return bytes && (decodeJson(bytes) as { bundle: unknown }).bundle;
 }
 
 /** Nor does it change anything. */
@@ -149,7 +142,7 @@ function effectOn(server: string, was: State, would: State): ServerEffect | unde
       outcome: "changed",
       ...versions,
       changes,
-      newBehaviour: behaviourOf(before, after, [was.bundle, would.bundle]),
+      newBehaviour: behaviourOf(before, after),
     };
   }
   if (after) return { server, outcome: "added", ...versions, changes: [], newBehaviour: [] };
@@ -163,9 +156,11 @@ function removal(server: string, { kind }: State): ContractChange {
   return { subject: "server", name: "", effect: "breaking", message };
 }
 
-/** Tools that look the same while the code behind them does not. */
-function behaviourOf(before: Catalog, after: Catalog, bundles: readonly [unknown, unknown]): string[] {
-  if (bundles[0] === bundles[1]) return [];
-  const looks = new Map(before.contract.tools.map((tool) => [tool.name, JSON.stringify(tool)]));
-  return after.contract.tools.filter((tool) => looks.get(tool.name) === JSON.stringify(tool)).map(({ name }) => name);
+/** Tools that look the same while what carries them out does not. */
+function behaviourOf(before: Catalog, after: Catalog): string[] {
+  const names = before.contract.tools.map(({ name }) => name);
+  return names.filter((name) => {
+    const [was, is] = [before.identity(name), after.identity(name)];
+    return was && is && was.contract === is.contract && was.implementation !== is.implementation;
+  });
 }
