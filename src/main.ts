@@ -4,7 +4,7 @@ import type { Readable, Writable } from "node:stream";
 import { packageVersion, type Config } from "./config.ts";
 import { openCompiler } from "./discover/compiler.ts";
 import type { DefinitionSource } from "./discover/discovery.ts";
-import { compileKey } from "./discover/key.ts";
+import { compileKey, compilerCid } from "./discover/key.ts";
 import { BerthError } from "./errors.ts";
 import type { Executor } from "./executor/executor.ts";
 import { openExecutor } from "./executor/open.ts";
@@ -52,22 +52,12 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
   const core = await openCore(config, log, fill);
   const { host, edits, endpoint, executor } = core;
   const { isolation } = executor;
-  const server = createHttpServer({
-    ...config,
-    host,
-    edits,
-    endpoint,
-    tenant: TENANT,
-    allServers: ALL_SERVERS,
-    isolation,
-    log,
-  });
-  try {
+  const server = await orClose(core, async () => {
+    const parts = { ...config, host, edits, endpoint, tenant: TENANT, allServers: ALL_SERVERS, isolation, log };
+    const server = createHttpServer(parts);
     await listen(server, config);
-  } catch (error) {
-    await core.close();
-    throw error;
-  }
+    return server;
+  });
   return {
     url: urlOf(server, config.host),
     servers: () => host.list(TENANT),
@@ -100,12 +90,7 @@ export async function startStdio(
 ): Promise<BerthOnStdio> {
   const core = await openCore(config, log, fromImage(config, log));
   const { server = ALL_SERVERS, nativeOnly = false, input, output } = options;
-  try {
-    await core.host.server(TENANT, server);
-  } catch (error) {
-    await core.close();
-    throw error;
-  }
+  await orClose(core, async () => core.host.server(TENANT, server));
   const { endpoint, executor } = core;
   const { limits } = config;
   const connection = openStdio({ endpoint, tenant: TENANT, server, nativeOnly, input, output, limits, log });
@@ -120,6 +105,16 @@ export async function startStdio(
       await core.close();
     },
   };
+}
+
+/** What was opened does not stay when what comes after it fails. */
+async function orClose<T>(core: Core, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    await core.close();
+    throw error;
+  }
 }
 
 function fromImage({ imageDir, image }: Config, log: Log): Fill {
@@ -163,6 +158,7 @@ async function openCore(config: Config, log: Log, fill: Fill): Promise<Core> {
       executor,
       compile: (source: DefinitionSource) => compiler.compile(source),
       compileKey,
+      compiler: compilerCid(),
       log,
       upstreams,
       writable: config.image !== "readonly",

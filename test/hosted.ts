@@ -1,10 +1,11 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { jsonBlock, rawBlock } from "../src/cid.ts";
+import { jsonBlock, rawBlock, type Cid } from "../src/cid.ts";
 import { defaultLimits, type Limits } from "../src/config.ts";
 import { compileDefinition } from "../src/discover/compile.ts";
-import { compileKey } from "../src/discover/key.ts";
+import type { Compiled, DefinitionSource } from "../src/discover/discovery.ts";
+import { compileKey, compilerCid } from "../src/discover/key.ts";
 import { openExecutor } from "../src/executor/open.ts";
 import type { Catalog } from "../src/host/catalog.ts";
 import { openHost, type Host } from "../src/host/host.ts";
@@ -20,25 +21,37 @@ export interface Hosted {
   /** Gives a server another definition, and has the host read its names again. */
   define(server: string, text: string): Promise<void>;
   /** Everything of it ends and begins again, but for what the store keeps. */
-  restart(options?: { writable?: boolean }): Promise<void>;
+  restart(options?: { writable?: boolean; compiler?: Compiler }): Promise<void>;
   close(): Promise<void>;
 }
 
+/** Another one than Berth's own. */
+export interface Compiler {
+  readonly identity: Cid;
+  compile(source: DefinitionSource): Promise<Compiled>;
+}
+
 const TENANT = "default";
+
+const own: Compiler = {
+  identity: compilerCid(),
+  compile: (source) => compileDefinition("compile", source),
+};
 
 export async function openHosted(
   texts: Readonly<Record<string, string>>,
   overrides: Partial<Limits> = {},
 ): Promise<Hosted> {
   const dataDir = await mkdtemp(join(tmpdir(), "berth-hosted-"));
-  const open = async (writable: boolean) => {
+  const open = async (writable: boolean, compiler: Compiler = own) => {
     const store = await openSqliteStore({ dataDir });
     const executor = await openExecutor({ mode: "trusted", limits: { ...defaultLimits, guestSpareProcesses: 1 } });
     const host = await openHost([TENANT], {
       store,
       executor,
-      compile: (source) => compileDefinition("compile", source),
-      compileKey,
+      compile: (source) => compiler.compile(source),
+      compileKey: (definition, source, identity = compiler.identity) => compileKey(definition, source, identity),
+      compiler: compiler.identity,
       log: createLog("silent"),
       writable,
       limits: { ...defaultLimits, ...overrides },
@@ -65,9 +78,9 @@ export async function openHosted(
       await parts.store.change(TENANT, { by: "test", put: [definition, record], set });
       await parts.host.reload(TENANT);
     },
-    async restart({ writable = true } = {}) {
+    async restart({ writable = true, compiler } = {}) {
       await closeParts();
-      parts = await open(writable);
+      parts = await open(writable, compiler);
     },
     async close() {
       await closeParts();

@@ -10,10 +10,15 @@ import { guestPackages, packageFile } from "./packages.ts";
 /**
  * The key under which a compiled definition is kept: it changes when the definition does, or when another compiler
  * could make something else of it. The server is part of it, since a definition of one file and its tool may be
- * named after it. Loads no compiler: it reads what this one consists of, once per process.
+ * named after it. Loads no compiler: it reads what this one consists of, once per process. `compiler` is the identity of
+ * an earlier one, for what that one made.
  */
-export function compileKey(definition: Cid, source: Pick<DefinitionSource, "language" | "server">): string {
-  return jsonBlock({ definition, compiler: compilerCid(), language: source.language, server: source.server }).cid;
+export function compileKey(
+  definition: Cid,
+  source: Pick<DefinitionSource, "language" | "server">,
+  compiler: Cid = compilerCid(),
+): string {
+  return jsonBlock({ definition, compiler, language: source.language, server: source.server }).cid;
 }
 
 let known: Cid | undefined;

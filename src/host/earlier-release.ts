@@ -1,8 +1,9 @@
 import { decodeJson, type Cid } from "../cid.ts";
+import { BerthError } from "../errors.ts";
 import type { HostPort } from "../executor/executor.ts";
 import type { Catalog, Contract } from "./catalog.ts";
 import { readNamedEntry } from "./config/mcps.ts";
-import { buildCatalog, type LoadDependencies } from "./load-catalog.ts";
+import { buildCatalog, releaseCompilerKey, type LoadDependencies } from "./load-catalog.ts";
 import type { ReleaseParts } from "./release.ts";
 import type { Json } from "../json.ts";
 
@@ -65,7 +66,7 @@ async function loadRelease(
     tool: new Set(contract.tools.map(({ name }) => name)),
     prompt: new Set(contract.prompts.map(({ name }) => name)),
   };
-  const { catalog } = await buildCatalog(
+  const built = await buildCatalog(
     tenant,
     server,
     {
@@ -75,7 +76,25 @@ async function loadRelease(
       isEarlier: true,
     },
     port,
-    dependencies,
-  );
-  return catalog.release === release ? { ...catalog, pinned: true } : undefined;
+    await withCompilerOf(release, dependencies),
+  ).catch(undefinedIfGone);
+  return built?.catalog.release === release ? { ...built.catalog, pinned: true } : undefined;
+}
+
+/** What an earlier compiler made is still there; what is not can be made by nobody. */
+async function withCompilerOf(release: Cid, dependencies: LoadDependencies): Promise<LoadDependencies> {
+  const { store, compileKey } = dependencies;
+  const bytes = await store.derived(releaseCompilerKey(release));
+  const compiler = bytes ? new TextDecoder().decode(bytes) : dependencies.compiler;
+  if (compiler === dependencies.compiler) return dependencies;
+  return {
+    ...dependencies,
+    compiler,
+    compileKey: (definition, source) => compileKey(definition, source, compiler),
+    compile: () => Promise.reject(new BerthError("content_missing", "the code of an earlier release")),
+  };
+}
+
+function undefinedIfGone(error: unknown): undefined {
+  if (!(error instanceof BerthError) || error.code !== "content_missing") throw error;
 }

@@ -78,7 +78,13 @@ export interface HostDependencies {
   readonly store: Store;
   readonly executor: Executor;
   readonly compile: (source: DefinitionSource) => Promise<Compiled>;
-  readonly compileKey: (definition: Cid, source: { language: DefinitionSource["language"]; server: string }) => string;
+  readonly compileKey: (
+    definition: Cid,
+    source: { language: DefinitionSource["language"]; server: string },
+    compiler?: Cid,
+  ) => string;
+  /** The identity of the compiler that `compile` is; a release remembers it. */
+  readonly compiler: Cid;
   readonly log: Log;
   /** Servers of others; without it none is hosted. */
   readonly upstreams?: Hosting;

@@ -219,12 +219,18 @@ async function recordRelease(
   server: string,
   release: Cid,
   blocks: readonly Block[],
-  { store }: HostDependencies,
+  { store, compiler }: HostDependencies,
 ): Promise<void> {
   const current = await store.name(tenant, "release", server);
   if (current?.cid === release) return;
   const set = [{ kind: "release", name: server, cid: release }] as const;
+  await store.putDerived([{ key: releaseCompilerKey(release), block: rawBlock(compiler) }]);
   await store.change(tenant, { by: "load", put: blocks, set });
+}
+
+/** Where it stands which compiler made the code of a release: a later one may make something else of the same source. */
+export function releaseCompilerKey(release: Cid): string {
+  return `release-compiler:${release}`;
 }
 
 /** Something that runs guest code when it is used. */
