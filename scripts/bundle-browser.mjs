@@ -2,7 +2,7 @@
 // Each name holds the hash of the content, so that browsers can keep it for ever; gzip and brotli stand beside it.
 // assets.json there: {entries: {"page.js": "page.HASH.js", …}, files: every file that may be asked for}.
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
@@ -20,6 +20,15 @@ const { outputFiles, metafile } = await build({
   minify: true,
   target: ["chrome123", "firefox120", "safari17.5"],
   loader: { ".svg": "copy" },
+  // The form library is made for React, of which Preact is the small one. The others are parts that the tester has
+  // already or has no use for, and would be a third of its weight.
+  alias: {
+    react: "preact/compat",
+    "react/jsx-runtime": "preact/jsx-runtime",
+    "markdown-to-jsx/react": resolve("src/browser/tester/form/plain-markdown.tsx"),
+    "fast-uri": resolve("src/browser/tester/form/plain-uri.ts"),
+    "@modelcontextprotocol/client/_shims": resolve("src/browser/tester/client-parts.ts"),
+  },
   metafile: true,
   write: false,
   logLevel: "warning",

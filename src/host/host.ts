@@ -121,7 +121,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   /** Compares a watched server with what its listeners know. One that cannot be served now may come back unchanged. */
   const learn = async (tenant: string, server: string): Promise<void> => {
     try {
-      watchers.learn(tenant, server, await lookOn(tenant, server));
+      watchers.learn(tenant, server, await host.server(tenant, server));
     } catch (error) {
       if (!(error instanceof BerthError)) throw error;
     }
@@ -159,22 +159,10 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     });
   };
 
-  const load = (tenant: string, name: string, options?: { ifRoom: boolean }): Catalog | Promise<Catalog> => {
-    const listed = directories.get(tenant)?.servers.get(name);
-    if (!listed) return pinned(tenant, name);
-    if (!listed.enabled) throw new BerthError("server_disabled", `"${name}"`);
-    const make = (): Promise<Catalog> => loadCatalog(tenant, name, listed, portOf(tenant, name), loading);
-    return catalogs.load(tenant, name, listed, make, options);
-  };
-
-  /** Telling of servers, or watching them, puts none of those out of memory that are called. */
-  const lookOn = (tenant: string, name: string): Catalog | Promise<Catalog> =>
-    catalogs.peek(tenant, name) ?? load(tenant, name, { ifRoom: true });
-
   const summarize = async (tenant: string, name: string, { entry }: DirectoryEntry): Promise<ServerSummary> => {
     const description = entry.description === undefined ? {} : { description: entry.description };
     try {
-      const catalog = await lookOn(tenant, name);
+      const catalog = await host.server(tenant, name);
       return { name, state: "ready", ...description, catalog, problems: catalog.problems };
     } catch (error) {
       if (!(error instanceof BerthError)) throw error;
@@ -185,7 +173,14 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
 
   const host: PortHost = {
     server(tenant, name) {
-      return catalogs.get(tenant, name) ?? load(tenant, name);
+      const loaded = catalogs.get(tenant, name);
+      if (loaded) return loaded;
+      const listed = directories.get(tenant)?.servers.get(name);
+      if (!listed) return pinned(tenant, name);
+      if (!listed.enabled) throw new BerthError("server_disabled", `"${name}"`);
+      return catalogs.load(tenant, name, listed, () =>
+        loadCatalog(tenant, name, listed, portOf(tenant, name), loading),
+      );
     },
 
     release: (tenant, name, release) => earlier.load(tenant, name, release),
@@ -200,7 +195,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
 
     overview: (tenant) =>
       overviews.read(directories.get(tenant)?.servers ?? new Map(), {
-        loaded: (name) => catalogs.peek(tenant, name),
+        loaded: (name) => catalogs.get(tenant, name),
         summarize: (name, listed) => summarize(tenant, name, listed),
       }),
 
@@ -220,7 +215,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     watch(tenant, server, listener) {
       const unwatch = watchers.add(tenant, server, listener);
       if (!watchers.isKnown(tenant, server)) {
-        const loaded = catalogs.peek(tenant, server);
+        const loaded = catalogs.get(tenant, server);
         if (loaded) watchers.learn(tenant, server, loaded);
         else learn(tenant, server).catch((error: unknown) => log.error({ err: error }, "a watched server failed"));
       }

@@ -105,7 +105,7 @@ function frameOf({ name, state, description = "", problems }: ServerSummary): Pa
     pin: undefined,
     editUrl: pathsOf(name).edit,
     problems: problems.map(problemView),
-    scripts: ["meta.js"],
+    scripts: ["meta.js", "tester.js"],
   };
 }
 

@@ -55,6 +55,7 @@ const POLICY = [
   "script-src 'self'",
   "style-src 'self'",
   "img-src 'self' data:",
+  "media-src data:",
   "connect-src 'self'",
   "form-action 'self'",
   "base-uri 'none'",

@@ -33,7 +33,9 @@ export function createOffers(pages: Pages): (catalog: Catalog) => Record<string,
 
 function renderTools(pages: Pages, { contract, identity }: Catalog): Html {
   const open = contract.tools.length <= OPEN_TOOLS_MAX;
-  const tools = contract.tools.map((tool) => Object.assign(toolView(tool, identity(tool.name)), { open }));
+  const tools = contract.tools.map((tool) =>
+    Object.assign(toolView(tool, identity(tool.name)), { open, try: tryUrl("tool", tool.name) }),
+  );
   return pages.fragment("tools", { tools });
 }
 
@@ -63,7 +65,7 @@ function resourceView(
   uri: string,
   template: boolean,
 ): object {
-  return { uri, template, label: title, description, mimeType };
+  return { uri, template, label: title, description, mimeType, try: tryUrl("resource", uri) };
 }
 
 function promptView({ name, title = "", description = "", arguments: args = [] }: PromptContract): object {
@@ -76,5 +78,10 @@ function promptView({ name, title = "", description = "", arguments: args = [] }
     description: argument.description ?? "",
     constraints: [],
   }));
-  return { name, title, description, rows };
+  return { name, title, description, rows, try: tryUrl("prompt", name) };
+}
+
+/** Opens the page's tester there; src/browser/tester/target.ts reads it. */
+function tryUrl(kind: "tool" | "resource" | "prompt", name: string): string {
+  return `#${kind}=${encodeURIComponent(name)}`;
 }

@@ -1,0 +1,105 @@
+import { useState } from "preact/hooks";
+import { isSchema, type JsonSchema } from "./json-schema.ts";
+import { SchemaForm, type SchemaFormProps } from "./schema-form.tsx";
+import type { Mistake } from "./validation.ts";
+
+/** What is being written: a value, or a text that is no JSON yet. */
+export type Draft = { readonly value: unknown } | { readonly text: string; readonly error: string };
+
+export interface ArgumentEditorProps {
+  readonly name: string;
+  readonly schema: JsonSchema;
+  readonly draft: Draft;
+  readonly onChange: (draft: Draft) => void;
+  /** Those to be shown; before the first attempt they would only be in the way. */
+  readonly mistakes: readonly Mistake[];
+}
+
+/** The arguments as a form or as JSON, whichever the person likes; both show the same value. */
+export function ArgumentEditor(props: ArgumentEditorProps) {
+  const { name, schema, draft, onChange, mistakes } = props;
+  const [asJson, setAsJson] = useState(false);
+  const isBroken = "error" in draft;
+  return (
+    <div class="arguments">
+      <div class="switch" role="group" aria-label="How to write the arguments">
+        <button type="button" aria-pressed={!asJson} disabled={isBroken} onClick={() => setAsJson(false)}>
+          Form
+        </button>
+        <button type="button" aria-pressed={asJson} onClick={() => setAsJson(true)}>
+          JSON
+        </button>
+      </div>
+      {asJson || isBroken ? (
+        <RawJson {...{ name, draft, onChange, mistakes }} />
+      ) : (
+        <ArgumentForm {...{ name, schema, mistakes }} value={draft.value} onChange={(value) => onChange({ value })} />
+      )}
+    </div>
+  );
+}
+
+function ArgumentForm(props: SchemaFormProps) {
+  const { properties, additionalProperties, type, $ref } = props.schema;
+  const isEmpty = isSchema(properties) ? Object.keys(properties).length === 0 : type === "object" && !$ref;
+  if (isEmpty && !additionalProperties) return <p class="hint">It takes no arguments.</p>;
+  return <SchemaForm {...props} />;
+}
+
+interface RawJsonProps {
+  readonly name: string;
+  readonly draft: Draft;
+  readonly onChange: (draft: Draft) => void;
+  readonly mistakes: readonly Mistake[];
+}
+
+function RawJson({ name, draft, onChange, mistakes }: RawJsonProps) {
+  // The person's own spacing stays for as long as they write.
+  const [written, setWritten] = useState<{ draft: Draft; text: string }>();
+  const text =
+    written?.draft === draft
+      ? written.text
+      : "error" in draft
+        ? draft.text
+        : JSON.stringify(draft.value ?? {}, null, 2);
+  const write = (next: string) => {
+    const draft = parseDraft(next);
+    setWritten({ draft, text: next });
+    onChange(draft);
+  };
+  return (
+    <div class="field">
+      <label for={`${name}-json`}>Arguments as JSON</label>
+      <textarea
+        id={`${name}-json`}
+        class="grows mono"
+        rows={6}
+        spellcheck={false}
+        autocomplete="off"
+        value={text}
+        aria-describedby={`${name}-json-mistakes`}
+        aria-invalid={"error" in draft || mistakes.length > 0}
+        onInput={(event) => write(event.currentTarget.value)}
+      />
+      <ul id={`${name}-json-mistakes`} class="mistakes" aria-live="polite">
+        {"error" in draft && <li>{draft.error}</li>}
+        {mistakes.map(({ path, message }) => (
+          <li key={path.join("/") + message}>
+            {path.length > 0 && <code>{path.join(".")}</code>} {message}
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function parseDraft(text: string): Draft {
+  let value: unknown;
+  try {
+    value = JSON.parse(text.trim() === "" ? "{}" : text);
+  } catch (error) {
+    return { text, error: `This is no JSON yet: ${(error as Error).message}` };
+  }
+  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+  return isObject ? { value } : { text, error: "Arguments are an object: { … }" };
+}

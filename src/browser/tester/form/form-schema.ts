@@ -1,0 +1,108 @@
+import { isSchema, type JsonSchema } from "./json-schema.ts";
+
+/**
+ * The schema as the form library understands it best. It is for showing only: values are checked against the schema
+ * that the server gave. Tuples become those of earlier drafts, several types a choice, names of enumerated values
+ * titles, and choices without a title get one.
+ */
+export function formSchema(schema: JsonSchema): JsonSchema {
+  const { $schema: _dialect, ...rest } = schema;
+  return adapted(rest);
+}
+
+const MAPS_OF_SCHEMAS = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
+const LISTS_OF_SCHEMAS = ["anyOf", "oneOf", "allOf"];
+const SCHEMAS = ["items", "additionalItems", "additionalProperties", "if", "then", "else", "not", "contains"];
+
+function adapted(schema: JsonSchema): JsonSchema {
+  const copy: Record<string, unknown> = { ...schema };
+  for (const keyword of MAPS_OF_SCHEMAS) {
+    const map = copy[keyword];
+    if (isSchema(map)) {
+      copy[keyword] = Object.fromEntries(Object.entries(map).map(([name, each]) => [name, ofMaybe(each)]));
+    }
+  }
+  for (const keyword of [...LISTS_OF_SCHEMAS, "prefixItems"]) {
+    const list = copy[keyword];
+    if (Array.isArray(list)) copy[keyword] = list.map(ofMaybe);
+  }
+  for (const keyword of SCHEMAS) {
+    if (isSchema(copy[keyword])) copy[keyword] = adapted(copy[keyword]);
+  }
+  tuple(copy);
+  namedValues(copy);
+  severalTypes(copy);
+  chosenItems(copy);
+  titledChoices(copy);
+  return copy;
+}
+
+function ofMaybe(value: unknown): unknown {
+  return isSchema(value) ? adapted(value) : value;
+}
+
+function tuple(schema: Record<string, unknown>): void {
+  const { prefixItems, items } = schema;
+  if (!Array.isArray(prefixItems)) return;
+  delete schema["prefixItems"];
+  schema["items"] = prefixItems;
+  schema["additionalItems"] = items ?? false;
+}
+
+function namedValues(schema: Record<string, unknown>): void {
+  const { enum: values, enumNames: names } = schema;
+  // Values of several types, too, are chosen from a list, whichever type comes first.
+  if (!Array.isArray(values) || !(Array.isArray(names) || Array.isArray(schema["type"]))) return;
+  if (Array.isArray(schema["type"])) schema["type"] = "string";
+  delete schema["enum"];
+  delete schema["enumNames"];
+  schema["oneOf"] = values.map((value, index) => ({
+    const: value,
+    title: String(Array.isArray(names) ? names[index] : value),
+  }));
+}
+
+function severalTypes(schema: Record<string, unknown>): void {
+  const { type } = schema;
+  if (!Array.isArray(type) || type.filter((each) => each !== "null").length < 2 || schema["anyOf"]) return;
+  delete schema["type"];
+  schema["anyOf"] = type.map((each) => ({ type: each, title: String(each) }));
+}
+
+/** A list of values to choose from is shown as check boxes when each can be chosen once only. */
+function chosenItems(schema: Record<string, unknown>): void {
+  const { type, items } = schema;
+  if (type !== "array" || !isSchema(items)) return;
+  const choices = items["anyOf"] ?? items["oneOf"];
+  const isChoice = Array.isArray(choices) && choices.every((choice) => isSchema(choice) && "const" in choice);
+  if (isChoice) schema["items"] = { type: "string", ...items };
+  if (isChoice || Array.isArray(items["enum"])) schema["uniqueItems"] = true;
+}
+
+function titledChoices(schema: Record<string, unknown>): void {
+  for (const keyword of ["anyOf", "oneOf"]) {
+    const choices = schema[keyword];
+    if (!Array.isArray(choices)) continue;
+    schema[keyword] = choices.map((choice: unknown) => {
+      if (!isSchema(choice) || choice["title"] !== undefined) return choice;
+      return Object.assign({ title: titleOf(choice) }, choice);
+    });
+  }
+}
+
+function titleOf(schema: JsonSchema): string {
+  const { const: value, enum: values, type, $ref, items, properties } = schema;
+  if (value !== undefined) return typeof value === "string" ? value : JSON.stringify(value);
+  if (Array.isArray(values)) return values.join(" | ");
+  if (typeof $ref === "string") return $ref.split("/").pop() ?? $ref;
+  if (type === "array" && isSchema(items)) return `list of ${titleOf(items)}`;
+  if (isSchema(properties)) return objectTitle(properties);
+  return typeof type === "string" ? type : "any value";
+}
+
+/** Objects of a union are told apart by the members that have one value only, and else by their names. */
+function objectTitle(properties: JsonSchema): string {
+  const fixed = Object.entries(properties).find(([, each]) => isSchema(each) && each["const"] !== undefined);
+  if (fixed) return `${fixed[0]}: ${String((fixed[1] as JsonSchema)["const"])}`;
+  return `{ ${Object.keys(properties).join(", ")} }`;
+}

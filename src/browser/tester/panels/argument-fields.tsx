@@ -1,0 +1,104 @@
+import { useEffect, useId, useState } from "preact/hooks";
+import { COMPLETION_DELAY_MS } from "../limits.ts";
+
+export interface Argument {
+  readonly name: string;
+  readonly description?: string | undefined;
+  readonly required: boolean;
+}
+
+export type Values = Readonly<Record<string, string>>;
+
+/** Suggestions of the server for one argument; undefined where it has none to give. */
+export type Complete = ((argument: string, value: string, others: Values) => Promise<readonly string[]>) | undefined;
+
+interface FieldsProps {
+  readonly args: readonly Argument[];
+  readonly values: Values;
+  readonly onChange: (values: Values) => void;
+  readonly complete: Complete;
+}
+
+/** Arguments of prompts and resource templates: all of them are texts. */
+export function ArgumentFields({ args, values, onChange, complete }: FieldsProps) {
+  return (
+    <div class="fields">
+      {args.map((argument) => (
+        <ArgumentField
+          key={argument.name}
+          {...{ argument, values, complete }}
+          onChange={(value) => onChange({ ...values, [argument.name]: value })}
+        />
+      ))}
+    </div>
+  );
+}
+
+interface FieldProps {
+  readonly argument: Argument;
+  readonly values: Values;
+  readonly onChange: (value: string) => void;
+  readonly complete: Complete;
+}
+
+function ArgumentField({ argument, values, onChange, complete }: FieldProps) {
+  const { name, description, required } = argument;
+  const id = useId();
+  const value = values[name] ?? "";
+  const [focused, setFocused] = useState(false);
+  const suggestions = useSuggestions(focused ? complete : undefined, name, values);
+  return (
+    <div class="field">
+      <label for={id}>
+        {name}
+        {required && <span class="required"> required</span>}
+      </label>
+      {description && (
+        <div class="hint pre-line" id={`${id}-hint`}>
+          {description}
+        </div>
+      )}
+      <input
+        id={id}
+        type="text"
+        list={`${id}-list`}
+        autocomplete="off"
+        required={required}
+        value={value}
+        {...(description && { "aria-describedby": `${id}-hint` })}
+        onFocus={() => setFocused(true)}
+        onBlur={() => setFocused(false)}
+        onInput={(event) => onChange(event.currentTarget.value)}
+      />
+      <datalist id={`${id}-list`}>
+        {suggestions.map((each) => (
+          <option key={each} value={each} />
+        ))}
+      </datalist>
+    </div>
+  );
+}
+
+function useSuggestions(complete: Complete, name: string, values: Values): readonly string[] {
+  const [suggestions, setSuggestions] = useState<readonly string[]>([]);
+  const value = values[name] ?? "";
+  useEffect(() => {
+    if (!complete) return;
+    let isCurrent = true;
+    const timer = setTimeout(async () => {
+      const { [name]: _own, ...others } = values;
+      try {
+        const found = await complete(name, value, others);
+        if (isCurrent) setSuggestions(found);
+      } catch {
+        // Suggestions are a help only; the raw messages tell why there are none.
+        if (isCurrent) setSuggestions([]);
+      }
+    }, COMPLETION_DELAY_MS);
+    return () => {
+      isCurrent = false;
+      clearTimeout(timer);
+    };
+  }, [complete === undefined, name, value]);
+  return suggestions;
+}

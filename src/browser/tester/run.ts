@@ -1,0 +1,117 @@
+import type { CallToolResult, GetPromptResult, Progress, ReadResourceResult } from "@modelcontextprotocol/client";
+import { explain, type Explained } from "./explain.ts";
+import { CALL_TIMEOUT_MS, SHOWN_LINES } from "./limits.ts";
+import type { Answer, Question } from "./question.ts";
+import { Store } from "./store.ts";
+
+/** What one request to the server came to. */
+export type Outcome =
+  | { readonly kind: "tool"; readonly result: CallToolResult }
+  | { readonly kind: "resource"; readonly result: ReadResourceResult }
+  | { readonly kind: "prompt"; readonly result: GetPromptResult }
+  | { readonly kind: "failed"; readonly error: Explained }
+  | { readonly kind: "cancelled" };
+
+export interface LogLine {
+  readonly level: string;
+  readonly logger?: string;
+  readonly data: unknown;
+}
+
+export interface Run {
+  /** What is asked of the server: `echo`, a URI. */
+  readonly title: string;
+  readonly startedAt: number;
+  readonly progress: readonly Progress[];
+  readonly log: readonly LogLine[];
+  readonly questions: readonly Pending[];
+  /** Set when it is over. */
+  readonly outcome?: Outcome;
+  readonly elapsedMs?: number;
+}
+
+export interface Pending {
+  readonly number: number;
+  readonly question: Question;
+  readonly answer: (answer: Answer) => void;
+}
+
+export interface RunOptions {
+  readonly signal: AbortSignal;
+  readonly onprogress: (event: Progress) => void;
+  readonly timeout: number;
+  readonly resetTimeoutOnProgress: true;
+}
+
+/** Carries out one request at a time, and holds all that is heard of it meanwhile. */
+export class Runner {
+  readonly run = new Store<Run | undefined>(undefined);
+  #abort: AbortController | undefined;
+  #asked = 0;
+
+  get running(): boolean {
+    return this.run.value !== undefined && this.run.value.outcome === undefined;
+  }
+
+  async start(title: string, work: (options: RunOptions) => Promise<Outcome>): Promise<void> {
+    if (this.running) return;
+    const abort = new AbortController();
+    this.#abort = abort;
+    const startedAt = performance.now();
+    this.run.set({ title, startedAt, progress: [], log: [], questions: [] });
+    const options: RunOptions = {
+      signal: abort.signal,
+      onprogress: (event) => this.#change(({ progress }) => ({ progress: append(progress, event) })),
+      timeout: CALL_TIMEOUT_MS,
+      resetTimeoutOnProgress: true,
+    };
+    let outcome: Outcome;
+    try {
+      outcome = await work(options);
+    } catch (error) {
+      outcome = abort.signal.aborted ? { kind: "cancelled" } : { kind: "failed", error: explain(error) };
+    }
+    this.#change(() => ({ outcome, questions: [], elapsedMs: performance.now() - startedAt }));
+  }
+
+  cancel(): void {
+    const waiting = this.run.value?.questions ?? [];
+    this.#abort?.abort();
+    for (const { answer } of waiting) answer({ action: "cancel" });
+  }
+
+  /** Shows nothing of the last request any more. */
+  forget(): void {
+    this.cancel();
+    this.run.set(undefined);
+  }
+
+  log(line: LogLine): void {
+    if (this.running) this.#change(({ log }) => ({ log: append(log, line) }));
+  }
+
+  /** Has the person answer. A question that nothing waits for any more is cancelled. */
+  ask(question: Question): Promise<Answer> {
+    if (!this.running || this.#abort?.signal.aborted) return Promise.resolve({ action: "cancel" });
+    return new Promise((resolve) => {
+      const pending: Pending = {
+        number: ++this.#asked,
+        question,
+        answer: (answer) => {
+          this.#change(({ questions }) => ({ questions: questions.filter((other) => other !== pending) }));
+          resolve(answer);
+        },
+      };
+      this.#change(({ questions }) => ({ questions: [...questions, pending] }));
+    });
+  }
+
+  #change(change: (run: Run) => Partial<Run>): void {
+    const run = this.run.value;
+    if (run && run.outcome === undefined) this.run.set({ ...run, ...change(run) });
+  }
+}
+
+function append<Item>(items: readonly Item[], item: Item): Item[] {
+  return [...items.slice(-(SHOWN_LINES - 1)), item];
+}

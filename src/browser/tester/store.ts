@@ -1,0 +1,32 @@
+import { useEffect, useState } from "preact/hooks";
+
+/** A value that components follow. What is not a component sets it. */
+export class Store<Value> {
+  #value: Value;
+  readonly #followers = new Set<() => void>();
+
+  constructor(value: Value) {
+    this.#value = value;
+  }
+
+  get value(): Value {
+    return this.#value;
+  }
+
+  set(next: Value): void {
+    this.#value = next;
+    for (const follower of this.#followers) follower();
+  }
+
+  follow(follower: () => void): () => void {
+    this.#followers.add(follower);
+    return () => this.#followers.delete(follower);
+  }
+}
+
+/** The store's value, and a new rendering whenever it changes. */
+export function useStore<Value>(store: Store<Value>): Value {
+  const [, render] = useState({});
+  useEffect(() => store.follow(() => render({})), [store]);
+  return store.value;
+}
