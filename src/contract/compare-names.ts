@@ -19,11 +19,12 @@ export function findRenamed<Item>(
   for (const [from, before] of removed) {
     for (const [to, after] of added) {
       const sameForm = formOf(before) === formOf(after);
-      const names = nameLikeness(from, to);
-      // With nothing else to be taken for, a word in common is enough.
-      const bonus = isOnlyPair && names > 0 ? 0.25 : 0;
-      const unlike = names > 0 || isOnlyPair ? likeness(before, after) + names / 4 + bonus : 0;
-      const score = sameForm ? 0.5 + names : unlike;
+      const names = wordLikeness(from, to);
+      const alike = likeness(before, after);
+      // With nothing else to be taken for, a word in common is enough; and so is one name in two spellings.
+      const bonus = names === 1 || (isOnlyPair && names > 0) ? 0.25 : 0;
+      const unlike = names > 0 || isOnlyPair ? alike + names / 4 + bonus : 0;
+      const score = sameForm ? 0.5 + names + alike / 2 : unlike;
       if (score >= ALIKE) candidates.push({ from, to, score });
     }
   }
@@ -45,8 +46,8 @@ export function findRenamed<Item>(
   return renamed;
 }
 
-/** From 0 to 1: how many words two names share. */
-function nameLikeness(one: string, other: string): number {
+/** From 0 to 1: how many words two names, or two texts, share. */
+export function wordLikeness(one: string, other: string): number {
   const [a, b] = [wordsOf(one), wordsOf(other)];
   const shared = [...a].filter((word) => b.has(word)).length;
   return (2 * shared) / (a.size + b.size || 1);

@@ -1,5 +1,5 @@
 import { isObject, type JsonSchema } from "../json.ts";
-import { findRenamed } from "./compare-names.ts";
+import { findRenamed, wordLikeness } from "./compare-names.ts";
 import { canonical, demands, resolve } from "./compare-normal.ts";
 import type { Findings } from "./compare-findings.ts";
 import type { Walk } from "./compare-schemas.ts";
@@ -36,17 +36,24 @@ export function compareObjects(
   const [old, now] = [shapeOf(before), shapeOf(after)];
   const gone = new Map([...old.properties].filter(([name]) => !now.properties.has(name)));
   const come = new Map([...now.properties].filter(([name]) => !old.properties.has(name)));
-  const renamed = findRenamed(gone, come, (schema) => demands(schema));
+  const renamed = findRenamed(
+    namedOf(gone, old),
+    namedOf(come, now),
+    ({ schema }) => demands(schema),
+    propertyLikeness,
+  );
   const newNames = new Set(renamed.values());
 
   for (const [name, schema] of old.properties) {
     const at = `${pointer}/properties/${escape(name)}`;
     if (now.properties.has(name)) {
       walk.compare(schema, now.properties.get(name), at, findings, walk);
-      compareRequired(name, old, now, at, findings, walk);
+      compareRequired(name, name, old, now, at, findings, walk);
     } else if (renamed.has(name)) {
-      compareRenamed(name, renamed.get(name)!, at, findings);
-      walk.compare(schema, now.properties.get(renamed.get(name)!), at, findings, walk);
+      const to = renamed.get(name)!;
+      compareRenamed(name, to, at, findings);
+      walk.compare(schema, now.properties.get(to), at, findings, walk);
+      compareRequired(name, to, old, now, at, findings, walk);
     } else removed(name, old, now, at, findings, walk);
   }
   for (const name of come.keys()) {
@@ -64,8 +71,36 @@ export function compareObjects(
   compareOthers(old, now, `${pointer}/additionalProperties`, findings, walk);
 }
 
-function compareRequired(name: string, old: Shape, now: Shape, pointer: string, findings: Findings, walk: Walk): void {
-  const [was, is] = [old.required.has(name), now.required.has(name)];
+interface Named {
+  readonly schema: unknown;
+  readonly isRequired: boolean;
+}
+
+function namedOf(properties: ReadonlyMap<string, unknown>, { required }: Shape): Map<string, Named> {
+  return new Map(Array.from(properties, ([name, schema]) => [name, { schema, isRequired: required.has(name) }]));
+}
+
+/** What is said of two properties. Where nothing of it is the same, only what every call needs can be the same thing. */
+function propertyLikeness(before: Named, after: Named): number {
+  const [old, now] = [before, after].map(({ schema }) => (isObject(schema) ? schema["description"] : undefined));
+  if (typeof old !== "string" || typeof now !== "string") return 0;
+  const likeness = wordLikeness(old, now);
+  if (likeness >= SAME_WORDS) return likeness;
+  return before.isRequired && after.isRequired ? 0 : -0.5;
+}
+
+const SAME_WORDS = 0.3;
+
+function compareRequired(
+  before: string,
+  name: string,
+  old: Shape,
+  now: Shape,
+  pointer: string,
+  findings: Findings,
+  walk: Walk,
+): void {
+  const [was, is] = [old.required.has(before), now.required.has(name)];
   if (was === is) return;
   const { direction } = findings;
   if (was) {
@@ -143,7 +178,7 @@ function compareOthers(old: Shape, now: Shape, pointer: string, findings: Findin
     if (old.others === undefined && now.others === true) return;
     if (old.others === true && now.others === undefined) return;
     if (old.others !== undefined && findings.direction === "sent") {
-      findings.widened(pointer, "open to all properties now");
+      findings.add(pointer, "compatible", "Properties that are not named are taken now.");
       return;
     }
     const message =

@@ -114,17 +114,22 @@ function compareTypes(before: JsonSchema, after: JsonSchema, pointer: string, fi
   }
   const lost = oldTypes.filter((type) => !coversType(nowTypes, type));
   const won = nowTypes.filter((type) => !coversType(oldTypes, type));
-  if (nowValues)
+  if (nowValues && namesValues(after))
     findings.narrowed(`${pointer}/enum`, `one of ${nowValues.map((value) => canonical(value)).join(", ")} now`);
   else if (lost.length > 0)
     findings.narrowed(`${pointer}/type`, `no longer ${lost.join(" or ")}, but ${nowTypes.join(" or ")}`);
-  if (oldValues)
+  if (oldValues && namesValues(before))
     findings.widened(
       `${pointer}/enum`,
       `no longer one of ${oldValues.map((value) => canonical(value)).join(", ")} only`,
     );
   else if (won.length > 0)
     findings.widened(`${pointer}/type`, `${won.join(" or ")} as well as ${oldTypes.join(" or ")}`);
+}
+
+/** Rather than types that have few. */
+function namesValues(schema: JsonSchema): boolean {
+  return "enum" in schema || "const" in schema;
 }
 
 function compareArrays(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings, walk: Walk): void {

@@ -29,9 +29,13 @@ export function promptChanges(before: PromptContract, after: PromptContract): Pa
   ];
 }
 
-/** What a tool demands of its callers, by which it is known under another name. */
+/**
+ * What a tool demands of its callers, by which it is known under another name. Whether it takes what its schema does not
+ * name is no part of it: nobody sends that.
+ */
 export function toolForm({ inputSchema }: ToolContract): string {
-  return demands(rooted(inputSchema));
+  const { additionalProperties: _, ...schema } = rooted(inputSchema);
+  return demands(schema);
 }
 
 /** From 0 to 1: how many arguments two tools share; a description that is the same counts as much. */
