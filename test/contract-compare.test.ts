@@ -246,6 +246,38 @@ describe("drifts of real servers", () => {
     );
   });
 
+  it("the seed: a required argument is renamed beside optional ones that go and come", () => {
+    const before = contract(tool("search", { gene: text, disease: text }, ["gene"]));
+    const after = contract(tool("search", { query: text, filters: { type: "object" } }, ["query"]));
+    assert.deepEqual(between(before, after), [
+      "breaking /inputSchema/properties/gene → query",
+      "breaking /inputSchema/properties/disease",
+      "compatible /inputSchema/properties/filters",
+    ]);
+  });
+
+  it("an optional argument that is described otherwise is no other's new name", () => {
+    const topic = { ...text, description: "What to focus on." };
+    const query = { ...text, description: "A question in full words, with all that belongs to it." };
+    assert.deepEqual(
+      between(contract(tool("docs", { topic, page: { type: "integer" } })), contract(tool("docs", { query }))),
+      [
+        "breaking /inputSchema/properties/topic",
+        "breaking /inputSchema/properties/page",
+        "compatible /inputSchema/properties/query",
+      ],
+    );
+  });
+
+  it("a renamed argument that is newly required says both", () => {
+    const before = contract(tool("find", { libraryName: text }));
+    const after = contract(tool("find", { library: text }, ["library"]));
+    assert.deepEqual(between(before, after), [
+      "breaking /inputSchema/properties/libraryName → library",
+      "breaking /inputSchema/properties/libraryName",
+    ]);
+  });
+
   it("playwright: a renamed flag among new ones, and what is required with a default", () => {
     const before = contract(tool("browser_network_requests", { includeStatic: flag }));
     const after = contract(

@@ -1,3 +1,4 @@
+import { printable } from "../printable.ts";
 import { locationOf, type Problem } from "../problem.ts";
 
 /** Problems as a person reads them: place, severity and sentence on a line, then the source with a marker. */
@@ -20,12 +21,6 @@ function formatProblem(problem: Problem): string {
   const about = tool === undefined ? "" : ` (tool ${printable(tool)})`;
   const line = `${place === "" ? "" : `${printable(place)}: `}${severity}${about}: ${printable(message)} [${code}]`;
   return frame === undefined ? line : `${line}\n${printable(frame).replace(/^/gm, "    ")}`;
-}
-
-/** Names and code come from files of others: they must not steer the terminal. */
-export function printable(text: string): string {
-  // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
-  return text.replace(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/g, "\ufffd");
 }
 
 function toStderr(text: string): void {

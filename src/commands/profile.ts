@@ -2,19 +2,21 @@ import { join } from "node:path";
 import { text as readText } from "node:stream/consumers";
 import { BerthError } from "../errors.ts";
 import type { Json, JsonObject } from "../json.ts";
+import { printable } from "../printable.ts";
 import { contractOf } from "../upstream/contract-of.ts";
 import { checkProfile, type ProfileCheck } from "../upstream/profiles/check.ts";
-import { draftProfile, pinned } from "../upstream/profiles/design.ts";
+import { anchorUri } from "../upstream/profiles/anchor.ts";
+import { draftProfile, pinProfile } from "../upstream/profiles/design.ts";
 import { listChanges } from "../upstream/profiles/explain.ts";
 import { readGivenProfile } from "../upstream/profiles/given.ts";
 import { listProfiles, profileFolders, readProfile } from "../upstream/profiles/locate.ts";
-import { profileNameProblem, type Profile, type ProfileMeta } from "../upstream/profiles/profile.ts";
+import { profileNameProblem, type Profile } from "../upstream/profiles/profile.ts";
 import { parseReference } from "../upstream/profiles/resolve.ts";
-import { saveProfile, type ProfileFiles } from "../upstream/profiles/save.ts";
+import { checkFiles, saveProfile, type ProfileFiles } from "../upstream/profiles/save.ts";
 import { updateProfile } from "../upstream/profiles/update.ts";
 import { surveyOf } from "../upstream/survey.ts";
 import { exitCodes } from "./upstream/exit-codes.ts";
-import { failureFields, printFailure, usageFailure } from "./upstream/failure.ts";
+import { CommandFailure, failureFields, printFailure, usageFailure } from "./upstream/failure.ts";
 import { oneOf } from "./upstream/options.ts";
 import { RecordOutput, ReaderGone, recordFormats } from "./upstream/output.ts";
 import { confirm } from "./upstream/confirm.ts";
@@ -70,10 +72,12 @@ export async function create(name: string, options: CreateOptions): Promise<numb
   return guarded(async () => {
     const wrong = profileNameProblem(name, "profile");
     if (wrong) throw usageFailure(wrong);
-    const given =
-      options.from === undefined ? await givenProfile() : { meta: { uri: options.from } as ProfileMeta, tools: {} };
-    const [project, user] = folders();
-    const folder = join((options.project ? project! : user!).folder, name);
+    const given = options.from === undefined ? await givenProfile() : { meta: { uri: options.from }, tools: {} };
+    checkFiles(given);
+    // What a project keeps stays relative to it; a person's own profiles are used from anywhere.
+    const { uri } = given.meta;
+    if (uri !== undefined && !options.project) given.meta.uri = anchorUri(uri, process.cwd());
+    const folder = folderOf(name, options.project ? "project" : "user");
     const save = async (files: ProfileFiles): Promise<number> => {
       await saveProfile(folder, files, { replace: options.replace ?? false });
       process.stderr.write(`Profile saved to ${folder}\n`);
@@ -86,11 +90,12 @@ export async function create(name: string, options: CreateOptions): Promise<numb
       origin: "user",
       meta: given.meta,
       tools: new Map(Object.entries(given.tools)),
+      problems: [],
     };
     return reach(name, { ...options, profile }, async ({ upstream, signal }) => {
       const contract = contractOf(await surveyOf(upstream, { signal }));
       if (options.from !== undefined) return save(draftProfile(given.meta, contract, new Date()));
-      return save({ ...given, meta: { ...given.meta, ...pinned(contract, new Date()) }, contract });
+      return save(pinProfile(given, contract, new Date()));
     });
   });
 }
@@ -134,35 +139,56 @@ export interface UpdateOptions extends ReachOptions {
   readonly test?: boolean;
 }
 
-/** `berth profile update @name`: shows what changes, asks, tries the examples, and saves as a whole (J7). */
+/**
+ * `berth profile update @name`: shows what changes, asks, tries the examples, and saves as a whole; where one fails
+ * nothing is saved (J7, seed 000 "User Experience"). A profile that comes with Berth becomes the user's own.
+ */
 export function update(reference: string, options: UpdateOptions): Promise<number> {
   return guarded(async () => {
     const profile = await find(reference);
+    const { name, origin, meta } = profile;
+    const output = new RecordOutput("text");
+    await output.text(`Connecting to ${name} MCP server...\n`);
     return reach(reference, { ...options, profile }, async (reached) => {
       const { upstream, signal } = reached;
+      await output.text("Fetching current tool schemas...\n\n");
       const current = contractOf(await surveyOf(upstream, { signal }));
       const check = checkProfile(profile, current);
-      const { files, steps } = updateProfile(profile, current, check.changes, new Date());
-      const output = new RecordOutput("text");
-      const strategy = steps.map((step, index) => `  ${index + 1}. ${step}`);
-      await output.text(`${[...listChanges(check.changes), "", "Update strategy:", ...strategy, ""].join("\n")}\n`);
-      if (!(await confirm("Update the profile?", options))) return exitCodes.ok;
-      if (options.test !== false && !(await tryExamples(reached, files.tools, output))) {
-        throw new BerthError(
-          "profile_invalid",
-          "an example failed, and nothing was saved; --no-test saves all the same",
-        );
+      if (check.status === "valid" && meta.contract_cid === check.currentContract) {
+        await output.text("No changes. The profile is up to date.\n");
+        return exitCodes.ok;
       }
-      await saveProfile(profile.folder, files, { replace: true });
-      await output.text(`Updated profile saved to ${profile.folder}\nNew schema hash: ${files.meta.schema_hash}\n`);
+      const { files, steps } = updateProfile(profile, current, check.changes, new Date());
+      const strategy = steps.map((step, index) => `  ${index + 1}. ${printable(step)}`);
+      await output.text(`${[...listChanges(check.changes), "", "Update strategy:", ...strategy, ""].join("\n")}\n`);
+      if (!(await confirm("Update the profile?", options))) {
+        await output.text("Nothing was saved.\n");
+        return exitCodes.ok;
+      }
+      const failed = options.test === false ? [] : await tryExamples(reached, name, files.tools, output);
+      if (failed.length > 0) {
+        const message = `Nothing was saved: the example of ${failed.join(", ")} failed; --no-test saves all the same.`;
+        throw new CommandFailure("tool_error", message, exitCodes.tool, { tools: failed });
+      }
+      const folder = origin === "bundled" ? folderOf(name, "user") : profile.folder;
+      await saveProfile(folder, files, { replace: true });
+      await output.text(`Updated profile saved to ${folder}\nNew schema hash: ${files.meta.schema_hash}\n`);
+      await output.text("Profile updated successfully.\n");
       return exitCodes.ok;
     });
   });
 }
 
-function find(reference: string): Promise<Profile> {
+async function find(reference: string): Promise<Profile> {
   const { name } = parseReference(reference.startsWith("@") ? reference : `@${reference}`);
-  return readProfile(name, folders());
+  const profile = await readProfile(name, folders());
+  for (const { file, message } of profile.problems) process.stderr.write(`Warning: @${name}: ${file}: ${message}\n`);
+  return profile;
+}
+
+/** Where a profile of the project or of the user is saved. */
+function folderOf(name: string, origin: "project" | "user"): string {
+  return join(folders().find((one) => one.origin === origin)!.folder, name);
 }
 
 async function givenProfile(): Promise<ProfileFiles> {

@@ -83,10 +83,11 @@ function namedOf(properties: ReadonlyMap<string, unknown>, { required }: Shape):
 /** What is said of two properties. Where nothing of it is the same, only what every call needs can be the same thing. */
 function propertyLikeness(before: Named, after: Named): number {
   const [old, now] = [before, after].map(({ schema }) => (isObject(schema) ? schema["description"] : undefined));
-  if (typeof old !== "string" || typeof now !== "string") return 0;
+  const bothRequired = before.isRequired && after.isRequired ? 0.2 : 0;
+  if (typeof old !== "string" || typeof now !== "string") return bothRequired;
   const likeness = wordLikeness(old, now);
   if (likeness >= SAME_WORDS) return likeness;
-  return before.isRequired && after.isRequired ? 0 : -0.5;
+  return bothRequired || -0.5;
 }
 
 const SAME_WORDS = 0.3;

@@ -1,6 +1,6 @@
 import { isObject, type JsonSchema } from "../json.ts";
 import { compareAlternatives, hasAlternatives } from "./compare-alternatives.ts";
-import { Findings, type Direction, type Finding } from "./compare-findings.ts";
+import { Findings, subject, type Direction, type Finding } from "./compare-findings.ts";
 import { compareLimits, limitKeywords } from "./compare-limits.ts";
 import { canonical, coversType, demands, isAnnotation, isNever, resolve, typesOf, valuesOf } from "./compare-normal.ts";
 import { compareObjects, objectKeywords } from "./compare-objects.ts";
@@ -73,14 +73,22 @@ function compareNodes(before: unknown, after: unknown, pointer: string, findings
 function compareTexts(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings): void {
   for (const keyword of ["title", "description", "deprecated"]) {
     if (canonical(before[keyword]) === canonical(after[keyword])) continue;
-    findings.textual(`${pointer}/${keyword}`, `The ${keyword} is ${verb(before[keyword], after[keyword])}.`);
+    findings.textual(
+      `${pointer}/${keyword}`,
+      `The ${keyword}${ofSubject(pointer)} is ${verb(before[keyword], after[keyword])}.`,
+    );
   }
   if (findings.direction === "read" || canonical(before["default"]) === canonical(after["default"])) return;
   const [old, now] = [JSON.stringify(before["default"]) ?? "none", JSON.stringify(after["default"]) ?? "none"];
   findings.textual(
     `${pointer}/default`,
-    `The default is ${now}, and was ${old}: calls that leave it out may do something else.`,
+    `The default${ofSubject(pointer)} is ${now}, and was ${old}: calls that leave it out may do something else.`,
   );
+}
+
+function ofSubject(pointer: string): string {
+  const name = subject(pointer);
+  return name.startsWith('"') ? ` of ${name}` : "";
 }
 
 function verb(before: unknown, after: unknown): string {

@@ -24,9 +24,7 @@ export interface ProfileCheck {
 export function checkProfile(profile: Profile, current: Contract): ProfileCheck {
   const before = profile.contract ?? writtenContract(profile);
   const currentContract = jsonBlock(current).cid;
-  if (!before) {
-    return { status: "unknown", currentHash: contractHash(current), currentContract, changes: [] };
-  }
+  if (!before) return byHash(profile.meta.schema_hash, contractHash(current), currentContract);
   const known = knownOf(before);
   const changes = compareContracts(before, current).filter((change) => matters(change, profile, before));
   return {
@@ -37,6 +35,16 @@ export function checkProfile(profile: Profile, current: Contract): ProfileCheck 
     currentContract,
     changes,
   };
+}
+
+/** Nothing is known but the hash: it tells whether the contract is another one, and not how. */
+function byHash(expectedHash: Cid | undefined, currentHash: Cid, currentContract: Cid): ProfileCheck {
+  const current = { currentHash, currentContract };
+  if (expectedHash === undefined) return { status: "unknown", ...current, changes: [] };
+  if (expectedHash === currentHash) return { status: "valid", expectedHash, ...current, changes: [] };
+  const message = "The schema hash is another one; the profile holds nothing by which to tell what is different.";
+  const change: ContractChange = { subject: "server", name: "", effect: "breaking", message };
+  return { status: "changed", expectedHash, ...current, changes: [change] };
 }
 
 /** A profile that somebody wrote by hand says what it knows of the tools' parameters, and nothing else. */
@@ -54,13 +62,21 @@ function writtenContract({ tools }: Profile): Contract | undefined {
   };
 }
 
-/** A curated profile relies on the tools that it names; of one written by hand nothing else is known. */
-function matters({ subject, name }: ContractChange, { contract, tools }: Profile, before: Contract): boolean {
-  const used = new Set([...tools].map(([own, { tool = own }]) => tool));
-  if (subject !== "tool") return contract !== undefined;
-  if (before.tools.some((tool) => tool.name === name)) return used.size === 0 || used.has(name);
-  return contract !== undefined;
+/**
+ * A curated profile relies on the tools that it names; of one written by hand nothing else is known. Which resources
+ * there are is content, as files are: they come and go while the contract stays.
+ */
+function matters(change: ContractChange, { contract, tools }: Profile, before: Contract): boolean {
+  const { subject, name, pointer } = change;
+  if (subject === "resource") return false;
+  if (!contract)
+    return subject === "tool" && (pointer === undefined ? change.effect === "breaking" : WRITTEN.test(pointer));
+  if (subject !== "tool" || !before.tools.some((tool) => tool.name === name)) return true;
+  return tools.size === 0 || [...tools].some(([own, { tool = own }]) => tool === name);
 }
+
+/** What parameters say that a person wrote: which there are, and of which types. */
+const WRITTEN = /^\/inputSchema\/properties\/[^/]+(?:\/type)?$/;
 
 function statusOf(changes: readonly ContractChange[]): ProfileCheck["status"] {
   if (changes.some(({ effect }) => effect === "breaking")) return "changed";

@@ -1,5 +1,6 @@
 import { jsonBlock } from "../../cid.ts";
 import type { Contract, ToolContract } from "../../contract/contract.ts";
+import { BerthError } from "../../errors.ts";
 import { isObject, type JsonObject, type JsonSchema } from "../../json.ts";
 import { contractHash, knownOf } from "../contract-hash.ts";
 import type { ProfileMeta, ProfileTool } from "./profile.ts";
@@ -16,6 +17,23 @@ export function draftProfile(reach: Reach, contract: Contract, now: Date): Profi
     tools: Object.fromEntries(tools),
     contract,
   };
+}
+
+/**
+ * A profile that somebody wrote, pinned to the server's contract of now. Throws `profile_invalid` when it names tools
+ * that the server does not have.
+ */
+export function pinProfile({ meta, tools }: ProfileFiles, contract: Contract, now: Date): ProfileFiles {
+  const names = contract.tools.map(({ name }) => name);
+  const unknown = Object.entries(tools)
+    .map(([name, { tool = name }]) => tool)
+    .filter((name) => !names.includes(name));
+  if (unknown.length > 0) {
+    const said = unknown.map((name) => `"${name}"`).join(", ");
+    const known = names.length === 0 ? "none" : names.join(", ");
+    throw new BerthError("profile_invalid", `the server has no tool ${said}; it has ${known}`);
+  }
+  return { meta: { ...meta, ...pinned(contract, now) }, tools, contract };
 }
 
 /** The fields of `_meta.json` that say which contract a profile was made against. */

@@ -1,4 +1,5 @@
 import type { ContractChange } from "../../contract/change.ts";
+import { printable } from "../../printable.ts";
 import type { ProfileCheck } from "./check.ts";
 
 const kinds = [
@@ -27,13 +28,18 @@ export function explainDrift(name: string, reference: string, check: ProfileChec
 /** One line a change, those that break callers first. */
 export function listChanges(changes: readonly ContractChange[]): string[] {
   if (changes.length === 0) return ["No changes."];
-  const lines = kinds.flatMap(([effect, said]) =>
-    changes
-      .filter((change) => change.effect === effect)
-      .map((change) => `  - ${subjectOf(change)}${change.message} (${said})`),
-  );
+  const lines = kinds.flatMap(([effect, said]) => {
+    const own = changes.filter((change) => change.effect === effect);
+    const shown = own
+      .slice(0, CHANGES_SHOWN_MAX)
+      .map((change) => `  - ${printable(subjectOf(change) + change.message).replaceAll("\n", " ")} (${said})`);
+    return own.length === shown.length ? shown : shown.concat(`  - and ${own.length - shown.length} more (${said})`);
+  });
   return ["Changes detected:", ...lines];
 }
+
+/** Of each kind; `--format json` gives all of them. */
+const CHANGES_SHOWN_MAX = 50;
 
 /** Most messages are about a part of something, and do not say of what. */
 function subjectOf({ subject, name, pointer }: ContractChange): string {

@@ -1,9 +1,10 @@
 import { readdir, readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
+import { jsonBlock } from "../../cid.ts";
 import type { Contract } from "../../contract/contract.ts";
 import { BerthError } from "../../errors.ts";
-import { isObject, type Json } from "../../json.ts";
+import { isObject, type Json, type JsonObject } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
 import {
   CONTRACT_FILE,
@@ -84,12 +85,21 @@ async function readWhole(place: Pick<Profile, "name" | "origin" | "folder">, met
     const where = `${join(place.folder, file ?? "")} ${pointer}`.trimEnd();
     throw new BerthError("profile_invalid", `@${place.name}: ${where}: ${message}`, { data: { problems } });
   }
-  return {
-    ...place,
-    meta: meta.value as ProfileMeta,
-    tools,
-    ...(contract && isContract(contract.value) && { contract: contract.value }),
-  };
+  const profile = { ...place, meta: meta.value as ProfileMeta, tools };
+  if (!contract) return { ...profile, problems: [] };
+  const wrong = contractProblem(contract.value, profile.meta);
+  if (wrong === undefined) return { ...profile, contract: contract.value as unknown as Contract, problems: [] };
+  const problem: Problem = { code: "wrong-contract", message: wrong, severity: "warning", file: CONTRACT_FILE };
+  return { ...profile, problems: [problem] };
+}
+
+/** A contract that is not the one which the profile says it was made against tells nothing, and is left out. */
+function contractProblem(value: Json, { contract_cid: expected }: ProfileMeta): string | undefined {
+  const aside = "it is left out; `berth profile update` takes the server's own";
+  if (!isContract(value)) return `This is not the contract of a server, and ${aside}`;
+  const { cid } = jsonBlock(value);
+  if (expected === undefined || cid === expected) return undefined;
+  return `This contract has the CID ${cid}, and the profile was made against ${expected}; ${aside}`;
 }
 
 interface ReadJson {
@@ -122,8 +132,12 @@ async function readJson(path: string): Promise<ReadJson | undefined> {
   }
 }
 
-function isContract(value: Json): value is Json & Contract {
+function isContract(value: Json): boolean {
   if (!isObject(value)) return false;
-  const { tools, resources, resourceTemplates, prompts } = value;
-  return [tools, resources, resourceTemplates, prompts].every((list) => Array.isArray(list) && list.every(isObject));
+  const keys = { tools: "name", resources: "uri", resourceTemplates: "uriTemplate", prompts: "name" };
+  const hasLists = Object.entries(keys).every(([list, key]) => {
+    const items = value[list];
+    return Array.isArray(items) && items.every((item) => isObject(item) && typeof item[key] === "string");
+  });
+  return hasLists && (value["tools"] as JsonObject[]).every(({ inputSchema }) => isObject(inputSchema));
 }

@@ -21,6 +21,8 @@ export interface Profile {
   /** By the name under which the profile offers them. */
   readonly tools: ReadonlyMap<string, ProfileTool>;
   readonly contract?: Contract;
+  /** What is wrong with it and leaves it usable. */
+  readonly problems: readonly Problem[];
 }
 
 /** `_meta.json`; exactly one of `uri`, `command` and `url` says how the server is reached. */

@@ -26,6 +26,7 @@ export function profileResolver({ env, folder, ignoreSchema, warn }: ProfileSurr
     const { name, tool, query } = parseReference(reference);
     const profile = await readProfile(name, profileFolders(env, folder));
     const operation = operationOf(profile, reference, tool, query);
+    for (const { file, message } of profile.problems) warn(`Warning: @${name}: ${file}: ${message}`);
     const validation = ignoreSchema ? "ignore" : (profile.meta.schema_validation ?? "warn");
     return {
       launch: profileLaunch(profile, env),

@@ -31,7 +31,7 @@ export async function saveProfile(
   files: ProfileFiles,
   { replace = false }: { replace?: boolean } = {},
 ): Promise<void> {
-  check(files);
+  checkFiles(files);
   const parent = dirname(folder);
   await mkdir(parent, { recursive: true });
   const temporary = `${folder}.${randomUUID()}.tmp`;
@@ -47,7 +47,8 @@ export async function saveProfile(
   }
 }
 
-function check({ meta, tools }: ProfileFiles): void {
+/** Throws `profile_invalid` with all that is wrong in files that are to be saved. */
+export function checkFiles({ meta, tools }: ProfileFiles): void {
   const problems = [
     ...metaProblems(meta, META_FILE),
     ...Object.entries(tools).flatMap(([name, tool]) => {
