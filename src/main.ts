@@ -52,8 +52,19 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
   const core = await openCore(config, log, fill);
   const { host, edits, endpoint, executor } = core;
   const { isolation } = executor;
+  const writable = config.image !== "readonly";
   const server = await orClose(core, async () => {
-    const parts = { ...config, host, edits, endpoint, tenant: TENANT, allServers: ALL_SERVERS, isolation, log };
+    const parts = {
+      ...config,
+      host,
+      edits,
+      endpoint,
+      tenant: TENANT,
+      allServers: ALL_SERVERS,
+      isolation,
+      writable,
+      log,
+    };
     const server = createHttpServer(parts);
     await listen(server, config);
     return server;

@@ -6,6 +6,8 @@ import { chromium, type Browser, type BrowserContext, type BrowserContextOptions
 /** A real browser for a test; every page of it fails the test's `problems` when its console has an error. */
 export interface TestBrowser {
   readonly context: BrowserContext;
+  /** Another person, who shares nothing with the first but the problems. */
+  another(options?: BrowserContextOptions): Promise<BrowserContext>;
   /** Opens an address and waits until its scripts have run. */
   open(url: string): Promise<Page>;
   /** What pages have complained of so far: errors of scripts, and what the Content-Security-Policy refused. */
@@ -28,16 +30,21 @@ const WAIT_MS = 15_000;
 
 export async function startBrowser(options: BrowserContextOptions = {}): Promise<TestBrowser> {
   const browser: Browser = await chromium.launch({ executablePath: findChromium(), args: ARGUMENTS });
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
-  context.setDefaultTimeout(WAIT_MS);
   const problems: string[] = [];
-  context.on("weberror", (error) => problems.push(String(error.error())));
-  context.on("console", (message) => {
-    if (message.type() === "error") problems.push(`${message.text()} (${message.location().url})`);
-  });
+  const openContext = async (of: BrowserContextOptions): Promise<BrowserContext> => {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...of });
+    context.setDefaultTimeout(WAIT_MS);
+    context.on("weberror", (error) => problems.push(String(error.error())));
+    context.on("console", (message) => {
+      if (message.type() === "error") problems.push(`${message.text()} (${message.location().url})`);
+    });
+    return context;
+  };
+  const context = await openContext(options);
   return {
     context,
     problems,
+    another: (of = {}) => openContext(of),
     async open(url) {
       const page = await context.newPage();
       await page.goto(url, { waitUntil: "load" });

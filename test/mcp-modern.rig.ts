@@ -141,6 +141,7 @@ export async function startRig(options: Partial<EndpointOptions> = {}, http: Par
     // Nothing here is edited.
     edits: {} as Edits,
     adminToken: undefined,
+    writable: true,
     endpoint,
     tenant: "default",
     allServers: "",

@@ -14,6 +14,8 @@ import { mcpPage } from "./pages/mcp.ts";
 import { metaPage } from "./pages/meta.ts";
 import { pathsOf } from "./pages/parts/origin.ts";
 import { createPages } from "./pages/pages.ts";
+import { serverPage, serversPage } from "./pages/servers.ts";
+import { variablePage, variablesPage } from "./pages/variables.ts";
 import { serversRoute } from "./servers/servers-route.ts";
 
 export interface AppOptions {
@@ -26,6 +28,8 @@ export interface AppOptions {
   readonly writeGuard: (request: IncomingMessage) => void;
   readonly streams: OpenStreams;
   readonly limits: { readonly bodyBytes: number; readonly stalledMs: number };
+  /** False on a read-only boot. */
+  readonly writable: boolean;
   readonly log: Log;
 }
 
@@ -47,7 +51,11 @@ export function createApp(options: AppOptions): Express {
   app.get("/mcp", mcpPage({ ...options, pages }));
   app.get("/cid/:cid", cidPage({ ...options, pages }));
   app.get("/mcp/meta/:server", metaPage({ ...options, pages }));
+  app.get("/variables", variablesPage({ ...options, pages }));
+  app.get("/variables/:name", variablePage({ ...options, pages }));
+  app.get("/servers", serversPage({ ...options, pages }));
   app.use(serversRoute(options));
+  app.get("/servers/:name", serverPage({ ...options, pages }));
   app.options(["/mcp", "/mcp/:server"], answerPreflight);
   app.get("/mcp/:server", showServer);
   app.all("/mcp", refuseMethod);

@@ -35,6 +35,8 @@ export interface HttpOptions {
   readonly allowedHosts: readonly string[];
   /** A secret. */
   readonly adminToken: string | undefined;
+  /** False on a read-only boot. */
+  readonly writable: boolean;
   /** The server's name that stands for all of them. */
   readonly allServers: string;
   readonly limits: HttpLimits;

@@ -1,0 +1,54 @@
+/**
+ * The script of pages that edit and compare. It makes editors of the texts in the page, which reads well without it:
+ * each `[data-editor]` holds its setup as JSON. It talks to the JSON API and to nothing else.
+ */
+
+import type { Extension } from "@codemirror/state";
+import { showComparison, type ComparisonSetup } from "./editor/comparison.ts";
+import { jsonSchema } from "./editor/json-schema.ts";
+import { refreshPage } from "./editor/refresh-page.ts";
+import type { Schema } from "./editor/schema.ts";
+import { openSubjectEditor, type Setup, type SubjectEditor } from "./editor/subject-editor.ts";
+
+const editors: SubjectEditor[] = [];
+
+for (const place of document.querySelectorAll<HTMLElement>("[data-editor]")) {
+  const { schema, ...setup } = setupOf(place) as Setup & { readonly schema?: Schema };
+  const extensions: Extension = schema === undefined ? [] : jsonSchema(schema);
+  const editor = openSubjectEditor(setup, { extensions, onSaved: () => void afterSave(editor) });
+  editors.push(editor);
+  place.replaceChildren(editor.element);
+  place.parentElement?.addEventListener("click", ({ target }) => {
+    const cid = target instanceof HTMLElement ? target.dataset["restore"] : undefined;
+    if (cid !== undefined) void editor.restore(cid);
+  });
+}
+showRestoring();
+
+for (const place of document.querySelectorAll<HTMLElement>("[data-comparison]")) {
+  showComparison(place, setupOf(place) as ComparisonSetup);
+}
+
+window.addEventListener("beforeunload", (event) => {
+  for (const editor of editors) editor.keep();
+  if (editors.some((editor) => editor.isDirty())) event.preventDefault();
+});
+// Who comes back to a page may find that somebody else was here.
+window.addEventListener("focus", () => {
+  for (const editor of editors) void editor.refresh();
+});
+
+async function afterSave(saved: SubjectEditor): Promise<void> {
+  await refreshPage();
+  showRestoring();
+  for (const editor of editors) if (editor !== saved) await editor.refresh();
+}
+
+/** What only a script can do is there only with one. */
+function showRestoring(): void {
+  for (const restore of document.querySelectorAll<HTMLElement>("[data-restore]")) restore.hidden = false;
+}
+
+function setupOf(place: HTMLElement): unknown {
+  return JSON.parse(place.querySelector("script")?.textContent ?? "null");
+}

@@ -1,0 +1,112 @@
+import type { ContractChange } from "../../contract/change.ts";
+import type { Problem } from "../../problem.ts";
+import type { Draft } from "./draft.ts";
+import { keptToken } from "./token.ts";
+
+/** The JSON API of edits, as pages use it. What it answers to a save is a value, not an exception. */
+
+export interface Current extends Draft {
+  readonly cid: string;
+  readonly changedAt: number;
+  readonly by: string;
+}
+
+export interface Review {
+  readonly problems: readonly Problem[];
+  readonly servers: readonly ServerEffect[];
+  readonly breaking: boolean;
+}
+
+export interface ServerEffect {
+  readonly server: string;
+  readonly outcome: "added" | "removed" | "changed" | "refused";
+  readonly before?: string;
+  readonly after?: string;
+  readonly changes: readonly ContractChange[];
+  readonly newBehaviour: readonly string[];
+}
+
+export type SaveOutcome =
+  | { readonly kind: "saved"; readonly cid: string | null; readonly review: Review }
+  /** Nothing was changed, in all of these. */
+  | { readonly kind: "refused"; readonly problems: readonly Problem[] }
+  | { readonly kind: "breaking"; readonly review: Review }
+  | { readonly kind: "moved"; readonly current: string | null }
+  /** This browser may not change anything without the administrator's token. */
+  | { readonly kind: "forbidden"; readonly message: string }
+  | { readonly kind: "failed"; readonly message: string };
+
+export interface SaveOptions {
+  /** The CID that the writer saw; null: that there was nothing. */
+  readonly expected: string | null;
+  readonly allowBreaking: boolean;
+}
+
+/** `url` is the address of one variable, definition or entry under /api. */
+export class EditApi {
+  readonly #url: string;
+
+  constructor(url: string) {
+    this.#url = url;
+  }
+
+  async current(): Promise<Current | undefined> {
+    const response = await fetch(this.#url, { headers: { Accept: "application/json" }, cache: "no-store" });
+    return response.status === 404 ? undefined : await bodyOf<Current>(response);
+  }
+
+  async version(cid: string): Promise<Draft | undefined> {
+    const response = await fetch(`${this.#url}/versions/${cid}`, { headers: { Accept: "application/json" } });
+    return response.status === 404 ? undefined : await bodyOf<Draft>(response);
+  }
+
+  /** What saving would do. A null draft deletes. */
+  async review(draft: Draft | null, signal: AbortSignal): Promise<Review> {
+    return await bodyOf<Review>(await fetch(`${this.#url}/review`, { ...sending("POST", draft), signal }));
+  }
+
+  async save(draft: Draft | null, { expected, allowBreaking }: SaveOptions): Promise<SaveOutcome> {
+    const request = sending(draft === null ? "DELETE" : "PUT", draft);
+    if (expected === null) request.headers["If-None-Match"] = "*";
+    else request.headers["If-Match"] = `"${expected}"`;
+    if (allowBreaking) request.headers["Berth-Allow-Breaking"] = "true";
+    try {
+      return outcomeOf(await fetch(this.#url, request));
+    } catch (error) {
+      return { kind: "failed", message: `Berth could not be reached (${(error as Error).message})` };
+    }
+  }
+}
+
+async function outcomeOf(response: Response): Promise<SaveOutcome> {
+  if (response.ok) {
+    const { cid, review } = (await response.json()) as { cid: string | null; review: Review };
+    return { kind: "saved", cid, review };
+  }
+  const { code, message, data } = await errorOf(response);
+  if (code === "edit_refused") return { kind: "refused", problems: (data["problems"] ?? []) as Problem[] };
+  if (code === "edit_breaking") return { kind: "breaking", review: data["review"] as Review };
+  if (code === "name_moved") return { kind: "moved", current: (data["current"] ?? null) as string | null };
+  return { kind: code === "unauthorized" || code === "write_forbidden" ? "forbidden" : "failed", message };
+}
+
+function sending(method: string, draft: Draft | null): RequestInit & { headers: Record<string, string> } {
+  const headers: Record<string, string> = { Accept: "application/json" };
+  const token = keptToken();
+  if (token !== null) headers["Authorization"] = `Bearer ${token}`;
+  if (method === "DELETE") return { method, headers };
+  return { method, headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify(draft) };
+}
+
+async function bodyOf<T>(response: Response): Promise<T> {
+  if (!response.ok) throw new Error((await errorOf(response)).message);
+  return (await response.json()) as T;
+}
+
+async function errorOf(response: Response): Promise<{ code: string; message: string; data: Record<string, unknown> }> {
+  const body = (await response.json().catch(() => ({}))) as {
+    error?: { code?: string; message?: string; data?: object };
+  };
+  const { code = "", message = `Berth answered ${response.status}`, data = {} } = body.error ?? {};
+  return { code, message, data: { ...data } };
+}

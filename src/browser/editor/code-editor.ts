@@ -1,0 +1,101 @@
+import { indentWithTab } from "@codemirror/commands";
+import { setDiagnostics } from "@codemirror/lint";
+import { unifiedMergeView } from "@codemirror/merge";
+import { Compartment, EditorState, type Extension } from "@codemirror/state";
+import { EditorView, keymap } from "@codemirror/view";
+import { basicSetup } from "codemirror";
+import type { Problem } from "../../problem.ts";
+import { button } from "./dom.ts";
+import { diagnosticOf, rangeOf } from "./problem-place.ts";
+import { editorTheme } from "./theme.ts";
+
+/** One text that a person edits. */
+export interface CodeEditor {
+  readonly element: HTMLElement;
+  text(): string;
+  /** As one step that can be undone. */
+  replace(text: string): void;
+  showProblems(problems: readonly Problem[]): void;
+  /** Puts the cursor where the problem is, in sight. */
+  reveal(problem: Problem): void;
+  focus(): void;
+  /** Marks what is another than in `original`, which can be taken piece by piece; undefined ends that. */
+  compareWith(original: string | undefined): void;
+  close(): void;
+}
+
+export interface CodeEditorOptions {
+  readonly text: string;
+  /** What it is, for who cannot see it. */
+  readonly label: string;
+  /** The id of the element that says how to leave the editor by keyboard. */
+  readonly hintId: string;
+  readonly readOnly: boolean;
+  readonly styleNonce: string;
+  readonly extensions: Extension;
+  readonly onChange: () => void;
+}
+
+export function openCodeEditor(options: CodeEditorOptions): CodeEditor {
+  const comparison = new Compartment();
+  const view = new EditorView({
+    doc: options.text,
+    extensions: [
+      editorTheme(options.styleNonce),
+      basicSetup,
+      keymap.of([indentWithTab]),
+      // A text keeps the line ends that it came with.
+      options.text.includes("\r\n") ? EditorState.lineSeparator.of("\r\n") : [],
+      EditorState.readOnly.of(options.readOnly),
+      EditorView.contentAttributes.of({
+        "aria-label": options.label,
+        "aria-describedby": options.hintId,
+        tabindex: "0",
+      }),
+      EditorView.updateListener.of((update) => {
+        if (update.docChanged) options.onChange();
+      }),
+      comparison.of([]),
+      options.extensions,
+    ],
+  });
+
+  return {
+    element: view.dom,
+    text: () => view.state.sliceDoc(),
+    replace: (text) => {
+      if (text === view.state.sliceDoc()) return;
+      view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, userEvent: "input.replace" });
+    },
+    showProblems: (problems) => {
+      view.dispatch(
+        setDiagnostics(
+          view.state,
+          problems.map((problem) => diagnosticOf(view.state, problem)),
+        ),
+      );
+    },
+    reveal: (problem) => {
+      const { from } = rangeOf(view.state, problem);
+      view.dispatch({ selection: { anchor: from }, effects: EditorView.scrollIntoView(from, { y: "center" }) });
+      view.focus();
+    },
+    focus: () => view.focus(),
+    compareWith: (original) => {
+      const shown = original === undefined ? [] : unifiedMergeView({ original, mergeControls });
+      view.dispatch({ effects: comparison.reconfigure(shown) });
+    },
+    close: () => view.destroy(),
+  };
+}
+
+/** To accept a change is to keep what the editor has; to reject it, to take what the other text has. */
+function mergeControls(type: "accept" | "reject", act: (event: MouseEvent) => void): HTMLElement {
+  const made = button(type === "accept" ? "Keep mine" : "Take theirs", () => {});
+  made.addEventListener("mousedown", (event) => {
+    // The editor keeps the focus.
+    event.preventDefault();
+  });
+  made.addEventListener("click", act);
+  return made;
+}

@@ -1,0 +1,17 @@
+/** An element with its properties and children; a text is never markup. */
+export function element<Tag extends keyof HTMLElementTagNameMap>(
+  tag: Tag,
+  properties: Partial<Omit<HTMLElementTagNameMap[Tag], "style" | "dataset">>,
+  ...children: readonly (Node | string)[]
+): HTMLElementTagNameMap[Tag] {
+  const made = document.createElement(tag);
+  Object.assign(made, properties);
+  made.append(...children.filter((child) => child !== ""));
+  return made;
+}
+
+export function button(label: string, act: () => void, className = ""): HTMLButtonElement {
+  const made = element("button", { type: "button", className }, label);
+  made.addEventListener("click", act);
+  return made;
+}

@@ -1,0 +1,65 @@
+import type { ContractChange } from "../../contract/change.ts";
+import type { Review, ServerEffect } from "./api.ts";
+import { element } from "./dom.ts";
+
+/** What a save does to servers and their callers, in words. */
+export function showEffects(review: Review): HTMLElement {
+  return element("ul", { className: "effects" }, ...review.servers.map(showServer));
+}
+
+/** Only what may break a caller. */
+export function showBreaking(review: Review): HTMLElement {
+  const servers: ServerEffect[] = [];
+  for (const effect of review.servers) {
+    const changes = effect.changes.filter((change) => change.effect === "breaking");
+    const isGone = effect.outcome === "removed" || effect.outcome === "refused";
+    if (isGone || changes.length > 0) servers.push({ ...effect, changes, newBehaviour: [] });
+  }
+  return showEffects({ ...review, servers });
+}
+
+const OUTCOMES = {
+  added: ["new server", "good"],
+  removed: ["goes away", "bad"],
+  changed: ["changes", "accent"],
+  refused: ["stops serving", "bad"],
+} as const;
+
+const EFFECTS = {
+  breaking: ["breaking", "bad"],
+  compatible: ["compatible", "good"],
+  review: ["look at it", "warn"],
+} as const;
+
+function showServer({ server, outcome, changes, newBehaviour }: ServerEffect): HTMLElement {
+  const [label, tone] = OUTCOMES[outcome];
+  const items = [...changes.map(showChange), ...newBehaviour.map(showBehaviour)];
+  const nothing = outcome === "changed" && items.length === 0;
+  return element(
+    "li",
+    {},
+    element("p", {}, element("strong", {}, server), " ", badge(label, tone)),
+    nothing ? element("p", { className: "muted" }, "Clients see no difference.") : "",
+    items.length > 0 ? element("ul", {}, ...items) : "",
+  );
+}
+
+function showChange({ effect, subject, name, message }: ContractChange): HTMLElement {
+  const [label, tone] = EFFECTS[effect];
+  const of = subject === "server" || message.includes(name) ? "" : `${subject} ${name}: `;
+  return element("li", {}, badge(label, tone), " ", of, message);
+}
+
+function showBehaviour(tool: string): HTMLElement {
+  return element(
+    "li",
+    {},
+    badge("new behaviour", "warn"),
+    " ",
+    `${tool} looks the same to clients, and its code is another.`,
+  );
+}
+
+function badge(text: string, tone: string): HTMLElement {
+  return element("span", { className: `badge ${tone}` }, text);
+}

@@ -1,0 +1,13 @@
+import { showLocalTimes } from "../page/times.ts";
+
+/** Shows what the server says now in each `[data-refresh]` of the page, and leaves all else as it is. */
+export async function refreshPage(): Promise<void> {
+  const response = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
+  if (!response.ok) return;
+  const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+  for (const part of document.querySelectorAll("[data-refresh]")) {
+    const now = fresh.getElementById(part.id);
+    if (now) part.replaceChildren(...now.childNodes);
+  }
+  showLocalTimes();
+}

@@ -1,0 +1,42 @@
+import { Chunk } from "@codemirror/merge";
+import { Text } from "@codemirror/state";
+
+/** Two people's changes of one text. */
+export interface Merged {
+  readonly text: string;
+  /** Places that both changed, each in another way: there `text` has mine. */
+  readonly conflicts: number;
+}
+
+/** Mine, with their changes of `base` wherever they are about other lines than mine. */
+export function mergeTexts(texts: { base: string; mine: string; theirs: string }): Merged {
+  const base = documentOf(texts.base);
+  const others = documentOf(texts.theirs);
+  const ours = Chunk.build(base, documentOf(texts.mine), PRECISE);
+  let text = `${texts.mine}\n`;
+  let conflicts = 0;
+  // From the end, so that what is not merged yet keeps its positions.
+  for (const their of Chunk.build(base, others, PRECISE).toReversed()) {
+    const inserted = others.sliceString(their.fromB, their.toB);
+    const touching = ours.filter((our) => our.fromA <= their.toA && their.fromA <= our.toA);
+    if (touching.length === 0) {
+      const before = ours.filter((our) => our.toA < their.fromA);
+      const moved = before.reduce((sum, our) => sum + (our.toB - our.fromB) - (our.toA - our.fromA), 0);
+      text = text.slice(0, their.fromA + moved) + inserted + text.slice(their.toA + moved);
+    } else if (!touching.some((our) => isSame(our, their) && text.slice(our.fromB, our.toB) === inserted)) {
+      conflicts++;
+    }
+  }
+  return { text: text.slice(0, -1), conflicts };
+}
+
+const PRECISE = { scanLimit: 10_000 };
+
+/** With a last line that is always the same: no chunk reaches over the end. */
+function documentOf(text: string): Text {
+  return Text.of(`${text}\n`.split("\n"));
+}
+
+function isSame(one: Chunk, other: Chunk): boolean {
+  return one.fromA === other.fromA && one.toA === other.toA;
+}

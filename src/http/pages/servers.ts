@@ -1,0 +1,184 @@
+import { randomBytes } from "node:crypto";
+import type { Request, RequestHandler, Response } from "express";
+import { BerthError } from "../../errors.ts";
+import type { Current, Draft, Subject } from "../../host/edits/edits.ts";
+import type { Host, ServerSummary } from "../../host/host.ts";
+import type { Pages } from "./pages.ts";
+import { originOf, pathsOf } from "./parts/origin.ts";
+import { problemView } from "./parts/problem-view.ts";
+import { countOf, shortCid } from "./parts/text.ts";
+import { starterOf, type StarterLanguage } from "./servers-starter.ts";
+import { lastDraft, viewComparison, viewSubject, type EditPageOptions, type SubjectPlace } from "./subject.ts";
+
+export interface ServerPageOptions extends EditPageOptions {
+  readonly host: Host;
+  readonly pages: Pages;
+}
+
+/**
+ * `GET /servers`: every internal server. `?name=` leads to one; with `&new=typescript` or `&new=shell` its editor begins
+ * with a starter; `?server=&of=definition|entry&from=&to=` compares two versions. All of that stands here because what
+ * is asked of `/servers/<name>` with a query is a call.
+ */
+export function serversPage(options: ServerPageOptions): RequestHandler {
+  const { edits, host, tenant, pages, writable } = options;
+  return async (request, response) => {
+    const { name, new: language, server } = request.query;
+    if (typeof server === "string") return sendComparison(options, request, response, server);
+    if (typeof name === "string" && name !== "") {
+      const exists = (await edits.read(tenant, { kind: "definition", name })) !== undefined;
+      if (exists || !writable) return response.redirect(303, pathsOf(name).edit);
+      return sendServer(options, request, response, name, language === "shell" ? "shell" : "typescript");
+    }
+    const [summaries, definitions, entries] = await Promise.all([
+      host.list(tenant),
+      edits.list(tenant, "definition"),
+      edits.list(tenant, "entry"),
+    ]);
+    const names = new Set([...definitions, ...entries].map(({ name }) => name));
+    const servers = await Promise.all(
+      summaries
+        .filter((summary) => names.has(summary.name))
+        .map(async (summary) => {
+          const definition = await edits.read(tenant, { kind: "definition", name: summary.name });
+          return { server: viewSummary(summary, request), language: languageLabel(definition?.language) };
+        }),
+    );
+    await pages.send(request, response, "servers", { title: "Definitions", section: "servers", servers, writable });
+  };
+}
+
+/** `GET /servers/:name` of a browser: the editors of its definition and of its entry in `mcps`, and their versions. */
+export function serverPage(options: ServerPageOptions): RequestHandler<{ name: string }> {
+  return (request, response) => {
+    // Who does not ask for a page calls the server.
+    response.vary("Accept");
+    return sendServer(options, request, response, request.params.name);
+  };
+}
+
+async function sendServer(
+  options: ServerPageOptions,
+  request: Request,
+  response: Response,
+  name: string,
+  starter?: StarterLanguage,
+): Promise<void> {
+  const { edits, host, tenant, pages, writable } = options;
+  const [definition, entry, summaries] = await Promise.all([
+    edits.read(tenant, { kind: "definition", name }),
+    edits.read(tenant, { kind: "entry", name }),
+    host.list(tenant),
+  ]);
+  const summary = summaries.find((each) => each.name === name);
+  const last =
+    definition || starter || (entry && isUpstream(entry))
+      ? undefined
+      : await lastDraft(options, { kind: "definition", name });
+  if (!definition && !entry && !summary && !starter && !last) {
+    throw new BerthError("not_found", `there is no server "${name}"; make it at /servers`);
+  }
+  const styleNonce = randomBytes(16).toString("base64url");
+  const place = (of: "definition" | "entry", heading: string): SubjectPlace => ({
+    id: of,
+    heading,
+    compareAt: {
+      path: "/servers",
+      fields: [
+        { name: "server", value: name },
+        { name: "of", value: of },
+      ],
+    },
+    styleNonce,
+  });
+  const begun = definition ?? (starter && starterOf(name, starter)) ?? (last && deleted(last));
+  await pages.send(request, response, "server", {
+    title: name,
+    section: "servers",
+    crumbs: [{ label: "Definitions", href: "/servers" }, { label: name }],
+    scripts: ["editor.js"],
+    styleNonce,
+    isNew: !definition && !entry && !last,
+    isDeleted: last !== undefined,
+    canBegin: writable && !begun && entry !== undefined && !isUpstream(entry),
+    writable,
+    server: summary ? viewSummary(summary, request) : undefined,
+    definition:
+      begun && (await viewSubject(options, { kind: "definition", name }, begun, place("definition", "Definition"))),
+    // A server that is not there yet gets its definition first.
+    entry:
+      !definition && !entry
+        ? undefined
+        : await viewSubject(options, { kind: "entry", name }, entry ?? noEntry(name), place("entry", "Entry in mcps")),
+    hasEntry: entry !== undefined,
+  });
+}
+
+async function sendComparison(
+  options: ServerPageOptions,
+  request: Request,
+  response: Response,
+  name: string,
+): Promise<void> {
+  const { of, from, to } = request.query;
+  const subject: Subject = { kind: of === "entry" ? "entry" : "definition", name };
+  const styleNonce = randomBytes(16).toString("base64url");
+  const comparison = await viewComparison(options, subject, { from, to }, styleNonce);
+  await options.pages.send(request, response, "comparison", {
+    title: `Two versions of ${of === "entry" ? "the entry" : "the definition"} of ${name}`,
+    section: "servers",
+    crumbs: [
+      { label: "Definitions", href: "/servers" },
+      { label: name, href: pathsOf(name).edit },
+      { label: "Comparison" },
+    ],
+    scripts: ["editor.js"],
+    styleNonce,
+    comparison,
+  });
+}
+
+const STATES = {
+  ready: { label: "ready", tone: "good" },
+  disabled: { label: "disabled", tone: "" },
+  refused: { label: "cannot be served", tone: "bad" },
+} as const;
+
+function viewSummary({ name, state, description, catalog, problems }: ServerSummary, request: Request): object {
+  const { endpoint, page, edit } = pathsOf(name);
+  return {
+    name,
+    state: STATES[state],
+    description: description ?? "",
+    tools: countOf(catalog?.contract.tools.length ?? 0, "tool"),
+    release: catalog?.release ?? "",
+    releaseShort: catalog ? shortCid(catalog.release) : "",
+    problems: problems.map(problemView),
+    edit,
+    page,
+    endpoint: originOf(request) + endpoint,
+    callAt: originOf(request) + edit,
+  };
+}
+
+function deleted(last: Draft): Draft & { language: Current["language"]; cid: null } {
+  return { ...last, language: last.entry.endsWith(".sh") ? "shell" : "typescript", cid: null };
+}
+
+/** What an entry begins with that `mcps` does not have: then the server is discovered by itself. */
+function noEntry(name: string): Draft & { language: Current["language"]; cid: null } {
+  return { entry: name, files: { [name]: "{\n}\n" }, language: "json", cid: null };
+}
+
+/** Written by others and reached from here: there is no source to edit. */
+function isUpstream({ entry, files }: Current): boolean {
+  try {
+    return "upstream" in JSON.parse(files[entry] ?? "");
+  } catch {
+    return false;
+  }
+}
+
+function languageLabel(language: Current["language"] | undefined): string {
+  return language === "shell" ? "Shell" : language === undefined ? "No definition here" : "TypeScript";
+}

@@ -1,0 +1,185 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { isCid, type Cid } from "../../cid.ts";
+import { packageRoot } from "../../config.ts";
+import { BerthError } from "../../errors.ts";
+import type { Current, Draft, Edits, Subject, Version } from "../../host/edits/edits.ts";
+import { compareDrafts, type FileComparison } from "./comparison.ts";
+import { shortCid, timeView } from "./parts/text.ts";
+
+/** What pages that edit are made with. */
+export interface EditPageOptions {
+  readonly edits: Edits;
+  readonly tenant: string;
+  /** False on a read-only instance. */
+  readonly writable: boolean;
+}
+
+/**
+ * One variable, definition or entry as `views/partials/subject.hbs` shows it: the texts, readable without scripts; what
+ * the script needs to make an editor of them (src/browser/editor.ts); the versions, to compare and to restore.
+ */
+export interface SubjectView {
+  readonly id: string;
+  readonly heading: string;
+  /** Its address in the JSON API. */
+  readonly api: string;
+  readonly texts: readonly { readonly path: string; readonly text: string; readonly rows: number }[];
+  /** JSON, safe inside of a script element. */
+  readonly setup: string;
+  readonly exists: boolean;
+  readonly writable: boolean;
+  readonly versions: readonly VersionView[];
+  /** There is more to tell than that it is there. */
+  readonly told: boolean;
+  /** Of several versions two can be compared. */
+  readonly comparable: boolean;
+  /** Where comparisons are, with what else the address must say. */
+  readonly compareAt: { readonly path: string; readonly fields: readonly { name: string; value: string }[] };
+}
+
+interface VersionView {
+  readonly cid: Cid | null;
+  readonly short: string;
+  readonly changedAt: { readonly iso: string; readonly text: string };
+  readonly by: string;
+  readonly current: boolean;
+  readonly from: boolean;
+  readonly to: boolean;
+  /** What it changed of the one before; empty where there is none. */
+  readonly changesAt: string;
+}
+
+export interface SubjectPlace {
+  readonly id: string;
+  readonly heading: string;
+  readonly compareAt: SubjectView["compareAt"];
+  readonly styleNonce: string;
+}
+
+const ROWS_MAX = 30;
+/** The newest ones; the JSON API has all. */
+const VERSIONS_MAX = 100;
+
+/** `current` is what stands, or what a new one begins with. */
+export async function viewSubject(
+  { edits, tenant, writable }: EditPageOptions,
+  subject: Subject,
+  current: Current | (Draft & { language: Current["language"]; cid: null }),
+  place: SubjectPlace,
+): Promise<SubjectView> {
+  const versions = (await edits.history(tenant, subject)).slice(0, VERSIONS_MAX);
+  const { entry, files, language, cid } = current;
+  const api = `/api/${FOLDERS[subject.kind]}/${encodeURIComponent(subject.name)}`;
+  const setup = {
+    ...subject,
+    cid,
+    entry,
+    files,
+    language,
+    api,
+    readOnly: !writable,
+    styleNonce: place.styleNonce,
+    schema: schemaFor(subject),
+  };
+  return {
+    ...place,
+    api,
+    // The main one first.
+    texts: Object.entries({ [entry]: files[entry] ?? "", ...files }).map(([path, text]) => ({
+      path,
+      text,
+      rows: Math.min(ROWS_MAX, text.split("\n").length),
+    })),
+    setup: JSON.stringify(setup).replaceAll("<", "\\u003c"),
+    exists: cid !== null,
+    writable,
+    versions: versions.map((version, index) => viewVersion(version, index, versions, place)),
+    told: versions.length > 1,
+    comparable: versions.filter((version) => version.cid !== null).length > 1,
+  };
+}
+
+const FOLDERS = { variable: "variables", definition: "definitions", entry: "entries" } as const;
+
+function viewVersion(
+  { cid, changedAt, by }: Version,
+  index: number,
+  versions: readonly Version[],
+  { compareAt }: SubjectPlace,
+): VersionView {
+  const before = versions.slice(index + 1).find((version) => version.cid !== null)?.cid;
+  const query = new URLSearchParams(compareAt.fields.map(({ name, value }): [string, string] => [name, value]));
+  query.set("from", before ?? "");
+  query.set("to", cid ?? "");
+  return {
+    cid,
+    short: cid === null ? "" : shortCid(cid),
+    changedAt: timeView(changedAt),
+    by,
+    current: index === 0 && cid !== null,
+    from: index === 1,
+    to: index === 0,
+    changesAt: before == null || cid === null ? "" : `${compareAt.path}?${query.toString()}`,
+  };
+}
+
+/** What a subject was when it was last there; undefined when it never was. */
+export async function lastDraft({ edits, tenant }: EditPageOptions, subject: Subject): Promise<Draft | undefined> {
+  const last = (await edits.history(tenant, subject)).find(({ cid }) => cid !== null)?.cid;
+  return last == null ? undefined : edits.version(tenant, subject, last);
+}
+
+export interface ComparisonView {
+  readonly from: string;
+  readonly to: string;
+  readonly fromShort: string;
+  readonly toShort: string;
+  readonly files: readonly FileComparison[];
+  readonly same: boolean;
+  /** JSON of both texts, safe inside of a script element. */
+  readonly setup: string;
+}
+
+/** Two versions of a subject, side by side. Rejects with `not_found` when it never was one of them. */
+export async function viewComparison(
+  { edits, tenant }: EditPageOptions,
+  subject: Subject,
+  query: { readonly from: unknown; readonly to: unknown },
+  styleNonce: string,
+): Promise<ComparisonView> {
+  const draftOf = async (cid: unknown): Promise<Draft> => {
+    const draft = typeof cid === "string" && isCid(cid) ? await edits.version(tenant, subject, cid) : undefined;
+    if (!draft) throw new BerthError("not_found", `${subject.kind} ${subject.name} has no version ${String(cid)}`);
+    return draft;
+  };
+  const [before, after] = [await draftOf(query.from), await draftOf(query.to)];
+  const [from, to] = [String(query.from), String(query.to)];
+  const files = compareDrafts(before, after);
+  return {
+    from,
+    to,
+    fromShort: shortCid(from),
+    toShort: shortCid(to),
+    files,
+    same: files.length === 0,
+    setup: JSON.stringify({
+      styleNonce,
+      language: subject.kind === "definition" ? "typescript" : "json",
+      files: files.map(({ path }) => ({ path, before: before.files[path] ?? "", after: after.files[path] ?? "" })),
+    }).replaceAll("<", "\\u003c"),
+  };
+}
+
+type SchemaJson = { readonly $defs?: object; readonly additionalProperties?: object };
+
+const SCHEMA = join(packageRoot, "reference_templates/mcps.schema.json");
+let mcpsSchema: SchemaJson | undefined;
+
+/** What the editor completes from: of `mcps` as a whole, or of one entry of it. */
+function schemaFor({ kind, name }: Subject): object | undefined {
+  if (kind === "definition" || (kind === "variable" && name !== "mcps")) return undefined;
+  if (!existsSync(SCHEMA)) return undefined;
+  mcpsSchema ??= JSON.parse(readFileSync(SCHEMA, "utf8")) as SchemaJson;
+  return kind === "variable" ? mcpsSchema : { $defs: mcpsSchema.$defs ?? {}, ...mcpsSchema.additionalProperties };
+}

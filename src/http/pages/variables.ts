@@ -1,0 +1,124 @@
+import { randomBytes } from "node:crypto";
+import type { RequestHandler } from "express";
+import { isCid } from "../../cid.ts";
+import { BerthError } from "../../errors.ts";
+import type { Current, Subject } from "../../host/edits/edits.ts";
+import type { Pages } from "./pages.ts";
+import { pathsOf } from "./parts/origin.ts";
+import { bytesText, shortCid, timeView } from "./parts/text.ts";
+import { lastDraft, viewComparison, viewSubject, type EditPageOptions } from "./subject.ts";
+
+export interface VariablePageOptions extends EditPageOptions {
+  readonly pages: Pages;
+}
+
+/** `GET /variables`: every variable. `?name=` leads to the editor of one, that is there or not. */
+export function variablesPage({ edits, tenant, writable, pages }: VariablePageOptions): RequestHandler {
+  return async (request, response) => {
+    const { name } = request.query;
+    if (typeof name === "string" && name !== "") return response.redirect(303, `${addressOf(name)}?new`);
+    const listed = await edits.list(tenant, "variable");
+    const variables = await Promise.all(
+      listed.map(async ({ name }) => {
+        const current = await edits.read(tenant, { kind: "variable", name });
+        return {
+          name,
+          href: addressOf(name),
+          size: bytesText(Buffer.byteLength(current?.files[name] ?? "")),
+          changedAt: timeView(current?.changedAt ?? 0),
+          by: current?.by ?? "",
+        };
+      }),
+    );
+    await pages.send(request, response, "variables", {
+      title: "Variables",
+      section: "variables",
+      variables,
+      writable,
+    });
+  };
+}
+
+/** `GET /variables/:name`: its editor and its versions; with `?from=&to=`, two of them compared. */
+export function variablePage(options: VariablePageOptions): RequestHandler<{ name: string }> {
+  const { edits, tenant, pages, writable } = options;
+  return async (request, response) => {
+    const { name } = request.params;
+    const subject: Subject = { kind: "variable", name };
+    const styleNonce = randomBytes(16).toString("base64url");
+    const crumbs = [{ label: "Variables", href: "/variables" }];
+    const { from, to } = request.query;
+    if (from !== undefined || to !== undefined) {
+      const comparison = await viewComparison(options, subject, { from, to }, styleNonce);
+      await pages.send(request, response, "comparison", {
+        title: `Two versions of ${name}`,
+        section: "variables",
+        crumbs: [...crumbs, { label: name, href: addressOf(name) }, { label: "Comparison" }],
+        scripts: ["editor.js"],
+        styleNonce,
+        comparison,
+      });
+      return;
+    }
+    const current = await edits.read(tenant, subject);
+    const last = current ?? (await lastDraft(options, subject));
+    if (!last && (!writable || request.query["new"] === undefined)) {
+      throw new BerthError("not_found", `there is no variable "${name}"; make it at /variables`);
+    }
+    const { entry, files } = last ?? { entry: name, files: { [name]: "" } };
+    const begun = { entry, files, language: languageOf(name), cid: null };
+    await pages.send(request, response, "variable", {
+      title: name,
+      section: "variables",
+      crumbs: [...crumbs, { label: name }],
+      scripts: ["editor.js"],
+      styleNonce,
+      writable,
+      isNew: !last,
+      isDeleted: last !== undefined && !current,
+      isMcps: name === "mcps",
+      current: current ? viewCurrent(current) : undefined,
+      links: name === "mcps" && current ? linksOf(current) : [],
+      subject: await viewSubject(options, subject, current ?? begun, {
+        id: "variable",
+        heading: "Value",
+        compareAt: { path: addressOf(name), fields: [] },
+        styleNonce,
+      }),
+    });
+  };
+}
+
+function addressOf(name: string): string {
+  return `/variables/${encodeURIComponent(name)}`;
+}
+
+function viewCurrent({ cid, changedAt, by }: Current): object {
+  return { cid, short: shortCid(cid), changedAt: timeView(changedAt), by };
+}
+
+function languageOf(name: string): Current["language"] {
+  return name === "mcps" || name.endsWith(".json") ? "json" : "text";
+}
+
+/** Where the names and CIDs in the configuration lead. */
+function linksOf({ entry, files }: Current): readonly object[] {
+  let value: unknown;
+  try {
+    value = JSON.parse(files[entry] ?? "");
+  } catch {
+    return [];
+  }
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).map(([server, raw]) => ({
+    server,
+    paths: pathsOf(server),
+    cids: cidsIn(raw).map(([field, cid]) => ({ field, cid, short: shortCid(cid), href: `/cid/${cid}` })),
+  }));
+}
+
+function cidsIn(value: unknown, path: readonly string[] = []): readonly (readonly [field: string, cid: string])[] {
+  if (typeof value === "string") return isCid(value) ? [[path.join("."), value]] : [];
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([key, member]) => cidsIn(member, [...path, key]));
+}
