@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 import { Command } from "commander";
+import { run } from "./commands/run.ts";
 import { registerUpstreamCommands } from "./commands/upstream/register.ts";
 import { packageVersion } from "./config.ts";
-import { BerthError } from "./errors.ts";
 
 /** argv → one function a command. Commands are loaded when they are called, so that `serve` never loads a compiler. */
 const program = new Command("berth")
@@ -74,13 +74,3 @@ program
 registerUpstreamCommands(program, run);
 
 await program.parseAsync();
-
-async function run(command: Promise<number>): Promise<void> {
-  try {
-    process.exitCode = await command;
-  } catch (error) {
-    if (!(error instanceof BerthError)) throw error;
-    console.error(`berth: ${error.message}`);
-    process.exitCode = 2;
-  }
-}

@@ -6,7 +6,11 @@ import { BerthError } from "./errors.ts";
 /** Where the package stands: the folder with `boot/`, `reference_templates/` and `views/`. */
 export const packageRoot = fileURLToPath(new URL("../../", import.meta.url));
 
+/** Set where Berth's commands are bundled into one file, beside which no package stands. */
+declare const BERTH_VERSION: string | undefined;
+
 export function packageVersion(): string {
+  if (typeof BERTH_VERSION === "string") return BERTH_VERSION;
   const { version } = JSON.parse(readFileSync(join(packageRoot, "package.json"), "utf8")) as { version: string };
   return version;
 }

@@ -205,7 +205,7 @@ test("J3 each kind of failure is one JSON object on stderr, with an exit code of
     [["head", "-n", "-1", `${notes}?tool=loose`], 2, "usage", /-n takes a whole number/],
     [["cat", "mcp+pip://x"], 2, "launcher_invalid", /no launcher "pip"/],
     [["cat", "mcp+python://./gone.py?tool=x"], 2, "launcher_invalid", /no file .*gone\.py/],
-    [["inspect", "@nobody"], 2, "launcher_invalid", /names a profile/],
+    [["inspect", "@nobody"], 2, "profile_not_found", /"@nobody"/],
     [["inspect", hostile("dies at start")], 3, "upstream_not_started", /ended with exit code 7/],
     [["inspect", "mcp+npx://@berth-test/there-is-no-such-package@1.0.0"], 3, "upstream_not_started", /exit code 1/],
     [["cat", `${hostile("misbehaves in calls")}&tool=die`], 4, "upstream_ended", /SIGKILL/],
