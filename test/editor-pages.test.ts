@@ -217,6 +217,24 @@ describe("pages that edit", () => {
     });
   }
 
+  for (const [path, label, text] of [
+    ["/variables/mcps", "Value of mcps", '{"notes": {'],
+    ["/servers/notes", "Value of notes", "{"],
+  ] as const) {
+    it(`completes and explains what ${path} can say, by the schema of mcps`, async () => {
+      const page = await open(path);
+      await write(page, label, text);
+      await page.keyboard.type('"auto');
+      await page.locator(".cm-tooltip-autocomplete").getByText("auto_discover").click();
+      assert.match(await page.getByRole("textbox", { name: label }).innerText(), /"auto_discover": /);
+      await page.keyboard.press("Escape");
+      await page.getByRole("textbox", { name: label }).getByText('"auto_discover"').hover();
+      await page.locator(".explanation strong", { hasText: "auto_discover" }).waitFor();
+      await page.evaluate("localStorage.clear()");
+      await close(page);
+    });
+  }
+
   it("writes a definition of several files, each in a tab", async () => {
     const page = await open("/servers/other");
     await page.getByLabel("Path of the new file").fill("loud.ts");

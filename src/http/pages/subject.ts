@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { isCid, type Cid } from "../../cid.ts";
 import { packageRoot } from "../../config.ts";
@@ -171,15 +171,12 @@ export async function viewComparison(
   };
 }
 
-type SchemaJson = { readonly $defs?: object; readonly additionalProperties?: object };
-
 const SCHEMA = join(packageRoot, "reference_templates/mcps.schema.json");
-let mcpsSchema: SchemaJson | undefined;
+let mcpsSchema: { readonly $defs: object } | undefined;
 
 /** What the editor completes from: of `mcps` as a whole, or of one entry of it. */
 function schemaFor({ kind, name }: Subject): object | undefined {
   if (kind === "definition" || (kind === "variable" && name !== "mcps")) return undefined;
-  if (!existsSync(SCHEMA)) return undefined;
-  mcpsSchema ??= JSON.parse(readFileSync(SCHEMA, "utf8")) as SchemaJson;
-  return kind === "variable" ? mcpsSchema : { $defs: mcpsSchema.$defs ?? {}, ...mcpsSchema.additionalProperties };
+  mcpsSchema ??= JSON.parse(readFileSync(SCHEMA, "utf8")) as { $defs: object };
+  return kind === "variable" ? mcpsSchema : { $defs: mcpsSchema.$defs, $ref: "#/$defs/entry" };
 }
