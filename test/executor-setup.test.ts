@@ -39,11 +39,12 @@ function run(programs: Record<string, string>): {
 }
 
 describe("setting up the programs of the system", () => {
-  const prlimit = { prlimit: "" };
+  /** All but the one that is to be installed. */
+  const others = { prlimit: "", chromium: "" };
   const install = 'if [ "$1" = install ]; then /bin/cp "$0" "$FOLDER/bwrap"; fi';
 
   it("says nothing and does nothing when everything is there", () => {
-    const { status, said, log } = run({ bwrap: "", ...prlimit, "apt-get": "" });
+    const { status, said, log } = run({ bwrap: "", ...others, "apt-get": "" });
     assert.deepEqual([status, log], [0, ""]);
     if (process.platform === "linux") assert.equal(said, "");
   });
@@ -51,7 +52,7 @@ describe("setting up the programs of the system", () => {
   if (process.platform !== "linux") return;
 
   it("installs what is missing, after asking for the list of packages", () => {
-    const { status, said, log, installed } = run({ ...prlimit, "apt-get": install });
+    const { status, said, log, installed } = run({ ...others, "apt-get": install });
     assert.equal(status, 0, said);
     assert.ok(installed);
     assert.match(said, /installed bubblewrap/);
@@ -60,9 +61,9 @@ describe("setting up the programs of the system", () => {
 
   it("tells a person what to do when it cannot install", () => {
     const cases: [Record<string, string>, RegExp][] = [
-      [prlimit, /there is no apt-get here/],
-      [{ ...prlimit, "apt-get": 'test "$1" != install' }, /apt-get install failed/],
-      [{ ...prlimit, "apt-get": "" }, /not in PATH/],
+      [others, /there is no apt-get here/],
+      [{ ...others, "apt-get": 'test "$1" != install' }, /apt-get install failed/],
+      [{ ...others, "apt-get": "" }, /not in PATH/],
     ];
     for (const [programs, why] of cases) {
       const { status, said } = run(programs);

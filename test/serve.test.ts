@@ -36,6 +36,13 @@ function stop({ child }: Served, signal: NodeJS.Signals = "SIGTERM"): Promise<nu
   });
 }
 
+/** The entries of the shipped `mcps.source.json`, by the server's name. */
+async function sources(): Promise<Record<string, { definition?: string }>> {
+  const text = await readFile("reference_templates/mcps.source.json", "utf8");
+  const { $schema: _schema, ...entries } = JSON.parse(text) as Record<string, object>;
+  return entries;
+}
+
 describe("berth serve", () => {
   let folder: string;
   before(async () => {
@@ -46,8 +53,7 @@ describe("berth serve", () => {
   it("C2 T4.3 T10.2 serves every server of the image that comes with it, also the one that mcps does not name", async () => {
     const served = await serve(["--data", join(folder, "data")]);
     try {
-      const sources = JSON.parse(await readFile("reference_templates/mcps.source.json", "utf8")) as object;
-      for (const name of [...Object.keys(sources), "mcp"]) {
+      for (const name of [...Object.keys(await sources()), "mcp"]) {
         const { status, body } = await post(`${served.url}/mcp/${name}`, request("tools/list"));
         assert.equal(status, 200, name);
         assert.ok(body.result.tools.length > 0, name);
@@ -83,11 +89,7 @@ describe("berth serve", () => {
     try {
       const echoed = await call(`${served.url}/mcp/echo`, "echo", { message: "read" });
       assert.equal(echoed.content[0].text, "read");
-      const mcps = JSON.parse(await readFile("reference_templates/mcps.source.json", "utf8")) as Record<
-        string,
-        { definition: string }
-      >;
-      const shell = Object.keys(mcps).find((name) => mcps[name]?.definition.endsWith(".sh"));
+      const [shell] = Object.entries(await sources()).find(([, { definition }]) => definition?.endsWith(".sh"))!;
       const { status, body } = await post(`${served.url}/mcp/${shell}`, request("tools/list"));
       assert.equal(status, 503);
       assert.match(body.error.message, /read-only/);
