@@ -1,11 +1,9 @@
 import assert from "node:assert/strict";
-import { test, type TestContext } from "node:test";
-import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import type { JsonObject } from "../src/json.ts";
-import { call, startTestBerth, type TestBerth } from "./berth.ts";
+import { test } from "node:test";
+import { call, startTestBerth } from "./berth.ts";
+import { ALL, answerTo, host, open, until } from "./upstream-hosting.rig.ts";
 import { connect, everything, hostile, processesWith } from "./upstream.rig.ts";
 
-type Mode = "legacy" | "auto";
 const EVERY = `${everything}&env.BERTH_TEST_MARK=hosting-${process.pid}`;
 
 test("J9 every tool of a hosted server gives what it gives directly, to twenty clients at once, in both eras", async (t) => {
@@ -109,11 +107,11 @@ test("J9 a hosted server that nobody uses is ended, and started again on demand"
 });
 
 test("J9 a server that cannot start is shown with its reason, and the others serve", async (t) => {
-  const berth = await host(t, { bad: { upstream: hostile("dies") }, every: { upstream: EVERY } });
-  const page = await (await fetch(`${berth.url}/mcp`)).text();
-  assert.match(page, /The upstream server cannot be started or reached/);
+  const berth = await host(t, { bad: { upstream: hostile("dies at start") }, every: { upstream: EVERY } });
   const refused = await call(`${berth.url}/mcp/bad`, "any");
   assert.match(refused.error.message, /^This server cannot be served/);
+  const page = await (await fetch(`${berth.url}/mcp`)).text();
+  assert.match(page, /The upstream server cannot be started or reached/);
   assert.equal((await call(`${berth.url}/mcp/every`, "echo", { message: "hi" })).content[0].text, "Echo: hi");
 });
 
@@ -125,8 +123,6 @@ test("J9 no child of a hosted server is left when Berth is closed", async () => 
   await berth.close();
   assert.deepEqual(processesWith(mark), []);
 });
-
-const ALL = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
 
 /** What the tools are called with; their results are the same each time but for what `essence` leaves out. */
 const CALLS: Record<string, Record<string, never> | Record<string, string | number | boolean>> = {
@@ -152,14 +148,6 @@ const UNREPEATABLE: Record<string, true> = {
   "simulate-research-query": true,
 };
 
-function answerTo(method: string): JsonObject {
-  if (method === "roots/list") return { roots: [{ uri: "file:///work", name: "work" }] };
-  if (method === "sampling/createMessage") {
-    return { role: "assistant", content: { type: "text", text: "sampled" }, model: "none" };
-  }
-  return { action: "accept", content: { name: "Ada", check: true } };
-}
-
 interface Result {
   readonly content?: unknown;
   readonly structuredContent?: unknown;
@@ -172,32 +160,4 @@ function essence({ content, structuredContent, isError }: Result): unknown {
   return JSON.parse(
     text.replaceAll(/\d{1,2}:\d{2}:\d{2}( [AP]M)?/g, "TIME").replaceAll(/\d{4}-\d\d-\d\dT[\d:.TIME]+Z?/g, "DATE"),
   );
-}
-
-async function host(
-  t: TestContext,
-  mcps: Record<string, unknown>,
-  env: Record<string, string> = {},
-): Promise<TestBerth> {
-  const berth = await startTestBerth({ mcps, env });
-  t.after(() => berth.close());
-  return berth;
-}
-
-async function open(t: TestContext, berth: TestBerth, server: string, mode: Mode): Promise<Client> {
-  const client = new Client({ name: "test", version: "1" }, { capabilities: ALL, versionNegotiation: { mode } });
-  client.setRequestHandler("elicitation/create", () => answerTo("elicitation/create") as never);
-  client.setRequestHandler("sampling/createMessage", () => answerTo("sampling/createMessage") as never);
-  client.setRequestHandler("roots/list", () => answerTo("roots/list") as never);
-  await client.connect(new StreamableHTTPClientTransport(new URL(`${berth.url}/mcp/${server}`)));
-  t.after(() => client.close());
-  return client;
-}
-
-async function until(isSo: () => boolean): Promise<void> {
-  const deadline = Date.now() + 15_000;
-  while (!isSo()) {
-    assert.ok(Date.now() < deadline, "it did not happen in time");
-    await new Promise((later) => setTimeout(later, 50));
-  }
 }

@@ -51,6 +51,7 @@ class AllServers {
   readonly #tenant: string;
   readonly #host: Host;
   readonly #listeners = new Set<ChangeListener>();
+  readonly #coming = new Set<string>();
   readonly #unwatch = new Map<string, () => void>();
   /** Counts what made a composed catalog stale. */
   #version = 0;
@@ -90,7 +91,9 @@ class AllServers {
   async #compose(): Promise<Catalog> {
     const version = this.#version;
     const servers = await this.#host.list(this.#tenant);
-    this.#watchAll(servers.map(({ name }) => name));
+    const unstarted = servers.filter(({ state }) => state === "unstarted" || state === "starting");
+    this.#watchAll(servers.flatMap((server) => (unstarted.includes(server) ? [] : [server.name])));
+    for (const { name } of unstarted) this.#bringIn(name);
     const catalog = compose(this.#tenant, servers, this.#host);
     // What was composed of servers that have changed meanwhile serves whoever waits for it, and nobody else.
     if (this.#version === version) {
@@ -98,6 +101,19 @@ class AllServers {
       this.#composing = undefined;
     }
     return catalog;
+  }
+
+  /** A server of others that was never started; the whole is there meanwhile, and changes when it has come. */
+  #bringIn(name: string): void {
+    if (this.#coming.has(name)) return;
+    this.#coming.add(name);
+    Promise.resolve()
+      .then(() => this.#host.server(this.#tenant, name))
+      .finally(() => this.#coming.delete(name))
+      .then(
+        () => this.changed(),
+        () => {},
+      );
   }
 
   #watchAll(names: readonly string[]): void {

@@ -28,14 +28,28 @@ export class CatalogCache {
     return slot.catalog;
   }
 
-  load(tenant: string, server: string, listed: DirectoryEntry, load: () => Promise<Catalog>): Promise<Catalog> {
+  /** As `get`, for who only looks on: it is no reason to keep the catalog. */
+  peek(tenant: string, server: string): Catalog | undefined {
+    return this.#tenants.get(tenant)?.get(server)?.catalog;
+  }
+
+  /** `ifRoom` keeps the catalog only where no other has to leave for it. */
+  load(
+    tenant: string,
+    server: string,
+    listed: DirectoryEntry,
+    load: () => Promise<Catalog>,
+    { ifRoom = false }: { ifRoom?: boolean } = {},
+  ): Promise<Catalog> {
     const key = JSON.stringify([tenant, server]);
     const pending = this.#loading.get(key);
     if (pending?.listed === listed) return pending.promise;
     const promise = load()
       .then((catalog) => {
-        if (this.#loading.get(key)?.promise === promise)
-          this.#put(tenant, server, { listed, catalog, usedSinceLastSweep: true });
+        const isCurrent = this.#loading.get(key)?.promise === promise;
+        if (isCurrent && !(ifRoom && this.#size >= this.#catalogsMax)) {
+          this.#put(tenant, server, { listed, catalog, usedSinceLastSweep: !ifRoom });
+        }
         return catalog;
       })
       .finally(() => {

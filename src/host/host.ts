@@ -18,7 +18,7 @@ import { readReleases } from "./releases.ts";
 import type { UriLimits } from "./uris/uris.ts";
 import type { TransformDependencies } from "./transforms/transforms.ts";
 import type { Hosting, UpstreamState } from "./upstream/hosting.ts";
-import { approveUpstream } from "./upstream/load-upstream.ts";
+import { approveUpstream, recall } from "./upstream/load-upstream.ts";
 import { changeVisibility } from "./visibility.ts";
 import { Watchers, type ChangeListener } from "./watchers.ts";
 
@@ -52,7 +52,7 @@ export interface Host {
    * Takes over what a server of others offers now: exactly the contract that was looked at. Rejects with `name_moved`
    * when it is another one by now, and with `read_only`.
    */
-  approveUpstream(tenant: string, name: string, contract: Cid): Promise<void>;
+  approveUpstream(tenant: string, name: string, approval: { contract: Cid; by: string }): Promise<void>;
   /** What is wrong with the tenant's configuration as a whole. */
   problems(tenant: string): readonly Problem[];
   /** Reads the tenant's names again, after a change. Servers whose definition and entry are the same stay loaded. */
@@ -68,7 +68,8 @@ export interface Host {
 
 export interface ServerSummary {
   readonly name: string;
-  readonly state: "ready" | "disabled" | "refused";
+  /** `unstarted`, `starting`: a server of others of which nothing is known yet; who asks it for something waits. */
+  readonly state: "ready" | "disabled" | "refused" | "unstarted" | "starting";
   readonly description?: string;
   readonly catalog?: Catalog;
   readonly problems: readonly Problem[];
@@ -121,10 +122,17 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   /** Compares a watched server with what its listeners know. One that cannot be served now may come back unchanged. */
   const learn = async (tenant: string, server: string): Promise<void> => {
     try {
-      watchers.learn(tenant, server, await host.server(tenant, server));
+      watchers.learn(tenant, server, await lookOn(tenant, server));
     } catch (error) {
       if (!(error instanceof BerthError)) throw error;
     }
+  };
+
+  /** What a server of others is, is looked at anew. */
+  const forget = (tenant: string, server: string): void => {
+    const listed = directories.get(tenant)?.servers.get(server);
+    catalogs.drop(tenant, server);
+    if (listed) overviews.forget(listed);
   };
 
   const portOf = (tenant: string, server: string): HostPort => guestPort(tenant, server, host, store);
@@ -132,7 +140,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   if (upstreams) {
     upstreams.listener = {
       onChange(tenant, server) {
-        catalogs.drop(tenant, server);
+        forget(tenant, server);
         learn(tenant, server).catch((error: unknown) => log.error({ err: error }, "a changed server failed"));
       },
       onResourceUpdated: (tenant, server, uri) => watchers.resourceUpdated(tenant, server, uri),
@@ -159,10 +167,40 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     });
   };
 
-  const summarize = async (tenant: string, name: string, { entry }: DirectoryEntry): Promise<ServerSummary> => {
+  const load = (tenant: string, name: string, options?: { ifRoom: boolean }): Catalog | Promise<Catalog> => {
+    const listed = directories.get(tenant)?.servers.get(name);
+    if (!listed) return pinned(tenant, name);
+    if (!listed.enabled) throw new BerthError("server_disabled", `"${name}"`);
+    const make = (): Promise<Catalog> => loadCatalog(tenant, name, listed, portOf(tenant, name), loading);
+    return catalogs.load(tenant, name, listed, make, options);
+  };
+
+  /** Telling of servers, or watching them, puts none of those out of memory that are called. */
+  const lookOn = (tenant: string, name: string): Catalog | Promise<Catalog> =>
+    catalogs.peek(tenant, name) ?? load(tenant, name, { ifRoom: true });
+
+  /** Nobody who looks at a list waits for servers of others to start, which may take minutes. */
+  const unknownUpstream = async (tenant: string, name: string, { entry, refused, enabled }: DirectoryEntry) => {
+    const uri = entry.upstream;
+    if (uri === undefined || refused || !enabled || !upstreams || catalogs.peek(tenant, name)) return undefined;
+    const isKnown =
+      upstreams.find(tenant, name, uri)?.observed ?? (await recall(tenant, name, uri, entry, dependencies));
+    if (isKnown) return undefined;
+    const { state, failure } = upstreams.state(tenant, name, uri).health;
+    if (state !== "failed") {
+      return { state: state === "starting" ? ("starting" as const) : ("unstarted" as const), problems: [] };
+    }
+    const problems = [{ code: "upstream-not-started", message: failure ?? "", severity: "error" as const }];
+    return { state: "refused" as const, problems };
+  };
+
+  const summarize = async (tenant: string, name: string, listed: DirectoryEntry): Promise<ServerSummary> => {
+    const { entry } = listed;
     const description = entry.description === undefined ? {} : { description: entry.description };
     try {
-      const catalog = await host.server(tenant, name);
+      const unknown = await unknownUpstream(tenant, name, listed);
+      if (unknown) return { name, ...description, ...unknown };
+      const catalog = await lookOn(tenant, name);
       return { name, state: "ready", ...description, catalog, problems: catalog.problems };
     } catch (error) {
       if (!(error instanceof BerthError)) throw error;
@@ -173,14 +211,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
 
   const host: PortHost = {
     server(tenant, name) {
-      const loaded = catalogs.get(tenant, name);
-      if (loaded) return loaded;
-      const listed = directories.get(tenant)?.servers.get(name);
-      if (!listed) return pinned(tenant, name);
-      if (!listed.enabled) throw new BerthError("server_disabled", `"${name}"`);
-      return catalogs.load(tenant, name, listed, () =>
-        loadCatalog(tenant, name, listed, portOf(tenant, name), loading),
-      );
+      return catalogs.get(tenant, name) ?? load(tenant, name);
     },
 
     release: (tenant, name, release) => earlier.load(tenant, name, release),
@@ -195,7 +226,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
 
     overview: (tenant) =>
       overviews.read(directories.get(tenant)?.servers ?? new Map(), {
-        loaded: (name) => catalogs.get(tenant, name),
+        loaded: (name) => catalogs.peek(tenant, name),
         summarize: (name, listed) => summarize(tenant, name, listed),
       }),
 
@@ -215,7 +246,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     watch(tenant, server, listener) {
       const unwatch = watchers.add(tenant, server, listener);
       if (!watchers.isKnown(tenant, server)) {
-        const loaded = catalogs.get(tenant, server);
+        const loaded = catalogs.peek(tenant, server);
         if (loaded) watchers.learn(tenant, server, loaded);
         else learn(tenant, server).catch((error: unknown) => log.error({ err: error }, "a watched server failed"));
       }
@@ -227,13 +258,13 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
       return uri === undefined ? undefined : upstreams?.state(tenant, server, uri);
     },
 
-    async approveUpstream(tenant, server, contract) {
+    async approveUpstream(tenant, server, approval) {
       const uri = directories.get(tenant)?.servers.get(server)?.entry.upstream;
       const hosted = uri === undefined ? undefined : upstreams?.find(tenant, server, uri);
       if (!hosted) throw new BerthError("server_not_found", `"${server}" is no running server of others`);
       if (!dependencies.writable) throw new BerthError("read_only");
-      await approveUpstream(store, tenant, server, hosted, contract);
-      catalogs.drop(tenant, server);
+      await approveUpstream(store, tenant, server, hosted, approval);
+      forget(tenant, server);
       await learn(tenant, server);
     },
 

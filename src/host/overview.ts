@@ -44,6 +44,11 @@ export class Overviews {
     return overviews;
   }
 
+  /** It may be another server under the same entry. */
+  forget(listed: DirectoryEntry): void {
+    this.#known.delete(listed);
+  }
+
   /** What a directory says in the same words as the one before it is still what it was. */
   follow(before: ReadonlyMap<string, DirectoryEntry> | undefined, now: ReadonlyMap<string, DirectoryEntry>): void {
     for (const [name, listed] of now) {

@@ -19,6 +19,8 @@ export interface LinkHealth {
   readonly requests: number;
   /** Why it failed last; safe to show. */
   readonly failure?: string;
+  /** Milliseconds since the epoch: before then nothing is tried again. */
+  readonly retryAt?: number;
   /** `MODERN 2026-07-28`-like facts of the running connection. */
   readonly protocolVersion?: string;
   readonly server?: { readonly name: string; readonly version: string };
@@ -74,6 +76,12 @@ export class Link {
     }
   }
 
+  /** Gives `work` the connection if there is one, beside all requests; nothing is started for it. */
+  async peek(work: (connection: UpstreamConnection) => Promise<void>): Promise<void> {
+    const connection = this.#connection ?? (await this.#opening?.catch(() => undefined));
+    if (connection) await work(connection);
+  }
+
   get health(): LinkHealth {
     const connection = this.#connection;
     const state = connection ? "running" : this.#opening ? "starting" : this.#failure === undefined ? "idle" : "failed";
@@ -83,6 +91,7 @@ export class Link {
       starts: this.#starts,
       requests: this.#requests,
       ...(this.#failure !== undefined && { failure: this.#failure }),
+      ...(!connection && this.#notBefore > Date.now() && { retryAt: this.#notBefore }),
       ...(connection && { protocolVersion: connection.protocolVersion }),
       ...(server && { server: { name: server.name, version: server.version } }),
     };

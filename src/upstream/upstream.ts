@@ -50,7 +50,9 @@ export class Upstream {
   /** Tools of a legacy server that ended once without a question: their calls need not wait for each other. */
   readonly #quiet = new Set<string>();
   #turn: Promise<void> = Promise.resolve();
-  #changed: NodeJS.Timeout | undefined;
+  /** While the server says that it has changed, until it is known how: nothing is called meanwhile. */
+  #looking: Promise<void> | undefined;
+  #isLookDue = false;
 
   constructor(launch: Launch, options: UpstreamOptions) {
     this.launch = launch;
@@ -75,10 +77,11 @@ export class Upstream {
   }
 
   /** Gives `work` the connection, and with it the way to ask that it is to pass on (`CallOptions.ask`). */
-  request<T>(
+  async request<T>(
     call: UpstreamCall,
     work: (connection: UpstreamConnection, ask: Ask | undefined) => Promise<T>,
   ): Promise<T> {
+    if (this.#looking) await this.#looking;
     return this.#link.use(async (connection) => {
       this.#calls.add(call);
       try {
@@ -91,9 +94,8 @@ export class Upstream {
     });
   }
 
-  async close(): Promise<void> {
-    clearTimeout(this.#changed);
-    await this.#link.close();
+  close(): Promise<void> {
+    return this.#link.close();
   }
 
   /** Calls that may ask go one after the other, so that a question has one possible owner. */
@@ -139,13 +141,13 @@ export class Upstream {
 
   async #opened(connection: UpstreamConnection): Promise<void> {
     const { capabilities, era } = connection;
-    await this.#options.onContract(await observed(connection));
-    if (era === "legacy") {
-      if (capabilities["logging"] !== undefined) await connection.request("logging/setLevel", { level: "debug" });
-      return;
+    if (era === "legacy" && capabilities["logging"] !== undefined) {
+      await connection.request("logging/setLevel", { level: "debug" });
     }
-    const filter = listenFilter(capabilities);
+    // Before its lists are read, so that no change is missed.
+    const filter = era === "modern" ? listenFilter(capabilities) : {};
     if (Object.keys(filter).length > 0) await connection.listen(filter);
+    await this.#options.onContract(await observed(connection));
   }
 
   #heard(method: string, params: JsonObject): void {
@@ -153,7 +155,7 @@ export class Upstream {
       case "notifications/tools/list_changed":
       case "notifications/resources/list_changed":
       case "notifications/prompts/list_changed":
-        this.#changed ??= setTimeout(() => this.#lookAgain(), CHANGED_MS);
+        this.#hasChanged();
         return;
       case "notifications/resources/updated":
         if (typeof params["uri"] === "string") this.#options.onResourceUpdated(params["uri"]);
@@ -166,10 +168,29 @@ export class Upstream {
     }
   }
 
-  #lookAgain(): void {
-    this.#changed = undefined;
-    const look = this.#link.use(async (connection) => this.#options.onContract(await observed(connection)));
-    look.catch(this.#options.onError);
+  #hasChanged(): void {
+    if (this.#isLookDue) return;
+    this.#isLookDue = true;
+    const looking = (this.#looking ?? Promise.resolve()).then(() => this.#lookAgain());
+    this.#looking = looking;
+    void looking.finally(() => {
+      if (this.#looking === looking) this.#looking = undefined;
+    });
+  }
+
+  async #lookAgain(): Promise<void> {
+    await new Promise<void>((resolve) => setTimeout(resolve, CHANGED_MS).unref());
+    this.#isLookDue = false;
+    const look = this.#link.peek(async (connection) => {
+      try {
+        await this.#options.onContract(await observed(connection));
+      } catch (error) {
+        // What it has become is not known, so nothing of it may be called; the next start looks again.
+        await connection.close();
+        throw error;
+      }
+    });
+    await look.catch(this.#options.onError);
   }
 }
 

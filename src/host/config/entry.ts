@@ -1,6 +1,7 @@
 import { isCid, type Cid } from "../../cid.ts";
 import { isObject, type Json, type JsonObject } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
+import { parseLauncher } from "../../upstream/launcher.ts";
 import { complain, inside, readFields, type Place } from "./place.ts";
 import { readPrompt, type ConfiguredPrompt } from "./prompt.ts";
 import { readResource, type ConfiguredResource } from "./resource.ts";
@@ -14,6 +15,8 @@ export interface ServerEntry {
   readonly definition?: Cid;
   /** A launcher URI or the URL of a server elsewhere. */
   readonly upstream?: string;
+  /** CID of the contract that the image has locked for the upstream. */
+  readonly contractCid?: Cid;
   /** What happens when the upstream is not what was approved (J6). */
   readonly schemaValidation: SchemaValidation;
   readonly description?: string;
@@ -74,6 +77,11 @@ export function readEntry(server: string, raw: Json, options: { compile?: boolea
     const message = '"schema_validation" is "warn", "error" or "ignore"';
     complain(inside(place, "schema_validation"), "wrong-value", message);
   }
+  if (fields.upstream !== undefined) {
+    for (const { code, message, column = 1 } of parseLauncher(fields.upstream).problems ?? []) {
+      complain(inside(place, "upstream"), code, `${message} (At character ${column} of the launcher URI.)`);
+    }
+  }
   if (fields.definition !== undefined && fields.upstream !== undefined) {
     complain(place, "two-kinds", "A server has either a definition or an upstream, and this one has both");
   }
@@ -91,6 +99,7 @@ export function readEntry(server: string, raw: Json, options: { compile?: boolea
   const entry: ServerEntry = {
     ...(definition !== undefined && { definition }),
     ...(upstream !== undefined && { upstream }),
+    ...(fields.contract_cid !== undefined && { contractCid: fields.contract_cid }),
     schemaValidation: isSchemaValidation(schemaValidation) ? schemaValidation : "warn",
     ...(description !== undefined && { description }),
     tools,
@@ -113,6 +122,7 @@ export function readEntry(server: string, raw: Json, options: { compile?: boolea
 const entryFields = {
   definition: "text",
   upstream: "text",
+  contract_cid: "text",
   schema_validation: "text",
   config_cid: "text",
   description: "text",
@@ -132,7 +142,13 @@ function isSchemaValidation(value: string): value is SchemaValidation {
   return value === "warn" || value === "error" || value === "ignore";
 }
 
-const cidFields = ["definition", "tools_transform_cid", "resources_transform_cid", "prompts_transform_cid"] as const;
+const cidFields = [
+  "definition",
+  "contract_cid",
+  "tools_transform_cid",
+  "resources_transform_cid",
+  "prompts_transform_cid",
+] as const;
 
 /** What stands for a server that `mcps` does not name: it is discovered (seed 003, resolved question 4). */
 export const unnamedEntry: ServerEntry = readEntry("", {}).entry;

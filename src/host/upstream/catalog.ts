@@ -19,12 +19,15 @@ import type {
 } from "../catalog.ts";
 import { failure, isContentBlock, sizeOf } from "../content.ts";
 import { callUpstream, passedOn, type UpstreamRequest } from "./call.ts";
-import type { HostedUpstream } from "./hosted.ts";
+import { heldBack, type HostedUpstream } from "./hosted.ts";
+import { toolCid } from "./judge.ts";
 
 /** What is served of a server of others, and by what of its own. */
 export interface Served {
   readonly contract: Contract;
   readonly originals: ReadonlyMap<string, ToolContract>;
+  /** Not listed; who knows one from before is told why it is not called. */
+  readonly held: readonly ToolContract[];
   /** What a tool finds in its call's context, by the name that clients know. */
   readonly optionsOf: (tool: string) => JsonObject;
   readonly activity: Activity;
@@ -36,7 +39,10 @@ export function upstreamParts(
   served: Served,
 ): Pick<Catalog, "tool" | "resource" | "prompt" | "completer"> {
   const { contract } = served;
-  const tools = new Map(contract.tools.map((tool) => [tool.name, toolOf(hosted, tool, served)]));
+  const tools = new Map([
+    ...served.held.map((tool) => [tool.name, heldTool(tool)] as const),
+    ...contract.tools.map((tool) => [tool.name, toolOf(hosted, tool, served)] as const),
+  ]);
   const prompts = new Map(contract.prompts.map((prompt) => [prompt.name, promptOf(hosted, prompt)]));
   const offersResources = contract.resources.length > 0 || contract.resourceTemplates.length > 0;
   const templates = new Set(contract.resourceTemplates.map(({ uriTemplate }) => uriTemplate));
@@ -55,6 +61,7 @@ export function upstreamParts(
 function toolOf(hosted: HostedUpstream, contract: ToolContract, { originals, optionsOf, activity }: Served): Tool {
   const original = originals.get(contract.name) ?? contract;
   const options = optionsOf(contract.name);
+  const cid = toolCid(original);
   return {
     contract,
     async call(args, callOptions) {
@@ -64,7 +71,7 @@ function toolOf(hosted: HostedUpstream, contract: ToolContract, { originals, opt
         const { name } = original;
         const meta = contextMeta({ name, arguments: args, answers: {}, options, action: "run" });
         const send: UpstreamRequest<CallResult>["send"] = async (connection, sent) => {
-          hosted.check(contract, original);
+          hosted.check(name, cid);
           return resultOf(await connection.callTool(name, args, sent));
         };
         const result = await callUpstream(hosted.upstream, hosted.suspended, { name, meta, send }, callOptions);
@@ -84,6 +91,10 @@ function toolOf(hosted: HostedUpstream, contract: ToolContract, { originals, opt
       }
     },
   };
+}
+
+function heldTool(contract: ToolContract): Tool {
+  return { contract, call: async (_args, options) => asFailure(heldBack(contract.name), options) };
 }
 
 /** A server that did not finish is a failed call; one that refused the request is passed on as what it said. */

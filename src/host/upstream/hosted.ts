@@ -1,9 +1,9 @@
 import { jsonBlock, type Cid } from "../../cid.ts";
-import type { Contract, ToolContract } from "../../contract/contract.ts";
 import { BerthError } from "../../errors.ts";
 import type { Launch } from "../../upstream/launch.ts";
 import type { Observed, Upstream, UpstreamOptions } from "../../upstream/upstream.ts";
 import { toolCid } from "./judge.ts";
+import type { Remembered } from "./remembered.ts";
 import { SuspendedCalls, type SuspendedLimits } from "./suspended.ts";
 
 /** How a host reaches servers of others; what the way there needs is bound by whoever gives it. */
@@ -15,8 +15,8 @@ export type UpstreamListener = Pick<UpstreamOptions, "onContract" | "onResourceU
 export class HostedUpstream {
   readonly upstream: Upstream;
   readonly suspended: SuspendedCalls;
-  /** The contract that counts where nothing can be stored. */
-  approved: Contract | undefined;
+  /** What counts where nothing can be stored. */
+  remembered: Remembered | undefined;
   #observed: Observed | undefined;
   #observedCid: Cid | undefined;
   #tools = new Map<string, Cid>();
@@ -33,13 +33,12 @@ export class HostedUpstream {
       ...listener,
       onContract: (observed) => {
         const { cid } = jsonBlock(observed.contract);
-        const isOther = this.#observedCid !== undefined && this.#observedCid !== cid;
-        const isFirst = this.#observedCid === undefined;
+        // What is seen first may differ from what was seen in an earlier life of this Berth.
+        const before = this.#observedCid ?? (this.remembered && jsonBlock(this.remembered.observed).cid);
         this.#observed = observed;
         this.#observedCid = cid;
         this.#tools = new Map(observed.contract.tools.map((tool) => [tool.name, toolCid(tool)]));
-        // What is seen first may differ from what was approved in an earlier life of this Berth.
-        if (isOther || (isFirst && this.approved && jsonBlock(this.approved).cid !== cid)) listener.onChange();
+        if (before !== undefined && before !== cid) listener.onChange();
         return Promise.resolve();
       },
     });
@@ -49,15 +48,16 @@ export class HostedUpstream {
     return this.#observed;
   }
 
-  get observedCid(): Cid | undefined {
-    return this.#observedCid;
+  /** Throws when the server has no such tool any more, or another one under its name: `served` is the one wanted. */
+  check(tool: string, served: Cid): void {
+    const now = this.#tools.get(tool);
+    if (now === served) return;
+    if (now !== undefined) throw heldBack(tool);
+    throw new BerthError("upstream_changed", `it has no tool "${tool}" any more`);
   }
+}
 
-  /** Whether the server's tool is what a client was told of it. Throws when it is not. */
-  check(served: ToolContract, original: ToolContract = served): void {
-    const now = this.#tools.get(original.name);
-    if (now === undefined || now === toolCid(original)) return;
-    const detail = `the tool "${served.name}" is not what was approved; a person has to look at the change first`;
-    throw new BerthError("upstream_changed", detail);
-  }
+export function heldBack(tool: string): BerthError {
+  const detail = `the tool "${tool}" is not what was approved; it is held back until a person approves the change`;
+  return new BerthError("upstream_changed", detail);
 }

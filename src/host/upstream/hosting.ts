@@ -1,11 +1,13 @@
-import type { Cid } from "../../cid.ts";
+import { jsonBlock, type Cid } from "../../cid.ts";
 import type { ContractChange } from "../../contract/change.ts";
-import { compareContracts } from "../../contract/compare.ts";
+import type { Contract } from "../../contract/contract.ts";
 import type { Log } from "../../log.ts";
 import type { Launch } from "../../upstream/launch.ts";
 import type { LinkHealth } from "../../upstream/link.ts";
 import type { Directory } from "../directory.ts";
 import { HostedUpstream, type OpenUpstream } from "./hosted.ts";
+import { driftOf } from "./judge.ts";
+import type { Remembered } from "./remembered.ts";
 import type { SuspendedLimits } from "./suspended.ts";
 
 export interface HostingOptions {
@@ -24,10 +26,16 @@ export interface UpstreamState {
   /** Of the launcher, for people; never holds a secret. */
   readonly name: string;
   readonly health: LinkHealth;
-  /** The CID of what it offers at present, as far as that is known. */
-  readonly contract?: Cid;
-  /** How that is different from what is approved. */
+  /** What waits for a person; absent while it offers what is approved. */
+  readonly pending?: PendingChange;
+}
+
+export interface PendingChange {
+  /** CID of what it offers, which is what a person approves. */
+  readonly contract: Cid;
   readonly changes: readonly ContractChange[];
+  readonly approved: Contract;
+  readonly observed: Contract;
 }
 
 /** Every server of others that is hosted here, by tenant, name and launcher URI: an earlier release may have another. */
@@ -66,12 +74,11 @@ export class Hosting {
   /** How the server is; `idle` while nobody has asked for it. */
   state(tenant: string, server: string, uri: string): UpstreamState {
     const hosted = this.find(tenant, server, uri);
-    const { approved, observed, observedCid } = hosted ?? {};
+    const pending = hosted?.remembered && pendingOf(hosted.remembered);
     return {
-      name: hosted?.upstream.launch.name ?? uri,
+      name: hosted?.upstream.launch.name ?? uri.replace(/^mcp\+\w+:\/\//, "").replace(/[?#].*$/s, ""),
       health: hosted?.upstream.health ?? { state: "idle", starts: 0, requests: 0 },
-      ...(observedCid !== undefined && { contract: observedCid }),
-      changes: approved && observed ? compareContracts(approved, observed.contract) : [],
+      ...(pending && { pending }),
     };
   }
 
@@ -86,7 +93,13 @@ export class Hosting {
         .catch((error: unknown) => this.#options.log.warn({ err: error }, "a hosted server did not end"));
     }
   }
+
   async close(): Promise<void> {
     await Promise.all(Array.from(this.#hosted.values(), ({ hosted }) => hosted.upstream.close()));
   }
+}
+
+function pendingOf({ approved, observed }: Remembered): PendingChange | undefined {
+  const changes = driftOf(approved, observed);
+  return changes.length > 0 ? { contract: jsonBlock(observed).cid, changes, approved, observed } : undefined;
 }

@@ -1,14 +1,14 @@
-import { decodeJson, jsonBlock, rawBlock, type Block } from "../../cid.ts";
+import { jsonBlock, rawBlock, type Block } from "../../cid.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import { BerthError } from "../../errors.ts";
-import { isObject, type JsonObject } from "../../json.ts";
+import type { JsonObject } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
 import type { Store } from "../../store/store.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Launch } from "../../upstream/launch.ts";
 import { parseLauncher } from "../../upstream/launcher.ts";
 import type { Activities } from "../activity.ts";
-import type { Catalog, Contract, Offer } from "../catalog.ts";
+import type { Catalog, Contract, Offer, ToolContract } from "../catalog.ts";
 import type { ServerEntry } from "../config/entry.ts";
 import { identitiesOf } from "../identity.ts";
 import type { ReleaseParts } from "../release.ts";
@@ -17,6 +17,7 @@ import { curate } from "./curate.ts";
 import type { HostedUpstream } from "./hosted.ts";
 import type { Hosting } from "./hosting.ts";
 import { judge, type Judgement } from "./judge.ts";
+import { readContract, readRemembered, writeRemembered, type Remembered } from "./remembered.ts";
 
 /** A server of others, ready to serve, and the blocks of its release. */
 export interface LoadedUpstream {
@@ -56,9 +57,9 @@ export async function loadUpstream(
   if (!upstreams) throw refused(server, [problem("no-upstreams", "No servers of others are started here")]);
   const hosted = upstreams.of(tenant, server, launchOf(server, uri));
   const definition = rawBlock(uri);
-  const { own, problems } = isEarlier
+  const { own, held, problems } = isEarlier
     ? await observedNow(server, hosted)
-    : await approvedNow(tenant, server, hosted, definition, entry, dependencies);
+    : await approvedNow(tenant, server, hosted, entry, dependencies);
 
   const { contract, originals, hidden } = curate(own, entry, isHidden);
   const contractBlock = jsonBlock(contract);
@@ -83,7 +84,13 @@ export async function loadUpstream(
       tool: originals.get(tool)?.name ?? tool,
       options: optionsOf(tool),
     })),
-    ...upstreamParts(hosted, { contract, originals, optionsOf, activity: dependencies.activities.of(tenant, server) }),
+    ...upstreamParts(hosted, {
+      contract,
+      originals,
+      held,
+      optionsOf,
+      activity: dependencies.activities.of(tenant, server),
+    }),
     memo: new Map(),
   };
   return { catalog, blocks: [release, definition, contractBlock, configBlock] };
@@ -91,35 +98,64 @@ export async function loadUpstream(
 
 interface Own {
   readonly own: Contract;
+  readonly held: readonly ToolContract[];
   readonly problems: readonly Problem[];
 }
 
 async function observedNow(server: string, hosted: HostedUpstream): Promise<Own> {
   if (!hosted.observed) await start(server, hosted);
   const { contract, problems } = hosted.observed!;
-  return { own: contract, problems };
+  return { own: contract, held: [], problems };
 }
 
 async function approvedNow(
   tenant: string,
   server: string,
   hosted: HostedUpstream,
-  definition: Block,
-  { schemaValidation }: ServerEntry,
-  { store, writable, isTrial }: UpstreamDependencies,
+  entry: ServerEntry,
+  dependencies: UpstreamDependencies,
 ): Promise<Own> {
-  const known = hosted.approved ?? (await readApproved(store, tenant, server, definition.cid));
+  const { store, writable, isTrial } = dependencies;
+  const { uri } = hosted.upstream.launch;
+  const known = await recall(tenant, server, uri, entry, dependencies);
   if (!known && !hosted.observed) await start(server, hosted);
 
-  const observed = hosted.observed?.contract;
-  const judged = judge(known ?? observed!, observed ?? known!, schemaValidation);
+  const seen = hosted.observed?.contract;
+  const judged = judge(known?.approved ?? seen!, seen ?? known!.observed, entry.schemaValidation);
   const problems = [...(hosted.observed?.problems ?? []), ...driftProblems(judged)];
-  if (judged.refused) throw refused(server, problems);
-  if (isTrial) return { own: judged.served, problems };
-  hosted.approved = judged.approved;
-  const isNew = !known || jsonBlock(known).cid !== jsonBlock(judged.approved).cid;
-  if (isNew && writable) await writeApproved(store, tenant, server, definition, judged.approved);
-  return { own: judged.served, problems };
+  if (!isTrial) {
+    const remembered: Remembered = {
+      approved: judged.refused ? known!.approved : judged.approved,
+      observed: seen ?? known!.observed,
+      locked: entry.contractCid ?? null,
+    };
+    hosted.remembered = remembered;
+    if (writable) await writeRemembered(store, tenant, server, { uri, remembered, by: "load" });
+  }
+  if (judged.refused) {
+    // Refused for what it once was: whether it still is, only the server itself can tell.
+    if (!seen && !isTrial) hosted.upstream.start().catch(() => {});
+    throw refused(server, problems);
+  }
+  return { own: judged.served, held: judged.held, problems };
+}
+
+/**
+ * What is known of a server without starting it: what was approved of it and when it was last seen, or what the image
+ * has locked, until a person approves something else.
+ */
+export async function recall(
+  tenant: string,
+  server: string,
+  uri: string,
+  { contractCid }: ServerEntry,
+  { store, writable, upstreams }: Pick<UpstreamDependencies, "store" | "writable" | "upstreams">,
+): Promise<Remembered | undefined> {
+  const inMemory = writable ? undefined : upstreams?.find(tenant, server, uri)?.remembered;
+  const remembered = inMemory ?? (await readRemembered(store, tenant, server, uri));
+  if (contractCid === undefined || remembered?.locked === contractCid) return remembered;
+  const locked = await readContract(store, tenant, contractCid);
+  return locked ? { approved: locked, observed: locked, locked: contractCid } : remembered;
 }
 
 /** What a person decides on: approves exactly the contract that they were shown. Rejects when it is another by now. */
@@ -128,15 +164,24 @@ export async function approveUpstream(
   tenant: string,
   server: string,
   hosted: HostedUpstream,
-  contract: string,
+  { contract, by }: { contract: string; by: string },
 ): Promise<void> {
-  const { observed, observedCid } = hosted;
-  if (!observed || observedCid !== contract)
-    throw new BerthError("name_moved", `the server offers ${observedCid ?? "nothing"}`, {
-      data: { current: observedCid ?? null },
-    });
-  await writeApproved(store, tenant, server, rawBlock(hosted.upstream.launch.uri), observed.contract);
-  hosted.approved = observed.contract;
+  const { remembered } = hosted;
+  const observed = hosted.observed?.contract ?? remembered?.observed;
+  const current = observed && jsonBlock(observed).cid;
+  if (!observed || current !== contract) {
+    const detail = current === undefined ? "nothing is known of the server yet" : `the server offers ${current} now`;
+    throw new BerthError("name_moved", detail, { data: { current: current ?? null } });
+  }
+  const approved = { approved: observed, observed, locked: remembered?.locked ?? null };
+  await writeRemembered(store, tenant, server, { uri: hosted.upstream.launch.uri, remembered: approved, by });
+  hosted.remembered = approved;
+}
+
+/** Nothing where the message says it itself. */
+function subjectText({ subject, name, message }: ContractChange): string {
+  if (subject === "server") return "Of the server itself: ";
+  return message.includes(`"${name}"`) ? "" : `Of the ${subject} "${name}": `;
 }
 
 export function launchOf(server: string, uri: string): Launch {
@@ -165,52 +210,23 @@ async function start(server: string, hosted: HostedUpstream): Promise<void> {
 }
 
 function driftProblems({ held, changes, refused }: Judgement): Problem[] {
-  const isHeld = ({ name }: ContractChange): boolean => refused || held.includes(name);
+  const names = new Set(held.map(({ name }) => name));
+  const isHeld = ({ subject, name }: ContractChange): boolean =>
+    subject === "server" || (subject === "tool" && names.has(name));
   return changes
-    .filter((change) => isHeld(change) || change.effect === "breaking")
-    .map((change) => driftProblem(change, isHeld(change)));
+    .filter((change) => (refused && change.effect !== "compatible") || isHeld(change) || change.effect === "breaking")
+    .map((change) => driftProblem(change, refused || isHeld(change)));
 }
 
-function driftProblem({ subject, name, message }: ContractChange, isHeld: boolean): Problem {
+function driftProblem(change: ContractChange, isHeld: boolean): Problem {
+  const { subject, name } = change;
+  const message = `${subjectText(change)}${change.message}`;
   return {
     code: "contract-changed",
     message: isHeld ? `${message} It is held back until a person approves it.` : message,
     severity: isHeld ? "error" : "warning",
     ...(subject === "tool" && { tool: name }),
   };
-}
-
-async function readApproved(
-  store: Store,
-  tenant: string,
-  server: string,
-  definition: string,
-): Promise<Contract | undefined> {
-  const record = await store.name(tenant, "upstream", server);
-  const approved = record && (await structure(store, tenant, record.cid));
-  if (!isObject(approved) || approved["definition"] !== definition) return undefined;
-  return (await structure(store, tenant, String(approved["contract"]))) as Contract | undefined;
-}
-
-async function writeApproved(
-  store: Store,
-  tenant: string,
-  server: string,
-  definition: Block,
-  contract: Contract,
-): Promise<void> {
-  const contractBlock = jsonBlock(contract);
-  const approved = jsonBlock({ definition: definition.cid, contract: contractBlock.cid });
-  await store.change(tenant, {
-    by: "load",
-    put: [definition, contractBlock, approved],
-    set: [{ kind: "upstream", name: server, cid: approved.cid }],
-  });
-}
-
-async function structure(store: Store, tenant: string, cid: string): Promise<unknown> {
-  const bytes = await store.content(tenant, cid);
-  return bytes && decodeJson(bytes);
 }
 
 function refused(server: string, problems: readonly Problem[], cause?: unknown): BerthError {

@@ -1,15 +1,18 @@
 import { Router } from "express";
+import type { Cid } from "../../cid.ts";
 import { compareContracts } from "../../contract/compare.ts";
 import type { Contract } from "../../contract/contract.ts";
 import { BerthError } from "../../errors.ts";
 import type { ServerSummary } from "../../host/host.ts";
+import { isObject } from "../../json.ts";
+import { readBody } from "../body.ts";
 import { addRoute, type Handler } from "./add-route.ts";
 import type { ApiOptions } from "./api.ts";
 import { readPrecondition, saveOptions } from "./preconditions.ts";
 import { sendSaved } from "./subjects.ts";
 
 /** `/api/servers`: what is served, and the versions that each server had. */
-export function serverRoutes({ edits, host, tenant, mayWrite }: ApiOptions): Router {
+export function serverRoutes({ edits, host, tenant, mayWrite, bodyBytes }: ApiOptions): Router {
   const getList: Handler = async (_request, response) => {
     const servers = await host.list(tenant);
     response.json({ problems: host.problems(tenant), servers: servers.map(summaryOf) });
@@ -35,6 +38,28 @@ export function serverRoutes({ edits, host, tenant, mayWrite }: ApiOptions): Rou
     response.json({ changes: compareContracts(before, after) });
   };
 
+  const getUpstream: Handler = async (request, response) => {
+    const name = request.params["name"]!;
+    // What is known of it is read with the server.
+    await host.summary(tenant, name);
+    const upstream = host.upstream(tenant, name);
+    if (!upstream) throw new BerthError("not_found", `"${name}" is no server of others`);
+    const { health, pending } = upstream;
+    response.json({
+      name: upstream.name,
+      ...health,
+      ...(pending && { pending: { contract: pending.contract, changes: pending.changes } }),
+    });
+  };
+
+  const postApprove: Handler = async (request, response) => {
+    const name = request.params["name"]!;
+    const { by } = saveOptions(request, undefined);
+    const contract = contractIn(await readBody(request, bodyBytes));
+    await host.approveUpstream(tenant, name, { contract, by });
+    response.json({ contract });
+  };
+
   async function contractAt(name: string, cid: unknown): Promise<Contract> {
     if (typeof cid !== "string") throw new BerthError("invalid_params", "from=CID and to=CID name two releases");
     const contract = await edits.contract(tenant, name, cid);
@@ -46,8 +71,21 @@ export function serverRoutes({ edits, host, tenant, mayWrite }: ApiOptions): Rou
   addRoute(router, "/", mayWrite, { get: getList });
   addRoute(router, "/:name/releases", mayWrite, { get: getReleases });
   addRoute(router, "/:name/releases/:cid/restore", mayWrite, { post: postRestore });
+  addRoute(router, "/:name/upstream", mayWrite, { get: getUpstream });
+  addRoute(router, "/:name/approve", mayWrite, { post: postApprove });
   addRoute(router, "/:name/diff", mayWrite, { get: getDiff });
   return router;
+}
+
+/** The body of an approval: `{contract}`, the CID of exactly what the person has looked at. */
+function contractIn(body: string): Cid {
+  try {
+    const approval: unknown = JSON.parse(body);
+    if (isObject(approval) && typeof approval["contract"] === "string") return approval["contract"];
+  } catch {
+    // Told below, as for every other body that is no approval.
+  }
+  throw new BerthError("invalid_params", "the body is {contract}: the CID of what is approved, as JSON");
 }
 
 function summaryOf({ name, state, description, catalog, problems }: ServerSummary): Record<string, unknown> {

@@ -40,7 +40,7 @@ const FILTERED_FROM = 8;
 /** Names of tools that a server's line shows; its own page has all of them. */
 const NAMES_MAX = 8;
 
-const TONES = { ready: "good", disabled: "", refused: "bad" } as const;
+const TONES = { ready: "good", disabled: "", refused: "bad", unstarted: "", starting: "accent" } as const;
 
 function serverView({ name, state, description = "", tools, problems }: Overview): object {
   const { endpoint, page } = pathsOf(name);

@@ -92,6 +92,8 @@ const STATES = {
   ready: { label: "ready", tone: "good" },
   disabled: { label: "disabled", tone: "" },
   refused: { label: "refused", tone: "bad" },
+  unstarted: { label: "not started yet", tone: "" },
+  starting: { label: "starting", tone: "accent" },
 } as const;
 
 function frameOf({ name, state, description = "", problems }: ServerSummary): Page {

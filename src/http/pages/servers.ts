@@ -142,6 +142,8 @@ const STATES = {
   ready: { label: "ready", tone: "good" },
   disabled: { label: "disabled", tone: "" },
   refused: { label: "cannot be served", tone: "bad" },
+  unstarted: { label: "not started yet", tone: "" },
+  starting: { label: "starting", tone: "accent" },
 } as const;
 
 function viewSummary({ name, state, description, catalog, problems }: ServerSummary, request: Request): object {

@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import type { Config } from "../src/config.ts";
+import type { Json, JsonObject } from "../src/json.ts";
+import { startTestBerth, type TestBerth } from "./berth.ts";
+import { fixtures } from "./upstream.rig.ts";
+
+/** How a client negotiates: the handshake of older revisions alone, or the newest revision that is there. */
+export type Mode = "legacy" | "auto";
+
+export const ALL = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
+
+/** A Berth with these entries of `mcps`, closed when the test is done, unless it was closed before. */
+export async function host(
+  t: TestContext,
+  mcps: Record<string, unknown>,
+  env: Record<string, string> = {},
+  config: Partial<Config> = {},
+): Promise<TestBerth> {
+  const berth = await startTestBerth({ mcps, env, config });
+  let closing: Promise<void> | undefined;
+  const close = (): Promise<void> => (closing ??= berth.close());
+  t.after(close);
+  return { ...berth, close };
+}
+
+/** The official client on a hosted server; `answer` gives what it answers to each kind of question. */
+export async function open(
+  t: TestContext,
+  { url }: Pick<TestBerth, "url">,
+  server: string,
+  mode: Mode,
+  answer: (method: string) => JsonObject = answerTo,
+): Promise<Client> {
+  const client = new Client({ name: "test", version: "1" }, { capabilities: ALL, versionNegotiation: { mode } });
+  for (const method of ["elicitation/create", "sampling/createMessage", "roots/list"] as const) {
+    client.setRequestHandler(method, () => answer(method) as never);
+  }
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp/${server}`)));
+  t.after(() => client.close());
+  return client;
+}
+
+export function answerTo(method: string): JsonObject {
+  if (method === "roots/list") return { roots: [{ uri: "file:///work", name: "work" }] };
+  if (method === "sampling/createMessage") {
+    return { role: "assistant", content: { type: "text", text: "sampled" }, model: "none" };
+  }
+  return { action: "accept", content: { name: "Ada", check: true } };
+}
+
+export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
+  const deadline = Date.now() + 15_000;
+  while (!(await isSo())) {
+    assert.ok(Date.now() < deadline, "it did not happen in time");
+    await new Promise((later) => setTimeout(later, 50));
+  }
+}
+
+/** A server whose tools the test changes. */
+export interface Changing {
+  readonly uri: string;
+  offer(tools: readonly JsonObject[], instructions?: string): void;
+  /** What its tool `swap` brings. */
+  offerNext(tools: readonly JsonObject[]): void;
+  /** Each tool that was called, as the server had it at that time. */
+  called(): Json[];
+}
+
+export function changing(
+  t: TestContext,
+  tools: readonly JsonObject[],
+  { era = "legacy", manner = "tells" }: { era?: "legacy" | "modern"; manner?: "tells" | "silent" } = {},
+): Changing {
+  const folder = mkdtempSync(join(tmpdir(), "berth-changing-"));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, "tools.json");
+  const offer: Changing["offer"] = (offered, instructions) => {
+    writeFileSync(file, JSON.stringify({ tools: offered, ...(instructions !== undefined && { instructions }) }));
+  };
+  offer(tools);
+  return {
+    uri: `mcp+node://${join(fixtures, "changing.mjs")}?command=${era}&arg=${manner}&arg=${encodeURIComponent(file)}`,
+    offer,
+    offerNext: (next) => writeFileSync(`${file}.next`, JSON.stringify(next)),
+    called: () => linesOf(`${file}.calls`).map((line) => JSON.parse(line) as Json),
+  };
+}
+
+function linesOf(file: string): string[] {
+  try {
+    return readFileSync(file, "utf8").split("\n").filter(Boolean);
+  } catch {
+    return [];
+  }
+}
+
+/** A folder for data that outlives a Berth, removed when the test is done. */
+export function dataFolder(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), "berth-data-"));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** A tool with one text parameter for each name. */
+export function tool(name: string, description: string, ...parameters: string[]): JsonObject {
+  const properties = Object.fromEntries(parameters.map((each) => [each, { type: "string" }]));
+  return { name, description, inputSchema: { type: "object", properties, required: parameters } };
+}
