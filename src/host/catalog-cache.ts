@@ -1,5 +1,5 @@
 import type { Catalog } from "./catalog.ts";
-import type { Directory, DirectoryEntry } from "./directory.ts";
+import { saidOf, type Directory, type DirectoryEntry } from "./directory.ts";
 
 interface Slot {
   readonly listed: DirectoryEntry;
@@ -70,7 +70,7 @@ export class CatalogCache {
     const slots = this.#tenants.get(tenant) ?? new Map<string, Slot>();
     for (const [server, slot] of slots) {
       const listed = directory.servers.get(server);
-      if (listed?.enabled && JSON.stringify(listed) === JSON.stringify(slot.listed)) continue;
+      if (listed?.enabled && saidOf(listed) === saidOf(slot.listed)) continue;
       slots.delete(server);
       this.#size -= 1;
     }

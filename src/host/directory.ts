@@ -2,6 +2,7 @@ import { decodeJson, isCid, type Cid } from "../cid.ts";
 import { isObject, type Json } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import type { Store } from "../store/store.ts";
+import { turnTaker } from "../turns.ts";
 import { unnamedEntry, type ReadEntry, type ServerEntry } from "./config/entry.ts";
 import { parseMcps, readNamedEntry } from "./config/mcps.ts";
 import { readVisibility } from "./visibility.ts";
@@ -24,6 +25,11 @@ export interface DirectoryEntry {
   readonly refused: boolean;
 }
 
+/** All that a server is made of, to compare it with what it was. */
+export function saidOf({ definition, enabled, hidden, entry }: DirectoryEntry): string {
+  return JSON.stringify([definition, enabled, hidden, entry.raw]);
+}
+
 /** Servers are the names of kind `server` and the entries of `mcps`; an entry's own definition goes first. */
 export async function readDirectory(store: Store, tenant: string): Promise<Directory> {
   const { entries, problems } = await readMcps(store, tenant);
@@ -32,7 +38,9 @@ export async function readDirectory(store: Store, tenant: string): Promise<Direc
   const names = [...new Set([...Object.keys(entries), ...named.keys()])].sort();
 
   const servers = new Map<string, DirectoryEntry>();
+  const takeTurns = turnTaker();
   for (const name of names) {
+    await takeTurns();
     const raw = entries[name];
     const read: ReadEntry = raw === undefined ? unnamed : readNamedEntry(name, raw);
     const record = named.get(name);
@@ -58,7 +66,11 @@ async function readMcps(store: Store, tenant: string): Promise<ReturnType<typeof
   if (!record) return { entries: {}, problems: [] };
   const text = await textOf(store, tenant, record.cid);
   const parsed = isCid(text.trim()) ? parseMcps(await textOf(store, tenant, text.trim())) : parseMcps(text);
-  for (const server of Object.keys(parsed.entries)) parsed.entries[server] = await entryOf(parsed.entries[server]);
+  const takeTurns = turnTaker();
+  for (const server of Object.keys(parsed.entries)) {
+    await takeTurns();
+    parsed.entries[server] = await entryOf(parsed.entries[server]);
+  }
   return parsed;
 
   /** What an entry's `config_cid` leads to, which may be another one. Content addresses cannot form a circle. */
@@ -80,7 +92,9 @@ async function readServerNames(
   tenant: string,
 ): Promise<Map<string, { definition: Cid; enabled: boolean }>> {
   const servers = new Map<string, { definition: Cid; enabled: boolean }>();
+  const takeTurns = turnTaker();
   for (const { name, cid } of await store.names(tenant, "server")) {
+    await takeTurns();
     const bytes = await store.content(tenant, cid);
     const record = bytes && decodeJson(bytes);
     if (!isObject(record) || typeof record["definition"] !== "string") continue;

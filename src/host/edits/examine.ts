@@ -6,7 +6,7 @@ import type { Problem } from "../../problem.ts";
 import type { Store } from "../../store/store.ts";
 import { Activities } from "../activity.ts";
 import type { Catalog } from "../catalog.ts";
-import { readDirectory, type Directory, type DirectoryEntry } from "../directory.ts";
+import { readDirectory, saidOf, type Directory, type DirectoryEntry } from "../directory.ts";
 import { guestPort } from "../guest-port.ts";
 import type { Host, HostDependencies } from "../host.ts";
 import { loadCatalog, type LoadDependencies } from "../load-catalog.ts";
@@ -63,12 +63,12 @@ function byPlace(one: Problem, other: Problem): number {
 
 function differing(before: Directory, after: Directory): string[] {
   const names = new Set([...before.servers.keys(), ...after.servers.keys()]);
-  return [...names].filter((name) => said(before.servers.get(name)) !== said(after.servers.get(name))).sort();
+  return [...names].filter((name) => saidOfAny(before, name) !== saidOfAny(after, name)).sort();
 }
 
-/** All that a server is made of. */
-function said(listed: DirectoryEntry | undefined): string | undefined {
-  return listed && JSON.stringify([listed.definition, listed.enabled, listed.hidden, listed.entry.raw]);
+function saidOfAny({ servers }: Directory, name: string): string | undefined {
+  const listed = servers.get(name);
+  return listed && saidOf(listed);
 }
 
 /** What stood before in what the edit does not write is no reason to refuse it, and is said as a warning. */
