@@ -1,5 +1,6 @@
 import type { RequestHandler } from "express";
 import type { Host } from "../../host/host.ts";
+import type { UpstreamState } from "../../host/upstream/hosting.ts";
 import type { Overview } from "../../host/overview.ts";
 import type { Pages } from "./pages.ts";
 import { originOf, pathsOf } from "./parts/origin.ts";
@@ -30,7 +31,10 @@ export function mcpPage({ host, pages, tenant, isolation }: McpOptions): Request
       problems: host.problems(tenant).map(problemView),
       summary: summaryOf(servers),
       filtered: servers.length > FILTERED_FROM,
-      servers: servers.map(serverView),
+      servers: servers.map((server) => ({
+        ...serverView(server),
+        upstream: upstreamBadge(host.upstream(tenant, server.name)),
+      })),
     });
   };
 }
@@ -40,6 +44,13 @@ const FILTERED_FROM = 8;
 /** Names of tools that a server's line shows; its own page has all of them. */
 const NAMES_MAX = 8;
 
+const LABELS = {
+  ready: "",
+  disabled: "disabled",
+  refused: "refused",
+  unstarted: "not started yet",
+  starting: "starting",
+};
 const TONES = { ready: "good", disabled: "", refused: "bad", unstarted: "", starting: "accent" } as const;
 
 function serverView({ name, state, description = "", tools, problems }: Overview): object {
@@ -48,6 +59,7 @@ function serverView({ name, state, description = "", tools, problems }: Overview
   return {
     name,
     state,
+    label: LABELS[state],
     tone: TONES[state],
     description: firstLine(description),
     endpoint,
@@ -58,6 +70,14 @@ function serverView({ name, state, description = "", tools, problems }: Overview
     problems: problems.slice(0, PROBLEMS_MAX).map(problemView),
     moreProblems: problems.length > PROBLEMS_MAX ? countOf(problems.length - PROBLEMS_MAX, "more problem") : "",
   };
+}
+
+/** Somebody else's server, and how its process is. */
+function upstreamBadge(upstream: UpstreamState | undefined): object | undefined {
+  if (!upstream) return undefined;
+  const { health, pending } = upstream;
+  const waits = pending?.changes.some(({ effect }) => effect !== "compatible") ?? false;
+  return { state: health.state, tone: health.state === "failed" ? "bad" : "", waits };
 }
 
 const PROBLEMS_MAX = 3;

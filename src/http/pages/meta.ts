@@ -7,6 +7,7 @@ import { createOffers } from "./parts/offers.ts";
 import { originOf, pathsOf } from "./parts/origin.ts";
 import { problemView } from "./parts/problem-view.ts";
 import { setupsFor } from "./parts/setup.ts";
+import { upstreamView } from "./parts/upstream.ts";
 import { shortCid } from "./parts/text.ts";
 
 export interface MetaOptions {
@@ -51,11 +52,12 @@ async function readPage(name: string, request: Request, options: Parts): Promise
     description: catalog.contract.description ?? "",
     crumbs: [{ label: "Servers", href: "/mcp" }, { label: server, href: pin.live }, { label: pin.short }],
     pin,
+    upstream: undefined,
   };
 }
 
 function serverPage(summary: ServerSummary, request: Request, options: Parts): Page | Promise<Page> {
-  return summary.catalog ? servedPage(summary as Served, request, options) : refusedPage(summary);
+  return summary.catalog ? servedPage(summary as Served, request, options) : refusedPage(summary, options);
 }
 
 type Served = ServerSummary & { readonly catalog: Catalog };
@@ -66,7 +68,7 @@ async function servedPage(summary: Served, request: Request, options: Parts): Pr
   const releases = await host.releases(tenant, name);
   const activity = host.activity(tenant, name);
   return {
-    ...frameOf(summary),
+    ...frameOf(summary, options),
     ...addresses(name, name, catalog, request),
     ...options.offersOf(catalog),
     served: true,
@@ -80,13 +82,25 @@ async function servedPage(summary: Served, request: Request, options: Parts): Pr
   };
 }
 
-function refusedPage(summary: ServerSummary): Page {
-  const refusal =
-    summary.state === "disabled"
-      ? "This server is disabled: it answers nobody until its entry in the variable mcps enables it."
-      : "This server cannot be served until what is wrong with it is mended.";
-  return { ...frameOf(summary), served: false, mendable: summary.state === "refused", refusal };
+function refusedPage(summary: ServerSummary, options: Parts): Page {
+  const { state } = summary;
+  return {
+    ...frameOf(summary, options),
+    served: false,
+    mendable: state === "refused" && options.host.upstream(options.tenant, summary.name) === undefined,
+    refusal: REFUSALS[state],
+  };
 }
+
+const UNSTARTED =
+  "Nothing is known of this server before its first start, which may install it: it is started when somebody asks it for something. Load this page again then.";
+const REFUSALS = {
+  ready: "",
+  disabled: "This server is disabled: it answers nobody until its entry in the variable mcps enables it.",
+  refused: "This server cannot be served until what is wrong with it is mended.",
+  unstarted: UNSTARTED,
+  starting: UNSTARTED,
+} as const;
 
 const STATES = {
   ready: { label: "ready", tone: "good" },
@@ -96,7 +110,8 @@ const STATES = {
   starting: { label: "starting", tone: "accent" },
 } as const;
 
-function frameOf({ name, state, description = "", problems }: ServerSummary): Page {
+function frameOf({ name, state, description = "", problems }: ServerSummary, { host, tenant }: Parts): Page {
+  const upstream = host.upstream(tenant, name);
   return {
     title: name,
     section: "mcp",
@@ -105,6 +120,7 @@ function frameOf({ name, state, description = "", problems }: ServerSummary): Pa
     state: STATES[state],
     description,
     pin: undefined,
+    upstream: upstream && upstreamView(name, upstream),
     editUrl: pathsOf(name).edit,
     problems: problems.map(problemView),
     scripts: ["meta.js", "tester.js"],

@@ -1,0 +1,41 @@
+/** `<button data-approve="URL" data-contract="CID">` approves what a server of others has become: what the page shows. */
+export function approveChanges(): void {
+  for (const button of document.querySelectorAll<HTMLButtonElement>("button[data-approve]")) {
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      void approve(button);
+    });
+  }
+}
+
+async function approve(button: HTMLButtonElement): Promise<void> {
+  button.disabled = true;
+  try {
+    const response = await fetch(button.dataset["approve"]!, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ contract: button.dataset["contract"] }),
+    });
+    if (response.ok) return location.reload();
+    if (response.status === 412) return show(button, "It has changed once more: load this page again to see how.");
+    const { error } = (await response.json().catch(() => ({}))) as { error?: { message?: string } };
+    show(button, error?.message ?? `The server answered ${response.status}`);
+  } catch {
+    show(button, "The server could not be reached");
+  } finally {
+    button.disabled = false;
+  }
+}
+
+/** One notice below the button, in place of the one before it. */
+function show(button: HTMLButtonElement, message: string): void {
+  const notice = document.createElement("div");
+  notice.className = "notice bad";
+  notice.setAttribute("role", "alert");
+  const text = document.createElement("p");
+  text.textContent = message;
+  notice.append(text);
+  const place = button.closest("p")!;
+  if (place.nextElementSibling?.getAttribute("role") === "alert") place.nextElementSibling.remove();
+  place.after(notice);
+}
