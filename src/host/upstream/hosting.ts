@@ -25,6 +25,8 @@ export interface HostingListener {
 export interface UpstreamState {
   /** Of the launcher, for people; never holds a secret. */
   readonly name: string;
+  /** `npx`, `uvx`, `node`, `python`, `http`, `https`. */
+  readonly launcher: string;
   readonly health: LinkHealth;
   /** What waits for a person; absent while it offers what is approved. */
   readonly pending?: PendingChange;
@@ -77,6 +79,7 @@ export class Hosting {
     const pending = hosted?.remembered && pendingOf(hosted.remembered);
     return {
       name: hosted?.upstream.launch.name ?? uri.replace(/^mcp\+\w+:\/\//, "").replace(/[?#].*$/s, ""),
+      launcher: /^mcp\+(\w+):/.exec(uri)?.[1] ?? "",
       health: hosted?.upstream.health ?? { state: "idle", starts: 0, requests: 0 },
       ...(pending && { pending }),
     };

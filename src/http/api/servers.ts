@@ -44,9 +44,10 @@ export function serverRoutes({ edits, host, tenant, mayWrite, bodyBytes }: ApiOp
     await host.summary(tenant, name);
     const upstream = host.upstream(tenant, name);
     if (!upstream) throw new BerthError("not_found", `"${name}" is no server of others`);
-    const { health, pending } = upstream;
+    const { health, pending, launcher } = upstream;
     response.json({
       name: upstream.name,
+      launcher,
       ...health,
       ...(pending && { pending: { contract: pending.contract, changes: pending.changes } }),
     });

@@ -31,10 +31,7 @@ export function mcpPage({ host, pages, tenant, isolation }: McpOptions): Request
       problems: host.problems(tenant).map(problemView),
       summary: summaryOf(servers),
       filtered: servers.length > FILTERED_FROM,
-      servers: servers.map((server) => ({
-        ...serverView(server),
-        upstream: upstreamBadge(host.upstream(tenant, server.name)),
-      })),
+      servers: servers.map((server) => serverView(server, host.upstream(tenant, server.name))),
     });
   };
 }
@@ -53,7 +50,10 @@ const LABELS = {
 };
 const TONES = { ready: "good", disabled: "", refused: "bad", unstarted: "", starting: "accent" } as const;
 
-function serverView({ name, state, description = "", tools, problems }: Overview): object {
+function serverView(
+  { name, state, description = "", tools, problems }: Overview,
+  upstream: UpstreamState | undefined,
+): object {
   const { endpoint, page } = pathsOf(name);
   const names = tools.slice(0, NAMES_MAX);
   return {
@@ -61,6 +61,7 @@ function serverView({ name, state, description = "", tools, problems }: Overview
     state,
     label: LABELS[state],
     tone: TONES[state],
+    upstream: upstreamBadge(upstream),
     description: firstLine(description),
     endpoint,
     page,

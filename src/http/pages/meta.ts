@@ -73,7 +73,8 @@ async function servedPage(summary: Served, request: Request, options: Parts): Pr
     ...options.offersOf(catalog),
     served: true,
     facts: healthFacts(catalog, {
-      isolation,
+      // What others wrote is no guest: how it runs stands with it.
+      isolation: host.upstream(tenant, name) ? undefined : isolation,
       inFlight: activity.inFlight,
       since: releases.find((each) => each.current),
     }),

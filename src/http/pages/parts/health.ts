@@ -12,13 +12,13 @@ export interface Fact {
 
 export function healthFacts(
   { release, contractCid, hidden }: Catalog,
-  now: { isolation: string; inFlight: number; since: ReleaseVersion | undefined },
+  now: { isolation: string | undefined; inFlight: number; since: ReleaseVersion | undefined },
 ): Fact[] {
   return [
     { label: "Release", value: release, href: `/cid/${release}` },
     { label: "Contract", value: contractCid, href: `/cid/${contractCid}` },
     ...(now.since ? [{ label: "Since", value: timeView(now.since.changedAt).text }] : []),
-    { label: "Guest code runs", value: now.isolation },
+    ...(now.isolation === undefined ? [] : [{ label: "Guest code runs", value: now.isolation }]),
     { label: "Calls under way", value: String(now.inFlight) },
     ...(hidden.length > 0 ? [{ label: "Hidden by itself", value: hidden.map(({ name }) => name).join(", ") }] : []),
   ];

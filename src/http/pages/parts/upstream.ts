@@ -1,3 +1,4 @@
+import { decodeJson, jsonBlock } from "../../../cid.ts";
 import type { ContractChange } from "../../../contract/change.ts";
 import type { Contract } from "../../../contract/contract.ts";
 import type { PendingChange, UpstreamState } from "../../../host/upstream/hosting.ts";
@@ -6,10 +7,12 @@ import type { Fact } from "./health.ts";
 import { countOf, timeView } from "./text.ts";
 
 /** A hosted server of others: how it is, and what of it waits for a person. */
-export function upstreamView(server: string, { name, health, pending }: UpstreamState): object {
+export function upstreamView(server: string, { name, launcher, health, pending }: UpstreamState): object {
   const { state, starts, requests, failure, retryAt, protocolVersion, server: own } = health;
   const facts: Fact[] = [
-    { label: "Started from", value: name },
+    { label: isRemote(launcher) ? "Reached at" : "Started from", value: name },
+    { label: "By", value: launcher },
+    { label: "Isolation", value: isRemote(launcher) ? "it runs elsewhere" : "none: it is a process like your own" },
     { label: "Process", value: STATES[state] },
     ...(own ? [{ label: "Calls itself", value: `${own.name} ${own.version}` }] : []),
     ...(protocolVersion === undefined ? [] : [{ label: "Speaks MCP", value: protocolVersion }]),
@@ -19,6 +22,10 @@ export function upstreamView(server: string, { name, health, pending }: Upstream
     ...(retryAt === undefined ? [] : [{ label: "Not tried again before", value: timeView(retryAt).text }]),
   ];
   return { facts, pending: pending && pendingView(server, pending) };
+}
+
+function isRemote(launcher: string): boolean {
+  return launcher === "http" || launcher === "https";
 }
 
 const STATES = {
@@ -74,5 +81,6 @@ function toolDiff(approved: Contract, observed: Contract, before: string, after:
 
 function toolText({ tools }: Contract, name: string): Record<string, string> {
   const tool = tools.find((each) => each.name === name);
-  return { tool: tool ? `${JSON.stringify(tool, undefined, 2)}\n` : "" };
+  // In one order, wherever each of the two comes from.
+  return { tool: tool ? `${JSON.stringify(decodeJson(jsonBlock(tool).bytes), undefined, 2)}\n` : "" };
 }
