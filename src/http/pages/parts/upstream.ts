@@ -51,7 +51,10 @@ function pendingView(server: string, { contract, changes, approved, observed }: 
       return {
         subject: subject === "server" ? "The server itself" : subject,
         name,
-        changes: group.toSorted(byEffect).map(({ effect, message }) => ({ ...EFFECTS[effect], message })),
+        changes: group.toSorted(byEffect).map(({ effect, message }) => {
+          const { label, tone } = EFFECTS[effect];
+          return { label, tone, message };
+        }),
         diff: subject === "tool" ? toolDiff(approved, observed, name, renamedTo ?? name) : "",
       };
     }),
