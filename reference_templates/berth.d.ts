@@ -36,8 +36,15 @@ declare module "berth" {
     readonly server: string;
     /** The tool that is called. */
     readonly tool: string;
-    /** What the client has answered so far, by the question's key. Empty in the first call. */
+    /**
+     * What the client has answered so far, by the question's key; an answer to a `needs_input` outcome is the value
+     * itself, by the question's id. Empty in the first call.
+     */
     readonly answers: Readonly<Record<string, Json>>;
+    /** What the caller wants: that the tool does its work, or only that it says how its arguments would be shown. */
+    readonly action: "run" | "format_arguments";
+    /** The folder that the call is about, when the caller names one. */
+    readonly root?: string;
     /** Who calls, and what it can do: ask only for that. */
     readonly client: Client;
     /** Settings for this tool from the server's configuration. */
@@ -222,6 +229,44 @@ declare module "berth" {
     kind: "tool" | "prompt";
     name: string;
     visible: boolean;
+  }
+
+  /**
+   * How a tool's call ended, as its result: content, an error that may be worth another try, or a question. Write it as
+   * the function's return type; nothing else of the result has a schema then. Transitional: throw errors, and ask with
+   * `context.elicit`, where you can. A thrown error is transient when it says so itself:
+   * `throw Object.assign(new Error("busy"), { transient: true })`.
+   */
+  export type Outcome = SuccessOutcome | ErrorOutcome | QuestionOutcome;
+
+  export interface SuccessOutcome {
+    readonly type: "success";
+    readonly content: string;
+  }
+
+  export interface ErrorOutcome {
+    readonly type: "error";
+    readonly message: string;
+    /** What led to it, outermost first. */
+    readonly trace?: readonly string[];
+    /** Berth calls the function again, a few times, unless the tool is `@destructive` and not `@idempotent`. */
+    readonly transient?: boolean;
+  }
+
+  /** The function is called again, with the answer in `context.answers` under the question's id. */
+  export interface QuestionOutcome {
+    readonly type: "needs_input";
+    readonly question: {
+      /** Not empty, and without dots. */
+      readonly id: string;
+      readonly text: string;
+      readonly answer_type:
+        | { readonly type: "boolean" }
+        | { readonly type: "text" }
+        | { readonly type: "select"; readonly options: readonly string[] };
+      /** The answer where nobody can be asked. */
+      readonly default?: Json;
+    };
   }
 
   /** One of the messages that a `@prompt` returns. */

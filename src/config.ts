@@ -32,6 +32,9 @@ export interface Limits {
   readonly streamCommentMs: number;
   readonly outputBytes: number;
   readonly callMs: number;
+  /** How often a call that ends with a transient error is tried again, and the longest first wait before it. */
+  readonly retries: number;
+  readonly retryMs: number;
   /** How often one call or read may be led on to another function, by redirects and by addresses of functions. */
   readonly followedUris: number;
   readonly guestMemoryMb: number;
@@ -144,6 +147,8 @@ export const defaultLimits: Limits = {
   streamCommentMs: 15_000,
   outputBytes: 4 * 1024 * 1024,
   callMs: 30_000,
+  retries: 3,
+  retryMs: 200,
   followedUris: 5,
   guestMemoryMb: 64,
   guestProcesses: 64,

@@ -13,7 +13,12 @@ async function openChecksum(context: TestContext): Promise<Checksum> {
   context.after(() => executor.close());
   const { tools, bundle } = await compileTemplate("checksum.sh");
   const script = { tenant: "default", text: async () => bundle! };
-  const run = scriptRun(executor, script, tools[0]!.call, { callMs: 20_000 });
+  const run = scriptRun(executor, script, tools[0]!.call, {
+    name: "checksum",
+    callMs: 20_000,
+    toolOptions: {},
+    warn: assert.fail,
+  });
   return async (text, algorithm = "sha256") => {
     const outcome = await run({ text, algorithm }, {});
     if (!outcome.ok) return { error: outcome.error.message };

@@ -9,7 +9,11 @@ import {
   NativeConnectionError,
   type NativeResult,
 } from "../native/client.ts";
+import { joinAnswers } from "../outcome/given.ts";
+import { defaultAnswer, readQuestionKey } from "../outcome/question.ts";
+import { askPerson } from "./ask-person.ts";
 import { argumentsOf } from "./call-arguments.ts";
+import { Terminal } from "./terminal.ts";
 
 export interface CallOptions {
   readonly url: string;
@@ -22,8 +26,9 @@ const USAGE_CODES: ReadonlySet<number> = new Set([-32600, -32601, -32602]);
 
 /**
  * `berth call server.tool`: calls a tool of a running Berth and writes its events, then its result, as NDJSON.
- * Arguments are flags of their names, or one JSON object on standard input. Exit code 1 says that the tool failed or
- * asked something, 2 that it could not be called. Ctrl-C, and whoever stops reading, end the call.
+ * Arguments are flags of their names, or one JSON object on standard input. What it asks is asked of the person at the
+ * terminal; where there is none, the default of a question counts as its answer. Exit code 1 says that the tool failed
+ * or asked something that nobody answered, 2 that it could not be called. Ctrl-C, and whoever stops reading, end the call.
  */
 export async function call(method: string, flags: readonly string[], options: CallOptions): Promise<number> {
   if (!/[._]/.test(method)) throw new BerthError("invalid_params", `"${method}" names no tool; say server.tool`);
@@ -31,22 +36,55 @@ export async function call(method: string, flags: readonly string[], options: Ca
   const onSignal = (): void => ending.abort("SIGINT");
   process.once("SIGINT", onSignal).once("SIGTERM", onSignal);
   process.stdout.once("error", () => ending.abort("EPIPE"));
+  const terminal = Terminal.open();
   try {
     const to = { url: options.url, method, signal: ending.signal };
     const args = flags.length > 0 ? argumentsOf(flags, await inputSchemaOf(to)) : await readInput(process.stdin);
-    const inputResponses = options.answers === undefined ? undefined : objectOf(options.answers, "--answers");
-    const events = callNative({ ...to, args, ...(inputResponses && { inputResponses }) });
-    let next = await events.next();
-    for (; !next.done; next = await events.next()) await writeLine(process.stdout, next.value);
-    await writeLine(process.stdout, { type: "result", ...next.value });
-    return exitCode(next.value);
+    let answers = options.answers === undefined ? {} : objectOf(options.answers, "--answers");
+    for (let round = 1; ; round++) {
+      const events = callNative({ ...to, args, ...(Object.keys(answers).length > 0 && { inputResponses: answers }) });
+      let next = await events.next();
+      for (; !next.done; next = await events.next()) await writeLine(process.stdout, next.value);
+      const result = next.value;
+      const given =
+        "inputRequests" in result && round <= ROUNDS_MAX ? await answer(result, terminal, ending.signal) : {};
+      if (Object.keys(given).length > 0) answers = joinAnswers(answers, given);
+      else {
+        await writeLine(process.stdout, { type: "result", ...result });
+        return exitCode(result);
+      }
+    }
   } catch (error) {
     if (ending.signal.aborted) return ending.signal.reason === "EPIPE" ? 0 : 130;
     return explain(error);
   } finally {
+    terminal?.close();
     process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
   }
 }
+
+/** The answers to all that is asked; empty when one of them is missing. */
+async function answer(
+  { inputRequests }: { readonly inputRequests: JsonObject },
+  terminal: Terminal | undefined,
+  signal: AbortSignal,
+): Promise<JsonObject> {
+  const answers: [string, JsonObject][] = [];
+  for (const [key, request] of Object.entries(inputRequests)) {
+    const { method, params } = request as { method: string; params: JsonObject };
+    if (method !== "elicitation/create") return {};
+    const given = terminal
+      ? await askPerson(terminal, { method, params }, signal)
+      : readQuestionKey(key) && defaultAnswer(params);
+    signal.throwIfAborted();
+    if (!given) return {};
+    answers.push([key, given]);
+  }
+  return Object.fromEntries(answers);
+}
+
+/** How often one call may ask, by a tool that never has enough. */
+const ROUNDS_MAX = 20;
 
 function exitCode(result: NativeResult): number {
   if ("inputRequests" in result) {

@@ -1,11 +1,12 @@
 import { isObject, type JsonObject } from "../json.ts";
 import type { ListedTool } from "../upstream/lists.ts";
+import { callTool, type Outcome } from "./upstream/call-tool.ts";
 import { exitCodes } from "./upstream/exit-codes.ts";
 import { CommandFailure, failureFields, printFailure, usageFailure } from "./upstream/failure.ts";
 import { inOrder } from "./upstream/in-order.ts";
 import { formatOf, wholeNumber, type RecordOptions } from "./upstream/options.ts";
 import { RecordOutput } from "./upstream/output.ts";
-import { argumentsFor, callTool, findTool, type Outcome } from "./upstream/perform.ts";
+import { argumentsFor, findTool } from "./upstream/perform.ts";
 import { reach, type Reached } from "./upstream/reach.ts";
 import { inputLines, type InputLine } from "./upstream/input-lines.ts";
 
@@ -23,7 +24,8 @@ export interface PutOptions extends RecordOptions {
  * exit code is then that of the first failure.
  */
 export function put(reference: string, options: PutOptions): Promise<number> {
-  return reach(reference, options, async (reached) => {
+  // Standard input is for records.
+  return reach(reference, { ...options, unattended: true }, async (reached) => {
     const { target } = reached.operation;
     const concurrency = wholeNumber("--concurrency", options.concurrency ?? "1", 1, CONCURRENCY_MAX);
     if (target?.kind !== "tool") throw usageFailure("put calls a tool: add tool=… to the reference.");
@@ -58,9 +60,10 @@ interface Failed {
 
 const CONCURRENCY_MAX = 256;
 
-async function callFor(line: InputLine, tool: ListedTool, { upstream, operation, signal }: Reached): Promise<Outcome> {
+async function callFor(line: InputLine, tool: ListedTool, reached: Reached): Promise<Outcome> {
+  const { operation, signal } = reached;
   const record = recordOf(line);
-  return callTool(upstream, tool.name, { ...argumentsFor(tool, operation.arguments), ...record }, { signal });
+  return callTool(reached, tool, { ...argumentsFor(tool, operation.arguments), ...record }, { signal });
 }
 
 function recordOf({ text, number }: InputLine): JsonObject {

@@ -19,6 +19,9 @@ const streams = new Set(
   "AsyncGenerator AsyncIterator AsyncIterable AsyncIterableIterator AsyncIteratorObject Generator Iterator".split(" "),
 );
 
+/** What "berth" calls the members of `Outcome`: a result of such a type says how the call ended, and is no value. */
+const outcomes = new Set("SuccessOutcome ErrorOutcome QuestionOutcome".split(" "));
+
 /**
  * The awaited result of a function. Of a generator it is what the generator returns at its end; what it yields is
  * progress and not part of the result.
@@ -38,7 +41,7 @@ export function resultOf(candidate: Candidate, { checker, isLibrary }: Definitio
   const values = members.filter((member) => !isNull(member));
   const isEmpty = members.every((member) => member.flags & ts.TypeFlags.Never);
   const isContent =
-    values.some((value) => isBody(value, isLibrary)) ||
+    values.some((value) => isBody(value, isLibrary) || outcomes.has(libraryName(value, isLibrary) ?? "")) ||
     (values.length > 0 && values.every((value) => isBytes(value, isLibrary) || isContentResult(value, checker)));
   if (!returned || isEmpty || isContent) return { isStreaming, isWritten };
   return { type: returned, node, isStreaming, isWritten };

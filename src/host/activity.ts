@@ -9,11 +9,13 @@ export interface RecentCall {
   readonly ms: number;
   /** Of the result's content, in UTF-16 units; bytes count as their base64. */
   readonly size: number;
+  /** How often it was tried again after a transient error. */
+  readonly retries: number;
 }
 
 const OUTCOMES: readonly CallOutcome[] = ["ok", "error", "invalid", "asked"];
 const CODES: Readonly<Record<CallOutcome, number>> = { ok: 0, error: 1, invalid: 2, asked: 3 };
-const FIELDS = 4;
+const FIELDS = 5;
 
 /**
  * What one server is doing, and how its last calls went: times and sizes, and nothing of what was said. Noting a call
@@ -32,7 +34,7 @@ export class Activity {
   }
 
   /** Notes a call that began at `beganAt` of the process's clock (`performance.now`) and ends now. */
-  note(tool: string, outcome: CallOutcome, beganAt: number, size: number): void {
+  note(tool: string, outcome: CallOutcome, beganAt: number, size: number, retries = 0): void {
     if (this.#callsMax === 0) return;
     const numbers = (this.#numbers ??= this.#open());
     const slot = this.#noted % this.#callsMax;
@@ -41,6 +43,7 @@ export class Activity {
     numbers[at + 1] = performance.now() - beganAt;
     numbers[at + 2] = CODES[outcome];
     numbers[at + 3] = size;
+    numbers[at + 4] = retries;
     this.#tools[slot] = tool;
     this.#noted += 1;
   }
@@ -52,13 +55,17 @@ export class Activity {
     const count = Math.min(this.#noted, this.#callsMax);
     return Array.from({ length: count }, (_, age) => {
       const slot = (this.#noted - 1 - age) % this.#callsMax;
-      const [beganAt = 0, ms = 0, code = 0, size = 0] = numbers.subarray(slot * FIELDS, (slot + 1) * FIELDS);
+      const [beganAt = 0, ms = 0, code = 0, size = 0, retries = 0] = numbers.subarray(
+        slot * FIELDS,
+        (slot + 1) * FIELDS,
+      );
       return {
         at: performance.timeOrigin + beganAt,
         tool: this.#tools[slot] ?? "",
         outcome: OUTCOMES[code] ?? "error",
         ms,
         size,
+        retries,
       };
     });
   }

@@ -2,6 +2,7 @@ import type { CancelSignal } from "../cancellation.ts";
 import type { Cid } from "../cid.ts";
 import type { Json, JsonObject } from "../json.ts";
 import type { Contract, PromptContract, ToolContract } from "../contract/contract.ts";
+import type { CallerContext } from "../outcome/context.ts";
 import type { TaskSupport } from "../discover/discovery.ts";
 import type { GuestLog, InputRequests } from "../executor/executor.ts";
 import type { Problem } from "../problem.ts";
@@ -98,6 +99,8 @@ export interface CallOptions {
   readonly onLog?: (line: GuestLog) => void;
   /** What the client answered so far, by the keys of the input requests. */
   readonly answers?: JsonObject;
+  /** What the caller says of the context of its call (`_meta`). */
+  readonly context?: CallerContext;
   /** Who calls. A function may look at it, so as to ask only for what the client can do. */
   readonly client?: ClientFacts;
   /** The function says that from here on it is a task: the caller need not wait for the result. At most once. */

@@ -14,9 +14,9 @@ export function problemsOf(check: Validator, value: unknown): string | undefined
 
 /** A failed call for whoever made it. `what` begins a sentence: `The tool "echo"`. */
 export function messageOf(what: string, error: GuestFailure): string {
-  if (error.reason === "thrown") return error.message;
-  const again = error.retriable ? " The same call may succeed when repeated." : "";
-  return `${what} did not finish: ${error.message}${again}`;
+  const again = error.retriable ? "The same call may succeed when repeated." : "";
+  if (error.reason === "thrown") return again ? `${error.message}\n${again}` : error.message;
+  return [`${what} did not finish: ${error.message}`, again].filter(Boolean).join(" ");
 }
 
 export function guestFailed(what: string, error: GuestFailure): BerthError {

@@ -94,6 +94,9 @@ export interface HostDependencies {
   readonly limits: UriLimits &
     TransformDependencies["limits"] & {
       readonly callMs: number;
+      readonly retries: number;
+      readonly retryMs: number;
+      readonly upstreamCallMs: number;
       readonly catalogs: number;
       readonly recentCalls: number;
     };

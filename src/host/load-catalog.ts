@@ -96,13 +96,14 @@ export async function buildCatalog(
   const uris = createUris({ tenant, own: () => catalog, links: linksOf(release), ...dependencies });
   const redirects = createRedirects(uris, (uri) => catalog.resource(uri));
   const activity = dependencies.activities.of(tenant, server);
+  const { limits } = dependencies;
   const runOf = runFactory(tenant, server, language, bundle, port, dependencies);
   const tools = new Map(
     release.tools.map((tool) => {
       const { contract, function: own } = tool;
       const { name } = contract;
       const run = runOf({ name, call: own.call, toolOptions: optionsOf(entry, name) });
-      return [name, createTool(contract, configuredRun(tool, run), { redirects, activity }, own)];
+      return [name, createTool(contract, configuredRun(tool, run), { redirects, activity, limits }, own)];
     }),
   );
   const prompts = new Map(
@@ -247,7 +248,7 @@ function runFactory(
   language: DefinitionSource["language"],
   bundle: Cid | null,
   port: HostPort,
-  { store, executor, limits }: HostDependencies,
+  { store, executor, limits, log }: HostDependencies,
 ): (callee: Callee) => Run {
   const { callMs, outputBytes } = limits;
   // Without a bundle nothing was found that could be run.
@@ -258,7 +259,10 @@ function runFactory(
     return new TextDecoder().decode(bytes);
   };
   if (language === "shell") {
-    return ({ call, toolOptions = {} }) => scriptRun(executor, { tenant, text: code }, call, { callMs, toolOptions });
+    return ({ name, call, toolOptions = {} }) => {
+      const warn = (message: string): void => log.warn({ tenant, server, tool: name }, message);
+      return scriptRun(executor, { tenant, text: code }, call, { name, callMs, toolOptions, warn });
+    };
   }
   const guest: GuestProgram = { tenant, bundle: program, code, port };
   return ({ name, call, toolOptions = {} }) =>

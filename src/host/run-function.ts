@@ -1,8 +1,10 @@
 import type { CallShape } from "../discover/discovery.ts";
 import type { Executor, GuestProgram } from "../executor/executor.ts";
 import type { JsonObject } from "../json.ts";
-import type { ClientFacts } from "./catalog.ts";
+import type { CallerContext } from "../outcome/context.ts";
+import type { CallOptions, ClientFacts } from "./catalog.ts";
 import { Collected } from "./collected.ts";
+import { answersForFunction, optionsFor } from "../outcome/given.ts";
 import type { Run } from "./tool.ts";
 
 const unknownClient: ClientFacts = { capabilities: {} };
@@ -15,24 +17,36 @@ export function functionRun(
   options: { server: string; tool: string; toolOptions: JsonObject; callMs: number; outputBytes: number },
 ): Run {
   const { server, tool, toolOptions } = options;
-  const run: Run = (args, { signal, onProgress, onLog, onTask, onCloseStream, answers, client, deadlineMs }) =>
-    executor.call(program, {
+  const contextOf = (given: CallOptions): JsonObject => ({
+    server,
+    tool,
+    answers: answersForFunction(given),
+    options: optionsFor(given, toolOptions),
+    client: { ...(given.client ?? unknownClient) },
+    ...(given.context && surroundings(given.context)),
+  });
+  const run: Run = (args, given) => {
+    const { signal, onProgress, onLog, onTask, onCloseStream, deadlineMs } = given;
+    return executor.call(program, {
       shape,
       args,
       deadlineMs: deadlineMs ?? options.callMs,
-      context: shape.context
-        ? { server, tool, answers: answers ?? {}, options: toolOptions, client: { ...(client ?? unknownClient) } }
-        : undefined,
+      context: shape.context ? contextOf(given) : undefined,
       signal,
       onProgress,
       onLog,
       onTask,
       onCloseStream,
     });
+  };
   if (!shape.streaming) return run;
   return async (args, callOptions) => {
     if (callOptions.onProgress) return run(args, callOptions);
     const collected = new Collected(options.outputBytes);
     return collected.outcomeOf(await run(args, { ...callOptions, onProgress: collected.add }));
   };
+}
+
+function surroundings({ action, root }: CallerContext): JsonObject {
+  return { ...(action !== undefined && { action }), ...(root !== undefined && { root }) };
 }

@@ -1,36 +1,57 @@
 import type { CallShape } from "../discover/discovery.ts";
 import type { Executor, GuestOutcome } from "../executor/executor.ts";
 import type { Json, JsonObject } from "../json.ts";
+import { CONTEXT_KEY, contextMeta, TOOL_KEY, type CallContext } from "../outcome/context.ts";
+import { unwrapResult } from "../outcome/unwrap.ts";
+import { text } from "./content.ts";
+import { endOf } from "./outcomes.ts";
+import { contextOf } from "../outcome/given.ts";
 import type { Run } from "./tool.ts";
 
 /**
  * Runs a shell definition: each argument is an environment variable under its own name and stands in `$1`, `$2`, …
- * in the order of the parameters; options that are configured for the tool stand in `BERTH_OPTIONS`, as JSON. What it prints is the result; an exit code other than 0 is an error with the
- * end of stderr.
+ * in the order of the parameters; answers, options and context, where there are any, are JSON in `BERTH_ANSWERS`,
+ * `BERTH_OPTIONS` and `BERTH_CONTEXT`. What it prints is the result, or says what the result is (`outcome/envelope.ts`);
+ * an exit code other than 0 is an error with the end of stderr. `warn` hears of a script that contradicts itself.
  */
 export function scriptRun(
   executor: Executor,
   script: { tenant: string; text: () => Promise<string> },
   shape: CallShape,
-  options: { callMs: number; toolOptions?: JsonObject },
+  options: { name: string; callMs: number; toolOptions: JsonObject; warn: (message: string) => void },
 ): Run {
-  const { toolOptions = {} } = options;
-  const hasOptions = Object.keys(toolOptions).length > 0;
-  const own: Record<string, string> = hasOptions ? { BERTH_OPTIONS: JSON.stringify(toolOptions) } : {};
-  return async (args, { signal, deadlineMs }) => {
+  const { name, callMs, toolOptions, warn } = options;
+  return async (args, given) => {
+    const { signal, deadlineMs } = given;
     const outcome = await executor.runScript({
       tenant: script.tenant,
       script: await script.text(),
       argv: argumentVector(shape, args),
-      env: { ...own, ...environment(shape, args) },
-      deadlineMs: deadlineMs ?? options.callMs,
+      env: { ...told(contextOf(name, args, given, toolOptions)), ...environment(shape, args) },
+      deadlineMs: deadlineMs ?? callMs,
       ...(signal && { signal }),
     });
     if (!outcome.ok) return outcome;
-    if (outcome.exitCode === 0) return printed(outcome.stdout);
-    const said = outcome.stderr.trim() || new TextDecoder().decode(outcome.stdout).trim();
-    const message = `exit code ${outcome.exitCode}${said ? `: ${said}` : ""}`;
+    const { exitCode, stdout, stderr } = outcome;
+    const value = printed(stdout);
+    const isError = exitCode !== 0;
+    const said = value.kind === "text" ? unwrapResult({ content: [text(value.text)], isError }, warn) : undefined;
+    if (said) return endOf(said);
+    if (!isError) return { ok: true, value };
+    const detail = stderr.trim() || new TextDecoder().decode(stdout).trim();
+    const message = `exit code ${exitCode}${detail ? `: ${detail}` : ""}`;
     return { ok: false, error: { reason: "thrown", message, retriable: false } };
+  };
+}
+
+/** What a script is told of its call besides the arguments: what `_meta` would tell a server of others. */
+function told(context: CallContext): Record<string, string> {
+  const { [TOOL_KEY]: tool, [CONTEXT_KEY]: surroundings } = contextMeta(context);
+  const { answers, options } = (tool ?? {}) as JsonObject;
+  return {
+    ...(answers !== undefined && { BERTH_ANSWERS: JSON.stringify(answers) }),
+    ...(options !== undefined && { BERTH_OPTIONS: JSON.stringify(options) }),
+    ...(surroundings !== undefined && { BERTH_CONTEXT: JSON.stringify(surroundings) }),
   };
 }
 
@@ -51,11 +72,10 @@ function textOf(value: Json | undefined): string {
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
-function printed(stdout: Uint8Array): GuestOutcome {
+function printed(stdout: Uint8Array): Extract<GuestOutcome, { ok: true }>["value"] {
   try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(stdout);
-    return { ok: true, value: { kind: "text", text } };
+    return { kind: "text", text: new TextDecoder("utf-8", { fatal: true }).decode(stdout) };
   } catch {
-    return { ok: true, value: { kind: "bytes", base64: Buffer.from(stdout).toString("base64") } };
+    return { kind: "bytes", base64: Buffer.from(stdout).toString("base64") };
   }
 }

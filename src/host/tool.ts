@@ -7,6 +7,10 @@ import type { Activity } from "./activity.ts";
 import type { CallOptions, CallResult, Tool, ToolContract } from "./catalog.ts";
 import { failure, sizeOf, toConfiguredResult, toResult, type ReturnedValue } from "./content.ts";
 import { guestFailed, messageOf, problemsOf } from "./failures.ts";
+import { readOutcome } from "../outcome/envelope.ts";
+import { endOf } from "./outcomes.ts";
+import { refusal } from "../outcome/given.ts";
+import { persist, type Persisted, type RetryLimits } from "../outcome/persist.ts";
 import type { Redirects } from "./uris/redirect.ts";
 
 /** Carries out a call whose arguments are valid. Never rejects. */
@@ -16,6 +20,7 @@ export type Run = (args: JsonObject, options: CallOptions) => Promise<GuestOutco
 export interface ToolParts {
   readonly redirects: Redirects;
   readonly activity: Activity;
+  readonly limits: RetryLimits & { readonly callMs: number };
 }
 
 /** A tool that is ready to be called: arguments are checked before `run`, failures become results, each call is noted. */
@@ -26,10 +31,34 @@ export function createTool(
   { task, outputSchema }: Pick<DiscoveredTool, "task" | "outputSchema">,
 ): Tool {
   const { name } = contract;
-  const { redirects, activity } = parts;
+  const { redirects, activity, limits } = parts;
   const checkArguments = lazyValidator(contract.inputSchema);
   const checkOutput = contract.outputSchema && lazyValidator(contract.outputSchema);
-  const read = checkOutput && outputSchema === null ? toConfiguredResult : toResult;
+  const promisesNothing = outputSchema === null;
+  const read = checkOutput && promisesNothing ? toConfiguredResult : toResult;
+
+  /** A function that promises no value may return an outcome instead. */
+  function ended(outcome: GuestOutcome): GuestOutcome {
+    if (!promisesNothing || !outcome.ok || outcome.value.kind !== "json") return outcome;
+    const returned = readOutcome(outcome.value.value);
+    return returned ? endOf(returned) : outcome;
+  }
+
+  function goOn(
+    first: GuestOutcome,
+    args: JsonObject,
+    options: CallOptions,
+    beganAt: number,
+  ): Promise<Persisted<GuestOutcome>> {
+    const tries = {
+      run: async (again: CallOptions) => ended(await run(args, again)),
+      transientOf: (outcome: GuestOutcome) => (isTransient(outcome) ? outcome.error.message : undefined),
+      questionsOf: (outcome: GuestOutcome) =>
+        outcome.ok && outcome.value.kind === "asks" ? outcome.value.inputRequests : undefined,
+    };
+    const deadlineAt = beganAt + (options.deadlineMs ?? limits.callMs);
+    return persist(first, tries, { contract, options, deadlineAt, limits });
+  }
 
   return {
     contract,
@@ -42,12 +71,24 @@ export function createTool(
         if (options.invalidRejects) throw new BerthError("invalid_params", `the tool "${name}": ${invalid}`);
         return failure(`Invalid arguments for the tool "${name}": ${invalid}`);
       }
+      const refused = options.answers && refusal(name, options.answers);
+      if (refused !== undefined) {
+        activity.note(name, "error", beganAt, 0);
+        return failure(refused);
+      }
 
       activity.inFlight += 1;
-      const outcome = await run(args, options);
+      let outcome = ended(await run(args, options));
+      let retries = 0;
+      let needs: string | undefined;
+      if (!isEnd(outcome)) ({ result: outcome, retries, needs } = await goOn(outcome, args, options, beganAt));
       activity.inFlight -= 1;
+      if (needs !== undefined) {
+        activity.note(name, "error", beganAt, 0, retries);
+        return failure(needs);
+      }
       if (!outcome.ok) {
-        activity.note(name, "error", beganAt, 0);
+        activity.note(name, "error", beganAt, 0, retries);
         const { error } = outcome;
         const what = `The tool "${name}"`;
         const rejects = error.protocol || (options.failuresReject && error.reason !== "thrown");
@@ -55,17 +96,17 @@ export function createTool(
         return failure(messageOf(what, error));
       }
       if (outcome.value.kind === "asks") {
-        activity.note(name, "asked", beganAt, 0);
+        activity.note(name, "asked", beganAt, 0, retries);
         return { inputRequests: outcome.value.inputRequests };
       }
 
       if (outcome.value.kind === "redirect") {
-        activity.note(name, "ok", beganAt, 0);
+        activity.note(name, "ok", beganAt, 0, retries);
         return redirects.asResult(outcome.value.location, options);
       }
 
       const result = resultOf(outcome.value);
-      activity.note(name, result.isError ? "error" : "ok", beganAt, sizeOf(result));
+      activity.note(name, result.isError ? "error" : "ok", beganAt, sizeOf(result), retries);
       return result;
     },
   };
@@ -76,4 +117,14 @@ export function createTool(
     const broken = problemsOf(checkOutput, result.structuredContent ?? null);
     return broken ? failure(`The tool "${name}" returned what its own type does not allow: ${broken}`) : result;
   }
+}
+
+/** Most calls end at once, with content or with an error that stays one. */
+function isEnd(outcome: GuestOutcome): boolean {
+  return outcome.ok ? outcome.value.kind !== "asks" : !isTransient(outcome);
+}
+
+/** What the function itself calls so: nobody else knows whether its work may be done twice. */
+function isTransient(outcome: GuestOutcome): outcome is Extract<GuestOutcome, { ok: false }> {
+  return !outcome.ok && outcome.error.retriable && outcome.error.reason === "thrown";
 }

@@ -35,11 +35,20 @@ export function contextMeta({ name, arguments: args, answers, options, action, r
   };
 }
 
+/** What a caller says of its call's context. */
+export type CallerContext = Partial<Pick<CallContext, "answers" | "options" | "action" | "root">>;
+
+/** As `readContextMeta`; undefined for a request that has nothing to say of it, as most have not. */
+export function callerContextOf(meta: unknown): CallerContext | undefined {
+  if (!isObject(meta) || (meta[TOOL_KEY] === undefined && meta[CONTEXT_KEY] === undefined)) return undefined;
+  return readContextMeta(meta);
+}
+
 /**
  * What a request's `_meta` says of its context. Anything that is not of the right form counts as not said: the keys
  * belong to others, and a call must not fail because of them.
  */
-export function readContextMeta(meta: unknown): Partial<Pick<CallContext, "answers" | "options" | "action" | "root">> {
+export function readContextMeta(meta: unknown): CallerContext {
   if (!isObject(meta)) return {};
   const tool = isObject(meta[TOOL_KEY]) ? meta[TOOL_KEY] : {};
   const context = isObject(meta[CONTEXT_KEY]) ? meta[CONTEXT_KEY] : {};

@@ -18,7 +18,7 @@ export function parseEnvelope(text: string): Outcome | undefined {
   } catch {
     return undefined;
   }
-  return isObject(value) ? readOutcome(value) : undefined;
+  return readOutcome(value);
 }
 
 /** As the envelope is written; `parseEnvelope` gives the same outcome back. */
@@ -29,7 +29,9 @@ export function writeEnvelope(outcome: Outcome): string {
   return JSON.stringify({ type: "needs_input", question });
 }
 
-function readOutcome(value: Record<string, unknown>): Outcome | undefined {
+/** The outcome that a value is the envelope of: what a text of it would parse as. */
+export function readOutcome(value: unknown): Outcome | undefined {
+  if (!isObject(value)) return undefined;
   switch (value["type"]) {
     case "success": {
       const { content } = value;

@@ -30,3 +30,8 @@ export type AnswerType =
   | { readonly type: "boolean" }
   | { readonly type: "text" }
   | { readonly type: "select"; readonly options: readonly string[] };
+
+/** What is shown of an error: what went wrong, and under it what led to that. */
+export function sayError({ message, trace }: Extract<Outcome, { type: "error" }>): string {
+  return [message, ...trace.map((line) => `  ${line}`)].join("\n");
+}

@@ -15,6 +15,48 @@ export function elicitationOf({ text, answerType, default: otherwise }: Question
   };
 }
 
+/** A question as an input request, under its key. */
+export function inputRequestsOf(
+  question: Question,
+): Record<string, { method: "elicitation/create"; params: JsonObject }> {
+  return { [questionKey(question)]: { method: "elicitation/create", params: elicitationOf(question) } };
+}
+
+/**
+ * The key under which the question travels, so that its answer can be read wherever it comes back: its id, which has
+ * no dots, and what it takes for an answer.
+ */
+export function questionKey({ id, answerType }: Pick<Question, "id" | "answerType">): string {
+  const options = answerType.type === "select" ? JSON.stringify(answerType.options) : "";
+  // Too many options to carry are left to the tool to check.
+  const kind = options.length > KEY_OPTIONS_UNITS_MAX ? "text" : `${answerType.type}${options}`;
+  return `${KEY_PREFIX}${id}.${kind}`;
+}
+
+/** Undefined for the key of anything else that may be asked. */
+export function readQuestionKey(key: string): Pick<Question, "id" | "answerType"> | undefined {
+  if (!key.startsWith(KEY_PREFIX)) return undefined;
+  const [, id, type, options] = /^([^.]+)\.(boolean|text|select)(\[[^]*\])?$/.exec(key.slice(KEY_PREFIX.length)) ?? [];
+  if (id === undefined) return undefined;
+  if (type !== "select") return { id, answerType: { type: type as "boolean" | "text" } };
+  try {
+    return { id, answerType: { type, options: JSON.parse(options ?? "") as string[] } };
+  } catch {
+    return undefined;
+  }
+}
+
+const KEY_PREFIX = "question.";
+const KEY_OPTIONS_UNITS_MAX = 2_000;
+
+/** What a client would answer that takes the default of `elicitationOf` a question; undefined when there is none. */
+export function defaultAnswer({ requestedSchema }: JsonObject): JsonObject | undefined {
+  const properties = isObject(requestedSchema) ? requestedSchema["properties"] : undefined;
+  const field = isObject(properties) ? properties[FIELD] : undefined;
+  const value = isObject(field) ? field["default"] : undefined;
+  return value === undefined ? undefined : { action: "accept", content: { [FIELD]: value } };
+}
+
 /** What came of asking. `none`: nothing that answers the question, so it is to be asked again. */
 export type Answer =
   | { readonly kind: "given"; readonly value: Json }

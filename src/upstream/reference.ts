@@ -1,4 +1,5 @@
 import { BerthError } from "../errors.ts";
+import type { JsonObject } from "../json.ts";
 import { invalidLauncher } from "./command.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import type { Launch } from "./launch.ts";
@@ -9,6 +10,8 @@ import type { Operation } from "./operation.ts";
 export interface Reference {
   readonly launch: Launch;
   readonly operation: Operation;
+  /** What the tool finds as the options of its call (P6). */
+  readonly options?: JsonObject;
   /** What is done first on an open connection, such as to compare the contract; throws to refuse it. */
   readonly check?: (upstream: UpstreamConnection) => Promise<void>;
 }

@@ -3,19 +3,14 @@ import { convertArguments } from "../../upstream/arguments.ts";
 import type { CallOptions, Progress, UpstreamConnection } from "../../upstream/connection.ts";
 import type { Listed, ListedTool } from "../../upstream/lists.ts";
 import type { GivenArguments, ListName, Operation } from "../../upstream/operation.ts";
-import { listRecords, promptRecords, resourceRecords, textOf, toolRecords } from "../../upstream/records.ts";
-import { exitCodes } from "./exit-codes.ts";
-import { CommandFailure, usageFailure } from "./failure.ts";
+import { listRecords, promptRecords, resourceRecords } from "../../upstream/records.ts";
+import { callTool, type Outcome } from "./call-tool.ts";
+import { usageFailure } from "./failure.ts";
 import type { Reached } from "./reach.ts";
 
-/** The outcome of what a reference says to do: records for pipes, and the whole as the server gave it. */
-export interface Outcome {
-  readonly whole: Json;
-  readonly records: Iterable<JsonObject>;
-}
-
 /** Calls the tool, reads the resource, gets the prompt or lists. A tool that fails is a `CommandFailure`. */
-export async function perform({ upstream, operation, signal, progress }: Reached): Promise<Outcome> {
+export async function perform(reached: Reached): Promise<Outcome> {
+  const { upstream, operation, signal, progress } = reached;
   const { target, arguments: given } = operation;
   if (!target) {
     throw usageFailure(
@@ -27,7 +22,7 @@ export async function perform({ upstream, operation, signal, progress }: Reached
   switch (target.kind) {
     case "tool": {
       const tool = await findTool(upstream, target.name, { signal });
-      return callTool(upstream, target.name, argumentsFor(tool, given), options);
+      return callTool(reached, tool, argumentsFor(tool, given), options);
     }
     case "resource": {
       const result = await upstream.readResource(target.name, options);
@@ -57,18 +52,6 @@ export function argumentsFor({ inputSchema }: ListedTool, given: GivenArguments)
   const { arguments: converted, problems } = convertArguments(given, inputSchema);
   if (problems.length === 0) return converted;
   throw usageFailure(problems.map(({ message }) => message).join(" "), { problems });
-}
-
-export async function callTool(
-  upstream: UpstreamConnection,
-  name: string,
-  args: JsonObject,
-  options: CallOptions,
-): Promise<Outcome> {
-  const result = await upstream.callTool(name, args, options);
-  if (!result.isError) return { whole: result as unknown as Json, records: toolRecords(name, result) };
-  const message = textOf(result) || "The tool failed and did not say why.";
-  throw new CommandFailure("tool_error", message, exitCodes.tool, { tool: name });
 }
 
 async function list(

@@ -1,12 +1,15 @@
-import { limitVariable, packageVersion, readConfig } from "../../config.ts";
-import type { UpstreamConnection } from "../../upstream/connection.ts";
+import { limitVariable, packageVersion, readConfig, type Limits } from "../../config.ts";
+import type { Ask, UpstreamConnection } from "../../upstream/connection.ts";
 import { connectUpstream } from "../../upstream/connect.ts";
 import type { Operation } from "../../upstream/operation.ts";
 import { profileLaunch } from "../../upstream/profiles/launch.ts";
 import type { Profile } from "../../upstream/profiles/profile.ts";
 import { profileResolver } from "../../upstream/profiles/resolve.ts";
 import { resolveReference, type Reference } from "../../upstream/reference.ts";
+import { askPerson } from "../ask-person.ts";
 import { progressLine } from "../progress.ts";
+import { Terminal } from "../terminal.ts";
+import { CallClock } from "./call-clock.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { failureFields, printFailure, usageFailure } from "./failure.ts";
 import { ReaderGone } from "./output.ts";
@@ -23,6 +26,8 @@ export interface ReachOptions {
   readonly profile?: Profile;
   /** Says on stderr what was reached, and what the server writes and notifies. */
   readonly verbose?: boolean;
+  /** Nobody is asked anything, though there be a terminal. */
+  readonly unattended?: boolean;
 }
 
 export interface Reached {
@@ -33,6 +38,10 @@ export interface Reached {
   readonly signal: AbortSignal;
   /** Shows on a terminal how far a work is. */
   readonly progress: (text: string) => void;
+  /** Asks the person at the terminal; undefined where there is none. */
+  readonly ask: Ask | undefined;
+  readonly clock: CallClock;
+  readonly limits: Limits;
 }
 
 /** A start that takes longer than this is told on a terminal. */
@@ -58,14 +67,24 @@ export async function reach(
     return (): void => void process.removeListener(name, listener);
   });
   const line = process.stderr.isTTY ? progressLine(process.stderr) : { update() {}, end() {} };
+  const terminal = options.unattended ? undefined : Terminal.open();
+  const clock = new CallClock();
+  const ask: Ask | undefined =
+    terminal &&
+    ((question, signal) => {
+      line.end();
+      const either = AbortSignal.any([interrupted.signal, ...(signal ? [signal] : [])]);
+      return clock.asking(() => askPerson(terminal, question, either));
+    });
   try {
     const reference = await referenceOf(text, options);
-    const upstream = await open(reference, options, interrupted.signal, line);
+    const { limits } = readConfig({ ...process.env, ...limitsOf(options) });
+    const upstream = await open(reference, { ...options, limits, ask }, interrupted.signal, line);
     try {
       await reference.check?.(upstream);
       const { operation } = reference;
       const progress = (said: string): void => line.update(said);
-      return await work({ upstream, reference, operation, signal: interrupted.signal, progress });
+      return await work({ upstream, reference, operation, signal: interrupted.signal, progress, ask, clock, limits });
     } finally {
       line.end();
       await upstream.close();
@@ -79,6 +98,7 @@ export async function reach(
     printFailure(failure);
     return failure.exitCode;
   } finally {
+    terminal?.close();
     for (const remove of listeners) remove();
   }
 }
@@ -95,11 +115,11 @@ async function referenceOf(text: string, { ignoreSchema, profile }: ReachOptions
 
 async function open(
   { launch }: Reference,
-  options: ReachOptions,
+  options: ReachOptions & { readonly limits: Limits; readonly ask: Ask | undefined },
   signal: AbortSignal,
   line: { update(text: string): void; end(): void },
 ): Promise<UpstreamConnection> {
-  const { limits } = readConfig({ ...process.env, ...limitsOf(options) });
+  const { limits, ask } = options;
   const started = Date.now();
   const installs = launch.launcher === "npx" || launch.launcher === "uvx";
   const ticker = setInterval(() => {
@@ -111,6 +131,7 @@ async function open(
       env: process.env,
       folder: process.cwd(),
       limits,
+      ...(ask && { ask, capabilities: { elicitation: { form: {}, url: {} } } }),
       clientInfo: { name: "berth", version: packageVersion() },
       signal,
       ...(options.verbose && { onNotification: (method, params) => tell({ notification: { method, params } }) }),

@@ -2,13 +2,12 @@ import { BerthError } from "../../errors.ts";
 import type { JsonObject } from "../../json.ts";
 import { printable } from "../../printable.ts";
 import { invalidLauncher } from "../../upstream/command.ts";
-import type { UpstreamConnection } from "../../upstream/connection.ts";
 import type { ListedTool } from "../../upstream/lists.ts";
 import { readOperation } from "../../upstream/operation.ts";
 import type { ProfileTool } from "../../upstream/profiles/profile.ts";
 import { isReservedKey } from "../../upstream/query-keys.ts";
-import { textOf } from "../../upstream/records.ts";
 import { splitQuery, UriProblems } from "../../upstream/uri-text.ts";
+import { callTool } from "./call-tool.ts";
 import { CommandFailure } from "./failure.ts";
 import type { RecordOutput } from "./output.ts";
 import { argumentsFor, findTool } from "./perform.ts";
@@ -19,7 +18,7 @@ import type { Reached } from "./reach.ts";
  * (seed 000, "User Experience"). Gives the names of the tools that failed.
  */
 export async function tryExamples(
-  { upstream, signal }: Reached,
+  reached: Reached,
   profile: string,
   tools: Readonly<Record<string, ProfileTool>>,
   output: RecordOutput,
@@ -31,7 +30,7 @@ export async function tryExamples(
     const query = example ? asQuery(example) : tool.tested_with?.find((tested) => tested.includes("="));
     if (query === undefined) continue;
     await output.text(`Running: berth cat "@${profile}/${name}${query && `?${query}`}"\n`);
-    const failure = await failureOf(upstream, tool.tool ?? name, tool, example ?? query, signal);
+    const failure = await failureOf(reached, tool.tool ?? name, tool, example ?? query);
     if (failure !== undefined) failed.push(name);
     await output.text(failure === undefined ? "✓ Success\n" : `✗ ${printable(failure)}\n`);
   }
@@ -49,17 +48,18 @@ function asQuery(args: JsonObject): string {
 
 /** Why the call fails; undefined when it does not. */
 async function failureOf(
-  upstream: UpstreamConnection,
+  reached: Reached,
   name: string,
-  { arguments: defaults }: ProfileTool,
+  { arguments: defaults, options }: ProfileTool,
   given: JsonObject | string,
-  signal: AbortSignal,
 ): Promise<string | undefined> {
   try {
+    const { upstream, signal } = reached;
+    const reference = options ? { ...reached.reference, options } : reached.reference;
     const tool = await findTool(upstream, name, { signal });
     const args = typeof given === "string" ? argumentsOf(given, tool) : given;
-    const result = await upstream.callTool(name, { ...defaults, ...args }, { signal });
-    return result.isError ? textOf(result) || "The tool failed and did not say why." : undefined;
+    await callTool({ ...reached, reference }, tool, { ...defaults, ...args }, { signal });
+    return undefined;
   } catch (error) {
     const isAnswer = error instanceof CommandFailure || (error instanceof BerthError && isRefusal(error));
     if (isAnswer) return error.message;

@@ -13,6 +13,7 @@ export function createContext(call: ActiveCall, data: JsonObject | undefined): o
   const { id } = call;
   call.answers = data?.["answers"] as JsonObject | undefined;
   return {
+    action: "run",
     ...data,
     get signal(): AbortSignal {
       if (!call.controller) {

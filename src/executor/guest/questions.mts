@@ -45,6 +45,8 @@ function keyOf(call: ActiveCall, method: Method, key: unknown): string {
   if (typeof key !== "string" || key === "" || key.length > nameUnitsMax) {
     throw new TypeError(`A question's key is a text of 1 to ${nameUnitsMax} characters`);
   }
+  // These are the host's, for questions that are results.
+  if (key.startsWith("question.")) throw new TypeError('A question\'s key may not begin with "question."');
   return key;
 }
 

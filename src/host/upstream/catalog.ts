@@ -1,6 +1,7 @@
 import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
 import { BerthError, type ErrorCode } from "../../errors.ts";
 import type { Json, JsonObject } from "../../json.ts";
+import type { Limits } from "../../config.ts";
 import { contextMeta } from "../../outcome/context.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Activity } from "../activity.ts";
@@ -18,9 +19,13 @@ import type {
   Tool,
 } from "../catalog.ts";
 import { failure, isContentBlock, sizeOf } from "../content.ts";
+import { endOfResult, type Ended } from "../outcomes.ts";
+import { contextOf, refusal } from "../../outcome/given.ts";
+import { persist, type Persisted, type RetryLimits, type Tries } from "../../outcome/persist.ts";
 import { callUpstream, passedOn, type UpstreamRequest } from "./call.ts";
 import { heldBack, type HostedUpstream } from "./hosted.ts";
 import { toolCid } from "./judge.ts";
+import { withoutSuspended } from "./suspended.ts";
 
 /** What is served of a server of others, and by what of its own. */
 export interface Served {
@@ -31,6 +36,9 @@ export interface Served {
   /** What a tool finds in its call's context, by the name that clients know. */
   readonly optionsOf: (tool: string) => JsonObject;
   readonly activity: Activity;
+  readonly limits: RetryLimits & Pick<Limits, "upstreamCallMs">;
+  /** Hears of a tool that contradicts itself. */
+  readonly warn: (tool: string, message: string) => void;
 }
 
 /** How a contract of a server of others is carried out: by the server, whatever it takes to reach it. */
@@ -58,30 +66,53 @@ export function upstreamParts(
   };
 }
 
-function toolOf(hosted: HostedUpstream, contract: ToolContract, { originals, optionsOf, activity }: Served): Tool {
+function toolOf(hosted: HostedUpstream, contract: ToolContract, served: Served): Tool {
+  const { originals, optionsOf, activity, limits, warn } = served;
   const original = originals.get(contract.name) ?? contract;
-  const options = optionsOf(contract.name);
   const cid = toolCid(original);
+  const { name } = original;
+  const configured = optionsOf(contract.name);
+
+  /** Makes the call once, and reads what the server says of how it ended. */
+  const once = async (args: JsonObject, options: CallOptions): Promise<Ended> => {
+    const meta = contextMeta(contextOf(name, args, options, configured));
+    const send: UpstreamRequest<CallResult>["send"] = async (connection, sent) => {
+      hosted.check(name, cid);
+      return resultOf(await connection.callTool(name, args, sent));
+    };
+    const result = await callUpstream(hosted.upstream, hosted.suspended, { name, meta, send }, options);
+    if ("inputRequests" in result) return { result };
+    return endOfResult(result, (message) => warn(contract.name, message)) ?? { result };
+  };
+
+  const persistent = async (args: JsonObject, options: CallOptions, beganAt: number): Promise<Persisted<Ended>> => {
+    const first = await once(args, options);
+    const tries: Tries<Ended, CallOptions> = {
+      // A call that is made anew goes on with none that was suspended.
+      run: (again) => once(args, again.answers ? { ...again, answers: withoutSuspended(again.answers) } : again),
+      transientOf: ({ transient }) => transient,
+      questionsOf: ({ result }) => ("inputRequests" in result ? result.inputRequests : undefined),
+    };
+    const deadlineAt = beganAt + (options.deadlineMs ?? limits.upstreamCallMs);
+    return persist(first, tries, { contract, options, deadlineAt, limits });
+  };
+
   return {
     contract,
     async call(args, callOptions) {
       const beganAt = performance.now();
+      const refused = callOptions.answers && refusal(contract.name, callOptions.answers);
       activity.inFlight += 1;
       try {
-        const { name } = original;
-        const meta = contextMeta({ name, arguments: args, answers: {}, options, action: "run" });
-        const send: UpstreamRequest<CallResult>["send"] = async (connection, sent) => {
-          hosted.check(name, cid);
-          return resultOf(await connection.callTool(name, args, sent));
-        };
-        const result = await callUpstream(hosted.upstream, hosted.suspended, { name, meta, send }, callOptions);
+        if (refused !== undefined) {
+          activity.note(contract.name, "error", beganAt, 0);
+          return failure(refused);
+        }
+        const { result: ended, retries, needs } = await persistent(args, callOptions, beganAt);
+        const result = needs === undefined ? ended.result : failure(needs);
         const asks = "inputRequests" in result;
-        activity.note(
-          contract.name,
-          asks ? "asked" : result.isError ? "error" : "ok",
-          beganAt,
-          asks ? 0 : sizeOf(result),
-        );
+        const outcome = asks ? "asked" : result.isError ? "error" : "ok";
+        activity.note(contract.name, outcome, beganAt, asks ? 0 : sizeOf(result), retries);
         return result;
       } catch (error) {
         activity.note(contract.name, "error", beganAt, 0);

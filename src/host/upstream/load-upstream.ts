@@ -2,6 +2,8 @@ import { jsonBlock, rawBlock, type Block } from "../../cid.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import { BerthError } from "../../errors.ts";
 import type { JsonObject } from "../../json.ts";
+import type { Limits } from "../../config.ts";
+import type { Log } from "../../log.ts";
 import type { Problem } from "../../problem.ts";
 import type { Store } from "../../store/store.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
@@ -11,6 +13,7 @@ import type { Activities } from "../activity.ts";
 import type { Catalog, Contract, Offer, ToolContract } from "../catalog.ts";
 import type { ServerEntry } from "../config/entry.ts";
 import { identitiesOf } from "../identity.ts";
+import type { RetryLimits } from "../../outcome/persist.ts";
 import type { ReleaseParts } from "../release.ts";
 import { upstreamParts } from "./catalog.ts";
 import { curate } from "./curate.ts";
@@ -33,6 +36,8 @@ export interface UpstreamDependencies {
   /** Nothing of it is remembered: somebody only looks what would be. */
   readonly isTrial: boolean;
   readonly activities: Activities;
+  readonly log: Log;
+  readonly limits: RetryLimits & Pick<Limits, "upstreamCallMs">;
 }
 
 export interface MadeOfUpstream {
@@ -90,6 +95,8 @@ export async function loadUpstream(
       held,
       optionsOf,
       activity: dependencies.activities.of(tenant, server),
+      limits: dependencies.limits,
+      warn: (tool, message) => dependencies.log.warn({ tenant, server, tool }, message),
     }),
     memo: new Map(),
   };

@@ -34,15 +34,23 @@ export class SuspendedCalls {
   }
 
   #callOf<T>(answers: JsonObject | undefined): OpenCall<T> | undefined {
-    // The last ones are the answers of this round.
-    const key = Object.keys(answers ?? {}).findLast((each) => KEY.test(each));
-    if (key === undefined) return undefined;
-    const call = this.#calls.get(key.slice(0, key.lastIndexOf(":")));
-    if (call) return call as OpenCall<T>;
+    const keys = Object.keys(answers ?? {});
+    const callOfKey = (key: string): OpenCall<unknown> | undefined =>
+      KEY.test(key) ? this.#calls.get(key.slice(0, key.lastIndexOf(":"))) : undefined;
+    const suspended = keys.findLast(callOfKey);
+    if (suspended !== undefined) return callOfKey(suspended) as OpenCall<T>;
+    // The last ones are the answers of this round; earlier ones may be of a call that came to its end.
+    const last = keys.at(-1);
+    if (last === undefined || !KEY.test(last)) return undefined;
     throw new BerthError("guest_failed", "The call that asked is gone; call the tool again", {
       data: { retriable: true },
     });
   }
+}
+
+/** The answers that are for no suspended call: those that count for one that is made anew. */
+export function withoutSuspended(answers: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(answers).filter(([key]) => !KEY.test(key)));
 }
 
 export type SuspendedLimits = Pick<Limits, "answerMs" | "upstreamSuspended" | "upstreamCallMs">;

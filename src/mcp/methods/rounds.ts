@@ -1,6 +1,7 @@
 import type { CallOptions, InputRequests, InputRequired } from "../../host/catalog.ts";
 import { BerthError } from "../../errors.ts";
-import type { JsonObject } from "../../json.ts";
+import { joinAnswers } from "../../outcome/given.ts";
+import { callerContextOf } from "../../outcome/context.ts";
 import type { MethodCall } from "../protocol.ts";
 import { logReporter } from "./log.ts";
 import { progressReporter } from "./progress.ts";
@@ -22,20 +23,16 @@ export async function inRounds<Outcome extends object>(
   const onLog = events && logReporter(call.client, events);
   const onCloseStream = events?.release && (() => events.release?.());
   const client = { capabilities: call.client.capabilities };
+  const context = callerContextOf(call.params["_meta"]);
   let answers = codec.answersOf(call);
   for (let round = 1; round <= ROUNDS_MAX; round++) {
-    const outcome = await run({ signal, onProgress, onLog, onCloseStream, answers, client });
+    const outcome = await run({ signal, onProgress, onLog, onCloseStream, answers, client, context });
     if (!asks(outcome)) return write(outcome as Outcome);
     const asked = await codec.ask(call, outcome.inputRequests, answers ?? {});
     if ("result" in asked) return asked.result;
-    answers = joined(answers, asked.answers);
+    answers = joinAnswers(answers, asked.answers);
   }
   throw new BerthError("guest_failed", `it asked for input ${ROUNDS_MAX} times in one request`);
-}
-
-/** Later answers go before earlier ones to the same question. Keys come from outside: no assignment by them. */
-function joined(earlier: JsonObject | undefined, later: JsonObject): JsonObject {
-  return { ...earlier, ...later };
 }
 
 function asks(outcome: object): outcome is { inputRequests: InputRequests } {

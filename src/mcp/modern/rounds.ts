@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { InputRequests } from "../../host/catalog.ts";
 import type { Host } from "../../host/host.ts";
+import { joinAnswers } from "../../outcome/given.ts";
 import { BerthError } from "../../errors.ts";
 import { isObject, type JsonObject } from "../../json.ts";
 import { parseJson } from "../json-rpc.ts";
@@ -61,7 +62,7 @@ export function createRounds(options: { host: Host; sealer: Sealer; requestState
     const { release, answers, asked } = sealer.unseal(bindingOf(call), requestState) as State;
     const given = inputResponses === undefined ? {} : readInputResponses(inputResponses, asked);
     const catalog = await catalogOfRelease(host, call.tenant, call.catalog, release);
-    return { ...call, catalog, answers: { ...answers, ...given } };
+    return { ...call, catalog, answers: joinAnswers(answers, given) };
   }
 }
 

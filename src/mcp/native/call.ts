@@ -2,6 +2,7 @@ import type { CallResult, Catalog, InputRequired, Tool } from "../../host/catalo
 import { BerthError } from "../../errors.ts";
 import { isObject, type JsonObject } from "../../json.ts";
 import { NATIVE_META, type NativeEvent } from "../../native/events.ts";
+import { callerContextOf } from "../../outcome/context.ts";
 import { readInputResponses } from "../modern/input-responses.ts";
 import type { EventSink, Method, MethodCall } from "../protocol.ts";
 
@@ -14,8 +15,9 @@ export function callNatively(catalog: Catalog, tool: Tool): Method {
     const { [NATIVE_META]: meta, ...args } = call.params;
     const answers =
       isObject(meta) && meta["inputResponses"] !== undefined ? readInputResponses(meta["inputResponses"]) : undefined;
+    const context = callerContextOf(meta);
     const { events, signal } = call;
-    if (!events) return JSON.stringify(await tool.call(args as JsonObject, { signal, answers, client }));
+    if (!events) return JSON.stringify(await tool.call(args as JsonObject, { signal, answers, client, context }));
 
     const tell = eventWriter(call, events);
     void tell({ type: "start", server: catalog.server, tool: tool.contract.name, release: catalog.release });
@@ -24,6 +26,7 @@ export function callNatively(catalog: Catalog, tool: Tool): Method {
         signal,
         answers,
         client,
+        context,
         onProgress: (data) => tell({ type: "data", data }),
         onLog: (line) => void tell({ type: "log", ...line }),
         onCloseStream: events.release && (() => events.release?.()),

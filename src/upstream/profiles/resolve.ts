@@ -1,8 +1,8 @@
 import { BerthError } from "../../errors.ts";
 import { invalidLauncher } from "../command.ts";
 import { contractOf } from "../contract-of.ts";
-import { readOperation, type Operation } from "../operation.ts";
-import type { ProfileResolver } from "../reference.ts";
+import { readOperation } from "../operation.ts";
+import type { ProfileResolver, Reference } from "../reference.ts";
 import { surveyOf } from "../survey.ts";
 import { decodePiece, splitQuery, UriProblems } from "../uri-text.ts";
 import { checkProfile } from "./check.ts";
@@ -25,12 +25,13 @@ export function profileResolver({ env, folder, ignoreSchema, warn }: ProfileSurr
   return async (reference) => {
     const { name, tool, query } = parseReference(reference);
     const profile = await readProfile(name, profileFolders(env, folder));
-    const operation = operationOf(profile, reference, tool, query);
+    const { operation, options } = operationOf(profile, reference, tool, query);
     for (const { file, message } of profile.problems) warn(`Warning: @${name}: ${file}: ${message}`);
     const validation = ignoreSchema ? "ignore" : (profile.meta.schema_validation ?? "warn");
     return {
       launch: profileLaunch(profile, env),
       operation,
+      ...(options && { options }),
       async check(upstream) {
         if (validation === "ignore") return;
         const check = checkProfile(profile, contractOf(await surveyOf(upstream)));
@@ -66,7 +67,12 @@ export function parseReference(reference: string): ParsedReference {
   return { name: name!, tool, query };
 }
 
-function operationOf(profile: Profile, reference: string, tool: string | undefined, query: number): Operation {
+function operationOf(
+  profile: Profile,
+  reference: string,
+  tool: string | undefined,
+  query: number,
+): Pick<Reference, "operation" | "options"> {
   const problems = new UriProblems(reference);
   const pairs = splitQuery({ text: reference.slice(query + 1), offset: query + 1 }, problems);
   const operation = readOperation(pairs, problems);
@@ -76,14 +82,17 @@ function operationOf(profile: Profile, reference: string, tool: string | undefin
   if (problems.list.length > 0) throw invalidLauncher(problems.list);
   const { target, arguments: given } = operation!;
   const named = tool ?? (target?.kind === "tool" ? target.name : undefined);
-  if (named === undefined) return operation!;
+  if (named === undefined) return { operation: operation! };
 
   const known = profile.tools.get(named);
   const defaults = Object.entries(known?.arguments ?? {}).filter(
     ([name]) => !given.texts.some((text) => text.name === name),
   );
   return {
-    target: { kind: "tool", name: known?.tool ?? named },
-    arguments: { texts: given.texts, json: { ...Object.fromEntries(defaults), ...given.json } },
+    operation: {
+      target: { kind: "tool", name: known?.tool ?? named },
+      arguments: { texts: given.texts, json: { ...Object.fromEntries(defaults), ...given.json } },
+    },
+    ...(known?.options && { options: known.options }),
   };
 }

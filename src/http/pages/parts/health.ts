@@ -53,10 +53,10 @@ const WORDS: Readonly<Record<CallOutcome, string>> = {
 };
 
 export function callViews(calls: readonly RecentCall[]): object[] {
-  return calls.map(({ at, tool, outcome, ms, size }) => ({
+  return calls.map(({ at, tool, outcome, ms, size, retries }) => ({
     at: timeView(at),
     tool,
-    outcome: WORDS[outcome],
+    outcome: retries === 0 ? WORDS[outcome] : `${WORDS[outcome]}, tried ${retries + 1} times`,
     tone: TONES[outcome],
     ms: `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`,
     size: bytesText(size),

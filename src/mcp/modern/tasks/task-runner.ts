@@ -4,6 +4,7 @@ import { BerthError } from "../../../errors.ts";
 import type { CallOptions, CallResult, Catalog, InputRequired, Tool } from "../../../host/catalog.ts";
 import { isObject, type Json, type JsonObject } from "../../../json.ts";
 import type { Log } from "../../../log.ts";
+import type { CallerContext } from "../../../outcome/context.ts";
 import type { Codec } from "../../protocol.ts";
 import { missingCapabilities } from "../required-capabilities.ts";
 import { asking, isOver, type Task } from "./task.ts";
@@ -42,7 +43,7 @@ export interface UntilTask extends Pick<CallOptions, "onProgress" | "onLog"> {
   readonly onTask: () => void;
 }
 
-type Callee = Pick<TaskOrder, "tool" | "args" | "answers" | "capabilities">;
+type Callee = Pick<TaskOrder, "tool" | "args" | "answers" | "capabilities" | "context">;
 
 /** What a task is made of. */
 export interface TaskOrder {
@@ -54,6 +55,7 @@ export interface TaskOrder {
   readonly args: JsonObject;
   readonly capabilities: JsonObject;
   readonly answers: JsonObject;
+  readonly context: CallerContext | undefined;
 }
 
 /**
@@ -72,7 +74,7 @@ export class TaskRunner {
   }
 
   /** Calls the tool as a task does. `until` hears of progress and logs for as long as it is none yet. */
-  begin({ tool, args, answers, capabilities }: Callee, until?: UntilTask): Work {
+  begin({ tool, args, answers, capabilities, context }: Callee, until?: UntilTask): Work {
     const { limits } = this.#options;
     if (this.#running.size >= limits.runningTasks) {
       throw new BerthError("too_many_tasks", `the limit is ${limits.runningTasks}`);
@@ -82,6 +84,7 @@ export class TaskRunner {
     const outcome = tool.call(args, {
       signal: cancellation,
       answers,
+      context,
       client: { capabilities },
       deadlineMs: limits.taskMs,
       failuresReject: true,
@@ -110,6 +113,7 @@ export class TaskRunner {
       updatedAt: now,
       ttlMs: this.#options.limits.taskTtlMs,
       answers: order.answers,
+      ...(order.context && { context: order.context }),
       asked: {},
       seenKeys: [],
       ...this.#lease(),

@@ -1,5 +1,6 @@
 import type { InputRequest } from "../../../host/catalog.ts";
 import type { Json, JsonObject } from "../../../json.ts";
+import type { CallerContext } from "../../../outcome/context.ts";
 
 /** A tool call that outlives its request, as it is kept (SEP-2663). Times are milliseconds since the epoch. */
 export interface Task {
@@ -16,6 +17,8 @@ export interface Task {
   readonly createdAt: number;
   readonly updatedAt: number;
   readonly ttlMs: number;
+  /** What the client said of the call's context. */
+  readonly context?: CallerContext;
   /** By the guest's own keys. */
   readonly answers: JsonObject;
   /** Questions that wait for their answers, by the keys that the client sees. */

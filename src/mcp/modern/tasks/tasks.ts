@@ -1,8 +1,10 @@
 import { BerthError } from "../../../errors.ts";
 import type { Tool } from "../../../host/catalog.ts";
 import type { Host } from "../../../host/host.ts";
+import { joinAnswers } from "../../../outcome/given.ts";
 import { isObject, type JsonObject } from "../../../json.ts";
 import type { Log } from "../../../log.ts";
+import { callerContextOf } from "../../../outcome/context.ts";
 import { logReporter } from "../../methods/log.ts";
 import { progressReporter } from "../../methods/progress.ts";
 import type { Client, Method, MethodCall } from "../../protocol.ts";
@@ -112,7 +114,8 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
     const { arguments: args = {} } = call.params;
     if (!isObject(args)) throw new BerthError("invalid_params", '"arguments" must be an object');
     const { capabilities } = client;
-    return { tenant, server, catalog, tool, codec, args: args as JsonObject, capabilities, answers };
+    const context = callerContextOf(call.params["_meta"]);
+    return { tenant, server, catalog, tool, codec, args: args as JsonObject, capabilities, answers, context };
   }
 
   async function update(call: MethodCall): Promise<string> {
@@ -128,7 +131,7 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
       const next = {
         ...task,
         asked: Object.fromEntries(open),
-        answers: { ...task.answers, ...Object.fromEntries(came) },
+        answers: joinAnswers(task.answers, Object.fromEntries(came)),
       };
       return open.length === 0 ? runner.claim(next) : next;
     });
@@ -137,12 +140,12 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
   }
 
   async function goOn({ tenant, catalog, codec }: MethodCall, task: Task): Promise<void> {
-    const { id, server, args, capabilities, answers } = task;
+    const { id, server, args, capabilities, answers, context } = task;
     try {
       const ran = await catalogOfRelease(host, tenant, catalog, task.release);
       const tool = ran.tool(task.tool);
       if (!tool) throw new BerthError("invalid_params", `Unknown tool: ${task.tool}`);
-      const order: TaskOrder = { tenant, server, catalog: ran, tool, codec, args, capabilities, answers };
+      const order: TaskOrder = { tenant, server, catalog: ran, tool, codec, args, capabilities, answers, context };
       runner.resume(task.id, order, runner.begin(copied(order)));
     } catch (error) {
       await runner.fail(tenant, id, error);

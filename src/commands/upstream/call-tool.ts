@@ -1,0 +1,102 @@
+import { isObject, type Json, type JsonObject } from "../../json.ts";
+import { contextMeta } from "../../outcome/context.ts";
+import { answersById, joinAnswers, refusal } from "../../outcome/given.ts";
+import { sayError, type Outcome as Said } from "../../outcome/outcome.ts";
+import { persist, type Tries, type TryOptions } from "../../outcome/persist.ts";
+import { inputRequestsOf } from "../../outcome/question.ts";
+import { unwrapResult } from "../../outcome/unwrap.ts";
+import type { CallOptions, ToolResult } from "../../upstream/connection.ts";
+import type { ListedTool } from "../../upstream/lists.ts";
+import { textOf, toolRecords } from "../../upstream/records.ts";
+import { exitCodes } from "./exit-codes.ts";
+import { CommandFailure } from "./failure.ts";
+import type { Reached } from "./reach.ts";
+
+/** The outcome of what a reference says to do: records for pipes, and the whole as the server gave it. */
+export interface Outcome {
+  readonly whole: Json;
+  readonly records: Iterable<JsonObject>;
+}
+
+/**
+ * Calls a tool until it has come to its end: what it asks is asked of the person at the terminal, or answered by its
+ * default where there is none; a transient error is tried again. A tool that fails is a `CommandFailure`.
+ */
+export async function callTool(
+  reached: Reached,
+  tool: Pick<ListedTool, "name" | "annotations">,
+  args: JsonObject,
+  sent: CallOptions,
+): Promise<Outcome> {
+  const { ask, limits, signal, progress } = reached;
+  const { name } = tool;
+  const failed = (code: string, message: string, more: JsonObject = {}): CommandFailure =>
+    new CommandFailure(code, message, exitCodes.tool, { tool: name, ...more });
+  const onLog: TryOptions["onLog"] = ({ message }) => progress(message);
+  const capabilities: JsonObject = ask ? { elicitation: {} } : {};
+  let answers: JsonObject = {};
+  const tries: Tries<Tried, TryOptions> = {
+    run: (options) => callOnce(reached, name, args, options, sent),
+    transientOf: ({ said }) => (said?.type === "error" && said.transient ? said.message : undefined),
+    questionsOf: ({ said }) => (said?.type === "needs_input" ? inputRequestsOf(said.question) : undefined),
+  };
+  for (;;) {
+    const options: TryOptions = { client: { capabilities }, signal, onLog, answers };
+    const deadlineAt = performance.now() + limits.upstreamCallMs;
+    const first = await tries.run(options);
+    const { result, needs } = await persist(first, tries, { contract: hintsOf(tool), options, deadlineAt, limits });
+    if (needs !== undefined) throw failed("needs_input", needs);
+    const { whole, said } = result;
+    if (said?.type === "error") throw failed("tool_error", sayError(said), said.transient ? { transient: true } : {});
+    if (said?.type !== "needs_input") {
+      if (whole.isError) throw failed("tool_error", textOf(whole) || "The tool failed and did not say why.");
+      const shown = said ? { content: [{ type: "text", text: said.content }] } : whole;
+      return { whole: whole as unknown as Json, records: toolRecords(name, shown) };
+    }
+    for (const [key, request] of Object.entries(inputRequestsOf(said.question))) {
+      answers = joinAnswers(answers, { [key]: await ask!(request, signal) });
+    }
+    signal.throwIfAborted();
+    const refused = refusal(name, answers);
+    if (refused !== undefined) throw failed("needs_input", refused);
+  }
+}
+
+interface Tried {
+  /** As the server gave it. */
+  readonly whole: ToolResult;
+  /** What that says of how the call ended. */
+  readonly said: Said | undefined;
+}
+
+async function callOnce(
+  { upstream, reference, ask, clock, limits, signal }: Reached,
+  name: string,
+  args: JsonObject,
+  given: TryOptions,
+  sent: CallOptions,
+): Promise<Tried> {
+  const { options = {} } = reference;
+  const meta = contextMeta({ name, arguments: args, answers: answersById(given), options, action: "run" });
+  const { deadlineMs = limits.upstreamCallMs } = given;
+  const call = (signal: AbortSignal, timeoutMs: number): Promise<ToolResult> =>
+    upstream.callTool(name, args, { ...sent, signal, timeoutMs, ...(Object.keys(meta).length > 0 && { meta }) });
+  const whole = await (ask
+    ? clock.within(deadlineMs, signal, (either) => call(either, LONGEST_MS))
+    : call(signal, deadlineMs));
+  const warn = (warning: string): void => void process.stderr.write(`${JSON.stringify({ warning })}\n`);
+  return { whole, said: unwrapResult(whole as ToolResult & { content: JsonObject[] }, warn) };
+}
+
+/** A server may say anything of its tools. */
+function hintsOf({ name, annotations }: Pick<ListedTool, "name" | "annotations">) {
+  const hints: Record<string, unknown> = isObject(annotations) ? annotations : {};
+  const { destructiveHint, idempotentHint } = hints;
+  return {
+    name,
+    annotations: { destructiveHint: destructiveHint === true, idempotentHint: idempotentHint === true },
+  };
+}
+
+/** The time of a call is counted where the time for an answer can be left out. */
+const LONGEST_MS = 2 ** 31 - 1;

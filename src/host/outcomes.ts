@@ -1,0 +1,42 @@
+import type { GuestOutcome } from "../executor/executor.ts";
+import { sayError, type Outcome } from "../outcome/outcome.ts";
+import { inputRequestsOf } from "../outcome/question.ts";
+import { unwrapResult, type Unwrappable } from "../outcome/unwrap.ts";
+import type { CallResult, InputRequired } from "./catalog.ts";
+import { failure, toResult, type ReturnedValue } from "./content.ts";
+import { messageOf } from "./failures.ts";
+
+/**
+ * How a call ends, whoever carries it out: with content, with an error that may be transient, or with questions. What
+ * functions, scripts and servers of others say of it in the words of an outcome (`outcome/`) becomes that here.
+ */
+export function endOf(outcome: Outcome): GuestOutcome {
+  switch (outcome.type) {
+    case "success":
+      return { ok: true, value: { kind: "text", text: outcome.content } };
+    case "error":
+      return { ok: false, error: { reason: "thrown", message: sayError(outcome), retriable: outcome.transient } };
+    case "needs_input":
+      return { ok: true, value: { kind: "asks", inputRequests: inputRequestsOf(outcome.question) } };
+  }
+}
+
+/** How one try of a call to a server of others ended. */
+export interface Ended {
+  readonly result: CallResult | InputRequired;
+  /** What went wrong, if only for the moment. */
+  readonly transient?: string;
+}
+
+/** How a result says that its call ended; undefined for one that is to be taken as it is. */
+export function endOfResult(result: Unwrappable, warn: (message: string) => void): Ended | undefined {
+  const outcome = unwrapResult(result, warn);
+  if (!outcome) return undefined;
+  const end = endOf(outcome);
+  if (!end.ok) {
+    const { message, retriable } = end.error;
+    return { result: failure(messageOf("The tool", end.error)), ...(retriable && { transient: message }) };
+  }
+  if (end.value.kind === "asks") return { result: { inputRequests: end.value.inputRequests } };
+  return { result: toResult(end.value as ReturnedValue, false) };
+}

@@ -1,0 +1,73 @@
+import type { Json, JsonObject } from "../json.ts";
+import type { CallContext, CallerContext } from "./context.ts";
+import { readAnswer, readQuestionKey } from "./question.ts";
+
+/** What is known of a call besides its arguments. */
+interface Given {
+  /** What the client answered, by the keys of its questions. */
+  readonly answers?: JsonObject | undefined;
+  readonly context?: CallerContext | undefined;
+}
+
+/** All answers so far by the ids of their questions: those that the caller brought, and over them what it was asked. */
+export function answersById({ answers, context }: Given): JsonObject {
+  const brought = context?.answers;
+  return answers ? { ...brought, ...splitAnswers(answers).byId } : (brought ?? NOTHING);
+}
+
+/** The same for a function, which also finds there what it asked by itself (`context.elicit`), by its own keys. */
+export function answersForFunction({ answers, context }: Given): JsonObject {
+  if (!answers) return context?.answers ?? NOTHING;
+  const { byId, others } = splitAnswers(answers);
+  return { ...context?.answers, ...others, ...byId };
+}
+
+/** What is configured for a tool goes before what the caller wishes. */
+export function optionsFor({ context }: Given, configured: JsonObject): JsonObject {
+  return context?.options ? { ...context.options, ...configured } : configured;
+}
+
+/** What a tool is told of its call, the same for every kind of tool. */
+export function contextOf(name: string, args: JsonObject, given: Given, configured: JsonObject): CallContext {
+  const { action = "run", root } = given.context ?? {};
+  return {
+    name,
+    arguments: args,
+    answers: answersById(given),
+    options: optionsFor(given, configured),
+    action,
+    ...(root !== undefined && { root }),
+  };
+}
+
+/** Why a call goes no further, as its result: somebody did not want to answer. Undefined when all did. */
+export function refusal(tool: string, answers: JsonObject): string | undefined {
+  for (const [key, answer] of Object.entries(answers)) {
+    const asked = readQuestionKey(key);
+    const { kind } = asked ? readAnswer(answer, asked) : { kind: "none" };
+    if (kind !== "declined" && kind !== "cancelled") continue;
+    const what = kind === "declined" ? "declined to answer" : "cancelled the question";
+    return `The tool "${tool}" stopped: the user ${what} "${asked!.id}".`;
+  }
+  return undefined;
+}
+
+/** Later answers go before earlier ones to the same question, and stand after them: the last are those of this round. */
+export function joinAnswers(earlier: JsonObject | undefined, later: JsonObject): JsonObject {
+  const kept = Object.entries(earlier ?? {}).filter(([key]) => !Object.hasOwn(later, key));
+  return Object.fromEntries([...kept, ...Object.entries(later)]);
+}
+
+const NOTHING: JsonObject = {};
+
+function splitAnswers(answers: JsonObject): { byId: JsonObject; others: JsonObject } {
+  const byId: [string, Json][] = [];
+  const others: [string, Json][] = [];
+  for (const [key, answer] of Object.entries(answers)) {
+    const asked = readQuestionKey(key);
+    const read = asked && readAnswer(answer, asked);
+    if (!read) others.push([key, answer]);
+    else if (read.kind === "given") byId.push([asked.id, read.value]);
+  }
+  return { byId: Object.fromEntries(byId), others: Object.fromEntries(others) };
+}
