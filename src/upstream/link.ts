@@ -34,6 +34,8 @@ export interface LinkOptions {
   readonly onOpen?: (connection: UpstreamConnection) => Promise<void>;
   /** A connection that was running has ended by itself. */
   readonly onLost?: (closed: Closed) => void;
+  /** It could not be made; whoever waits for it hears of it, too. */
+  readonly onFailed?: (error: unknown) => void;
 }
 
 /** A connection lasted when it served for so long: then its end is no failed start. */
@@ -135,6 +137,7 @@ export class Link {
       return connection;
     } catch (error) {
       this.#backOff(detailOf(error));
+      this.#options.onFailed?.(error);
       throw error;
     }
   }

@@ -64,6 +64,7 @@ export class Upstream {
       open: (signal) => this.#connect(signal),
       onOpen: (connection) => this.#opened(connection),
       onLost: options.onLost,
+      onFailed: options.onError,
     });
   }
 

@@ -78,6 +78,10 @@ function logLine({ level, data, logger }: JsonObject): GuestLog {
 
 /** What a server said of a request of ours, in the words in which it is passed on. */
 export function passedOn(error: unknown): unknown {
+  // Where it is wrong is the administrator's to see: the URI may hold what callers must not.
+  if (error instanceof BerthError && error.code === "launcher_invalid") {
+    return new BerthError("upstream_not_started", error.message, { cause: error });
+  }
   if (!(error instanceof UpstreamError) || error.code !== "upstream_refused") return error;
   const { rpc, message } = error.data ?? {};
   if (rpc === -32602) return new BerthError("invalid_params", String(message), { cause: error });

@@ -1,6 +1,7 @@
 import { jsonBlock, type Cid } from "../../cid.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import type { Contract } from "../../contract/contract.ts";
+import { BerthError } from "../../errors.ts";
 import type { Log } from "../../log.ts";
 import type { Launch } from "../../upstream/launch.ts";
 import type { LinkHealth } from "../../upstream/link.ts";
@@ -62,7 +63,8 @@ export class Hosting {
       onChange: () => this.listener?.onChange(tenant, server),
       onResourceUpdated: (resource) => this.listener?.onResourceUpdated(tenant, server, resource),
       onLost: ({ reason, stderr }) => log.warn({ tenant, server, reason, stderr }, "a hosted server has ended"),
-      onError: (error) => log.warn({ err: error, tenant, server }, "a hosted server cannot be looked at"),
+      onError: (error) =>
+        log.warn({ tenant, server, ...saidOf(error) }, "a hosted server cannot be started or looked at"),
     });
     this.#hosted.set(key, { tenant, server, uri, hosted });
     return hosted;
@@ -105,4 +107,11 @@ export class Hosting {
 function pendingOf({ approved, observed }: Remembered): PendingChange | undefined {
   const changes = driftOf(approved, observed);
   return changes.length > 0 ? { contract: jsonBlock(observed).cid, changes, approved, observed } : undefined;
+}
+
+/** For the log. The rest of an error's data may show a launcher URI, and what is written out in it. */
+function saidOf(error: unknown): { reason: string; stderr?: unknown } {
+  const reason = error instanceof Error ? error.message : String(error);
+  const stderr = error instanceof BerthError ? error.data?.["stderr"] : undefined;
+  return { reason, ...(stderr !== undefined && { stderr }) };
 }

@@ -6,7 +6,6 @@ import type { Limits } from "../../config.ts";
 import type { Log } from "../../log.ts";
 import type { Problem } from "../../problem.ts";
 import type { Store } from "../../store/store.ts";
-import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Launch } from "../../upstream/launch.ts";
 import { parseLauncher } from "../../upstream/launcher.ts";
 import type { Activities } from "../activity.ts";
@@ -211,7 +210,8 @@ async function start(server: string, hosted: HostedUpstream): Promise<void> {
   try {
     await hosted.upstream.start();
   } catch (error) {
-    if (!(error instanceof UpstreamError)) throw error;
+    if (!(error instanceof BerthError)) throw error;
+    // Without its data: a wrong launcher URI is shown there, and may hold what clients must not see.
     throw refused(server, [problem(error.code.replaceAll("_", "-"), error.message)], error);
   }
 }
