@@ -4,7 +4,7 @@
  * @typedef {{ trials: Record<string, Record<string, import("./rounds.mjs").Sample>>,
  *   servers?: import("./part-servers.mjs").ServersFigures[], image?: import("./part-image.mjs").ImageFigures[],
  *   streams?: import("./part-streams.mjs").StreamFigures, pages?: import("./part-pages.mjs").PagesFigures,
- *   edits?: import("./part-edits.mjs").EditsFigures }} Figures
+ *   edits?: import("./part-edits.mjs").EditsFigures, upstreams?: import("./part-upstreams.mjs").UpstreamsFigures }} Figures
  * @typedef {{ name: string, title: string, atLeast?: number, atMost?: number,
  *   of: (figures: Figures) => number | undefined }} Ratio
  */
@@ -134,6 +134,30 @@ export const ratios = [
     title: "what calls of others take during saves, ms, p99",
     atMost: 5,
     of: ({ edits }) => edits?.pauseMs,
+  },
+  {
+    name: "hostedCallVsDirect",
+    title: "call of a hosted server of others / the same over stdio",
+    atMost: 1.3,
+    of: ({ upstreams }) => over(upstreams?.hostedMs, upstreams?.directMs),
+  },
+  {
+    name: "hostedThroughputVsSupergateway",
+    title: "calls of a hosted server, 20 clients: Berth / supergateway",
+    atLeast: 3,
+    of: ({ upstreams }) => over(upstreams?.hostedPerSecond, upstreams?.bridgedPerSecond),
+  },
+  {
+    name: "catMsOverStart",
+    title: "what berth cat adds to the start of the server, ms",
+    atMost: 60,
+    of: ({ upstreams }) => upstreams && upstreams.catMs - upstreams.ownMs,
+  },
+  {
+    name: "idleUpstreamChildren",
+    title: "children of 50 hosted servers that nobody uses",
+    atMost: 0,
+    of: ({ upstreams }) => upstreams?.idleChildren,
   },
   {
     name: "callThroughputVsExpress",

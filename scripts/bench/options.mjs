@@ -6,10 +6,10 @@ import { ratios } from "./bounds.mjs";
  * What the command line asks for.
  *
  * @typedef {{ parts: Set<string>, rounds: number, seconds: number, warmUpSeconds: number, serverCounts: number[],
- *   startRepeats: number, streams: { events: number, listeners: number }, saves: number, profile?: string, json: boolean, gate: boolean, help: boolean, keep: boolean }} Options
+ *   startRepeats: number, streams: { events: number, listeners: number }, saves: number, upstreams: { calls: number, seconds: number }, profile?: string, json: boolean, gate: boolean, help: boolean, keep: boolean }} Options
  */
 
-export const parts = ["call", "list", "servers", "image", "streams", "pages", "edits"];
+export const parts = ["call", "list", "servers", "image", "streams", "pages", "edits", "upstreams"];
 
 /** @param {string[]} args @returns {Options} Throws with a sentence for a person. */
 export function readOptions(args) {
@@ -42,6 +42,7 @@ export function readOptions(args) {
     startRepeats: quick ? 1 : 3,
     streams: quick ? { events: 100_000, listeners: 500 } : { events: 1_000_000, listeners: 5_000 },
     saves: quick ? 3 : 20,
+    upstreams: quick ? { calls: 500, seconds: 1 } : { calls: 5_000, seconds: 5 },
     json: values.json,
     profile: values.profile === undefined ? undefined : resolve(values.profile),
     gate: !values["no-gate"] && !quick && values.profile === undefined,

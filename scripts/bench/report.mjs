@@ -91,6 +91,14 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
     );
   }
 
+  if (figures.upstreams) {
+    const { hostedMs, directMs, hostedPerSecond, bridgedPerSecond, clients, catMs, ownMs } = figures.upstreams;
+    print(
+      `\nServers of others: a call ${fixed(hostedMs, 2)} ms, direct ${fixed(directMs, 2)} ms; ${whole(clients)} clients ` +
+        `${whole(hostedPerSecond)} calls/s, bridged ${whole(bridgedPerSecond)}; berth cat ${whole(catMs)} ms, start alone ${whole(ownMs)} ms`,
+    );
+  }
+
   print(paint(1, "\nRatios"));
   const most = options.serverCounts.at(-1);
   if (most !== 1000)

@@ -12,6 +12,7 @@ import { measureDiscovery, measureImage, newImage } from "./part-image.mjs";
 import { measurePages } from "./part-pages.mjs";
 import { measureServers } from "./part-servers.mjs";
 import { measureStreams } from "./part-streams.mjs";
+import { measureUpstreams } from "./part-upstreams.mjs";
 import { printReport } from "./report.mjs";
 import { medians, runRounds } from "./rounds.mjs";
 
@@ -80,6 +81,7 @@ async function measure(folder, options) {
   if (parts.has("streams")) figures.streams = await measureStreams(folder, options.streams, say);
   if (parts.has("pages")) figures.pages = await measurePages(folder, images.at(-1), say);
   if (parts.has("edits")) figures.edits = await measureEdits(folder, images.at(-1), options.saves, say);
+  if (parts.has("upstreams")) figures.upstreams = await measureUpstreams(folder, options.upstreams, say);
   let discoveryMs;
   if (parts.has("image")) {
     figures.image = [];

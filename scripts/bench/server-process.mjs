@@ -16,13 +16,18 @@ import { machine, pinned } from "./machine.mjs";
 
 const START_MS_MAX = 60_000;
 
-/** @param {(port: number) => Launch} launch @returns {Promise<ServerProcess>} */
-export async function startServer(launch) {
+/**
+ * @param {(port: number) => Launch} launch
+ * @param {{ alone?: boolean }} [options] `alone`: on the server's core, with whatever it starts
+ * @returns {Promise<ServerProcess>}
+ */
+export async function startServer(launch, { alone = true } = {}) {
   const port = await freePort();
   const { args, env, folder } = launch(port);
   const logFile = join(folder, `server-${port}.log`);
   const log = openSync(logFile, "w");
-  const [file, ...rest] = pinned(machine.serverCore, [process.execPath, ...args]);
+  const command = [process.execPath, ...args];
+  const [file, ...rest] = alone ? pinned(machine.serverCore, command) : command;
   const startedAt = performance.now();
   const child = spawn(file, rest, {
     env: { ...process.env, NODE_ENV: "production", ...env },
