@@ -49,7 +49,16 @@ program
   .option("--url <address>", "where Berth serves", "http://127.0.0.1:7420")
   .option("--answers <json>", "all answers so far to what the tool asked, by the keys of its questions")
   .allowUnknownOption()
-  .addHelpText("after", "\nExit codes: 0 done, 1 the tool failed or asks something, 2 it could not be called.")
+  .addHelpText(
+    "after",
+    [
+      "",
+      "What the tool asks is asked at the terminal; without one, the default of a question is its answer.",
+      "The outcome envelope in which tools may ask is transitional; see docs/outcomes.md.",
+      "",
+      "Exit codes: 0 done, 1 the tool failed or asks something, 2 it could not be called.",
+    ].join("\n"),
+  )
   .action(async (method, flags, options) => run((await import("./commands/call.ts")).call(method, flags, options)));
 
 program

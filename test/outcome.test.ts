@@ -17,7 +17,8 @@ import type { JsonObject } from "../src/json.ts";
 import { contextMeta, readContextMeta } from "../src/outcome/context.ts";
 import { ENVELOPE_UNITS_MAX, parseEnvelope, writeEnvelope } from "../src/outcome/envelope.ts";
 import type { AnswerType, Outcome } from "../src/outcome/outcome.ts";
-import { elicitationOf, readAnswer } from "../src/outcome/question.ts";
+import { answersById, joinAnswers, refusal } from "../src/outcome/given.ts";
+import { defaultAnswer, elicitationOf, questionKey, readAnswer, readQuestionKey } from "../src/outcome/question.ts";
 import { unwrapResult } from "../src/outcome/unwrap.ts";
 
 const answerTypes: Arbitrary<AnswerType> = oneof(
@@ -153,4 +154,49 @@ test("P4 a default that is no answer is not offered", () => {
     elicitationOf({ id: "a", text: "?", answerType, default: otherwise as string })["requestedSchema"];
   assert.match(JSON.stringify(schemaOf({ type: "select", options: ["a"] }, "a")), /"default":"a"/);
   assert.doesNotMatch(JSON.stringify(schemaOf({ type: "select", options: ["a"] }, "b")), /default/);
+});
+
+test("P4 the key of a question says its id, and what it takes for an answer", () => {
+  const ids = string({ minLength: 1 }).filter((id) => !id.includes("."));
+  const same = property(ids, answerTypes, (id, answerType) => {
+    assert.deepEqual(readQuestionKey(questionKey({ id, answerType })), { id, answerType });
+  });
+  check(same);
+  const options = Array.from({ length: 1000 }, (_, index) => `option ${index}`);
+  const long = { id: "x", answerType: { type: "select" as const, options } };
+  assert.deepEqual(readQuestionKey(questionKey(long)), { id: "x", answerType: { type: "text" } });
+  check(property(string(), (key) => void readQuestionKey(`question.${key}`)));
+  for (const key of [
+    "elicitation-1",
+    "upstream-1:1",
+    "question.",
+    "question.a",
+    "question.a.number",
+    "question.a.select[1",
+  ]) {
+    assert.equal(readQuestionKey(key), undefined, key);
+  }
+});
+
+test("P4 answers accumulate by id, the later ones over the earlier and over those of the caller", () => {
+  const key = questionKey({ id: "sure", answerType: { type: "boolean" } });
+  const accept = (answer: boolean | string): JsonObject => ({ action: "accept", content: { answer } });
+  const context = { answers: { sure: "from the caller", more: 1 } };
+  const answers = joinAnswers({ [key]: accept(false), "elicitation-1": {} }, { [key]: accept(true) });
+  assert.deepEqual(Object.keys(answers), ["elicitation-1", key]);
+  assert.deepEqual(answersById({ answers, context }), { sure: true, more: 1 });
+  assert.deepEqual(answersById({ answers: { [key]: accept("maybe") } }), {});
+  assert.equal(refusal("t", answers), undefined);
+  assert.match(refusal("t", { ...answers, [key]: { action: "decline" } })!, /declined to answer "sure"/);
+  assert.equal(refusal("t", { "elicitation-1": { action: "decline" } }), undefined);
+});
+
+test("P4 a default counts only where it is an answer that the question allows", () => {
+  const question = { id: "a", text: "?", answerType: { type: "boolean" as const } };
+  assert.deepEqual(defaultAnswer(elicitationOf({ ...question, default: false })), {
+    action: "accept",
+    content: { answer: false },
+  });
+  assert.equal(defaultAnswer(elicitationOf({ ...question, default: "no" })), undefined);
+  assert.equal(defaultAnswer(elicitationOf(question)), undefined);
 });

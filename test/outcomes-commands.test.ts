@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
+import { packageRoot } from "../src/config.ts";
 import { asker, startOutcomes } from "./outcomes.rig.ts";
 import { berth as runBerth, cli, type Ran } from "./upstream-commands.rig.ts";
 import type { TestBerth } from "./berth.ts";
@@ -116,6 +120,29 @@ describe("questions at a command", () => {
     assert.deepEqual([broken.code, broken.errors[0].message], [5, "broken at call 1\n  inner"]);
     const never = await runBerth(["cat", `${asker}?tool=flaky&${args({ key: "x", times: 9 })}`], { env });
     assert.deepEqual([never.code, never.errors[0].transient], [5, true]);
+  });
+
+  it("P6 a profile's options reach its tool", async (t) => {
+    const folder = await mkdtemp(join(tmpdir(), "berth-profile-"));
+    t.after(() => rm(folder, { recursive: true }));
+    const profile = join(folder, ".berth", "profiles", "mcp", "asking");
+    await mkdir(profile, { recursive: true });
+    await writeFile(join(profile, "_meta.json"), JSON.stringify({ uri: asker }));
+    await writeFile(join(profile, "context.json"), JSON.stringify({ tool: "told", options: { depth: 3 } }));
+    const { records } = await runBerth(["cat", "@asking/context"], { cwd: folder, env: { HOME: folder } });
+    const { meta } = JSON.parse(records[0].text);
+    assert.deepEqual(meta["computer.jp/tool"], { name: "told", arguments: {}, options: { depth: 3 } });
+    assert.deepEqual(meta["computer.jp/context"], { action: "run" });
+    const plain = await runBerth(["cat", `${asker}?tool=told`]);
+    assert.deepEqual(Object.keys(JSON.parse(plain.records[0].text).meta), ["progressToken"]);
+  });
+
+  it("P7 help and documentation call the envelope transitional", async () => {
+    for (const command of ["cat", "call"]) {
+      assert.match((await runBerth([command, "--help"])).stdout, /envelope.* transitional/, command);
+    }
+    const page = await readFile(join(packageRoot, "docs", "outcomes.md"), "utf8");
+    assert.match(page, /> \[!IMPORTANT\]\n> \*\*Transitional\.\*\*/);
   });
 
   it("P1 --raw writes the result as the server gave it, envelope and all", async () => {

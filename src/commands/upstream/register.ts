@@ -30,6 +30,7 @@ export function registerUpstreamCommands(program: Command, run: (command: Promis
   reaching(add(program, "cat", "Call a tool, read a resource, get a prompt or a list; write records as NDJSON."))
     .option("--format <format>", RECORD_FORMATS, "ndjson")
     .option("--raw", "write the whole result as the server gave it, on one line")
+    .addHelpText("after", QUESTIONS)
     .addHelpText(
       "after",
       examples(
@@ -131,6 +132,12 @@ function registerProfileCommands(
     .action(async (reference, options) => run((await commands()).update(reference, options)));
 }
 
+const QUESTIONS = [
+  "",
+  "What the tool asks is asked at the terminal; without one, the default of a question is its answer.",
+  "Tools may ask in the outcome envelope, which is transitional and will be replaced by MCP's own input requests;",
+  "see docs/outcomes.md.",
+].join("\n");
 const USAGE = 2;
 const PROFILE = "@name";
 const REFERENCE = "a launcher URI such as mcp+npx://package@version?…, or @profile";
