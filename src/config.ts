@@ -133,6 +133,8 @@ export interface Limits {
   readonly upstreamQuestionMs: number;
   /** Calls at once that wait for the answer to a question of a server of others. */
   readonly upstreamSuspended: number;
+  /** Servers that are kept connected for whoever explores them. */
+  readonly exploredServers: number;
 }
 
 export const defaultLimits: Limits = {
@@ -212,6 +214,7 @@ export const defaultLimits: Limits = {
   upstreamBackoffMaxMs: 60_000,
   upstreamQuestionMs: 2_000,
   upstreamSuspended: 1_000,
+  exploredServers: 8,
 };
 
 export interface Config {
@@ -230,12 +233,15 @@ export interface Config {
   /** Allows changes from elsewhere than this machine; a secret. Undefined: from nowhere else. */
   readonly adminToken: string | undefined;
   readonly logLevel: string;
+  /** Offers the server `explore`, which starts whatever program its caller names. */
+  readonly explore: boolean;
   readonly limits: Limits;
 }
 
 const choices = {
   image: ["default", "readonly"],
   guests: ["auto", "sandboxed", "trusted"],
+  explore: ["off", "on"],
   logLevel: ["trace", "debug", "info", "warn", "error", "fatal", "silent"],
 } as const;
 
@@ -287,6 +293,7 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
       .filter(Boolean),
     adminToken: adminToken(),
     logLevel: choice("logLevel", "BERTH_LOG"),
+    explore: choice("explore", "BERTH_EXPLORE") === "on",
     limits,
     ...overrides,
   };
@@ -297,8 +304,19 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
         "bind 127.0.0.1 and put an authenticating proxy in front",
     );
   }
+  if (config.explore) problems.push(...exploreProblems(config));
   if (problems.length > 0) throw new BerthError("config_invalid", problems.join("; "));
   return config;
+}
+
+/** Whoever reaches the server `explore` runs programs as the user that Berth runs as. */
+function exploreProblems({ host, allowedHosts, image }: Config): string[] {
+  const refused = "BERTH_EXPLORE=on lets callers start programs on this machine, so it is for this machine alone: ";
+  const problems = [];
+  if (!isLoopback(host)) problems.push(`${refused}bind 127.0.0.1, not ${host}`);
+  if (allowedHosts.length > 0) problems.push(`${refused}it cannot stand beside BERTH_ALLOWED_HOSTS`);
+  if (image === "readonly") problems.push("BERTH_EXPLORE=on saves profiles, which a read-only boot does not");
+  return problems;
 }
 
 /** `callMs` → `BERTH_CALL_MS`. */

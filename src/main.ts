@@ -9,6 +9,8 @@ import { BerthError } from "./errors.ts";
 import type { Executor } from "./executor/executor.ts";
 import { openExecutor } from "./executor/open.ts";
 import { ALL_SERVERS, withAllServers } from "./host/aggregate.ts";
+import { openExplore, type ExploreOptions } from "./host/builtin/explore-server.ts";
+import { withBuiltIn } from "./host/builtin/with-built-in.ts";
 import { createEdits } from "./host/edits/create-edits.ts";
 import type { Edits } from "./host/edits/edits.ts";
 import type { OpenUpstream } from "./host/upstream/hosted.ts";
@@ -17,10 +19,12 @@ import { openHost, type Host, type ServerSummary } from "./host/host.ts";
 import { createHttpServer, drainHttpServer } from "./http/server.ts";
 import { applyImage } from "./image/apply.ts";
 import { readImage } from "./image/read.ts";
+import type { JsonObject } from "./json.ts";
 import type { Log } from "./log.ts";
 import { createEndpoint, type Endpoint } from "./mcp/endpoint.ts";
 import { openStdio } from "./mcp/stdio.ts";
 import { readSealKey } from "./seal-key.ts";
+import { profileFolders } from "./upstream/profiles/locate.ts";
 import { Upstream } from "./upstream/upstream.ts";
 import { openSqliteStore } from "./store/sqlite.ts";
 import type { NameKind, Store } from "./store/store.ts";
@@ -175,7 +179,10 @@ async function openCore(config: Config, log: Log, fill: Fill): Promise<Core> {
       writable: config.image !== "readonly",
       limits: config.limits,
     };
-    const opening = openHost([TENANT], hosting).then(withAllServers);
+    const explore = config.explore ? opened(openExplore(exploring(config, log))) : undefined;
+    const opening = openHost([TENANT], hosting).then((host) =>
+      withAllServers(explore ? withBuiltIn(host, TENANT, explore, config.limits.recentCalls) : host),
+    );
     closers.push(reloadOnChange(store, opening, log));
     const host = await opening;
     const edits = createEdits({ ...hosting, host });
@@ -190,10 +197,19 @@ async function openCore(config: Config, log: Log, fill: Fill): Promise<Core> {
   }
 }
 
-function upstreamOpener({ limits }: Config): OpenUpstream {
+function exploring(config: Config, log: Log): ExploreOptions {
+  const [env, folder] = [process.env, process.cwd()];
+  const folders = profileFolders(env, folder);
+  // Servers offer less to those who cannot be asked. A profile is of what commands see, and they cannot.
+  const open = upstreamOpener(config, {});
+  return { open, limits: config.limits, log, env, folder, folders, version: packageVersion() };
+}
+
+function upstreamOpener({ limits }: Config, capabilities?: JsonObject): OpenUpstream {
   const surroundings = { env: process.env, folder: process.cwd(), variable: hostedVariable };
   const clientInfo = { name: "berth", version: packageVersion() };
-  return (launch, listener) => new Upstream(launch, { ...listener, ...surroundings, clientInfo, limits });
+  const options = { ...surroundings, clientInfo, limits, ...(capabilities && { capabilities }) };
+  return (launch, listener) => new Upstream(launch, { ...listener, ...options });
 }
 
 /** What `${NAME}` of a hosted launcher URI stands for. Berth's own settings are nobody's business. */

@@ -328,6 +328,19 @@ test("J7 update asks a person on a terminal; without one it wants --yes", async 
   assert.equal((await home.run(["validate", "@bio"])).code, 0);
 });
 
+test("J5 J6 what a server offers to a person at a terminal alone is no drift", async (t) => {
+  const home = await homeOf(t);
+  const piped = await berth(["mcp", "hash", everything]);
+  const shown = await atTerminal(["mcp", "hash", everything], home.env, "");
+  assert.ok(shown.includes(piped.records[0].schema_hash), shown);
+
+  await atTerminal(["profile", "create", "everything", "--from", everything], home.env, "");
+  const used = await berth(["cat", "@everything/echo?message=hi"], home);
+  assert.deepEqual([used.code, used.stderr], [0, ""]);
+  const atHome = await atTerminal(["cat", "@everything/echo?message=hi"], home.env, "");
+  assert.ok(atHome.includes("Echo: hi") && !atHome.includes("Warning"), atHome);
+});
+
 test("J7 a profile that comes with Berth is updated as the user's own", async (t) => {
   const home = await changed(t);
   const bundled = join(home.root, "bundled");

@@ -1,11 +1,15 @@
 import { readConfig } from "../config.ts";
 import { createLog } from "../log.ts";
+import { BerthError } from "../errors.ts";
+import { EXPLORE } from "../host/builtin/explore-server.ts";
 import { startStdio } from "../main.ts";
 import { environmentOf, type StoreOptions } from "./environment.ts";
 
 export interface StdioOptions extends StoreOptions {
   /** False with `--no-mcp`. */
   readonly mcp: boolean;
+  /** Serves the server `explore` alone, which is off everywhere else unless `BERTH_EXPLORE` says so. */
+  readonly explore?: boolean;
 }
 
 /**
@@ -13,17 +17,21 @@ export interface StdioOptions extends StoreOptions {
  * else is written to standard output.
  */
 export async function stdio(server: string | undefined, options: StdioOptions): Promise<number> {
+  if (options.explore && server !== undefined) {
+    throw new BerthError("config_invalid", `--explore serves the server "${EXPLORE}" alone; leave out "${server}"`);
+  }
   const output = process.stdout;
   // Whoever prints by mistake prints to the log.
   Object.defineProperty(process, "stdout", { value: process.stderr });
 
   const config = readConfig(
     { BERTH_LOG: "warn", ...environmentOf(options) },
-    options.readonly ? { image: "readonly" } : {},
+    { ...(options.readonly && { image: "readonly" as const }), ...(options.explore && { explore: true }) },
   );
   const log = createLog(config.logLevel);
   const nativeOnly = !options.mcp;
-  const connection = await startStdio(config, log, { server, nativeOnly, input: process.stdin, output });
+  const served = options.explore ? EXPLORE : server;
+  const connection = await startStdio(config, log, { server: served, nativeOnly, input: process.stdin, output });
   const signal = signalled();
   await Promise.race([connection.ended, signal]);
   // Who only ended the input still reads the answers; who sends a signal will not wait for long.

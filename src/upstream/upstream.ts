@@ -34,6 +34,9 @@ export interface UpstreamCall {
   readonly onLog?: ((params: JsonObject) => void) | undefined;
 }
 
+/** What callers may be able to do, unless the options say otherwise: each question is for its own caller. */
+const CAPABILITIES: JsonObject = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
+
 /** Changes that come together are looked at together. */
 const CHANGED_MS = 50;
 
@@ -133,7 +136,7 @@ export class Upstream {
   #connect(signal: AbortSignal): Promise<UpstreamConnection> {
     return connectUpstream(this.launch, {
       ...this.#options,
-      capabilities: { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} },
+      capabilities: this.#options.capabilities ?? CAPABILITIES,
       ask: (question, signal) => this.#attribution.ask(question, signal),
       onNotification: (method, params) => this.#heard(method, params),
       signal,

@@ -147,7 +147,7 @@ const UNFINISHED: Partial<Record<ErrorCode, true>> = {
 };
 
 /** The fields of a result that every revision has. */
-function resultOf({
+export function resultOf({
   content,
   structuredContent,
   isError,

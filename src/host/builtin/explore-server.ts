@@ -1,0 +1,66 @@
+import { jsonBlock } from "../../cid.ts";
+import type { Activity } from "../activity.ts";
+import type { Catalog } from "../catalog.ts";
+import { identitiesOf } from "../identity.ts";
+import { builtInTool } from "./built-in-tool.ts";
+import { designProfilePrompt } from "./design-prompt.ts";
+import {
+  callTool,
+  draftProfileTool,
+  exploreContract,
+  exploreTool,
+  listProfilesTool,
+  saveProfileTool,
+} from "./explore-contract.ts";
+import { call, draft, explore, list, save, type Workplace } from "./explore-work.ts";
+import { ExploredServers, type ExploreSurroundings } from "./explored.ts";
+import type { BuiltInServer } from "./with-built-in.ts";
+
+/** The name under which it is served. */
+export const EXPLORE = "explore";
+
+export interface ExploreOptions extends ExploreSurroundings, Pick<Workplace, "folder"> {
+  /** Of Berth: with another one it may do something else. */
+  readonly version: string;
+}
+
+/**
+ * A server of Berth's own with which a model explores servers of others, and saves what it learned as profiles (J8). It
+ * starts any program that its caller names: whoever offers it decides who may call.
+ */
+export function openExplore(options: ExploreOptions): BuiltInServer & { close(): Promise<void> } {
+  const servers = new ExploredServers(options);
+  const workplace = { ...options, servers };
+  const contractCid = jsonBlock(exploreContract).cid;
+  const release = jsonBlock({ builtIn: EXPLORE, version: options.version, contract: contractCid }).cid;
+  const works = [
+    [exploreTool, explore],
+    [callTool, call],
+    [draftProfileTool, draft],
+    [saveProfileTool, save],
+    [listProfilesTool, list],
+  ] as const;
+  return {
+    name: EXPLORE,
+    catalog(activity: Activity): Catalog {
+      const tools = new Map(
+        works.map(([contract, work]) => [contract.name, builtInTool(contract, activity, work(workplace))]),
+      );
+      return {
+        server: EXPLORE,
+        release,
+        contractCid,
+        contract: exploreContract,
+        hidden: [],
+        problems: [],
+        tool: (name) => tools.get(name),
+        identity: identitiesOf(exploreContract.tools, (tool) => ({ builtIn: EXPLORE, tool, version: options.version })),
+        resource: () => undefined,
+        prompt: (name) => (name === designProfilePrompt.contract.name ? designProfilePrompt : undefined),
+        completer: () => undefined,
+        memo: new Map(),
+      };
+    },
+    close: () => servers.close(),
+  };
+}

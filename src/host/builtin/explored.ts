@@ -1,0 +1,121 @@
+import { BerthError } from "../../errors.ts";
+import type { Json } from "../../json.ts";
+import type { Log } from "../../log.ts";
+import { invalidLauncher } from "../../upstream/command.ts";
+import type { Launch } from "../../upstream/launch.ts";
+import { parseLauncher } from "../../upstream/launcher.ts";
+import { profileLaunch } from "../../upstream/profiles/launch.ts";
+import { readProfile, type ProfileFolder } from "../../upstream/profiles/locate.ts";
+import { parseReference } from "../../upstream/profiles/resolve.ts";
+import type { CallOptions } from "../catalog.ts";
+import { HostedUpstream, type OpenUpstream } from "../upstream/hosted.ts";
+import type { SuspendedLimits } from "../upstream/suspended.ts";
+
+export interface ExploreLimits extends SuspendedLimits {
+  /** Servers that are explored at once; the one that was used longest ago makes room. */
+  readonly exploredServers: number;
+}
+
+export interface ExploreSurroundings {
+  readonly open: OpenUpstream;
+  readonly limits: ExploreLimits;
+  readonly log: Log;
+  readonly folders: readonly ProfileFolder[];
+  readonly env: NodeJS.ProcessEnv;
+}
+
+/** A server that somebody explores, and what was tried there. */
+export interface Explored {
+  readonly hosted: HostedUpstream;
+  /** What is known to work, by tool, the last first. */
+  readonly inputs: Map<string, Json[]>;
+}
+
+/**
+ * Servers of others that are explored: kept connected between one call and the next, so that a model that looks around
+ * does not start a program each time. An idle one is ended, and started again by its next call.
+ */
+export class ExploredServers {
+  readonly #surroundings: ExploreSurroundings;
+  /** By how they are reached, in the order of use. */
+  readonly #servers = new Map<string, Explored>();
+
+  constructor(surroundings: ExploreSurroundings) {
+    this.#surroundings = surroundings;
+  }
+
+  /** Starts or finds what a launcher URI or `@profile` names. Rejects as a connection does, and with `upstream_busy`. */
+  async open(reference: string, options: CallOptions): Promise<Explored> {
+    const launch = await this.#launchOf(reference);
+    const key = JSON.stringify(launch);
+    const known = this.#servers.get(key);
+    if (!known) await this.#makeRoom();
+    const explored = known ?? { hosted: this.#hosted(launch), inputs: new Map<string, Json[]>() };
+    this.#servers.delete(key);
+    this.#servers.set(key, explored);
+    await started(explored, options);
+    return explored;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(Array.from(this.#servers.values(), ({ hosted }) => hosted.upstream.close()));
+    this.#servers.clear();
+  }
+
+  async #launchOf(reference: string): Promise<Launch> {
+    if (reference.startsWith("@")) {
+      const { name, tool } = parseReference(reference);
+      if (tool !== undefined) throw new BerthError("launcher_invalid", "say which tool with the argument tool");
+      return profileLaunch(await readProfile(name, this.#surroundings.folders), this.#surroundings.env);
+    }
+    const parsed = parseLauncher(reference);
+    if (parsed.problems) throw invalidLauncher(parsed.problems);
+    const { target, arguments: given } = parsed.operation;
+    if (target || given.texts.length > 0 || Object.keys(given.json).length > 0) {
+      const detail = "a URI says here how to reach the server; say which tool and its arguments beside it";
+      throw new BerthError("launcher_invalid", detail);
+    }
+    return parsed.launch;
+  }
+
+  #hosted(launch: Launch): HostedUpstream {
+    const { open, limits, log } = this.#surroundings;
+    return new HostedUpstream(launch, open, limits, {
+      onChange: () => {},
+      onResourceUpdated: () => {},
+      onLost: ({ reason }) => log.warn({ server: launch.name, reason }, "an explored server has ended"),
+      onError: (error) => log.warn({ err: error, server: launch.name }, "an explored server cannot be looked at"),
+    });
+  }
+
+  async #makeRoom(): Promise<void> {
+    const { exploredServers } = this.#surroundings.limits;
+    if (this.#servers.size < exploredServers) return;
+    const unused = [...this.#servers].find(([, { hosted }]) => hosted.upstream.health.requests === 0);
+    if (!unused)
+      throw new BerthError("upstream_busy", `${exploredServers} servers are being explored, and all are in use`);
+    this.#servers.delete(unused[0]);
+    await unused[1].hosted.upstream.close();
+  }
+}
+
+const TOLD_EVERY_MS = 1000;
+
+/** A first start may take minutes, as it installs the server: whoever waits is told so. */
+async function started({ hosted: { upstream } }: Explored, { onProgress }: CallOptions): Promise<void> {
+  let seconds = 0;
+  const tell = (): void => {
+    seconds += 1;
+    // Less than whatever the tool itself counts from.
+    void onProgress?.({
+      progress: seconds / 1000,
+      message: `installing or starting ${upstream.launch.name} … ${seconds} s`,
+    });
+  };
+  const timer = onProgress && upstream.health.state !== "running" ? setInterval(tell, TOLD_EVERY_MS) : undefined;
+  try {
+    await upstream.start();
+  } finally {
+    clearInterval(timer);
+  }
+}

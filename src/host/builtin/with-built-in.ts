@@ -1,0 +1,56 @@
+import { Activity } from "../activity.ts";
+import type { Catalog } from "../catalog.ts";
+import type { Host, ServerSummary } from "../host.ts";
+
+/** A server that Berth is made with, rather than one that somebody defined. */
+export interface BuiltInServer {
+  readonly name: string;
+  readonly catalog: (activity: Activity) => Catalog;
+}
+
+/**
+ * A host that knows one more server for one tenant. A server of that name which the tenant defined goes before it. What
+ * it offers never changes while the process lives.
+ */
+export function withBuiltIn(host: Host, tenant: string, server: BuiltInServer, recentCalls: number): Host {
+  const { name } = server;
+  const activity = new Activity(recentCalls);
+  const catalog = server.catalog(activity);
+  const { description } = catalog.contract;
+  const summary: ServerSummary = {
+    name,
+    state: "ready",
+    ...(description !== undefined && { description }),
+    catalog,
+    problems: [],
+  };
+  const isHere = (asked: string): boolean => asked === tenant && !host.names(asked).includes(name);
+  const isIt = (asked: string, of: string): boolean => of === name && isHere(asked);
+  return {
+    ...host,
+    server: (of, asked) => (isIt(of, asked) ? catalog : host.server(of, asked)),
+    async list(of) {
+      const servers = await host.list(of);
+      return isHere(of) ? inOrder([...servers, summary]) : servers;
+    },
+    async overview(of) {
+      const servers = await host.overview(of);
+      if (!isHere(of)) return servers;
+      const { catalog: _, ...short } = summary;
+      return inOrder([...servers, { ...short, tools: catalog.contract.tools.map((tool) => tool.name) }]);
+    },
+    summary: (of, asked) => (isIt(of, asked) ? Promise.resolve(summary) : host.summary(of, asked)),
+    names: (of) => (isHere(of) ? [...host.names(of), name].sort() : host.names(of)),
+    activity: (of, asked) => (isIt(of, asked) ? activity : host.activity(of, asked)),
+    releases: (of, asked) => (isIt(of, asked) ? Promise.resolve([]) : host.releases(of, asked)),
+    watch: (of, asked, listener) => (isIt(of, asked) ? () => {} : host.watch(of, asked, listener)),
+    release: (of, asked, release) =>
+      isIt(of, asked)
+        ? Promise.resolve(release === catalog.release ? catalog : undefined)
+        : host.release(of, asked, release),
+  };
+}
+
+function inOrder<Named extends { readonly name: string }>(servers: Named[]): Named[] {
+  return servers.sort((left, right) => (left.name < right.name ? -1 : 1));
+}
