@@ -286,6 +286,36 @@ describe("outcomes with other settings", () => {
     assert.deepEqual(plain.structuredContent.options, options);
   });
 
+  it("P4 questions go through two Berths, and defaults count where the first cannot ask", async (t) => {
+    const far = await startOutcomes(t);
+    const address = far.url.replace("http://", "mcp+http://");
+    const servers = ["functions", "deploy", "preset", "asker"];
+    const mcps = Object.fromEntries(servers.map((name) => [`far-${name}`, { upstream: `${address}/mcp/${name}` }]));
+    const near = await startTestBerth({ mcps });
+    t.after(() => near.close());
+    const accept = ({ message }: { message: string }) => ({
+      action: "accept",
+      content: { answer: message === "Which stage?" ? "prod" : false },
+    });
+    const text = ({ content }: { content: unknown }): string => (content as { text: string }[])[0]!.text;
+    for (const mode of ["legacy", "auto"] as const) {
+      for (const server of ["functions", "deploy", "asker"]) {
+        const { client, asked } = await openClient(t, `${near.url}/mcp/far-${server}`, mode, accept);
+        assert.equal(text(await client.callTool({ name: "deploy", arguments: {} })), "deployed to prod: false", server);
+        assert.deepEqual(asked, ["Which stage?", "Really?"]);
+      }
+      for (const server of ["functions", "preset", "asker"]) {
+        const { client } = await openClient(t, `${near.url}/mcp/far-${server}`, mode);
+        assert.equal(text(await client.callTool({ name: "preset", arguments: {} })), "deployed to dev: true", server);
+      }
+    }
+    const _meta = { ...MODERN_META, [TOOL]: { answers: { stage: "dev", sure: true }, options: { depth: 1 } } };
+    const params = { name: "told", arguments: {}, _meta };
+    const { body } = await modern(`${near.url}/mcp/far-functions`, "tools/call", params);
+    assert.deepEqual(body.result.structuredContent.answers, { stage: "dev", sure: true });
+    assert.deepEqual(body.result.structuredContent.options, { depth: 1 });
+  });
+
   it("P5 retries is a limit, and no try begins after the call's deadline", async (t) => {
     const none = await startOutcomes(t, { env: { BERTH_RETRIES: "0" } });
     const once = await call(`${none.url}/mcp/functions`, "flaky", { key: "x", times: 1 });

@@ -36,17 +36,22 @@ export function callUpstream<T>(
       ask: askCaller,
       onLog: onLog && ((params: JsonObject) => current().onLog?.(logLine(params))),
     };
-    const sent = { ...meta, ...(onLog && { [LOG_LEVEL]: "debug" }) };
-    return upstream.request(call, (connection, ask) =>
-      send(connection, {
+    return upstream.request(call, (connection, ask) => {
+      // A modern server is told what this caller can be asked; to a legacy one the connection has said what may be.
+      const sent = {
+        ...meta,
+        ...(onLog && { [LOG_LEVEL]: "debug" }),
+        ...(connection.era === "modern" && { [CLIENT_CAPABILITIES]: askable(client?.capabilities ?? {}) }),
+      };
+      return send(connection, {
         signal,
         // The time of a call is counted here, where the time for an answer can be left out.
         timeoutMs: LONGEST_MS,
         ...(onProgress && { onProgress: (event) => void current().onProgress?.({ ...event }) }),
         ...(ask && { ask }),
         ...(Object.keys(sent).length > 0 && { meta: sent }),
-      }),
-    );
+      });
+    });
   });
 }
 
@@ -56,6 +61,20 @@ const CAPABILITIES: Readonly<Record<string, string>> = {
   "sampling/createMessage": "sampling",
   "roots/list": "roots",
 };
+
+/** What of a client's capabilities is about questions, without what else it says. */
+function askable(capabilities: JsonObject): JsonObject {
+  const { elicitation, sampling, roots } = capabilities;
+  const modes = ["form", "url"].filter((mode) => isObject(elicitation) && isObject(elicitation[mode]));
+  return {
+    ...(isObject(elicitation) && { elicitation: Object.fromEntries(modes.map((mode) => [mode, {}])) }),
+    ...(isObject(sampling) && { sampling: {} }),
+    ...(isObject(roots) && { roots: {} }),
+  };
+}
+
+/** 2026-07-28 `basic`: what a client can do, said with each request. */
+const CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
 
 /** 2026-07-28 `server/utilities/logging`: the least level that a request is told of. */
 const LOG_LEVEL = "io.modelcontextprotocol/logLevel";
