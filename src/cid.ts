@@ -58,7 +58,21 @@ export function matches(cid: Cid, bytes: Uint8Array): boolean {
   return codec !== undefined && address(codec, bytes) === cid;
 }
 
+/** The codecs of texts that were CIDs when they were last looked at: the same ones are asked about again and again. */
+const known = new Map<string, number>();
+const KNOWN_MAX = 4_096;
+
 function codecOf(text: string): number | undefined {
+  const before = known.get(text);
+  if (before !== undefined) return before;
+  const codec = parsedCodec(text);
+  if (codec === undefined) return undefined;
+  if (known.size >= KNOWN_MAX) known.clear();
+  known.set(text, codec);
+  return codec;
+}
+
+function parsedCodec(text: string): number | undefined {
   try {
     const cid = CID.parse(text);
     const known = cid.code === raw.code || cid.code === dagJson.code;

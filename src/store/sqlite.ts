@@ -74,6 +74,16 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     for (const { key, block } of entries) statements.putDerived.run(key, contentIdOf(block));
   });
 
+  /** The log need not be on the disk to outlive this process; waiting for the disk would hold up every call. */
+  const withoutDisk = <T>(work: () => T): T => {
+    database.pragma("synchronous = NORMAL");
+    try {
+      return work();
+    } finally {
+      database.pragma("synchronous = FULL");
+    }
+  };
+
   const putRecord = (tenant: string, kind: RecordKind, key: string, put: RecordPut): number | undefined => {
     const { value, expected, expiresAt } = put;
     const revision = statements.record.get(tenant, kind, key, Date.now())?.revision ?? 0;
@@ -127,7 +137,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
     async putDerived(entries) {
       for (const { block } of entries) verified(block.cid, block.bytes);
-      attempt(() => applyDerived.immediate(entries));
+      // What was lost with the power is made again.
+      withoutDisk(() => attempt(() => applyDerived.immediate(entries)));
     },
 
     async record(tenant, kind, key) {
@@ -139,13 +150,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     },
 
     async putRecords(tenant, kind, puts) {
-      // The log need not be on the disk to outlive this process, and whoever writes often cannot wait for the disk.
-      database.pragma("synchronous = NORMAL");
-      try {
-        return attempt(() => applyRecords.immediate(tenant, kind, puts));
-      } finally {
-        database.pragma("synchronous = FULL");
-      }
+      return withoutDisk(() => attempt(() => applyRecords.immediate(tenant, kind, puts)));
     },
 
     async close() {
