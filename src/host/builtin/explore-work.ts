@@ -75,7 +75,7 @@ export function draft({ servers, folder }: Workplace): Work {
     const chosen = Object.entries(tools).filter(([, { tool }]) => names.length === 0 || names.includes(tool!));
     return json({
       uri: anchorUri(uri as string, folder),
-      description: contract.description?.split("\n")[0] ?? "",
+      description: contract.description?.split("\n")[0]!.replace(/^#+\s*/, "") ?? "",
       schema_validation: "warn",
       tools: Object.fromEntries(chosen.map(([name, tool]) => [name, withInputs(tool, explored)])),
     });
