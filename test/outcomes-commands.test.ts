@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { packageRoot } from "../src/config.ts";
 import { asker, startOutcomes } from "./outcomes.rig.ts";
+import { everything } from "./upstream.rig.ts";
 import { berth as runBerth, cli, type Ran } from "./upstream-commands.rig.ts";
 import type { TestBerth } from "./berth.ts";
 
@@ -94,6 +95,12 @@ describe("questions at a command", () => {
       put.records.map(({ record, text }) => [record, text]),
       [1, 2].map((record) => [record, "deployed to dev: true"]),
     );
+  });
+
+  it("P4 what a server is compared by does not depend on a terminal, though it offers more to who can be asked", async () => {
+    const { records } = await runBerth(["mcp", "hash", everything]);
+    const { shown } = await inTerminal(["mcp", "hash", everything], "");
+    assert.ok(shown.includes(records[0].schema_hash));
   });
 
   it("P4 berth call asks at the terminal, and takes defaults without one", async () => {

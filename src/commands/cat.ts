@@ -5,7 +5,7 @@ import { reach } from "./upstream/reach.ts";
 
 /** `berth cat <reference>`: all records of a call, a resource, a prompt or a list (J3). */
 export function cat(reference: string, options: RecordOptions): Promise<number> {
-  return reach(reference, options, async (reached) => {
+  return reach(reference, { ...options, attended: true }, async (reached) => {
     const output = new RecordOutput(formatOf(options));
     const { whole, records } = await perform(reached);
     if (options.raw) await output.text(`${JSON.stringify(whole)}\n`);

@@ -5,7 +5,7 @@ import { reach } from "./upstream/reach.ts";
 
 /** `berth head <reference>`: the first records (J3). */
 export function head(reference: string, options: CountOptions): Promise<number> {
-  return reach(reference, options, async (reached) => {
+  return reach(reference, { ...options, attended: true }, async (reached) => {
     let left = countOf(options);
     const output = new RecordOutput(formatOf(options));
     const { records } = await perform(reached);

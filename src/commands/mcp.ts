@@ -44,8 +44,7 @@ export function schema(reference: string, name: string | undefined, options: Rec
 
 /** `berth mcp hash <reference>`: what tells whether a server is the same for its callers (J5). */
 export function hash(reference: string, options: RecordOptions): Promise<number> {
-  // As for profiles: a server may offer more to a person at a terminal.
-  return reach(reference, { ...options, unattended: true }, async ({ upstream, signal }) => {
+  return reach(reference, options, async ({ upstream, signal }) => {
     const contract = contractOf(await surveyOf(upstream, { signal }));
     await new RecordOutput("ndjson").write({
       schema_hash: contractHash(contract),

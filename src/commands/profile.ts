@@ -92,7 +92,7 @@ export async function create(name: string, options: CreateOptions): Promise<numb
       tools: new Map(Object.entries(given.tools)),
       problems: [],
     };
-    return reach(name, alone(options, profile), async ({ upstream, signal }) => {
+    return reach(name, { ...options, profile }, async ({ upstream, signal }) => {
       const contract = contractOf(await surveyOf(upstream, { signal }));
       if (options.from !== undefined) return save(draftProfile(given.meta, contract, new Date()));
       return save(pinProfile(given, contract, new Date()));
@@ -114,7 +114,7 @@ function compare(reference: string, options: ProfileOptions, codeOf: (check: Pro
   return guarded(async () => {
     const format = oneOf("--format", options.format ?? "text", ["text", "json"]);
     const profile = await find(reference);
-    return reach(reference, alone(options, profile), async ({ upstream, signal }) => {
+    return reach(reference, { ...options, profile }, async ({ upstream, signal }) => {
       const check = checkProfile(profile, contractOf(await surveyOf(upstream, { signal })));
       const shown = format === "json" ? JSON.stringify(check, undefined, 2) : describe(profile, check);
       await new RecordOutput("text").text(`${shown}\n`);
@@ -149,7 +149,7 @@ export function update(reference: string, options: UpdateOptions): Promise<numbe
     const { name, origin, meta } = profile;
     const output = new RecordOutput("text");
     await output.text(`Connecting to ${name} MCP server...\n`);
-    return reach(reference, alone(options, profile), async (reached) => {
+    return reach(reference, { ...options, profile }, async (reached) => {
       const { upstream, signal } = reached;
       await output.text("Fetching current tool schemas...\n\n");
       const current = contractOf(await surveyOf(upstream, { signal }));
@@ -177,11 +177,6 @@ export function update(reference: string, options: UpdateOptions): Promise<numbe
       return exitCodes.ok;
     });
   });
-}
-
-/** Servers offer more to a person at a terminal, who can be asked; a profile is of what they offer everywhere. */
-function alone(options: ReachOptions, profile: Profile): ReachOptions {
-  return { ...options, profile, unattended: true };
 }
 
 async function find(reference: string): Promise<Profile> {

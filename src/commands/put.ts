@@ -24,8 +24,7 @@ export interface PutOptions extends RecordOptions {
  * exit code is then that of the first failure.
  */
 export function put(reference: string, options: PutOptions): Promise<number> {
-  // Standard input is for records.
-  return reach(reference, { ...options, unattended: true }, async (reached) => {
+  return reach(reference, options, async (reached) => {
     const { target } = reached.operation;
     const concurrency = wholeNumber("--concurrency", options.concurrency ?? "1", 1, CONCURRENCY_MAX);
     if (target?.kind !== "tool") throw usageFailure("put calls a tool: add tool=… to the reference.");

@@ -6,7 +6,7 @@ import { reach } from "./upstream/reach.ts";
 
 /** `berth tail <reference>`: the last records (J3). Holds no more of them than it prints. */
 export function tail(reference: string, options: CountOptions): Promise<number> {
-  return reach(reference, options, async (reached) => {
+  return reach(reference, { ...options, attended: true }, async (reached) => {
     const count = countOf(options);
     const output = new RecordOutput(formatOf(options));
     const { records } = await perform(reached);

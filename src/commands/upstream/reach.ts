@@ -26,8 +26,11 @@ export interface ReachOptions {
   readonly profile?: Profile;
   /** Says on stderr what was reached, and what the server writes and notifies. */
   readonly verbose?: boolean;
-  /** Nobody is asked anything, though there be a terminal. */
-  readonly unattended?: boolean;
+  /**
+   * The person at the terminal answers what is asked. Only for commands that call: a server may offer other things to
+   * clients that can be asked, and what it is compared by must not depend on a terminal.
+   */
+  readonly attended?: boolean;
 }
 
 export interface Reached {
@@ -67,7 +70,7 @@ export async function reach(
     return (): void => void process.removeListener(name, listener);
   });
   const line = process.stderr.isTTY ? progressLine(process.stderr) : { update() {}, end() {} };
-  const terminal = options.unattended ? undefined : Terminal.open();
+  const terminal = options.attended ? Terminal.open() : undefined;
   const clock = new CallClock();
   const ask: Ask | undefined =
     terminal &&
