@@ -26,6 +26,15 @@ export function preset({ answers }: ToolContext): Outcome {
   return { type: "success", content: \`deployed to \${answers.stage}: \${answers.sure}\` };
 }
 
+/**
+ * Asks, as a task.
+ * @task
+ */
+export async function later({ answers, root }: ToolContext): Promise<Outcome> {
+  if (!("sure" in answers)) return { type: "needs_input", question: sure };
+  return { type: "success", content: \`\${root}: \${answers.sure}\` };
+}
+
 /** Asks in both ways. */
 export async function mixed(context: ToolContext): Promise<Outcome> {
   const { answers } = context;

@@ -91,6 +91,32 @@ describe("outcomes", () => {
     }
   }
 
+  it("P4 a task asks, too, and keeps the context of its call", async () => {
+    const extensions = { "io.modelcontextprotocol/tasks": {} };
+    const _meta = {
+      ...MODERN_META,
+      "io.modelcontextprotocol/clientCapabilities": { elicitation: { form: {} }, extensions },
+      [CONTEXT]: { root: "/work" },
+    };
+    const send = async (method: string, params: { taskId: string; inputResponses?: object }) =>
+      (await modern(at("functions"), method, { _meta, ...params }, { "Mcp-Name": params.taskId })).body.result;
+    const called = await modern(at("functions"), "tools/call", { name: "later", arguments: {}, _meta });
+    const { taskId } = called.body.result;
+    const settled = async () => {
+      const deadline = Date.now() + 10_000;
+      for (;;) {
+        const task = await send("tasks/get", { taskId });
+        if (task.status !== "working" || Date.now() > deadline) return task;
+        await new Promise((later) => setTimeout(later, 20));
+      }
+    };
+    const { inputRequests } = await settled();
+    const [key] = Object.keys(inputRequests);
+    const inputResponses = { [key!]: { action: "accept", content: { answer: true } } };
+    await send("tasks/update", { taskId, inputResponses });
+    assert.equal((await settled()).result.content[0].text, "/work: true");
+  });
+
   it("P4 an answer that is none of the options is asked for again", async (t) => {
     let tries = 0;
     const wrongAtFirst = (params: { message: string }) =>
