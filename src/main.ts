@@ -24,6 +24,7 @@ import type { Log } from "./log.ts";
 import { createEndpoint, type Endpoint } from "./mcp/endpoint.ts";
 import { openStdio } from "./mcp/stdio.ts";
 import { readSealKey } from "./seal-key.ts";
+import { hostedVariables } from "./upstream/hosted-variables.ts";
 import { profileFolders } from "./upstream/profiles/locate.ts";
 import { Upstream } from "./upstream/upstream.ts";
 import { openSqliteStore } from "./store/sqlite.ts";
@@ -206,15 +207,10 @@ function exploring(config: Config, log: Log): ExploreOptions {
 }
 
 function upstreamOpener({ limits }: Config, capabilities?: JsonObject): OpenUpstream {
-  const surroundings = { env: process.env, folder: process.cwd(), variable: hostedVariable };
+  const surroundings = { env: process.env, folder: process.cwd(), variable: hostedVariables(process.env) };
   const clientInfo = { name: "berth", version: packageVersion() };
   const options = { ...surroundings, clientInfo, limits, ...(capabilities && { capabilities }) };
   return (launch, listener) => new Upstream(launch, { ...listener, ...options });
-}
-
-/** What `${NAME}` of a hosted launcher URI stands for. Berth's own settings are nobody's business. */
-function hostedVariable(name: string): string | undefined {
-  return name.startsWith("BERTH_") ? undefined : process.env[name];
 }
 
 /** What decides which servers there are, and what each offers. */

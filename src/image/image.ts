@@ -22,6 +22,8 @@ export const cidFile = (name: ImageName): string => `${name}.boot.cid`;
 
 /** The source files that an image is made of, besides the files that they name. */
 export const MCPS_SOURCE = "mcps.source.json";
+/** Beside it: what the servers of others that it names are. Written by `berth mcp lock`. */
+export const UPSTREAMS_LOCK = "upstreams.lock.json";
 /** In the place of a server: names the JSON Schema for editors. */
 export const SCHEMA_KEY = "$schema";
 export const bootSource = (name: ImageName): string => `${name}.boot.source.json`;

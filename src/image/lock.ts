@@ -4,7 +4,7 @@ import { matches, rawBlock, type Cid } from "../cid.ts";
 import { isObject } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import { compilerIdentity, type Compiling } from "./compiler.ts";
-import { CONTENT_FOLDER, LOCK_FILE } from "./image.ts";
+import { CONTENT_FOLDER, LOCK_FILE, UPSTREAMS_LOCK } from "./image.ts";
 import { compareText, prettyJson } from "./pretty-json.ts";
 
 /**
@@ -60,6 +60,8 @@ export async function confirm(
   return (
     Object.entries(compiler).every(([language, key]) => lock.compiler[language] === key) &&
     allAre(from, lock.sources) &&
+    // The one source that counts without being named anywhere.
+    existsSync(join(from, UPSTREAMS_LOCK)) === UPSTREAMS_LOCK in lock.sources &&
     allAre(out, lock.outputs) &&
     contentIs(join(out, CONTENT_FOLDER), lock.content, deep) &&
     (await importsAre(from, lock.definitions, compiling))

@@ -5,6 +5,7 @@ import { readFields, serverNameProblem, type FieldType } from "./fields.ts";
 import { MCPS_SOURCE, SCHEMA_KEY } from "./image.ts";
 import { nodeAt, parseJsonSource, problemAt, type JsonNode, type Position } from "./json-source.ts";
 import { isFault, type SourceFolder } from "./source-folder.ts";
+import { notLocked, readUpstreamsLock, unusedProblems } from "./upstreams-lock.ts";
 
 /** The fields of an entry of `mcps` (seed 003, "Configuration Options", and the mission's additions). */
 const entryFields = {
@@ -41,6 +42,8 @@ export type CheckEntry = (server: string, entry: JsonObject) => readonly Problem
 
 export interface McpsSource {
   readonly references: readonly Reference[];
+  /** Launcher URIs, in the order of their servers. */
+  readonly upstreams: readonly string[];
   readonly problems: readonly Problem[];
   /** The generated configuration once every target's CID is known, and the blocks that it refers to by `config_cid`. */
   generate(cidOf: (target: string) => Cid): { value: JsonObject; blocks: Block[] };
@@ -49,9 +52,11 @@ export interface McpsSource {
 /** An entry as it is generated: `emit` takes the block of each configuration that stands in a file of its own. */
 type Generate = (cidOf: (target: string) => Cid, emit: (block: Block) => void) => JsonObject;
 
-/** Reads `mcps.source.json` and the configuration files that it names. */
+/** Reads `mcps.source.json`, the configuration files that it names, and the lock beside it. */
 export function readMcpsSource(root: JsonNode, folder: SourceFolder, checkEntry: CheckEntry = () => []): McpsSource {
-  const reading: Reading = { folder, checkEntry, references: [], problems: [] };
+  const problems: Problem[] = [];
+  const locked = readUpstreamsLock(folder, problems);
+  const reading: Reading = { folder, checkEntry, locked, references: [], upstreams: [], problems };
   const entries = new Map<string, Generate>();
   if (!root.members)
     reading.problems.push(problemAt(root.at, "wrong-type", `The file ${MCPS_SOURCE} must be an object of servers`));
@@ -64,8 +69,10 @@ export function readMcpsSource(root: JsonNode, folder: SourceFolder, checkEntry:
     if (wrong) reading.problems.push(problemAt(at, "bad-name", wrong));
     entries.set(server, readEntry(node, server, [], reading));
   }
+  problems.push(...unusedProblems(locked, new Set(reading.upstreams)));
   return {
     references: reading.references,
+    upstreams: reading.upstreams,
     problems: reading.problems,
     generate(cidOf) {
       const blocks: Block[] = [];
@@ -80,7 +87,10 @@ export function readMcpsSource(root: JsonNode, folder: SourceFolder, checkEntry:
 interface Reading {
   readonly folder: SourceFolder;
   readonly checkEntry: CheckEntry;
+  /** Blocks of contracts, by launcher URI. */
+  readonly locked: ReadonlyMap<string, Block>;
   readonly references: Reference[];
+  readonly upstreams: string[];
   readonly problems: Problem[];
 }
 
@@ -101,15 +111,25 @@ function readEntry(node: JsonNode, server: string, chain: readonly string[], rea
     const kind = name === "definition" ? "definition" : "transform";
     reading.references.push({ kind, server, target: field.value as string, at: field.at });
   }
-  return (cidOf) => {
+  const contract = fields.definition || !fields.upstream ? undefined : lockedContract(fields.upstream, reading);
+  return (cidOf, emit) => {
+    if (contract) emit(contract);
     const generated = Object.entries(fields).map(([name, { value }]): [string, Json] => {
       return [name, replaced.has(name) ? cidOf(value as string) : value];
     });
-    return Object.fromEntries(generated);
+    return { ...Object.fromEntries(generated), ...(contract && { contract_cid: contract.cid }) };
   };
 }
 
-const checkedFields = ["tools", "resources", "prompts", "options"] as const;
+function lockedContract({ value, at }: JsonNode, { locked, upstreams, problems }: Reading): Block | undefined {
+  const uri = value as string;
+  upstreams.push(uri);
+  const contract = locked.get(uri);
+  if (!contract) problems.push(problemAt(at, "not-locked", notLocked(uri), "warning"));
+  return contract;
+}
+
+const checkedFields = ["upstream", "tools", "resources", "prompts", "options"] as const;
 
 function innerProblems(
   node: JsonNode,

@@ -83,6 +83,10 @@ export function registerUpstreamCommands(program: Command, run: (command: Promis
   reaching(add(mcp, "hash", "The hash of what callers rely on, and the CID of the whole contract."))
     .addHelpText("after", examples(`berth mcp hash "${CONTEXT7}"`))
     .action(async (reference, options) => run((await import("../mcp.ts")).hash(reference, options)));
+  add(mcp, "lock", "Lock what the servers of others in mcps.source.json are, for the image.")
+    .option("--from <folder>", "folder of sources (default: reference_templates)")
+    .addHelpText("after", examples("berth mcp lock && berth boot"))
+    .action(async (options) => run((await import("../mcp-lock.ts")).lock(options)));
   registerProfileCommands(program, add, run);
 }
 

@@ -13,7 +13,7 @@ import { readTool, type ConfiguredTool } from "./tool.ts";
  */
 export interface ServerEntry {
   readonly definition?: Cid;
-  /** A launcher URI or the URL of a server elsewhere. */
+  /** The launcher URI of a server of others. */
   readonly upstream?: string;
   /** CID of the contract that the image has locked for the upstream. */
   readonly contractCid?: Cid;

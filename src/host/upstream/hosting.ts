@@ -1,10 +1,10 @@
 import { jsonBlock, type Cid } from "../../cid.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import type { Contract } from "../../contract/contract.ts";
-import { BerthError } from "../../errors.ts";
 import type { Log } from "../../log.ts";
 import type { Launch } from "../../upstream/launch.ts";
 import type { LinkHealth } from "../../upstream/link.ts";
+import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Directory } from "../directory.ts";
 import { HostedUpstream, type OpenUpstream } from "./hosted.ts";
 import { driftOf } from "./judge.ts";
@@ -112,6 +112,6 @@ function pendingOf({ approved, observed }: Remembered): PendingChange | undefine
 /** For the log. The rest of an error's data may show a launcher URI, and what is written out in it. */
 function saidOf(error: unknown): { reason: string; stderr?: unknown } {
   const reason = error instanceof Error ? error.message : String(error);
-  const stderr = error instanceof BerthError ? error.data?.["stderr"] : undefined;
+  const stderr = error instanceof UpstreamError ? error.stderr : undefined;
   return { reason, ...(stderr !== undefined && { stderr }) };
 }

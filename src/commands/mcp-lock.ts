@@ -1,0 +1,123 @@
+import { execFile } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { decodeJson, jsonBlock } from "../cid.ts";
+import { packageRoot, packageVersion, readConfig } from "../config.ts";
+import type { Contract } from "../contract/contract.ts";
+import { BerthError } from "../errors.ts";
+import { MCPS_SOURCE, UPSTREAMS_LOCK } from "../image/image.ts";
+import { parseJsonSource } from "../image/json-source.ts";
+import { readMcpsSource } from "../image/mcps-source.ts";
+import { compareText, prettyJson } from "../image/pretty-json.ts";
+import { isFault, openSourceFolder } from "../image/source-folder.ts";
+import { UPSTREAMS_LOCK_VERSION, type LockedUpstream, type UpstreamsLock } from "../image/upstreams-lock.ts";
+import { isObject } from "../json.ts";
+import { hostedVariables } from "../upstream/hosted-variables.ts";
+import type { Launch } from "../upstream/launch.ts";
+import { parseLauncher } from "../upstream/launcher.ts";
+import { Upstream, type Observed } from "../upstream/upstream.ts";
+import { printProblems } from "./print-problems.ts";
+
+export interface LockOptions {
+  /** The folder of sources. Default: the package's `reference_templates/`. */
+  readonly from?: string;
+}
+
+/**
+ * `berth mcp lock`: looks at each server of others that `mcps.source.json` names, and writes what it is now. Exit code
+ * 0, or 1 when one cannot be looked at: then nothing is written.
+ */
+export async function lock({ from = join(packageRoot, "reference_templates") }: LockOptions): Promise<number> {
+  const upstreams: Record<string, LockedUpstream> = {};
+  let failed = 0;
+  for (const uri of upstreamsOf(from)) {
+    try {
+      upstreams[uri] = await look(uri);
+    } catch (error) {
+      if (!(error instanceof BerthError)) throw error;
+      failed++;
+      console.error(`berth: ${uri.replace(/\?.*$/s, "")}: ${error.message}`);
+    }
+  }
+  if (failed > 0) {
+    console.error(`berth: ${UPSTREAMS_LOCK} is as it was`);
+    return 1;
+  }
+  const written: UpstreamsLock = { version: UPSTREAMS_LOCK_VERSION, upstreams };
+  writeFileSync(join(from, UPSTREAMS_LOCK), prettyJson(written));
+  for (const [uri, { contract_cid, version }] of Object.entries(upstreams)) {
+    const name = uri.replace(/\?.*$/s, "");
+    console.error(`${name}${version === undefined ? "" : ` is ${version} now,`} ${contract_cid}`);
+  }
+  return 0;
+}
+
+/** Sorted, each once. Throws `bad_sources` where the source cannot be read. */
+function upstreamsOf(from: string): string[] {
+  const folder = openSourceFolder(from, readConfig(process.env).limits.sourceBytes);
+  const file = folder.read(MCPS_SOURCE);
+  if (isFault(file)) throw new BerthError("bad_sources", file.message);
+  const { root, problems } = parseJsonSource(MCPS_SOURCE, file.text ?? "");
+  const source = root && readMcpsSource(root, folder);
+  const errors = [...problems, ...(source?.problems ?? [])].filter(({ severity }) => severity === "error");
+  if (!source || errors.length > 0) {
+    printProblems(errors);
+    throw new BerthError("bad_sources", `in ${MCPS_SOURCE}`);
+  }
+  return [...new Set(source.upstreams)].sort(compareText);
+}
+
+async function look(uri: string): Promise<LockedUpstream> {
+  const { launch, problems } = parseLauncher(uri);
+  if (!launch) throw new BerthError("launcher_invalid", problems[0]?.message ?? "");
+  const published = launch.launcher === "npx" ? await publishedAs(launch.target) : {};
+  const block = jsonBlock(await contractNow(launch));
+  return { ...published, contract_cid: block.cid, contract: decodeJson(block.bytes) as Contract };
+}
+
+/** Started exactly as it is hosted: some servers offer less to clients that can do less. */
+async function contractNow(launch: Launch): Promise<Contract> {
+  let seen: Observed | undefined;
+  const upstream = new Upstream(launch, {
+    env: process.env,
+    variable: hostedVariables(process.env),
+    folder: process.cwd(),
+    clientInfo: { name: "berth", version: packageVersion() },
+    limits: readConfig(process.env).limits,
+    onContract: (observed) => {
+      seen = observed;
+      return Promise.resolve();
+    },
+    onResourceUpdated: () => {},
+    onLost: () => {},
+    onError: () => {},
+  });
+  try {
+    await upstream.start();
+    return seen!.contract;
+  } finally {
+    await upstream.close();
+  }
+}
+
+/** As npm itself resolves it, with the settings and the registry that the person has. */
+async function publishedAs(target: string): Promise<Pick<LockedUpstream, "version" | "integrity">> {
+  const wanted = ["view", target, "version", "dist.integrity", "--json"];
+  let answer: unknown;
+  try {
+    const { stdout } = await promisify(execFile)("npm", wanted, { timeout: NPM_MS, maxBuffer: NPM_BYTES });
+    answer = JSON.parse(stdout);
+  } catch (error) {
+    throw new BerthError("upstream_not_started", `npm does not know what ${target} is`, { cause: error });
+  }
+  // Of a range npm tells every version that fits, the newest last.
+  const found: unknown = Array.isArray(answer) ? answer.at(-1) : answer;
+  if (!isObject(found) || typeof found["version"] !== "string" || typeof found["dist.integrity"] !== "string") {
+    throw new BerthError("upstream_not_started", `npm says nothing of what ${target} is`);
+  }
+  return { version: found["version"], integrity: found["dist.integrity"] };
+}
+
+const NPM_MS = 60_000;
+const NPM_BYTES = 1024 * 1024;

@@ -1,0 +1,71 @@
+import { jsonBlock, type Block, type Cid } from "../cid.ts";
+import type { Contract } from "../contract/contract.ts";
+import { isObject } from "../json.ts";
+import type { Problem } from "../problem.ts";
+import { UPSTREAMS_LOCK } from "./image.ts";
+import { isFault, type SourceFolder } from "./source-folder.ts";
+
+/**
+ * `upstreams.lock.json` beside the sources: what each server of others was when somebody looked at it, by its launcher
+ * URI. The image takes the contract, which is then what is approved of the server; `berth mcp lock` writes the file.
+ */
+export interface UpstreamsLock {
+  readonly version: typeof UPSTREAMS_LOCK_VERSION;
+  readonly upstreams: Readonly<Record<string, LockedUpstream>>;
+}
+
+export interface LockedUpstream {
+  /** Of the package, and what its registry says that it is; for `npx` alone. */
+  readonly version?: string;
+  readonly integrity?: string;
+  readonly contract_cid: Cid;
+  readonly contract: Contract;
+}
+
+export const UPSTREAMS_LOCK_VERSION = 1;
+const REMEDY = "Run `berth mcp lock`, look at what it changes, and make the image again.";
+
+/** The blocks of the locked contracts, by launcher URI. What is wrong with the file is a warning. */
+export function readUpstreamsLock(folder: SourceFolder, problems: Problem[]): ReadonlyMap<string, Block> {
+  const file = folder.read(UPSTREAMS_LOCK);
+  if (isFault(file)) {
+    if (file.code !== "missing-file") problems.push(warning(file.code, `${file.message}.`));
+    return new Map();
+  }
+  let lock: unknown;
+  try {
+    lock = JSON.parse(file.text ?? "");
+  } catch {
+    lock = undefined;
+  }
+  if (!isObject(lock) || lock["version"] !== UPSTREAMS_LOCK_VERSION || !isObject(lock["upstreams"])) {
+    problems.push(warning("bad-lock", `It is no lock of version ${UPSTREAMS_LOCK_VERSION}.`));
+    return new Map();
+  }
+  const blocks = new Map<string, Block>();
+  for (const [uri, locked] of Object.entries(lock["upstreams"])) {
+    const block = isObject(locked) && isObject(locked["contract"]) ? jsonBlock(locked["contract"]) : undefined;
+    if (block && isObject(locked) && block.cid === locked["contract_cid"]) blocks.set(uri, block);
+    else problems.push(warning("bad-lock", `What it says of "${nameOf(uri)}" is not what was written.`));
+  }
+  return blocks;
+}
+
+/** Says where the lock does not fit the sources: `used` are the URIs of its entries that some server has. */
+export function unusedProblems(locked: ReadonlyMap<string, Block>, used: ReadonlySet<string>): Problem[] {
+  const unused = [...locked.keys()].filter((uri) => !used.has(uri));
+  return unused.map((uri) => warning("unused-lock", `No server is started from "${nameOf(uri)}" any more.`));
+}
+
+export function notLocked(uri: string): string {
+  return `"${nameOf(uri)}" is not locked: whatever it offers at its first start will count as approved. ${REMEDY}`;
+}
+
+function warning(code: string, message: string): Problem {
+  return { code, message: `${message} ${REMEDY}`, severity: "warning", file: UPSTREAMS_LOCK };
+}
+
+/** Without the query, where secrets may stand. */
+function nameOf(uri: string): string {
+  return uri.replace(/\?.*$/s, "");
+}
