@@ -142,7 +142,12 @@ test("J8 over HTTP explore is off unless BERTH_EXPLORE says so, and then it is a
   t.after(() => on.close());
   const meta = await fetch(`${on.url}/mcp/meta/explore`, { headers: { accept: "text/html" } });
   assert.equal(meta.status, 200);
-  assert.match(await meta.text(), /draft_profile/);
+  const page = await meta.text();
+  assert.match(page, /draft_profile/);
+  const links = new Set(Array.from(page.matchAll(/href="(\/[^"#]+)"/g), ([, href]) => href!));
+  for (const href of links) {
+    assert.equal((await fetch(`${on.url}${href}`, { headers: { accept: "text/html" } })).status, 200, href);
+  }
   assert.match(await (await fetch(`${on.url}/mcp`, { headers: { accept: "text/html" } })).text(), /explore/);
   const post = async (server: string, method: string, params = {}): Promise<Loose> => {
     const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method, params });

@@ -111,6 +111,23 @@ test("J7 a profile is saved whole: what fails leaves the old files, and nothing 
   assert.deepEqual(await readdir(parent), ["search"]);
 });
 
+test("J7 what a crash leaves of a save is no profile", async (t) => {
+  const folder = await temporary(t);
+  const saving = saveProfile(join(folder, "search"), draftProfile({ command: "uv" }, CONTRACT, new Date(0)));
+  const seen = new Set<string>();
+  const progress = { isSaved: false };
+  const saved = saving.then(() => (progress.isSaved = true));
+  while (!progress.isSaved) for (const name of await readdir(folder)) seen.add(name);
+  await saved;
+  assert.ok(seen.size > 0);
+  for (const name of seen) assert.ok(name === "search" || name.startsWith("."), name);
+  for (const name of seen) await put(folder, name, { command: "uv" });
+  assert.deepEqual(
+    (await listProfiles([{ origin: "user", folder }])).map(({ name }) => name),
+    ["search"],
+  );
+});
+
 test("J5 the contract hash is of names, required parameters and types, in any order", () => {
   const base = contractHash(contractOf({ gene: { type: "string" }, page: { type: "number" } }, ["gene"]));
   const same = (schema: Contract): void => assert.equal(contractHash(schema), base);

@@ -1,4 +1,3 @@
-import { BerthError } from "../errors.ts";
 import type { JsonObject } from "../json.ts";
 import { invalidLauncher } from "./command.ts";
 import type { UpstreamConnection } from "./connection.ts";
@@ -20,11 +19,8 @@ export interface Reference {
 export type ProfileResolver = (reference: string) => Promise<Reference>;
 
 /** Throws `launcher_invalid` with every problem of a URI, or what the resolver throws. */
-export async function resolveReference(text: string, resolveProfile?: ProfileResolver): Promise<Reference> {
-  if (text.startsWith("@")) {
-    if (resolveProfile) return resolveProfile(text);
-    throw new BerthError("launcher_invalid", `${text} names a profile, and there are no profiles here`);
-  }
+export async function resolveReference(text: string, resolveProfile: ProfileResolver): Promise<Reference> {
+  if (text.startsWith("@")) return resolveProfile(text);
   const parsed = parseLauncher(text);
   if (parsed.problems) throw invalidLauncher(parsed.problems);
   return { launch: parsed.launch, operation: parsed.operation };

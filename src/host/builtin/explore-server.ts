@@ -31,8 +31,8 @@ export interface ExploreOptions extends ExploreSurroundings, Pick<Workplace, "fo
 export function openExplore(options: ExploreOptions): BuiltInServer & { close(): Promise<void> } {
   const servers = new ExploredServers(options);
   const workplace = { ...options, servers };
-  const contractCid = jsonBlock(exploreContract).cid;
-  const release = jsonBlock({ builtIn: EXPLORE, version: options.version, contract: contractCid }).cid;
+  const contract = jsonBlock(exploreContract);
+  const release = jsonBlock({ builtIn: EXPLORE, version: options.version, contract: contract.cid });
   const works = [
     [exploreTool, explore],
     [callTool, call],
@@ -42,14 +42,15 @@ export function openExplore(options: ExploreOptions): BuiltInServer & { close():
   ] as const;
   return {
     name: EXPLORE,
+    blocks: [contract, release],
     catalog(activity: Activity): Catalog {
       const tools = new Map(
         works.map(([contract, work]) => [contract.name, builtInTool(contract, activity, work(workplace))]),
       );
       return {
         server: EXPLORE,
-        release,
-        contractCid,
+        release: release.cid,
+        contractCid: contract.cid,
         contract: exploreContract,
         hidden: [],
         problems: [],

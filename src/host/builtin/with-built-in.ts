@@ -1,3 +1,4 @@
+import type { Block } from "../../cid.ts";
 import { Activity } from "../activity.ts";
 import type { Catalog } from "../catalog.ts";
 import type { Host, ServerSummary } from "../host.ts";
@@ -6,6 +7,8 @@ import type { Host, ServerSummary } from "../host.ts";
 export interface BuiltInServer {
   readonly name: string;
   readonly catalog: (activity: Activity) => Catalog;
+  /** What its CIDs stand for. */
+  readonly blocks: readonly Block[];
 }
 
 /**
@@ -43,6 +46,10 @@ export function withBuiltIn(host: Host, tenant: string, server: BuiltInServer, r
     names: (of) => (isHere(of) ? [...host.names(of), name].sort() : host.names(of)),
     activity: (of, asked) => (isIt(of, asked) ? activity : host.activity(of, asked)),
     releases: (of, asked) => (isIt(of, asked) ? Promise.resolve([]) : host.releases(of, asked)),
+    async content(of, cid) {
+      const own = isHere(of) ? server.blocks.find((block) => block.cid === cid) : undefined;
+      return own?.bytes ?? host.content(of, cid);
+    },
     watch: (of, asked, listener) => (isIt(of, asked) ? () => {} : host.watch(of, asked, listener)),
     release: (of, asked, release) =>
       isIt(of, asked)

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { mkdir, readdir, rename, rm, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import type { Contract } from "../../contract/contract.ts";
 import { BerthError } from "../../errors.ts";
 import type { Json } from "../../json.ts";
@@ -34,7 +34,7 @@ export async function saveProfile(
   checkFiles(files);
   const parent = dirname(folder);
   await mkdir(parent, { recursive: true });
-  const temporary = `${folder}.${randomUUID()}.tmp`;
+  const temporary = besides(folder);
   try {
     await mkdir(temporary);
     await write(join(temporary, META_FILE), files.meta);
@@ -62,6 +62,11 @@ export function checkFiles({ meta, tools }: ProfileFiles): void {
   throw new BerthError("profile_invalid", said.join("; "), { data: { problems } });
 }
 
+/** A name that no profile can have, so that what a crash leaves is none. */
+function besides(folder: string): string {
+  return join(dirname(folder), `.${basename(folder)}.${randomUUID()}`);
+}
+
 async function write(path: string, value: Json): Promise<void> {
   await writeFile(path, `${JSON.stringify(value, undefined, 2)}\n`, { flag: "wx", flush: true });
 }
@@ -75,7 +80,7 @@ async function place(folder: string, temporary: string): Promise<void> {
 
 /** Between the two renames the name is free for an instant; when the second fails the old folder comes back. */
 async function exchange(folder: string, temporary: string): Promise<void> {
-  const old = `${folder}.${randomUUID()}.old`;
+  const old = besides(folder);
   await rename(folder, old).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== "ENOENT") throw error;
   });
