@@ -18,7 +18,7 @@ import { readReleases } from "./releases.ts";
 import type { UriLimits } from "./uris/uris.ts";
 import type { TransformDependencies } from "./transforms/transforms.ts";
 import type { Hosting, UpstreamState } from "./upstream/hosting.ts";
-import { approveUpstream, recall } from "./upstream/load-upstream.ts";
+import { approveUpstream, recall } from "./upstream/approved.ts";
 import { changeVisibility } from "./visibility.ts";
 import { Watchers, type ChangeListener } from "./watchers.ts";
 

@@ -1,0 +1,128 @@
+import { jsonBlock } from "../../cid.ts";
+import type { ContractChange } from "../../contract/change.ts";
+import { BerthError } from "../../errors.ts";
+import type { Problem } from "../../problem.ts";
+import type { Store } from "../../store/store.ts";
+import type { Contract, ToolContract } from "../catalog.ts";
+import type { ServerEntry } from "../config/entry.ts";
+import type { HostedUpstream } from "./hosted.ts";
+import type { Hosting } from "./hosting.ts";
+import { judge, type Judgement } from "./judge.ts";
+import { refused, start } from "./refusal.ts";
+import { readContract, readRemembered, writeRemembered, type Remembered } from "./remembered.ts";
+
+export interface ApprovalDependencies {
+  readonly store: Store;
+  readonly writable: boolean;
+  /** Undefined where nothing of others is started. */
+  readonly upstreams?: Hosting;
+  /** Nothing of it is remembered: somebody only looks what would be. */
+  readonly isTrial: boolean;
+}
+
+/** What of a server of others may be served. */
+export interface Own {
+  readonly own: Contract;
+  readonly held: readonly ToolContract[];
+  readonly problems: readonly Problem[];
+}
+
+/**
+ * What is approved of a server, as far as it still offers that. What was approved before is known without the server,
+ * which is started when somebody uses it; one that is not known yet is started now, and all that it offers is approved.
+ */
+export async function approvedNow(
+  tenant: string,
+  server: string,
+  hosted: HostedUpstream,
+  entry: ServerEntry,
+  dependencies: ApprovalDependencies,
+): Promise<Own> {
+  const { store, writable, isTrial } = dependencies;
+  const { uri } = hosted.upstream.launch;
+  const known = await recall(tenant, server, uri, entry, dependencies);
+  if (!known && !hosted.observed) await start(server, hosted);
+
+  const seen = hosted.observed?.contract;
+  const judged = judge(known?.approved ?? seen!, seen ?? known!.observed, entry.schemaValidation);
+  const problems = [...(hosted.observed?.problems ?? []), ...driftProblems(judged)];
+  if (!isTrial) {
+    const remembered: Remembered = {
+      approved: judged.refused ? known!.approved : judged.approved,
+      observed: seen ?? known!.observed,
+      locked: entry.contractCid ?? null,
+    };
+    hosted.remembered = remembered;
+    if (writable) await writeRemembered(store, tenant, server, { uri, remembered, by: "load" });
+  }
+  if (judged.refused) {
+    // Refused for what it once was: whether it still is, only the server itself can tell.
+    if (!seen && !isTrial) hosted.upstream.start().catch(() => {});
+    throw refused(server, problems);
+  }
+  return { own: judged.served, held: judged.held, problems };
+}
+
+/**
+ * What is known of a server without starting it: what was approved of it and when it was last seen, or what the image
+ * has locked, until a person approves something else.
+ */
+export async function recall(
+  tenant: string,
+  server: string,
+  uri: string,
+  { contractCid }: ServerEntry,
+  { store, writable, upstreams }: Pick<ApprovalDependencies, "store" | "writable" | "upstreams">,
+): Promise<Remembered | undefined> {
+  const inMemory = writable ? undefined : upstreams?.find(tenant, server, uri)?.remembered;
+  const remembered = inMemory ?? (await readRemembered(store, tenant, server, uri));
+  if (contractCid === undefined || remembered?.locked === contractCid) return remembered;
+  const locked = await readContract(store, tenant, contractCid);
+  return locked ? { approved: locked, observed: locked, locked: contractCid } : remembered;
+}
+
+/** What a person decides on: approves exactly the contract that they were shown. Rejects when it is another by now. */
+export async function approveUpstream(
+  store: Store,
+  tenant: string,
+  server: string,
+  hosted: HostedUpstream,
+  { contract, by }: { contract: string; by: string },
+): Promise<void> {
+  const { remembered } = hosted;
+  const observed = hosted.observed?.contract ?? remembered?.observed;
+  const current = observed && jsonBlock(observed).cid;
+  if (!observed || current !== contract) {
+    const detail = current === undefined ? "nothing is known of the server yet" : `the server offers ${current} now`;
+    throw new BerthError("name_moved", detail, { data: { current: current ?? null } });
+  }
+  const approved = { approved: observed, observed, locked: remembered?.locked ?? null };
+  await writeRemembered(store, tenant, server, { uri: hosted.upstream.launch.uri, remembered: approved, by });
+  hosted.remembered = approved;
+}
+
+function driftProblems({ held, changes, refused }: Judgement): Problem[] {
+  const names = new Set(held.map(({ name }) => name));
+  const isHeld = ({ subject, name }: ContractChange): boolean =>
+    subject === "server" || (subject === "tool" && names.has(name));
+  return changes
+    .filter((change) => (refused && change.effect !== "compatible") || isHeld(change) || change.effect === "breaking")
+    .map((change) => driftProblem(change, refused || isHeld(change)));
+}
+
+function driftProblem(change: ContractChange, isHeld: boolean): Problem {
+  const { subject, name } = change;
+  const message = `${subjectText(change)}${change.message}`;
+  return {
+    code: "contract-changed",
+    message: isHeld ? `${message} It is held back until a person approves it.` : message,
+    severity: isHeld ? "error" : "warning",
+    ...(subject === "tool" && { tool: name }),
+  };
+}
+
+/** Nothing where the message says it itself. */
+function subjectText({ subject, name, message }: ContractChange): string {
+  if (subject === "server") return "Of the server itself: ";
+  return message.includes(`"${name}"`) ? "" : `Of the ${subject} "${name}": `;
+}
