@@ -1,9 +1,15 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { defaultLimits } from "../src/config.ts";
+import type { OpenUpstream } from "../src/host/upstream/hosted.ts";
+import { Hosting } from "../src/host/upstream/hosting.ts";
+import type { Log } from "../src/log.ts";
+import { hostedVariables } from "../src/upstream/hosted-variables.ts";
+import { Upstream } from "../src/upstream/upstream.ts";
 import { apiOf } from "./api.ts";
 import { call, MODERN_META, modern, type TestBerth } from "./berth.ts";
 import { changing, host, open, tool, until } from "./upstream-hosting.rig.ts";
-import { hostile, processesWith } from "./upstream.rig.ts";
+import { hostile, launchOf, processesWith } from "./upstream.rig.ts";
 
 /** Ways to behave badly from the start on, each with what its callers are told. */
 const badStarts = {
@@ -194,6 +200,28 @@ describe("variables of a hosted server", () => {
       assert.ok(!line.includes("a-setting-of-berth"), line);
       assert.ok(!line.includes("written-out-token"), line);
     }
+  });
+
+  it("J9 are not in the log either, which has what a server wrote before it ended", async (t) => {
+    process.env["HOSTING_TEST_LOGGED"] = "hunter2-very-secret";
+    t.after(() => delete process.env["HOSTING_TEST_LOGGED"]);
+    const lines: string[] = [];
+    const log = { warn: (...said: unknown[]) => void lines.push(JSON.stringify(said)) } as unknown as Log;
+    const limits = defaultLimits;
+    const given = { env: process.env, variable: hostedVariables(process.env), folder: process.cwd(), limits };
+    const open: OpenUpstream = (launch, listener) =>
+      new Upstream(launch, { ...given, ...listener, clientInfo: { name: "test", version: "1" } });
+    const hosting = new Hosting({ open, limits, log });
+    t.after(() => hosting.close());
+    const variables = ["%24%7BHOSTING_TEST_LOGGED%7D", "%24%7BHOSTING_TEST_UNSET%7D"];
+    for (const [index, variable] of variables.entries()) {
+      const uri = hostile("dies at start", `&env.KEY=${variable}&env.TOKEN=written-out-token`);
+      await assert.rejects(hosting.of("default", `dies${index}`, launchOf(uri)).upstream.start());
+    }
+    assert.equal(lines.length, 2);
+    assert.match(lines[0]!, /ended with exit code 7.*no API key/);
+    assert.match(lines[1]!, /The variable HOSTING_TEST_UNSET is not set/);
+    assert.doesNotMatch(lines.join("\n"), /hunter2-very-secret|written-out-token/);
   });
 });
 
