@@ -7,7 +7,7 @@ import { LegacyClient, until, type EventReader } from "./legacy-client.ts";
 import { memoryRecords, startRig, type Rig } from "./mcp-modern.rig.ts";
 
 const KEY = new Uint8Array(32).fill(7);
-const LIMITS = { ...defaultLimits, silentCallMs: 20, streamRetryMs: 25, streamLeaseMs: 200 };
+const LIMITS = { ...defaultLimits, silentCallMs: 20, streamRetryMs: 25, streamLeaseMs: 10_000 };
 
 /** A call whose events and end a test decides. */
 interface Work {
@@ -89,7 +89,8 @@ describe("streams of sessions in two processes on one store", () => {
   });
 
   it("S7 a process that says nothing any more is not waited for", async () => {
-    const [first, second] = [await start(), await start()];
+    const lease = { streamLeaseMs: 200 };
+    const [first, second] = [await start(lease), await start(lease)];
     const client = await LegacyClient.start(first);
     const last = await leave(client);
     await sleep(100);
