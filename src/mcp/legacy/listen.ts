@@ -58,7 +58,7 @@ export function createListen({ host, sessions, streams, store, closing, limits }
 
   /** Another process had the stream; the store knows what was said on it. */
   async function restore(session: Session, listen: Listen, position: Position): Promise<Answer | undefined> {
-    const stored = await store.read(session, position.stream);
+    const stored = await store.readSoon(session, position.stream);
     if (position.requests && stored) return follow(stored, { session, listen, position, store, closing, limits });
     if (position.requests) return lost(listen, position.requests);
     if (stored) {

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Limits } from "../../config.ts";
 import { BerthError } from "../../errors.ts";
 import type { Log } from "../../log.ts";
@@ -61,6 +62,16 @@ export class StreamStore {
     if (!record) return undefined;
     const { owner, ...kept } = JSON.parse(record.value) as KeptEvents & { owner: string };
     return { owner, revision: record.revision, kept };
+  }
+
+  /** As `read`, for a client that may be faster than the process that it comes from writes. */
+  async readSoon(session: Session, streamId: string): Promise<StoredStream | undefined> {
+    for (const waitMs of [0, WRITE_MS, 4 * WRITE_MS]) {
+      if (waitMs > 0) await sleep(waitMs);
+      const stored = await this.read(session, streamId);
+      if (stored) return stored;
+    }
+    return undefined;
   }
 
   /** The stream goes on in this process: what it writes replaces what was read. */
