@@ -1,3 +1,4 @@
+import { CallTable } from "./call-table.ts";
 import type { CallShape } from "../discover/discovery.ts";
 import type { Json } from "../json.ts";
 import { Call } from "./call.ts";
@@ -53,10 +54,9 @@ export class Session {
   readonly #process: GuestProcess;
   readonly #limits: SessionLimits;
   readonly #owner: SessionOwner;
-  readonly #calls = new Map<number, Call>();
+  readonly #calls = new CallTable<Call>();
   readonly #shapes = new Map<CallShape, number>();
   #unsent: Call[] | undefined = [];
-  #lastId = 0;
   #strays = 0;
   #strayAt = 0;
   #requests = 0;
@@ -108,7 +108,7 @@ export class Session {
 
   /** Stops the calls whose deadline has passed, and ends the process of those that did not stop in time. */
   sweep(now: number): void {
-    for (const call of this.#calls.values()) {
+    for (const call of this.#calls.all()) {
       if (call.killAt > 0 && now >= call.killAt) this.#giveUp(call, now);
       else if (call.killAt === 0 && now >= call.deadlineAt) this.#stop(call, timedOut(call.given.deadlineMs), now);
       if (this.#ending) return;
@@ -142,15 +142,15 @@ export class Session {
     const { shape, args, context } = call.given;
     if (this.#process.backlogBytes > 4 * this.#limits.guestFrameBytes)
       return this.#refuse(call, tooBusy(this.#calls.size));
+    this.#calls.add(call);
     let frame: string;
     try {
       const data = context ? `${JSON.stringify(args)},${JSON.stringify(context)}` : JSON.stringify(args);
-      frame = `[${toGuest.call},${this.#lastId + 1},${this.#shapeIndex(shape)},${data}]`;
+      frame = `[${toGuest.call},${call.id},${this.#shapeIndex(shape)},${data}]`;
     } catch {
+      this.#calls.remove(call);
       return this.#refuse(call, failure("protocol", "its arguments cannot be written as JSON"));
     }
-    call.id = ++this.#lastId;
-    this.#calls.set(call.id, call);
     this.#process.send(frame);
   }
 
@@ -298,7 +298,7 @@ export class Session {
   }
 
   #over(call: Call, outcome: Parameters<Call["settle"]>[0]): void {
-    this.#calls.delete(call.id);
+    this.#calls.remove(call);
     this.lastUsedAt = performance.now();
     call.settle(outcome);
     this.#owner.onCallOver(call);
@@ -307,7 +307,7 @@ export class Session {
   #onEnded(error: GuestFailure): void {
     this.#ending = true;
     this.#ended = true;
-    const calls = [...this.#calls.values(), ...(this.#unsent ?? [])];
+    const calls = [...this.#calls.all(), ...(this.#unsent ?? [])];
     this.#calls.clear();
     this.#unsent = undefined;
     this.#owner.onEnded(this, error, this.#loaded);

@@ -1,0 +1,61 @@
+interface Numbered {
+  id: number;
+}
+
+/**
+ * The calls under way by their numbers, which are never given twice. A `Map` would do the same, but one that changes
+ * with every call is built anew again and again, and each old table keeps the next one alive, and with it the calls
+ * that it had, until a full garbage collection.
+ */
+export class CallTable<Call extends Numbered> {
+  #slots: (Call | undefined)[] = Array.from({ length: 64 }, () => undefined);
+  #lastId = 0;
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Gives the call its number. */
+  add(call: Call): void {
+    if (this.#size * 2 >= this.#slots.length) this.#grow();
+    // A call that lasts has its slot while others come and go around it.
+    do this.#lastId += 1;
+    while (this.#slots[this.#slotOf(this.#lastId)]);
+    call.id = this.#lastId;
+    this.#slots[this.#slotOf(call.id)] = call;
+    this.#size += 1;
+  }
+
+  get(id: number): Call | undefined {
+    const call = Number.isSafeInteger(id) && id >= 0 ? this.#slots[this.#slotOf(id)] : undefined;
+    return call?.id === id ? call : undefined;
+  }
+
+  remove(call: Call): void {
+    const slot = this.#slotOf(call.id);
+    if (this.#slots[slot] !== call) return;
+    this.#slots[slot] = undefined;
+    this.#size -= 1;
+  }
+
+  all(): Call[] {
+    return this.#slots.filter((call) => call !== undefined);
+  }
+
+  clear(): void {
+    this.#slots.fill(undefined);
+    this.#size = 0;
+  }
+
+  #slotOf(id: number): number {
+    return id % this.#slots.length;
+  }
+
+  /** Numbers that fell on different slots of a table do so in one that is twice as long. */
+  #grow(): void {
+    const calls = this.all();
+    this.#slots = Array.from({ length: this.#slots.length * 2 }, () => undefined);
+    for (const call of calls) this.#slots[this.#slotOf(call.id)] = call;
+  }
+}
