@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { makeImage, serve, writeImageSources } from "./berth.mjs";
 import { invoiceModule } from "./definitions.mjs";
+import { modernList } from "./requests.mjs";
 import { median } from "./rounds.mjs";
 import { startServer } from "./server-process.mjs";
 
@@ -47,8 +48,8 @@ export async function measurePages(folder, largest, say) {
 
 async function measureMeta(get, names) {
   const [first, again] = [[], []];
-  // Every catalog is loaded, and no page rendered.
-  await get("/mcp");
+  // Every server has answered a client, and no page is rendered.
+  for (const name of names) await get(`/mcp/${name}`, modernList(`/mcp/${name}`, TOOLS));
   let page;
   for (const name of names) {
     page = await get(`/mcp/meta/${name}`);
@@ -80,7 +81,7 @@ async function withServer(folder, image, measure) {
   const server = await startServer(serve(folder, image, { data: mkdtempSync(join(folder, "data-")) }));
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   try {
-    return await measure((path) => load(agent, server.port, path));
+    return await measure((path, request) => load(agent, server.port, path, request));
   } finally {
     agent.destroy();
     await server.stop();
@@ -88,21 +89,22 @@ async function withServer(folder, image, measure) {
 }
 
 /** @returns {Promise<{ ms: number, bytes: number, text: string }>} `bytes` as they were sent */
-function load(agent, port, path) {
-  const headers = { Accept: "text/html", "Accept-Encoding": "gzip" };
+function load(agent, port, path, request) {
+  const { headers, body } = request ?? { headers: { Accept: "text/html", "Accept-Encoding": "gzip" } };
+  const method = request ? "POST" : "GET";
   const startedAt = performance.now();
   return new Promise((resolve, reject) => {
-    const outgoing = httpRequest({ agent, host: "127.0.0.1", port, path, headers }, (response) => {
+    const outgoing = httpRequest({ agent, host: "127.0.0.1", port, path, method, headers }, (response) => {
       const chunks = [];
       response.on("data", (chunk) => chunks.push(chunk)).on("error", reject);
       response.on("end", () => {
         const ms = performance.now() - startedAt;
-        const body = Buffer.concat(chunks);
+        const page = Buffer.concat(chunks);
         if (response.statusCode !== 200) return reject(new Error(`${path} is answered with ${response.statusCode}`));
         const isCompressed = response.headers["content-encoding"] === "gzip";
-        resolve({ ms, bytes: body.length, text: (isCompressed ? gunzipSync(body) : body).toString() });
+        resolve({ ms, bytes: page.length, text: (isCompressed ? gunzipSync(page) : page).toString() });
       });
     });
-    outgoing.on("error", reject).end();
+    outgoing.on("error", reject).end(body);
   });
 }
