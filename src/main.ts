@@ -95,7 +95,7 @@ export interface BerthOnStdio {
   /** Resolves when the client has ended the connection, or does not read any more. */
   readonly ended: Promise<void>;
   /** Ends calls with their results, at once when `hurry` resolves, then every process. */
-  close(hurry: Promise<void>): Promise<void>;
+  close(hurry: Promise<unknown>): Promise<void>;
 }
 
 /** One connection of newline-delimited messages to one server, or to all of them without a name. */
@@ -233,7 +233,7 @@ function reloadOnChange(store: Store, opening: Promise<Host>, log: Log): () => P
 }
 
 /** Resolves with `work`, or after `ms` without it. */
-async function within(ms: number, work: Promise<void>): Promise<void> {
+async function within(ms: number, work: Promise<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   await Promise.race([work, new Promise<void>((resolve) => (timer = setTimeout(resolve, ms)))]);
   clearTimeout(timer);

@@ -9,6 +9,7 @@ import { DevFiles, fileServers, type FileServer } from "./dev-files.ts";
 import { announceServers, reportServer } from "./dev-report.ts";
 import { starterOf } from "./dev-starter.ts";
 import { environmentOf, type StoreOptions } from "./environment.ts";
+import { signalled } from "./signalled.ts";
 
 export interface DevOptions extends Pick<StoreOptions, "data"> {
   readonly port?: string;
@@ -25,6 +26,7 @@ const SETTLED_MS = 40;
  * changes. Without `--data` nothing is kept. Until SIGINT or SIGTERM.
  */
 export async function dev(paths: readonly string[], options: DevOptions): Promise<number> {
+  const ended = signalled();
   if (options.new) await makeStarters(paths);
   const servers = await fileServers(paths);
   const folder = options.data ?? (await mkdtemp(join(tmpdir(), "berth-dev-")));
@@ -38,7 +40,7 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
     try {
       const watching = await watchFiles(berth, servers, files!);
       await announceServers(berth, servers);
-      await signalled();
+      await ended;
       await watching.close();
     } finally {
       await berth.close();
@@ -99,11 +101,4 @@ async function watchFiles(berth: Berth, servers: readonly FileServer[], files: D
 
 interface Watching {
   close(): Promise<void>;
-}
-
-function signalled(): Promise<void> {
-  return new Promise((resolve) => {
-    process.once("SIGINT", resolve);
-    process.once("SIGTERM", resolve);
-  });
 }

@@ -2,6 +2,7 @@ import { readConfig, type Config } from "../config.ts";
 import { createLog } from "../log.ts";
 import { startBerth } from "../main.ts";
 import { environmentOf, type StoreOptions } from "./environment.ts";
+import { signalled } from "./signalled.ts";
 
 export interface ServeOptions extends StoreOptions {
   readonly port?: string;
@@ -12,13 +13,11 @@ export interface ServeOptions extends StoreOptions {
 export async function serve(options: ServeOptions): Promise<number> {
   const config = readConfig(environmentOf(options), options.readonly ? { image: "readonly" } : {});
   const log = createLog(config.logLevel);
+  const ended = signalled();
   const berth = await startBerth(config, log);
   announce(berth.url, config);
 
-  const signal = await new Promise<string>((resolve) => {
-    process.once("SIGINT", resolve);
-    process.once("SIGTERM", resolve);
-  });
+  const signal = await ended;
   log.info({ signal }, "shutting down");
   await berth.close();
   return 0;

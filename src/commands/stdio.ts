@@ -4,6 +4,7 @@ import { BerthError } from "../errors.ts";
 import { EXPLORE } from "../host/builtin/explore-server.ts";
 import { startStdio } from "../main.ts";
 import { environmentOf, type StoreOptions } from "./environment.ts";
+import { signalled } from "./signalled.ts";
 
 export interface StdioOptions extends StoreOptions {
   /** False with `--no-mcp`. */
@@ -31,17 +32,11 @@ export async function stdio(server: string | undefined, options: StdioOptions): 
   const log = createLog(config.logLevel);
   const nativeOnly = !options.mcp;
   const served = options.explore ? EXPLORE : server;
+  const signal = signalled(["SIGINT", "SIGTERM", "SIGHUP"]);
   const connection = await startStdio(config, log, { server: served, nativeOnly, input: process.stdin, output });
-  const signal = signalled();
   await Promise.race([connection.ended, signal]);
   // Who only ended the input still reads the answers; who sends a signal will not wait for long.
   await connection.close(signal);
   process.stdin.destroy();
   return 0;
-}
-
-function signalled(): Promise<void> {
-  return new Promise((resolve) => {
-    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => resolve());
-  });
 }

@@ -30,7 +30,12 @@ export class TextList {
   }
 
   title(text: string): string {
-    return this.#colours ? styleText("bold", printable(text)) : printable(text);
+    return this.#styled("bold", printable(text));
+  }
+
+  #styled(style: "bold" | "cyan", text: string): string {
+    // Whether there are colours is decided above: `styleText` itself would leave them out wherever `CI` is set.
+    return this.#colours ? styleText(style, text, { validateStream: false }) : text;
   }
 
   #part<T>(title: string, entries: readonly T[], show: (entry: T) => string): string {
@@ -49,7 +54,7 @@ export class TextList {
   }
 
   #entry(name: string, more: string, description: string | undefined): string {
-    const shown = this.#colours ? styleText("cyan", printable(name)) : printable(name);
+    const shown = this.#styled("cyan", printable(name));
     const words = (description ?? "").split("\n").find((line) => line.trim() !== "");
     return `  ${shown}${more}${words === undefined ? "" : `\n      ${printable(words.trim())}`}`;
   }
