@@ -1,3 +1,4 @@
+import type { Principal } from "../access/principal.ts";
 import type { CancelSignal } from "../cancellation.ts";
 import type { Cid } from "../cid.ts";
 import type { Json, JsonObject } from "../json.ts";
@@ -93,6 +94,8 @@ export interface Completer {
 }
 
 export interface CallOptions {
+  /** Whose call it is; undefined where nobody is asked for a token. */
+  readonly principal?: Principal;
   readonly signal?: CancelSignal;
   /** A promise asks the guest to wait until it settles. */
   readonly onProgress?: (event: Json) => void | Promise<void>;

@@ -6,6 +6,7 @@ import type { Host } from "../host/host.ts";
 import type { Log } from "../log.ts";
 import { createApi } from "./api/api.ts";
 import { openAssets } from "./assets.ts";
+import { authenticated, type Authenticate } from "./authenticate.ts";
 import { allowOrigin, answerPreflight } from "./cors.ts";
 import type { OpenStreams } from "./open-streams.ts";
 import { cidPage } from "./pages/cid.ts";
@@ -24,6 +25,7 @@ export interface AppOptions {
   readonly tenant: string;
   readonly isolation: string;
   readonly guard: (request: IncomingMessage) => void;
+  readonly authenticate: Authenticate;
   /** Throws for a request that may not change anything. */
   readonly writeGuard: (request: IncomingMessage) => void;
   readonly streams: OpenStreams;
@@ -48,6 +50,7 @@ export function createApp(options: AppOptions): Express {
   app.get("/", (_request, response) => response.redirect("/mcp"));
   app.get("/healthz", (_request, response) => response.json({ status: "ok" }));
   app.get("/assets/:file", assets.serve);
+  app.use(authenticated(options.authenticate));
   app.get("/mcp", mcpPage({ ...options, pages }));
   app.get("/cid/:cid", cidPage({ ...options, pages }));
   app.get("/mcp/meta/:server", metaPage({ ...options, pages }));

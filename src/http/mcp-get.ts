@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { Cancellation } from "../cancellation.ts";
 import { BerthError } from "../errors.ts";
 import { readAccept } from "./accept.ts";
+import type { Principal } from "../access/principal.ts";
 import { allowOrigin } from "./cors.ts";
 import { decodeName, MCP_PATH, type McpRouteOptions } from "./mcp-route.ts";
 import { writeAnswer, writeFailure } from "./write-answer.ts";
@@ -30,15 +31,17 @@ async function answer(
   response: ServerResponse,
   options: McpRouteOptions,
 ): Promise<void> {
-  const { endpoint, tenant, allServers, guard, limits, log } = options;
+  const { endpoint, tenant, allServers, guard, authenticate, limits, log } = options;
   try {
     guard(request);
     allowOrigin(request, response);
+    const found = authenticate(request);
+    const principal = found instanceof Promise ? await found : found;
     const server = name === undefined ? allServers : decodeName(name);
     const answered =
       request.method === "DELETE"
-        ? await endpoint.end(tenant, server, request.headers)
-        : await listen(server, request, response, options);
+        ? await endpoint.end(tenant, server, { headers: request.headers, principal })
+        : await listen(server, principal, request, response, options);
     if (!answered || response.headersSent) return;
     if (answered.status === 405) response.setHeader("Allow", "POST");
     writeAnswer(response, answered, limits.stalledMs);
@@ -49,6 +52,7 @@ async function answer(
 
 function listen(
   server: string,
+  principal: Principal | undefined,
   { headers }: IncomingMessage,
   response: ServerResponse,
   { endpoint, tenant, streams }: McpRouteOptions,
@@ -60,5 +64,5 @@ function listen(
     streams.giveBack(events);
     signal.abort();
   });
-  return endpoint.listen(tenant, server, { headers, events, signal });
+  return endpoint.listen(tenant, server, { headers, principal, events, signal });
 }

@@ -5,6 +5,7 @@ import type { Log } from "../log.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import { readAccept } from "./accept.ts";
 import { readBody } from "./body.ts";
+import type { Authenticate } from "./authenticate.ts";
 import { allowOrigin } from "./cors.ts";
 import type { EventStream } from "./event-stream.ts";
 import type { OpenStreams } from "./open-streams.ts";
@@ -16,6 +17,7 @@ export interface McpRouteOptions {
   /** The server's name that stands for all of them, at `/mcp` itself. */
   readonly allServers: string;
   readonly guard: (request: IncomingMessage) => void;
+  readonly authenticate: Authenticate;
   readonly streams: OpenStreams;
   readonly limits: { readonly bodyBytes: number; readonly stalledMs: number };
   readonly log: Log;
@@ -45,11 +47,14 @@ async function answerPost(
   response: ServerResponse,
   options: McpRouteOptions,
 ): Promise<void> {
-  const { endpoint, tenant, allServers, guard, streams, limits, log } = options;
+  const { endpoint, tenant, allServers, guard, authenticate, streams, limits, log } = options;
   let events: EventStream | undefined;
   try {
     guard(request);
     allowOrigin(request, response);
+    const found = authenticate(request);
+    // Waited for only where it has to be: the rest of a call is worth a few microseconds.
+    const principal = found instanceof Promise ? await found : found;
     const { headers } = request;
     checkContent(headers);
     const accepted = readAccept(headers.accept);
@@ -60,7 +65,7 @@ async function answerPost(
     // A client for which there is no stream is answered all at once.
     if (accepted.events) events = streams.take(response);
     const signal = cancelledBy(response);
-    const answer = await endpoint.post(tenant, server, { headers, body, ...(events && { events }), signal });
+    const answer = await endpoint.post(tenant, server, { headers, body, principal, events, signal });
     if (events?.isOpen) events.end(answer.body);
     else writeAnswer(response, answer, limits.stalledMs);
   } catch (error) {

@@ -4,6 +4,7 @@ import type { Host } from "../host/host.ts";
 import type { Log } from "../log.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import { createApp } from "./app.ts";
+import type { Authenticate } from "./authenticate.ts";
 import { createGuard } from "./guard.ts";
 import { createMcpGet } from "./mcp-get.ts";
 import { createMcpRoute } from "./mcp-route.ts";
@@ -35,6 +36,8 @@ export interface HttpOptions {
   readonly allowedHosts: readonly string[];
   /** A secret. */
   readonly adminToken: string | undefined;
+  /** Without it nobody is asked for a token. */
+  readonly authenticate?: Authenticate;
   /** False on a read-only boot. */
   readonly writable: boolean;
   /** The server's name that stands for all of them. */
@@ -48,13 +51,13 @@ export interface HttpOptions {
  * It knows no SQL, no compiler and no child process.
  */
 export function createHttpServer(options: HttpOptions): Server {
-  const { limits } = options;
+  const { limits, authenticate = () => undefined } = options;
   const guard = createGuard(options.allowedHosts);
   const streams = new OpenStreams(limits);
-  const mcp = createMcpRoute({ ...options, guard, streams });
-  const mcpGet = createMcpGet({ ...options, guard, streams });
-  const sse = createSseRoute({ ...options, guard, streams });
-  const app = createApp({ ...options, guard, writeGuard: createWriteGuard(options), streams });
+  const mcp = createMcpRoute({ ...options, guard, authenticate, streams });
+  const mcpGet = createMcpGet({ ...options, guard, authenticate, streams });
+  const sse = createSseRoute({ ...options, guard, authenticate, streams });
+  const app = createApp({ ...options, guard, authenticate, writeGuard: createWriteGuard(options), streams });
   const server = createServer(
     {
       // Events leave at once, and who vanishes without a word is found out.

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Principal } from "../access/principal.ts";
 import { Cancellation } from "../cancellation.ts";
 import { BerthError } from "../errors.ts";
 import type { Host } from "../host/host.ts";
@@ -51,22 +52,24 @@ export function createSseRoute(
     return true;
   };
 
-  function open(server: string, { headers }: IncomingMessage, response: ServerResponse): void {
-    if (!/text\/event-stream|\*\/\*|text\/\*/.test(headers.accept ?? "*/*")) throw new BerthError("not_acceptable");
+  function open(server: string, request: IncomingMessage, response: ServerResponse): void {
+    if (!/text\/event-stream|\*\/\*|text\/\*/.test(request.headers.accept ?? "*/*"))
+      throw new BerthError("not_acceptable");
     if (connections.size >= options.limits.sseConnections) {
       throw new BerthError("too_many_streams", `the limit is ${options.limits.sseConnections}`);
     }
-    void start(server, response).catch((error: unknown) => fail(response, error));
+    void start(server, request, response).catch((error: unknown) => fail(response, error));
   }
 
-  async function start(server: string, response: ServerResponse): Promise<void> {
-    const { endpoint, tenant, host, streams } = options;
+  async function start(server: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { endpoint, tenant, host, authenticate, streams } = options;
+    const principal = await authenticate(request);
     await host.server(tenant, server);
     if (response.destroyed) return;
     const events = streams.take(response);
     if (!events) throw new BerthError("too_many_streams");
     const id = randomUUID();
-    const connection = new Connection(endpoint, tenant, server, events);
+    const connection = new Connection(endpoint, { tenant, server, principal }, events);
     connections.set(id, connection);
     response.once("close", () => {
       connections.delete(id);
@@ -84,20 +87,31 @@ export function createSseRoute(
   ): Promise<void> {
     try {
       const connection = connections.get(id);
-      if (connection?.server !== server) throw new BerthError("session_not_found", "its connection is closed");
+      const principal = await options.authenticate(request);
+      if (connection?.server !== server || connection.principal?.id !== principal?.id) {
+        throw new BerthError("session_not_found", "its connection is closed");
+      }
       checkContent(request.headers);
       const body = await readBody(request, options.limits.bodyBytes);
       response.writeHead(202).end();
-      await connection.receive(body);
+      await connection.receive(body, principal);
     } catch (error) {
       fail(response, error);
     }
   }
 }
 
+interface Whose {
+  readonly tenant: string;
+  readonly server: string;
+  readonly principal: Principal | undefined;
+}
+
 /** One client: its session from `initialize` on, and the stream on which it hears everything. */
 class Connection {
   readonly server: string;
+  /** Whose it is; what this permits now comes with each message. */
+  readonly principal: Principal | undefined;
   readonly #endpoint: Endpoint;
   readonly #tenant: string;
   /** Without `open`: this transport has no way back to a stream that broke. */
@@ -105,8 +119,9 @@ class Connection {
   #headers: Readonly<Record<string, string>> = {};
   readonly #gone = new Cancellation();
 
-  constructor(endpoint: Endpoint, tenant: string, server: string, stream: EventStream) {
+  constructor(endpoint: Endpoint, { tenant, server, principal }: Whose, stream: EventStream) {
     this.server = server;
+    this.principal = principal;
     this.#endpoint = endpoint;
     this.#tenant = tenant;
     this.#events = {
@@ -115,13 +130,14 @@ class Connection {
     };
   }
 
-  async receive(body: string): Promise<void> {
+  async receive(body: string, principal: Principal | undefined): Promise<void> {
     const early = this.#isInitialized ? undefined : whatIsTooEarly(body);
     if (early !== undefined) return void this.#events.send(early);
     const post: Post = {
       headers: this.#headers,
       headerless: true,
       body,
+      principal,
       events: this.#events,
       signal: this.#gone,
     };
@@ -133,7 +149,8 @@ class Connection {
 
   async close(): Promise<void> {
     this.#gone.abort();
-    if (this.#isInitialized) await this.#endpoint.end(this.#tenant, this.server, this.#headers);
+    const { principal } = this;
+    if (this.#isInitialized) await this.#endpoint.end(this.#tenant, this.server, { headers: this.#headers, principal });
   }
 
   get #isInitialized(): boolean {
@@ -142,8 +159,14 @@ class Connection {
 
   #begin(token: string): void {
     this.#headers = { "mcp-session-id": token };
+    const { principal } = this;
     if (this.#gone.aborted) void this.close();
-    else void this.#endpoint.listen(this.#tenant, this.server, { headers: this.#headers, events: this.#events });
+    else
+      void this.#endpoint.listen(this.#tenant, this.server, {
+        headers: this.#headers,
+        principal,
+        events: this.#events,
+      });
   }
 }
 

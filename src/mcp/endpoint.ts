@@ -27,7 +27,7 @@ export interface Endpoint {
   /** Opens the stream of a legacy session on `listen.events`, or gives an answer instead. Never rejects. */
   listen(tenant: string, server: string, listen: Listen): Promise<Answer | undefined>;
   /** Ends a legacy session. Never rejects. */
-  end(tenant: string, server: string, headers: Post["headers"]): Promise<Answer>;
+  end(tenant: string, server: string, post: Pick<Post, "headers" | "principal">): Promise<Answer>;
   /** Ends what stays open by itself, such as subscriptions, each with its result; calls under way go on. */
   close(): void;
   /** Resolves when what became of tasks that have ended, and what clients of streams have missed, is kept. */
@@ -78,7 +78,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     },
 
     listen: (tenant, server, listen) => orRefusal(tenant, server, () => legacy.listen(tenant, server, listen)),
-    end: (tenant, server, headers) => orRefusal(tenant, server, () => legacy.end(tenant, server, headers)),
+    end: (tenant, server, post) => orRefusal(tenant, server, () => legacy.end(tenant, server, post)),
 
     close() {
       closing.abort();
@@ -105,11 +105,12 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   async function answer(place: Place, request: Request, post: Post, codec: Codec, client: Client): Promise<Answer> {
     const { tenant, server, catalog } = place;
     const { id, method, params } = request;
-    const { events, signal, body } = post;
+    const { principal, events, signal, body } = post;
     try {
       const run = codec.methods.get(method) ?? (await native.methodFor(place, method));
       if (!run) throw new BerthError("method_not_found", method);
-      const call = { tenant, server, catalog, id, method, params, body, codec, client, events, signal, closing };
+      const whose = { tenant, server, catalog, client, principal };
+      const call = { ...whose, id, method, params, body, codec, events, signal, closing };
       return { status: 200, body: resultText(id, await run(call)) };
     } catch (error) {
       return { ...refusal(id, error), ...(isInBand(error) && { status: 200 }) };

@@ -1,3 +1,4 @@
+import type { Principal } from "../access/principal.ts";
 import type { CancelSignal } from "../cancellation.ts";
 import type {
   CallResult,
@@ -24,6 +25,8 @@ export interface Post {
    */
   readonly headerless?: true;
   readonly body: string;
+  /** Whose request it is; undefined where nobody is asked for a token. */
+  readonly principal?: Principal;
   /** Where messages go before the answer; absent when the client takes no stream. */
   readonly events?: EventSink;
   /** Aborted when the client is gone. */
@@ -64,6 +67,7 @@ export interface Place {
 /** What opens a stream without a request of its own. */
 export interface Listen {
   readonly headers: Post["headers"];
+  readonly principal?: Principal;
   readonly events: EventSink;
   readonly signal?: CancelSignal;
 }
@@ -90,6 +94,7 @@ export interface MethodCall {
   readonly body: string;
   readonly codec: Codec;
   readonly client: Client;
+  readonly principal: Principal | undefined;
   readonly events: EventSink | undefined;
   readonly signal: CancelSignal | undefined;
   /** Aborted when the service is about to end: what stays open by itself ends now, with its result. */

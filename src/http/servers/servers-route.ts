@@ -8,6 +8,7 @@ import { isObject, type JsonObject } from "../../json.ts";
 import type { Log } from "../../log.ts";
 import { parseJson } from "../../mcp/json-rpc.ts";
 import { readAccept } from "../accept.ts";
+import { principalOf } from "../authenticate.ts";
 import { readBody } from "../body.ts";
 import type { EventStream } from "../event-stream.ts";
 import { cancelledBy, checkContent, decodeName } from "../mcp-route.ts";
@@ -71,7 +72,7 @@ async function answer(
     if (readAccept(request.headers.accept).events && !(events = streams.take(response))) {
       throw new BerthError("too_many_streams");
     }
-    const outcome = await call(tool, args, events, response);
+    const outcome = await call(tool, args, events, request, response);
     if (events) sendEvents(events, outcome);
     else writeOutcome(response, outcome, limits.stalledMs);
   } catch (error) {
@@ -127,10 +128,12 @@ async function call(
   tool: Tool,
   args: JsonObject,
   events: EventStream | undefined,
+  request: IncomingMessage,
   response: ServerResponse,
 ): Promise<CallOutcome> {
   let redirect: string | undefined;
   const result = await tool.call(args, {
+    principal: principalOf(request),
     signal: cancelledBy(response),
     invalidRejects: true,
     onRedirect: (address) => (redirect = address),

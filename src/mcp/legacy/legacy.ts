@@ -29,7 +29,7 @@ export interface Legacy {
    */
   listen(tenant: string, server: string, listen: Listen): Promise<Answer | undefined>;
   /** Ends a session. Rejects with `session_not_found`. */
-  end(tenant: string, server: string, headers: Post["headers"]): Promise<Answer>;
+  end(tenant: string, server: string, post: Pick<Post, "headers" | "principal">): Promise<Answer>;
   /** Ends every stream, so that clients come back to whoever serves next. */
   close(): void;
   /** Resolves when all that they missed is kept for them. */
@@ -78,7 +78,7 @@ export function createLegacy(options: LegacyOptions): Legacy {
   return {
     receive: createReceive({ ...options, sessions, streams, codecs }),
     listen: createListen({ ...options, sessions, streams, store, closing }),
-    async end(tenant, server, headers) {
+    async end(tenant, server, { headers }) {
       const token = headers["mcp-session-id"];
       if (typeof token !== "string")
         throw new BerthError("method_not_allowed", "DELETE ends the session of Mcp-Session-Id");

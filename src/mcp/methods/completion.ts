@@ -5,7 +5,7 @@ import type { MethodCall } from "../protocol.ts";
 const NOTHING = { values: [], total: 0, hasMore: false };
 
 /** `completion/complete`: of a prompt's argument or a template's variable; an argument that nobody completes has no values. */
-export async function complete({ catalog, codec, params, signal }: MethodCall): Promise<string> {
+export async function complete({ catalog, codec, params, principal, signal }: MethodCall): Promise<string> {
   const { ref, argument, context } = params;
   if (!isObject(argument) || typeof argument["name"] !== "string" || typeof argument["value"] !== "string") {
     throw new BerthError("invalid_params", '"argument" needs a name and a value, both texts');
@@ -13,7 +13,7 @@ export async function complete({ catalog, codec, params, signal }: MethodCall): 
   const completer = catalog.completer(referenceOf(ref, catalog), argument["name"]);
   const given = isObject(context) && isObject(context["arguments"]) ? context["arguments"] : {};
   const completion = completer
-    ? await completer.complete(argument["value"], given as JsonObject, { ...(signal && { signal }) })
+    ? await completer.complete(argument["value"], given as JsonObject, { principal, signal })
     : NOTHING;
   return codec.result(catalog, { completion });
 }

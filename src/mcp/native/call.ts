@@ -16,13 +16,16 @@ export function callNatively(catalog: Catalog, tool: Tool): Method {
     const answers =
       isObject(meta) && meta["inputResponses"] !== undefined ? readInputResponses(meta["inputResponses"]) : undefined;
     const context = callerContextOf(meta);
-    const { events, signal } = call;
-    if (!events) return JSON.stringify(await tool.call(args as JsonObject, { signal, answers, client, context }));
+    const { principal, events, signal } = call;
+    if (!events) {
+      return JSON.stringify(await tool.call(args as JsonObject, { principal, signal, answers, client, context }));
+    }
 
     const tell = eventWriter(call, events);
     void tell({ type: "start", server: catalog.server, tool: tool.contract.name, release: catalog.release });
     try {
       const outcome = await tool.call(args as JsonObject, {
+        principal,
         signal,
         answers,
         client,

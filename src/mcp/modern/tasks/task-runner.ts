@@ -1,4 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
+import type { Principal } from "../../../access/principal.ts";
 import { Cancellation } from "../../../cancellation.ts";
 import { BerthError } from "../../../errors.ts";
 import type { CallOptions, CallResult, Catalog, InputRequired, Tool } from "../../../host/catalog.ts";
@@ -43,12 +44,13 @@ export interface UntilTask extends Pick<CallOptions, "onProgress" | "onLog"> {
   readonly onTask: () => void;
 }
 
-type Callee = Pick<TaskOrder, "tool" | "args" | "answers" | "capabilities" | "context">;
+type Callee = Pick<TaskOrder, "principal" | "tool" | "args" | "answers" | "capabilities" | "context">;
 
 /** What a task is made of. */
 export interface TaskOrder {
   readonly tenant: string;
   readonly server: string;
+  readonly principal: Principal | undefined;
   readonly catalog: Catalog;
   readonly tool: Tool;
   readonly codec: Codec;
@@ -74,7 +76,7 @@ export class TaskRunner {
   }
 
   /** Calls the tool as a task does. `until` hears of progress and logs for as long as it is none yet. */
-  begin({ tool, args, answers, capabilities, context }: Callee, until?: UntilTask): Work {
+  begin({ principal, tool, args, answers, capabilities, context }: Callee, until?: UntilTask): Work {
     const { limits } = this.#options;
     if (this.#running.size >= limits.runningTasks) {
       throw new BerthError("too_many_tasks", `the limit is ${limits.runningTasks}`);
@@ -82,6 +84,7 @@ export class TaskRunner {
     const progress: Progress = { message: undefined };
     const cancellation = new Cancellation();
     const outcome = tool.call(args, {
+      principal,
       signal: cancellation,
       answers,
       context,
