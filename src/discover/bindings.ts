@@ -1,4 +1,4 @@
-import ts from "typescript";
+import ts from "#typescript";
 import { evaluate } from "./evaluate.ts";
 import type { Binding, Path } from "./types/walker.ts";
 

@@ -1,4 +1,4 @@
-import ts from "typescript";
+import ts from "#typescript";
 import type { Problem } from "../problem.ts";
 import { readCompletion, type Completable } from "./completion.ts";
 import {

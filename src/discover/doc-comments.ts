@@ -1,4 +1,4 @@
-import ts from "typescript";
+import ts from "#typescript";
 
 /**
  * Doc comments as data. TypeScript has parsed them; here they become a description, tags, and what is said about

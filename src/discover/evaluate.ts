@@ -1,4 +1,4 @@
-import ts from "typescript";
+import ts from "#typescript";
 import type { Json } from "../json.ts";
 
 const stepsMax = 10_000;

@@ -1,4 +1,4 @@
-import ts from "typescript";
+import ts from "#typescript";
 import { isHidden } from "./annotations.ts";
 import { docOfSymbol, noDoc, type Doc } from "./doc-comments.ts";
 import type { DefinitionProgram } from "./program.ts";

@@ -1,4 +1,4 @@
-import ts from "typescript";
+import ts from "#typescript";
 import type { JsonSchema } from "../json.ts";
 import { bindingsOf, pathKey } from "./bindings.ts";
 import { BudgetExceeded, type Budget } from "./budget.ts";

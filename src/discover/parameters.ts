@@ -1,4 +1,4 @@
-import ts from "typescript";
+import ts from "#typescript";
 import type { Candidate } from "./exports.ts";
 import { membersOf } from "./types/kinds.ts";
 

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, posix } from "node:path";
-import ts from "typescript";
+import ts from "#typescript";
 import { packageRoot } from "../config.ts";
 import type { DefinitionSource } from "./discovery.ts";
 import { isRelative, loaderOf, resolveOwnFile } from "./resolve.ts";
@@ -95,11 +95,11 @@ function hostFor(own: ReadonlyMap<string, string>): ts.CompilerHost {
 
 /** Names come from the compiler's own options or from a `/// <reference>` of the author's: only a plain library name is read. */
 function readLibrary(name: string, languageVersion: ts.ScriptTarget | ts.CreateSourceFileOptions) {
-  if (name === ambientName) return ts.createSourceFile(name, readFileSync(ambientFile, "utf8"), languageVersion, true);
+  if (name === ambientName) return ts.createSourceFile(name, readFileSync(ambientFile, "utf8"), languageVersion);
   const file = /^\/lib\/(lib(?:\.es[0-9a-z.]+|\.decorators(?:\.legacy)?)?\.d\.ts)$/.exec(name)?.[1];
   if (!file) return undefined;
   try {
-    return ts.createSourceFile(name, readFileSync(join(libraryFolder, file), "utf8"), languageVersion, true);
+    return ts.createSourceFile(name, readFileSync(join(libraryFolder, file), "utf8"), languageVersion);
   } catch {
     return undefined;
   }

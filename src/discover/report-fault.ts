@@ -1,4 +1,4 @@
-import ts from "typescript";
+import ts from "#typescript";
 import { pathKey } from "./bindings.ts";
 import type { Reporter } from "./reporter.ts";
 import { written, type Fault } from "./types/walker.ts";

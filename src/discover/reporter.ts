@@ -1,4 +1,4 @@
-import ts from "typescript";
+import ts from "#typescript";
 import type { Problem } from "../problem.ts";
 import { codeFrame, positionAt } from "./code-frame.ts";
 import type { DefinitionProgram } from "./program.ts";

@@ -1,4 +1,4 @@
-import ts from "typescript";
+import ts from "#typescript";
 import type { JsonSchema } from "../../json.ts";
 import { isNothing, membersOf } from "./kinds.ts";
 import { combine } from "./union.ts";

@@ -1,4 +1,4 @@
-import ts from "typescript";
+import ts from "#typescript";
 import { isObject, type Json, type JsonSchema } from "../../json.ts";
 import { tagText, type Doc, type Tag } from "../doc-comments.ts";
 import { evaluate } from "../evaluate.ts";

@@ -1,4 +1,4 @@
-import ts from "typescript";
+import ts from "#typescript";
 
 /** Questions about types that TypeScript answers only in pieces, or keeps to itself. */
 

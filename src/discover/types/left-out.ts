@@ -1,4 +1,4 @@
-import ts from "typescript";
+import ts from "#typescript";
 import { isFunction, isNothing, libraryName, membersOf } from "./kinds.ts";
 import { isUnsupported } from "./library-types.ts";
 import { written, type Place, type Walker } from "./walker.ts";

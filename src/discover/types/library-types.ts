@@ -1,4 +1,4 @@
-import ts from "typescript";
+import ts from "#typescript";
 import type { JsonSchema } from "../../json.ts";
 import { libraryName } from "./kinds.ts";
 import type { Place, Walker } from "./walker.ts";

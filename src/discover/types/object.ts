@@ -1,4 +1,4 @@
-import ts from "typescript";
+import ts from "#typescript";
 import type { JsonSchema } from "../../json.ts";
 import { docOfSymbol } from "../doc-comments.ts";
 import { describe } from "./describe.ts";

@@ -1,4 +1,4 @@
-import ts from "typescript";
+import ts from "#typescript";
 import type { JsonSchema } from "../../json.ts";
 
 /** A template-literal type, or one of the four string mappings over `string`, as a string with a pattern. */

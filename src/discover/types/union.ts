@@ -1,4 +1,4 @@
-import ts from "typescript";
+import ts from "#typescript";
 import { isObject, type JsonSchema } from "../../json.ts";
 import { isFunction, isNothing, isNull } from "./kinds.ts";
 import { isUnsupported } from "./library-types.ts";

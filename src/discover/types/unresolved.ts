@@ -1,4 +1,4 @@
-import ts from "typescript";
+import ts from "#typescript";
 import type { Walker } from "./walker.ts";
 import { aliasAt, declaredNode } from "./written-types.ts";
 

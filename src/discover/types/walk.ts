@@ -1,4 +1,4 @@
-import ts from "typescript";
+import ts from "#typescript";
 import type { JsonSchema } from "../../json.ts";
 import type { Budget } from "../budget.ts";
 import type { Doc } from "../doc-comments.ts";

@@ -1,4 +1,4 @@
-import ts from "typescript";
+import ts from "#typescript";
 import { docOfSymbol, type Doc } from "../doc-comments.ts";
 import { keyOf, membersOf } from "./kinds.ts";
 
