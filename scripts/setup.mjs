@@ -8,7 +8,7 @@ const say = (line) => console.log(`setup: ${line}`);
 
 try {
   installPrograms(say);
-  // The clients that tests point at Berth: the inspector, mcporter, the older SDK, and a Node that they run on.
+  // The clients that tests point at Berth: the inspector, mcporter, mcp-remote, the older SDK, and a Node that they run on.
   installFolder(fileURLToPath(new URL("../test/clients", import.meta.url)), say);
   // The servers of others that tests reach through Berth; npx finds the packages in the cache that this fills.
   installFolder(fileURLToPath(new URL("../test/upstreams", import.meta.url)), say);

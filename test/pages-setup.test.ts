@@ -71,8 +71,8 @@ describe("what a server's page offers for copying", () => {
     assert.equal(texts.get("VS Code")![1], `code --add-mcp '{"name":"everyday","type":"http","url":"${url}"}'`);
     assert.equal(texts.get("Codex")![0], `codex mcp add everyday --url ${url}`);
     assert.equal(texts.get("Codex")![1], `[mcp_servers.everyday]\nurl = "${url}"`);
-    assert.equal(texts.get("Gemini CLI")![0], `gemini mcp add --transport http everyday ${url}`);
-    assert.deepEqual(jsonOf("Gemini CLI", 1), { mcpServers: { everyday: { httpUrl: url } } });
+    assert.equal(texts.get("Gemini CLI")![0], `gemini mcp add --scope user --transport http everyday ${url}`);
+    assert.deepEqual(jsonOf("Gemini CLI", 1), { mcpServers: { everyday: { url, type: "http" } } });
   });
 
   it("T14.2 nothing in a name or an address gets out of its word in a shell", async () => {

@@ -1,15 +1,14 @@
 import type { ToolContract } from "../../../contract/contract.ts";
 import { sampleArguments } from "./sample.ts";
 
-/**
- * How each client is told of a server, in its own format. Each was read in the client's documentation in November
- * 2026; `kind` is for who reads the page, and says where the text goes.
- */
+/** How a client is told of a server, in its own format. docs/clients.md says how each was tried. */
 export interface Setup {
   readonly id: string;
   readonly client: string;
   /** What to do with the text: where to put it or that it is to be run. */
   readonly steps: readonly SetupStep[];
+  /** What else a person has to know before it works, or how to see that it does. */
+  readonly note?: string;
 }
 
 export interface SetupStep {
@@ -43,6 +42,7 @@ export function setupsFor({ name, url, tool }: SetupFor): Setup[] {
           text: json({ mcpServers: { [id]: { type: "http", url } } }),
         },
       ],
+      note: "claude mcp list says whether it is connected. What a project names has to be approved in Claude Code once.",
     },
     {
       id: "claude-desktop",
@@ -54,6 +54,7 @@ export function setupsFor({ name, url, tool }: SetupFor): Setup[] {
           text: json({ mcpServers: { [id]: { command: "npx", args: bridgeArguments(url) } } }),
         },
       ],
+      note: "This needs Node.js, and takes effect when Claude Desktop is started again.",
     },
     {
       id: "cursor",
@@ -90,13 +91,14 @@ export function setupsFor({ name, url, tool }: SetupFor): Setup[] {
       id: "gemini-cli",
       client: "Gemini CLI",
       steps: [
-        { what: "Run", text: `gemini mcp add --transport http ${id} ${address}` },
+        { what: "Run", text: `gemini mcp add --scope user --transport http ${id} ${address}` },
         {
           what: "or put this into",
           file: "~/.gemini/settings.json",
-          text: json({ mcpServers: { [id]: { httpUrl: url } } }),
+          text: json({ mcpServers: { [id]: { url, type: "http" } } }),
         },
       ],
+      note: "gemini mcp list says whether it is connected. Gemini CLI uses no servers in a folder that you do not trust.",
     },
     { id: "curl", client: "curl", steps: [{ what: "Run", text: curl(url, tool) }] },
     {
