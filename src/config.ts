@@ -230,6 +230,8 @@ export interface Config {
   readonly guests: "auto" | "sandboxed" | "trusted";
   /** Host names that a request may carry besides loopback ones; for a service behind a proxy. */
   readonly allowedHosts: readonly string[];
+  /** Scheme and host by which clients reach Berth through a proxy, as `https://mcp.example.com`. Undefined: there is none. */
+  readonly publicUrl: string | undefined;
   /** Allows changes from elsewhere than this machine; a secret. Undefined: from nowhere else. */
   readonly adminToken: string | undefined;
   readonly logLevel: string;
@@ -276,6 +278,15 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
     return token;
   };
 
+  const publicUrl = (): string | undefined => {
+    const text = env["BERTH_PUBLIC_URL"] || undefined;
+    if (text === undefined) return undefined;
+    const url = URL.canParse(text) ? new URL(text) : undefined;
+    if (url && /^https?:$/.test(url.protocol) && url.href === `${url.origin}/`) return url.origin;
+    problems.push(`BERTH_PUBLIC_URL must be a scheme and a host, such as https://mcp.example.com, not "${text}"`);
+    return undefined;
+  };
+
   const limits = Object.fromEntries(
     Object.entries(defaultLimits).map(([name, value]) => [name, wholeNumber(limitVariable(name), value)]),
   ) as unknown as Limits;
@@ -291,6 +302,7 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
       .split(",")
       .map((host) => host.trim())
       .filter(Boolean),
+    publicUrl: publicUrl(),
     adminToken: adminToken(),
     logLevel: choice("logLevel", "BERTH_LOG"),
     explore: choice("explore", "BERTH_EXPLORE") === "on",
@@ -310,11 +322,12 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
 }
 
 /** Whoever reaches the server `explore` runs programs as the user that Berth runs as. */
-function exploreProblems({ host, allowedHosts, image }: Config): string[] {
+function exploreProblems({ host, allowedHosts, publicUrl, image }: Config): string[] {
   const refused = "BERTH_EXPLORE=on lets callers start programs on this machine, so it is for this machine alone: ";
   const problems = [];
   if (!isLoopback(host)) problems.push(`${refused}bind 127.0.0.1, not ${host}`);
   if (allowedHosts.length > 0) problems.push(`${refused}it cannot stand beside BERTH_ALLOWED_HOSTS`);
+  if (publicUrl !== undefined) problems.push(`${refused}it cannot stand beside BERTH_PUBLIC_URL`);
   if (image === "readonly") problems.push("BERTH_EXPLORE=on saves profiles, which a read-only boot does not");
   return problems;
 }

@@ -147,6 +147,7 @@ export async function startRig(options: Partial<EndpointOptions> = {}, http: Par
     allServers: "",
     isolation: "trusted",
     allowedHosts: [],
+    publicUrl: undefined,
     limits: { ...defaultLimits, ...http },
     log,
   });

@@ -9,6 +9,7 @@ import { openAssets } from "./assets.ts";
 import { authenticated, type Authenticate } from "./authenticate.ts";
 import { allowOrigin, answerPreflight } from "./cors.ts";
 import type { OpenStreams } from "./open-streams.ts";
+import type { OriginOf } from "./origin.ts";
 import { cidPage } from "./pages/cid.ts";
 import { sendErrorPage, wantsPage, type ErrorOptions } from "./pages/error.ts";
 import { mcpPage } from "./pages/mcp.ts";
@@ -26,6 +27,7 @@ export interface AppOptions {
   readonly isolation: string;
   readonly guard: (request: IncomingMessage) => void;
   readonly authenticate: Authenticate;
+  readonly originOf: OriginOf;
   /** Throws for a request that may not change anything. */
   readonly writeGuard: (request: IncomingMessage) => void;
   readonly streams: OpenStreams;

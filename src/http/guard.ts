@@ -29,7 +29,8 @@ export function createGuard(allowedHosts: readonly string[]): (request: Incoming
   };
 }
 
-function hostnameOf(url: string): string {
+/** `""` for what is no URL; an IPv6 address without its brackets. */
+export function hostnameOf(url: string): string {
   try {
     return new URL(url).hostname.replace(/^\[|\]$/g, "");
   } catch {

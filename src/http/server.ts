@@ -8,6 +8,7 @@ import type { Authenticate } from "./authenticate.ts";
 import { createGuard } from "./guard.ts";
 import { createMcpGet } from "./mcp-get.ts";
 import { createMcpRoute } from "./mcp-route.ts";
+import { createOriginOf } from "./origin.ts";
 import { OpenStreams, type StreamLimits } from "./open-streams.ts";
 import { createSseRoute } from "./sse-route.ts";
 import { createWriteGuard } from "./write-guard.ts";
@@ -34,6 +35,8 @@ export interface HttpOptions {
   /** What guests run as, for the page. */
   readonly isolation: string;
   readonly allowedHosts: readonly string[];
+  /** Scheme and host that clients are told, where they reach Berth through a proxy. */
+  readonly publicUrl: string | undefined;
   /** A secret. */
   readonly adminToken: string | undefined;
   /** Without it nobody is asked for a token. */
@@ -51,13 +54,14 @@ export interface HttpOptions {
  * It knows no SQL, no compiler and no child process.
  */
 export function createHttpServer(options: HttpOptions): Server {
-  const { limits, authenticate = () => undefined } = options;
-  const guard = createGuard(options.allowedHosts);
+  const { limits, allowedHosts, publicUrl, authenticate = () => undefined } = options;
+  const guard = createGuard(publicUrl === undefined ? allowedHosts : [...allowedHosts, new URL(publicUrl).hostname]);
+  const originOf = createOriginOf(publicUrl);
   const streams = new OpenStreams(limits);
   const mcp = createMcpRoute({ ...options, guard, authenticate, streams });
   const mcpGet = createMcpGet({ ...options, guard, authenticate, streams });
   const sse = createSseRoute({ ...options, guard, authenticate, streams });
-  const app = createApp({ ...options, guard, authenticate, writeGuard: createWriteGuard(options), streams });
+  const app = createApp({ ...options, guard, authenticate, originOf, writeGuard: createWriteGuard(options), streams });
   const server = createServer(
     {
       // Events leave at once, and who vanishes without a word is found out.

@@ -2,8 +2,9 @@ import type { RequestHandler } from "express";
 import type { Host } from "../../host/host.ts";
 import type { UpstreamState } from "../../host/upstream/hosting.ts";
 import type { Overview } from "../../host/overview.ts";
+import type { OriginOf } from "../origin.ts";
 import type { Pages } from "./pages.ts";
-import { originOf, pathsOf } from "./parts/origin.ts";
+import { pathsOf } from "./parts/origin.ts";
 import { problemView } from "./parts/problem-view.ts";
 import { setupsFor } from "./parts/setup.ts";
 import { countOf, firstLine } from "./parts/text.ts";
@@ -13,10 +14,11 @@ export interface McpOptions {
   readonly pages: Pages;
   readonly tenant: string;
   readonly isolation: string;
+  readonly originOf: OriginOf;
 }
 
 /** `GET /mcp`: what this is, how to connect, and every server with its state, tools and problems (C6). */
-export function mcpPage({ host, pages, tenant, isolation }: McpOptions): RequestHandler {
+export function mcpPage({ host, pages, tenant, isolation, originOf }: McpOptions): RequestHandler {
   return async (request, response) => {
     const servers = await host.overview(tenant);
     const origin = originOf(request);

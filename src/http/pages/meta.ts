@@ -1,10 +1,11 @@
 import type { Request, RequestHandler } from "express";
 import type { Catalog } from "../../host/catalog.ts";
 import type { Host, ServerSummary } from "../../host/host.ts";
+import type { OriginOf } from "../origin.ts";
 import type { Page, Pages } from "./pages.ts";
 import { callViews, healthFacts, releaseViews } from "./parts/health.ts";
 import { createOffers } from "./parts/offers.ts";
-import { originOf, pathsOf } from "./parts/origin.ts";
+import { pathsOf } from "./parts/origin.ts";
 import { problemView } from "./parts/problem-view.ts";
 import { setupsFor } from "./parts/setup.ts";
 import { upstreamView } from "./parts/upstream.ts";
@@ -15,6 +16,7 @@ export interface MetaOptions {
   readonly pages: Pages;
   readonly tenant: string;
   readonly isolation: string;
+  readonly originOf: OriginOf;
 }
 
 interface Parts extends MetaOptions {
@@ -47,7 +49,7 @@ async function readPage(name: string, request: Request, options: Parts): Promise
   const pin = { short: shortCid(catalog.release), live: pathsOf(server).page, isCurrent };
   return {
     ...page,
-    ...addresses(`${server}@${catalog.release}`, server, catalog, request),
+    ...addresses(`${server}@${catalog.release}`, server, catalog, options.originOf(request)),
     title: `${server} @ ${pin.short}`,
     description: catalog.contract.description ?? "",
     crumbs: [{ label: "Servers", href: "/mcp" }, { label: server, href: pin.live }, { label: pin.short }],
@@ -67,9 +69,10 @@ async function servedPage(summary: Served, request: Request, options: Parts): Pr
   const { host, tenant, isolation } = options;
   const releases = await host.releases(tenant, name);
   const activity = host.activity(tenant, name);
+  const origin = options.originOf(request);
   return {
     ...frameOf(summary, options),
-    ...addresses(name, name, catalog, request),
+    ...addresses(name, name, catalog, origin),
     ...options.offersOf(catalog),
     served: true,
     facts: healthFacts(catalog, {
@@ -78,7 +81,7 @@ async function servedPage(summary: Served, request: Request, options: Parts): Pr
       inFlight: activity.inFlight,
       since: releases.find((each) => each.current),
     }),
-    releases: releaseViews(releases, name, originOf(request)),
+    releases: releaseViews(releases, name, origin),
     calls: callViews(activity.recent()),
   };
 }
@@ -129,8 +132,8 @@ function frameOf({ name, state, description = "", problems }: ServerSummary, { h
 }
 
 /** `address` is what a client is given: the server's, or that of one release. */
-function addresses(address: string, name: string, { contract }: Catalog, request: Request): Partial<Page> {
+function addresses(address: string, name: string, { contract }: Catalog, origin: string): Partial<Page> {
   const { endpoint } = pathsOf(address);
-  const url = `${originOf(request)}${endpoint}`;
+  const url = `${origin}${endpoint}`;
   return { path: endpoint, url, setups: setupsFor({ name, url, tool: contract.tools[0] }) };
 }

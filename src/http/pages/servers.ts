@@ -3,8 +3,9 @@ import type { Request, RequestHandler, Response } from "express";
 import { BerthError } from "../../errors.ts";
 import type { Current, Draft, Subject } from "../../host/edits/edits.ts";
 import type { Host, ServerSummary } from "../../host/host.ts";
+import type { OriginOf } from "../origin.ts";
 import type { Pages } from "./pages.ts";
-import { originOf, pathsOf } from "./parts/origin.ts";
+import { pathsOf } from "./parts/origin.ts";
 import { problemView } from "./parts/problem-view.ts";
 import { countOf, shortCid } from "./parts/text.ts";
 import { starterOf, type StarterLanguage } from "./servers-starter.ts";
@@ -13,6 +14,7 @@ import { lastDraft, viewComparison, viewSubject, type EditPageOptions, type Subj
 export interface ServerPageOptions extends EditPageOptions {
   readonly host: Host;
   readonly pages: Pages;
+  readonly originOf: OriginOf;
 }
 
 /**
@@ -21,7 +23,7 @@ export interface ServerPageOptions extends EditPageOptions {
  * is asked of `/servers/<name>` with a query is a call.
  */
 export function serversPage(options: ServerPageOptions): RequestHandler {
-  const { edits, host, tenant, pages, writable } = options;
+  const { edits, host, tenant, pages, writable, originOf } = options;
   return async (request, response) => {
     const { name, new: language, server } = request.query;
     if (typeof server === "string") return sendComparison(options, request, response, server);
@@ -41,7 +43,7 @@ export function serversPage(options: ServerPageOptions): RequestHandler {
         .filter((summary) => names.has(summary.name))
         .map(async (summary) => {
           const definition = await edits.read(tenant, { kind: "definition", name: summary.name });
-          return { server: viewSummary(summary, request), language: languageLabel(definition?.language) };
+          return { server: viewSummary(summary, originOf(request)), language: languageLabel(definition?.language) };
         }),
     );
     await pages.send(request, response, "servers", { title: "Definitions", section: "servers", servers, writable });
@@ -102,7 +104,7 @@ async function sendServer(
     isDeleted: last !== undefined,
     canBegin: writable && !begun && entry !== undefined && !isUpstream(entry),
     writable,
-    server: summary ? viewSummary(summary, request) : undefined,
+    server: summary ? viewSummary(summary, options.originOf(request)) : undefined,
     definition:
       begun && (await viewSubject(options, { kind: "definition", name }, begun, place("definition", "Definition"))),
     // A server that is not there yet gets its definition first.
@@ -146,7 +148,7 @@ const STATES = {
   starting: { label: "starting", tone: "accent" },
 } as const;
 
-function viewSummary({ name, state, description, catalog, problems }: ServerSummary, request: Request): object {
+function viewSummary({ name, state, description, catalog, problems }: ServerSummary, origin: string): object {
   const { endpoint, page, edit } = pathsOf(name);
   return {
     name,
@@ -158,8 +160,8 @@ function viewSummary({ name, state, description, catalog, problems }: ServerSumm
     problems: problems.map(problemView),
     edit,
     page,
-    endpoint: originOf(request) + endpoint,
-    callAt: originOf(request) + edit,
+    endpoint: origin + endpoint,
+    callAt: origin + edit,
   };
 }
 

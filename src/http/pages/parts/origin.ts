@@ -1,10 +1,3 @@
-import type { Request } from "express";
-
-/** Scheme and host as the reader reached them; the guard has judged the host. */
-export function originOf(request: Request): string {
-  return `${request.protocol}://${request.headers.host}`;
-}
-
 /** Paths of one server's addresses. A release's name, `server@CID`, is one word of a path as well. */
 export function pathsOf(name: string): { endpoint: string; page: string; edit: string } {
   const word = encodeURIComponent(name).replaceAll("%40", "@");
