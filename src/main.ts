@@ -15,6 +15,7 @@ import { createEdits } from "./host/edits/create-edits.ts";
 import type { Edits } from "./host/edits/edits.ts";
 import type { OpenUpstream } from "./host/upstream/hosted.ts";
 import { Hosting } from "./host/upstream/hosting.ts";
+import { Observers } from "./host/observe.ts";
 import { openHost, type Host, type ServerSummary } from "./host/host.ts";
 import { createHttpServer, drainHttpServer } from "./http/server.ts";
 import { applyImage } from "./image/apply.ts";
@@ -169,6 +170,7 @@ async function openCore(config: Config, log: Log, fill: Fill): Promise<Core> {
     const compiler = opened(openCompiler(config.limits));
 
     const upstreams = opened(new Hosting({ open: upstreamOpener(config), limits: config.limits, log }));
+    const observers = new Observers((error) => log.error({ err: error }, "an observer of calls failed"));
     const hosting = {
       store,
       executor,
@@ -176,13 +178,14 @@ async function openCore(config: Config, log: Log, fill: Fill): Promise<Core> {
       compileKey,
       compiler: compilerCid(),
       log,
+      observers,
       upstreams,
       writable: config.image !== "readonly",
       limits: config.limits,
     };
     const explore = config.explore ? opened(openExplore(exploring(config, log))) : undefined;
     const opening = openHost([TENANT], hosting).then((host) =>
-      withAllServers(explore ? withBuiltIn(host, TENANT, explore, config.limits.recentCalls) : host),
+      withAllServers(explore ? withBuiltIn(host, TENANT, explore, { ...config.limits, observers }) : host),
     );
     closers.push(reloadOnChange(store, opening, log));
     const host = await opening;

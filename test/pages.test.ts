@@ -221,8 +221,8 @@ describe("pages", () => {
       rows.map(([tool, outcome, , size]) => [tool, outcome, size]),
       [
         ["echo", "ok", "15 B"],
-        ["fail", "error", "0 B"],
-        ["add", "bad arguments", "0 B"],
+        ["fail", "error", "22 B"],
+        ["add", "bad arguments", "55 B"],
       ],
     );
     for (const [, , time] of rows) assert.match(time, /^[\d.]+ ms$/);

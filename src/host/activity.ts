@@ -33,14 +33,14 @@ export class Activity {
     this.#callsMax = callsMax;
   }
 
-  /** Notes a call that began at `beganAt` of the process's clock (`performance.now`) and ends now. */
-  note(tool: string, outcome: CallOutcome, beganAt: number, size: number, retries = 0): void {
+  /** Notes a call that began at `beganAt` of the process's clock (`performance.now`) and took `ms`. */
+  note(tool: string, outcome: CallOutcome, beganAt: number, ms: number, size: number, retries: number): void {
     if (this.#callsMax === 0) return;
     const numbers = (this.#numbers ??= this.#open());
     const slot = this.#noted % this.#callsMax;
     const at = slot * FIELDS;
     numbers[at] = beganAt;
-    numbers[at + 1] = performance.now() - beganAt;
+    numbers[at + 1] = ms;
     numbers[at + 2] = CODES[outcome];
     numbers[at + 3] = size;
     numbers[at + 4] = retries;

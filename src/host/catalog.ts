@@ -7,6 +7,7 @@ import type { CallerContext } from "../outcome/context.ts";
 import type { TaskSupport } from "../discover/discovery.ts";
 import type { GuestLog, InputRequests } from "../executor/executor.ts";
 import type { Problem } from "../problem.ts";
+import type { Trace } from "../trace.ts";
 
 export type {
   Contract,
@@ -104,6 +105,8 @@ export interface CallOptions {
   readonly answers?: JsonObject;
   /** What the caller says of the context of its call (`_meta`). */
   readonly context?: CallerContext;
+  /** Of the request that the call belongs to. */
+  readonly trace?: Trace | undefined;
   /** Who calls. A function may look at it, so as to ask only for what the client can do. */
   readonly client?: ClientFacts;
   /** The function says that from here on it is a task: the caller need not wait for the result. At most once. */

@@ -13,6 +13,7 @@ import { createEarlierReleases } from "./earlier-release.ts";
 import { guestPort, type PortHost } from "./guest-port.ts";
 import { loadCatalog } from "./load-catalog.ts";
 import type { ReleaseVersion } from "./edits/edits.ts";
+import { Observers } from "./observe.ts";
 import { Overviews, type Overview } from "./overview.ts";
 import { readReleases } from "./releases.ts";
 import type { UriLimits } from "./uris/uris.ts";
@@ -87,6 +88,8 @@ export interface HostDependencies {
   /** The identity of the compiler that `compile` is; a release remembers it. */
   readonly compiler: Cid;
   readonly log: Log;
+  /** Who hears of each call of a tool. */
+  readonly observers?: Observers;
   /** Servers of others; without it none is hosted. */
   readonly upstreams?: Hosting;
   /** False on a read-only boot: shell definitions are refused and nothing is written. */
@@ -153,6 +156,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     ...dependencies,
     isTrial: false,
     activities,
+    observers: dependencies.observers ?? new Observers(),
     serverOf: (tenant: string, name: string) => host.server(tenant, name),
   };
   const earlier = createEarlierReleases(portOf, loading);

@@ -17,6 +17,7 @@ import type { DirectoryEntry } from "./directory.ts";
 import { createCompleter } from "./completer.ts";
 import type { HostDependencies } from "./host.ts";
 import { identitiesOf } from "./identity.ts";
+import { CallNotes, type Observers } from "./observe.ts";
 import { createPrompt } from "./prompt.ts";
 import { createRelease, type Release } from "./release.ts";
 import { functionResource, uriFinder } from "./resource.ts";
@@ -52,6 +53,7 @@ export interface LoadDependencies extends HostDependencies {
   /** Any server of a tenant, as `Host.server` gives it. */
   readonly serverOf: (tenant: string, name: string) => Catalog | Promise<Catalog>;
   readonly activities: Activities;
+  readonly observers: Observers;
   /** Nothing of what is loaded is remembered: somebody only looks what would be. */
   readonly isTrial: boolean;
 }
@@ -96,14 +98,15 @@ export async function buildCatalog(
   const uris = createUris({ tenant, own: () => catalog, links: linksOf(release), ...dependencies });
   const redirects = createRedirects(uris, (uri) => catalog.resource(uri));
   const activity = dependencies.activities.of(tenant, server);
-  const { limits } = dependencies;
+  const { limits, observers } = dependencies;
   const runOf = runFactory(tenant, server, language, bundle, port, dependencies);
   const tools = new Map(
     release.tools.map((tool) => {
       const { contract, function: own } = tool;
       const { name } = contract;
       const run = runOf({ name, call: own.call, toolOptions: optionsOf(entry, name) });
-      return [name, createTool(contract, configuredRun(tool, run), { redirects, activity, limits }, own)];
+      const notes = new CallNotes({ tenant, server, release: release.block.cid, tool: name }, activity, observers);
+      return [name, createTool(contract, configuredRun(tool, run), { redirects, notes, limits }, own)];
     }),
   );
   const prompts = new Map(

@@ -3,14 +3,14 @@ import { BerthError } from "../errors.ts";
 import type { GuestOutcome } from "../executor/executor.ts";
 import type { JsonObject } from "../json.ts";
 import { lazyValidator } from "./arguments.ts";
-import type { Activity } from "./activity.ts";
 import type { CallOptions, CallResult, Tool, ToolContract } from "./catalog.ts";
-import { failure, sizeOf, toConfiguredResult, toResult, type ReturnedValue } from "./content.ts";
+import { failure, toConfiguredResult, toResult, type ReturnedValue } from "./content.ts";
 import { guestFailed, messageOf, problemsOf } from "./failures.ts";
 import { readOutcome } from "../outcome/envelope.ts";
 import { endOf } from "./outcomes.ts";
 import { refusal } from "../outcome/given.ts";
 import { persist, type Persisted, type RetryLimits } from "../outcome/persist.ts";
+import type { CallNotes } from "./observe.ts";
 import type { Redirects } from "./uris/redirect.ts";
 
 /** Carries out a call whose arguments are valid. Never rejects. */
@@ -19,7 +19,7 @@ export type Run = (args: JsonObject, options: CallOptions) => Promise<GuestOutco
 /** What a tool has of its server. */
 export interface ToolParts {
   readonly redirects: Redirects;
-  readonly activity: Activity;
+  readonly notes: CallNotes;
   readonly limits: RetryLimits & { readonly callMs: number };
 }
 
@@ -31,7 +31,7 @@ export function createTool(
   { task, outputSchema }: Pick<DiscoveredTool, "task" | "outputSchema">,
 ): Tool {
   const { name } = contract;
-  const { redirects, activity, limits } = parts;
+  const { redirects, notes, limits } = parts;
   const checkArguments = lazyValidator(contract.inputSchema);
   const checkOutput = contract.outputSchema && lazyValidator(contract.outputSchema);
   const promisesNothing = outputSchema === null;
@@ -67,47 +67,43 @@ export function createTool(
       const beganAt = performance.now();
       const invalid = problemsOf(checkArguments, args);
       if (invalid) {
-        activity.note(name, "invalid", beganAt, 0);
-        if (options.invalidRejects) throw new BerthError("invalid_params", `the tool "${name}": ${invalid}`);
-        return failure(`Invalid arguments for the tool "${name}": ${invalid}`);
+        if (!options.invalidRejects) {
+          const shown = `Invalid arguments for the tool "${name}": ${invalid}`;
+          return notes.ended("invalid", beganAt, args, options, failure(shown));
+        }
+        notes.ended("invalid", beganAt, args, options, undefined);
+        throw new BerthError("invalid_params", `the tool "${name}": ${invalid}`);
       }
       const refused = options.answers && refusal(name, options.answers);
-      if (refused !== undefined) {
-        activity.note(name, "error", beganAt, 0);
-        return failure(refused);
-      }
+      if (refused !== undefined) return notes.ended("error", beganAt, args, options, failure(refused));
 
-      activity.inFlight += 1;
+      notes.entered();
       let outcome = ended(await run(args, options));
       let retries = 0;
       let needs: string | undefined;
       if (!isEnd(outcome)) ({ result: outcome, retries, needs } = await goOn(outcome, args, options, beganAt));
-      activity.inFlight -= 1;
-      if (needs !== undefined) {
-        activity.note(name, "error", beganAt, 0, retries);
-        return failure(needs);
-      }
+      notes.left();
+      if (needs !== undefined) return notes.ended("error", beganAt, args, options, failure(needs), retries);
       if (!outcome.ok) {
-        activity.note(name, "error", beganAt, 0, retries);
         const { error } = outcome;
         const what = `The tool "${name}"`;
         const rejects = error.protocol || (options.failuresReject && error.reason !== "thrown");
-        if (rejects) throw guestFailed(what, error);
-        return failure(messageOf(what, error));
+        if (!rejects) return notes.ended("error", beganAt, args, options, failure(messageOf(what, error)), retries);
+        notes.ended("error", beganAt, args, options, undefined, retries);
+        throw guestFailed(what, error);
       }
       if (outcome.value.kind === "asks") {
-        activity.note(name, "asked", beganAt, 0, retries);
+        notes.ended("asked", beganAt, args, options, undefined, retries);
         return { inputRequests: outcome.value.inputRequests };
       }
 
       if (outcome.value.kind === "redirect") {
-        activity.note(name, "ok", beganAt, 0, retries);
+        notes.ended("ok", beganAt, args, options, undefined, retries);
         return redirects.asResult(outcome.value.location, options);
       }
 
       const result = resultOf(outcome.value);
-      activity.note(name, result.isError ? "error" : "ok", beganAt, sizeOf(result), retries);
-      return result;
+      return notes.ended(result.isError ? "error" : "ok", beganAt, args, options, result, retries);
     },
   };
 

@@ -105,11 +105,11 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   async function answer(place: Place, request: Request, post: Post, codec: Codec, client: Client): Promise<Answer> {
     const { tenant, server, catalog } = place;
     const { id, method, params } = request;
-    const { principal, events, signal, body } = post;
+    const { principal, events, signal, body, trace } = post;
     try {
       const run = codec.methods.get(method) ?? (await native.methodFor(place, method));
       if (!run) throw new BerthError("method_not_found", method);
-      const whose = { tenant, server, catalog, client, principal };
+      const whose = { tenant, server, catalog, client, principal, trace };
       const call = { ...whose, id, method, params, body, codec, events, signal, closing };
       return { status: 200, body: resultText(id, await run(call)) };
     } catch (error) {

@@ -9,6 +9,7 @@ import type {
   ReadResult,
   ToolContract,
 } from "../host/catalog.ts";
+import type { Trace } from "../trace.ts";
 import type { JsonObject } from "../json.ts";
 import type { Request } from "./json-rpc.ts";
 
@@ -31,6 +32,7 @@ export interface Post {
   readonly events?: EventSink;
   /** Aborted when the client is gone. */
   readonly signal?: CancelSignal;
+  readonly trace?: Trace;
 }
 
 export interface EventSink {
@@ -95,6 +97,7 @@ export interface MethodCall {
   readonly codec: Codec;
   readonly client: Client;
   readonly principal: Principal | undefined;
+  readonly trace: Trace | undefined;
   readonly events: EventSink | undefined;
   readonly signal: CancelSignal | undefined;
   /** Aborted when the service is about to end: what stays open by itself ends now, with its result. */

@@ -1,17 +1,17 @@
 import { BerthError } from "../../errors.ts";
 import type { JsonObject } from "../../json.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
-import type { Activity } from "../activity.ts";
 import { lazyValidator } from "../arguments.ts";
 import type { CallOptions, CallResult, InputRequired, Tool, ToolContract } from "../catalog.ts";
-import { failure, sizeOf } from "../content.ts";
+import { failure } from "../content.ts";
 import { problemsOf } from "../failures.ts";
+import type { CallNotes } from "../observe.ts";
 
 /** Carries out a call whose arguments are valid; what it throws is the tool's failure. */
 export type Work = (args: JsonObject, options: CallOptions) => Promise<CallResult | InputRequired>;
 
 /** A tool of Berth's own: arguments are checked before, failures become results, each call is noted. */
-export function builtInTool(contract: ToolContract, activity: Activity, work: Work): Tool {
+export function builtInTool(contract: ToolContract, notes: CallNotes, work: Work): Tool {
   const { name } = contract;
   const check = lazyValidator(contract.inputSchema);
   return {
@@ -20,23 +20,22 @@ export function builtInTool(contract: ToolContract, activity: Activity, work: Wo
       const beganAt = performance.now();
       const invalid = problemsOf(check, args);
       if (invalid) {
-        activity.note(name, "invalid", beganAt, 0);
+        notes.ended("invalid", beganAt, args, options, undefined);
         if (options.invalidRejects) throw new BerthError("invalid_params", `the tool "${name}": ${invalid}`);
         return failure(`Invalid arguments for the tool "${name}": ${invalid}`);
       }
-      activity.inFlight += 1;
+      notes.entered();
       try {
         const result = await work(args, options);
-        const asks = "inputRequests" in result;
-        const outcome = asks ? "asked" : result.isError ? "error" : "ok";
-        activity.note(name, outcome, beganAt, asks ? 0 : sizeOf(result));
+        if ("inputRequests" in result) notes.ended("asked", beganAt, args, options, undefined);
+        else notes.ended(result.isError ? "error" : "ok", beganAt, args, options, result);
         return result;
       } catch (error) {
-        activity.note(name, "error", beganAt, 0);
+        notes.ended("error", beganAt, args, options, undefined);
         if (!(error instanceof BerthError) || options.failuresReject) throw error;
         return failure(messageOf(error));
       } finally {
-        activity.inFlight -= 1;
+        notes.left();
       }
     },
   };

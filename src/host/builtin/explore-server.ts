@@ -1,7 +1,7 @@
 import { jsonBlock } from "../../cid.ts";
-import type { Activity } from "../activity.ts";
 import type { Catalog } from "../catalog.ts";
 import { identitiesOf } from "../identity.ts";
+import type { CallNotes } from "../observe.ts";
 import { builtInTool } from "./built-in-tool.ts";
 import { designProfilePrompt } from "./design-prompt.ts";
 import {
@@ -42,10 +42,14 @@ export function openExplore(options: ExploreOptions): BuiltInServer & { close():
   ] as const;
   return {
     name: EXPLORE,
+    release: release.cid,
     blocks: [contract, release],
-    catalog(activity: Activity): Catalog {
+    catalog(notesOf: (tool: string) => CallNotes): Catalog {
       const tools = new Map(
-        works.map(([contract, work]) => [contract.name, builtInTool(contract, activity, work(workplace))]),
+        works.map(([contract, work]) => [
+          contract.name,
+          builtInTool(contract, notesOf(contract.name), work(workplace)),
+        ]),
       );
       return {
         server: EXPLORE,

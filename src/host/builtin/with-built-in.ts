@@ -1,12 +1,14 @@
-import type { Block } from "../../cid.ts";
+import type { Block, Cid } from "../../cid.ts";
 import { Activity } from "../activity.ts";
 import type { Catalog } from "../catalog.ts";
 import type { Host, ServerSummary } from "../host.ts";
+import { CallNotes, type Observers } from "../observe.ts";
 
 /** A server that Berth is made with, rather than one that somebody defined. */
 export interface BuiltInServer {
   readonly name: string;
-  readonly catalog: (activity: Activity) => Catalog;
+  readonly release: Cid;
+  readonly catalog: (notesOf: (tool: string) => CallNotes) => Catalog;
   /** What its CIDs stand for. */
   readonly blocks: readonly Block[];
 }
@@ -15,10 +17,15 @@ export interface BuiltInServer {
  * A host that knows one more server for one tenant. A server of that name which the tenant defined goes before it. What
  * it offers never changes while the process lives.
  */
-export function withBuiltIn(host: Host, tenant: string, server: BuiltInServer, recentCalls: number): Host {
-  const { name } = server;
+export function withBuiltIn(
+  host: Host,
+  tenant: string,
+  server: BuiltInServer,
+  { recentCalls, observers }: { recentCalls: number; observers: Observers },
+): Host {
+  const { name, release } = server;
   const activity = new Activity(recentCalls);
-  const catalog = server.catalog(activity);
+  const catalog = server.catalog((tool) => new CallNotes({ tenant, server: name, release, tool }, activity, observers));
   const { description } = catalog.contract;
   const summary: ServerSummary = {
     name,

@@ -9,6 +9,7 @@ import type { Catalog } from "../catalog.ts";
 import { readDirectory, saidOf, type Directory, type DirectoryEntry } from "../directory.ts";
 import { guestPort } from "../guest-port.ts";
 import type { Host, HostDependencies } from "../host.ts";
+import { Observers } from "../observe.ts";
 import { loadCatalog, type LoadDependencies } from "../load-catalog.ts";
 import type { Review, ServerEffect } from "./edits.ts";
 import type { Plan } from "./plan.ts";
@@ -116,6 +117,7 @@ function loading(examiner: Examiner, store: Store): LoadDependencies {
     store,
     serverOf: (tenant, name) => examiner.host.server(tenant, name),
     activities: new Activities(0),
+    observers: new Observers(),
     isTrial: true,
   };
 }

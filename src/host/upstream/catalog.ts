@@ -4,7 +4,6 @@ import type { Json, JsonObject } from "../../json.ts";
 import type { Limits } from "../../config.ts";
 import { contextMeta } from "../../outcome/context.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
-import type { Activity } from "../activity.ts";
 import type {
   CallOptions,
   CallResult,
@@ -18,7 +17,8 @@ import type {
   ResourceContents,
   Tool,
 } from "../catalog.ts";
-import { failure, isContentBlock, sizeOf } from "../content.ts";
+import { failure, isContentBlock } from "../content.ts";
+import type { CallNotes } from "../observe.ts";
 import { endOfResult, type Ended } from "../outcomes.ts";
 import { contextOf, refusal } from "../../outcome/given.ts";
 import { persist, type Persisted, type RetryLimits, type Tries } from "../../outcome/persist.ts";
@@ -35,7 +35,8 @@ export interface Served {
   readonly held: readonly ToolContract[];
   /** What a tool finds in its call's context, by the name that clients know. */
   readonly optionsOf: (tool: string) => JsonObject;
-  readonly activity: Activity;
+  /** Of the tool that clients know by this name. */
+  readonly notesOf: (tool: string) => CallNotes;
   readonly limits: RetryLimits & Pick<Limits, "upstreamCallMs">;
   /** Hears of a tool that contradicts itself. */
   readonly warn: (tool: string, message: string) => void;
@@ -48,7 +49,7 @@ export function upstreamParts(
 ): Pick<Catalog, "tool" | "resource" | "prompt" | "completer"> {
   const { contract } = served;
   const tools = new Map([
-    ...served.held.map((tool) => [tool.name, heldTool(tool)] as const),
+    ...served.held.map((tool) => [tool.name, heldTool(tool, served.notesOf(tool.name))] as const),
     ...contract.tools.map((tool) => [tool.name, toolOf(hosted, tool, served)] as const),
   ]);
   const prompts = new Map(contract.prompts.map((prompt) => [prompt.name, promptOf(hosted, prompt)]));
@@ -67,11 +68,12 @@ export function upstreamParts(
 }
 
 function toolOf(hosted: HostedUpstream, contract: ToolContract, served: Served): Tool {
-  const { originals, optionsOf, activity, limits, warn } = served;
+  const { originals, optionsOf, notesOf, limits, warn } = served;
   const original = originals.get(contract.name) ?? contract;
   const cid = toolCid(original);
   const { name } = original;
   const configured = optionsOf(contract.name);
+  const notes = notesOf(contract.name);
 
   /** Makes the call once, and reads what the server says of how it ended. */
   const once = async (args: JsonObject, options: CallOptions): Promise<Ended> => {
@@ -102,30 +104,32 @@ function toolOf(hosted: HostedUpstream, contract: ToolContract, served: Served):
     async call(args, callOptions) {
       const beganAt = performance.now();
       const refused = callOptions.answers && refusal(contract.name, callOptions.answers);
-      activity.inFlight += 1;
+      notes.entered();
       try {
-        if (refused !== undefined) {
-          activity.note(contract.name, "error", beganAt, 0);
-          return failure(refused);
-        }
+        if (refused !== undefined) return notes.ended("error", beganAt, args, callOptions, failure(refused));
         const { result: ended, retries, needs } = await persistent(args, callOptions, beganAt);
         const result = needs === undefined ? ended.result : failure(needs);
-        const asks = "inputRequests" in result;
-        const outcome = asks ? "asked" : result.isError ? "error" : "ok";
-        activity.note(contract.name, outcome, beganAt, asks ? 0 : sizeOf(result), retries);
+        if ("inputRequests" in result) notes.ended("asked", beganAt, args, callOptions, undefined, retries);
+        else notes.ended(result.isError ? "error" : "ok", beganAt, args, callOptions, result, retries);
         return result;
       } catch (error) {
-        activity.note(contract.name, "error", beganAt, 0);
+        notes.ended("error", beganAt, args, callOptions, undefined);
         return asFailure(error, callOptions);
       } finally {
-        activity.inFlight -= 1;
+        notes.left();
       }
     },
   };
 }
 
-function heldTool(contract: ToolContract): Tool {
-  return { contract, call: async (_args, options) => asFailure(heldBack(contract.name), options) };
+function heldTool(contract: ToolContract, notes: CallNotes): Tool {
+  return {
+    contract,
+    async call(args, options) {
+      notes.ended("error", performance.now(), args, options, undefined);
+      return asFailure(heldBack(contract.name), options);
+    },
+  };
 }
 
 /** A server that did not finish is a failed call; one that refused the request is passed on as what it said. */

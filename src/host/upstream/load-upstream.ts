@@ -8,6 +8,7 @@ import type { Activities } from "../activity.ts";
 import type { Catalog, Offer } from "../catalog.ts";
 import type { ServerEntry } from "../config/entry.ts";
 import { identitiesOf } from "../identity.ts";
+import { CallNotes, type Observers } from "../observe.ts";
 import type { RetryLimits } from "../../outcome/persist.ts";
 import type { ReleaseParts } from "../release.ts";
 import { upstreamParts } from "./catalog.ts";
@@ -24,6 +25,7 @@ export interface LoadedUpstream {
 
 export interface UpstreamDependencies extends ApprovalDependencies {
   readonly activities: Activities;
+  readonly observers: Observers;
   readonly log: Log;
   readonly limits: RetryLimits & Pick<Limits, "upstreamCallMs">;
 }
@@ -64,6 +66,7 @@ export async function loadUpstream(
     contract: contractBlock.cid,
   };
   const release = jsonBlock(parts);
+  const activity = dependencies.activities.of(tenant, server);
   const optionsOf = (tool: string): JsonObject => (Object.hasOwn(entry.options, tool) ? entry.options[tool]! : {});
   const catalog: Catalog = {
     server,
@@ -82,7 +85,8 @@ export async function loadUpstream(
       originals,
       held,
       optionsOf,
-      activity: dependencies.activities.of(tenant, server),
+      notesOf: (tool) =>
+        new CallNotes({ tenant, server, release: release.cid, tool }, activity, dependencies.observers),
       limits: dependencies.limits,
       warn: (tool, message) => dependencies.log.warn({ tenant, server, tool }, message),
     }),

@@ -18,7 +18,7 @@ export async function inRounds<Outcome extends object>(
   run: (options: CallOptions) => Promise<Outcome | InputRequired>,
   write: (outcome: Outcome) => string,
 ): Promise<string> {
-  const { codec, principal, events, signal } = call;
+  const { codec, principal, trace, events, signal } = call;
   const onProgress = events && progressReporter(call.params, events);
   const onLog = events && logReporter(call.client, events);
   const onCloseStream = events?.release && (() => events.release?.());
@@ -26,7 +26,17 @@ export async function inRounds<Outcome extends object>(
   const context = callerContextOf(call.params["_meta"]);
   let answers = codec.answersOf(call);
   for (let round = 1; round <= ROUNDS_MAX; round++) {
-    const outcome = await run({ principal, signal, onProgress, onLog, onCloseStream, answers, client, context });
+    const outcome = await run({
+      principal,
+      trace,
+      signal,
+      onProgress,
+      onLog,
+      onCloseStream,
+      answers,
+      client,
+      context,
+    });
     if (!asks(outcome)) return write(outcome as Outcome);
     const asked = await codec.ask(call, outcome.inputRequests, answers ?? {});
     if ("result" in asked) return asked.result;

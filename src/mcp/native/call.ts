@@ -16,9 +16,10 @@ export function callNatively(catalog: Catalog, tool: Tool): Method {
     const answers =
       isObject(meta) && meta["inputResponses"] !== undefined ? readInputResponses(meta["inputResponses"]) : undefined;
     const context = callerContextOf(meta);
-    const { principal, events, signal } = call;
+    const { principal, trace, events, signal } = call;
     if (!events) {
-      return JSON.stringify(await tool.call(args as JsonObject, { principal, signal, answers, client, context }));
+      const options = { principal, trace, signal, answers, client, context };
+      return JSON.stringify(await tool.call(args as JsonObject, options));
     }
 
     const tell = eventWriter(call, events);
@@ -30,6 +31,7 @@ export function callNatively(catalog: Catalog, tool: Tool): Method {
         answers,
         client,
         context,
+        trace,
         onProgress: (data) => tell({ type: "data", data }),
         onLog: (line) => void tell({ type: "log", ...line }),
         onCloseStream: events.release && (() => events.release?.()),

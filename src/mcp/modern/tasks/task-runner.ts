@@ -3,6 +3,7 @@ import type { Principal } from "../../../access/principal.ts";
 import { Cancellation } from "../../../cancellation.ts";
 import { BerthError } from "../../../errors.ts";
 import type { CallOptions, CallResult, Catalog, InputRequired, Tool } from "../../../host/catalog.ts";
+import type { Trace } from "../../../trace.ts";
 import { isObject, type Json, type JsonObject } from "../../../json.ts";
 import type { Log } from "../../../log.ts";
 import type { CallerContext } from "../../../outcome/context.ts";
@@ -44,7 +45,7 @@ export interface UntilTask extends Pick<CallOptions, "onProgress" | "onLog"> {
   readonly onTask: () => void;
 }
 
-type Callee = Pick<TaskOrder, "principal" | "tool" | "args" | "answers" | "capabilities" | "context">;
+type Callee = Pick<TaskOrder, "principal" | "trace" | "tool" | "args" | "answers" | "capabilities" | "context">;
 
 /** What a task is made of. */
 export interface TaskOrder {
@@ -58,6 +59,8 @@ export interface TaskOrder {
   readonly capabilities: JsonObject;
   readonly answers: JsonObject;
   readonly context: CallerContext | undefined;
+  /** Of the request that has the tool called now. */
+  readonly trace: Trace | undefined;
 }
 
 /**
@@ -76,7 +79,7 @@ export class TaskRunner {
   }
 
   /** Calls the tool as a task does. `until` hears of progress and logs for as long as it is none yet. */
-  begin({ principal, tool, args, answers, capabilities, context }: Callee, until?: UntilTask): Work {
+  begin({ principal, trace, tool, args, answers, capabilities, context }: Callee, until?: UntilTask): Work {
     const { limits } = this.#options;
     if (this.#running.size >= limits.runningTasks) {
       throw new BerthError("too_many_tasks", `the limit is ${limits.runningTasks}`);
@@ -88,6 +91,7 @@ export class TaskRunner {
       signal: cancellation,
       answers,
       context,
+      trace,
       client: { capabilities },
       deadlineMs: limits.taskMs,
       failuresReject: true,

@@ -110,12 +110,12 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
   }
 
   function orderOf(call: MethodCall, tool: Tool): TaskOrder {
-    const { tenant, server, catalog, codec, client, principal, answers = {} } = call;
+    const { tenant, server, catalog, codec, client, principal, trace, answers = {} } = call;
     const { arguments: args = {} } = call.params;
     if (!isObject(args)) throw new BerthError("invalid_params", '"arguments" must be an object');
     const { capabilities } = client;
     const context = callerContextOf(call.params["_meta"]);
-    const whose = { tenant, server, catalog, capabilities, principal };
+    const whose = { tenant, server, catalog, capabilities, principal, trace };
     return { ...whose, tool, codec, args: args as JsonObject, answers, context };
   }
 
@@ -140,13 +140,13 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
     return codec.result(catalog, {});
   }
 
-  async function goOn({ tenant, catalog, codec, principal }: MethodCall, task: Task): Promise<void> {
+  async function goOn({ tenant, catalog, codec, principal, trace }: MethodCall, task: Task): Promise<void> {
     const { id, server, args, capabilities, answers, context } = task;
     try {
       const ran = await catalogOfRelease(host, tenant, catalog, task.release);
       const tool = ran.tool(task.tool);
       if (!tool) throw new BerthError("invalid_params", `Unknown tool: ${task.tool}`);
-      const whose = { tenant, server, catalog: ran, capabilities, principal };
+      const whose = { tenant, server, catalog: ran, capabilities, principal, trace };
       const order: TaskOrder = { ...whose, tool, codec, args, answers, context };
       runner.resume(task.id, order, runner.begin(copied(order)));
     } catch (error) {

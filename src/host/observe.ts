@@ -1,0 +1,117 @@
+import type { Principal } from "../access/principal.ts";
+import type { Cid } from "../cid.ts";
+import type { JsonObject } from "../json.ts";
+import type { Trace } from "../trace.ts";
+import type { Activity, CallOutcome } from "./activity.ts";
+import type { CallOptions, CallResult } from "./catalog.ts";
+import { sizeOf } from "./content.ts";
+
+/**
+ * Where it is heard that a tool was called, by whatever way the call came: MCP of every revision, a task, a native
+ * call, `/servers/…`, a redirect or a `server://` URI. It owns who hears of calls and what they hear. It knows nothing
+ * of what observers make of it, such as figures or an audit log.
+ */
+export class Observers {
+  readonly #observers: CallObserver[] = [];
+  readonly #onFault: (error: unknown) => void;
+
+  /** `onFault` hears of an observer that failed; a call never does. */
+  constructor(onFault: (error: unknown) => void = () => {}) {
+    this.#onFault = onFault;
+  }
+
+  get any(): boolean {
+    return this.#observers.length > 0;
+  }
+
+  /** Gives what ends it. */
+  add(observer: CallObserver): () => void {
+    this.#observers.push(observer);
+    return () => {
+      const at = this.#observers.indexOf(observer);
+      if (at >= 0) this.#observers.splice(at, 1);
+    };
+  }
+
+  tell(call: ObservedCall): void {
+    for (const observer of this.#observers) {
+      try {
+        observer(call);
+      } catch (error) {
+        this.#onFault(error);
+      }
+    }
+  }
+}
+
+/** Hears of each call that has ended, before its caller has the result. It must be quick, and must not change anything. */
+export type CallObserver = (call: ObservedCall) => void;
+
+export interface ObservedCall {
+  /** The same object for all calls of a tool of a release that is loaded. */
+  readonly tool: CalledTool;
+  readonly outcome: CallOutcome;
+  /** On the process's clock (`performance.now`). */
+  readonly beganAt: number;
+  readonly ms: number;
+  /** How often it was tried again after a transient error. */
+  readonly retries: number;
+  /** Whom the caller proved to be; undefined where nobody is asked. */
+  readonly principal: Principal | undefined;
+  readonly trace: Trace | undefined;
+  /** What was said, for observers that take its size or digest. They keep no reference to it. */
+  readonly args: JsonObject;
+  /** Undefined where there is none: questions, a redirect that is followed elsewhere, or an error of the protocol. */
+  readonly result: CallResult | undefined;
+  /** Of the result's content, in UTF-16 units; bytes count as their base64. */
+  readonly size: number;
+}
+
+/** What was called. */
+export interface CalledTool {
+  readonly tenant: string;
+  readonly server: string;
+  readonly release: Cid;
+  readonly tool: string;
+}
+
+/** Notes how the calls of one tool went: for its server's page, and for all observers. */
+export class CallNotes {
+  readonly #tool: CalledTool;
+  readonly #activity: Activity;
+  readonly #observers: Observers;
+
+  constructor(tool: CalledTool, activity: Activity, observers: Observers) {
+    this.#tool = tool;
+    this.#activity = activity;
+    this.#observers = observers;
+  }
+
+  /** A call is carried out from here on, until `left`. */
+  entered(): void {
+    this.#activity.inFlight += 1;
+  }
+
+  left(): void {
+    this.#activity.inFlight -= 1;
+  }
+
+  /** A call that began at `beganAt` (`performance.now`) ends now, with `result`, which is given back. */
+  ended<Result extends CallResult | undefined>(
+    outcome: CallOutcome,
+    beganAt: number,
+    args: JsonObject,
+    { principal, trace }: Pick<CallOptions, "principal" | "trace">,
+    result: Result,
+    retries = 0,
+  ): Result {
+    const ms = performance.now() - beganAt;
+    const size = result ? sizeOf(result) : 0;
+    const tool = this.#tool;
+    this.#activity.note(tool.tool, outcome, beganAt, ms, size, retries);
+    if (this.#observers.any) {
+      this.#observers.tell({ tool, outcome, beganAt, ms, retries, principal, trace, args, result, size });
+    }
+    return result;
+  }
+}
