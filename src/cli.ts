@@ -81,6 +81,40 @@ program
   .option("--json", "print {tools, problems} as JSON")
   .action(async (file, options) => run((await import("./commands/discover.ts")).discover(file, options)));
 
+const secret = program.command("secret").description("Keep values that servers need and nobody may see.");
+const tenantOption = ["--tenant <name>", "whose secrets", "default"] as const;
+const dataOption = ["--data <folder>", "folder of the store (BERTH_DATA, default .berth)"] as const;
+
+secret
+  .command("set")
+  .description("Set a secret; its value is typed without echo, or read from standard input.")
+  .argument("<name>", "as entries of mcps declare it: API_TOKEN")
+  .option(...tenantOption)
+  .option(...dataOption)
+  .action(async (name, options) => run((await import("./commands/secret.ts")).setSecret(name, options)));
+
+secret
+  .command("list")
+  .description("List secrets with when they were changed and which servers declare them; values are never shown.")
+  .option(...tenantOption)
+  .option(...dataOption)
+  .option("--json", "print them as JSON")
+  .action(async (options) => run((await import("./commands/secret.ts")).listSecrets(options)));
+
+secret
+  .command("delete")
+  .description("Delete a secret.")
+  .argument("<name>")
+  .option(...tenantOption)
+  .option(...dataOption)
+  .action(async (name, options) => run((await import("./commands/secret.ts")).deleteSecret(name, options)));
+
+secret
+  .command("rotate")
+  .description("Seal all secrets of all tenants with another key, while Berth runs.")
+  .option(...dataOption)
+  .action(async (options) => run((await import("./commands/secret.ts")).rotateSecrets(options)));
+
 registerUpstreamCommands(program, run);
 
 await program.parseAsync();

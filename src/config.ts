@@ -57,6 +57,9 @@ export interface Limits {
   readonly sourceFiles: number;
   /** A variable's value, or an entry of `mcps`. */
   readonly variableBytes: number;
+  /** A secret's value. */
+  readonly secretBytes: number;
+  readonly secretsPerTenant: number;
   readonly catalogs: number;
   /** Calls of a server that its page tells of: times, outcomes and sizes. */
   readonly recentCalls: number;
@@ -170,6 +173,8 @@ export const defaultLimits: Limits = {
   sourceBytes: 4 * 1024 * 1024,
   sourceFiles: 256,
   variableBytes: 1024 * 1024,
+  secretBytes: 64 * 1024,
+  secretsPerTenant: 1000,
   catalogs: 512,
   recentCalls: 50,
   transformMs: 10_000,
@@ -234,6 +239,8 @@ export interface Config {
   readonly publicUrl: string | undefined;
   /** Allows changes from elsewhere than this machine; a secret. Undefined: from nowhere else. */
   readonly adminToken: string | undefined;
+  /** Where the keys stand that secrets are sealed with; without either, Berth makes its own in the data folder. */
+  readonly secretKeys: { readonly file: string | undefined; readonly text: string | undefined };
   readonly logLevel: string;
   /** Offers the server `explore`, which starts whatever program its caller names. */
   readonly explore: boolean;
@@ -287,6 +294,14 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
     return undefined;
   };
 
+  const secretKeys = (): Config["secretKeys"] => {
+    const [file, text] = [env["BERTH_SECRET_KEY_FILE"] || undefined, env["BERTH_SECRET_KEY"] || undefined];
+    if (file !== undefined && text !== undefined) {
+      problems.push("BERTH_SECRET_KEY_FILE and BERTH_SECRET_KEY are two places for one thing; set one of them");
+    }
+    return { file, text };
+  };
+
   const limits = Object.fromEntries(
     Object.entries(defaultLimits).map(([name, value]) => [name, wholeNumber(limitVariable(name), value)]),
   ) as unknown as Limits;
@@ -304,6 +319,7 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
       .filter(Boolean),
     publicUrl: publicUrl(),
     adminToken: adminToken(),
+    secretKeys: secretKeys(),
     logLevel: choice("logLevel", "BERTH_LOG"),
     explore: choice("explore", "BERTH_EXPLORE") === "on",
     limits,

@@ -3,15 +3,19 @@ import { afterEach, beforeEach, describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { assert as assertProperty, asyncProperty, uint8Array } from "fast-check";
 import { jsonBlock, rawBlock } from "../src/cid.ts";
-import type { ChangedName, NameKind, Store } from "../src/store/store.ts";
+import type { ChangedName, NameKind, SecretStore, Store } from "../src/store/store.ts";
 
 /**
  * What every store must do. `open` is called for each test and gives an empty store; `openAgain` gives the one that was
  * opened last to another process, as it were.
  */
-export function storeContract(name: string, open: () => Promise<Store>, openAgain: () => Promise<Store>): void {
+export function storeContract(
+  name: string,
+  open: () => Promise<Store & SecretStore>,
+  openAgain: () => Promise<Store & SecretStore>,
+): void {
   describe(`${name} keeps the store's contract`, () => {
-    let store: Store;
+    let store: Store & SecretStore;
     beforeEach(async () => {
       store = await open();
     });
@@ -281,6 +285,42 @@ export function storeContract(name: string, open: () => Promise<Store>, openAgai
       assert.equal((await store.putRecords("default", "stream", [removal])).length, 1);
       assert.equal(await store.record("default", "stream", "one"), undefined);
       assert.deepEqual(await store.putRecords("default", "stream", []), []);
+    });
+
+    const sealedWith = (keyId: string, name = "A") => ({ name, keyId, sealed: Buffer.from([1, 2, 3]), by: "test" });
+
+    test("C8 secrets are kept by tenant and name, all with one key, and not when they are removed", async () => {
+      assert.equal(await store.secretKeyId(), undefined);
+      assert.equal(await store.putSecret("one", sealedWith("first")), true);
+      assert.equal(await store.putSecret("two", sealedWith("second")), false);
+      assert.equal(await store.secret("two", "A"), undefined);
+      assert.equal(await store.putSecret("one", sealedWith("first", "É")), true);
+      assert.equal(await store.putSecret("one", sealedWith("first", "B")), true);
+      const names = (await store.secrets("one")).map(({ name }) => name);
+      assert.deepEqual(names, ["A", "B", "É"]);
+      assert.deepEqual(await store.secrets("two"), []);
+      assert.equal(await store.removeSecret("two", "A", "test"), false);
+      for (const name of names) assert.equal(await store.removeSecret("one", name, "test"), true);
+      assert.deepEqual([await store.secret("one", "A"), await store.secretKeyId()], [undefined, undefined]);
+      // The only one may get another key.
+      for (const key of ["second", "third"]) assert.equal(await store.putSecret("two", sealedWith(key)), true);
+      assert.equal(await store.secretKeyId(), "third");
+    });
+
+    test("C8 secrets are sealed anew all at once or not at all", async () => {
+      for (const tenant of ["one", "two"]) await store.putSecret(tenant, sealedWith("first"));
+      const before = await store.secret("one", "A");
+      const failing = store.resealSecrets(() => {
+        throw new Error("no key");
+      });
+      await assert.rejects(failing);
+      assert.deepEqual(await store.secret("one", "A"), before);
+      await store.resealSecrets((all) => all.map((each) => ({ ...each, keyId: "second", sealed: Buffer.from([9]) })));
+      const { sealed, ...after } = (await store.secret("two", "A"))!;
+      assert.deepEqual([...sealed], [9]);
+      const kept = { tenant: "two", name: "A", by: "test", changedAt: after.changedAt };
+      assert.deepEqual(after, { ...kept, keyId: "second" });
+      assert.equal((await store.secret("one", "A"))!.changedAt, before!.changedAt);
     });
 
     test("thousands of names are set in one change", async () => {

@@ -23,6 +23,8 @@ const entryFields = {
   enabled: "boolean",
   mcp_enabled: "boolean",
   options: "object",
+  secrets: "list",
+  network: "list",
 } as const satisfies Record<string, FieldType>;
 
 /** A file named by a source, which the image replaces by a CID. */
@@ -35,7 +37,7 @@ export interface Reference {
 }
 
 /**
- * Says what is wrong inside of an entry's tools, resources, prompts and options. Pointers begin with the server. Given
+ * Says what is wrong inside of an entry: in its tools, its secrets and their like. Pointers begin with the server. Given
  * to the generator, since what an entry means is the host's business.
  */
 export type CheckEntry = (server: string, entry: JsonObject) => readonly Problem[];
@@ -129,7 +131,7 @@ function lockedContract({ value, at }: JsonNode, { locked, upstreams, problems }
   return contract;
 }
 
-const checkedFields = ["upstream", "tools", "resources", "prompts", "options"] as const;
+const checkedFields = ["upstream", "tools", "resources", "prompts", "options", "secrets", "network"] as const;
 
 function innerProblems(
   node: JsonNode,

@@ -3,6 +3,7 @@ import { matches, type Block, type Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 import { ForeignChanges } from "./foreign-changes.ts";
 import { openDatabase } from "./open-database.ts";
+import { sqliteSecrets } from "./sqlite-secrets.ts";
 import type {
   Change,
   KeyedRecordPut,
@@ -12,6 +13,7 @@ import type {
   NameRecord,
   RecordKind,
   RecordPut,
+  SecretStore,
   Store,
   StoredRecord,
 } from "./store.ts";
@@ -24,9 +26,10 @@ export interface SqliteStoreOptions {
 }
 
 /** The store of one machine: a SQLite file, which several processes may have open at once. */
-export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
+export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store & SecretStore> {
   const database = openDatabase(options.dataDir, options.busyMs ?? 5_000);
   const statements = prepare(database);
+  const secrets = sqliteSecrets(database);
   const foreignChanges = new ForeignChanges(database);
 
   const contentIdOf = (block: Block): number => {
@@ -153,6 +156,34 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       return withoutDisk(() => attempt(() => applyRecords.immediate(tenant, kind, puts)));
     },
 
+    async secret(tenant, name) {
+      return attempt(() => secrets.get(tenant, name));
+    },
+
+    async secrets(tenant) {
+      return attempt(() => secrets.list(tenant)).sort(byName);
+    },
+
+    async secretKeyId() {
+      return attempt(() => secrets.keyId());
+    },
+
+    async putSecret(tenant, put) {
+      const changed = attempt(() => secrets.put(tenant, put));
+      if (changed !== undefined) foreignChanges.add([changed]);
+      return changed !== undefined;
+    },
+
+    async removeSecret(tenant, name, by) {
+      const changed = attempt(() => secrets.remove(tenant, name, by));
+      if (changed !== undefined) foreignChanges.add([changed]);
+      return changed !== undefined;
+    },
+
+    async resealSecrets(reseal) {
+      attempt(() => secrets.reseal(reseal));
+    },
+
     async close() {
       foreignChanges.close();
       database.close();
@@ -224,7 +255,7 @@ function record(kind: NameKind, row: NameRow): NameRecord {
   return { kind, name: row.name, cid: row.cid, changedAt: row.changedAt };
 }
 
-function byName(a: NameRecord, b: NameRecord): number {
+function byName(a: { name: string }, b: { name: string }): number {
   if (a.name === b.name) return 0;
   return a.name < b.name ? -1 : 1;
 }

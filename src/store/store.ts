@@ -59,6 +59,42 @@ export interface Store {
   close(): Promise<void>;
 }
 
+/** Secrets, sealed by whoever has the key: the store has none. What is replaced or removed is not kept. */
+export interface SecretStore {
+  /** What is sealed under a name, or undefined. */
+  secret(tenant: string, name: string): Promise<SealedSecret | undefined>;
+
+  /** All of a tenant, sorted by name (code-unit order). */
+  secrets(tenant: string): Promise<SealedSecret[]>;
+
+  /** The key that all secrets of all tenants are sealed with; undefined while there is no secret. */
+  secretKeyId(): Promise<string | undefined>;
+
+  /** False, and nothing is written, when the others are sealed with another key. Other processes hear of the name. */
+  putSecret(tenant: string, put: SecretPut): Promise<boolean>;
+
+  /** False when there is none. */
+  removeSecret(tenant: string, name: string, by: string): Promise<boolean>;
+
+  /**
+   * Writes what `reseal` makes of the secrets of all tenants, in one transaction with which no other process's change
+   * interleaves. What it throws undoes everything. When and by whom a secret was changed stays as it is.
+   */
+  resealSecrets(reseal: (secrets: readonly SealedSecret[]) => readonly SealedSecret[]): Promise<void>;
+}
+
+export interface SealedSecret {
+  readonly tenant: string;
+  readonly name: string;
+  readonly keyId: string;
+  readonly sealed: Uint8Array;
+  /** Milliseconds since the epoch. */
+  readonly changedAt: number;
+  readonly by: string;
+}
+
+export type SecretPut = Pick<SealedSecret, "name" | "keyId" | "sealed" | "by">;
+
 export type RecordKind = "task" | "session" | "stream";
 
 export interface StoredRecord {
@@ -77,7 +113,10 @@ export interface KeyedRecordPut extends RecordPut {
   readonly key: string;
 }
 
-/** `visibility`: which tools and prompts a server hides; `upstream`: what is approved of one of others. By its name. */
+/**
+ * `visibility`: which tools and prompts a server hides; `upstream`: what is approved of one of others. By its name.
+ * `secret` has a history of changes and no meaning: see `SecretStore`.
+ */
 export type NameKind = "variable" | "server" | "secret" | "release" | "image" | "visibility" | "upstream";
 
 export interface NameRecord {

@@ -1,7 +1,9 @@
 import { isCid, type Cid } from "../../cid.ts";
 import { isObject, type Json, type JsonObject } from "../../json.ts";
+import type { AllowedHost } from "../../network/allow-list.ts";
 import type { Problem } from "../../problem.ts";
 import { parseLauncher } from "../../upstream/launcher.ts";
+import { readNetwork, readSecretNames } from "./given.ts";
 import { complain, inside, readFields, type Place } from "./place.ts";
 import { readPrompt, type ConfiguredPrompt } from "./prompt.ts";
 import { readResource, type ConfiguredResource } from "./resource.ts";
@@ -31,6 +33,10 @@ export interface ServerEntry {
   readonly transforms: Readonly<Partial<Record<Hook, Cid>>>;
   /** What a tool's functions find in their context's `options`, by the tool's name. */
   readonly options: Readonly<Record<string, JsonObject>>;
+  /** Names of the secrets that it is given, sorted. */
+  readonly secrets: readonly string[];
+  /** What its code may reach. */
+  readonly network: readonly AllowedHost[];
   /** What is wrongly configured, and is not offered in any other form either. */
   readonly leftOut: LeftOut;
   /** As it was written, which is what a release keeps. */
@@ -85,6 +91,12 @@ export function readEntry(server: string, raw: Json, options: { compile?: boolea
   if (fields.definition !== undefined && fields.upstream !== undefined) {
     complain(place, "two-kinds", "A server has either a definition or an upstream, and this one has both");
   }
+  const secrets = readSecretNames(fields.secrets ?? [], inside(place, "secrets"));
+  const network = readNetwork(fields.network ?? [], inside(place, "network"));
+  if (fields.network !== undefined && fields.upstream !== undefined) {
+    const message = '"network" is for definitions; an upstream reaches what the machine it runs on reaches';
+    complain(inside(place, "network"), "not-for-upstreams", message);
+  }
   const refused = problems.length > 0;
 
   const compile = options.compile ?? false;
@@ -113,6 +125,8 @@ export function readEntry(server: string, raw: Json, options: { compile?: boolea
       ...(fields.prompts_transform_cid !== undefined && { prompts: fields.prompts_transform_cid }),
     },
     options: toolOptions,
+    secrets,
+    network,
     leftOut,
     raw: isObject(raw) ? raw : {},
   };
@@ -136,6 +150,8 @@ const entryFields = {
   enabled: "boolean",
   mcp_enabled: "boolean",
   options: "object",
+  secrets: "list",
+  network: "list",
 } as const;
 
 function isSchemaValidation(value: string): value is SchemaValidation {

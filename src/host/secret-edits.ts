@@ -1,0 +1,62 @@
+import { BerthError } from "../errors.ts";
+import type { Secrets } from "../secrets/secrets.ts";
+import type { Store } from "../store/store.ts";
+import { readDirectory } from "./directory.ts";
+
+/** What a person does with a tenant's secrets: sees their names, sets and deletes them. Nobody gets a value back. */
+export interface SecretEdits {
+  /** Those that are set and those that some server wants, sorted by name. */
+  list(tenant: string): Promise<readonly ListedSecret[]>;
+  /** Rejects with `read_only`, with `name_moved` when it is to be new and is not, and as `Secrets.set` does. */
+  set(tenant: string, name: string, value: string, options: { by: string; isNew?: boolean }): Promise<void>;
+  /** Rejects with `read_only`, and with `secret_not_found`. */
+  remove(tenant: string, name: string, by: string): Promise<void>;
+}
+
+export interface ListedSecret {
+  readonly name: string;
+  /** Undefined for one that servers declare and nobody has set. */
+  readonly set: { readonly changedAt: number; readonly by: string } | undefined;
+  /** Those whose entries declare it, sorted. */
+  readonly servers: readonly string[];
+}
+
+export interface SecretEditsDependencies {
+  readonly store: Store;
+  readonly secrets: Secrets;
+  readonly writable: boolean;
+  /** Hears of what was changed here. */
+  readonly onChange?: (tenant: string, name: string) => void;
+}
+
+export function createSecretEdits({ store, secrets, writable, onChange }: SecretEditsDependencies): SecretEdits {
+  const mayWrite = (): void => {
+    if (!writable) throw new BerthError("read_only");
+  };
+  return {
+    async list(tenant) {
+      const facts = new Map((await secrets.list(tenant)).map(({ name, changedAt, by }) => [name, { changedAt, by }]));
+      const wanted = new Map<string, string[]>();
+      for (const [server, { entry }] of (await readDirectory(store, tenant)).servers) {
+        for (const name of entry.secrets) wanted.set(name, [...(wanted.get(name) ?? []), server]);
+      }
+      const names = [...new Set([...facts.keys(), ...wanted.keys()])].sort();
+      return names.map((name) => ({ name, set: facts.get(name), servers: wanted.get(name) ?? [] }));
+    },
+
+    async set(tenant, name, value, { by, isNew = false }) {
+      mayWrite();
+      if (isNew && (await secrets.list(tenant)).some((known) => known.name === name)) {
+        throw new BerthError("name_moved", `there is a secret "${name}" already`);
+      }
+      await secrets.set(tenant, name, value, by);
+      onChange?.(tenant, name);
+    },
+
+    async remove(tenant, name, by) {
+      mayWrite();
+      if (!(await secrets.remove(tenant, name, by))) throw new BerthError("secret_not_found", `"${name}"`);
+      onChange?.(tenant, name);
+    },
+  };
+}

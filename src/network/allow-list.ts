@@ -1,0 +1,63 @@
+import { isIP } from "node:net";
+
+/** One line of what a server may reach: a host, or all below a domain, at one port. */
+export interface AllowedHost {
+  /** `any`: every host; `below`: the hosts below `name`, and not `name` itself. */
+  readonly kind: "host" | "below" | "any";
+  /** As URLs have it: lower case, punycode, IPv6 without brackets. Empty for `any`. */
+  readonly name: string;
+  readonly port: number;
+}
+
+const HTTPS_PORT = 443;
+const ADVICE = 'write "api.example.org", "api.example.org:8443", "*.example.org" or "*"';
+
+/** Reads `host`, `host:port`, `*.domain`, `*` and addresses; without a port it is 443. A text says what is wrong. */
+export function parseAllowedHost(text: string): AllowedHost | string {
+  const parts = /^(\*|(?:\*\.)?[^*/?#@\\\s:[\]]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?$/.exec(text);
+  if (!parts) return `"${text.slice(0, 300)}" is no host: ${ADVICE}`;
+  const [, written = "", digits] = parts;
+  const port = digits === undefined ? HTTPS_PORT : Number(digits);
+  if (port < 1 || port > 65_535) return `"${text}": a port is a number from 1 to 65535`;
+  if (written === "*") return { kind: "any", name: "", port };
+  const kind = written.startsWith("*.") ? "below" : "host";
+  const given = kind === "below" ? written.slice(2) : written;
+  const name = hostnameOf(given);
+  if (name === undefined || name.endsWith(".")) return `"${text}" is no host: ${ADVICE}`;
+  // "127.1" and "0x7f000001" are addresses, too, and nobody who reads the list sees which.
+  if (isIP(name) !== 0 && (kind === "below" || bare(given.toLowerCase()) !== name)) {
+    return `"${text}" is an address in an unusual form; write ${name}`;
+  }
+  return { kind, name, port };
+}
+
+/** `name` as `bareHostname` gives it. */
+export function allows(list: readonly AllowedHost[], name: string, port: number): boolean {
+  return list.some((allowed) => {
+    if (allowed.port !== port) return false;
+    if (allowed.kind === "any") return true;
+    return allowed.kind === "host" ? allowed.name === name : name.endsWith(`.${allowed.name}`) && isIP(name) === 0;
+  });
+}
+
+/** Whether the list names this very address. */
+export function namesAddress(list: readonly AllowedHost[], address: string, port: number): boolean {
+  return list.some(({ kind, name, port: allowed }) => kind === "host" && name === address && allowed === port);
+}
+
+/** The host of a URL without the brackets of IPv6. */
+export function bareHostname({ hostname }: Pick<URL, "hostname">): string {
+  return bare(hostname);
+}
+
+function bare(hostname: string): string {
+  return hostname.replace(/^\[|\]$/g, "");
+}
+
+function hostnameOf(text: string): string | undefined {
+  try {
+    return bareHostname(new URL(`http://${text}/`));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,141 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { BerthError } from "../errors.ts";
+import { createKeyFile, readKeyFile, replaceKeyFile } from "../key-file.ts";
+import { KEY_BYTES, keyOf, newKey, type SecretKey } from "./sealing.ts";
+
+/**
+ * The keys that secrets are sealed with: the first seals, the others are there to read what was sealed before. They are
+ * the operator's, from a file or the environment, which Berth never writes; or Berth's own, in a file of the data
+ * folder that is made when the first secret is.
+ */
+export interface KeyRing {
+  /** Where the keys come from, for people. */
+  readonly source: string;
+  /** As they are now: files are read again each time, so that a rotation needs no restart. Throws `config_invalid`. */
+  keys(): readonly SecretKey[];
+  /** The key to begin with. Throws `config_invalid` where there is none and none may be made. */
+  first(): SecretKey;
+  /**
+   * A key to seal everything with anew: the operator's first, or a new one of Berth's own, which from now on stands
+   * before the others. To be called while no other process can rotate. Throws `config_invalid`.
+   */
+  next(current: string | undefined): SecretKey;
+  /** Forgets all keys of Berth's own but this one; the operator's stay. */
+  keepOnly(id: string): void;
+}
+
+/** Where the operator's keys stand; without both, Berth has its own. */
+export interface KeySource {
+  readonly file?: string | undefined;
+  /** A secret. */
+  readonly text?: string | undefined;
+}
+
+const OWN_FILE = "secret.key";
+
+export function openKeyRing(dataDir: string, source: KeySource): KeyRing {
+  if (source.file !== undefined) return givenRing(`BERTH_SECRET_KEY_FILE (${source.file})`, () => read(source.file!));
+  const { text } = source;
+  if (text !== undefined) return givenRing("BERTH_SECRET_KEY", () => text);
+  return ownRing(join(dataDir, OWN_FILE));
+}
+
+function givenRing(source: string, text: () => string): KeyRing {
+  const keys = (): SecretKey[] => {
+    const found = parseKeys(source, text());
+    if (found.length === 0) throw invalid(`${source} holds no key; ${MAKE_ONE}`);
+    return found;
+  };
+  return {
+    source,
+    keys,
+    first: () => keys()[0]!,
+    next(current) {
+      const [first] = keys();
+      if (first!.id !== current) return first!;
+      throw invalid(
+        `${source} is yours, and its first key is the one in use; write a new key before it (${MAKE_ONE}), ` +
+          "keep the old one after it until this is done, and rotate again",
+      );
+    },
+    keepOnly() {},
+  };
+}
+
+function ownRing(file: string): KeyRing {
+  const keys = (): SecretKey[] => {
+    try {
+      return parseKeys(file, readKeyFile(file)?.toString("latin1") ?? "");
+    } catch (error) {
+      throw asInvalid(file, error);
+    }
+  };
+  const write = (kept: readonly SecretKey[]): void => {
+    try {
+      replaceKeyFile(file, textOf(kept));
+    } catch (error) {
+      throw asInvalid(file, error);
+    }
+  };
+  return {
+    source: file,
+    keys,
+    first() {
+      const [known] = keys();
+      if (known) return known;
+      try {
+        return parseKeys(file, createKeyFile(file, textOf([newKey()])).toString("latin1"))[0]!;
+      } catch (error) {
+        throw asInvalid(file, error);
+      }
+    },
+    next() {
+      const made = newKey();
+      write([made, ...keys()]);
+      return made;
+    },
+    keepOnly(id) {
+      const kept = keys().filter((key) => key.id === id);
+      if (kept.length > 0 && kept.length < keys().length) write(kept);
+    },
+  };
+}
+
+const MAKE_ONE = "openssl rand -base64 32 makes one";
+
+/** One key or several, with commas or lines between them; each 32 bytes as base64, base64url or hex. */
+function parseKeys(source: string, text: string): SecretKey[] {
+  const words = text.split(/[\s,]+/).filter(Boolean);
+  return words.map((word, index) => {
+    const bytes = bytesOf(word);
+    if (bytes?.length === KEY_BYTES) return keyOf(bytes);
+    throw invalid(`${source}: key ${index + 1} is not ${KEY_BYTES} bytes as base64 or hex; ${MAKE_ONE}`);
+  });
+}
+
+function bytesOf(word: string): Buffer | undefined {
+  if (/^[0-9a-f]{64}$/i.test(word)) return Buffer.from(word, "hex");
+  return /^[A-Za-z0-9+/_-]+={0,2}$/.test(word) ? Buffer.from(word, "base64url") : undefined;
+}
+
+function textOf(keys: readonly SecretKey[]): Buffer {
+  return Buffer.from(keys.map(({ bytes }) => `${Buffer.from(bytes).toString("base64url")}\n`).join(""));
+}
+
+function read(file: string): string {
+  try {
+    return readFileSync(file, "latin1");
+  } catch (error) {
+    throw asInvalid(file, error);
+  }
+}
+
+function invalid(detail: string): BerthError {
+  return new BerthError("config_invalid", detail);
+}
+
+function asInvalid(file: string, error: unknown): BerthError {
+  if (error instanceof BerthError) return error;
+  return new BerthError("config_invalid", `${file}: ${(error as Error).message}`, { cause: error });
+}

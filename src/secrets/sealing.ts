@@ -1,0 +1,49 @@
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
+
+/** AES-256-GCM: what is sealed can neither be read nor be put in another's place without the key. */
+export interface SecretKey {
+  /** Tells keys apart, and says nothing about them. */
+  readonly id: string;
+  readonly bytes: Uint8Array;
+}
+
+const ALGORITHM = "aes-256-gcm";
+export const KEY_BYTES = 32;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+
+export function newKey(): SecretKey {
+  return keyOf(randomBytes(KEY_BYTES));
+}
+
+export function keyOf(bytes: Uint8Array): SecretKey {
+  const id = createHash("sha256").update("berth secret key\0").update(bytes).digest("hex").slice(0, 16);
+  return { id, bytes };
+}
+
+/** Nonce, text, tag. The same text is another one each time. */
+export function seal({ bytes }: SecretKey, tenant: string, name: string, value: string): Uint8Array {
+  const nonce = randomBytes(NONCE_BYTES);
+  const cipher = createCipheriv(ALGORITHM, bytes, nonce, { authTagLength: TAG_BYTES });
+  cipher.setAAD(placeOf(tenant, name));
+  return Buffer.concat([nonce, cipher.update(value, "utf8"), cipher.final(), cipher.getAuthTag()]);
+}
+
+/** Undefined for what this key did not seal for this tenant and name, or what was changed since. */
+export function unseal({ bytes }: SecretKey, tenant: string, name: string, sealed: Uint8Array): string | undefined {
+  if (sealed.length < NONCE_BYTES + TAG_BYTES) return undefined;
+  const textEnd = sealed.length - TAG_BYTES;
+  const decipher = createDecipheriv(ALGORITHM, bytes, sealed.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES });
+  decipher.setAAD(placeOf(tenant, name));
+  decipher.setAuthTag(sealed.subarray(textEnd));
+  try {
+    return Buffer.concat([decipher.update(sealed.subarray(NONCE_BYTES, textEnd)), decipher.final()]).toString("utf8");
+  } catch {
+    return undefined;
+  }
+}
+
+/** A sealed value is worth nothing under another name. No two pairs give the same text. */
+function placeOf(tenant: string, name: string): Buffer {
+  return Buffer.from(JSON.stringify(["berth secret", tenant, name]));
+}

@@ -1,0 +1,114 @@
+import { BerthError } from "../errors.ts";
+import type { SealedSecret, SecretStore } from "../store/store.ts";
+import type { KeyRing } from "./key-ring.ts";
+import { seal, unseal, type SecretKey } from "./sealing.ts";
+import { nameFault, valueFault, type SecretLimits } from "./rules.ts";
+
+/**
+ * Secrets of tenants: values under names, sealed at rest. It owns what a secret may be, the sealing and the change of
+ * keys. Which server is given which secret, and what becomes of a value once it is read, it does not know.
+ */
+export interface Secrets {
+  /** Sorted by name; values stay where they are. */
+  list(tenant: string): Promise<readonly SecretFacts[]>;
+  /** Undefined when there is none. Rejects with `secret_sealed` when no key here opens it. */
+  read(tenant: string, name: string): Promise<string | undefined>;
+  /**
+   * Rejects with `secret_invalid`, `secret_sealed` (the others are sealed with a key that is not here), and
+   * `config_invalid` (there is no key).
+   */
+  set(tenant: string, name: string, value: string, by: string): Promise<void>;
+  /** False when there is none. Needs no key. */
+  remove(tenant: string, name: string, by: string): Promise<boolean>;
+  /**
+   * Seals everything of all tenants with another key, at once or not at all. Whoever reads meanwhile, in this process or
+   * another, reads on. Rejects as `set` does.
+   */
+  rotate(): Promise<Rotation>;
+}
+
+export interface SecretFacts {
+  readonly name: string;
+  /** Milliseconds since the epoch. */
+  readonly changedAt: number;
+  readonly by: string;
+}
+
+export interface Rotation {
+  readonly keyId: string;
+  /** How many secrets were sealed anew. */
+  readonly secrets: number;
+}
+
+/** A key that others change at the same time is followed so often. */
+const ATTEMPTS_MAX = 5;
+
+export function openSecrets(store: SecretStore, ring: KeyRing, limits: SecretLimits): Secrets {
+  let known: readonly SecretKey[] = [];
+
+  /** Files are read again when a key is new, and not each time. */
+  function keyFor(keyId: string): SecretKey {
+    const isIt = ({ id }: SecretKey): boolean => id === keyId;
+    let key = known.find(isIt);
+    if (!key) {
+      known = ring.keys();
+      key = known.find(isIt);
+    }
+    if (key) return key;
+    const detail = `they are sealed with the key ${keyId}, and ${ring.source} does not hold it`;
+    throw new BerthError("secret_sealed", `${detail}; give that key, or delete the secrets and set them anew`);
+  }
+
+  function open({ tenant, name, keyId, sealed }: SealedSecret): string {
+    const value = unseal(keyFor(keyId), tenant, name, sealed);
+    if (value !== undefined) return value;
+    throw new BerthError("secret_sealed", `"${name}" was damaged or changed in the store; set it anew`);
+  }
+
+  return {
+    async list(tenant) {
+      return (await store.secrets(tenant)).map(({ name, changedAt, by }) => ({ name, changedAt, by }));
+    },
+
+    async read(tenant, name) {
+      const sealed = await store.secret(tenant, name);
+      return sealed && open(sealed);
+    },
+
+    async set(tenant, name, value, by) {
+      const fault = nameFault(name) ?? valueFault(value, limits);
+      if (fault !== undefined) throw new BerthError("secret_invalid", fault);
+      const names = await store.secrets(tenant);
+      if (names.length >= limits.secretsPerTenant && !names.some((each) => each.name === name)) {
+        throw new BerthError("secret_invalid", `there are ${limits.secretsPerTenant} already, which is the limit`);
+      }
+      for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+        const inUse = await store.secretKeyId();
+        const key = inUse === undefined ? ring.first() : keyFor(inUse);
+        const sealed = seal(key, tenant, name, value);
+        if (await store.putSecret(tenant, { name, keyId: key.id, sealed, by })) return;
+      }
+      throw new BerthError("store_failed", "the key of the secrets is being changed over and over; try again");
+    },
+
+    remove: (tenant, name, by) => store.removeSecret(tenant, name, by),
+
+    async rotate() {
+      let rotation: Rotation | undefined;
+      await store.resealSecrets((all) => {
+        const key = ring.next(all[0]?.keyId);
+        rotation = { keyId: key.id, secrets: all.length };
+        return all.map((secret) => {
+          const { tenant, name } = secret;
+          return { ...secret, keyId: key.id, sealed: seal(key, tenant, name, open(secret)) };
+        });
+      });
+      // Under the same lock, so that no key is forgotten that another process has just begun to use.
+      await store.resealSecrets((all) => {
+        ring.keepOnly(all[0]?.keyId ?? rotation!.keyId);
+        return [];
+      });
+      return rotation!;
+    },
+  };
+}

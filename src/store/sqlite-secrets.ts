@@ -1,0 +1,67 @@
+import type Database from "better-sqlite3";
+import type { SealedSecret, SecretPut } from "./store.ts";
+
+/** The part of the SQLite store that keeps secrets. Each function is one transaction. */
+export function sqliteSecrets(database: Database.Database) {
+  const columns = `tenant, name, key_id AS keyId, sealed, changed_at AS changedAt, changed_by AS "by"`;
+  const one = database.prepare<[string, string], SealedSecret>(
+    `SELECT ${columns} FROM secret WHERE tenant = ? AND name = ?`,
+  );
+  const ofTenant = database.prepare<[string], SealedSecret>(`SELECT ${columns} FROM secret WHERE tenant = ?`);
+  const all = database.prepare<[], SealedSecret>(`SELECT ${columns} FROM secret`);
+  const keyIdOfOthers = database
+    .prepare<[string, string], string>("SELECT key_id FROM secret WHERE NOT (tenant = ? AND name = ?) LIMIT 1")
+    .pluck();
+  const keyId = database.prepare<[], string>("SELECT key_id FROM secret LIMIT 1").pluck();
+  const write = database.prepare<[string, string, string, Uint8Array, number, string]>(
+    "INSERT OR REPLACE INTO secret (tenant, name, key_id, sealed, changed_at, changed_by) VALUES (?, ?, ?, ?, ?, ?)",
+  );
+  const remove = database.prepare<[string, string]>("DELETE FROM secret WHERE tenant = ? AND name = ?");
+  const note = database.prepare<[string, string, number, string]>(
+    "INSERT INTO name_change (tenant, kind, name, cid, changed_at, changed_by) VALUES (?, 'secret', ?, NULL, ?, ?)",
+  );
+
+  const put = database.transaction((tenant: string, { name, keyId, sealed, by }: SecretPut) => {
+    const others = keyIdOfOthers.get(tenant, name);
+    if (others !== undefined && others !== keyId) return undefined;
+    const changedAt = Date.now();
+    write.run(tenant, name, keyId, sealed, changedAt, by);
+    return Number(note.run(tenant, name, changedAt, by).lastInsertRowid);
+  });
+
+  const removeNoted = database.transaction((tenant: string, name: string, by: string) => {
+    if (remove.run(tenant, name).changes === 0) return undefined;
+    return Number(note.run(tenant, name, Date.now(), by).lastInsertRowid);
+  });
+
+  const reseal = database.transaction((work: (secrets: readonly SealedSecret[]) => readonly SealedSecret[]) => {
+    for (const { tenant, name, keyId, sealed, changedAt, by } of work(all.all())) {
+      write.run(tenant, name, keyId, sealed, changedAt, by);
+    }
+  });
+
+  /** What was sealed before is overwritten on the disk, too: its key may be out. */
+  const wiping = <T>(work: () => T): T => {
+    database.pragma("secure_delete = ON");
+    try {
+      return work();
+    } finally {
+      database.pragma("secure_delete = OFF");
+    }
+  };
+
+  return {
+    get: (tenant: string, name: string) => one.get(tenant, name),
+    list: (tenant: string) => ofTenant.all(tenant),
+    keyId: () => keyId.get(),
+    /** The number of the change; undefined when the other secrets are sealed with another key. */
+    put: (tenant: string, secret: SecretPut) => wiping(() => put.immediate(tenant, secret)),
+    /** The number of the change; undefined when there is no such secret. */
+    remove: (tenant: string, name: string, by: string) => wiping(() => removeNoted.immediate(tenant, name, by)),
+    reseal: (work: (secrets: readonly SealedSecret[]) => readonly SealedSecret[]) => {
+      wiping(() => reseal.immediate(work));
+      // The log holds pages as they were. Whoever reads just now keeps it; then a later checkpoint takes them away.
+      database.pragma("wal_checkpoint(TRUNCATE)");
+    },
+  };
+}
