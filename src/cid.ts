@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
-import * as dagJson from "@ipld/dag-json";
 import { CID } from "multiformats/cid";
 import * as raw from "multiformats/codecs/raw";
 import { create as createDigest } from "multiformats/hashes/digest";
+import { canonicalJson } from "./canonical-json.ts";
 
 /**
  * Content addresses: CIDv1, sha2-256, base32 lower case (`bafk…` for bytes, `bagu…` for structures).
@@ -16,7 +16,9 @@ export interface Block {
   readonly bytes: Uint8Array;
 }
 
+/** Of https://github.com/multiformats/multicodec. */
 const SHA2_256 = 0x12;
+const DAG_JSON = 0x0129;
 
 function address(codec: number, bytes: Uint8Array): Cid {
   const digest = createDigest(SHA2_256, createHash("sha256").update(bytes).digest());
@@ -34,8 +36,8 @@ export function rawBlock(content: Uint8Array | string): Block {
  * Properties that are `undefined` are left out. Throws `TypeError` for what JSON cannot carry.
  */
 export function jsonBlock(value: unknown): Block {
-  const bytes = dagJson.encode(JSON.parse(JSON.stringify(value)));
-  return { cid: address(dagJson.code, bytes), bytes };
+  const bytes = new TextEncoder().encode(canonicalJson(value));
+  return { cid: address(DAG_JSON, bytes), bytes };
 }
 
 /** The structure in a `dag-json` block's bytes. Berth keeps no links in them, so a key "/" is a key like any other. */
@@ -49,7 +51,7 @@ export function isCid(text: string): boolean {
 
 /** Whether `cid` names a structure (`dag-json`); false for bytes and for what is no CID. */
 export function isStructure(cid: Cid): boolean {
-  return codecOf(cid) === dagJson.code;
+  return codecOf(cid) === DAG_JSON;
 }
 
 /** Whether `bytes` are what `cid` names. False for a text that is no CID of Berth's two kinds. */
@@ -75,7 +77,7 @@ function codecOf(text: string): number | undefined {
 function parsedCodec(text: string): number | undefined {
   try {
     const cid = CID.parse(text);
-    const known = cid.code === raw.code || cid.code === dagJson.code;
+    const known = cid.code === raw.code || cid.code === DAG_JSON;
     const canonical = cid.version === 1 && cid.multihash.code === SHA2_256 && cid.toString() === text;
     return known && canonical ? cid.code : undefined;
   } catch {

@@ -6,6 +6,7 @@ import type { Request, Response } from "express";
 import handlebars from "handlebars";
 import { packageRoot, packageVersion } from "../../config.ts";
 import type { Assets } from "../assets.ts";
+import { Fragment, withFragments } from "./fragment.ts";
 
 /**
  * How a page is made: `views/pages/<view>.hbs` in `views/layout.hbs`, with every `views/partials/*.hbs` as a partial.
@@ -14,16 +15,11 @@ import type { Assets } from "../assets.ts";
  * It knows nothing of what pages are about.
  */
 export interface Pages {
-  /** Renders a partial by itself, for who keeps it because it is asked for often. Templates put it in as it is. */
-  fragment(partial: string, data: object): Html;
-  /** The HTML of a page. */
-  render(view: string, page: Page): string;
+  /** Renders a partial for each of the items, for who keeps that because it is asked for often. */
+  fragment(partial: string, items: Iterable<object>): Fragment;
   /** Renders a page and sends it with its security headers, compressed where the client takes that. */
   send(request: Request, response: Response, view: string, page: Page, status?: number): Promise<void>;
 }
-
-/** HTML that templates made, with every value in it escaped. */
-export type Html = handlebars.SafeString;
 
 /** What the layout needs, together with whatever the page's own template does. */
 export interface Page {
@@ -70,7 +66,7 @@ const COMPILE_OPTIONS = {
   preventIndent: true,
   // Without it every value is looked for among the helpers first, which doubles the time that a page takes.
   knownHelpersOnly: true,
-  knownHelpers: { asset: true, is: true },
+  knownHelpers: { asset: true, is: true, asText: true },
 };
 
 const gzipAsync = promisify(gzip);
@@ -82,6 +78,7 @@ export function createPages(assets: Assets): Pages {
   const engine = handlebars.create();
   engine.registerHelper("asset", (name: string) => assets.url(name));
   engine.registerHelper("is", (left: unknown, right: unknown) => left === right);
+  engine.registerHelper("asText", (text: string) => new handlebars.SafeString(escapeText(text)));
   for (const folder of ["partials", "pages"]) {
     for (const file of readdirSync(join(VIEWS, folder))) {
       const name = basename(file, extname(file));
@@ -95,14 +92,22 @@ export function createPages(assets: Assets): Pages {
 
   const partials = engine.partials as Record<string, handlebars.TemplateDelegate>;
 
-  const pages: Pages = {
-    fragment: (partial, data) => new handlebars.SafeString(partials[partial]!(data)),
-    render(view, page) {
-      const nav = SECTIONS.map(({ section, label, href }) => ({ label, href, current: section === page.section }));
-      return layout({ scripts: [], ...page, version, nav, view: `pages/${view}` });
+  function render(view: string, page: Page): Buffer {
+    const nav = SECTIONS.map(({ section, label, href }) => ({ label, href, current: section === page.section }));
+    const html = layout({ scripts: [], ...page, version, nav, view: `pages/${view}` });
+    return withFragments(
+      html,
+      Object.values(page).filter((value) => value instanceof Fragment),
+    );
+  }
+
+  return {
+    fragment(partial, items) {
+      // One after the other: the text of all of them would be several times as large, and last as long as the work.
+      return new Fragment(Buffer.concat(Array.from(items, (item) => Buffer.from(partials[partial]!(item)))));
     },
     async send(request, response, view, page, status = 200) {
-      const html = Buffer.from(pages.render(view, page));
+      const html = render(view, page);
       response.status(status);
       response.setHeader("Content-Type", "text/html; charset=utf-8");
       response.setHeader("Content-Security-Policy", policyFor(page));
@@ -117,7 +122,11 @@ export function createPages(assets: Assets): Pages {
       response.end(await gzipAsync(html, { level: GZIP_LEVEL }));
     },
   };
-  return pages;
+}
+
+/** Escapes what stands between tags and not within one, where quotes are letters like any other. */
+function escapeText(text: string): string {
+  return text.replace(/[&<>]/g, (letter) => (letter === "&" ? "&amp;" : letter === "<" ? "&lt;" : "&gt;"));
 }
 
 function policyFor({ styleNonce }: Page): string {

@@ -1,6 +1,7 @@
 import type { PromptContract, ResourceContract, ResourceTemplateContract } from "../../../contract/contract.ts";
 import type { Catalog } from "../../../host/catalog.ts";
-import type { Html, Pages } from "../pages.ts";
+import type { Fragment } from "../fragment.ts";
+import type { Pages } from "../pages.ts";
 import { countOf } from "./text.ts";
 import { idOf, toolView } from "./tool-view.ts";
 
@@ -16,7 +17,7 @@ const RENDERED_MAX = 16;
 
 /** What a server offers, for `views/pages/meta.hbs`. */
 export function createOffers(pages: Pages): (catalog: Catalog) => Record<string, unknown> {
-  const rendered = new Map<string, Html>();
+  const rendered = new Map<string, Fragment>();
   return (catalog) => {
     const { release, contractCid, contract } = catalog;
     const key = `${release} ${contractCid}`;
@@ -31,12 +32,12 @@ export function createOffers(pages: Pages): (catalog: Catalog) => Record<string,
   };
 }
 
-function renderTools(pages: Pages, { contract, identity }: Catalog): Html {
+function renderTools(pages: Pages, { contract, identity }: Catalog): Fragment {
   const open = contract.tools.length <= OPEN_TOOLS_MAX;
   const tools = contract.tools.map((tool) =>
     Object.assign(toolView(tool, identity(tool.name)), { open, try: tryUrl("tool", tool.name) }),
   );
-  return pages.fragment("tools", { tools });
+  return pages.fragment("tool", tools);
 }
 
 function offersOf({ contract }: Catalog): Record<string, unknown> {
@@ -74,6 +75,7 @@ function promptView({ name, title = "", description = "", arguments: args = [] }
     name: argument.name,
     type: "string",
     required: argument.required,
+    noted: argument.description !== undefined,
     fallback: undefined,
     description: argument.description ?? "",
     constraints: [],

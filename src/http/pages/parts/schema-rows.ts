@@ -8,6 +8,8 @@ export interface SchemaRow {
   readonly name: string;
   readonly type: string;
   readonly required: boolean;
+  /** Whether it has any of what follows. */
+  readonly noted: boolean;
   /** As JSON; undefined when there is none. */
   readonly fallback: string | undefined;
   /** `≥ 0`, `1 to 40 characters`, … */
@@ -56,14 +58,18 @@ export function schemaRows(schema: JsonSchema): { rows: readonly SchemaRow[]; cu
 
 function rowOf(schema: JsonSchema, path: string, name: string, required: boolean): SchemaRow {
   const type = typeText(schema);
+  const fallback = "default" in schema ? JSON.stringify(schema["default"]) : undefined;
+  const constraints = constraintsOf(schema);
+  const description = typeof schema["description"] === "string" ? schema["description"] : "";
   return {
     path,
     name,
     type: type.length > TYPE_MAX ? `${type.slice(0, TYPE_MAX)}…` : type,
     required,
-    fallback: "default" in schema ? JSON.stringify(schema["default"]) : undefined,
-    constraints: constraintsOf(schema),
-    description: typeof schema["description"] === "string" ? schema["description"] : "",
+    noted: description !== "" || fallback !== undefined || constraints.length > 0,
+    fallback,
+    constraints,
+    description,
   };
 }
 
