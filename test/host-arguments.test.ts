@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { lazyValidator } from "../src/host/arguments.ts";
+import { lazyTextValidator, lazyValidator } from "../src/host/arguments.ts";
 
 const string = (pattern: string) => ({ type: "string", pattern });
 
@@ -46,5 +46,42 @@ describe("the validator of arguments", () => {
   it("does not load a schema from the network", () => {
     const check = lazyValidator({ type: "object", properties: { a: { $ref: "https://example.com/schema.json" } } });
     assert.throws(() => check({}), /can't resolve reference/);
+  });
+
+  it("keeps schemas of the same name apart", () => {
+    const named = (type: string) => ({
+      $id: "https://example.com/named",
+      type: "object",
+      properties: {
+        value: { type },
+        part: { $ref: "https://example.com/part" },
+        next: { $ref: "https://example.com/named" },
+      },
+      $defs: { part: { $id: "https://example.com/part", type } },
+    });
+    const [texts, numbers] = [lazyValidator(named("string")), lazyValidator(named("number"))];
+    assert.deepEqual(texts({ value: "a", part: "b", next: { value: "c" } }), []);
+    assert.deepEqual(numbers({ value: 1, part: 2, next: { value: 3 } }), []);
+    assert.deepEqual(texts({ part: 2, next: { value: 3 } }).toSorted(), [
+      "/next/value must be string",
+      "/part must be string",
+    ]);
+    const stranger = lazyValidator({ type: "object", properties: { a: { $ref: "https://example.com/part" } } });
+    assert.throws(() => stranger({}), /can't resolve reference/);
+  });
+
+  it("goes on with every other schema when one takes the name of JSON Schema itself", () => {
+    for (const $id of [
+      "https://json-schema.org/draft/2020-12/schema",
+      "https://json-schema.org/draft/2020-12/meta/core",
+    ]) {
+      assert.deepEqual(lazyValidator({ $id, type: "object", required: ["a"] })({ a: 1 }), []);
+      assert.equal(
+        lazyValidator({ type: "object", properties: { [$id]: { type: "number" } } })({ [$id]: "" }).length,
+        1,
+      );
+      assert.equal(lazyTextValidator({ $id, type: "object", required: ["a"] })({}).length, 1);
+    }
+    assert.throws(() => lazyValidator({ $id: "a:b", type: "nothing" })({}), /schema is invalid/);
   });
 });

@@ -9,6 +9,11 @@ const SIXTY = Array.from(
   (_, n) => `/** Tool ${n}. */\nexport function tool${n}(): number { return ${n}; }`,
 );
 
+/** Two such definitions give the same name to what they want. */
+const own = (type: string): string =>
+  `/** @inputSchema { "$id": "https://example.com/own", "type": "object", "properties": { "args": { "type": "${type}" } } } */
+export function take(args: unknown): string { return typeof args; }`;
+
 describe("tools", () => {
   let berth: TestBerth;
   let url: string;
@@ -21,6 +26,8 @@ describe("tools", () => {
         "private.ts":
           "/** Seen. */\nexport function seen(): void {}\nexport function _hidden(): void {}\nfunction own(): void {}\n" +
           "/** @internal */\nexport function internal(): void {}\nexport const value = own;\nexport type T = 1;",
+        "texts.ts": own("string"),
+        "numbers.ts": own("number"),
         "partly.ts": "export function good(): number { return 1; }\nexport function bad(f: () => void): void { f(); }",
       },
       mcps: {
@@ -109,6 +116,15 @@ describe("tools", () => {
     assert.equal(result.isError, true);
     assert.match(result.content[0].text, /\/message must be string/);
     assert.match(result.content[0].text, /massage/);
+  });
+
+  it("T5.2 definitions whose own schemas have the same name are each held to their own", async () => {
+    const take = async (server: string, args: unknown): Promise<{ isError?: boolean; content: { text: string }[] }> =>
+      call(`${berth.url}/mcp/${server}`, "take", { args });
+    assert.equal((await take("texts", "a")).content[0]?.text, "string");
+    assert.equal((await take("numbers", 1)).content[0]?.text, "number");
+    assert.match((await take("texts", 1)).content[0]?.text ?? "", /must be string/);
+    assert.match((await take("numbers", "a")).content[0]?.text ?? "", /must be number/);
   });
 
   it("T5.3 an optional argument takes its default", async () => {

@@ -6,13 +6,18 @@ import type { JsonSchema } from "../json.ts";
 /** Checks a value, fills in the schema's defaults, and says all that is wrong as sentences with a JSON pointer. */
 export type Validator = (value: unknown) => readonly string[];
 
-function createAjv(coerceTypes: "array" | false): Ajv2020 {
+type Coercion = "array" | false;
+
+/** With `bare` it knows no schema at all, not even those of JSON Schema itself, and costs a tenth. */
+function createAjv(coerceTypes: Coercion, bare = false): Ajv2020 {
   const ajv = new Ajv2020({
     strict: false,
     allErrors: true,
     useDefaults: true,
     coerceTypes,
-    addUsedSchema: false,
+    addUsedSchema: bare,
+    meta: !bare,
+    validateSchema: !bare,
     logger: false,
     // Linear time: a definition's regular expression must not stop the serving process.
     code: { regExp: Object.assign(compilePattern, { code: "compilePattern" }) },
@@ -53,6 +58,11 @@ function validatorOf(compile: () => ValidateFunction): Validator {
 }
 
 function compile(ajv: Ajv2020, schema: JsonSchema): ValidateFunction {
+  // A name is known to everything that an instance compiles: whoever else has it, even JSON Schema, would be changed.
+  if (JSON.stringify(schema).includes('"$id":')) {
+    void ajv.validateSchema(schema, true);
+    return createAjv(ajv.opts.coerceTypes as Coercion, true).compile(schema);
+  }
   try {
     return ajv.compile(schema);
   } finally {
