@@ -63,6 +63,8 @@ export interface Limits {
   readonly catalogs: number;
   /** Calls of a server that its page tells of: times, outcomes and sizes. */
   readonly recentCalls: number;
+  /** Tools that `/metrics` shows apart; all others are counted together. */
+  readonly metricTools: number;
   /** How long a transform of an entry of `mcps` may take. */
   readonly transformMs: number;
   /** Of the JSON that a transform returns. */
@@ -177,6 +179,7 @@ export const defaultLimits: Limits = {
   secretsPerTenant: 1000,
   catalogs: 512,
   recentCalls: 50,
+  metricTools: 500,
   transformMs: 10_000,
   transformBytes: 1024 * 1024,
   transformItems: 1000,

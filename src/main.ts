@@ -22,6 +22,8 @@ import { applyImage } from "./image/apply.ts";
 import { readImage } from "./image/read.ts";
 import type { JsonObject } from "./json.ts";
 import type { Log } from "./log.ts";
+import { showParts, timeCompiling } from "./metrics/figures.ts";
+import { createMetrics, type Metrics } from "./metrics/metrics.ts";
 import { createEndpoint, type Endpoint } from "./mcp/endpoint.ts";
 import { openStdio } from "./mcp/stdio.ts";
 import { readSealKey } from "./seal-key.ts";
@@ -56,7 +58,7 @@ export type Fill = (store: Store, tenant: string) => Promise<void>;
  */
 export async function startBerth(config: Config, log: Log, fill: Fill = fromImage(config, log)): Promise<Berth> {
   const core = await openCore(config, log, fill);
-  const { host, edits, endpoint, executor } = core;
+  const { host, edits, endpoint, executor, metrics } = core;
   const { isolation } = executor;
   const writable = config.image !== "readonly";
   const server = await orClose(core, async () => {
@@ -69,6 +71,7 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
       allServers: ALL_SERVERS,
       isolation,
       writable,
+      metrics,
       log,
     };
     const server = createHttpServer(parts);
@@ -146,6 +149,7 @@ interface Core {
   readonly edits: Edits;
   readonly endpoint: Endpoint;
   readonly executor: Executor;
+  readonly metrics: Metrics;
   close(): Promise<void>;
 }
 
@@ -170,11 +174,12 @@ async function openCore(config: Config, log: Log, fill: Fill): Promise<Core> {
     const compiler = opened(openCompiler(config.limits));
 
     const upstreams = opened(new Hosting({ open: upstreamOpener(config), limits: config.limits, log }));
+    const metrics = createMetrics(packageVersion(), config.limits);
     const observers = new Observers((error) => log.error({ err: error }, "an observer of calls failed"));
     const hosting = {
       store,
       executor,
-      compile: (source: DefinitionSource) => compiler.compile(source),
+      compile: timeCompiling(metrics, (source: DefinitionSource) => compiler.compile(source)),
       compileKey,
       compiler: compilerCid(),
       log,
@@ -194,7 +199,9 @@ async function openCore(config: Config, log: Log, fill: Fill): Promise<Core> {
     const sealKey = await readSealKey(config.dataDir);
     const endpoint = createEndpoint({ host, berthVersion: packageVersion(), log, records: store, sealKey, limits });
     closers.push(() => endpoint.settled());
-    return { host, edits, endpoint, executor, close };
+    observers.add(metrics.observer);
+    showParts(metrics, { observers, executor, upstreams, endpoint, store });
+    return { host, edits, endpoint, executor, metrics, close };
   } catch (error) {
     await close();
     throw error;

@@ -19,6 +19,7 @@ import { createHttpServer, drainHttpServer } from "../src/http/server.ts";
 import type { JsonObject } from "../src/json.ts";
 import { createLog } from "../src/log.ts";
 import { createEndpoint, type EndpointOptions } from "../src/mcp/endpoint.ts";
+import { createMetrics } from "../src/metrics/metrics.ts";
 import type { Records } from "../src/mcp/records.ts";
 import { MODERN_META } from "./berth.ts";
 
@@ -148,6 +149,7 @@ export async function startRig(options: Partial<EndpointOptions> = {}, http: Par
     isolation: "trusted",
     allowedHosts: [],
     publicUrl: undefined,
+    metrics: createMetrics("1.0.0", defaultLimits),
     limits: { ...defaultLimits, ...http },
     log,
   });

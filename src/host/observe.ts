@@ -14,6 +14,8 @@ import { sizeOf } from "./content.ts";
 export class Observers {
   readonly #observers: CallObserver[] = [];
   readonly #onFault: (error: unknown) => void;
+  /** Calls that are carried out now. */
+  inFlight = 0;
 
   /** `onFault` hears of an observer that failed; a call never does. */
   constructor(onFault: (error: unknown) => void = () => {}) {
@@ -90,10 +92,12 @@ export class CallNotes {
   /** A call is carried out from here on, until `left`. */
   entered(): void {
     this.#activity.inFlight += 1;
+    this.#observers.inFlight += 1;
   }
 
   left(): void {
     this.#activity.inFlight -= 1;
+    this.#observers.inFlight -= 1;
   }
 
   /** A call that began at `beganAt` (`performance.now`) ends now, with `result`, which is given back. */

@@ -4,6 +4,7 @@ import { BerthError } from "../errors.ts";
 import type { Edits } from "../host/edits/edits.ts";
 import type { Host } from "../host/host.ts";
 import type { Log } from "../log.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 import { createApi } from "./api/api.ts";
 import { openAssets } from "./assets.ts";
 import { authenticated, type Authenticate } from "./authenticate.ts";
@@ -12,6 +13,7 @@ import type { OpenStreams } from "./open-streams.ts";
 import type { OriginOf } from "./origin.ts";
 import { cidPage } from "./pages/cid.ts";
 import { sendErrorPage, wantsPage, type ErrorOptions } from "./pages/error.ts";
+import { metricsRoute } from "./metrics-route.ts";
 import { mcpPage } from "./pages/mcp.ts";
 import { metaPage } from "./pages/meta.ts";
 import { pathsOf } from "./pages/parts/origin.ts";
@@ -31,6 +33,7 @@ export interface AppOptions {
   /** Throws for a request that may not change anything. */
   readonly writeGuard: (request: IncomingMessage) => void;
   readonly streams: OpenStreams;
+  readonly metrics: Metrics;
   readonly limits: { readonly bodyBytes: number; readonly stalledMs: number };
   /** False on a read-only boot. */
   readonly writable: boolean;
@@ -53,6 +56,7 @@ export function createApp(options: AppOptions): Express {
   app.get("/healthz", (_request, response) => response.json({ status: "ok" }));
   app.get("/assets/:file", assets.serve);
   app.use(authenticated(options.authenticate));
+  app.get("/metrics", metricsRoute(options));
   app.get("/mcp", mcpPage({ ...options, pages }));
   app.get("/cid/:cid", cidPage({ ...options, pages }));
   app.get("/mcp/meta/:server", metaPage({ ...options, pages }));

@@ -23,6 +23,10 @@ export class OpenStreams {
     this.#limits = limits;
   }
 
+  get open(): number {
+    return this.#open.size;
+  }
+
   /** A stream for the answer to one request; undefined when there are as many as may be. To be given back. */
   take(response: ServerResponse): EventStream | undefined {
     if (this.#taken >= this.#limits.openStreams) return undefined;

@@ -3,6 +3,7 @@ import type { Edits } from "../host/edits/edits.ts";
 import type { Host } from "../host/host.ts";
 import type { Log } from "../log.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 import { createApp } from "./app.ts";
 import type { Authenticate } from "./authenticate.ts";
 import { createGuard } from "./guard.ts";
@@ -45,6 +46,7 @@ export interface HttpOptions {
   readonly writable: boolean;
   /** The server's name that stands for all of them. */
   readonly allServers: string;
+  readonly metrics: Metrics;
   readonly limits: HttpLimits;
   readonly log: Log;
 }
@@ -58,6 +60,11 @@ export function createHttpServer(options: HttpOptions): Server {
   const guard = createGuard(publicUrl === undefined ? allowedHosts : [...allowedHosts, new URL(publicUrl).hostname]);
   const originOf = createOriginOf(publicUrl);
   const streams = new OpenStreams(limits);
+  options.metrics.show({
+    name: "berth_streams_open",
+    help: "Answers and subscriptions that are open as streams",
+    read: () => streams.open,
+  });
   const mcp = createMcpRoute({ ...options, guard, authenticate, streams });
   const mcpGet = createMcpGet({ ...options, guard, authenticate, streams });
   const sse = createSseRoute({ ...options, guard, authenticate, streams });

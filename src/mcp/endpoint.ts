@@ -28,10 +28,19 @@ export interface Endpoint {
   listen(tenant: string, server: string, listen: Listen): Promise<Answer | undefined>;
   /** Ends a legacy session. Never rejects. */
   end(tenant: string, server: string, post: Pick<Post, "headers" | "principal">): Promise<Answer>;
+  /** What is going on, for metrics. */
+  stats(): EndpointStats;
   /** Ends what stays open by itself, such as subscriptions, each with its result; calls under way go on. */
   close(): void;
   /** Resolves when what became of tasks that have ended, and what clients of streams have missed, is kept. */
   settled(): Promise<void>;
+}
+
+export interface EndpointStats {
+  /** That this process remembers. */
+  readonly sessions: number;
+  /** That run in this process. */
+  readonly tasks: number;
 }
 
 export interface EndpointOptions {
@@ -79,6 +88,8 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
 
     listen: (tenant, server, listen) => orRefusal(tenant, server, () => legacy.listen(tenant, server, listen)),
     end: (tenant, server, post) => orRefusal(tenant, server, () => legacy.end(tenant, server, post)),
+
+    stats: () => ({ sessions: legacy.sessions(), tasks: modern.runningTasks() }),
 
     close() {
       closing.abort();

@@ -184,6 +184,10 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       attempt(() => secrets.reseal(reseal));
     },
 
+    async size() {
+      return attempt(() => statements.pages.get()! * statements.pageBytes.get()!);
+    },
+
     async close() {
       foreignChanges.close();
       database.close();
@@ -247,6 +251,8 @@ function prepare(database: Database.Database) {
     removeExpired: database.prepare<[number, number]>(
       "DELETE FROM record WHERE id IN (SELECT id FROM record WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)",
     ),
+    pages: database.prepare<[], number>("PRAGMA page_count").pluck(),
+    pageBytes: database.prepare<[], number>("PRAGMA page_size").pluck(),
     putDerived: database.prepare<[string, number]>("INSERT OR IGNORE INTO derived (key, content_id) VALUES (?, ?)"),
   };
 }

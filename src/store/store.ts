@@ -56,6 +56,9 @@ export interface Store {
     puts: readonly KeyedRecordPut[],
   ): Promise<readonly (number | undefined)[]>;
 
+  /** Bytes on the disk. */
+  size(): Promise<number>;
+
   close(): Promise<void>;
 }
 

@@ -41,6 +41,14 @@ export interface PendingChange {
   readonly observed: Contract;
 }
 
+export interface HostingStats {
+  /** How many there are by how they are. */
+  readonly states: Readonly<Record<LinkHealth["state"], number>>;
+  readonly starts: number;
+  /** Of how many something waits for a person. */
+  readonly heldBack: number;
+}
+
 /** Every server of others that is hosted here, by tenant, name and launcher URI: an earlier release may have another. */
 export class Hosting {
   readonly #options: HostingOptions;
@@ -85,6 +93,19 @@ export class Hosting {
       health: hosted?.upstream.health ?? { state: "idle", starts: 0, requests: 0 },
       ...(pending && { pending }),
     };
+  }
+
+  /** What is going on, for metrics. */
+  stats(): HostingStats {
+    const states = { idle: 0, starting: 0, running: 0, failed: 0 };
+    let [starts, heldBack] = [0, 0];
+    for (const { hosted } of this.#hosted.values()) {
+      const { health } = hosted.upstream;
+      states[health.state] += 1;
+      starts += health.starts;
+      if (hosted.remembered && pendingOf(hosted.remembered)) heldBack += 1;
+    }
+    return { states, starts, heldBack };
   }
 
   /** Ends what the tenant's configuration does not name any more, unless somebody uses it still. */

@@ -30,6 +30,8 @@ export interface Legacy {
   listen(tenant: string, server: string, listen: Listen): Promise<Answer | undefined>;
   /** Ends a session. Rejects with `session_not_found`. */
   end(tenant: string, server: string, post: Pick<Post, "headers" | "principal">): Promise<Answer>;
+  /** How many sessions this process remembers. */
+  sessions(): number;
   /** Ends every stream, so that clients come back to whoever serves next. */
   close(): void;
   /** Resolves when all that they missed is kept for them. */
@@ -85,6 +87,7 @@ export function createLegacy(options: LegacyOptions): Legacy {
       await sessions.end(await sessions.open(tenant, server, token));
       return { status: 204 };
     },
+    sessions: () => sessions.size,
     close() {
       clearInterval(tending);
       closing.abort();

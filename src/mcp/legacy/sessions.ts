@@ -60,6 +60,10 @@ export class Sessions {
     this.#forget(session);
   }
 
+  get size(): number {
+    return this.#known.size;
+  }
+
   values(): Iterable<Session> {
     return this.#known.values();
   }

@@ -18,6 +18,7 @@ import { createTasks } from "./tasks/tasks.ts";
 export interface Modern extends Era {
   /** Ends the streams that wait for news, each with its result. */
   close(): void;
+  runningTasks(): number;
   /** Resolves when what became of all tasks that have ended is kept. */
   settled(): Promise<void>;
 }
@@ -45,6 +46,7 @@ export function createModern({ host, berthVersion, sealer, records, limits, log 
     codec: createModernCodec({ writer, rounds, tasks, listeners }),
     clientOf: modernClient,
     close: () => listeners.close(),
+    runningTasks: () => tasks.running(),
     settled: () => tasks.settled(),
   };
 }

@@ -78,6 +78,10 @@ export class TaskRunner {
     this.#options = options;
   }
 
+  get running(): number {
+    return this.#running.size;
+  }
+
   /** Calls the tool as a task does. `until` hears of progress and logs for as long as it is none yet. */
   begin({ principal, trace, tool, args, answers, capabilities, context }: Callee, until?: UntilTask): Work {
     const { limits } = this.#options;

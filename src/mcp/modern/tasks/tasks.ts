@@ -26,6 +26,8 @@ export interface Tasks {
   taskable(run: Method): Method;
   /** The task as a notification tells of it; undefined when this server has no such task. */
   find(tenant: string, server: string, id: string): Promise<JsonObject | undefined>;
+  /** How many this process runs. */
+  running(): number;
   /** Resolves when what became of all tasks that have ended is kept. */
   settled(): Promise<void>;
 }
@@ -68,6 +70,7 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
       return task?.server === server ? inDetail(task) : undefined;
     },
 
+    running: () => runner.running,
     settled: () => runner.settled(),
   };
 

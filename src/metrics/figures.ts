@@ -1,0 +1,84 @@
+import type { Compiled, DefinitionSource } from "../discover/discovery.ts";
+import type { ExecutorStats } from "../executor/executor.ts";
+import type { Observers } from "../host/observe.ts";
+import type { HostingStats } from "../host/upstream/hosting.ts";
+import type { EndpointStats } from "../mcp/endpoint.ts";
+import type { Store } from "../store/store.ts";
+import type { Metrics } from "./metrics.ts";
+
+export interface MeasuredParts {
+  readonly observers: Pick<Observers, "inFlight">;
+  readonly executor: { stats(): ExecutorStats };
+  readonly upstreams: { stats(): HostingStats };
+  readonly endpoint: { stats(): EndpointStats };
+  readonly store: Pick<Store, "size">;
+}
+
+/** Shows what each part has going on now. */
+export function showParts(metrics: Metrics, { observers, executor, upstreams, endpoint, store }: MeasuredParts): void {
+  metrics.show({
+    name: "berth_calls_in_flight",
+    help: "Calls of tools that are carried out now",
+    read: () => observers.inFlight,
+  });
+  metrics.show({
+    name: "berth_guest_processes",
+    help: "Processes for guest code: those of programs, and blank ones that wait for one",
+    label: "kind",
+    read() {
+      const { programs, spares } = executor.stats();
+      return { program: programs, spare: spares };
+    },
+  });
+  metrics.show({
+    name: "berth_guest_calls_in_flight",
+    help: "Calls and script runs that guest code works on, or that wait for their turn",
+    read: () => executor.stats().callsInFlight,
+  });
+  metrics.show({
+    name: "berth_guest_processes_started_total",
+    help: "Guest processes that were started",
+    read: () => executor.stats().started,
+  });
+  metrics.show({
+    name: "berth_guest_processes_ended_total",
+    help: "Guest processes that have ended, whatever ended them",
+    read: () => executor.stats().killed,
+  });
+  metrics.show({
+    name: "berth_upstreams",
+    help: "Hosted servers of others that somebody has asked for, by how their process or connection is",
+    label: "state",
+    read: () => upstreams.stats().states,
+  });
+  metrics.show({
+    name: "berth_upstream_starts_total",
+    help: "Starts of hosted servers of others, the first ones included",
+    read: () => upstreams.stats().starts,
+  });
+  metrics.show({
+    name: "berth_upstreams_held_back",
+    help: "Hosted servers of others of which something waits for a person's approval",
+    read: () => upstreams.stats().heldBack,
+  });
+  metrics.show({ name: "berth_sessions", help: "Sessions that are remembered", read: () => endpoint.stats().sessions });
+  metrics.show({
+    name: "berth_tasks_running",
+    help: "Tasks that this process runs",
+    read: () => endpoint.stats().tasks,
+  });
+  metrics.show({ name: "berth_store_bytes", help: "Size of the store's database", read: () => store.size() });
+}
+
+type Compile = (source: DefinitionSource) => Promise<Compiled>;
+
+/** Shows how long definitions take to be compiled. */
+export function timeCompiling(metrics: Metrics, compile: Compile): Compile {
+  const ended = metrics.timer("berth_compile_duration_seconds", "How long definitions took to be compiled, by outcome");
+  return async (source) => {
+    const beganAt = performance.now();
+    const compiled = await compile(source);
+    ended(performance.now() - beganAt, compiled.bundle === undefined ? "refused" : "ok");
+    return compiled;
+  };
+}

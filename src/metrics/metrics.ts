@@ -1,0 +1,80 @@
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { CallObserver } from "../host/observe.ts";
+import { countCalls } from "./call-figures.ts";
+
+/**
+ * Figures about this process for Prometheus. It owns how many there may be and how they are written. It knows no HTTP,
+ * and nothing of the parts whose figures it shows: `figures.ts` says what those are.
+ */
+export interface Metrics {
+  /** Has each call counted and timed. */
+  readonly observer: CallObserver;
+  /** Shows what `read` gives whenever somebody looks. */
+  show(figure: Figure): void;
+  /** Gives what is to be told how long each piece of work took, and how it ended. */
+  timer(name: FigureName, help: string): (ms: number, outcome: string) => void;
+  /** In the format that `contentType` names. */
+  text(): Promise<string>;
+  readonly contentType: string;
+}
+
+type FigureName = `berth_${string}`;
+
+export interface Figure {
+  /** One that ends in `_total` only grows. */
+  readonly name: FigureName;
+  readonly help: string;
+  /** What tells several values apart, such as `state`. */
+  readonly label?: string;
+  /** The value, or one for each value of the label. */
+  readonly read: () => Values | Promise<Values>;
+}
+
+type Values = number | Readonly<Record<string, number>>;
+
+export interface MetricLimits {
+  /** Tools that have figures of their own. */
+  readonly metricTools: number;
+}
+
+/** In seconds: from a short compilation to the longest that is allowed. */
+const TIMER_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+
+export function createMetrics(version: string, { metricTools }: MetricLimits): Metrics {
+  const registry = new Registry();
+  const registers = [registry];
+  const info = new Gauge({ name: "berth_info", help: "The version that runs", labelNames: ["version"], registers });
+  info.set({ version }, 1);
+
+  let watches = false;
+  return {
+    observer: countCalls(registry, metricTools),
+
+    show({ name, help, label, read }) {
+      const options = { name, help, labelNames: label === undefined ? [] : [label], registers };
+      const figure = name.endsWith("_total")
+        ? new Counter({ ...options, collect: () => collect() })
+        : new Gauge({ ...options, collect: () => collect() });
+      const collect = async (): Promise<void> => {
+        const values = await read();
+        figure.reset();
+        if (typeof values === "number") figure.inc(values);
+        else for (const [key, value] of Object.entries(values)) figure.inc({ [label ?? "of"]: key }, value);
+      };
+    },
+
+    timer(name, help) {
+      const histogram = new Histogram({ name, help, labelNames: ["outcome"], buckets: TIMER_BUCKETS, registers });
+      return (ms, outcome) => histogram.observe({ outcome }, ms / 1000);
+    },
+
+    contentType: registry.contentType,
+
+    text() {
+      // Watching the event loop and the garbage collector costs something, so it begins when somebody wants to know.
+      if (!watches) collectDefaultMetrics({ register: registry });
+      watches = true;
+      return registry.metrics();
+    },
+  };
+}
