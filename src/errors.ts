@@ -13,6 +13,10 @@ export const errors = {
   missing_capability: { status: 400, rpc: -32021, message: "The client lacks a capability that this call needs" },
   unsupported_version: { status: 400, rpc: -32022, message: "Unsupported protocol version" },
 
+  tenant_not_found: { status: 404, rpc: -32602, message: "No such tenant" },
+  tenant_suspended: { status: 403, rpc: -32602, message: "This tenant is suspended" },
+  tenant_exists: { status: 409, rpc: -32602, message: "There is a tenant of that name already" },
+  tenant_invalid: { status: 422, rpc: -32602, message: "The tenant cannot be like this" },
   server_not_found: { status: 404, rpc: -32602, message: "No such server" },
   server_disabled: { status: 403, rpc: -32602, message: "This server is disabled" },
   server_refused: { status: 503, rpc: -32603, message: "This server cannot be served" },

@@ -17,6 +17,7 @@ import type { OpenUpstream } from "./host/upstream/hosted.ts";
 import { Hosting } from "./host/upstream/hosting.ts";
 import { Observers } from "./host/observe.ts";
 import { openHost, type Host, type ServerSummary } from "./host/host.ts";
+import { openTenancy, type Tenancy } from "./host/tenancy.ts";
 import { createHttpServer, drainHttpServer } from "./http/server.ts";
 import { applyImage } from "./image/apply.ts";
 import { readImage } from "./image/read.ts";
@@ -32,9 +33,8 @@ import { profileFolders } from "./upstream/profiles/locate.ts";
 import { Upstream } from "./upstream/upstream.ts";
 import { openSqliteStore } from "./store/sqlite.ts";
 import type { NameKind, Store } from "./store/store.ts";
+import { DEFAULT_TENANT } from "./tenant-name.ts";
 
-/** The embedded tenant. */
-const TENANT = "default";
 /** For answers to be written that the end of guest code has just made. */
 const LAST_WORDS_MS = 1_000;
 
@@ -58,7 +58,7 @@ export type Fill = (store: Store, tenant: string) => Promise<void>;
  */
 export async function startBerth(config: Config, log: Log, fill: Fill = fromImage(config, log)): Promise<Berth> {
   const core = await openCore(config, log, fill);
-  const { host, edits, endpoint, executor, metrics } = core;
+  const { host, tenancy, edits, endpoint, executor, metrics } = core;
   const { isolation } = executor;
   const writable = config.image !== "readonly";
   const server = await orClose(core, async () => {
@@ -67,7 +67,7 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
       host,
       edits,
       endpoint,
-      tenant: TENANT,
+      tenancy,
       allServers: ALL_SERVERS,
       isolation,
       writable,
@@ -80,8 +80,8 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
   });
   return {
     url: urlOf(server, config.host),
-    servers: () => host.list(TENANT),
-    reload: () => host.reload(TENANT),
+    servers: () => host.list(DEFAULT_TENANT),
+    reload: () => host.reload(DEFAULT_TENANT),
     async close() {
       endpoint.close();
       const drained = drainHttpServer(server);
@@ -110,10 +110,10 @@ export async function startStdio(
 ): Promise<BerthOnStdio> {
   const core = await openCore(config, log, fromImage(config, log));
   const { server = ALL_SERVERS, nativeOnly = false, input, output } = options;
-  await orClose(core, async () => core.host.server(TENANT, server));
+  await orClose(core, async () => core.host.server(DEFAULT_TENANT, server));
   const { endpoint, executor } = core;
   const { limits } = config;
-  const connection = openStdio({ endpoint, tenant: TENANT, server, nativeOnly, input, output, limits, log });
+  const connection = openStdio({ endpoint, tenant: DEFAULT_TENANT, server, nativeOnly, input, output, limits, log });
   return {
     ended: connection.ended,
     async close(hurry) {
@@ -146,6 +146,7 @@ function fromImage({ imageDir, image }: Config, log: Log): Fill {
 
 interface Core {
   readonly host: Host;
+  readonly tenancy: Tenancy;
   readonly edits: Edits;
   readonly endpoint: Endpoint;
   readonly executor: Executor;
@@ -166,7 +167,7 @@ async function openCore(config: Config, log: Log, fill: Fill): Promise<Core> {
 
   try {
     const store = opened(await openSqliteStore({ dataDir: config.dataDir }));
-    await fill(store, TENANT);
+    await fill(store, DEFAULT_TENANT);
 
     const executor = opened(await openExecutor({ mode: config.guests, limits: config.limits, log }));
     if (executor.isolation === "trusted")
@@ -189,11 +190,14 @@ async function openCore(config: Config, log: Log, fill: Fill): Promise<Core> {
       limits: config.limits,
     };
     const explore = config.explore ? opened(openExplore(exploring(config, log))) : undefined;
-    const opening = openHost([TENANT], hosting).then((host) =>
-      withAllServers(explore ? withBuiltIn(host, TENANT, explore, { ...config.limits, observers }) : host),
+    const own = await openHost([], hosting);
+    const host = withAllServers(
+      explore ? withBuiltIn(own, DEFAULT_TENANT, explore, { ...config.limits, observers }) : own,
     );
-    closers.push(reloadOnChange(store, opening, log));
-    const host = await opening;
+    const served = { open: (tenant: string) => host.reload(tenant), end: (tenant: string) => host.close(tenant) };
+    const tenancy = opened(await openTenancy({ tenants: store.tenants, ...served, log }));
+    closers.push(reloadOnChange(store, host, tenancy, log));
+    await tenancy.admit(DEFAULT_TENANT);
     const edits = createEdits({ ...hosting, host });
     const { limits } = config;
     const sealKey = await readSealKey(config.dataDir);
@@ -201,7 +205,7 @@ async function openCore(config: Config, log: Log, fill: Fill): Promise<Core> {
     closers.push(() => endpoint.settled());
     observers.add(metrics.observer);
     showParts(metrics, { observers, executor, upstreams, endpoint, store });
-    return { host, edits, endpoint, executor, metrics, close };
+    return { host, tenancy, edits, endpoint, executor, metrics, close };
   } catch (error) {
     await close();
     throw error;
@@ -227,14 +231,19 @@ function upstreamOpener({ limits }: Config, capabilities?: JsonObject): OpenUpst
 const OFFERED: ReadonlySet<NameKind> = new Set(["variable", "server", "visibility"]);
 
 /** Has the host hear of what other processes on the same store have changed. Gives what ends it. */
-function reloadOnChange(store: Store, opening: Promise<Host>, log: Log): () => Promise<void> {
+function reloadOnChange(store: Store, host: Host, tenancy: Tenancy, log: Log): () => Promise<void> {
   let reloading: Promise<void> = Promise.resolve();
+  const reload = async (tenant: string): Promise<void> => {
+    await tenancy.opening(tenant)?.catch(() => {});
+    if (tenancy.opening(tenant)) await host.reload(tenant);
+  };
   const stop = store.onChange((changed) => {
-    if (!changed.some(({ tenant, kind }) => tenant === TENANT && OFFERED.has(kind))) return;
-    reloading = reloading
-      .then(() => opening)
-      .then((host) => host.reload(TENANT))
-      .catch((error: unknown) => log.error({ err: error }, "a change of another process could not be read"));
+    const tenants = new Set(changed.flatMap(({ tenant, kind }) => (OFFERED.has(kind) ? [tenant] : [])));
+    for (const tenant of tenants) {
+      reloading = reloading
+        .then(() => reload(tenant))
+        .catch((error: unknown) => log.error({ err: error, tenant }, "a change of another process could not be read"));
+    }
   });
   return () => {
     stop();

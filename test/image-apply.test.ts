@@ -149,7 +149,8 @@ describe("applying an image", () => {
     const counting = new Proxy(store, {
       get(target, name: keyof Store) {
         calls.push(name);
-        return target[name].bind(target);
+        const member = target[name];
+        return typeof member === "function" ? member.bind(target) : member;
       },
     });
     const report = await applyImage(counting, "default", image);

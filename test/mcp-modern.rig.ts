@@ -122,6 +122,8 @@ export class MemoryHost implements Host {
 
   async reload(): Promise<void> {}
 
+  async close(): Promise<void> {}
+
   #tell(server: string, change: ServerChange): void {
     for (const watcher of this.watchers.get(server) ?? []) watcher(change);
   }
@@ -144,7 +146,13 @@ export async function startRig(options: Partial<EndpointOptions> = {}, http: Par
     adminToken: undefined,
     writable: true,
     endpoint,
-    tenant: "default",
+    tenancy: {
+      admit: () => undefined,
+      opening: () => undefined,
+      unmapped: true,
+      ofHost: () => undefined,
+      async close() {},
+    },
     allServers: "",
     isolation: "trusted",
     allowedHosts: [],

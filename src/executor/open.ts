@@ -10,6 +10,7 @@ import { probeSandbox } from "./probe.ts";
 import { Scripts } from "./scripts.ts";
 import { Ticker } from "./ticker.ts";
 import { trustedLauncher } from "./trusted.ts";
+import { DEFAULT_TENANT } from "../tenant-name.ts";
 import type { Executor, GuestCall, GuestFailure, GuestOutcome, GuestProgram } from "./executor.ts";
 
 /**
@@ -45,8 +46,6 @@ export interface ExecutorLog {
   info(data: object, message: string): void;
   warn(data: object, message: string): void;
 }
-
-const TRUSTED_TENANT = "default";
 
 /** Rejects with `sandbox_unavailable` when `mode` is `sandboxed` and the sandbox does not work here. */
 export async function openExecutor({ mode, limits, log }: ExecutorOptions): Promise<Executor> {
@@ -124,7 +123,7 @@ class GuestExecutor implements Executor {
 
   #refusal(tenant: string): GuestFailure | undefined {
     if (this.#closing) return closed;
-    if (this.reason !== undefined && tenant !== TRUSTED_TENANT) return needsSandbox(tenant, this.reason);
+    if (this.reason !== undefined && tenant !== DEFAULT_TENANT) return needsSandbox(tenant, this.reason);
     return undefined;
   }
 

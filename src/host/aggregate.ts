@@ -43,6 +43,11 @@ export function withAllServers(host: Host): Host {
       await host.reload(tenant);
       await tenants.get(tenant)?.changed();
     },
+    async close(tenant) {
+      tenants.get(tenant)?.close();
+      tenants.delete(tenant);
+      await host.close(tenant);
+    },
   };
 }
 
@@ -86,6 +91,11 @@ class AllServers {
     this.#current = undefined;
     this.#composing = undefined;
     return this.#tell();
+  }
+
+  close(): void {
+    this.#listeners.clear();
+    this.#watchAll([]);
   }
 
   async #compose(): Promise<Catalog> {

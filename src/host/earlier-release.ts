@@ -12,6 +12,8 @@ const RELEASES_MAX = 64;
 
 export interface EarlierReleases {
   load(tenant: string, server: string, release: Cid): Promise<Catalog | undefined>;
+  /** All of a tenant's. */
+  forget(tenant: string): void;
 }
 
 /**
@@ -38,6 +40,9 @@ export function createEarlierReleases(
         loaded.delete(oldest);
       }
       return loading;
+    },
+    forget(tenant) {
+      for (const key of loaded.keys()) if ((JSON.parse(key) as string[])[0] === tenant) loaded.delete(key);
     },
   };
 }

@@ -58,6 +58,8 @@ export interface Host {
   problems(tenant: string): readonly Problem[];
   /** Reads the tenant's names again, after a change. Servers whose definition and entry are the same stay loaded. */
   reload(tenant: string): Promise<void>;
+  /** Forgets all of a tenant, and ends what runs for it. */
+  close(tenant: string): Promise<void>;
   /**
    * Calls `listener` whenever a list of the server's contract is another one, and when one of its functions says that
    * a resource is. Gives the function that ends it. A server that is not there yet can be watched, too.
@@ -113,9 +115,14 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   const activities = new Activities(limits.recentCalls);
   const overviews = new Overviews();
   const changing = new Map<string, Promise<unknown>>();
+  /** How often each tenant was closed. */
+  const closings = new Map<string, number>();
 
   const reload = async (tenant: string): Promise<void> => {
+    const before = closings.get(tenant);
     const directory = await readDirectory(store, tenant);
+    // What was read before a tenant was closed does not bring it back.
+    if (closings.get(tenant) !== before) return;
     for (const problem of directory.problems) log.warn({ tenant, problem }, "the mcps variable has a problem");
     overviews.follow(directories.get(tenant)?.servers, directory.servers);
     directories.set(tenant, directory);
@@ -250,6 +257,15 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     problems: (tenant) => directories.get(tenant)?.problems ?? [],
     reload,
 
+    async close(tenant) {
+      closings.set(tenant, (closings.get(tenant) ?? 0) + 1);
+      directories.delete(tenant);
+      catalogs.keepOnly(tenant, NOTHING);
+      activities.keepOnly(tenant, NOTHING.servers);
+      earlier.forget(tenant);
+      await upstreams?.closeTenant(tenant);
+    },
+
     watch(tenant, server, listener) {
       const unwatch = watchers.add(tenant, server, listener);
       if (!watchers.isKnown(tenant, server)) {
@@ -306,6 +322,8 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   for (const tenant of tenants) await reload(tenant);
   return host;
 }
+
+const NOTHING: Directory = { servers: new Map(), problems: [] };
 
 function problemsOf(error: BerthError): readonly Problem[] {
   return (error.data?.["problems"] as readonly Problem[] | undefined) ?? [];

@@ -12,6 +12,7 @@ import { allowOrigin, answerPreflight } from "./cors.ts";
 import type { OpenStreams } from "./open-streams.ts";
 import type { OriginOf } from "./origin.ts";
 import { cidPage } from "./pages/cid.ts";
+import { baseOf } from "./place.ts";
 import { sendErrorPage, wantsPage, type ErrorOptions } from "./pages/error.ts";
 import { metricsRoute } from "./metrics-route.ts";
 import { mcpPage } from "./pages/mcp.ts";
@@ -25,7 +26,6 @@ import { serversRoute } from "./servers/servers-route.ts";
 export interface AppOptions {
   readonly host: Host;
   readonly edits: Edits;
-  readonly tenant: string;
   readonly isolation: string;
   readonly guard: (request: IncomingMessage) => void;
   readonly authenticate: Authenticate;
@@ -52,7 +52,7 @@ export function createApp(options: AppOptions): Express {
     response.setHeader("X-Content-Type-Options", "nosniff");
     next();
   });
-  app.get("/", (_request, response) => response.redirect("/mcp"));
+  app.get("/", (request, response) => response.redirect(`${baseOf(request)}/mcp`));
   app.get("/healthz", (_request, response) => response.json({ status: "ok" }));
   app.get("/assets/:file", assets.serve);
   app.use(authenticated(options.authenticate));
@@ -81,7 +81,7 @@ export function createApp(options: AppOptions): Express {
 const showServer: RequestHandler<{ server: string }> = (request, response, next) => {
   response.vary("Accept");
   if (!wantsPage(request)) return next();
-  response.redirect(303, pathsOf(request.params.server).page);
+  response.redirect(303, pathsOf(baseOf(request), request.params.server).page);
 };
 
 function refuseMethod(request: IncomingMessage): never {

@@ -1,12 +1,19 @@
 import type { IncomingMessage } from "node:http";
 import { isLoopback } from "../config.ts";
 import { BerthError } from "../errors.ts";
+import type { Tenancy } from "../host/tenancy.ts";
+import { hostnameOf } from "./hostname.ts";
+import { tenantOf } from "./place.ts";
 
 /**
  * Keeps other sites' pages away from a local service (DNS rebinding; 2026-07-28 `basic/transports/streamable-http`,
  * Security): the Host must be one that we are known by, and an Origin, when there is one, must be of such a host.
+ * Pages at a tenant's host name may call that tenant, and no other one.
  */
-export function createGuard(allowedHosts: readonly string[]): (request: IncomingMessage) => void {
+export function createGuard(
+  allowedHosts: readonly string[],
+  tenancy: Pick<Tenancy, "unmapped" | "ofHost">,
+): (request: IncomingMessage) => void {
   const isKnown = (hostname: string): boolean => isLoopback(hostname) || allowedHosts.includes(hostname);
   // The same few values come with every request, so what was judged once is remembered; bounded, because anyone can send any.
   const good = new Set<string>();
@@ -14,28 +21,31 @@ export function createGuard(allowedHosts: readonly string[]): (request: Incoming
     if (good.size < 64) good.add(value);
   };
 
-  return ({ url = "", headers: { host, origin }, rawHeaders }) => {
+  return (request) => {
+    const {
+      url = "",
+      headers: { host, origin },
+      rawHeaders,
+    } = request;
     // An address with a host of its own would go before the header.
     if (!url.startsWith("/")) throw new BerthError("not_found", url);
     if (isRepeated("host", rawHeaders)) throw new BerthError("forbidden_host", "there is more than one");
     if (host === undefined || !good.has(host)) {
-      if (!isKnown(hostnameOf(`http://${host ?? ""}`))) throw new BerthError("forbidden_host", host ?? "there is none");
-      remember(host!);
+      const hostname = hostnameOf(`http://${host ?? ""}`);
+      if (isKnown(hostname)) remember(host!);
+      // What stands for a tenant can be another one's the next time.
+      else if (tenancy.ofHost(hostname) === undefined) throw new BerthError("forbidden_host", host ?? "there is none");
+    }
+    if (origin !== undefined && !tenancy.unmapped) {
+      const owner = tenancy.ofHost(hostnameOf(origin));
+      if (owner !== undefined && owner === tenantOf(request)) return;
+      if (owner !== undefined) throw new BerthError("forbidden_origin", origin);
     }
     if (origin !== undefined && !good.has(origin)) {
       if (!isKnown(hostnameOf(origin))) throw new BerthError("forbidden_origin", origin);
       remember(origin);
     }
   };
-}
-
-/** `""` for what is no URL; an IPv6 address without its brackets. */
-export function hostnameOf(url: string): string {
-  try {
-    return new URL(url).hostname.replace(/^\[|\]$/g, "");
-  } catch {
-    return "";
-  }
 }
 
 /** Of repeated ones Node keeps the first, a proxy in front of it maybe the last. */

@@ -5,6 +5,7 @@ import { readAccept } from "./accept.ts";
 import type { Principal } from "../access/principal.ts";
 import { allowOrigin } from "./cors.ts";
 import { decodeName, MCP_PATH, type McpRouteOptions } from "./mcp-route.ts";
+import { tenantOf } from "./place.ts";
 import { writeAnswer, writeFailure } from "./write-answer.ts";
 
 /**
@@ -31,7 +32,7 @@ async function answer(
   response: ServerResponse,
   options: McpRouteOptions,
 ): Promise<void> {
-  const { endpoint, tenant, allServers, guard, authenticate, limits, log } = options;
+  const { endpoint, allServers, guard, authenticate, limits, log } = options;
   try {
     guard(request);
     allowOrigin(request, response);
@@ -40,7 +41,7 @@ async function answer(
     const server = name === undefined ? allServers : decodeName(name);
     const answered =
       request.method === "DELETE"
-        ? await endpoint.end(tenant, server, { headers: request.headers, principal })
+        ? await endpoint.end(tenantOf(request), server, { headers: request.headers, principal })
         : await listen(server, principal, request, response, options);
     if (!answered || response.headersSent) return;
     if (answered.status === 405) response.setHeader("Allow", "POST");
@@ -53,10 +54,11 @@ async function answer(
 function listen(
   server: string,
   principal: Principal | undefined,
-  { headers }: IncomingMessage,
+  request: IncomingMessage,
   response: ServerResponse,
-  { endpoint, tenant, streams }: McpRouteOptions,
+  { endpoint, streams }: McpRouteOptions,
 ): ReturnType<McpRouteOptions["endpoint"]["listen"]> {
+  const tenant = tenantOf(request);
   const events = streams.take(response);
   if (!events) throw new BerthError("too_many_streams");
   const signal = new Cancellation();
@@ -64,5 +66,5 @@ function listen(
     streams.giveBack(events);
     signal.abort();
   });
-  return endpoint.listen(tenant, server, { headers, principal, events, signal });
+  return endpoint.listen(tenant, server, { headers: request.headers, principal, events, signal });
 }

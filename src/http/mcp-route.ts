@@ -9,11 +9,11 @@ import type { Authenticate } from "./authenticate.ts";
 import { allowOrigin } from "./cors.ts";
 import type { EventStream } from "./event-stream.ts";
 import type { OpenStreams } from "./open-streams.ts";
+import { tenantOf } from "./place.ts";
 import { writeAnswer, writeFailure } from "./write-answer.ts";
 
 export interface McpRouteOptions {
   readonly endpoint: Endpoint;
-  readonly tenant: string;
   /** The server's name that stands for all of them, at `/mcp` itself. */
   readonly allServers: string;
   readonly guard: (request: IncomingMessage) => void;
@@ -47,11 +47,12 @@ async function answerPost(
   response: ServerResponse,
   options: McpRouteOptions,
 ): Promise<void> {
-  const { endpoint, tenant, allServers, guard, authenticate, streams, limits, log } = options;
+  const { endpoint, allServers, guard, authenticate, streams, limits, log } = options;
   let events: EventStream | undefined;
   try {
     guard(request);
     allowOrigin(request, response);
+    const tenant = tenantOf(request);
     const found = authenticate(request);
     // Waited for only where it has to be: the rest of a call is worth a few microseconds.
     const principal = found instanceof Promise ? await found : found;

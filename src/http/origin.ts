@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { isLoopback } from "../config.ts";
-import { hostnameOf } from "./guard.ts";
+import { hostnameOf } from "./hostname.ts";
 
 /** Scheme and host of a request as its sender wrote them; the guard has judged the host. */
 export type OriginOf = (request: IncomingMessage) => string;

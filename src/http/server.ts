@@ -1,6 +1,7 @@
-import { createServer, type IncomingMessage, type Server } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Edits } from "../host/edits/edits.ts";
 import type { Host } from "../host/host.ts";
+import type { Tenancy } from "../host/tenancy.ts";
 import type { Log } from "../log.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import type { Metrics } from "../metrics/metrics.ts";
@@ -10,6 +11,7 @@ import { createGuard } from "./guard.ts";
 import { createMcpGet } from "./mcp-get.ts";
 import { createMcpRoute } from "./mcp-route.ts";
 import { createOriginOf } from "./origin.ts";
+import { createPlaces } from "./place.ts";
 import { OpenStreams, type StreamLimits } from "./open-streams.ts";
 import { createSseRoute } from "./sse-route.ts";
 import { createWriteGuard } from "./write-guard.ts";
@@ -32,7 +34,7 @@ export interface HttpOptions {
   readonly host: Host;
   readonly edits: Edits;
   readonly endpoint: Endpoint;
-  readonly tenant: string;
+  readonly tenancy: Tenancy;
   /** What guests run as, for the page. */
   readonly isolation: string;
   readonly allowedHosts: readonly string[];
@@ -56,8 +58,10 @@ export interface HttpOptions {
  * It knows no SQL, no compiler and no child process.
  */
 export function createHttpServer(options: HttpOptions): Server {
-  const { limits, allowedHosts, publicUrl, authenticate = () => undefined } = options;
-  const guard = createGuard(publicUrl === undefined ? allowedHosts : [...allowedHosts, new URL(publicUrl).hostname]);
+  const { limits, tenancy, allowedHosts, publicUrl, authenticate = () => undefined } = options;
+  const hosts = publicUrl === undefined ? allowedHosts : [...allowedHosts, new URL(publicUrl).hostname];
+  const guard = createGuard(hosts, tenancy);
+  const place = createPlaces(tenancy, guard);
   const originOf = createOriginOf(publicUrl);
   const streams = new OpenStreams(limits);
   options.metrics.show({
@@ -69,6 +73,9 @@ export function createHttpServer(options: HttpOptions): Server {
   const mcpGet = createMcpGet({ ...options, guard, authenticate, streams });
   const sse = createSseRoute({ ...options, guard, authenticate, streams });
   const app = createApp({ ...options, guard, authenticate, originOf, writeGuard: createWriteGuard(options), streams });
+  const answer = (request: IncomingMessage, response: ServerResponse): void => {
+    if (!mcp(request, response) && !mcpGet(request, response) && !sse(request, response)) app(request, response);
+  };
   const server = createServer(
     {
       // Events leave at once, and who vanishes without a word is found out.
@@ -82,7 +89,10 @@ export function createHttpServer(options: HttpOptions): Server {
       connectionsCheckingInterval: Math.min(1_000, limits.headersMs),
     },
     (request: IncomingMessage, response) => {
-      if (!mcp(request, response) && !mcpGet(request, response) && !sse(request, response)) app(request, response);
+      const placing = place(request);
+      if (placing === undefined) answer(request, response);
+      // Of who has gone meanwhile nothing more is to be read.
+      else void placing.then(() => request.destroyed || answer(request, response));
     },
   );
   server.maxConnections = limits.connections;

@@ -12,6 +12,7 @@ import { readBody } from "./body.ts";
 import { allowOrigin } from "./cors.ts";
 import type { EventStream } from "./event-stream.ts";
 import { checkContent, decodeName, type McpRouteOptions } from "./mcp-route.ts";
+import { placeOf, type Place } from "./place.ts";
 import { writeFailure } from "./write-answer.ts";
 
 const SSE_PATH = /^\/mcp\/([^/?]+)\/(sse|messages)\/?(?:\?(.*))?$/;
@@ -44,25 +45,30 @@ export function createSseRoute(
         response.setHeader("Allow", method);
         throw new BerthError("method_not_allowed", `${request.method}; this address takes ${method}`);
       }
-      if (part === "sse") open(decodeName(name), request, response);
-      else void receive(new URLSearchParams(query).get("sessionId") ?? "", decodeName(name), request, response);
+      const at = { ...placeOf(request), server: decodeName(name) };
+      if (part === "sse") open(at, request, response);
+      else void receive(new URLSearchParams(query).get("sessionId") ?? "", at, request, response);
     } catch (error) {
       fail(response, error);
     }
     return true;
   };
 
-  function open(server: string, request: IncomingMessage, response: ServerResponse): void {
+  function open(at: ServerPlace, request: IncomingMessage, response: ServerResponse): void {
     if (!/text\/event-stream|\*\/\*|text\/\*/.test(request.headers.accept ?? "*/*"))
       throw new BerthError("not_acceptable");
     if (connections.size >= options.limits.sseConnections) {
       throw new BerthError("too_many_streams", `the limit is ${options.limits.sseConnections}`);
     }
-    void start(server, request, response).catch((error: unknown) => fail(response, error));
+    void start(at, request, response).catch((error: unknown) => fail(response, error));
   }
 
-  async function start(server: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { endpoint, tenant, host, authenticate, streams } = options;
+  async function start(
+    { tenant, base, server }: ServerPlace,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void> {
+    const { endpoint, host, authenticate, streams } = options;
     const principal = await authenticate(request);
     await host.server(tenant, server);
     if (response.destroyed) return;
@@ -76,19 +82,20 @@ export function createSseRoute(
       streams.giveBack(events);
       void connection.close();
     });
-    void events.sendOther("endpoint", `/mcp/${encodeURIComponent(server)}/messages?sessionId=${id}`);
+    void events.sendOther("endpoint", `${base}/mcp/${encodeURIComponent(server)}/messages?sessionId=${id}`);
   }
 
   async function receive(
     id: string,
-    server: string,
+    { tenant, server }: ServerPlace,
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void> {
     try {
       const connection = connections.get(id);
       const principal = await options.authenticate(request);
-      if (connection?.server !== server || connection.principal?.id !== principal?.id) {
+      const isIts = connection?.tenant === tenant && connection.server === server;
+      if (!isIts || connection.principal?.id !== principal?.id) {
         throw new BerthError("session_not_found", "its connection is closed");
       }
       checkContent(request.headers);
@@ -101,6 +108,10 @@ export function createSseRoute(
   }
 }
 
+interface ServerPlace extends Place {
+  readonly server: string;
+}
+
 interface Whose {
   readonly tenant: string;
   readonly server: string;
@@ -109,21 +120,21 @@ interface Whose {
 
 /** One client: its session from `initialize` on, and the stream on which it hears everything. */
 class Connection {
+  readonly tenant: string;
   readonly server: string;
   /** Whose it is; what this permits now comes with each message. */
   readonly principal: Principal | undefined;
   readonly #endpoint: Endpoint;
-  readonly #tenant: string;
   /** Without `open`: this transport has no way back to a stream that broke. */
   readonly #events: EventSink;
   #headers: Readonly<Record<string, string>> = {};
   readonly #gone = new Cancellation();
 
   constructor(endpoint: Endpoint, { tenant, server, principal }: Whose, stream: EventStream) {
+    this.tenant = tenant;
     this.server = server;
     this.principal = principal;
     this.#endpoint = endpoint;
-    this.#tenant = tenant;
     this.#events = {
       send: (message) => stream.send(message),
       close: () => stream.close(),
@@ -141,7 +152,7 @@ class Connection {
       events: this.#events,
       signal: this.#gone,
     };
-    const answer = await this.#endpoint.post(this.#tenant, this.server, post);
+    const answer = await this.#endpoint.post(this.tenant, this.server, post);
     const token = answer.headers?.["Mcp-Session-Id"];
     if (token !== undefined && !this.#isInitialized) this.#begin(token);
     if (answer.body !== undefined) void this.#events.send(answer.body);
@@ -150,7 +161,7 @@ class Connection {
   async close(): Promise<void> {
     this.#gone.abort();
     const { principal } = this;
-    if (this.#isInitialized) await this.#endpoint.end(this.#tenant, this.server, { headers: this.#headers, principal });
+    if (this.#isInitialized) await this.#endpoint.end(this.tenant, this.server, { headers: this.#headers, principal });
   }
 
   get #isInitialized(): boolean {
@@ -162,7 +173,7 @@ class Connection {
     const { principal } = this;
     if (this.#gone.aborted) void this.close();
     else
-      void this.#endpoint.listen(this.#tenant, this.server, {
+      void this.#endpoint.listen(this.tenant, this.server, {
         headers: this.#headers,
         principal,
         events: this.#events,

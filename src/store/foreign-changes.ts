@@ -1,6 +1,9 @@
 import type Database from "better-sqlite3";
 import type { ChangedName } from "./store.ts";
 
+/** A changed name, or a changed tenant by itself. */
+export type ForeignChange = Omit<ChangedName, "kind"> & { readonly kind: ChangedName["kind"] | "tenant" };
+
 /** How soon a change of another process is noticed. */
 const LOOK_MS = 500;
 
@@ -9,10 +12,10 @@ const LOOK_MS = 500;
  * from shared memory, and nobody looks while nobody listens.
  */
 export class ForeignChanges {
-  readonly #listeners = new Set<(changed: readonly ChangedName[]) => void>();
+  readonly #listeners = new Set<(changed: readonly ForeignChange[]) => void>();
   /** It changes with each commit of another connection, and with none of our own. */
   readonly #version: Database.Statement<[], number>;
-  readonly #since: Database.Statement<[number], ChangedName & { readonly id: number }>;
+  readonly #since: Database.Statement<[number], ForeignChange & { readonly id: number }>;
   readonly #newest: Database.Statement<[], number | null>;
   #seenVersion = 0;
   #seenId = 0;
@@ -26,7 +29,7 @@ export class ForeignChanges {
     this.#newest = database.prepare<[], number | null>("SELECT max(id) FROM name_change").pluck();
   }
 
-  listen(listener: (changed: readonly ChangedName[]) => void): () => void {
+  listen(listener: (changed: readonly ForeignChange[]) => void): () => void {
     this.#listeners.add(listener);
     if (!this.#timer) {
       this.#seenVersion = this.#version.get() ?? 0;
@@ -51,7 +54,7 @@ export class ForeignChanges {
   }
 
   #look(): void {
-    let changed: ChangedName[];
+    let changed: ForeignChange[];
     try {
       changed = this.#read();
     } catch {
@@ -61,7 +64,7 @@ export class ForeignChanges {
     if (changed.length > 0) for (const listener of this.#listeners) listener(changed);
   }
 
-  #read(): ChangedName[] {
+  #read(): ForeignChange[] {
     const version = this.#version.get() ?? 0;
     const rows = version === this.#seenVersion ? [] : this.#since.all(this.#seenId);
     this.#seenVersion = version;

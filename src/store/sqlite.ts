@@ -4,8 +4,10 @@ import { BerthError } from "../errors.ts";
 import { ForeignChanges } from "./foreign-changes.ts";
 import { openDatabase } from "./open-database.ts";
 import { sqliteSecrets } from "./sqlite-secrets.ts";
+import { sqliteTenants } from "./sqlite-tenants.ts";
 import type {
   Change,
+  ChangedName,
   KeyedRecordPut,
   NameChange,
   NameKind,
@@ -106,6 +108,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   });
 
   return {
+    tenants: sqliteTenants(database, foreignChanges),
+
     async content(tenant, cid) {
       const bytes = attempt(() => statements.content.get(tenant, cid));
       return bytes && verified(cid, bytes);
@@ -131,7 +135,11 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       foreignChanges.add(attempt(() => applyChange.immediate(tenant, change)));
     },
 
-    onChange: (listener) => foreignChanges.listen(listener),
+    onChange: (listener) =>
+      foreignChanges.listen((changes) => {
+        const names = changes.filter((change): change is ChangedName => change.kind !== "tenant");
+        if (names.length > 0) listener(names);
+      }),
 
     async derived(key) {
       const row = attempt(() => statements.derived.get(key));

@@ -1,4 +1,5 @@
 import type { Block, Cid } from "../cid.ts";
+import type { Tenants } from "./tenants.ts";
 
 /**
  * The contract of every store: content by CID, names per tenant with their history, and derived results.
@@ -8,6 +9,9 @@ import type { Block, Cid } from "../cid.ts";
  * (`content_corrupt` if they do not match). A tenant reads only the content that it put or was given.
  */
 export interface Store {
+  /** Who may own names here. */
+  readonly tenants: Tenants;
+
   /** The bytes of `cid`, or undefined where this tenant does not have it. Rejects with `content_corrupt`. */
   content(tenant: string, cid: Cid): Promise<Uint8Array | undefined>;
 

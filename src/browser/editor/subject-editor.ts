@@ -1,4 +1,5 @@
 import type { Extension } from "@codemirror/state";
+import { tenantBase } from "../base.ts";
 import { EditApi, type Review, type SaveOutcome } from "./api.ts";
 import { ask, askBreaking } from "./ask.ts";
 import { openCodeEditor } from "./code-editor.ts";
@@ -388,7 +389,9 @@ function conflictWords(conflicts: number): string {
 function savedWords(review: Review): Node[] {
   const links = review.servers
     .filter(({ outcome }) => outcome === "added" || outcome === "changed")
-    .map(({ server }) => element("a", { href: `/mcp/meta/${encodeURIComponent(server)}` }, `See ${server}`));
+    .map(({ server }) =>
+      element("a", { href: `${tenantBase}/mcp/meta/${encodeURIComponent(server)}` }, `See ${server}`),
+    );
   return [
     element(
       "p",
@@ -402,7 +405,7 @@ function savedWords(review: Review): Node[] {
 }
 
 function addressOf({ kind, name }: Setup): string {
-  return `/${kind === "variable" ? "variables" : "servers"}/${encodeURIComponent(name)}`;
+  return `${tenantBase}/${kind === "variable" ? "variables" : "servers"}/${encodeURIComponent(name)}`;
 }
 
 function timeOf(at: number): string {

@@ -1,6 +1,8 @@
+import { tenantBase } from "../base.ts";
 import { button, element } from "./dom.ts";
 
-const KEY = "berth:token";
+/** A token of one tenant is shown to no other. */
+const KEY = `berth:token:${tenantBase}`;
 
 /** The administrator's token, as long as this tab is open; null when none was given. */
 export function keptToken(): string | null {

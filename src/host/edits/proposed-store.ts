@@ -46,6 +46,7 @@ export function proposeTo(store: Store): ProposedStore {
       }
     },
 
+    tenants: store.tenants,
     proposal: () => ({ put: [...blocks.values()], set: moves }),
     onChange: (listener) => store.onChange(listener),
     history: (tenant, kind, name) => store.history(tenant, kind, name),

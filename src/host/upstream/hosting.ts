@@ -120,6 +120,13 @@ export class Hosting {
     }
   }
 
+  /** Ends all of a tenant's, whoever uses them. */
+  async closeTenant(tenant: string): Promise<void> {
+    const ending = [...this.#hosted].filter(([, each]) => each.tenant === tenant);
+    for (const [key] of ending) this.#hosted.delete(key);
+    await Promise.all(ending.map(([, { hosted }]) => hosted.upstream.close()));
+  }
+
   async close(): Promise<void> {
     await Promise.all(Array.from(this.#hosted.values(), ({ hosted }) => hosted.upstream.close()));
   }

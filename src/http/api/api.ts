@@ -12,7 +12,6 @@ import { subjectRoutes } from "./subjects.ts";
 export interface ApiOptions {
   readonly edits: Edits;
   readonly host: Host;
-  readonly tenant: string;
   readonly mayWrite: RequestHandler;
   readonly bodyBytes: number;
 }

@@ -6,21 +6,23 @@ import { BerthError } from "../../errors.ts";
 import type { ServerSummary } from "../../host/host.ts";
 import { isObject } from "../../json.ts";
 import { readBody } from "../body.ts";
+import { placeOf, tenantOf } from "../place.ts";
 import { addRoute, type Handler } from "./add-route.ts";
 import type { ApiOptions } from "./api.ts";
 import { readPrecondition, saveOptions } from "./preconditions.ts";
 import { sendSaved } from "./subjects.ts";
 
 /** `/api/servers`: what is served, and the versions that each server had. */
-export function serverRoutes({ edits, host, tenant, mayWrite, bodyBytes }: ApiOptions): Router {
-  const getList: Handler = async (_request, response) => {
+export function serverRoutes({ edits, host, mayWrite, bodyBytes }: ApiOptions): Router {
+  const getList: Handler = async (request, response) => {
+    const { tenant, base } = placeOf(request);
     const servers = await host.list(tenant);
-    response.json({ problems: host.problems(tenant), servers: servers.map(summaryOf) });
+    response.json({ problems: host.problems(tenant), servers: servers.map((server) => summaryOf(base, server)) });
   };
 
   const getReleases: Handler = async (request, response) => {
     const name = request.params["name"]!;
-    const releases = await edits.releases(tenant, name);
+    const releases = await edits.releases(tenantOf(request), name);
     if (releases.length === 0) throw new BerthError("not_found", `"${name}" has no releases`);
     response.json({ releases });
   };
@@ -28,18 +30,20 @@ export function serverRoutes({ edits, host, tenant, mayWrite, bodyBytes }: ApiOp
   const postRestore: Handler = async (request, response) => {
     const { name, cid } = request.params;
     const options = saveOptions(request, readPrecondition(request));
-    sendSaved(response, await edits.restoreRelease(tenant, name!, cid!, options));
+    sendSaved(response, await edits.restoreRelease(tenantOf(request), name!, cid!, options));
   };
 
   const getDiff: Handler = async (request, response) => {
     const name = request.params["name"]!;
     const { from, to } = request.query;
-    const [before, after] = [await contractAt(name, from), await contractAt(name, to)];
+    const tenant = tenantOf(request);
+    const [before, after] = [await contractAt(tenant, name, from), await contractAt(tenant, name, to)];
     response.json({ changes: compareContracts(before, after) });
   };
 
   const getUpstream: Handler = async (request, response) => {
     const name = request.params["name"]!;
+    const tenant = tenantOf(request);
     // What is known of it is read with the server.
     await host.summary(tenant, name);
     const upstream = host.upstream(tenant, name);
@@ -57,11 +61,11 @@ export function serverRoutes({ edits, host, tenant, mayWrite, bodyBytes }: ApiOp
     const name = request.params["name"]!;
     const { by } = saveOptions(request, undefined);
     const contract = contractIn(await readBody(request, bodyBytes));
-    await host.approveUpstream(tenant, name, { contract, by });
+    await host.approveUpstream(tenantOf(request), name, { contract, by });
     response.json({ contract });
   };
 
-  async function contractAt(name: string, cid: unknown): Promise<Contract> {
+  async function contractAt(tenant: string, name: string, cid: unknown): Promise<Contract> {
     if (typeof cid !== "string") throw new BerthError("invalid_params", "from=CID and to=CID name two releases");
     const contract = await edits.contract(tenant, name, cid);
     if (contract) return contract;
@@ -89,11 +93,14 @@ function contractIn(body: string): Cid {
   throw new BerthError("invalid_params", "the body is {contract}: the CID of what is approved, as JSON");
 }
 
-function summaryOf({ name, state, description, catalog, problems }: ServerSummary): Record<string, unknown> {
+function summaryOf(
+  base: string,
+  { name, state, description, catalog, problems }: ServerSummary,
+): Record<string, unknown> {
   return {
     name,
     state,
-    url: `/mcp/${encodeURIComponent(name)}`,
+    url: `${base}/mcp/${encodeURIComponent(name)}`,
     ...(description !== undefined && { description }),
     ...(catalog && { release: catalog.release, contract: catalog.contractCid }),
     problems,

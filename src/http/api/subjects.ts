@@ -1,6 +1,7 @@
 import { Router, type Request, type Response } from "express";
 import { BerthError } from "../../errors.ts";
 import type { Draft, Saved, Subject } from "../../host/edits/edits.ts";
+import { tenantOf } from "../place.ts";
 import { addRoute, type Handler } from "./add-route.ts";
 import type { ApiOptions } from "./api.ts";
 import { etagOf, requirePrecondition, saveOptions } from "./preconditions.ts";
@@ -16,16 +17,16 @@ const lists: Readonly<Record<Subject["kind"], string>> = {
 
 /** `/api/variables`, `/api/definitions` and `/api/entries`: the same for each kind of what can be edited. */
 export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { path: string; router: Router } {
-  const { edits, tenant, mayWrite, bodyBytes } = options;
+  const { edits, mayWrite, bodyBytes } = options;
   const list = lists[kind];
   const subjectOf = ({ params }: Request<Record<string, string>>): Subject => ({ kind, name: params["name"]! });
 
-  const getList: Handler = async (_request, response) => {
-    response.json({ [list]: await edits.list(tenant, kind) });
+  const getList: Handler = async (request, response) => {
+    response.json({ [list]: await edits.list(tenantOf(request), kind) });
   };
 
   const getCurrent: Handler = async (request, response) => {
-    const current = await edits.read(tenant, subjectOf(request));
+    const current = await edits.read(tenantOf(request), subjectOf(request));
     if (!current) throw notFound(subjectOf(request));
     response.setHeader("ETag", etagOf(current.cid));
     response.json(current);
@@ -41,18 +42,18 @@ export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { pat
 
   const postReview: Handler = async (request, response) => {
     const subject = subjectOf(request);
-    response.json(await edits.review(tenant, subject, await readDraft(request, subject, bodyBytes)));
+    response.json(await edits.review(tenantOf(request), subject, await readDraft(request, subject, bodyBytes)));
   };
 
   const getHistory: Handler = async (request, response) => {
-    const versions = await edits.history(tenant, subjectOf(request));
+    const versions = await edits.history(tenantOf(request), subjectOf(request));
     if (versions.length === 0) throw notFound(subjectOf(request));
     response.json({ versions });
   };
 
   const getVersion: Handler = async (request, response) => {
     const cid = request.params["cid"]!;
-    const { entry, files } = await versionOf(subjectOf(request), cid);
+    const { entry, files } = await versionOf(request, cid);
     response.setHeader("ETag", etagOf(cid));
     response.setHeader("Cache-Control", "private, max-age=31536000, immutable");
     response.json({ cid, entry, files });
@@ -67,8 +68,8 @@ export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { pat
       );
     }
     const subject = subjectOf(request);
-    const before = await versionOf(subject, from);
-    const after = to === undefined ? await edits.read(tenant, subject) : await versionOf(subject, to);
+    const before = await versionOf(request, from);
+    const after = to === undefined ? await edits.read(tenantOf(request), subject) : await versionOf(request, to);
     if (!after) throw notFound(subject);
     response.type("text/plain").send(textDiff(before, after));
   };
@@ -80,15 +81,16 @@ export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { pat
   ): Promise<void> {
     const subject = subjectOf(request);
     const precondition = requirePrecondition(request);
-    if (precondition.kind === "any" && !(await edits.read(tenant, subject))) {
+    if (precondition.kind === "any" && !(await edits.read(tenantOf(request), subject))) {
       throw new BerthError("name_moved", "it is not there", { data: { current: null } });
     }
-    const saved = await edits.save(tenant, subject, draft, saveOptions(request, precondition));
+    const saved = await edits.save(tenantOf(request), subject, draft, saveOptions(request, precondition));
     sendSaved(response.status(precondition.kind === "absent" ? 201 : 200), saved);
   }
 
-  async function versionOf(subject: Subject, cid: string): Promise<Draft> {
-    const draft = await edits.version(tenant, subject, cid);
+  async function versionOf(request: Request<Record<string, string>>, cid: string): Promise<Draft> {
+    const subject = subjectOf(request);
+    const draft = await edits.version(tenantOf(request), subject, cid);
     if (draft) return draft;
     throw new BerthError("not_found", `the ${kind} "${subject.name}" never was ${cid}`);
   }

@@ -3,6 +3,7 @@ import { isCid, isStructure, type Cid } from "../../cid.ts";
 import { BerthError } from "../../errors.ts";
 import type { Host } from "../../host/host.ts";
 import { isObject } from "../../json.ts";
+import { placeOf } from "../place.ts";
 import type { Pages } from "./pages.ts";
 import { linkCids, type Piece } from "./parts/link-cids.ts";
 import { bytesText, shortCid } from "./parts/text.ts";
@@ -10,7 +11,6 @@ import { bytesText, shortCid } from "./parts/text.ts";
 export interface CidOptions {
   readonly host: Host;
   readonly pages: Pages;
-  readonly tenant: string;
 }
 
 /** More of a text is a matter for an editor, and not for a page. */
@@ -22,10 +22,10 @@ const FILES_MAX = 64;
  * `GET /cid/<cid>`: content that the tenant has, as a person reads it. `?raw` gives the bytes, which nobody has
  * checked for anything, so that a browser only ever keeps them as a file.
  */
-export function cidPage({ host, pages, tenant }: CidOptions): RequestHandler<{ cid: string }> {
-  const read = (cid: Cid): Promise<Uint8Array | undefined> => host.content(tenant, cid);
-
+export function cidPage({ host, pages }: CidOptions): RequestHandler<{ cid: string }> {
   return async (request, response) => {
+    const { tenant, base } = placeOf(request);
+    const read = (cid: Cid): Promise<Uint8Array | undefined> => host.content(tenant, cid);
     const { cid } = request.params;
     const bytes = isCid(cid) ? await read(cid) : undefined;
     if (!bytes) throw new BerthError("content_missing", `"${cid}"`);
@@ -36,11 +36,11 @@ export function cidPage({ host, pages, tenant }: CidOptions): RequestHandler<{ c
     await pages.send(request, response, "cid", {
       title: shortCid(cid),
       section: "mcp",
-      crumbs: [{ label: "Servers", href: "/mcp" }, { label: "Content" }],
+      crumbs: [{ label: "Servers", href: `${base}/mcp` }, { label: "Content" }],
       cid,
       kind: kindOf(cid, value, text),
       size: bytesText(bytes.length),
-      raw: `/cid/${cid}?raw`,
+      raw: `${base}/cid/${cid}?raw`,
       isText: text !== undefined,
       cut: text !== undefined && text.length > SHOWN_UNITS_MAX,
       pieces: text === undefined ? [] : piecesOf(text, value),

@@ -2,6 +2,7 @@ import type { Request, Response } from "express";
 import type { BerthError, ErrorCode } from "../../errors.ts";
 import type { Host } from "../../host/host.ts";
 import type { Problem } from "../../problem.ts";
+import { placeOf, type Place } from "../place.ts";
 import type { Pages } from "./pages.ts";
 import { nearNames } from "./parts/near-names.ts";
 import { pathsOf } from "./parts/origin.ts";
@@ -10,7 +11,6 @@ import { problemView } from "./parts/problem-view.ts";
 export interface ErrorOptions {
   readonly host: Host;
   readonly pages: Pages;
-  readonly tenant: string;
 }
 
 /** Whether a person reads the answer: a program that takes anything gets JSON. */
@@ -20,13 +20,14 @@ export function wantsPage(request: Request): boolean {
 
 /** What was wrong and what to do, as a page. */
 export function sendErrorPage(
-  { host, pages, tenant }: ErrorOptions,
+  { host, pages }: ErrorOptions,
   request: Request,
   response: Response,
   error: BerthError,
 ): Promise<void> {
+  const place = placeIfAny(request);
   const problems = error.data?.["problems"];
-  const near = error.status === 404 ? nearNames(lastWord(request.path), host.names(tenant)) : [];
+  const near = error.status === 404 ? nearNames(lastWord(request.path), place ? host.names(place.tenant) : []) : [];
   return pages.send(
     request,
     response,
@@ -38,10 +39,19 @@ export function sendErrorPage(
       advice: ADVICE[error.code] ?? (error.status >= 500 ? SERVER_ADVICE : ""),
       path: request.originalUrl,
       problems: Array.isArray(problems) ? (problems as Problem[]).map(problemView) : [],
-      near: near.map((name) => ({ name, page: pathsOf(name).page })),
+      near: near.map((name) => ({ name, page: pathsOf(place?.base ?? "", name).page })),
     },
     error.status,
   );
+}
+
+/** Undefined when there is no such tenant, or none that is served: that may be what the page is about. */
+function placeIfAny(request: Request): Place | undefined {
+  try {
+    return placeOf(request);
+  } catch {
+    return undefined;
+  }
 }
 
 const SERVER_ADVICE = "Nothing is wrong with what you asked for. What went wrong stands in the log of this Berth.";
@@ -50,6 +60,8 @@ const ADVICE: Partial<Record<ErrorCode, string>> = {
   server_not_found:
     "A server is called by the name that it has in the variable mcps. A release of it is called server@CID.",
   server_disabled: "Its entry in the variable mcps says that it is not enabled.",
+  tenant_not_found:
+    "A tenant stands at /t/ and its name, in lower case, or at a host name of its own. Ask whoever gave you the address.",
   content_missing: "Content is found by the whole of its CID, letter by letter, and only where it is yours.",
   not_found: "Look at the address, or start from the list of servers.",
   method_not_allowed: "MCP clients send requests by POST. For people there is a page about each server.",

@@ -3,6 +3,7 @@ import type { Host } from "../../host/host.ts";
 import type { UpstreamState } from "../../host/upstream/hosting.ts";
 import type { Overview } from "../../host/overview.ts";
 import type { OriginOf } from "../origin.ts";
+import { placeOf } from "../place.ts";
 import type { Pages } from "./pages.ts";
 import { pathsOf } from "./parts/origin.ts";
 import { problemView } from "./parts/problem-view.ts";
@@ -12,17 +13,17 @@ import { countOf, firstLine } from "./parts/text.ts";
 export interface McpOptions {
   readonly host: Host;
   readonly pages: Pages;
-  readonly tenant: string;
   readonly isolation: string;
   readonly originOf: OriginOf;
 }
 
 /** `GET /mcp`: what this is, how to connect, and every server with its state, tools and problems (C6). */
-export function mcpPage({ host, pages, tenant, isolation, originOf }: McpOptions): RequestHandler {
+export function mcpPage({ host, pages, isolation, originOf }: McpOptions): RequestHandler {
   return async (request, response) => {
+    const { tenant, base } = placeOf(request);
     const servers = await host.overview(tenant);
     const origin = originOf(request);
-    const url = `${origin}/mcp`;
+    const url = `${origin}${base}/mcp`;
     await pages.send(request, response, "mcp", {
       title: "MCP servers",
       section: "mcp",
@@ -33,7 +34,7 @@ export function mcpPage({ host, pages, tenant, isolation, originOf }: McpOptions
       problems: host.problems(tenant).map(problemView),
       summary: summaryOf(servers),
       filtered: servers.length > FILTERED_FROM,
-      servers: servers.map((server) => serverView(server, host.upstream(tenant, server.name))),
+      servers: servers.map((server) => serverView(base, server, host.upstream(tenant, server.name))),
     });
   };
 }
@@ -53,10 +54,11 @@ const LABELS = {
 const TONES = { ready: "good", disabled: "", refused: "bad", unstarted: "", starting: "accent" } as const;
 
 function serverView(
+  base: string,
   { name, state, description = "", tools, problems }: Overview,
   upstream: UpstreamState | undefined,
 ): object {
-  const { endpoint, page } = pathsOf(name);
+  const { endpoint, page } = pathsOf(base, name);
   const names = tools.slice(0, NAMES_MAX);
   return {
     name,

@@ -2,6 +2,7 @@ import type { Request, RequestHandler } from "express";
 import type { Catalog } from "../../host/catalog.ts";
 import type { Host, ServerSummary } from "../../host/host.ts";
 import type { OriginOf } from "../origin.ts";
+import { placeOf, type Place } from "../place.ts";
 import type { Page, Pages } from "./pages.ts";
 import { callViews, healthFacts, releaseViews } from "./parts/health.ts";
 import { createOffers } from "./parts/offers.ts";
@@ -14,26 +15,25 @@ import { shortCid } from "./parts/text.ts";
 export interface MetaOptions {
   readonly host: Host;
   readonly pages: Pages;
-  readonly tenant: string;
   readonly isolation: string;
   readonly originOf: OriginOf;
 }
 
-interface Parts extends MetaOptions {
+interface Parts extends MetaOptions, Place {
   readonly offersOf: ReturnType<typeof createOffers>;
 }
 
 /** `GET /mcp/meta/<server>`: all about one server, or about the release `<server>@<cid>` (C6). */
 export function metaPage(options: MetaOptions): RequestHandler<{ server: string }> {
-  const parts: Parts = { ...options, offersOf: createOffers(options.pages) };
+  const offersOf = createOffers(options.pages);
   return async (request, response) => {
-    const page = await readPage(request.params.server, request, parts);
+    const page = await readPage(request.params.server, request, { ...options, ...placeOf(request), offersOf });
     await options.pages.send(request, response, "meta", page);
   };
 }
 
 async function readPage(name: string, request: Request, options: Parts): Promise<Page> {
-  const { host, tenant } = options;
+  const { host, tenant, base } = options;
   const summary = await host.summary(tenant, name);
   if (summary) return serverPage(summary, request, options);
   // Not listed, so it is a release by its address or nothing at all.
@@ -46,13 +46,13 @@ async function readPage(name: string, request: Request, options: Parts): Promise
     options,
   );
   const isCurrent = current?.catalog?.release === catalog.release;
-  const pin = { short: shortCid(catalog.release), live: pathsOf(server).page, isCurrent };
+  const pin = { short: shortCid(catalog.release), live: pathsOf(base, server).page, isCurrent };
   return {
     ...page,
-    ...addresses(`${server}@${catalog.release}`, server, catalog, options.originOf(request)),
+    ...addresses(`${server}@${catalog.release}`, server, catalog, { base, origin: options.originOf(request) }),
     title: `${server} @ ${pin.short}`,
     description: catalog.contract.description ?? "",
-    crumbs: [{ label: "Servers", href: "/mcp" }, { label: server, href: pin.live }, { label: pin.short }],
+    crumbs: [{ label: "Servers", href: `${base}/mcp` }, { label: server, href: pin.live }, { label: pin.short }],
     pin,
     upstream: undefined,
   };
@@ -66,22 +66,23 @@ type Served = ServerSummary & { readonly catalog: Catalog };
 
 async function servedPage(summary: Served, request: Request, options: Parts): Promise<Page> {
   const { name, catalog } = summary;
-  const { host, tenant, isolation } = options;
+  const { host, tenant, base, isolation } = options;
   const releases = await host.releases(tenant, name);
   const activity = host.activity(tenant, name);
   const origin = options.originOf(request);
   return {
     ...frameOf(summary, options),
-    ...addresses(name, name, catalog, origin),
+    ...addresses(name, name, catalog, { base, origin }),
     ...options.offersOf(catalog),
     served: true,
     facts: healthFacts(catalog, {
+      base,
       // What others wrote is no guest: how it runs stands with it.
       isolation: host.upstream(tenant, name) ? undefined : isolation,
       inFlight: activity.inFlight,
       since: releases.find((each) => each.current),
     }),
-    releases: releaseViews(releases, name, origin),
+    releases: releaseViews(releases, name, { origin, base }),
     calls: callViews(activity.recent()),
   };
 }
@@ -114,26 +115,31 @@ const STATES = {
   starting: { label: "starting", tone: "accent" },
 } as const;
 
-function frameOf({ name, state, description = "", problems }: ServerSummary, { host, tenant }: Parts): Page {
+function frameOf({ name, state, description = "", problems }: ServerSummary, { host, tenant, base }: Parts): Page {
   const upstream = host.upstream(tenant, name);
   return {
     title: name,
     section: "mcp",
-    crumbs: [{ label: "Servers", href: "/mcp" }, { label: name }],
+    crumbs: [{ label: "Servers", href: `${base}/mcp` }, { label: name }],
     name,
     state: STATES[state],
     description,
     pin: undefined,
-    upstream: upstream && upstreamView(name, upstream),
-    editUrl: pathsOf(name).edit,
+    upstream: upstream && upstreamView(base, name, upstream),
+    editUrl: pathsOf(base, name).edit,
     problems: problems.map(problemView),
     scripts: ["meta.js", "tester.js"],
   };
 }
 
 /** `address` is what a client is given: the server's, or that of one release. */
-function addresses(address: string, name: string, { contract }: Catalog, origin: string): Partial<Page> {
-  const { endpoint } = pathsOf(address);
+function addresses(
+  address: string,
+  name: string,
+  { contract }: Catalog,
+  { base, origin }: { base: string; origin: string },
+): Partial<Page> {
+  const { endpoint } = pathsOf(base, address);
   const url = `${origin}${endpoint}`;
   return { path: endpoint, url, setups: setupsFor({ name, url, tool: contract.tools[0] }) };
 }

@@ -6,6 +6,7 @@ import type { Request, Response } from "express";
 import handlebars from "handlebars";
 import { packageRoot, packageVersion } from "../../config.ts";
 import type { Assets } from "../assets.ts";
+import { baseOf } from "../place.ts";
 import { Fragment, withFragments } from "./fragment.ts";
 
 /**
@@ -92,9 +93,13 @@ export function createPages(assets: Assets): Pages {
 
   const partials = engine.partials as Record<string, handlebars.TemplateDelegate>;
 
-  function render(view: string, page: Page): Buffer {
-    const nav = SECTIONS.map(({ section, label, href }) => ({ label, href, current: section === page.section }));
-    const html = layout({ scripts: [], ...page, version, nav, view: `pages/${view}` });
+  function render(view: string, page: Page, base: string): Buffer {
+    const nav = SECTIONS.map(({ section, label, href }) => ({
+      label,
+      href: base + href,
+      current: section === page.section,
+    }));
+    const html = layout({ scripts: [], ...page, base, version, nav, view: `pages/${view}` });
     return withFragments(
       html,
       Object.values(page).filter((value) => value instanceof Fragment),
@@ -107,7 +112,7 @@ export function createPages(assets: Assets): Pages {
       return new Fragment(Buffer.concat(Array.from(items, (item) => Buffer.from(partials[partial]!(item)))));
     },
     async send(request, response, view, page, status = 200) {
-      const html = render(view, page);
+      const html = render(view, page, baseOf(request));
       response.status(status);
       response.setHeader("Content-Type", "text/html; charset=utf-8");
       response.setHeader("Content-Security-Policy", policyFor(page));

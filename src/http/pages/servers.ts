@@ -4,6 +4,7 @@ import { BerthError } from "../../errors.ts";
 import type { Current, Draft, Subject } from "../../host/edits/edits.ts";
 import type { Host, ServerSummary } from "../../host/host.ts";
 import type { OriginOf } from "../origin.ts";
+import { placeOf, type Place } from "../place.ts";
 import type { Pages } from "./pages.ts";
 import { pathsOf } from "./parts/origin.ts";
 import { problemView } from "./parts/problem-view.ts";
@@ -17,20 +18,24 @@ export interface ServerPageOptions extends EditPageOptions {
   readonly originOf: OriginOf;
 }
 
+type ServerPagePlace = ServerPageOptions & Place;
+
 /**
  * `GET /servers`: every internal server. `?name=` leads to one; with `&new=typescript` or `&new=shell` its editor begins
  * with a starter; `?server=&of=definition|entry&from=&to=` compares two versions. All of that stands here because what
  * is asked of `/servers/<name>` with a query is a call.
  */
 export function serversPage(options: ServerPageOptions): RequestHandler {
-  const { edits, host, tenant, pages, writable, originOf } = options;
+  const { edits, host, pages, writable, originOf } = options;
   return async (request, response) => {
+    const at = { ...options, ...placeOf(request) };
+    const { tenant, base } = at;
     const { name, new: language, server } = request.query;
-    if (typeof server === "string") return sendComparison(options, request, response, server);
+    if (typeof server === "string") return sendComparison(at, request, response, server);
     if (typeof name === "string" && name !== "") {
       const exists = (await edits.read(tenant, { kind: "definition", name })) !== undefined;
-      if (exists || !writable) return response.redirect(303, pathsOf(name).edit);
-      return sendServer(options, request, response, name, language === "shell" ? "shell" : "typescript");
+      if (exists || !writable) return response.redirect(303, pathsOf(base, name).edit);
+      return sendServer(at, request, response, name, language === "shell" ? "shell" : "typescript");
     }
     const [summaries, definitions, entries] = await Promise.all([
       host.list(tenant),
@@ -43,7 +48,8 @@ export function serversPage(options: ServerPageOptions): RequestHandler {
         .filter((summary) => names.has(summary.name))
         .map(async (summary) => {
           const definition = await edits.read(tenant, { kind: "definition", name: summary.name });
-          return { server: viewSummary(summary, originOf(request)), language: languageLabel(definition?.language) };
+          const place = { base, origin: originOf(request) };
+          return { server: viewSummary(summary, place), language: languageLabel(definition?.language) };
         }),
     );
     await pages.send(request, response, "servers", { title: "Definitions", section: "servers", servers, writable });
@@ -55,18 +61,18 @@ export function serverPage(options: ServerPageOptions): RequestHandler<{ name: s
   return (request, response) => {
     // Who does not ask for a page calls the server.
     response.vary("Accept");
-    return sendServer(options, request, response, request.params.name);
+    return sendServer({ ...options, ...placeOf(request) }, request, response, request.params.name);
   };
 }
 
 async function sendServer(
-  options: ServerPageOptions,
+  options: ServerPagePlace,
   request: Request,
   response: Response,
   name: string,
   starter?: StarterLanguage,
 ): Promise<void> {
-  const { edits, host, tenant, pages, writable } = options;
+  const { edits, host, tenant, base, pages, writable } = options;
   const [definition, entry, summaries] = await Promise.all([
     edits.read(tenant, { kind: "definition", name }),
     edits.read(tenant, { kind: "entry", name }),
@@ -85,7 +91,7 @@ async function sendServer(
     id: of,
     heading,
     compareAt: {
-      path: "/servers",
+      path: `${base}/servers`,
       fields: [
         { name: "server", value: name },
         { name: "of", value: of },
@@ -97,14 +103,14 @@ async function sendServer(
   await pages.send(request, response, "server", {
     title: name,
     section: "servers",
-    crumbs: [{ label: "Definitions", href: "/servers" }, { label: name }],
+    crumbs: [{ label: "Definitions", href: `${base}/servers` }, { label: name }],
     scripts: ["editor.js"],
     styleNonce,
     isNew: !definition && !entry && !last,
     isDeleted: last !== undefined,
     canBegin: writable && !begun && entry !== undefined && !isUpstream(entry),
     writable,
-    server: summary ? viewSummary(summary, options.originOf(request)) : undefined,
+    server: summary ? viewSummary(summary, { base, origin: options.originOf(request) }) : undefined,
     definition:
       begun && (await viewSubject(options, { kind: "definition", name }, begun, place("definition", "Definition"))),
     // A server that is not there yet gets its definition first.
@@ -117,11 +123,12 @@ async function sendServer(
 }
 
 async function sendComparison(
-  options: ServerPageOptions,
+  options: ServerPagePlace,
   request: Request,
   response: Response,
   name: string,
 ): Promise<void> {
+  const { base } = options;
   const { of, from, to } = request.query;
   const subject: Subject = { kind: of === "entry" ? "entry" : "definition", name };
   const styleNonce = randomBytes(16).toString("base64url");
@@ -130,8 +137,8 @@ async function sendComparison(
     title: `Two versions of ${of === "entry" ? "the entry" : "the definition"} of ${name}`,
     section: "servers",
     crumbs: [
-      { label: "Definitions", href: "/servers" },
-      { label: name, href: pathsOf(name).edit },
+      { label: "Definitions", href: `${base}/servers` },
+      { label: name, href: pathsOf(base, name).edit },
       { label: "Comparison" },
     ],
     scripts: ["editor.js"],
@@ -148,8 +155,11 @@ const STATES = {
   starting: { label: "starting", tone: "accent" },
 } as const;
 
-function viewSummary({ name, state, description, catalog, problems }: ServerSummary, origin: string): object {
-  const { endpoint, page, edit } = pathsOf(name);
+function viewSummary(
+  { name, state, description, catalog, problems }: ServerSummary,
+  { base, origin }: { base: string; origin: string },
+): object {
+  const { endpoint, page, edit } = pathsOf(base, name);
   return {
     name,
     state: STATES[state],

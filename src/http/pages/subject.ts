@@ -4,16 +4,19 @@ import { isCid, type Cid } from "../../cid.ts";
 import { packageRoot } from "../../config.ts";
 import { BerthError } from "../../errors.ts";
 import type { Current, Draft, Edits, Subject, Version } from "../../host/edits/edits.ts";
+import type { Place } from "../place.ts";
 import { compareDrafts, type FileComparison } from "./comparison.ts";
 import { shortCid, timeView } from "./parts/text.ts";
 
 /** What pages that edit are made with. */
 export interface EditPageOptions {
   readonly edits: Edits;
-  readonly tenant: string;
   /** False on a read-only instance. */
   readonly writable: boolean;
 }
+
+/** The same for one request. */
+export type EditPagePlace = EditPageOptions & Place;
 
 /**
  * One variable, definition or entry as `views/partials/subject.hbs` shows it: the texts, readable without scripts; what
@@ -63,14 +66,14 @@ const VERSIONS_MAX = 100;
 
 /** `current` is what stands, or what a new one begins with. */
 export async function viewSubject(
-  { edits, tenant, writable }: EditPageOptions,
+  { edits, tenant, base, writable }: EditPagePlace,
   subject: Subject,
   current: Current | (Draft & { language: Current["language"]; cid: null }),
   place: SubjectPlace,
 ): Promise<SubjectView> {
   const versions = (await edits.history(tenant, subject)).slice(0, VERSIONS_MAX);
   const { entry, files, language, cid } = current;
-  const api = `/api/${FOLDERS[subject.kind]}/${encodeURIComponent(subject.name)}`;
+  const api = `${base}/api/${FOLDERS[subject.kind]}/${encodeURIComponent(subject.name)}`;
   const setup = {
     ...subject,
     cid,
@@ -125,7 +128,7 @@ function viewVersion(
 }
 
 /** What a subject was when it was last there; undefined when it never was. */
-export async function lastDraft({ edits, tenant }: EditPageOptions, subject: Subject): Promise<Draft | undefined> {
+export async function lastDraft({ edits, tenant }: EditPagePlace, subject: Subject): Promise<Draft | undefined> {
   const last = (await edits.history(tenant, subject)).find(({ cid }) => cid !== null)?.cid;
   return last == null ? undefined : edits.version(tenant, subject, last);
 }
@@ -143,7 +146,7 @@ export interface ComparisonView {
 
 /** Two versions of a subject, side by side. Rejects with `not_found` when it never was one of them. */
 export async function viewComparison(
-  { edits, tenant }: EditPageOptions,
+  { edits, tenant }: EditPagePlace,
   subject: Subject,
   query: { readonly from: unknown; readonly to: unknown },
   styleNonce: string,

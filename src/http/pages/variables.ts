@@ -3,6 +3,7 @@ import type { RequestHandler } from "express";
 import { isCid } from "../../cid.ts";
 import { BerthError } from "../../errors.ts";
 import type { Current, Subject } from "../../host/edits/edits.ts";
+import { placeOf } from "../place.ts";
 import type { Pages } from "./pages.ts";
 import { pathsOf } from "./parts/origin.ts";
 import { bytesText, shortCid, timeView } from "./parts/text.ts";
@@ -13,17 +14,18 @@ export interface VariablePageOptions extends EditPageOptions {
 }
 
 /** `GET /variables`: every variable. `?name=` leads to the editor of one, that is there or not. */
-export function variablesPage({ edits, tenant, writable, pages }: VariablePageOptions): RequestHandler {
+export function variablesPage({ edits, writable, pages }: VariablePageOptions): RequestHandler {
   return async (request, response) => {
+    const { tenant, base } = placeOf(request);
     const { name } = request.query;
-    if (typeof name === "string" && name !== "") return response.redirect(303, `${addressOf(name)}?new`);
+    if (typeof name === "string" && name !== "") return response.redirect(303, `${addressOf(base, name)}?new`);
     const listed = await edits.list(tenant, "variable");
     const variables = await Promise.all(
       listed.map(async ({ name }) => {
         const current = await edits.read(tenant, { kind: "variable", name });
         return {
           name,
-          href: addressOf(name),
+          href: addressOf(base, name),
           size: bytesText(Buffer.byteLength(current?.files[name] ?? "")),
           changedAt: timeView(current?.changedAt ?? 0),
           by: current?.by ?? "",
@@ -41,19 +43,21 @@ export function variablesPage({ edits, tenant, writable, pages }: VariablePageOp
 
 /** `GET /variables/:name`: its editor and its versions; with `?from=&to=`, two of them compared. */
 export function variablePage(options: VariablePageOptions): RequestHandler<{ name: string }> {
-  const { edits, tenant, pages, writable } = options;
+  const { edits, pages, writable } = options;
   return async (request, response) => {
+    const at = { ...options, ...placeOf(request) };
+    const { tenant, base } = at;
     const { name } = request.params;
     const subject: Subject = { kind: "variable", name };
     const styleNonce = randomBytes(16).toString("base64url");
-    const crumbs = [{ label: "Variables", href: "/variables" }];
+    const crumbs = [{ label: "Variables", href: `${base}/variables` }];
     const { from, to } = request.query;
     if (from !== undefined || to !== undefined) {
-      const comparison = await viewComparison(options, subject, { from, to }, styleNonce);
+      const comparison = await viewComparison(at, subject, { from, to }, styleNonce);
       await pages.send(request, response, "comparison", {
         title: `Two versions of ${name}`,
         section: "variables",
-        crumbs: [...crumbs, { label: name, href: addressOf(name) }, { label: "Comparison" }],
+        crumbs: [...crumbs, { label: name, href: addressOf(base, name) }, { label: "Comparison" }],
         scripts: ["editor.js"],
         styleNonce,
         comparison,
@@ -61,7 +65,7 @@ export function variablePage(options: VariablePageOptions): RequestHandler<{ nam
       return;
     }
     const current = await edits.read(tenant, subject);
-    const last = current ?? (await lastDraft(options, subject));
+    const last = current ?? (await lastDraft(at, subject));
     if (!last && (!writable || request.query["new"] === undefined)) {
       throw new BerthError("not_found", `there is no variable "${name}"; make it at /variables`);
     }
@@ -78,19 +82,19 @@ export function variablePage(options: VariablePageOptions): RequestHandler<{ nam
       isDeleted: last !== undefined && !current,
       isMcps: name === "mcps",
       current: current ? viewCurrent(current) : undefined,
-      links: name === "mcps" && current ? linksOf(current) : [],
-      subject: await viewSubject(options, subject, current ?? begun, {
+      links: name === "mcps" && current ? linksOf(base, current) : [],
+      subject: await viewSubject(at, subject, current ?? begun, {
         id: "variable",
         heading: "Value",
-        compareAt: { path: addressOf(name), fields: [] },
+        compareAt: { path: addressOf(base, name), fields: [] },
         styleNonce,
       }),
     });
   };
 }
 
-function addressOf(name: string): string {
-  return `/variables/${encodeURIComponent(name)}`;
+function addressOf(base: string, name: string): string {
+  return `${base}/variables/${encodeURIComponent(name)}`;
 }
 
 function viewCurrent({ cid, changedAt, by }: Current): object {
@@ -102,7 +106,7 @@ function languageOf(name: string): Current["language"] {
 }
 
 /** Where the names and CIDs in the configuration lead. */
-function linksOf({ entry, files }: Current): readonly object[] {
+function linksOf(base: string, { entry, files }: Current): readonly object[] {
   let value: unknown;
   try {
     value = JSON.parse(files[entry] ?? "");
@@ -112,8 +116,8 @@ function linksOf({ entry, files }: Current): readonly object[] {
   if (typeof value !== "object" || value === null) return [];
   return Object.entries(value).map(([server, raw]) => ({
     server,
-    paths: pathsOf(server),
-    cids: cidsIn(raw).map(([field, cid]) => ({ field, cid, short: shortCid(cid), href: `/cid/${cid}` })),
+    paths: pathsOf(base, server),
+    cids: cidsIn(raw).map(([field, cid]) => ({ field, cid, short: shortCid(cid), href: `${base}/cid/${cid}` })),
   }));
 }
 

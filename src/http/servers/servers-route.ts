@@ -13,12 +13,12 @@ import { readBody } from "../body.ts";
 import type { EventStream } from "../event-stream.ts";
 import { cancelledBy, checkContent, decodeName } from "../mcp-route.ts";
 import type { OpenStreams } from "../open-streams.ts";
+import { baseOf, tenantOf } from "../place.ts";
 import { wantsPage } from "../pages/error.ts";
 import { sendEvents, writeCallFailure, writeOutcome, type CallOutcome } from "./call-answer.ts";
 
 export interface ServersRouteOptions {
   readonly host: Pick<Host, "server">;
-  readonly tenant: string;
   readonly streams: OpenStreams;
   readonly limits: { readonly bodyBytes: number; readonly stalledMs: number };
   readonly log: Log;
@@ -67,7 +67,7 @@ async function answer(
   let events: EventStream | undefined;
   try {
     refuseOtherSites(request);
-    const tool = await toolOf(target, options);
+    const tool = await toolOf(tenantOf(request), target, options.host);
     const args = await argumentsOf(target, tool, request, limits.bodyBytes);
     if (readAccept(request.headers.accept).events && !(events = streams.take(response))) {
       throw new BerthError("too_many_streams");
@@ -90,7 +90,7 @@ function refuseOtherSites({ headers }: IncomingMessage): void {
   if (site === "cross-site" || site === "same-site") throw new BerthError("forbidden_site");
 }
 
-async function toolOf({ server, path }: Target, { host, tenant }: ServersRouteOptions): Promise<Tool> {
+async function toolOf(tenant: string, { server, path }: Target, host: ServersRouteOptions["host"]): Promise<Tool> {
   const catalog = await host.server(tenant, decodeName(server));
   const name = decodeName(path) || catalog.server;
   const tool = catalog.tool(name);
@@ -131,12 +131,13 @@ async function call(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<CallOutcome> {
+  const base = baseOf(request);
   let redirect: string | undefined;
   const result = await tool.call(args, {
     principal: principalOf(request),
     signal: cancelledBy(response),
     invalidRejects: true,
-    onRedirect: (address) => (redirect = address),
+    onRedirect: (address) => (redirect = address.startsWith("/") ? base + address : address),
     ...(events && { onProgress: (event) => events.sendOther("progress", JSON.stringify(event)) }),
   });
   if (redirect !== undefined) return { redirect };

@@ -12,11 +12,11 @@ export interface Fact {
 
 export function healthFacts(
   { release, contractCid, hidden }: Catalog,
-  now: { isolation: string | undefined; inFlight: number; since: ReleaseVersion | undefined },
+  now: { base: string; isolation: string | undefined; inFlight: number; since: ReleaseVersion | undefined },
 ): Fact[] {
   return [
-    { label: "Release", value: release, href: `/cid/${release}` },
-    { label: "Contract", value: contractCid, href: `/cid/${contractCid}` },
+    { label: "Release", value: release, href: `${now.base}/cid/${release}` },
+    { label: "Contract", value: contractCid, href: `${now.base}/cid/${contractCid}` },
     ...(now.since ? [{ label: "Since", value: timeView(now.since.changedAt).text }] : []),
     ...(now.isolation === undefined ? [] : [{ label: "Guest code runs", value: now.isolation }]),
     { label: "Calls under way", value: String(now.inFlight) },
@@ -27,9 +27,13 @@ export function healthFacts(
 /** So many are listed; earlier ones keep their addresses all the same. */
 const RELEASES_MAX = 50;
 
-export function releaseViews(releases: readonly ReleaseVersion[], server: string, origin: string): object[] {
+export function releaseViews(
+  releases: readonly ReleaseVersion[],
+  server: string,
+  { origin, base }: { origin: string; base: string },
+): object[] {
   return releases.slice(0, RELEASES_MAX).map(({ release, contract, changedAt, by, current }, index) => {
-    const pinned = pathsOf(`${server}@${release}`);
+    const pinned = pathsOf(base, `${server}@${release}`);
     return {
       release,
       short: shortCid(release),
@@ -39,7 +43,7 @@ export function releaseViews(releases: readonly ReleaseVersion[], server: string
       by,
       current,
       sameContract: releases[index + 1]?.contract === contract,
-      restore: current ? "" : `/api/servers/${encodeURIComponent(server)}/releases/${release}/restore`,
+      restore: current ? "" : `${base}/api/servers/${encodeURIComponent(server)}/releases/${release}/restore`,
     };
   });
 }

@@ -7,7 +7,7 @@ import type { Fact } from "./health.ts";
 import { countOf, timeView } from "./text.ts";
 
 /** A hosted server of others: how it is, and what of it waits for a person. */
-export function upstreamView(server: string, { name, launcher, health, pending }: UpstreamState): object {
+export function upstreamView(base: string, server: string, { name, launcher, health, pending }: UpstreamState): object {
   const { state, starts, requests, failure, retryAt, protocolVersion, server: own } = health;
   const facts: Fact[] = [
     { label: isRemote(launcher) ? "Reached at" : "Started from", value: name },
@@ -21,7 +21,7 @@ export function upstreamView(server: string, { name, launcher, health, pending }
     ...(failure === undefined ? [] : [{ label: "Failed last", value: failure }]),
     ...(retryAt === undefined ? [] : [{ label: "Not tried again before", value: timeView(retryAt).text }]),
   ];
-  return { facts, pending: pending && pendingView(server, pending) };
+  return { facts, pending: pending && pendingView(base, server, pending) };
 }
 
 function isRemote(launcher: string): boolean {
@@ -35,7 +35,7 @@ const STATES = {
   failed: "failed; it is tried again when it is needed",
 } as const;
 
-function pendingView(server: string, { contract, changes, approved, observed }: PendingChange): object {
+function pendingView(base: string, server: string, { contract, changes, approved, observed }: PendingChange): object {
   const groups = new Map<string, ContractChange[]>();
   for (const change of changes) {
     const key = JSON.stringify([change.subject, change.name]);
@@ -44,7 +44,7 @@ function pendingView(server: string, { contract, changes, approved, observed }: 
   const sorted = [...groups.values()].sort((one, other) => rankOf(one) - rankOf(other));
   return {
     contract,
-    approve: `/api/servers/${encodeURIComponent(server)}/approve`,
+    approve: `${base}/api/servers/${encodeURIComponent(server)}/approve`,
     count: countOf(changes.length, "change"),
     groups: sorted.map((group) => {
       const { subject, name, renamedTo } = group[0]!;

@@ -1,0 +1,45 @@
+import type { JsonObject } from "../json.ts";
+
+/**
+ * The registry of tenants: who may own names in a store. It knows nothing of what a tenant owns but that all of it goes
+ * when the tenant is deleted. The tenant `default` is always there, served, and cannot be deleted.
+ */
+export interface Tenants {
+  find(name: string): Promise<Tenant | undefined>;
+
+  /** Sorted by name. */
+  list(): Promise<Tenant[]>;
+
+  /** The tenant that each mapped host name stands for. */
+  hosts(): Promise<ReadonlyMap<string, string>>;
+
+  /** Rejects with `tenant_exists`, or `tenant_invalid` for a name or a host name that is none, or is taken. */
+  create(name: string, settings: TenantSettings): Promise<Tenant>;
+
+  /** Changes what `settings` has. Rejects with `tenant_not_found` or `tenant_invalid`. */
+  change(name: string, settings: TenantSettings): Promise<Tenant>;
+
+  /** Calls `listener` when a tenant has come, changed or gone: at once after a change here, and soon after another's. */
+  onChange(listener: (name: string) => void): () => void;
+}
+
+export interface Tenant {
+  readonly name: string;
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
+  /** Since when nothing of it is served; null while it is. */
+  readonly suspendedAt: number | null;
+  /** Host names that select it, sorted, without a port. */
+  readonly hosts: readonly string[];
+  /** Limits of its own, by their names; what is not said here is as for every tenant. */
+  readonly limits: JsonObject;
+}
+
+export interface TenantSettings {
+  /** Who or what changes it, for its history. */
+  readonly by: string;
+  readonly suspended?: boolean;
+  /** All of them: what is left out is mapped no more. */
+  readonly hosts?: readonly string[];
+  readonly limits?: JsonObject;
+}

@@ -1,0 +1,19 @@
+import { BerthError } from "./errors.ts";
+
+/** The embedded tenant: it is always there, and is what is served where no other is named. */
+export const DEFAULT_TENANT = "default";
+
+/** A word of an address and of a host name: letters, digits and single hyphens, a letter first. */
+const TENANT_NAME = /^[a-z][a-z0-9]*(?:-[a-z0-9]+)*$/;
+const TENANT_NAME_UNITS_MAX = 63;
+
+export function isTenantName(name: string): boolean {
+  return name.length <= TENANT_NAME_UNITS_MAX && TENANT_NAME.test(name);
+}
+
+/** Throws `tenant_invalid`. */
+export function checkTenantName(name: string): void {
+  if (isTenantName(name)) return;
+  const rule = `lower-case letters, digits and single hyphens, a letter first, at most ${TENANT_NAME_UNITS_MAX} characters`;
+  throw new BerthError("tenant_invalid", `"${name.slice(0, 100)}" is no name of a tenant: ${rule}`);
+}

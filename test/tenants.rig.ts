@@ -1,0 +1,50 @@
+import { join } from "node:path";
+import { jsonBlock, rawBlock } from "../src/cid.ts";
+import { openSqliteStore } from "../src/store/sqlite.ts";
+import type { Store } from "../src/store/store.ts";
+import type { TenantSettings } from "../src/store/tenants.ts";
+import type { TestBerth } from "./berth.ts";
+
+/** What another process on the same data folder does, such as `berth tenant`. */
+export async function onStoreOf<T>(berth: Pick<TestBerth, "folder">, work: (store: Store) => Promise<T>): Promise<T> {
+  const store = await openSqliteStore({ dataDir: join(berth.folder, "data") });
+  try {
+    return await work(store);
+  } finally {
+    await store.close();
+  }
+}
+
+export interface NewTenant extends Partial<TenantSettings> {
+  /** Definitions as text, by the server's name. */
+  readonly servers?: Readonly<Record<string, string>>;
+  readonly variables?: Readonly<Record<string, string>>;
+}
+
+export async function addTenant(store: Store, name: string, tenant: NewTenant = {}): Promise<void> {
+  const { servers = {}, variables = {}, ...settings } = tenant;
+  await store.tenants.create(name, { by: "test", ...settings });
+  const put = [];
+  const set = [];
+  for (const [server, text] of Object.entries(servers)) {
+    const definition = rawBlock(text);
+    const record = jsonBlock({ definition: definition.cid, enabled: true });
+    put.push(definition, record);
+    set.push({ kind: "server", name: server, cid: record.cid } as const);
+  }
+  for (const [variable, text] of Object.entries(variables)) {
+    const value = rawBlock(text);
+    put.push(value);
+    set.push({ kind: "variable", name: variable, cid: value.cid } as const);
+  }
+  await store.change(name, { by: "test", put, set });
+}
+
+/** Resolves when `check` gives true; rejects after 10 s. What another process did is noticed within a second. */
+export async function until(check: () => Promise<boolean>): Promise<void> {
+  const end = performance.now() + 10_000;
+  while (!(await check())) {
+    if (performance.now() > end) throw new Error(`waited in vain for: ${check.toString()}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
