@@ -1,8 +1,18 @@
-// Runs the test suite: builds, sets up what tests need from outside, then Node's own runner over dist/test.
-// Extra arguments choose files by a part of their name: `npm test -- discover store`.
-import { spawnSync } from "node:child_process";
-import { readdirSync } from "node:fs";
+// Runs the test suite with Node's own runner over dist/test: files side by side, then one by one those that measure.
+// Extra arguments choose files by a part of their name: `npm test -- discover store`. Exit code 0: every test passed,
+// and nothing of the run was left behind.
+import { once } from "node:events";
+import { fork } from "node:child_process";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
+import { spec as Spec } from "node:test/reporters";
+import { watchLeftovers } from "./test/leftovers.mjs";
+import { inOneReport } from "./test/report.mjs";
+
+/** Parts of the names of files whose tests take a time, or load the machine so that those of others would suffer. */
+const ALONE = [];
 
 const chosen = process.argv.slice(2);
 const files = readdirSync("dist/test", { recursive: true, encoding: "utf8" })
@@ -15,8 +25,41 @@ if (files.length === 0) {
   console.error(`No test file's name holds any of: ${chosen.join(", ")}`);
   process.exit(1);
 }
+
+const folder = mkdtempSync(join(tmpdir(), "berth-run-"));
+process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => process.exit(130));
+
+// All that the run writes outside of the project is in one folder, where it can be seen what stays.
+process.env["TMPDIR"] = join(folder, "tmp");
+mkdirSync(process.env["TMPDIR"]);
+// One compiler that is warm, for all tests that are not about how it is started.
+process.env["BERTH_TEST_COMPILER"] = join(folder, "compiler");
+const compiler = fork("dist/test/compiler-server.js", [process.env["BERTH_TEST_COMPILER"]]);
+await once(compiler, "message");
 // Tests are about what is compiled, not about how fast a busy machine does it.
-const env = { BERTH_COMPILE_MS: "60000", ...process.env };
-const args = ["--enable-source-maps", "--test", "--test-reporter=spec", ...files];
-const { status } = spawnSync(process.execPath, args, { stdio: "inherit", env });
-process.exit(status ?? 1);
+process.env["BERTH_COMPILE_MS"] ??= "60000";
+// Node hands its own options on to the processes of the files.
+process.execArgv.push("--enable-source-maps");
+
+const isAlone = (file) => ALONE.some((part) => file.includes(part));
+const phases = [
+  { files: files.filter((file) => !isAlone(file)), concurrency: availableParallelism() },
+  { files: files.filter(isAlone), concurrency: 1 },
+];
+const leftovers = watchLeftovers(process.cwd(), process.env["TMPDIR"]);
+const lastly = async () => {
+  compiler.disconnect();
+  return { name: "the tests leave no process and no file behind", problem: await leftovers.find() };
+};
+
+async function* judged(events) {
+  for await (const event of events) {
+    if (event.type === "test:fail" && event.data.todo === undefined) process.exitCode = 1;
+    yield event;
+  }
+}
+
+Readable.from(judged(inOneReport(phases, lastly)))
+  .compose(new Spec())
+  .pipe(process.stdout);

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { rawBlock } from "../src/cid.ts";
-import { compileDefinition } from "../src/discover/compile.ts";
 import type { Compiled, DefinitionSource } from "../src/discover/discovery.ts";
+import { compile } from "./compiler.ts";
 import { openHosted } from "./hosted.ts";
 
 const TEXT = 'export function say(): string {\n  return "one";\n}\n';
@@ -13,11 +13,11 @@ test("a release serves the code that its own compiler made, after another compil
   const { release } = await hosted.catalog("words");
 
   const identity = rawBlock("another compiler").cid;
-  const compile = async (source: DefinitionSource): Promise<Compiled> => {
-    const compiled = await compileDefinition("compile", source);
+  const compileOtherwise = async (source: DefinitionSource): Promise<Compiled> => {
+    const compiled = await compile(source);
     return { ...compiled, bundle: compiled.bundle?.replace("one", "two") ?? "" };
   };
-  await hosted.restart({ compiler: { identity, compile } });
+  await hosted.restart({ compiler: { identity, compile: compileOtherwise } });
   const now = await hosted.catalog("words");
   assert.notEqual(now.release, release);
   assert.deepEqual(await now.tool("say")!.call({}, {}), {

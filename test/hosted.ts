@@ -3,7 +3,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { jsonBlock, rawBlock, type Cid } from "../src/cid.ts";
 import { defaultLimits, type Limits } from "../src/config.ts";
-import { compileDefinition } from "../src/discover/compile.ts";
 import type { Compiled, DefinitionSource } from "../src/discover/discovery.ts";
 import { compileKey, compilerCid } from "../src/discover/key.ts";
 import { openExecutor } from "../src/executor/open.ts";
@@ -12,6 +11,7 @@ import { openHost, type Host } from "../src/host/host.ts";
 import { createLog } from "../src/log.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { Store } from "../src/store/store.ts";
+import { compile } from "./compiler.ts";
 
 /** A host with a real store, compiler and executor, for definitions given as text by the server's name. */
 export interface Hosted {
@@ -33,10 +33,7 @@ export interface Compiler {
 
 const TENANT = "default";
 
-const own: Compiler = {
-  identity: compilerCid(),
-  compile: (source) => compileDefinition("compile", source),
-};
+const own: Compiler = { identity: compilerCid(), compile };
 
 export async function openHosted(
   texts: Readonly<Record<string, string>>,

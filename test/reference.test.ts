@@ -4,7 +4,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { test } from "node:test";
 import { packageRoot } from "../src/config.ts";
-import { compileDefinition } from "../src/discover/compile.ts";
+import { compile } from "./compiler.ts";
 import { compileTemplate, templates } from "./reference.ts";
 
 test("every reference definition compiles without a problem, and offers just its tools", async () => {
@@ -75,7 +75,7 @@ test("the definition that the README begins with works as it stands", async () =
   const readme = await readFile(join(templates, "README.md"), "utf8");
   const code = /```ts\n([\s\S]*?)```/.exec(readme)![1]!;
   const source = { language: "typescript", server: "greet", entry: "greet.ts", files: { "greet.ts": code } } as const;
-  const { tools, problems, bundle } = await compileDefinition("compile", source);
+  const { tools, problems, bundle } = await compile(source);
   assert.deepEqual(problems, []);
   assert.ok(bundle);
   assert.equal(tools[0]!.description, "Greets somebody.");

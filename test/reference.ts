@@ -4,12 +4,12 @@ import type { TestContext } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { rawBlock } from "../src/cid.ts";
 import { defaultLimits, packageRoot } from "../src/config.ts";
-import { compileDefinition } from "../src/discover/compile.ts";
 import type { Compiled, DiscoveredTool } from "../src/discover/discovery.ts";
 import { gatherDefinition } from "../src/discover/gather.ts";
 import type { GuestLog, GuestValue, HostPort } from "../src/executor/executor.ts";
 import { openExecutor } from "../src/executor/open.ts";
 import type { Json, JsonObject } from "../src/json.ts";
+import { compile } from "./compiler.ts";
 
 export const templates = join(packageRoot, "reference_templates");
 
@@ -32,7 +32,7 @@ export async function compileTemplate(entry: string): Promise<Compiled> {
   assert.deepEqual(problems, []);
   const [server, extension] = entry.split(".");
   const language = extension === "sh" ? "shell" : "typescript";
-  const compiled = await compileDefinition("compile", { language, server: server!, entry, files });
+  const compiled = await compile({ language, server: server!, entry, files });
   assert.deepEqual(compiled.problems, []);
   return compiled;
 }

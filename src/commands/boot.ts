@@ -44,11 +44,14 @@ interface BootResult {
   readonly problems: readonly Problem[];
 }
 
-/** `berth boot`: exit code 0 when the image is good, 1 when `--check` finds it stale, 2 when sources have problems. */
-export async function boot(options: BootOptions): Promise<number> {
+/**
+ * `berth boot`: exit code 0 when the image is good, 1 when `--check` finds it stale, 2 when sources have problems.
+ * `open` gives another process to compile in than one of its own.
+ */
+export async function boot(options: BootOptions, open?: Compiling["open"]): Promise<number> {
   const from = options.from ?? join(packageRoot, "reference_templates");
   const out = options.out ?? join(packageRoot, "boot");
-  const result = await run(from, out, options);
+  const result = await run(from, out, options, open);
   if (options.json) process.stdout.write(`${JSON.stringify(result, null, 2)}\n`);
   else {
     printProblems(result.problems);
@@ -57,12 +60,12 @@ export async function boot(options: BootOptions): Promise<number> {
   return { written: 0, unchanged: 0, "no-sources": 0, stale: 1, "bad-sources": 2 }[result.status];
 }
 
-async function run(from: string, out: string, options: BootOptions): Promise<BootResult> {
+async function run(from: string, out: string, options: BootOptions, open?: Compiling["open"]): Promise<BootResult> {
   const done = { compiled: 0, differences: [], problems: [] };
   if (options.ifStale && !existsSync(from)) return { ...done, status: "no-sources", images: await imageCids(out) };
 
   const { limits } = readConfig(process.env);
-  const compiling = currentCompiling(limits);
+  const compiling = currentCompiling(limits, open);
   const lock = options.fresh || options.check ? undefined : readLock(out);
   if (lock && (await confirm(lock, { from, out, deep: !options.ifStale }, compiling))) {
     return { ...done, status: "unchanged", images: await imageCids(out), problems: lock.warnings };
@@ -100,11 +103,11 @@ function checkEntry(server: string, entry: JsonObject): readonly Problem[] {
   return readEntry(server, entry, { compile: true }).problems;
 }
 
-function currentCompiling(limits: Limits): Compiling {
+function currentCompiling(limits: Limits, open: Compiling["open"] = async () => openCompiler(limits)): Compiling {
   return {
     gather: (root, entry) => gatherDefinition(root, entry, limits),
     key: compileKey,
-    open: async () => openCompiler(limits),
+    open,
   };
 }
 

@@ -1,0 +1,56 @@
+// What a run of the tests leaves behind: processes that still run, and files in its folder for temporary ones.
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as later } from "node:timers/promises";
+
+/** What has been told to end may take this long. */
+const END_MS = 5_000;
+const LINE_CHARS = 200;
+
+/**
+ * Watches for a run that begins now. `find` names each process and each file that it has left behind; undefined when
+ * there is nothing.
+ *
+ * @param {string} project the folder whose compiled files and fixtures the run starts
+ * @param {string} folder where the run's temporary files are, known to it as TMPDIR
+ */
+export function watchLeftovers(project, folder) {
+  const others = new Set(processes().map(({ id }) => id));
+  // Most know TMPDIR. Guests and the compiler know no variable; their command lines name files of the project.
+  const isOfRun = ({ id, words }) =>
+    !others.has(id) && [folder, join(project, "dist")].some((of) => words.includes(of));
+  const find = () => processes().filter(isOfRun);
+
+  return {
+    async find() {
+      for (const end = Date.now() + END_MS; find().length > 0 && Date.now() < end;) await later(50);
+      const left = [
+        ...find().map(({ pid, command }) => `process ${pid}: ${command.slice(0, LINE_CHARS)}`),
+        ...readdirSync(folder).map((name) => `the file or folder ${name}`),
+      ];
+      return left.length === 0 ? undefined : `left behind:\n${left.map((each) => `  ${each}`).join("\n")}`;
+    },
+  };
+}
+
+/** Every other process that can be looked at; none where there is no /proc. */
+function processes() {
+  return pids().flatMap((pid) => {
+    try {
+      const read = (name) => readFileSync(`/proc/${pid}/${name}`, "utf8");
+      const command = read("cmdline").replaceAll("\0", " ").trim();
+      // Its number and when it started: numbers come again.
+      const started = read("stat")
+        .replace(/^.*\) /s, "")
+        .split(" ")[19];
+      return [{ pid, id: `${pid} ${started}`, command, words: `${command} ${read("environ")}` }];
+    } catch {
+      return []; // It has gone, or is somebody else's.
+    }
+  });
+}
+
+function pids() {
+  if (process.platform !== "linux") return [];
+  return readdirSync("/proc").filter((name) => /^\d+$/.test(name) && name !== String(process.pid));
+}
