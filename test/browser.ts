@@ -27,7 +27,7 @@ const ARGUMENTS = [
   "--disable-component-update",
   "--disable-sync",
 ];
-const WAIT_MS = 15_000;
+const WAIT_MS = 60_000;
 
 export async function startBrowser(options: BrowserContextOptions = {}): Promise<TestBrowser> {
   const browser: Browser = await chromium.launch({ executablePath: findChromium(), args: ARGUMENTS });
