@@ -106,6 +106,8 @@ export interface Limits {
   readonly runningTasks: number;
   /** After which a client that listens is asked whether it is there, and how long it may take to say so. */
   readonly pingMs: number;
+  /** Between a signal to end and the end of new connections: `/readyz` says so meanwhile. */
+  readonly drainMs: number;
   readonly shutdownMs: number;
   /** For a server of others to start and say hello; its first installation included. */
   readonly upstreamStartMs: number;
@@ -204,6 +206,7 @@ export const defaultLimits: Limits = {
   taskLeaseMs: 15_000,
   runningTasks: 128,
   pingMs: 120_000,
+  drainMs: 0,
   shutdownMs: 10_000,
   upstreamStartMs: 300_000,
   upstreamProbeMs: 10_000,

@@ -22,6 +22,7 @@ import { createHttpServer, drainHttpServer } from "./http/server.ts";
 import { applyImage } from "./image/apply.ts";
 import { readImage } from "./image/read.ts";
 import type { JsonObject } from "./json.ts";
+import { ServiceReadiness } from "./readiness.ts";
 import type { Log } from "./log.ts";
 import { showParts, timeCompiling } from "./metrics/figures.ts";
 import { createMetrics, type Metrics } from "./metrics/metrics.ts";
@@ -57,32 +58,27 @@ export type Fill = (store: Store, tenant: string) => Promise<void>;
  * something that it needs cannot be opened.
  */
 export async function startBerth(config: Config, log: Log, fill: Fill = fromImage(config, log)): Promise<Berth> {
-  const core = await openCore(config, log, fill);
-  const { host, tenancy, edits, endpoint, executor, metrics } = core;
-  const { isolation } = executor;
-  const writable = config.image !== "readonly";
-  const server = await orClose(core, async () => {
-    const parts = {
-      ...config,
-      host,
-      edits,
-      endpoint,
-      tenancy,
-      allServers: ALL_SERVERS,
-      isolation,
-      writable,
-      metrics,
-      log,
-    };
-    const server = createHttpServer(parts);
-    await listen(server, config);
-    return server;
+  const readiness = new ServiceReadiness(log);
+  const http = createHttpServer(config.limits, readiness, log);
+  const { server } = http;
+  await listen(server, config);
+  const core = await openCore(config, log, fill, (step) => readiness.starting(step)).catch((error: unknown) => {
+    server.close();
+    server.closeAllConnections();
+    throw error;
   });
+  const { host, endpoint, executor, store } = core;
+  const writable = config.image !== "readonly";
+  const { isolation } = executor;
+  http.serve({ ...config, ...core, allServers: ALL_SERVERS, isolation, writable, log });
+  readiness.ready(store);
   return {
     url: urlOf(server, config.host),
     servers: () => host.list(DEFAULT_TENANT),
     reload: () => host.reload(DEFAULT_TENANT),
     async close() {
+      readiness.stopping();
+      await within(config.limits.drainMs, new Promise(() => {}));
       endpoint.close();
       const drained = drainHttpServer(server);
       await within(config.limits.shutdownMs, drained);
@@ -108,7 +104,7 @@ export async function startStdio(
   log: Log,
   options: { server: string | undefined; nativeOnly?: boolean; input: Readable; output: Writable },
 ): Promise<BerthOnStdio> {
-  const core = await openCore(config, log, fromImage(config, log));
+  const core = await openCore(config, log, fromImage(config, log), () => {});
   const { server = ALL_SERVERS, nativeOnly = false, input, output } = options;
   await orClose(core, async () => core.host.server(DEFAULT_TENANT, server));
   const { endpoint, executor } = core;
@@ -151,11 +147,12 @@ interface Core {
   readonly endpoint: Endpoint;
   readonly executor: Executor;
   readonly metrics: Metrics;
+  readonly store: Store;
   close(): Promise<void>;
 }
 
 /** All that does not depend on how requests arrive. */
-async function openCore(config: Config, log: Log, fill: Fill): Promise<Core> {
+async function openCore(config: Config, log: Log, fill: Fill, starting: (step: string) => void): Promise<Core> {
   const closers: (() => Promise<void>)[] = [];
   const close = async (): Promise<void> => {
     for (const closeOne of closers.splice(0).toReversed()) await closeOne();
@@ -167,11 +164,14 @@ async function openCore(config: Config, log: Log, fill: Fill): Promise<Core> {
 
   try {
     const store = opened(await openSqliteStore({ dataDir: config.dataDir }));
+    starting("the image is applied");
     await fill(store, DEFAULT_TENANT);
 
+    starting("guest code is tried");
     const executor = opened(await openExecutor({ mode: config.guests, limits: config.limits, log }));
     if (executor.isolation === "trusted")
       log.warn({ reason: executor.reason }, "guest code runs trusted, not sandboxed");
+    starting("servers are read");
     const compiler = opened(openCompiler(config.limits));
 
     const upstreams = opened(new Hosting({ open: upstreamOpener(config), limits: config.limits, log }));
@@ -205,7 +205,7 @@ async function openCore(config: Config, log: Log, fill: Fill): Promise<Core> {
     closers.push(() => endpoint.settled());
     observers.add(metrics.observer);
     showParts(metrics, { observers, executor, upstreams, endpoint, store });
-    return { host, tenancy, edits, endpoint, executor, metrics, close };
+    return { host, tenancy, edits, endpoint, executor, metrics, store, close };
   } catch (error) {
     await close();
     throw error;

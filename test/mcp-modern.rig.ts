@@ -1,4 +1,3 @@
-import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { defaultLimits, type Limits } from "../src/config.ts";
 import { BerthError } from "../src/errors.ts";
@@ -135,11 +134,13 @@ export interface Rig {
   close(): Promise<void>;
 }
 
-export async function startRig(options: Partial<EndpointOptions> = {}, http: Partial<Limits> = {}): Promise<Rig> {
+export async function startRig(options: Partial<EndpointOptions> = {}, some: Partial<Limits> = {}): Promise<Rig> {
   const host = (options.host as MemoryHost | undefined) ?? new MemoryHost();
   const log = createLog("silent");
   const endpoint = createEndpoint({ berthVersion: "0", log, records: memoryRecords(), ...options, host });
-  const server: Server = createHttpServer({
+  const limits = { ...defaultLimits, ...some };
+  const http = createHttpServer(limits, { reasons: () => Promise.resolve([]) }, log);
+  http.serve({
     host,
     // Nothing here is edited.
     edits: {} as Edits,
@@ -158,9 +159,10 @@ export async function startRig(options: Partial<EndpointOptions> = {}, http: Par
     allowedHosts: [],
     publicUrl: undefined,
     metrics: createMetrics("1.0.0", defaultLimits),
-    limits: { ...defaultLimits, ...http },
+    limits,
     log,
   });
+  const { server } = http;
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
   return {

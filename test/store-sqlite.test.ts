@@ -175,3 +175,17 @@ test("nobody else on the machine may read the data", async () => {
   assert.equal(statSync(dataDir).mode & 0o077, 0);
   assert.equal(statSync(join(dataDir, DATABASE_FILE)).mode & 0o077, 0);
 });
+
+test("C8 a store that fails says so when it is checked, and one that another process is writing does not", async () => {
+  const dataDir = dataFolder();
+  const store = await openSqliteStore({ dataDir });
+  const other = new Database(join(dataDir, DATABASE_FILE));
+  other.exec("BEGIN IMMEDIATE");
+  const beganAt = performance.now();
+  await store.check();
+  assert.ok(performance.now() - beganAt < 2_000, "it waited for the other process");
+  other.exec("DROP TABLE record; COMMIT");
+  await assert.rejects(store.check(), { code: "store_failed" });
+  other.close();
+  await store.close();
+});

@@ -323,6 +323,14 @@ export function storeContract(
       assert.equal((await store.secret("one", "A"))!.changedAt, before!.changedAt);
     });
 
+    test("C8 the store tells its size, and whether it can be written", async () => {
+      await store.check();
+      const before = await store.size();
+      await store.change("default", { by: "test", put: [rawBlock("x".repeat(200_000))] });
+      const after = await store.size();
+      assert.ok(before > 0 && after - before > 190_000, `${before} and ${after} bytes`);
+    });
+
     test("thousands of names are set in one change", async () => {
       const blocks = Array.from({ length: 5_000 }, (_, index) => rawBlock(`definition ${index}`));
       const moves = blocks.map(({ cid }, index) => ({ kind: "server", name: `server-${index}`, cid }) as const);

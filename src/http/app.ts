@@ -53,7 +53,6 @@ export function createApp(options: AppOptions): Express {
     next();
   });
   app.get("/", (request, response) => response.redirect(`${baseOf(request)}/mcp`));
-  app.get("/healthz", (_request, response) => response.json({ status: "ok" }));
   app.get("/assets/:file", assets.serve);
   app.use(authenticated(options.authenticate));
   app.get("/metrics", metricsRoute(options));

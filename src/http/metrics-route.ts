@@ -2,10 +2,9 @@ import type { IncomingMessage } from "node:http";
 import type { RequestHandler } from "express";
 import { BerthError } from "../errors.ts";
 import type { Metrics } from "../metrics/metrics.ts";
+import { DEFAULT_TENANT } from "../tenant-name.ts";
 import { principalOf } from "./authenticate.ts";
-
-/** The tenant whose administrators run the service. */
-const OPERATED_AS = "default";
+import { tenantOf } from "./place.ts";
 
 export interface MetricsRouteOptions {
   readonly metrics: Metrics;
@@ -13,7 +12,10 @@ export interface MetricsRouteOptions {
   readonly writeGuard: (request: IncomingMessage) => void;
 }
 
-/** `GET /metrics`: figures of all tenants, so for those alone who may administer the service, or who sit at its machine. */
+/**
+ * `GET /metrics`: figures of all tenants, so for those alone who may administer the default one, as whose administrators
+ * the service is run, or who sit at its machine.
+ */
 export function metricsRoute({ metrics, writeGuard }: MetricsRouteOptions): RequestHandler {
   return async (request, response) => {
     checkOperator(request, writeGuard);
@@ -26,8 +28,9 @@ export function metricsRoute({ metrics, writeGuard }: MetricsRouteOptions): Requ
 }
 
 function checkOperator(request: IncomingMessage, writeGuard: MetricsRouteOptions["writeGuard"]): void {
+  if (tenantOf(request) !== DEFAULT_TENANT) throw new BerthError("not_found", "figures stand at /metrics alone");
   const principal = principalOf(request);
   if (!principal) return writeGuard(request);
-  if (principal.tenant === OPERATED_AS && principal.permits("admin")) return;
+  if (principal.permits("admin")) return;
   throw new BerthError("unauthorized", "only who administers the service sees its figures");
 }

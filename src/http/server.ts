@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { BerthError } from "../errors.ts";
 import type { Edits } from "../host/edits/edits.ts";
 import type { Host } from "../host/host.ts";
 import type { Tenancy } from "../host/tenancy.ts";
@@ -7,6 +8,7 @@ import type { Endpoint } from "../mcp/endpoint.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { createApp } from "./app.ts";
 import type { Authenticate } from "./authenticate.ts";
+import { createHealth, type Readiness } from "./health.ts";
 import { createGuard } from "./guard.ts";
 import { createMcpGet } from "./mcp-get.ts";
 import { createMcpRoute } from "./mcp-route.ts";
@@ -14,6 +16,7 @@ import { createOriginOf } from "./origin.ts";
 import { createPlaces } from "./place.ts";
 import { OpenStreams, type StreamLimits } from "./open-streams.ts";
 import { createSseRoute } from "./sse-route.ts";
+import { writeFailure } from "./write-answer.ts";
 import { createWriteGuard } from "./write-guard.ts";
 
 /** A quiet connection is asked whether it is still there after this time. */
@@ -53,11 +56,45 @@ export interface HttpOptions {
   readonly log: Log;
 }
 
+/** One Node server. From its beginning on it tells how it is, and everything else once it is told what to serve. */
+export interface HttpServer {
+  readonly server: Server;
+  serve(options: HttpOptions): void;
+}
+
+type Answer = (request: IncomingMessage, response: ServerResponse) => void;
+
+export function createHttpServer(limits: HttpLimits, readiness: Readiness, log: Log): HttpServer {
+  const health = createHealth(readiness);
+  let answer: Answer = (_request, response) => {
+    response.setHeader("Retry-After", "1");
+    writeFailure(response, new BerthError("starting"), limits.stalledMs, log);
+  };
+  const server = createServer(
+    {
+      // Events leave at once, and who vanishes without a word is found out.
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: KEEP_ALIVE_PROBE_MS,
+      maxHeaderSize: limits.headerBytes,
+      headersTimeout: limits.headersMs,
+      requestTimeout: limits.requestMs,
+      keepAliveTimeout: limits.idleConnectionMs,
+      connectionsCheckingInterval: Math.min(1_000, limits.headersMs),
+    },
+    (request, response) => {
+      if (!health(request, response)) answer(request, response);
+    },
+  );
+  server.maxConnections = limits.connections;
+  return { server, serve: (options) => void (answer = createAnswer(options)) };
+}
+
 /**
- * The HTTP side: one Node server, the MCP endpoint in front, the Express application behind it.
+ * The HTTP side of what is hosted: the MCP endpoint in front, the Express application behind it.
  * It knows no SQL, no compiler and no child process.
  */
-export function createHttpServer(options: HttpOptions): Server {
+function createAnswer(options: HttpOptions): Answer {
   const { limits, tenancy, allowedHosts, publicUrl, authenticate = () => undefined } = options;
   const hosts = publicUrl === undefined ? allowedHosts : [...allowedHosts, new URL(publicUrl).hostname];
   const guard = createGuard(hosts, tenancy);
@@ -73,30 +110,15 @@ export function createHttpServer(options: HttpOptions): Server {
   const mcpGet = createMcpGet({ ...options, guard, authenticate, streams });
   const sse = createSseRoute({ ...options, guard, authenticate, streams });
   const app = createApp({ ...options, guard, authenticate, originOf, writeGuard: createWriteGuard(options), streams });
-  const answer = (request: IncomingMessage, response: ServerResponse): void => {
+  const answer: Answer = (request, response) => {
     if (!mcp(request, response) && !mcpGet(request, response) && !sse(request, response)) app(request, response);
   };
-  const server = createServer(
-    {
-      // Events leave at once, and who vanishes without a word is found out.
-      noDelay: true,
-      keepAlive: true,
-      keepAliveInitialDelay: KEEP_ALIVE_PROBE_MS,
-      maxHeaderSize: limits.headerBytes,
-      headersTimeout: limits.headersMs,
-      requestTimeout: limits.requestMs,
-      keepAliveTimeout: limits.idleConnectionMs,
-      connectionsCheckingInterval: Math.min(1_000, limits.headersMs),
-    },
-    (request: IncomingMessage, response) => {
-      const placing = place(request);
-      if (placing === undefined) answer(request, response);
-      // Of who has gone meanwhile nothing more is to be read.
-      else void placing.then(() => request.destroyed || answer(request, response));
-    },
-  );
-  server.maxConnections = limits.connections;
-  return server;
+  return (request, response) => {
+    const placing = place(request);
+    if (placing === undefined) answer(request, response);
+    // Of who has gone meanwhile nothing more is to be read.
+    else void placing.then(() => request.destroyed || answer(request, response));
+  };
 }
 
 /** Takes no new connection; resolves when the answers under way are written. */

@@ -29,7 +29,8 @@ export interface SqliteStoreOptions {
 
 /** The store of one machine: a SQLite file, which several processes may have open at once. */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store & SecretStore> {
-  const database = openDatabase(options.dataDir, options.busyMs ?? 5_000);
+  const { dataDir, busyMs = 5_000 } = options;
+  const database = openDatabase(dataDir, busyMs);
   const statements = prepare(database);
   const secrets = sqliteSecrets(database);
   const foreignChanges = new ForeignChanges(database);
@@ -192,6 +193,18 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       attempt(() => secrets.reseal(reseal));
     },
 
+    async check() {
+      database.pragma("busy_timeout = 0");
+      try {
+        withoutDisk(() => statements.writeNothing.run(Date.now()));
+      } catch (error) {
+        // Where another process is writing, one can write.
+        if ((error as { code?: unknown }).code !== "SQLITE_BUSY") throw asStoreFailure(error);
+      } finally {
+        database.pragma(`busy_timeout = ${busyMs}`);
+      }
+    },
+
     async size() {
       return attempt(() => statements.pages.get()! * statements.pageBytes.get()!);
     },
@@ -259,6 +272,9 @@ function prepare(database: Database.Database) {
     removeExpired: database.prepare<[number, number]>(
       "DELETE FROM record WHERE id IN (SELECT id FROM record WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)",
     ),
+    writeNothing: database.prepare<[number]>(
+      "INSERT OR REPLACE INTO record (tenant, kind, key, revision, value, expires_at) VALUES ('', 'check', '', 1, '', ?)",
+    ),
     pages: database.prepare<[], number>("PRAGMA page_count").pluck(),
     pageBytes: database.prepare<[], number>("PRAGMA page_size").pluck(),
     putDerived: database.prepare<[string, number]>("INSERT OR IGNORE INTO derived (key, content_id) VALUES (?, ?)"),
@@ -284,7 +300,11 @@ function attempt<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
-    if (error instanceof BerthError) throw error;
-    throw new BerthError("store_failed", (error as Error).message, { cause: error });
+    throw asStoreFailure(error);
   }
+}
+
+function asStoreFailure(error: unknown): BerthError {
+  if (error instanceof BerthError) return error;
+  return new BerthError("store_failed", (error as Error).message, { cause: error });
 }

@@ -60,6 +60,9 @@ export interface Store {
     puts: readonly KeyedRecordPut[],
   ): Promise<readonly (number | undefined)[]>;
 
+  /** Writes something that nobody reads. Rejects with `store_failed` when nothing can be written. */
+  check(): Promise<void>;
+
   /** Bytes on the disk. */
   size(): Promise<number>;
 

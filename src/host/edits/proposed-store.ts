@@ -55,6 +55,7 @@ export function proposeTo(store: Store): ProposedStore {
     record: (tenant, kind, key) => store.record(tenant, kind, key),
     putRecord: (tenant, kind, key, put) => store.putRecord(tenant, kind, key, put),
     putRecords: (tenant, kind, puts) => store.putRecords(tenant, kind, puts),
+    check: () => store.check(),
     size: () => store.size(),
     async close() {},
   };

@@ -1,0 +1,39 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+
+/** Whether requests should be sent here, and why not. */
+export interface Readiness {
+  /** Empty when they should. Never rejects, and is quick whoever asks how often. */
+  reasons(): Promise<readonly string[]>;
+}
+
+/**
+ * `GET /healthz` tells that the process is alive, and `GET /readyz` that it can do its work. Whoever watches over a
+ * service asks by whatever address it knows, with no token, so neither looks at the Host or says anything of what is
+ * hosted. Returns false for every other request.
+ */
+export function createHealth(readiness: Readiness): (request: IncomingMessage, response: ServerResponse) => boolean {
+  return ({ method, url }, response) => {
+    if (method !== "GET" && method !== "HEAD") return false;
+    const [, path] = /^\/(healthz|readyz)(?:\?|$)/.exec(url ?? "") ?? [];
+    if (path === undefined) return false;
+    if (path === "healthz") answer(response, 200, { status: "ok" });
+    else void answerReadiness(readiness, response);
+    return true;
+  };
+}
+
+async function answerReadiness(readiness: Readiness, response: ServerResponse): Promise<void> {
+  const reasons = await readiness.reasons();
+  if (reasons.length === 0) answer(response, 200, { status: "ready" });
+  else answer(response, 503, { status: "unready", reasons });
+}
+
+function answer(response: ServerResponse, status: number, body: object): void {
+  const text = JSON.stringify(body);
+  response.writeHead(status, {
+    "Content-Type": "application/json",
+    "Content-Length": Buffer.byteLength(text),
+    "Cache-Control": "no-store",
+  });
+  response.end(text);
+}

@@ -1,0 +1,53 @@
+import type { Readiness } from "./http/health.ts";
+import type { Log } from "./log.ts";
+import type { Store } from "./store/store.ts";
+
+/** Anyone may ask at any rate, so what was found out is good for this long. */
+const CHECK_MS = 1_000;
+
+/** What the service is doing while it is not ready yet, or not any more; and once it is, whether its store is. */
+export class ServiceReadiness implements Readiness {
+  readonly #log: Log;
+  #reason: string | undefined = "Berth is starting";
+  #store: Pick<Store, "check"> | undefined;
+  #checked: Promise<readonly string[]> | undefined;
+  #checkedAt = 0;
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  /** `step` is going on now: a start is not over before `ready` is called. */
+  starting(step: string): void {
+    this.#reason = `Berth is starting: ${step}`;
+  }
+
+  ready(store: Pick<Store, "check">): void {
+    this.#reason = undefined;
+    this.#store = store;
+  }
+
+  stopping(): void {
+    this.#reason = "Berth is shutting down";
+  }
+
+  async reasons(): Promise<readonly string[]> {
+    if (this.#reason !== undefined) return [this.#reason];
+    if (!this.#checked || performance.now() - this.#checkedAt > CHECK_MS) {
+      this.#checkedAt = performance.now();
+      this.#checked = this.#check();
+    }
+    return this.#checked;
+  }
+
+  async #check(): Promise<readonly string[]> {
+    try {
+      await this.#store?.check();
+      return [];
+    } catch (error) {
+      // What exactly is wrong may name a folder of this machine, and anyone may ask.
+      this.#log.error({ err: error }, "the store cannot be written");
+      return ["The store cannot be written"];
+    }
+  }
+}
