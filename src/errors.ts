@@ -61,6 +61,7 @@ export const errors = {
   edit_refused: { status: 422, rpc: -32603, message: "The edit has problems, and nothing was changed" },
   edit_breaking: { status: 409, rpc: -32603, message: "The edit would break callers, and nothing was changed" },
   precondition_required: { status: 428, rpc: -32600, message: "A write has to say what it replaces" },
+  forbidden: { status: 403, rpc: -32600, message: "The token does not permit this" },
   unauthorized: { status: 401, rpc: -32600, message: "The token does not allow this" },
   write_forbidden: { status: 403, rpc: -32600, message: "This request may not change anything" },
   read_only: { status: 403, rpc: -32603, message: "This instance was started read-only" },

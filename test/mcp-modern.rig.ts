@@ -14,6 +14,7 @@ import type {
 import { Activity } from "../src/host/activity.ts";
 import type { Host } from "../src/host/host.ts";
 import type { Edits } from "../src/host/edits/edits.ts";
+import type { Authenticate } from "../src/http/authenticate.ts";
 import { createHttpServer, drainHttpServer } from "../src/http/server.ts";
 import type { JsonObject } from "../src/json.ts";
 import { createLog } from "../src/log.ts";
@@ -134,7 +135,11 @@ export interface Rig {
   close(): Promise<void>;
 }
 
-export async function startRig(options: Partial<EndpointOptions> = {}, some: Partial<Limits> = {}): Promise<Rig> {
+export async function startRig(
+  options: Partial<EndpointOptions> = {},
+  some: Partial<Limits> = {},
+  authenticate?: Authenticate,
+): Promise<Rig> {
   const host = (options.host as MemoryHost | undefined) ?? new MemoryHost();
   const log = createLog("silent");
   const endpoint = createEndpoint({ berthVersion: "0", log, records: memoryRecords(), ...options, host });
@@ -155,6 +160,7 @@ export async function startRig(options: Partial<EndpointOptions> = {}, some: Par
       async close() {},
     },
     allServers: "",
+    ...(authenticate && { authenticate }),
     isolation: "trusted",
     allowedHosts: [],
     publicUrl: undefined,

@@ -8,13 +8,59 @@ export interface Principal {
   readonly id: string;
   /** The tenant whose it is; it permits nothing of any other. */
   readonly tenant: string;
+  /** When it ends, in milliseconds since the epoch; undefined for one that ends when somebody ends it. */
+  readonly until?: number;
   /**
    * Whether it may do this: to one tool, to a server as such, or without a server to the tenant as a whole. A server
    * of which only some tools may be called permits `call` as such; without a server only what is limited to no server
-   * permits anything.
+   * and no tool permits anything.
    */
   permits(action: Action, server?: string, tool?: string): boolean;
 }
 
+export const ACTIONS = ["call", "read", "edit", "admin"] as const;
+
 /** `read`: lists, resources, prompts and pages. `edit`: what is hosted. `admin`: tokens, tenants and approvals. */
-export type Action = "call" | "read" | "edit" | "admin";
+export type Action = (typeof ACTIONS)[number];
+
+/** What a token or a scope permits: what it can, on these servers alone or on all of them. */
+export interface Grant {
+  readonly can: readonly Action[];
+  readonly servers?: readonly string[];
+  /** Only tools of these names can be called, whatever server has them. */
+  readonly tools?: readonly string[];
+}
+
+/** What comes with what: an editor sees what it edits, and an administrator can make itself a token for the rest. */
+const IMPLIED: Readonly<Record<Action, readonly Action[]>> = {
+  call: ["call"],
+  read: ["read"],
+  edit: ["edit", "read"],
+  admin: ACTIONS,
+};
+
+/** Whose requests permit what any of the grants does. */
+export function createPrincipal(
+  { id, tenant, until }: Pick<Principal, "id" | "tenant" | "until">,
+  grants: readonly Grant[],
+): Principal {
+  const rules = grants.map(({ can, servers, tools }) => ({
+    can: new Set(can.flatMap((action) => IMPLIED[action])),
+    servers: servers && new Set(servers),
+    tools: tools && new Set(tools),
+  }));
+  return {
+    id,
+    tenant,
+    ...(until !== undefined && { until }),
+    permits(action, server, tool) {
+      for (const { can, servers, tools } of rules) {
+        if (!can.has(action)) continue;
+        if (servers && (server === undefined || !servers.has(server))) continue;
+        if (tools && action === "call" && (tool === undefined ? server === undefined : !tools.has(tool))) continue;
+        return true;
+      }
+      return false;
+    },
+  };
+}

@@ -48,6 +48,10 @@ export interface Catalog {
   /** Undefined when nobody completes this argument. `of` is a prompt's name or a template as the contract has it. */
   completer(of: string, argument: string): Completer | undefined;
   readonly memo: Map<string, unknown>;
+  /** It shows only what some principals may use. */
+  readonly isNarrowed?: boolean;
+  /** What of it a principal may use, where that takes more than leaving out what its server's name forbids. */
+  readonly narrow?: (principal: Principal) => Catalog;
 }
 
 /** With the same contract and another implementation a tool looks as it did and may do something else. */

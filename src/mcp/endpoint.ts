@@ -1,10 +1,13 @@
 import { randomBytes, randomUUID } from "node:crypto";
+import type { Action } from "../access/principal.ts";
 import { Cancellation } from "../cancellation.ts";
 import { defaultLimits } from "../config.ts";
 import { BerthError, type ErrorCode } from "../errors.ts";
 import type { Host } from "../host/host.ts";
+import { permittedCatalog } from "../host/permitted.ts";
 import { isObject } from "../json.ts";
 import type { Log } from "../log.ts";
+import { admit, admitMethods } from "./admit.ts";
 import { errorText, idOf, parseJson, readMessage, resultText, type Message, type Request } from "./json-rpc.ts";
 import { createLegacy, type LegacyLimits } from "./legacy/legacy.ts";
 import { createModern, type ModernLimits } from "./modern/modern.ts";
@@ -54,6 +57,8 @@ export interface EndpointOptions {
   readonly sealKey?: Uint8Array;
   /** Where tasks and sessions are kept. */
   readonly records: Records;
+  /** Lists are not the same for everybody, so that no cache may share them. */
+  readonly accessRequired?: boolean;
   readonly limits?: ModernLimits & LegacyLimits;
 }
 
@@ -78,16 +83,19 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
 
     async receive(tenant, server, body, post) {
       try {
+        const { principal } = post;
+        admit(principal, server);
         const loaded = host.server(tenant, server);
-        const catalog = loaded instanceof Promise ? await loaded : loaded;
-        return await answerBody({ tenant, server, catalog }, post, body);
+        const catalog = permittedCatalog(loaded instanceof Promise ? await loaded : loaded, principal);
+        admitMethods(principal, catalog, body);
+        return await answerBody({ tenant, server, catalog, principal }, post, body);
       } catch (error) {
         return refusal(idOf(body), error);
       }
     },
 
-    listen: (tenant, server, listen) => orRefusal(tenant, server, () => legacy.listen(tenant, server, listen)),
-    end: (tenant, server, post) => orRefusal(tenant, server, () => legacy.end(tenant, server, post)),
+    listen: (tenant, server, listen) => orRefusal(tenant, server, listen, () => legacy.listen(tenant, server, listen)),
+    end: (tenant, server, post) => orRefusal(tenant, server, post, () => legacy.end(tenant, server, post)),
 
     stats: () => ({ sessions: legacy.sessions(), tasks: modern.runningTasks() }),
 
@@ -114,9 +122,9 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   }
 
   async function answer(place: Place, request: Request, post: Post, codec: Codec, client: Client): Promise<Answer> {
-    const { tenant, server, catalog } = place;
+    const { tenant, server, catalog, principal } = place;
     const { id, method, params } = request;
-    const { principal, events, signal, body, trace } = post;
+    const { events, signal, body, trace } = post;
     try {
       const run = codec.methods.get(method) ?? (await native.methodFor(place, method));
       if (!run) throw new BerthError("method_not_found", method);
@@ -128,8 +136,14 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     }
   }
 
-  async function orRefusal<T>(tenant: string, server: string, run: () => T | Promise<T>): Promise<T | Answer> {
+  async function orRefusal<T>(
+    tenant: string,
+    server: string,
+    { principal }: Pick<Post, "principal">,
+    run: () => T | Promise<T>,
+  ): Promise<T | Answer> {
     try {
+      admit(principal, server);
       await host.server(tenant, server);
       return await run();
     } catch (error) {
@@ -138,7 +152,10 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   }
 
   function refusal(id: Request["id"] | null, error: unknown): Answer {
-    if (error instanceof BerthError) return { status: error.status, body: errorText(id, error) };
+    if (error instanceof BerthError) {
+      const needs = error.code === "forbidden" ? (error.data?.["needs"] as Action) : undefined;
+      return { status: error.status, body: errorText(id, error), ...(needs && { needs }) };
+    }
     const reference = randomUUID();
     options.log.error({ err: error, reference }, "a request failed in a way that nobody foresaw");
     const internal = new BerthError("internal", `reference ${reference}`, { data: { reference } });

@@ -1,4 +1,4 @@
-import type { Principal } from "../access/principal.ts";
+import type { Action, Principal } from "../access/principal.ts";
 import type { CancelSignal } from "../cancellation.ts";
 import type {
   CallResult,
@@ -63,7 +63,10 @@ export interface EventDetails {
 export interface Place {
   readonly tenant: string;
   readonly server: string;
+  /** What of it the principal may use. */
   readonly catalog: Catalog;
+  /** Whose message it is. */
+  readonly principal: Principal | undefined;
 }
 
 /** What opens a stream without a request of its own. */
@@ -81,6 +84,8 @@ export interface Answer {
   readonly body?: string;
   /** Further headers, such as the session's. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** What the principal would need a permission for; HTTP tells its client how to get one. */
+  readonly needs?: Action;
 }
 
 /** One call of one method, in the terms of no revision. */

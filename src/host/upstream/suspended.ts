@@ -20,7 +20,7 @@ export class SuspendedCalls {
 
   /** Begins the call, or goes on with the one that the answers are for. Rejects when that one is gone. */
   async run<T>(options: CallOptions, begin: Begin<T>): Promise<T | InputRequired> {
-    const call = this.#callOf<T>(options.answers) ?? new OpenCall(begin);
+    const call = this.#callOf<T>(options) ?? new OpenCall(begin, options.principal?.id);
     this.#calls.delete(call.id);
     const outcome = await call.goOn(options, options.deadlineMs ?? this.#limits.upstreamCallMs);
     if ("ended" in outcome) return outcome.ended;
@@ -33,10 +33,12 @@ export class SuspendedCalls {
     return outcome;
   }
 
-  #callOf<T>(answers: JsonObject | undefined): OpenCall<T> | undefined {
+  #callOf<T>({ answers, principal }: CallOptions): OpenCall<T> | undefined {
     const keys = Object.keys(answers ?? {});
-    const callOfKey = (key: string): OpenCall<unknown> | undefined =>
-      KEY.test(key) ? this.#calls.get(key.slice(0, key.lastIndexOf(":"))) : undefined;
+    const callOfKey = (key: string): OpenCall<unknown> | undefined => {
+      const call = KEY.test(key) ? this.#calls.get(key.slice(0, key.lastIndexOf(":"))) : undefined;
+      return call?.principal === principal?.id ? call : undefined;
+    };
     const suspended = keys.findLast(callOfKey);
     if (suspended !== undefined) return callOfKey(suspended) as OpenCall<T>;
     // The last ones are the answers of this round; earlier ones may be of a call that came to its end.
@@ -69,6 +71,8 @@ const KEY = /^upstream-[0-9a-f-]{36}:\d+$/;
 class OpenCall<T> {
   /** Not to be guessed: whoever has it can answer. */
   readonly id = `upstream-${randomUUID()}`;
+  /** The id of whoever began it, and goes on with it alone. */
+  readonly principal: string | undefined;
   readonly #begin: Begin<T>;
   readonly #abort = new AbortController();
   readonly #questions = new Map<string, { request: InputRequest; answer: (answer: Json) => void }>();
@@ -78,8 +82,9 @@ class OpenCall<T> {
   #asked = 0;
   #expiry: NodeJS.Timeout | undefined;
 
-  constructor(begin: Begin<T>) {
+  constructor(begin: Begin<T>, principal: string | undefined) {
     this.#begin = begin;
+    this.principal = principal;
   }
 
   /** Resolves with the end, or with the questions that have to be answered before it; `ms` is for this round. */

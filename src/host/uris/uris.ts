@@ -63,12 +63,18 @@ export function createUris(surroundings: UriSurroundings): Uris {
     find(uri) {
       const address = parseAddress(uri);
       if (!address || !isFree(address, own())) return undefined;
-      return { read: (options) => readUri(uri, {}, options) };
+      return {
+        read(options) {
+          if (!mayCall(address, own(), options)) throw notFound(uri);
+          return readUri(uri, {}, options);
+        },
+      };
     },
     call(uri, options) {
       const listed = targetOf(uri);
       const address = parseAddress(listed ?? uri);
-      if (address?.kind !== "server" || !(listed !== undefined || isFree(address, own()))) return undefined;
+      if (address?.kind !== "server") return undefined;
+      if (listed === undefined && !(isFree(address, own()) && mayCall(address, own(), options))) return undefined;
       return callServer(uri, address, options, surroundings);
     },
   };
@@ -81,6 +87,12 @@ function isFree(address: Address, own: Catalog): boolean {
   if (address.server !== own.server) return false;
   const tool = own.tool(address.path || own.server);
   return tool !== undefined && tool.contract.annotations?.destructiveHint !== true;
+}
+
+/** Whose token is for some tools alone reaches no other one by its URI. What the entry lists, its operator allows. */
+function mayCall(address: Address, own: Catalog, { principal }: CallOptions): boolean {
+  if (!principal || address.kind !== "server") return true;
+  return principal.permits("call", own.server, address.path || own.server);
 }
 
 async function readStored(

@@ -80,11 +80,11 @@ export function createLegacy(options: LegacyOptions): Legacy {
   return {
     receive: createReceive({ ...options, sessions, streams, codecs }),
     listen: createListen({ ...options, sessions, streams, store, closing }),
-    async end(tenant, server, { headers }) {
+    async end(tenant, server, { headers, principal }) {
       const token = headers["mcp-session-id"];
       if (typeof token !== "string")
         throw new BerthError("method_not_allowed", "DELETE ends the session of Mcp-Session-Id");
-      await sessions.end(await sessions.open(tenant, server, token));
+      await sessions.end(await sessions.open({ tenant, server, principal }, token));
       return { status: 204 };
     },
     sessions: () => sessions.size,

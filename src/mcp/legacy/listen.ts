@@ -23,11 +23,11 @@ export interface ListenParts extends LegacyOptions {
 /** GET: the stream on which a session hears what no request asked for, and the way back to any stream that broke. */
 export function createListen({ host, sessions, streams, store, closing, limits }: ListenParts): Legacy["listen"] {
   return async (tenant, server, listen) => {
-    const { headers } = listen;
+    const { headers, principal } = listen;
     const token = headers["mcp-session-id"];
     if (typeof token !== "string")
       throw new BerthError("method_not_allowed", "a stream needs the session of Mcp-Session-Id");
-    const session = await sessions.open(tenant, server, token);
+    const session = await sessions.open({ tenant, server, principal }, token);
     legacyClient(headers, session);
 
     const last = headers["last-event-id"];

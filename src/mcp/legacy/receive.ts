@@ -50,10 +50,10 @@ export function createReceive({
     return inStream(post, session, body, (streamed) => answerBatch(place, streamed, session, body));
   };
 
-  function sessionOf({ tenant, server }: Place, { headers }: Post): Session | Promise<Session> | undefined {
+  function sessionOf(place: Place, { headers }: Post): Session | Promise<Session> | undefined {
     const token = headers["mcp-session-id"];
     if (token === undefined) return undefined;
-    return sessions.open(tenant, server, String(token));
+    return sessions.open(place, String(token));
   }
 
   /** In a session the messages before the answer go on a stream that outlives the connection, where it can. */
@@ -153,17 +153,13 @@ export function createReceive({
   }
 
   /** A second `initialize` in a session changes nothing of it. */
-  function initialize(
-    { tenant, server, catalog }: Place,
-    { id, params }: Request,
-    session: Session | undefined,
-  ): Answer {
+  function initialize(place: Place, { id, params }: Request, session: Session | undefined): Answer {
     const version = negotiate(params);
     if (version === undefined) {
       return { status: 200, body: errorText(id, new BerthError("invalid_params", '"protocolVersion" must be a text')) };
     }
-    const opened = session ?? sessions.issue(tenant, server, version, usedCapabilities(params["capabilities"]));
-    const result = JSON.stringify(initialization(catalog, opened.facts.version, berthVersion));
+    const opened = session ?? sessions.issue(place, version, usedCapabilities(params["capabilities"]));
+    const result = JSON.stringify(initialization(place.catalog, opened.facts.version, berthVersion));
     return { status: 200, body: resultText(id, result), headers: { "Mcp-Session-Id": opened.token } };
   }
 }

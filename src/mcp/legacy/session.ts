@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Cancellation } from "../../cancellation.ts";
 import type { JsonObject } from "../../json.ts";
 import { notificationText, type RequestId } from "../json-rpc.ts";
-import type { LogLevel } from "../protocol.ts";
+import type { LogLevel, Place } from "../protocol.ts";
 import type { Stream } from "./stream.ts";
 
 /** What the token of a session says: all that a call depends on, so that any process can carry it out. */
@@ -15,6 +15,9 @@ export interface SessionFacts {
   readonly until: number;
 }
 
+/** Whom a session is of: nobody else finds it. */
+export type Whose = Pick<Place, "tenant" | "server" | "principal">;
+
 /**
  * What this process remembers of a session: what is under way, what is watched, and who waits for what. Losing it
  * loses no call of another process.
@@ -23,6 +26,8 @@ export class Session {
   readonly token: string;
   readonly tenant: string;
   readonly server: string;
+  /** Undefined where nobody is asked for a token. */
+  readonly principalId: string | undefined;
   readonly facts: SessionFacts;
   /** Nobody set it, so the server decides (2025-11-25 `server/utilities/logging`). */
   logLevel: LogLevel = "info";
@@ -33,10 +38,11 @@ export class Session {
   /** Ends the watch over what the session's listeners are told of. */
   unwatch: (() => void) | undefined;
 
-  constructor(token: string, tenant: string, server: string, facts: SessionFacts) {
+  constructor(token: string, { tenant, server, principal }: Whose, facts: SessionFacts) {
     this.token = token;
     this.tenant = tenant;
     this.server = server;
+    this.principalId = principal?.id;
     this.facts = facts;
   }
 

@@ -5,7 +5,7 @@ import { isObject, type JsonObject } from "../../json.ts";
 import type { Sealer } from "../seal.ts";
 import { isLegacy } from "../revisions.ts";
 import type { Records } from "../records.ts";
-import { Session, type SessionFacts } from "./session.ts";
+import { Session, type SessionFacts, type Whose } from "./session.ts";
 import { SessionStore } from "./session-store.ts";
 
 /**
@@ -26,27 +26,32 @@ export class Sessions {
   }
 
   /** Throws `too_many_sessions` when every session that is remembered is in use. */
-  issue(tenant: string, server: string, version: string, capabilities: JsonObject): Session {
+  issue(whose: Whose, version: string, capabilities: JsonObject): Session {
     const { sessionMs } = this.#limits;
     const facts = { id: randomUUID(), version, capabilities, until: Date.now() + sessionMs };
-    const token = this.#sealer.seal(binding(tenant, server), facts, sessionMs);
-    return this.#remember(new Session(token, tenant, server, facts));
+    const token = this.#sealer.seal(binding(whose), facts, sessionMs);
+    return this.#remember(new Session(token, whose, facts));
   }
 
   /**
    * The session of a token; at once when this process knows it. Throws or rejects with `session_not_found` for one that
-   * was forged, or ended, or given elsewhere.
+   * was forged, or ended, or given elsewhere, or to another principal.
    */
-  open(tenant: string, server: string, token: string): Session | Promise<Session> {
+  open(whose: Whose, token: string): Session | Promise<Session> {
     const known = this.#known.get(token);
-    if (known?.tenant === tenant && known.server === server) {
+    if (
+      known &&
+      known.server === whose.server &&
+      known.tenant === whose.tenant &&
+      known.principalId === whose.principal?.id
+    ) {
       if (known.facts.until <= Date.now()) this.#expire(known);
       // The one that was used last is forgotten last.
       this.#known.delete(token);
       this.#known.set(token, known);
       return known;
     }
-    return this.#restore(new Session(token, tenant, server, this.#read(tenant, server, token)));
+    return this.#restore(new Session(token, whose, this.#read(whose, token)));
   }
 
   /** Resolves when what the client has said in the session is known to whoever serves it next. */
@@ -89,9 +94,9 @@ export class Sessions {
     throw new BerthError("session_not_found", "it has expired");
   }
 
-  #read(tenant: string, server: string, token: string): SessionFacts {
+  #read(whose: Whose, token: string): SessionFacts {
     try {
-      const facts = this.#sealer.unseal(binding(tenant, server), token);
+      const facts = this.#sealer.unseal(binding(whose), token);
       if (isFacts(facts)) return facts;
     } catch (error) {
       if (!(error instanceof BerthError)) throw error;
@@ -131,8 +136,8 @@ export class Sessions {
 
 export type SessionLimits = Pick<Limits, "sessions" | "sessionMs">;
 
-function binding(tenant: string, server: string): string[] {
-  return ["session", tenant, server];
+function binding({ tenant, server, principal }: Whose): string[] {
+  return ["session", tenant, server, ...(principal ? [principal.id] : [])];
 }
 
 function isFacts(value: unknown): value is SessionFacts {

@@ -23,13 +23,20 @@ export interface ModernCodecOptions {
   readonly rounds: Rounds;
   readonly tasks: Tasks;
   readonly listeners: Listeners;
+  /** Lists are not the same for everybody. */
+  readonly accessRequired: boolean;
 }
 
 /** The codec of 2026-07-28: stateless, each request carrying its version and its client's capabilities. */
-export function createModernCodec({ writer, rounds, tasks, listeners }: ModernCodecOptions): Codec {
+export function createModernCodec(options: ModernCodecOptions): Codec {
+  const { writer, rounds, tasks, listeners, accessRequired } = options;
   const complete = (catalog: Catalog, result: object): string => writer.write(catalog, "complete", result);
   const cacheable = (catalog: Catalog, result: object): string =>
-    complete(catalog, { ...result, ttlMs: catalog.pinned ? PINNED_TTL_MS : LIST_TTL_MS, cacheScope: "public" });
+    complete(catalog, {
+      ...result,
+      ttlMs: catalog.pinned ? PINNED_TTL_MS : LIST_TTL_MS,
+      cacheScope: accessRequired || catalog.isNarrowed ? "private" : "public",
+    });
 
   return {
     era: "modern",

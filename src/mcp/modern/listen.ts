@@ -33,7 +33,7 @@ export function listenMethod({ listeners, tasks, serverInfoOf }: ListenOptions):
     );
   };
 
-  function listen({ tenant, server, catalog, events, signal, closing, id }: MethodCall, filter: Filter) {
+  function listen({ tenant, server, catalog, principal, events, signal, closing, id }: MethodCall, filter: Filter) {
     const idText = JSON.stringify(id);
     void events!.send(notificationOn(idText, "notifications/subscriptions/acknowledged", { notifications: filter }));
     const result = (): string =>
@@ -59,15 +59,15 @@ export function listenMethod({ listeners, tasks, serverInfoOf }: ListenOptions):
       for (const taskId of filter.taskIds ?? []) void tellNow(taskId);
 
       async function tellNow(taskId: string): Promise<void> {
-        const task = await tasks.find(tenant, server, taskId);
+        const task = await tasks.find({ tenant, server, principal }, taskId);
         if (task && isOpen) void events!.send(notificationOn(idText, "notifications/tasks", task));
       }
     });
   }
 
-  async function knownTasks({ tenant, server }: MethodCall, taskIds: readonly string[]): Promise<string[]> {
+  async function knownTasks({ tenant, server, principal }: MethodCall, taskIds: readonly string[]): Promise<string[]> {
     const distinct = [...new Set(taskIds)];
-    const found = await Promise.all(distinct.map((taskId) => tasks.find(tenant, server, taskId)));
+    const found = await Promise.all(distinct.map((taskId) => tasks.find({ tenant, server, principal }, taskId)));
     return distinct.filter((_taskId, index) => found[index] !== undefined);
   }
 }

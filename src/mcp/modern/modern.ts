@@ -32,18 +32,20 @@ export interface ModernOptions {
   readonly berthVersion: string;
   readonly sealer: Sealer;
   readonly records: TaskRecords;
+  readonly accessRequired?: boolean;
   readonly limits: ModernLimits;
   readonly log: Log;
 }
 
-export function createModern({ host, berthVersion, sealer, records, limits, log }: ModernOptions): Modern {
+export function createModern(options: ModernOptions): Modern {
+  const { host, berthVersion, sealer, records, accessRequired = false, limits, log } = options;
   const writer = createResultWriter(berthVersion);
   const listeners = new Listeners(host);
   const rounds = createRounds({ host, sealer, requestStateMs: limits.requestStateMs });
   const onChange = (tenant: string, id: string, task: object): void => listeners.tellOfTask(tenant, id, task);
   const tasks = createTasks({ host, records, writer, limits, log, onChange });
   return {
-    codec: createModernCodec({ writer, rounds, tasks, listeners }),
+    codec: createModernCodec({ writer, rounds, tasks, listeners, accessRequired }),
     clientOf: modernClient,
     close: () => listeners.close(),
     runningTasks: () => tasks.running(),

@@ -1,17 +1,18 @@
 import { BerthError } from "../../errors.ts";
 import type { Catalog } from "../../host/catalog.ts";
 import type { Host } from "../../host/host.ts";
+import { permittedCatalog } from "../../host/permitted.ts";
+import type { Place } from "../protocol.ts";
 
 /** What was begun in one release ends in it, whatever was deployed since. Rejects with `invalid_params` when it is gone. */
 export async function catalogOfRelease(
   host: Host,
-  tenant: string,
-  current: Catalog,
+  { tenant, catalog: current, principal }: Pick<Place, "tenant" | "catalog" | "principal">,
   release: string,
 ): Promise<Catalog> {
   if (current.release === release) return current;
   const kept = await host.release(tenant, current.server, release);
-  if (kept) return kept;
+  if (kept) return permittedCatalog(kept, principal);
   const detail = `the release of "${current.server}" that asked (${release}) is gone; make the request again`;
   throw new BerthError("invalid_params", detail);
 }

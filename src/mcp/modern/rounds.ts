@@ -61,14 +61,14 @@ export function createRounds(options: { host: Host; sealer: Sealer; requestState
     if (typeof requestState !== "string") throw new BerthError("invalid_params", '"requestState" must be a text');
     const { release, answers, asked } = sealer.unseal(bindingOf(call), requestState) as State;
     const given = inputResponses === undefined ? {} : readInputResponses(inputResponses, asked);
-    const catalog = await catalogOfRelease(host, call.tenant, call.catalog, release);
+    const catalog = await catalogOfRelease(host, call, release);
     return { ...call, catalog, answers: joinAnswers(answers, given) };
   }
 }
 
-/** State is good for one request of one server of one tenant. */
-function bindingOf({ tenant, catalog, method, body }: MethodCall): string[] {
-  return [tenant, catalog.server, method, digestOf(body)];
+/** State is good for one request of one server of one tenant, and for whoever was given it. */
+function bindingOf({ tenant, catalog, principal, method, body }: MethodCall): string[] {
+  return [tenant, catalog.server, method, digestOf(body), ...(principal ? [principal.id] : [])];
 }
 
 /**

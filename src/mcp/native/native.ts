@@ -1,6 +1,7 @@
 import type { Catalog } from "../../host/catalog.ts";
 import { ALL_SERVERS } from "../../host/aggregate.ts";
 import type { Host } from "../../host/host.ts";
+import { permittedCatalog } from "../../host/permitted.ts";
 import { BerthError } from "../../errors.ts";
 import type { Method, Place } from "../protocol.ts";
 import { callNatively } from "./call.ts";
@@ -30,7 +31,7 @@ export function createNative(host: Host): Native {
   return {
     async methodFor(place, name) {
       if (!isNativeName(name) || name.length > NAME_CHARACTERS_MAX) return undefined;
-      const found = place.server === ALL_SERVERS ? await amongAll(place.tenant, name) : inOne(place.catalog, name);
+      const found = place.server === ALL_SERVERS ? await amongAll(place, name) : inOne(place.catalog, name);
       if (!found) return undefined;
       const { catalog, toolName } = found;
       const tool = catalog.tool(toolName);
@@ -43,19 +44,20 @@ export function createNative(host: Host): Native {
    * The dot goes before the underscore, and of several servers the one with the longest name has the method, whether
    * it has the tool or not: what a method means does not change with the tools that happen to be shown.
    */
-  async function amongAll(tenant: string, name: string): Promise<Found | undefined> {
+  async function amongAll(place: Place, name: string): Promise<Found | undefined> {
     for (const separator of SEPARATORS) {
       for (let at = name.lastIndexOf(separator); at > 0; at = name.lastIndexOf(separator, at - 1)) {
-        const catalog = await served(tenant, name.slice(0, at));
+        const catalog = await served(place, name.slice(0, at));
         if (catalog) return { catalog, toolName: name.slice(at + 1) };
       }
     }
     return undefined;
   }
 
-  async function served(tenant: string, server: string): Promise<Catalog | undefined> {
+  /** To whom may not use a server, its tools are like those that it has not. */
+  async function served({ tenant, principal }: Place, server: string): Promise<Catalog | undefined> {
     try {
-      return await host.server(tenant, server);
+      return permittedCatalog(await host.server(tenant, server), principal);
     } catch (error) {
       if (error instanceof BerthError && error.code === "server_not_found") return undefined;
       throw error;

@@ -115,6 +115,7 @@ export class TaskRunner {
     const task: Task = {
       id: randomBytes(24).toString("base64url"),
       server: order.server,
+      ...(order.principal && { principal: order.principal.id }),
       release: order.catalog.release,
       tool: order.tool.contract.name,
       args: order.args,

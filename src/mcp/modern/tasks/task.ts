@@ -7,6 +7,8 @@ export interface Task {
   readonly id: string;
   /** The name that was called, and the release that carries it out to the end. */
   readonly server: string;
+  /** The id of whoever began it, and has it alone; absent where nobody was asked. */
+  readonly principal?: string;
   readonly release: string;
   readonly tool: string;
   readonly args: JsonObject;

@@ -24,8 +24,8 @@ export interface Tasks {
   readonly methods: readonly (readonly [string, Method])[];
   /** `tools/call`: a tool that is a task becomes one for clients that know tasks. */
   taskable(run: Method): Method;
-  /** The task as a notification tells of it; undefined when this server has no such task. */
-  find(tenant: string, server: string, id: string): Promise<JsonObject | undefined>;
+  /** The task as a notification tells of it; undefined when this principal has no such task of this server. */
+  find(whose: Pick<MethodCall, "tenant" | "server" | "principal">, id: string): Promise<JsonObject | undefined>;
   /** How many this process runs. */
   running(): number;
   /** Resolves when what became of all tasks that have ended is kept. */
@@ -65,9 +65,9 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
       return run(call);
     },
 
-    async find(tenant, server, id) {
-      const task = await runner.read(tenant, id);
-      return task?.server === server ? inDetail(task) : undefined;
+    async find(whose, id) {
+      const task = await runner.read(whose.tenant, id);
+      return task && isOf(task, whose) ? inDetail(task) : undefined;
     },
 
     running: () => runner.running,
@@ -146,7 +146,7 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
   async function goOn({ tenant, catalog, codec, principal, trace }: MethodCall, task: Task): Promise<void> {
     const { id, server, args, capabilities, answers, context } = task;
     try {
-      const ran = await catalogOfRelease(host, tenant, catalog, task.release);
+      const ran = await catalogOfRelease(host, { tenant, catalog, principal }, task.release);
       const tool = ran.tool(task.tool);
       if (!tool) throw new BerthError("invalid_params", `Unknown tool: ${task.tool}`);
       const whose = { tenant, server, catalog: ran, capabilities, principal, trace };
@@ -162,15 +162,20 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
     return call.codec.result(call.catalog, {});
   }
 
-  async function taskOf({ tenant, server, client, params }: MethodCall): Promise<Task> {
+  async function taskOf(call: MethodCall): Promise<Task> {
+    const { tenant, client, params } = call;
     if (!declaresTasks(client)) throw lacksTasks();
     const { taskId } = params;
     if (typeof taskId !== "string") throw new BerthError("invalid_params", '"taskId" must be a text');
     const task = await runner.read(tenant, taskId);
-    if (task?.server !== server)
-      throw new BerthError("invalid_params", "this server has no such task, or not any more");
-    return task;
+    if (task && isOf(task, call)) return task;
+    throw new BerthError("invalid_params", "this server has no such task, or not any more");
   }
+}
+
+/** A task of somebody else is like one that there is not. */
+function isOf(task: Task, { server, principal }: Pick<MethodCall, "server" | "principal">): boolean {
+  return task.server === server && task.principal === principal?.id;
 }
 
 /** Running fills in defaults; each round begins with what the client sent. */
