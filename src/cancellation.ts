@@ -24,3 +24,12 @@ export class Cancellation implements CancelSignal {
     for (const listener of this.#listeners.splice(0)) listener();
   }
 }
+
+/** The same for those who take nothing else. */
+export function toAbortSignal(signal: CancelSignal): AbortSignal {
+  if (signal instanceof AbortSignal) return signal;
+  const controller = new AbortController();
+  if (signal.aborted) controller.abort();
+  else signal.addEventListener("abort", () => controller.abort());
+  return controller.signal;
+}

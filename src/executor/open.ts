@@ -8,7 +8,7 @@ import type { Launcher } from "./launcher.ts";
 import { Pool } from "./pool.ts";
 import { probeSandbox } from "./probe.ts";
 import { Scripts } from "./scripts.ts";
-import { Ticker } from "./ticker.ts";
+import { Ticker } from "../ticker.ts";
 import { trustedLauncher } from "./trusted.ts";
 import { DEFAULT_TENANT } from "../tenant-name.ts";
 import type { Executor, GuestCall, GuestFailure, GuestOutcome, GuestProgram } from "./executor.ts";

@@ -1,4 +1,4 @@
-import { CallTable } from "./call-table.ts";
+import { CallTable } from "../call-table.ts";
 import type { CallShape } from "../discover/discovery.ts";
 import type { Json } from "../json.ts";
 import { Call } from "./call.ts";

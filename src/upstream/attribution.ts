@@ -1,5 +1,7 @@
+import type { CancelSignal } from "../cancellation.ts";
 import type { JsonObject } from "../json.ts";
-import type { Ask, Question } from "./connection.ts";
+import type { Ask, Question } from "./request.ts";
+import { UnderWay } from "./under-way.ts";
 
 /** A call under way on one connection. */
 export interface AskedCall {
@@ -14,7 +16,7 @@ export interface AskedCall {
  */
 export class Attribution {
   readonly #waitMs: number;
-  readonly #calls = new Set<AskedCall>();
+  readonly #calls = new UnderWay<AskedCall>();
   #settled: (() => void)[] = [];
   #questions = 0;
   #open: Promise<void> = Promise.resolve();
@@ -24,18 +26,22 @@ export class Attribution {
     this.#waitMs = waitMs;
   }
 
-  /** Resolves when the call may begin, with what is to be called at its end. */
-  async enter(call: AskedCall): Promise<() => void> {
-    while (this.#questions > 0) await this.#open;
+  /** What a call waits for before it may begin; most of the time nothing. To be asked again after it. */
+  get closed(): Promise<void> | undefined {
+    return this.#questions > 0 ? this.#open : undefined;
+  }
+
+  enter(call: AskedCall): void {
     this.#calls.add(call);
-    return () => {
-      this.#calls.delete(call);
-      for (const settled of this.#settled.splice(0)) settled();
-    };
+  }
+
+  leave(call: AskedCall): void {
+    this.#calls.remove(call);
+    if (this.#settled.length > 0) for (const settled of this.#settled.splice(0)) settled();
   }
 
   /** Brings the question to its call. Rejects when nobody can tell which one that is, or nobody can answer. */
-  async ask(question: Question, signal?: AbortSignal): Promise<JsonObject> {
+  async ask(question: Question, signal?: CancelSignal): Promise<JsonObject> {
     const call = await this.#onlyCall();
     if (!call) throw unanswerable("several calls are under way, and it does not say which one it belongs to");
     if (!call.ask) throw unanswerable("the caller cannot be asked");
@@ -49,7 +55,7 @@ export class Attribution {
       while (this.#calls.size > 1 && Date.now() < deadline) await this.#oneEnds(deadline - Date.now());
       this.#reopen();
     }
-    return this.#calls.size === 1 ? this.#calls.values().next().value : undefined;
+    return this.#calls.only;
   }
 
   #oneEnds(ms: number): Promise<void> {

@@ -1,31 +1,32 @@
 import type { Transport } from "@modelcontextprotocol/client";
-import type { Child } from "./child.ts";
 import type { Message } from "./messages.ts";
+import type { PipeRequests } from "./pipe-requests.ts";
 
 /**
- * The official client's view of a child. Closing it lets go of the child and does not end it, so that a client can be
- * exchanged for one of the other era while the child starts. (The client's own transport knows no process groups, no
- * bound on what is no message, and starts each server twice to learn its era.)
+ * The official client's view of a child: all that is about no request of `PipeRequests`. Closing it lets go of the child
+ * and does not end it, so that a client can be exchanged for one of the other era while the child starts. (The client's
+ * own transport knows no process groups, no bound on what is no message, and starts each server twice to learn its era.)
  */
 export class ChildTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: (message: Message) => void;
-  readonly #child: Child;
+  readonly #requests: PipeRequests;
   #closed = false;
 
-  constructor(child: Child) {
-    this.#child = child;
+  constructor(requests: PipeRequests) {
+    this.#requests = requests;
   }
 
   start(): Promise<void> {
-    this.#child.onMessage = (message) => this.onmessage?.(message);
-    void this.#child.ended.then(() => this.close());
+    this.#requests.onOther = (message) => this.onmessage?.(message);
+    void this.#requests.child.ended.then(() => this.close());
     return Promise.resolve();
   }
 
-  send(message: Message): Promise<void> {
-    return this.#child.send(message);
+  // oxlint-disable-next-line typescript/require-await -- what it throws is a rejection
+  async send(message: Message): Promise<void> {
+    this.#requests.child.send(message);
   }
 
   close(): Promise<void> {

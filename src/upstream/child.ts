@@ -34,8 +34,8 @@ export interface ChildEnd {
  * the end of stderr that is kept. It and all that it started are gone when `ended` resolves.
  */
 export class Child {
-  /** Called for each message, in order. */
-  onMessage: (message: Message) => void = () => {};
+  /** Called for each message, in order; says whether it is an answer that was waited for. */
+  onMessage: (message: Message) => boolean = () => false;
   readonly ended: Promise<ChildEnd>;
   readonly #process: ChildProcess;
   readonly #limits: ChildLimits;
@@ -43,10 +43,9 @@ export class Child {
   readonly #folder: string | undefined;
   readonly #command: Command;
   readonly #exited: Promise<void>;
-  #awaited: { readonly id: string; readonly listener: (answer: Message) => void } | undefined;
   #stderr = "";
   #garbageBytes = 0;
-  #notifications = 0;
+  #unasked = 0;
   #secondBegan = 0;
   #firstGarbage = "";
   #fault: string | undefined;
@@ -96,11 +95,6 @@ export class Child {
     return new Child(this.#command, this.#limits);
   }
 
-  /** Calls `listener` once with the answer to this request, which `onMessage` then does not get. */
-  onAnswer(id: string, listener: (answer: Message) => void): void {
-    this.#awaited = { id, listener };
-  }
-
   /** What came on stdout so far that is no message, for the error of a server that never answers. */
   get garbage(): string {
     return this.#redact(this.#firstGarbage);
@@ -110,19 +104,20 @@ export class Child {
     return this.#redact(this.#stderr.trim());
   }
 
-  /** Rejects when it is gone, or reads nothing of what is sent to it. */
-  send(message: unknown): Promise<void> {
+  get isRunning(): boolean {
     const { stdin, exitCode, signalCode } = this.#process;
-    if (!stdin?.writable || exitCode !== null || signalCode !== null) {
-      return Promise.reject(new Error("The server has ended."));
-    }
-    const line = `${JSON.stringify(message)}\n`;
+    return stdin?.writable === true && exitCode === null && signalCode === null;
+  }
+
+  /** Throws when it is gone, or reads nothing of what is sent to it. */
+  send(message: unknown): void {
+    if (!this.isRunning) throw new Error("The server has ended.");
+    const stdin = this.#process.stdin!;
     // One message is taken however long it is; a queue of them is not.
     if (stdin.writableLength > this.#limits.upstreamMessageBytes) {
-      return Promise.reject(new Error("The server does not read what is sent to it."));
+      throw new Error("The server does not read what is sent to it.");
     }
-    stdin.write(line);
-    return Promise.resolve();
+    stdin.write(`${JSON.stringify(message)}\n`);
   }
 
   /** Ends its input, asks it to end, ends it: each after the limit's time. Resolves when all of the group is gone. */
@@ -206,21 +201,15 @@ export class Child {
   }
 
   #deliver(message: Message): void {
-    if (!("id" in message)) {
-      if (this.#notifications++ === 0) this.#secondBegan = Date.now();
-    }
-    const awaited = this.#awaited;
-    if (awaited && !("method" in message) && message.id === awaited.id) {
-      this.#awaited = undefined;
-      awaited.listener(message);
-    } else this.onMessage(message);
+    if (this.onMessage(message)) return;
+    if (this.#unasked++ === 0) this.#secondBegan = Date.now();
   }
 
-  /** Whoever sends notifications faster than anyone can read them waits at its full pipe until the second is over. */
+  /** Whoever says what nobody waits for faster than anyone can read waits at its full pipe until the second is over. */
   #breathe(): void {
-    if (this.#notifications <= this.#limits.upstreamNotificationsPerSecond) return;
+    if (this.#unasked <= this.#limits.upstreamNotificationsPerSecond) return;
     const left = this.#secondBegan + SECOND_MS - Date.now();
-    this.#notifications = 0;
+    this.#unasked = 0;
     if (left <= 0) return;
     this.#process.stdout?.pause();
     setTimeout(() => this.#process.stdout?.resume(), left).unref();

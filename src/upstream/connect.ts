@@ -3,8 +3,9 @@ import type { Limits } from "../config.ts";
 import type { JsonObject } from "../json.ts";
 import { Child, type ChildLimits } from "./child.ts";
 import { commandOf, addressOf, type Surroundings } from "./command.ts";
-import type { Ask, Channel, ConnectionLimits, UpstreamConnection } from "./connection.ts";
+import type { Channel, ConnectionLimits, UpstreamConnection } from "./connection.ts";
 import type { Launch } from "./launch.ts";
+import type { Ask } from "./request.ts";
 import { Questions } from "./questions.ts";
 import { greetChild } from "./greet-child.ts";
 
@@ -15,7 +16,7 @@ import { greetChild } from "./greet-child.ts";
 export interface ConnectOptions extends Surroundings {
   readonly limits: ConnectionLimits &
     ChildLimits &
-    Pick<Limits, "upstreamStartMs" | "upstreamProbeMs" | "upstreamEndMs" | "upstreamMessageBytes">;
+    Pick<Limits, "upstreamCallMs" | "upstreamStartMs" | "upstreamProbeMs" | "upstreamEndMs" | "upstreamMessageBytes">;
   /** How this client calls itself. */
   readonly clientInfo: { readonly name: string; readonly version: string };
   /** What the server may ask for; questions go to the call's `ask`, or to this one. Default: nothing. */

@@ -1,18 +1,13 @@
 import { ProtocolError, SdkError, SdkErrorCode, SdkHttpError } from "@modelcontextprotocol/client";
+import type { CancelSignal } from "../cancellation.ts";
 import { BerthError, type ErrorCode } from "../errors.ts";
-import { UpstreamError } from "./upstream-error.ts";
+import { refusedByServer, UpstreamError } from "./upstream-error.ts";
 
 /** What the client threw for one request, in the product's words. */
-export function failureOf(error: unknown, what: string, signal: AbortSignal | undefined, ended: string): BerthError {
+export function failureOf(error: unknown, what: string, signal: CancelSignal | undefined, ended: string): BerthError {
   if (error instanceof BerthError) return error;
   if (signal?.aborted) return new BerthError("cancelled", what, { cause: error });
-  if (error instanceof ProtocolError) {
-    const { code, message, data } = error;
-    return new UpstreamError("upstream_refused", `${what}: ${message} (${code})`, {
-      data: { rpc: code, message, ...(data !== undefined && { data }) },
-      cause: error,
-    });
-  }
+  if (error instanceof ProtocolError) return refusedByServer(what, error, error);
   if (error instanceof SdkHttpError) return httpFailure(error, what);
   if (error instanceof SdkError) {
     switch (error.code) {

@@ -1,17 +1,16 @@
 import type { Client, DiscoverResult, PriorDiscovery } from "@modelcontextprotocol/client";
 import { setTimeout as after } from "node:timers/promises";
 import { BerthError } from "../errors.ts";
-import { isObject } from "../json.ts";
+import { isObject, type JsonObject } from "../json.ts";
 import { ChildTransport } from "./child-transport.ts";
-import { Child } from "./child.ts";
+import type { Child } from "./child.ts";
 import type { ConnectOptions } from "./connect.ts";
 import type { Channel } from "./connection.ts";
 import type { ProgramLaunch } from "./launch.ts";
-import { setResultsAside } from "./results-aside.ts";
+import { PipeRequests } from "./pipe-requests.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 const MODERN_VERSION = "2026-07-28";
-const PROBE_ID = "berth-discover";
 
 type NewClient = () => Promise<Client>;
 
@@ -30,17 +29,20 @@ export async function greetChild(
 ): Promise<{ readonly client: Client; readonly channel: Channel }> {
   const timeout = AbortSignal.timeout(options.limits.upstreamStartMs);
   const signal = options.signal ? AbortSignal.any([options.signal, timeout]) : timeout;
-  let child = started;
+  const { upstreamCallMs } = options.limits;
+  let requests = new PipeRequests(started, upstreamCallMs);
   try {
-    let client = await greet(child, newClient, options, signal);
-    if (!client && !signal.aborted && !(await isLauncherFailure(child))) {
+    let client = await greet(requests, newClient, options, signal);
+    if (!client && !signal.aborted && !(await isLauncherFailure(started))) {
       // Some servers end at anything that comes before `initialize`: they get a second start, and the legacy hello.
-      child = child.again();
-      client = await connect(child, newClient, { kind: "legacy" }, signal);
+      requests = new PipeRequests(started.again(), upstreamCallMs);
+      client = await connect(requests, newClient, { kind: "legacy" }, signal);
     }
-    if (!client) throw await whyNot(launch, child, timeout, options);
-    return { client, channel: channelOf(child, client) };
+    if (!client) throw await whyNot(launch, requests.child, timeout, options);
+    if (client.getProtocolEra() === "modern") requests.envelope = envelopeOf(options);
+    return { client, channel: channelOf(requests, client) };
   } catch (error) {
+    const { child } = requests;
     const why = error instanceof BerthError ? error : await whyNot(launch, child, timeout, options, error as Error);
     await child.end();
     throw why;
@@ -49,44 +51,50 @@ export async function greetChild(
 
 /** The client that the server understands; undefined when the server is gone or the time is over. */
 async function greet(
-  child: Child,
+  requests: PipeRequests,
   newClient: NewClient,
   options: ConnectOptions,
   signal: AbortSignal,
 ): Promise<Client | undefined> {
-  const answer = discover(child, options);
+  const answer = discover(requests, options);
   const silence = new AbortController();
   const silent = after(options.limits.upstreamProbeMs, "silent" as const, { signal: silence.signal }).catch(gone);
-  const hello: Hello = await Promise.race([answer, silent, child.ended.then(gone), aborted(signal)]);
+  const hello: Hello = await Promise.race([answer, silent, requests.child.ended.then(gone), aborted(signal)]);
   silence.abort();
   if (hello === "gone") return undefined;
-  if (hello !== "silent") return connect(child, newClient, hello, signal);
+  if (hello !== "silent") return connect(requests, newClient, hello, signal);
 
   // Silence may be a long installation, or a legacy server that answers nothing before `initialize`. It gets both
   // hellos now; the first one was sent first, so that a server that knows both eras answers it first.
   const giveUp = new AbortController();
-  const legacy = connect(child, newClient, { kind: "legacy" }, AbortSignal.any([signal, giveUp.signal]));
+  const legacy = connect(requests, newClient, { kind: "legacy" }, AbortSignal.any([signal, giveUp.signal]));
   const first = await Promise.race([legacy, answer]);
   if (!first || !("kind" in first) || first.kind === "legacy") return legacy;
   giveUp.abort();
   await legacy.catch(gone);
-  return connect(child, newClient, first, signal);
+  return connect(requests, newClient, first, signal);
 }
 
-/** Resolves when the modern hello is answered, if ever. */
-function discover(child: Child, { clientInfo, capabilities }: ConnectOptions): Promise<PriorDiscovery> {
-  return new Promise((resolve) => {
-    child.onAnswer(PROBE_ID, (answer) => {
-      const result = "result" in answer ? answer.result : undefined;
-      resolve(isDiscovery(result) ? { kind: "modern", discover: result } : { kind: "legacy" });
-    });
-    const _meta = {
-      "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
-      "io.modelcontextprotocol/clientInfo": clientInfo,
-      "io.modelcontextprotocol/clientCapabilities": capabilities ?? {},
-    };
-    child.send({ jsonrpc: "2.0", id: PROBE_ID, method: "server/discover", params: { _meta } }).catch(() => {});
-  });
+/** Resolves when the modern hello is answered, if ever: the server may be at its installation for minutes. */
+function discover(requests: PipeRequests, options: ConnectOptions): Promise<PriorDiscovery> {
+  const params = { _meta: envelopeOf(options) };
+  const hello = requests.send("server/discover", params, "saying hello", { timeoutMs: Infinity });
+  return hello.then(
+    (result) => (isDiscovery(result) ? { kind: "modern", discover: result } : { kind: "legacy" }),
+    (error: unknown) => {
+      if (error instanceof UpstreamError && error.code === "upstream_refused") return { kind: "legacy" };
+      return new Promise<never>(() => {});
+    },
+  );
+}
+
+/** What a modern server wants to know with each message (2026-07-28 `basic`). */
+function envelopeOf({ clientInfo, capabilities = {} }: ConnectOptions): JsonObject {
+  return {
+    "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
+    "io.modelcontextprotocol/clientInfo": clientInfo,
+    "io.modelcontextprotocol/clientCapabilities": capabilities,
+  };
 }
 
 function isDiscovery(result: unknown): result is DiscoverResult {
@@ -97,14 +105,16 @@ function isDiscovery(result: unknown): result is DiscoverResult {
 
 /** Undefined when the server ends before it answers, or the time is over. */
 async function connect(
-  child: Child,
+  requests: PipeRequests,
   newClient: NewClient,
   prior: PriorDiscovery,
   signal: AbortSignal,
 ): Promise<Client | undefined> {
   const client = await newClient();
-  const transport = setResultsAside(new ChildTransport(child));
-  const connected = client.connect(transport, { prior, signal, timeout: START_IS_BOUNDED_MS }).then(() => client);
+  const { child } = requests;
+  const connected = client
+    .connect(new ChildTransport(requests), { prior, signal, timeout: START_IS_BOUNDED_MS })
+    .then(() => client);
   const outcome = await Promise.race([connected, child.ended.then(() => undefined)]).catch((error: Error) => error);
   if (!(outcome instanceof Error)) {
     connected.catch(() => {});
@@ -123,9 +133,11 @@ async function endsSoon(child: Child): Promise<boolean> {
   return Promise.race([child.ended.then(() => true), after(END_IS_TOLD_MS, false)]);
 }
 
-function channelOf(child: Child, client: Client): Channel {
+function channelOf(requests: PipeRequests, client: Client): Channel {
+  const { child } = requests;
   return {
     transport: "stdio",
+    requests,
     closed: child.ended,
     close: async () => {
       await child.end();

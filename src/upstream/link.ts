@@ -57,6 +57,8 @@ export class Link {
   #notBefore = 0;
   #usedAt = 0;
   #idleTimer: NodeJS.Timeout | undefined;
+  /** The end of a connection that nobody used; another one may be made meanwhile. */
+  #stopping: Promise<void> | undefined;
 
   constructor(options: LinkOptions) {
     this.#options = options;
@@ -104,7 +106,7 @@ export class Link {
     this.#ending.abort();
     clearTimeout(this.#idleTimer);
     await this.#opening?.catch(() => {});
-    await this.#connection?.close();
+    await Promise.all([this.#connection?.close(), this.#stopping]);
   }
 
   #connected(): Promise<UpstreamConnection> {
@@ -165,7 +167,7 @@ export class Link {
       this.#idleTimer = undefined;
       const leftMs = this.#usedAt + this.#options.limits.upstreamIdleMs - Date.now();
       if (this.#requests > 0 || leftMs > 0) this.#idleTimer = this.#stopWhenIdle(Math.max(leftMs, 1_000));
-      else void this.#stop();
+      else this.#stopping = this.#stop();
     }, ms);
     timer.unref();
     return timer;

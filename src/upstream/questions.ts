@@ -1,7 +1,8 @@
 import type { Client } from "@modelcontextprotocol/client";
+import type { CancelSignal } from "../cancellation.ts";
 import { BerthError } from "../errors.ts";
 import { isObject, type JsonObject } from "../json.ts";
-import type { Ask } from "./connection.ts";
+import type { Ask } from "./request.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 /** JSON-RPC code of a question that nobody answers: the client has no such method. */
@@ -30,11 +31,10 @@ export class Questions {
   }
 
   /** Counts a call that can be asked, until the returned function is called. */
-  enter(ask: Ask | undefined): () => void {
-    if (!ask) return nothing;
+  enter(ask: Ask): () => void {
     const own: Ask = (question, signal) => ask(question, signal);
     this.#calls.add(own);
-    return () => this.#calls.delete(own);
+    return () => void this.#calls.delete(own);
   }
 
   /** A modern server's questions: one answer for each, under its key. */
@@ -42,7 +42,7 @@ export class Questions {
     requests: Record<string, unknown>,
     callAsk: Ask | undefined,
     what: string,
-    signal: AbortSignal | undefined,
+    signal: CancelSignal | undefined,
   ): Promise<JsonObject> {
     const ask = callAsk ?? this.#ask;
     if (!ask && Object.keys(requests).length > 0) {
@@ -63,5 +63,3 @@ export class Questions {
     return Object.fromEntries(await Promise.all(answers));
   }
 }
-
-function nothing(): void {}

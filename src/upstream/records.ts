@@ -1,5 +1,5 @@
 import { isObject, type JsonObject } from "../json.ts";
-import type { ContentBlock, PromptResult, ResourceResult, ToolResult } from "./connection.ts";
+import type { ContentBlock, PromptResult, ResourceResult, ToolResult } from "./results.ts";
 
 /**
  * Results as records: one JSON object a line, each with its `type` (seed 000, "Terminology"). A tool's structured

@@ -8,6 +8,7 @@ import {
 } from "@modelcontextprotocol/client";
 import { BerthError } from "../errors.ts";
 import { boundedFetch } from "./bounded-fetch.ts";
+import { ClientRequests } from "./client-requests.ts";
 import type { ConnectOptions } from "./connect.ts";
 import type { Channel, Closed } from "./connection.ts";
 import { httpFailure } from "./failures.ts";
@@ -27,7 +28,8 @@ export async function openRemote(
   newClient: () => Client,
   options: ConnectOptions,
 ): Promise<{ client: Client; channel: Channel }> {
-  const { upstreamStartMs, upstreamMessageBytes } = options.limits;
+  const { limits } = options;
+  const { upstreamStartMs, upstreamMessageBytes } = limits;
   const timeout = AbortSignal.timeout(upstreamStartMs);
   const signal = options.signal ? AbortSignal.any([options.signal, timeout]) : timeout;
   const transportOptions = { requestInit: { headers }, fetch: boundedFetch(upstreamMessageBytes) };
@@ -46,7 +48,7 @@ export async function openRemote(
   client.setVersionNegotiation({ mode: "auto" });
   try {
     await within(client.connect(streamable, { signal, timeout: upstreamStartMs }), signal);
-    return { client, channel: channelOf(client, streamable) };
+    return { client, channel: channelOf(client, limits, streamable) };
   } catch (error) {
     await client.close().catch(() => {});
     if (signal.aborted || !isOlderServer(error)) throw failed(error);
@@ -54,7 +56,7 @@ export async function openRemote(
     const events = setResultsAside(new SSEClientTransport(url, transportOptions));
     try {
       await within(older.connect(events, { signal, timeout: upstreamStartMs }), signal);
-      return { client: older, channel: channelOf(older) };
+      return { client: older, channel: channelOf(older, limits) };
     } catch {
       await older.close().catch(() => {});
       // What the first way said is nearer to what is wrong: hardly any server speaks the second one alone.
@@ -94,14 +96,21 @@ function wordsOf(error: unknown): string {
   return words.join(": ");
 }
 
-function channelOf(client: Client, streamable?: StreamableHTTPClientTransport): Channel {
+function channelOf(
+  client: Client,
+  { upstreamCallMs }: ConnectOptions["limits"],
+  streamable?: StreamableHTTPClientTransport,
+): Channel {
+  const requests = new ClientRequests(client, upstreamCallMs);
   let tell: (closed: Closed) => void = () => {};
   let expected = false;
   const closed = new Promise<Closed>((resolve) => (tell = resolve));
+  void closed.then(({ reason }) => (requests.ended = `it ${reason}`));
   // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the client has no other way
   client.onclose = () => tell({ reason: "closed the connection", stderr: "", expected });
   return {
     transport: "http",
+    requests,
     closed,
     close: async () => {
       expected = true;

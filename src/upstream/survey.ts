@@ -1,6 +1,7 @@
 import type { Contract } from "../contract/contract.ts";
 import type { Problem } from "../problem.ts";
-import type { RequestOptions, UpstreamConnection } from "./connection.ts";
+import type { UpstreamConnection } from "./connection.ts";
+import type { RequestOptions } from "./request.ts";
 import { UpstreamError } from "./upstream-error.ts";
 import type { Listed, ListedPrompt, ListedResource, ListedTemplate, ListedTool } from "./lists.ts";
 

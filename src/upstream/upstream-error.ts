@@ -16,3 +16,15 @@ export class UpstreamError extends BerthError {
     this.stderr = options.stderr ?? "";
   }
 }
+
+/** The server's own error for a request: its code of JSON-RPC and its words stand in the data, too. */
+export function refusedByServer(
+  what: string,
+  { code, message, data }: { code: number; message: string; data?: unknown },
+  cause?: unknown,
+): UpstreamError {
+  return new UpstreamError("upstream_refused", `${what}: ${message} (${code})`, {
+    data: { rpc: code, message, ...(data !== undefined && { data }) },
+    cause,
+  });
+}

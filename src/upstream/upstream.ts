@@ -5,10 +5,12 @@ import type { Problem } from "../problem.ts";
 import { Attribution } from "./attribution.ts";
 import { contractOf } from "./contract-of.ts";
 import { connectUpstream, type ConnectOptions } from "./connect.ts";
-import type { Ask, Closed, UpstreamConnection } from "./connection.ts";
+import type { Closed, UpstreamConnection } from "./connection.ts";
+import type { Ask } from "./request.ts";
 import type { Launch } from "./launch.ts";
 import { Link, type LinkHealth, type LinkLimits } from "./link.ts";
 import { surveyOf } from "./survey.ts";
+import { UnderWay } from "./under-way.ts";
 
 export interface UpstreamOptions extends Omit<ConnectOptions, "limits" | "onNotification" | "signal" | "ask"> {
   readonly limits: ConnectOptions["limits"] & LinkLimits & Pick<Limits, "upstreamQuestionMs">;
@@ -49,7 +51,7 @@ export class Upstream {
   readonly #options: UpstreamOptions;
   readonly #link: Link;
   readonly #attribution: Attribution;
-  readonly #calls = new Set<UpstreamCall>();
+  readonly #calls = new UnderWay<UpstreamCall>();
   /** Tools of a legacy server that ended once without a question: their calls need not wait for each other. */
   readonly #quiet = new Set<string>();
   #turn: Promise<void> = Promise.resolve();
@@ -86,20 +88,26 @@ export class Upstream {
     work: (connection: UpstreamConnection, ask: Ask | undefined) => Promise<T>,
   ): Promise<T> {
     if (this.#looking) await this.#looking;
-    return this.#link.use(async (connection) => {
-      this.#calls.add(call);
-      try {
-        return connection.era === "modern"
-          ? await work(connection, call.ask)
-          : await this.#attributed(call, connection, work);
-      } finally {
-        this.#calls.delete(call);
-      }
-    });
+    return this.#link.use((connection) => this.#carryOut(call, connection, work));
   }
 
   close(): Promise<void> {
     return this.#link.close();
+  }
+
+  async #carryOut<T>(
+    call: UpstreamCall,
+    connection: UpstreamConnection,
+    work: (connection: UpstreamConnection, ask: Ask | undefined) => Promise<T>,
+  ): Promise<T> {
+    this.#calls.add(call);
+    try {
+      return connection.era === "modern"
+        ? await work(connection, call.ask)
+        : await this.#attributed(call, connection, work);
+    } finally {
+      this.#calls.remove(call);
+    }
   }
 
   /** Calls that may ask go one after the other, so that a question has one possible owner. */
@@ -111,16 +119,18 @@ export class Upstream {
     const { name = "", ask } = call;
     const mayAsk = ask !== undefined && !this.#quiet.has(name);
     const endTurn = mayAsk ? await this.#takeTurn() : undefined;
+    while (this.#attribution.closed) await this.#attribution.closed;
     let asked = false;
     const own: Ask | undefined = ask && ((question, signal) => ((asked = true), ask(question, signal)));
-    const leave = await this.#attribution.enter({ ask: own });
+    const entered = { ask: own };
+    this.#attribution.enter(entered);
     try {
       const result = await work(connection, undefined);
       if (mayAsk && !asked && name !== "") this.#quiet.add(name);
       return result;
     } finally {
       if (asked) this.#quiet.delete(name);
-      leave();
+      this.#attribution.leave(entered);
       endTurn?.();
     }
   }
@@ -150,7 +160,7 @@ export class Upstream {
     }
     // Before its lists are read, so that no change is missed.
     const filter = era === "modern" ? listenFilter(capabilities) : {};
-    if (Object.keys(filter).length > 0) await connection.listen(filter);
+    if (Object.keys(filter).length > 0) await connection.listen(filter, this.#options.limits.upstreamCallMs);
     await this.#options.onContract(await observed(connection));
   }
 
@@ -166,8 +176,7 @@ export class Upstream {
         return;
       case "notifications/message": {
         // A line does not say which call it is of; what may be another caller's is nobody's.
-        const [only, ...others] = this.#calls;
-        if (others.length === 0) only?.onLog?.(params);
+        this.#calls.only?.onLog?.(params);
       }
     }
   }

@@ -1,6 +1,7 @@
 import type { Json, JsonObject } from "../../json.ts";
 import { convertArguments } from "../../upstream/arguments.ts";
-import type { CallOptions, Progress, UpstreamConnection } from "../../upstream/connection.ts";
+import type { UpstreamConnection } from "../../upstream/connection.ts";
+import type { CallOptions, Progress } from "../../upstream/request.ts";
 import type { Listed, ListedTool } from "../../upstream/lists.ts";
 import type { GivenArguments, ListName, Operation } from "../../upstream/operation.ts";
 import { listRecords, promptRecords, resourceRecords } from "../../upstream/records.ts";

@@ -1,5 +1,7 @@
+import { toAbortSignal } from "../../cancellation.ts";
 import { limitVariable, packageVersion, readConfig, type Limits } from "../../config.ts";
-import type { Ask, UpstreamConnection } from "../../upstream/connection.ts";
+import type { UpstreamConnection } from "../../upstream/connection.ts";
+import type { Ask } from "../../upstream/request.ts";
 import { connectUpstream } from "../../upstream/connect.ts";
 import type { Operation } from "../../upstream/operation.ts";
 import { profileLaunch } from "../../upstream/profiles/launch.ts";
@@ -76,7 +78,7 @@ export async function reach(
     terminal &&
     ((question, signal) => {
       line.end();
-      const either = AbortSignal.any([interrupted.signal, ...(signal ? [signal] : [])]);
+      const either = AbortSignal.any([interrupted.signal, ...(signal ? [toAbortSignal(signal)] : [])]);
       return clock.asking(() => askPerson(terminal, question, either));
     });
   try {

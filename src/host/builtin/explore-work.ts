@@ -14,7 +14,7 @@ import { textOf } from "../../upstream/records.ts";
 import type { CallOptions, CallResult } from "../catalog.ts";
 import { text } from "../content.ts";
 import { callUpstream, type UpstreamRequest } from "../upstream/call.ts";
-import { resultOf } from "../upstream/catalog.ts";
+import { resultOf } from "../upstream/results.ts";
 import type { HostedUpstream } from "../upstream/hosted.ts";
 import type { Work } from "./built-in-tool.ts";
 import type { Explored, ExploredServers } from "./explored.ts";

@@ -1,58 +1,74 @@
 import { BerthError } from "../../errors.ts";
 import { isObject, type JsonObject } from "../../json.ts";
-import type { Ask, CallOptions as UpstreamOptions, UpstreamConnection } from "../../upstream/connection.ts";
+import type { UpstreamConnection } from "../../upstream/connection.ts";
+import type { Ask, CallOptions as SentOptions } from "../../upstream/request.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
-import type { Upstream } from "../../upstream/upstream.ts";
+import type { Upstream, UpstreamCall } from "../../upstream/upstream.ts";
 import type { CallOptions, GuestLog, InputRequired } from "../catalog.ts";
+import type { Caller } from "./open-call.ts";
 import type { SuspendedCalls } from "./suspended.ts";
 
 /** What a request is called by, and what happens to it at the connection. */
 export interface UpstreamRequest<T> {
   readonly name?: string;
   readonly meta?: JsonObject;
-  readonly send: (connection: UpstreamConnection, options: UpstreamOptions) => Promise<T>;
+  readonly send: (connection: UpstreamConnection, options: SentOptions) => Promise<T>;
 }
 
 /** Sends a request to a server of others, with everything of the caller's that a server can use on the way. */
 export function callUpstream<T>(
   upstream: Upstream,
   suspended: SuspendedCalls,
-  { name, meta, send }: UpstreamRequest<T>,
+  { name = "", meta, send }: UpstreamRequest<T>,
   options: CallOptions,
 ): Promise<T | InputRequired> {
-  const { client, onProgress, onLog } = options;
-  return suspended.run(options, ({ ask, signal, current }) => {
-    const canBeAsked = Object.values(CAPABILITIES).some((capability) => isObject(client?.capabilities[capability]));
-    const askCaller: Ask | undefined = canBeAsked
-      ? (question, signal) => {
-          const capability = CAPABILITIES[question.method];
-          if (capability !== undefined && isObject(current().client?.capabilities[capability]))
-            return ask(question, signal);
-          throw Object.assign(new Error(`The caller has no capability for ${question.method}`), { code: -32601 });
-        }
-      : undefined;
-    const call = {
-      ...(name !== undefined && { name }),
-      ask: askCaller,
-      onLog: onLog && ((params: JsonObject) => current().onLog?.(logLine(params))),
-    };
-    return upstream.request(call, (connection, ask) => {
-      // A modern server is told what this caller can be asked; to a legacy one the connection has said what may be.
-      const sent = {
+  return suspended.run<T>(options, (caller) => {
+    const call: UpstreamCall = { name, ask: askOf(caller), onLog: options.onLog && logTo(caller) };
+    return upstream.request(call, (connection, ask) => send(connection, sentOptions(caller, connection, meta, ask)));
+  });
+}
+
+/** How the caller can be asked; undefined for one that can be asked nothing. */
+function askOf(caller: Caller): Ask | undefined {
+  const capabilities = caller.options.client?.capabilities;
+  if (!capabilities) return undefined;
+  const { elicitation, sampling, roots } = capabilities;
+  if (!isObject(elicitation) && !isObject(sampling) && !isObject(roots)) return undefined;
+  return async (question) => {
+    const capability = CAPABILITIES[question.method];
+    if (capability !== undefined && isObject(caller.options.client?.capabilities[capability]))
+      return caller.ask(question);
+    throw Object.assign(new Error(`The caller has no capability for ${question.method}`), { code: -32601 });
+  };
+}
+
+function logTo(caller: Caller): UpstreamCall["onLog"] {
+  return (params) => caller.options.onLog?.(logLine(params));
+}
+
+function sentOptions(
+  caller: Caller,
+  { era }: UpstreamConnection,
+  meta: JsonObject | undefined,
+  ask: Ask | undefined,
+): SentOptions {
+  const { onProgress, onLog, client } = caller.options;
+  const isModern = era === "modern";
+  return {
+    signal: caller.signal,
+    // The time of a call is counted where the time for an answer can be left out.
+    timeoutMs: Infinity,
+    ...(onProgress && { onProgress: (event) => void caller.options.onProgress?.({ ...event }) }),
+    ...(ask && { ask }),
+    ...((meta || onLog || isModern) && {
+      meta: {
         ...meta,
         ...(onLog && { [LOG_LEVEL]: "debug" }),
-        ...(connection.era === "modern" && { [CLIENT_CAPABILITIES]: askable(client?.capabilities ?? {}) }),
-      };
-      return send(connection, {
-        signal,
-        // The time of a call is counted here, where the time for an answer can be left out.
-        timeoutMs: LONGEST_MS,
-        ...(onProgress && { onProgress: (event) => void current().onProgress?.({ ...event }) }),
-        ...(ask && { ask }),
-        ...(Object.keys(sent).length > 0 && { meta: sent }),
-      });
-    });
-  });
+        // A modern server is told what this caller can be asked; to a legacy one the connection has said what may be.
+        ...(isModern && { [CLIENT_CAPABILITIES]: askable(client?.capabilities ?? {}) }),
+      },
+    }),
+  };
 }
 
 /** What a client must be able to do to be asked. */
@@ -78,7 +94,6 @@ const CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
 
 /** 2026-07-28 `server/utilities/logging`: the least level that a request is told of. */
 const LOG_LEVEL = "io.modelcontextprotocol/logLevel";
-const LONGEST_MS = 2 ** 31 - 1;
 const LEVELS: ReadonlySet<unknown> = new Set([
   "debug",
   "info",

@@ -9,8 +9,13 @@ interface Numbered {
  */
 export class CallTable<Call extends Numbered> {
   #slots: (Call | undefined)[] = Array.from({ length: 64 }, () => undefined);
-  #lastId = 0;
+  #lastId: number;
   #size = 0;
+
+  /** Numbers begin after `lastId`. */
+  constructor(lastId = 0) {
+    this.#lastId = lastId;
+  }
 
   get size(): number {
     return this.#size;

@@ -1,0 +1,76 @@
+import type { PromptContract } from "../../contract/contract.ts";
+import { BerthError } from "../../errors.ts";
+import type { JsonObject } from "../../json.ts";
+import { UpstreamError } from "../../upstream/upstream-error.ts";
+import type { Completer, Completion, Prompt, PromptResult, ReadResult, Resource } from "../catalog.ts";
+import { callUpstream, passedOn, type UpstreamRequest } from "./call.ts";
+import type { HostedUpstream } from "./hosted.ts";
+import { completionOf, contentsOf, messagesOf } from "./results.ts";
+
+/** What a server of others offers besides tools, each carried out by the server. */
+export function upstreamResource({ upstream, suspended }: HostedUpstream, uri: string): Resource {
+  const send: Send<ReadResult> = async (connection, sent) => ({
+    contents: contentsOf((await connection.readResource(uri, sent)).contents),
+  });
+  return {
+    async read(options) {
+      try {
+        return await callUpstream(upstream, suspended, { send }, options);
+      } catch (error) {
+        if (isNotFound(error)) throw new BerthError("resource_not_found", uri, { data: { uri }, cause: error });
+        throw passedOn(error);
+      }
+    },
+  };
+}
+
+export function upstreamPrompt({ upstream, suspended }: HostedUpstream, contract: PromptContract): Prompt {
+  return {
+    contract,
+    async get(args, options) {
+      const wrong = Object.keys(args).find((name) => typeof args[name] !== "string");
+      if (wrong !== undefined) throw new BerthError("invalid_params", `/${wrong} must be a text`);
+      const texts = args as Record<string, string>;
+      const send: Send<PromptResult> = async (connection, sent) =>
+        messagesOf(await connection.getPrompt(contract.name, texts, sent));
+      try {
+        return await callUpstream(upstream, suspended, { send }, options);
+      } catch (error) {
+        throw passedOn(error);
+      }
+    },
+  };
+}
+
+export function upstreamCompleter(
+  { upstream, suspended }: HostedUpstream,
+  ref: JsonObject,
+  argument: string,
+): Completer {
+  return {
+    async complete(value, others, options) {
+      const params = {
+        ref,
+        argument: { name: argument, value },
+        ...(Object.keys(others).length > 0 && { context: { arguments: others } }),
+      };
+      try {
+        const send: Send<Completion> = async (connection, sent) =>
+          completionOf(await connection.complete(params, sent));
+        const completion = await callUpstream(upstream, suspended, { send }, options);
+        if ("inputRequests" in completion) throw new BerthError("guest_failed", "a completion cannot ask");
+        return completion;
+      } catch (error) {
+        throw passedOn(error);
+      }
+    },
+  };
+}
+
+type Send<T> = UpstreamRequest<T>["send"];
+
+/** -32002 until 2025-11-25, -32602 since. */
+function isNotFound(error: unknown): boolean {
+  if (!(error instanceof UpstreamError) || error.code !== "upstream_refused") return false;
+  return [-32002, -32602].includes(error.data?.["rpc"] as number);
+}

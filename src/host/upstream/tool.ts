@@ -1,0 +1,124 @@
+import type { ToolContract } from "../../contract/contract.ts";
+import { BerthError, type ErrorCode } from "../../errors.ts";
+import type { JsonObject } from "../../json.ts";
+import type { Limits } from "../../config.ts";
+import { contextMeta } from "../../outcome/context.ts";
+import { contextOf, refusal } from "../../outcome/given.ts";
+import { persist, type Persisted, type RetryLimits, type Tries } from "../../outcome/persist.ts";
+import type { CallOptions, CallResult, Tool } from "../catalog.ts";
+import { failure } from "../content.ts";
+import type { CallNotes } from "../observe.ts";
+import { endOfResult, type Ended } from "../outcomes.ts";
+import { callUpstream, passedOn, type UpstreamRequest } from "./call.ts";
+import { heldBack, type HostedUpstream } from "./hosted.ts";
+import { toolCid } from "./judge.ts";
+import { resultOf } from "./results.ts";
+import { withoutSuspended } from "./suspended.ts";
+
+/** What a tool of a server of others has besides its contract. */
+export interface UpstreamToolParts {
+  readonly hosted: HostedUpstream;
+  /** What the server itself says of the tool; the contract is what clients see. */
+  readonly original: ToolContract;
+  /** What it finds in its call's context. */
+  readonly configured: JsonObject;
+  readonly notes: CallNotes;
+  readonly limits: RetryLimits & Pick<Limits, "upstreamCallMs">;
+  /** Hears when the tool contradicts itself. */
+  readonly warn: (message: string) => void;
+}
+
+/** A tool that the server carries out: what it says becomes a result, a transient error is tried again, each call is noted. */
+export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): Tool {
+  const { hosted, original, configured, notes, limits, warn } = parts;
+  const cid = toolCid(original);
+  const { name } = original;
+
+  /** Makes the call once, and reads what the server says of how it ended. */
+  async function once(args: JsonObject, options: CallOptions): Promise<Ended> {
+    const context = contextMeta(contextOf(name, args, options, configured));
+    const send: UpstreamRequest<CallResult>["send"] = async (connection, sent) => {
+      hosted.check(name, cid);
+      return resultOf(await connection.callTool(name, args, sent));
+    };
+    const request = { name, ...(!isEmpty(context) && { meta: context }), send };
+    const result = await callUpstream(hosted.upstream, hosted.suspended, request, options);
+    if ("inputRequests" in result) return { result };
+    return endOfResult(result, warn) ?? { result };
+  }
+
+  function goOn(first: Ended, args: JsonObject, options: CallOptions, beganAt: number): Promise<Persisted<Ended>> {
+    const tries: Tries<Ended, CallOptions> = {
+      // A call that is made anew goes on with none that was suspended.
+      run: (again) => once(args, again.answers ? { ...again, answers: withoutSuspended(again.answers) } : again),
+      transientOf: ({ transient }) => transient,
+      questionsOf: ({ result }) => ("inputRequests" in result ? result.inputRequests : undefined),
+    };
+    const deadlineAt = beganAt + (options.deadlineMs ?? limits.upstreamCallMs);
+    return persist(first, tries, { contract, options, deadlineAt, limits });
+  }
+
+  return {
+    contract,
+    async call(args, options) {
+      const beganAt = performance.now();
+      const refused = options.answers && refusal(contract.name, options.answers);
+      if (refused !== undefined) return notes.ended("error", beganAt, args, options, failure(refused));
+      notes.entered();
+      try {
+        let ended = await once(args, options);
+        let retries = 0;
+        let needs: string | undefined;
+        if (!isEnd(ended)) ({ result: ended, retries, needs } = await goOn(ended, args, options, beganAt));
+        const result = needs === undefined ? ended.result : failure(needs);
+        if ("inputRequests" in result) notes.ended("asked", beganAt, args, options, undefined, retries);
+        else notes.ended(result.isError ? "error" : "ok", beganAt, args, options, result, retries);
+        return result;
+      } catch (error) {
+        notes.ended("error", beganAt, args, options, undefined);
+        return asFailure(error, options);
+      } finally {
+        notes.left();
+      }
+    },
+  };
+}
+
+/** A tool that waits for a person: who knows it from before is told why it is not called. */
+export function heldTool(contract: ToolContract, notes: CallNotes): Tool {
+  return {
+    contract,
+    async call(args, options) {
+      notes.ended("error", performance.now(), args, options, undefined);
+      return asFailure(heldBack(contract.name), options);
+    },
+  };
+}
+
+/** Most calls end at once, with content or with an error that stays one. */
+function isEnd({ result, transient }: Ended): boolean {
+  return transient === undefined && !("inputRequests" in result);
+}
+
+/** A server that did not finish is a failed call; one that refused the request is passed on as what it said. */
+function asFailure(error: unknown, { failuresReject }: CallOptions): CallResult {
+  const passed = passedOn(error);
+  if (!(passed instanceof BerthError) || failuresReject) throw passed;
+  if (!(passed.code in UNFINISHED)) throw passed;
+  return failure(passed.message);
+}
+
+const UNFINISHED: Partial<Record<ErrorCode, true>> = {
+  upstream_not_started: true,
+  upstream_ended: true,
+  upstream_timeout: true,
+  upstream_protocol: true,
+  upstream_busy: true,
+  upstream_changed: true,
+  guest_failed: true,
+};
+
+function isEmpty(value: JsonObject): boolean {
+  for (const _name in value) return false;
+  return true;
+}

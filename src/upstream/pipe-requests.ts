@@ -1,0 +1,202 @@
+import { CallTable } from "../call-table.ts";
+import type { CancelSignal } from "../cancellation.ts";
+import { BerthError } from "../errors.ts";
+import { isObject, type JsonObject } from "../json.ts";
+import { Ticker } from "../ticker.ts";
+import type { Child } from "./child.ts";
+import type { Message } from "./messages.ts";
+import type { Progress, RequestOptions, Requests, Result } from "./request.ts";
+import { refusedByServer, UpstreamError } from "./upstream-error.ts";
+
+/**
+ * Requests to a child, in lines of its pipe: numbers them, finds the request of each answer and of each notification of
+ * progress, and keeps every deadline with one timer. Each message goes to one place: what is neither of a request from
+ * here nor could be goes to `onOther`, which is the official client. What the server says is hostile until checked, and
+ * its answers to nothing are dropped. (The client's own way of a request costs several times what the server does.)
+ */
+export class PipeRequests implements Requests {
+  readonly child: Child;
+  /** Hears what is about no request from here. */
+  onOther: (message: Message) => void = () => {};
+  /** What a modern server wants to see in the `_meta` of each message. */
+  envelope: JsonObject | undefined;
+  readonly #timeoutMs: number;
+  readonly #calls = new CallTable<PipeCall>(LAST_ID_OF_OTHERS);
+  readonly #ticker = new Ticker((now) => this.#sweep(now));
+  #end: string | undefined;
+
+  constructor(child: Child, timeoutMs: number) {
+    this.child = child;
+    this.#timeoutMs = timeoutMs;
+    child.onMessage = (message) => this.#hear(message);
+    void child.ended.then(({ reason }) => this.#ended(reason));
+  }
+
+  send(method: string, params: JsonObject, what: string, options: RequestOptions): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      const { signal, onProgress, meta, timeoutMs = this.#timeoutMs } = options;
+      if (signal?.aborted) return reject(new BerthError("cancelled", what));
+      const call = new PipeCall(what, onProgress, signal, performance.now() + timeoutMs, resolve, reject);
+      this.#calls.add(call);
+      try {
+        this.#write({ id: call.id, method, params: this.#sent(params, meta, onProgress && call.id) });
+      } catch (error) {
+        return this.#fail(call, this.#notSent(what, error as Error));
+      }
+      this.#ticker.wake();
+      if (!signal) return;
+      call.onAbort = () => this.#give(call, "cancelled", new BerthError("cancelled", what));
+      signal.addEventListener("abort", call.onAbort);
+    });
+  }
+
+  #sent(params: JsonObject, meta: JsonObject | undefined, progressToken: number | undefined): JsonObject {
+    const { envelope } = this;
+    if (!envelope && !meta && progressToken === undefined) return params;
+    return { ...params, _meta: { ...envelope, ...meta, ...(progressToken !== undefined && { progressToken }) } };
+  }
+
+  #write(message: { id?: number; method: string; params: JsonObject }): void {
+    this.child.send({ jsonrpc: "2.0", ...message });
+  }
+
+  #notSent(what: string, error: Error): UpstreamError {
+    if (this.#end !== undefined) return new UpstreamError("upstream_ended", `${what}: ${this.#end}`, { cause: error });
+    const code = this.child.isRunning ? "upstream_protocol" : "upstream_ended";
+    return new UpstreamError(code, `${what}: ${error.message}`, { cause: error });
+  }
+
+  /** Whether it was waited for. */
+  #hear(message: Message): boolean {
+    if (!("method" in message)) {
+      // Some servers answer with the text of a number.
+      const id = Number(message.id);
+      const call = this.#calls.get(id);
+      if (call) this.#answered(call, message);
+      else if (!(id > LAST_ID_OF_OTHERS)) this.#pass(message);
+      return call !== undefined;
+    }
+    if (message.method !== PROGRESS || !this.#tellProgress(message.params)) this.#pass(message);
+    return false;
+  }
+
+  /** What a listener throws must not end this process from within a pipe's event. */
+  #pass(message: Message): void {
+    try {
+      this.onOther(message);
+    } catch {
+      // The message is of no use to it.
+    }
+  }
+
+  #answered(call: PipeCall, message: Message): void {
+    if ("result" in message && !("error" in message)) {
+      this.#forget(call);
+      call.resolve(message.result);
+      return;
+    }
+    const { code, message: said, data } = "error" in message && isObject(message.error) ? message.error : NOTHING;
+    const error = {
+      code: typeof code === "number" ? code : INTERNAL_ERROR,
+      message: typeof said === "string" ? said : "it does not say why",
+      data,
+    };
+    this.#fail(call, refusedByServer(call.what, error));
+  }
+
+  /** Whether the token can only be one from here. */
+  #tellProgress(params: unknown): boolean {
+    const { progressToken, progress, total, message } = isObject(params) ? params : NOTHING;
+    const id = Number(progressToken);
+    if (!(id > LAST_ID_OF_OTHERS)) return false;
+    const onProgress = this.#calls.get(id)?.onProgress;
+    if (onProgress && typeof progress === "number") {
+      const told: Progress = {
+        progress,
+        ...(typeof total === "number" && { total }),
+        ...(typeof message === "string" && { message }),
+      };
+      try {
+        onProgress(told);
+      } catch {
+        // Whoever listens wants no more of it.
+      }
+    }
+    return true;
+  }
+
+  /** Nobody waits for it any more, which the server is told. */
+  #give(call: PipeCall, reason: string, error: BerthError): void {
+    if (this.#calls.get(call.id) !== call) return;
+    this.#fail(call, error);
+    try {
+      const params = this.#sent({ requestId: call.id, reason }, undefined, undefined);
+      this.#write({ method: "notifications/cancelled", params });
+    } catch {
+      // Then it is gone, or reads nothing.
+    }
+  }
+
+  #sweep(now: number): boolean {
+    let watched = false;
+    for (const call of this.#calls.all()) {
+      if (now >= call.deadlineAt) {
+        this.#give(call, "it takes too long", new UpstreamError("upstream_timeout", call.what));
+      } else watched ||= call.deadlineAt !== Infinity;
+    }
+    return watched;
+  }
+
+  #ended(reason: string): void {
+    this.#end = `it ${reason}`;
+    this.#ticker.stop();
+    for (const call of this.#calls.all()) {
+      this.#fail(call, new UpstreamError("upstream_ended", `${call.what}: ${this.#end}`));
+    }
+  }
+
+  #fail(call: PipeCall, error: BerthError): void {
+    this.#forget(call);
+    call.reject(error);
+  }
+
+  #forget(call: PipeCall): void {
+    this.#calls.remove(call);
+    if (call.onAbort) call.signal?.removeEventListener("abort", call.onAbort);
+  }
+}
+
+/** One request from here on. */
+class PipeCall {
+  id = 0;
+  onAbort: (() => void) | undefined;
+  readonly what: string;
+  readonly onProgress: RequestOptions["onProgress"];
+  readonly signal: CancelSignal | undefined;
+  /** On the clock of `performance.now()`. */
+  readonly deadlineAt: number;
+  readonly resolve: (result: Result) => void;
+  readonly reject: (error: BerthError) => void;
+
+  constructor(
+    what: string,
+    onProgress: RequestOptions["onProgress"],
+    signal: CancelSignal | undefined,
+    deadlineAt: number,
+    resolve: (result: Result) => void,
+    reject: (error: BerthError) => void,
+  ) {
+    this.what = what;
+    this.onProgress = onProgress;
+    this.signal = signal;
+    this.deadlineAt = deadlineAt;
+    this.resolve = resolve;
+    this.reject = reject;
+  }
+}
+
+/** The official client counts from 0, and sends next to nothing. */
+const LAST_ID_OF_OTHERS = 1_000_000;
+const PROGRESS = "notifications/progress";
+const INTERNAL_ERROR = -32603;
+const NOTHING: Result = {};

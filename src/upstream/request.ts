@@ -1,0 +1,53 @@
+import type { CancelSignal } from "../cancellation.ts";
+import type { JsonObject } from "../json.ts";
+import type { ListedTool } from "./lists.ts";
+
+/** How requests get to one server of others and their results back, whatever carries them. */
+export interface Requests {
+  /**
+   * `what` says for errors what was done: "calling echo". Gives the result as the server wrote it: an object, and
+   * nothing more is known of it. Rejects with an `UpstreamError` or with `cancelled`.
+   */
+  send(method: string, params: JsonObject, what: string, options: RequestOptions): Promise<Result>;
+  /** Hears what the server's tools are, each time they are listed. */
+  noteTools?(tools: readonly ListedTool[]): void;
+  /** Whether a call of this tool failed because its tools were not listed yet. */
+  needsTools?(error: unknown, tool: string): boolean;
+}
+
+export type Result = Record<string, unknown>;
+
+export interface RequestOptions {
+  /** Default: the limit `upstreamCallMs`. */
+  readonly timeoutMs?: number;
+  /** Aborting tells the server that the request is cancelled, and rejects with `cancelled`. */
+  readonly signal?: CancelSignal;
+  readonly onProgress?: (progress: Progress) => void;
+  /** Goes into `_meta`; in the modern era it may set the capabilities of this one request. */
+  readonly meta?: JsonObject;
+}
+
+export interface Progress {
+  readonly progress: number;
+  readonly total?: number;
+  readonly message?: string;
+}
+
+export interface CallOptions extends RequestOptions {
+  /**
+   * Answers the questions of this call. A modern server's belong to their call; a legacy server's are given to the
+   * only call under way that can be asked, else to the connection's own `ask`.
+   */
+  readonly ask?: Ask;
+  /** Instead of `ask`: gives `input_required` results back as they are, with the answers of an earlier round. */
+  readonly round?: { readonly inputResponses?: JsonObject; readonly requestState?: string };
+}
+
+/** A server's question to the client: `elicitation/create`, `sampling/createMessage` or `roots/list`. */
+export interface Question {
+  readonly method: string;
+  readonly params: JsonObject;
+}
+
+/** Gives the result for a question; throws to refuse it. */
+export type Ask = (question: Question, signal?: CancelSignal) => Promise<JsonObject>;

@@ -1,0 +1,93 @@
+import { isObject, type JsonObject } from "../json.ts";
+import type { Result } from "./request.ts";
+import { UpstreamError } from "./upstream-error.ts";
+
+/** As the server gave it, sound in form. With `round`, `resultType` may be `input_required`. */
+export interface ToolResult {
+  readonly content: readonly ContentBlock[];
+  readonly structuredContent?: unknown;
+  readonly isError?: boolean;
+  readonly _meta?: JsonObject;
+  readonly resultType?: string;
+  readonly inputRequests?: JsonObject;
+  readonly requestState?: string;
+}
+
+export interface ContentBlock {
+  readonly type: string;
+  readonly [field: string]: unknown;
+}
+
+export interface ResourceResult {
+  readonly contents: readonly { readonly uri: string; readonly [field: string]: unknown }[];
+  readonly [field: string]: unknown;
+}
+
+export interface PromptResult {
+  readonly description?: string;
+  readonly messages: readonly { readonly role: string; readonly content: ContentBlock }[];
+  readonly [field: string]: unknown;
+}
+
+export interface Completion {
+  readonly values: readonly string[];
+  readonly [field: string]: unknown;
+}
+
+/** Each of these throws `upstream_protocol` for a result that is not what its method promises; `what` was done. */
+export function readToolResult(what: string, result: Result): ToolResult {
+  if (asks(result)) return result as unknown as ToolResult;
+  const { content, isError } = result;
+  if (content !== undefined && !isBlocks(content)) throw broken(what, "its content is not a list of content blocks");
+  if (isError !== undefined && typeof isError !== "boolean") throw broken(what, "isError is neither true nor false");
+  return (content === undefined ? { ...result, content: [] } : result) as unknown as ToolResult;
+}
+
+export function readResourceResult(what: string, result: Result): ResourceResult {
+  if (asks(result)) return { ...result, contents: [] };
+  const { contents } = result;
+  if (!Array.isArray(contents) || !contents.every((content) => isObject(content) && isText(content["uri"]))) {
+    throw broken(what, "its contents are not a list of contents with URIs");
+  }
+  return result as unknown as ResourceResult;
+}
+
+export function readPromptResult(what: string, result: Result): PromptResult {
+  if (asks(result)) return { ...result, messages: [] };
+  const { messages } = result;
+  if (!Array.isArray(messages) || !messages.every(isPromptMessage)) {
+    throw broken(what, "its messages are not a list of messages with a role and content");
+  }
+  return result as unknown as PromptResult;
+}
+
+export function readCompletion(what: string, { completion }: Result): Completion {
+  const values = isObject(completion) ? completion["values"] : undefined;
+  if (!Array.isArray(values) || !values.every(isText)) throw broken(what, "it gave no list of values");
+  return completion as Completion;
+}
+
+/** The server wants to know something before it goes on (2026-07-28 `basic/patterns/mrtr`). */
+export function asks(result: Result): boolean {
+  return result["resultType"] === "input_required";
+}
+
+export function broken(what: string, detail: string): UpstreamError {
+  return new UpstreamError("upstream_protocol", `${what}: ${detail}`);
+}
+
+export function isText(value: unknown): value is string {
+  return typeof value === "string";
+}
+
+function isBlocks(value: unknown): value is ContentBlock[] {
+  return Array.isArray(value) && value.every(isBlock);
+}
+
+function isBlock(value: unknown): value is ContentBlock {
+  return isObject(value) && isText(value["type"]);
+}
+
+function isPromptMessage(value: unknown): boolean {
+  return isObject(value) && isText(value["role"]) && isBlock(value["content"]);
+}
