@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { rawBlock } from "../src/cid.ts";
+import { jsonBlock, rawBlock } from "../src/cid.ts";
 import { readDirectory } from "../src/host/directory.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { Store } from "../src/store/store.ts";
@@ -60,6 +60,36 @@ describe("the variable mcps", () => {
       assert.equal(problems.length, 1, mcps);
       assert.match(problems[0]!.message, /mcps/);
     }
+  });
+
+  it("is read again for what has changed, and the rest stays the same objects", async () => {
+    const entries = { one: { definition: DEFINITION.cid }, two: { enabled: false }, wrong: { enabled: 1 } };
+    const before = await read(JSON.stringify(entries));
+    const again = await readDirectory(store, "default", before);
+    for (const name of ["one", "two"]) assert.equal(again.servers.get(name), before.servers.get(name));
+    assert.deepEqual(again, before);
+
+    const value = rawBlock(JSON.stringify({ ...entries, two: { description: "Two" }, wrong: {} }));
+    const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
+    await store.change("default", { by: "test", put: [value], set });
+    const after = await readDirectory(store, "default", before);
+    assert.equal(after.servers.get("one"), before.servers.get("one"));
+    assert.equal(after.servers.get("two")?.entry.description, "Two");
+    assert.deepEqual(after.servers.get("wrong")?.problems, []);
+    assert.deepEqual(after, await readDirectory(store, "default"));
+  });
+
+  it("is read again for a server whose own record has changed", async () => {
+    const name = async (record: object) => {
+      const block = jsonBlock(record);
+      const set = [{ kind: "server", name: "one", cid: block.cid }] as const;
+      await store.change("default", { by: "test", put: [block], set });
+    };
+    await name({ definition: DEFINITION.cid, enabled: true });
+    const before = await readDirectory(store, "default");
+    assert.equal((await readDirectory(store, "default", before)).servers.get("one"), before.servers.get("one"));
+    await name({ definition: DEFINITION.cid, enabled: false });
+    assert.equal((await readDirectory(store, "default", before)).servers.get("one")?.enabled, false);
   });
 
   it("T1.5 says nothing of a server that it does not name", async () => {

@@ -84,6 +84,8 @@ export class MemoryHost implements Host {
     return [];
   }
 
+  directory(): undefined {}
+
   async overview(): Promise<[]> {
     return [];
   }

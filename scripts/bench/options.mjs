@@ -61,7 +61,7 @@ export function help() {
 
 Measures Berth beside a bare node:http server, Express 5, the official SDK and fastmcp: one at a time, in turn, the
 same load, the server, with whatever processes it starts, on one core and the load generator (wrk)
-on another. About ten minutes.
+on another; edits and upstreams have all cores. About ten minutes.
 
   --only PART[,PART]  ${parts.join(", ")} (all)
   --rounds N          times that each contestant has its turn; medians are reported (5)

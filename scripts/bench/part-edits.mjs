@@ -8,12 +8,15 @@ import { startServer } from "./server-process.mjs";
 
 /**
  * Saves of one definition while another server is called: how soon a save is what callers get, and how long calls of
- * others wait meanwhile. Each save begins with a compiler that has to be started.
+ * others wait meanwhile. Each save begins with a compiler that has to be started. The server has all cores of this
+ * machine, as where it is deployed: what compiles a save is a process of its own, and whatever sends the calls here
+ * takes its part of the machine, too.
  *
  * @typedef {{ servers: number, saves: number, effectMs: number, pauseMs: number, quietMs: number }} EditsFigures
  * `effectMs` is the longest; `pauseMs` and `quietMs` the 99th percentile of what calls took during saves and before.
  */
 
+const ANYWHERE = { alone: false };
 /** Calls of another server are sent this often. */
 const CALL_EVERY_MS = 2;
 /** After this the compiler has ended. */
@@ -27,7 +30,7 @@ const COLD_MS = 2_000;
  * @returns {Promise<EditsFigures>}
  */
 export async function measureEdits(folder, { image, names }, saves, say) {
-  const server = await startServer(serve(folder, image, { data: mkdtempSync(join(folder, "data-")) }));
+  const server = await startServer(serve(folder, image, { data: mkdtempSync(join(folder, "data-")) }), ANYWHERE);
   const agent = new Agent({ keepAlive: true });
   const send = (method, path, headers, body) => exchange(agent, server.port, method, path, headers, body);
   try {

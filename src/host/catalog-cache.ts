@@ -70,7 +70,7 @@ export class CatalogCache {
     const slots = this.#tenants.get(tenant) ?? new Map<string, Slot>();
     for (const [server, slot] of slots) {
       const listed = directory.servers.get(server);
-      if (listed?.enabled && saidOf(listed) === saidOf(slot.listed)) continue;
+      if (listed === slot.listed || (listed?.enabled && saidOf(listed) === saidOf(slot.listed))) continue;
       slots.delete(server);
       this.#size -= 1;
     }

@@ -23,6 +23,14 @@ export interface DirectoryEntry {
   /** What is wrong with the entry; it is served all the same unless it is refused. */
   readonly problems: readonly Problem[];
   readonly refused: boolean;
+  /** The record under the server's own name. */
+  readonly record?: ServerNameRecord;
+}
+
+interface ServerNameRecord {
+  readonly cid: Cid;
+  readonly definition: Cid;
+  readonly enabled: boolean;
 }
 
 /** All that a server is made of, to compare it with what it was. */
@@ -30,10 +38,18 @@ export function saidOf({ definition, enabled, hidden, entry }: DirectoryEntry): 
   return JSON.stringify([definition, enabled, hidden, entry.raw]);
 }
 
-/** Servers are the names of kind `server` and the entries of `mcps`; an entry's own definition goes first. */
-export async function readDirectory(store: Store, tenant: string): Promise<Directory> {
+/**
+ * Servers are the names of kind `server` and the entries of `mcps`; an entry's own definition goes first. Of what is
+ * said as it was when `known` was read the same objects are given again: a change of one server of thousands takes
+ * little more than looking that up.
+ */
+export async function readDirectory(
+  store: Store,
+  tenant: string,
+  known: Directory = { servers: new Map(), problems: [] },
+): Promise<Directory> {
   const { entries, problems } = await readMcps(store, tenant);
-  const named = await readServerNames(store, tenant);
+  const named = await readServerNames(store, tenant, known);
   const hidden = await readVisibility(store, tenant);
   const names = [...new Set([...Object.keys(entries), ...named.keys()])].sort();
 
@@ -41,24 +57,44 @@ export async function readDirectory(store: Store, tenant: string): Promise<Direc
   const takeTurns = turnTaker();
   for (const name of names) {
     await takeTurns();
-    const raw = entries[name];
-    const read: ReadEntry = raw === undefined ? unnamed : readNamedEntry(name, raw);
+    const before = known.servers.get(name);
+    const { entry, problems, refused } = readEntryOf(name, entries[name], before);
     const record = named.get(name);
-    const definition = read.entry.definition ?? record?.definition;
-    const enabled = read.entry.enabled && (record?.enabled ?? true);
-    servers.set(name, {
-      definition,
-      entry: read.entry,
-      enabled,
-      hidden: hidden.get(name) ?? [],
-      problems: read.problems,
-      refused: read.refused,
-    });
+    const listed: DirectoryEntry = {
+      definition: entry.definition ?? record?.definition,
+      entry,
+      enabled: entry.enabled && (record?.enabled ?? true),
+      hidden: hidden.get(name) ?? nothing,
+      problems,
+      refused,
+      ...(record && { record }),
+    };
+    servers.set(name, before && isSame(before, listed) ? before : listed);
   }
   return { servers, problems };
 }
 
-const unnamed: ReadEntry = { entry: unnamedEntry, problems: [], refused: false };
+const nothing: readonly never[] = [];
+const unnamed: ReadEntry = { entry: unnamedEntry, problems: nothing, refused: false };
+
+function readEntryOf(name: string, raw: Json | undefined, before: DirectoryEntry | undefined): ReadEntry {
+  if (raw === undefined) return unnamed;
+  // Of a wrong entry it is not kept what was written.
+  const isKnown = before?.problems.length === 0 && JSON.stringify(before.entry.raw) === JSON.stringify(raw);
+  return isKnown ? before : readNamedEntry(name, raw);
+}
+
+/** Enabled or not, and with which definition, follows from the rest. */
+function isSame(before: DirectoryEntry, now: DirectoryEntry): boolean {
+  const { entry, record, hidden } = now;
+  const isHidden = (name: string, index: number): boolean => before.hidden[index] === name;
+  return (
+    before.entry === entry &&
+    before.record === record &&
+    before.hidden.length === hidden.length &&
+    hidden.every(isHidden)
+  );
+}
 
 /** The variable's value is the configuration itself, or the CID of it. */
 async function readMcps(store: Store, tenant: string): Promise<ReturnType<typeof parseMcps>> {
@@ -69,7 +105,8 @@ async function readMcps(store: Store, tenant: string): Promise<ReturnType<typeof
   const takeTurns = turnTaker();
   for (const server of Object.keys(parsed.entries)) {
     await takeTurns();
-    parsed.entries[server] = await entryOf(parsed.entries[server]);
+    const raw = parsed.entries[server];
+    if (isObject(raw) && Object.hasOwn(raw, "config_cid")) parsed.entries[server] = await entryOf(raw);
   }
   return parsed;
 
@@ -87,18 +124,21 @@ async function textOf(store: Store, tenant: string, cid: Cid): Promise<string> {
   return bytes ? new TextDecoder().decode(bytes) : "";
 }
 
-async function readServerNames(
-  store: Store,
-  tenant: string,
-): Promise<Map<string, { definition: Cid; enabled: boolean }>> {
-  const servers = new Map<string, { definition: Cid; enabled: boolean }>();
+async function readServerNames(store: Store, tenant: string, known: Directory): Promise<Map<string, ServerNameRecord>> {
+  const servers = new Map<string, ServerNameRecord>();
   const takeTurns = turnTaker();
   for (const { name, cid } of await store.names(tenant, "server")) {
     await takeTurns();
-    const bytes = await store.content(tenant, cid);
-    const record = bytes && decodeJson(bytes);
-    if (!isObject(record) || typeof record["definition"] !== "string") continue;
-    servers.set(name, { definition: record["definition"], enabled: record["enabled"] !== false });
+    const before = known.servers.get(name)?.record;
+    const record = before?.cid === cid ? before : await readRecord(store, tenant, cid);
+    if (record) servers.set(name, record);
   }
   return servers;
+}
+
+async function readRecord(store: Store, tenant: string, cid: Cid): Promise<ServerNameRecord | undefined> {
+  const bytes = await store.content(tenant, cid);
+  const record = bytes && decodeJson(bytes);
+  if (!isObject(record) || typeof record["definition"] !== "string") return undefined;
+  return { cid, definition: record["definition"], enabled: record["enabled"] !== false };
 }

@@ -41,6 +41,8 @@ export interface Host {
   summary(tenant: string, name: string): Promise<ServerSummary | undefined>;
   /** The names of all servers, sorted, without loading any. */
   names(tenant: string): readonly string[];
+  /** What is known of all servers before any of them is loaded: what has changed is read the faster for it. */
+  directory(tenant: string): Directory | undefined;
   /** What a server is doing, and its last calls. */
   activity(tenant: string, name: string): Activity;
   /** The releases of a server, newest first. */
@@ -120,7 +122,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
 
   const reload = async (tenant: string): Promise<void> => {
     const before = closings.get(tenant);
-    const directory = await readDirectory(store, tenant);
+    const directory = await readDirectory(store, tenant, directories.get(tenant));
     // What was read before a tenant was closed does not bring it back.
     if (closings.get(tenant) !== before) return;
     for (const problem of directory.problems) log.warn({ tenant, problem }, "the mcps variable has a problem");
@@ -250,6 +252,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     },
 
     names: (tenant) => [...(directories.get(tenant)?.servers.keys() ?? [])],
+    directory: (tenant) => directories.get(tenant),
     activity: (tenant, name) => activities.of(tenant, name),
     releases: (tenant, name) => readReleases(store, tenant, name),
     content: (tenant, cid) => store.content(tenant, cid),

@@ -53,6 +53,7 @@ export class Overviews {
   follow(before: ReadonlyMap<string, DirectoryEntry> | undefined, now: ReadonlyMap<string, DirectoryEntry>): void {
     for (const [name, listed] of now) {
       const earlier = before?.get(name);
+      if (earlier === listed) continue;
       const known = earlier && this.#known.get(earlier);
       if (known && JSON.stringify(earlier) === JSON.stringify(listed)) this.#known.set(listed, known);
     }

@@ -2,7 +2,7 @@ import { rawBlock, type Cid } from "../../cid.ts";
 import { BerthError } from "../../errors.ts";
 import { loadDefinition } from "../../image/definition.ts";
 import { locationOf, type Problem } from "../../problem.ts";
-import { readDirectory } from "../directory.ts";
+import { readDirectory, type Directory } from "../directory.ts";
 import { languageOfDraft, type DraftLimits } from "./draft-checks.ts";
 import type { Current, Draft, Edits, Listed, Saved, SaveOptions, Subject } from "./edits.ts";
 import { examine, type Examiner } from "./examine.ts";
@@ -30,8 +30,11 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     return next;
   }
 
+  /** As the store has it now, which may be later than what the host knows. */
+  const directoryOf = (tenant: string): Promise<Directory> => readDirectory(store, tenant, host.directory(tenant));
+
   async function plan(tenant: string, subject: Subject, draft: Draft | null): Promise<Plan> {
-    const made = await planEdit(store, limits, tenant, subject, draft);
+    const made = await planEdit(store, limits, tenant, await directoryOf(tenant), subject, draft);
     if (draft || made.current !== null) return made;
     throw new BerthError("not_found", `there is no ${subject.kind} "${subject.name}"`);
   }
@@ -75,7 +78,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
         return { cid: cidOf(text), ...singleText(name, text) };
       }
       case "definition": {
-        const cid = (await readDirectory(store, tenant)).servers.get(name)?.definition;
+        const cid = (await directoryOf(tenant)).servers.get(name)?.definition;
         if (cid === undefined) return undefined;
         const { entry, files } = await loadDefinition((each) => store.content(tenant, each), cid, name);
         return { cid, entry, files };
@@ -116,7 +119,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     releases: (tenant, server) => host.releases(tenant, server),
     contract: (tenant, server, release) => contractOf(store, tenant, server, release),
     restoreRelease: (tenant, server, release, options) =>
-      save(tenant, () => planRestore(store, tenant, server, release), options),
+      save(tenant, async () => planRestore(store, tenant, await directoryOf(tenant), server, release), options),
   };
 
   async function namesOf(tenant: string, kind: Subject["kind"]): Promise<string[]> {
@@ -126,7 +129,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
       case "entry":
         return [...(readRawEntries((await readMcpsText(store, tenant)).text)?.keys() ?? [])].sort();
       case "definition": {
-        const { servers } = await readDirectory(store, tenant);
+        const { servers } = await directoryOf(tenant);
         return [...servers].filter(([, { definition }]) => definition !== undefined).map(([name]) => name);
       }
     }

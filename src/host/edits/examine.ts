@@ -35,7 +35,7 @@ export async function examine(examiner: Examiner, tenant: string, plan: Plan): P
   // What stands now may never have been loaded, and has to be addressable all the same once it is replaced.
   const standing = proposeTo(examiner.store);
   if (problems.length === 0) {
-    const after = await readDirectory(plan.proposed, tenant);
+    const after = await readDirectory(plan.proposed, tenant, plan.before);
     problems.push(...newProblems(plan, plan.before.problems, after.problems));
     for (const name of differing(plan.before, after)) {
       await nextTurn();
@@ -64,12 +64,12 @@ function byPlace(one: Problem, other: Problem): number {
 
 function differing(before: Directory, after: Directory): string[] {
   const names = new Set([...before.servers.keys(), ...after.servers.keys()]);
-  return [...names].filter((name) => saidOfAny(before, name) !== saidOfAny(after, name)).sort();
+  return [...names].filter((name) => !isSame(before.servers.get(name), after.servers.get(name))).sort();
 }
 
-function saidOfAny({ servers }: Directory, name: string): string | undefined {
-  const listed = servers.get(name);
-  return listed && saidOf(listed);
+function isSame(before: DirectoryEntry | undefined, after: DirectoryEntry | undefined): boolean {
+  if (before === after) return true;
+  return before !== undefined && after !== undefined && saidOf(before) === saidOf(after);
 }
 
 /** What stood before in what the edit does not write is no reason to refuse it, and is said as a warning. */

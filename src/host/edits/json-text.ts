@@ -1,4 +1,4 @@
-import { parse, type MemberNode, type ObjectNode } from "@humanwhocodes/momoa";
+import { objectSpan, type MemberSpan, type ObjectSpan, type Span } from "./json-spans.ts";
 
 /**
  * Puts the JSON text `value` at a path of members, or removes what stands there when it is null, and leaves every
@@ -13,56 +13,52 @@ export function withMember(text: string, path: readonly string[], value: string 
   return withNew(text, parent, `${JSON.stringify(name)}: `, value);
 }
 
-function objectAt(text: string, path: readonly string[]): ObjectNode {
-  let node = parse(text, { mode: "json" }).body;
+function objectAt(text: string, path: readonly string[]): ObjectSpan {
+  let object = objectSpan(text, 0);
   for (const name of path) {
-    const member = node.type === "Object" ? memberOf(node, name) : undefined;
+    const member = object && memberOf(object, name);
     if (!member) throw new TypeError(`there is no "${name}"`);
-    node = member.value;
+    object = objectSpan(text, member.value.start);
   }
-  if (node.type !== "Object") throw new TypeError("it is not an object");
-  return node;
+  if (!object) throw new TypeError("it is not an object");
+  return object;
 }
 
 /** As `JSON.parse` does, the last one counts where a key stands twice. */
-function memberOf(object: ObjectNode, name: string): MemberNode | undefined {
-  return object.members.findLast(({ name: key }) => (key.type === "String" ? key.value : key.name) === name);
+function memberOf({ members }: ObjectSpan, name: string): MemberSpan | undefined {
+  return members.findLast((member) => member.name === name);
 }
 
-interface Located {
-  readonly loc: { readonly start: { readonly offset: number }; readonly end: { readonly offset: number } };
+function splice(text: string, { start, end }: Span, value: string): string {
+  return text.slice(0, start) + value + text.slice(end);
 }
 
-function splice(text: string, { loc }: Located, value: string): string {
-  return text.slice(0, loc.start.offset) + value + text.slice(loc.end.offset);
-}
-
-function without(text: string, { members }: ObjectNode, member: MemberNode): string {
+function without(text: string, { members }: ObjectSpan, member: MemberSpan): string {
   const index = members.indexOf(member);
   const [before, after] = [members[index - 1], members[index + 1]];
   // The comma before it goes with it, or, of the first one, the comma after it.
-  const start = before ? before.loc.end.offset : member.loc.start.offset;
-  const end = before || !after ? member.loc.end.offset : after.loc.start.offset;
+  const start = before ? before.end : member.start;
+  const end = before || !after ? member.end : after.start;
   return text.slice(0, start) + text.slice(end);
 }
 
-function withNew(text: string, object: ObjectNode, key: string, value: string): string {
+function withNew(text: string, object: ObjectSpan, key: string, value: string): string {
   const last = object.members.at(-1);
   if (last) {
     const indent = indentOf(text, last);
     const written = indent === undefined ? `, ${key}${value}` : `,\n${indent}${key}${indented(value, indent)}`;
-    return text.slice(0, last.loc.end.offset) + written + text.slice(last.loc.end.offset);
+    return text.slice(0, last.end) + written + text.slice(last.end);
   }
-  const outer = lineIndent(text, object.loc.start.offset);
+  const outer = lineIndent(text, object.start);
   const indent = `${outer}  `;
   return splice(text, object, `{\n${indent}${key}${indented(value, indent)}\n${outer}}`);
 }
 
 /** The white space before a member that has a line of its own; undefined for one that stands behind another. */
-function indentOf(text: string, { loc }: Located): string | undefined {
-  const indent = lineIndent(text, loc.start.offset);
-  const lineStart = text.lastIndexOf("\n", loc.start.offset - 1) + 1;
-  return lineStart + indent.length === loc.start.offset ? indent : undefined;
+function indentOf(text: string, { start }: Span): string | undefined {
+  const indent = lineIndent(text, start);
+  const lineStart = text.lastIndexOf("\n", start - 1) + 1;
+  return lineStart + indent.length === start ? indent : undefined;
 }
 
 function lineIndent(text: string, offset: number): string {

@@ -4,7 +4,6 @@ import type { ServerRecord } from "../../image/image.ts";
 import { isObject } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
 import type { NameMove } from "../../store/store.ts";
-import { readDirectory } from "../directory.ts";
 import { languageOfDraft } from "./draft-checks.ts";
 import type { Draft } from "./edits.ts";
 import { withMember } from "./json-text.ts";
@@ -22,8 +21,7 @@ import { placeIn, type Place } from "./place.ts";
 import type { Plan, PlanRequest } from "./plan.ts";
 import { proposeTo, type ProposedStore } from "./proposed-store.ts";
 
-export async function planDefinition({ store, tenant, name, draft, problems }: PlanRequest): Promise<Plan> {
-  const before = await readDirectory(store, tenant);
+export async function planDefinition({ store, tenant, before, name, draft, problems }: PlanRequest): Promise<Plan> {
   const mcps = await readMcpsText(store, tenant);
   const proposed = proposeTo(store);
   let next: Cid | null = null;

@@ -1,14 +1,12 @@
 import { rawBlock } from "../../cid.ts";
 import { parseJsonSource } from "../../image/json-source.ts";
-import { readDirectory } from "../directory.ts";
 import { entryText, readMcpsText, readRawEntries, unreadableMcps, writeMember } from "./mcps-text.ts";
 import { placeIn } from "./place.ts";
 import type { Plan, PlanRequest } from "./plan.ts";
 import { proposeTo } from "./proposed-store.ts";
 
 export async function planEntry(request: PlanRequest): Promise<Plan> {
-  const { store, tenant, name, draft } = request;
-  const before = await readDirectory(store, tenant);
+  const { store, tenant, before, name, draft } = request;
   const mcps = await readMcpsText(store, tenant);
   const raw = readRawEntries(mcps.text)?.get(name);
   const text = draft?.files[draft.entry] ?? "";

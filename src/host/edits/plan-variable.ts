@@ -2,15 +2,13 @@ import { isCid, rawBlock } from "../../cid.ts";
 import { parseJsonSource } from "../../image/json-source.ts";
 import type { Problem } from "../../problem.ts";
 import type { NameMove, Store } from "../../store/store.ts";
-import { readDirectory } from "../directory.ts";
 import { textAt } from "./mcps-text.ts";
 import { placeIn } from "./place.ts";
 import type { Plan, PlanRequest } from "./plan.ts";
 import { proposeTo } from "./proposed-store.ts";
 
 export async function planVariable(request: PlanRequest): Promise<Plan> {
-  const { store, tenant, name, draft } = request;
-  const before = await readDirectory(store, tenant);
+  const { store, tenant, before, name, draft } = request;
   const current = (await store.name(tenant, "variable", name))?.cid ?? null;
   const text = draft?.files[draft.entry] ?? "";
   const block = rawBlock(text);

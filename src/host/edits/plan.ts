@@ -25,17 +25,19 @@ export interface Plan {
   readonly place: Place;
 }
 
-/** Asks nothing of a compiler, and changes nothing. */
+/** Asks nothing of a compiler, and changes nothing. `before` is how things stand. */
 export function planEdit(
   store: Store,
   limits: DraftLimits,
   tenant: string,
+  before: Directory,
   { kind, name }: Subject,
   draft: Draft | null,
 ): Promise<Plan> {
   const request: PlanRequest = {
     store,
     tenant,
+    before,
     name,
     draft,
     problems: draft ? checkDraft({ kind, name }, draft, limits) : [],
@@ -53,6 +55,7 @@ export function planEdit(
 export interface PlanRequest {
   readonly store: Store;
   readonly tenant: string;
+  readonly before: Directory;
   readonly name: string;
   /** Null deletes. */
   readonly draft: Draft | null;

@@ -3,7 +3,7 @@ import type { Contract } from "../../contract/contract.ts";
 import { BerthError } from "../../errors.ts";
 import { isObject } from "../../json.ts";
 import type { Store } from "../../store/store.ts";
-import { readDirectory } from "../directory.ts";
+import type { Directory } from "../directory.ts";
 import type { ReleaseParts } from "../release.ts";
 import { entryText, guardMcps, readMcpsText, readRawEntries, unreadableMcps, writeMember } from "./mcps-text.ts";
 import { removeRecord, setRecord } from "./plan-definition.ts";
@@ -25,13 +25,18 @@ export async function contractOf(
 }
 
 /** Plans that a server is again what it was in a release: its definition, and its entry as it was written then. */
-export async function planRestore(store: Store, tenant: string, server: string, release: Cid): Promise<Plan> {
+export async function planRestore(
+  store: Store,
+  tenant: string,
+  before: Directory,
+  server: string,
+  release: Cid,
+): Promise<Plan> {
   const history = await store.history(tenant, "release", server);
   const parts = history.some(({ cid }) => cid === release) ? await partsOf(store, tenant, release) : undefined;
   const config = parts && (await structure(store, tenant, parts.config));
   if (!parts || !isObject(config)) throw new BerthError("not_found", `"${server}" has no such release`);
 
-  const before = await readDirectory(store, tenant);
   const mcps = await readMcpsText(store, tenant);
   const proposed = proposeTo(store);
   const problems = unreadableMcps(mcps);

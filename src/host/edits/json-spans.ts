@@ -1,0 +1,78 @@
+/**
+ * Where the members of a JSON object stand in its text. What is inside of them is passed over and not read: in a
+ * configuration of thousands of servers a parser's tree of it all would hold up every call for as long as it is made.
+ * For texts that are JSON; of any other it says nothing of use.
+ */
+export interface Span {
+  readonly start: number;
+  /** The offset after its last character. */
+  readonly end: number;
+}
+
+export interface MemberSpan extends Span {
+  readonly name: string;
+  readonly value: Span;
+}
+
+export interface ObjectSpan extends Span {
+  readonly members: readonly MemberSpan[];
+}
+
+/** The object that begins at `start` or, after white space, behind it; undefined when something else does. */
+export function objectSpan(text: string, start: number): ObjectSpan | undefined {
+  const open = afterSpace(text, start);
+  if (text[open] !== "{") return undefined;
+  const members: MemberSpan[] = [];
+  let at = afterSpace(text, open + 1);
+  while (text[at] === '"') {
+    const key = { start: at, end: endOfString(text, at) };
+    const value = valueSpan(text, afterSpace(text, key.end) + 1);
+    const name = JSON.parse(text.slice(key.start, key.end)) as string;
+    members.push({ name, start: key.start, end: value.end, value });
+    at = afterSpace(text, value.end);
+    if (text[at] === ",") at = afterSpace(text, at + 1);
+  }
+  return { start: open, end: at + 1, members };
+}
+
+function valueSpan(text: string, from: number): Span {
+  const start = afterSpace(text, from);
+  if (text[start] === '"') return { start, end: endOfString(text, start) };
+  if (text[start] === "{" || text[start] === "[") return { start, end: endOfStructure(text, start) };
+  return { start, end: matchAt(/[^\s,\]}]*/y, text, start) };
+}
+
+function endOfStructure(text: string, start: number): number {
+  const marks = /["{}[\]]/g;
+  marks.lastIndex = start;
+  let depth = 0;
+  for (let mark = marks.exec(text); mark; mark = marks.exec(text)) {
+    if (mark[0] === '"') {
+      marks.lastIndex = endOfString(text, mark.index);
+      continue;
+    }
+    depth += mark[0] === "{" || mark[0] === "[" ? 1 : -1;
+    if (depth === 0) return marks.lastIndex;
+  }
+  return text.length;
+}
+
+/** After the quote that ends it: one with an even number of backslashes before it. */
+function endOfString(text: string, start: number): number {
+  for (let quote = text.indexOf('"', start + 1); quote >= 0; quote = text.indexOf('"', quote + 1)) {
+    let first = quote;
+    while (text[first - 1] === "\\") first -= 1;
+    if ((quote - first) % 2 === 0) return quote + 1;
+  }
+  return text.length;
+}
+
+function afterSpace(text: string, start: number): number {
+  return matchAt(/[ \t\n\r]*/y, text, start);
+}
+
+function matchAt(pattern: RegExp, text: string, start: number): number {
+  pattern.lastIndex = start;
+  pattern.exec(text);
+  return pattern.lastIndex;
+}
