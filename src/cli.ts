@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { Command } from "commander";
+import { registerTokenCommands } from "./commands/register-token.ts";
 import { run } from "./commands/run.ts";
 import { registerUpstreamCommands } from "./commands/upstream/register.ts";
 import { packageVersion } from "./config.ts";
@@ -115,6 +116,7 @@ secret
   .option(...dataOption)
   .action(async (options) => run((await import("./commands/secret.ts")).rotateSecrets(options)));
 
+registerTokenCommands(program, run);
 registerUpstreamCommands(program, run);
 
 await program.parseAsync();

@@ -142,6 +142,17 @@ export interface Limits {
   readonly upstreamSuspended: number;
   /** Servers that are kept connected for whoever explores them. */
   readonly exploredServers: number;
+  /** Access tokens that are known again without a look into the store, or at their signature. */
+  readonly knownTokens: number;
+  /** How long the signature of an access token is believed without looking at it again. */
+  readonly verifiedTokenMs: number;
+  /** Between two looks for a key of an authorization server that was not there. */
+  readonly jwksCooldownMs: number;
+  /** After which the keys of an authorization server are read again. */
+  readonly jwksMaxAgeMs: number;
+  /** One request to an authorization server, and its answer. */
+  readonly issuerMs: number;
+  readonly issuerBytes: number;
 }
 
 export const defaultLimits: Limits = {
@@ -226,6 +237,12 @@ export const defaultLimits: Limits = {
   upstreamQuestionMs: 2_000,
   upstreamSuspended: 1_000,
   exploredServers: 8,
+  knownTokens: 10_000,
+  verifiedTokenMs: 60_000,
+  jwksCooldownMs: 30_000,
+  jwksMaxAgeMs: 600_000,
+  issuerMs: 5_000,
+  issuerBytes: 256 * 1024,
 };
 
 export interface Config {

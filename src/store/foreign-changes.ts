@@ -1,8 +1,8 @@
 import type Database from "better-sqlite3";
 import type { ChangedName } from "./store.ts";
 
-/** A changed name, or a changed tenant by itself. */
-export type ForeignChange = Omit<ChangedName, "kind"> & { readonly kind: ChangedName["kind"] | "tenant" };
+/** A changed name, or by itself a changed tenant, or a token by its id. */
+export type ForeignChange = Omit<ChangedName, "kind"> & { readonly kind: ChangedName["kind"] | "tenant" | "token" };
 
 /** How soon a change of another process is noticed. */
 const LOOK_MS = 500;

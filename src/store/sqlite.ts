@@ -1,10 +1,11 @@
 import type Database from "better-sqlite3";
 import { matches, type Block, type Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
-import { ForeignChanges } from "./foreign-changes.ts";
+import { ForeignChanges, type ForeignChange } from "./foreign-changes.ts";
 import { openDatabase } from "./open-database.ts";
 import { sqliteSecrets } from "./sqlite-secrets.ts";
 import { sqliteTenants } from "./sqlite-tenants.ts";
+import { sqliteTokens } from "./sqlite-tokens.ts";
 import type {
   Change,
   ChangedName,
@@ -110,6 +111,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
   return {
     tenants: sqliteTenants(database, foreignChanges),
+    tokens: sqliteTokens(database, foreignChanges),
 
     async content(tenant, cid) {
       const bytes = attempt(() => statements.content.get(tenant, cid));
@@ -138,7 +140,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
     onChange: (listener) =>
       foreignChanges.listen((changes) => {
-        const names = changes.filter((change): change is ChangedName => change.kind !== "tenant");
+        const names = changes.filter(isName);
         if (names.length > 0) listener(names);
       }),
 
@@ -214,6 +216,10 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       database.close();
     },
   };
+}
+
+function isName(change: ForeignChange): change is ChangedName {
+  return change.kind !== "tenant" && change.kind !== "token";
 }
 
 /** Expired records that one write takes away, so that none pays for all. */

@@ -1,5 +1,6 @@
 import type { Block, Cid } from "../cid.ts";
 import type { Tenants } from "./tenants.ts";
+import type { TokenRecords } from "./tokens.ts";
 
 /**
  * The contract of every store: content by CID, names per tenant with their history, and derived results.
@@ -11,6 +12,9 @@ import type { Tenants } from "./tenants.ts";
 export interface Store {
   /** Who may own names here. */
   readonly tenants: Tenants;
+
+  /** Who may use what here. */
+  readonly tokens: TokenRecords;
 
   /** The bytes of `cid`, or undefined where this tenant does not have it. Rejects with `content_corrupt`. */
   content(tenant: string, cid: Cid): Promise<Uint8Array | undefined>;

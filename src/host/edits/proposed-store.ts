@@ -47,6 +47,7 @@ export function proposeTo(store: Store): ProposedStore {
     },
 
     tenants: store.tenants,
+    tokens: store.tokens,
     proposal: () => ({ put: [...blocks.values()], set: moves }),
     onChange: (listener) => store.onChange(listener),
     history: (tenant, kind, name) => store.history(tenant, kind, name),

@@ -2,9 +2,10 @@ import { sql as contentAndNames } from "./0001-content-and-names.ts";
 import { sql as records } from "./0002-records.ts";
 import { sql as secrets } from "./0003-secrets.ts";
 import { sql as tenants } from "./0004-tenants.ts";
+import { sql as tokens } from "./0005-tokens.ts";
 
 /**
  * The steps from an empty database to today's, in order. A step that was released is never edited: the database
  * remembers how many it has taken (`user_version`), so a change is a new step at the end.
  */
-export const migrations: readonly string[] = [contentAndNames, records, secrets, tenants];
+export const migrations: readonly string[] = [contentAndNames, records, secrets, tenants, tokens];

@@ -1,0 +1,63 @@
+import { BerthError } from "../errors.ts";
+import { isObject } from "../json.ts";
+import { ACTIONS, type Action, type Grant } from "./principal.ts";
+
+/** What a token is to be like. */
+export interface TokenWish {
+  readonly name: string;
+  readonly grant: Grant;
+  /** Milliseconds since the epoch; null for one that does not end by itself. */
+  readonly expiresAt: number | null;
+}
+
+const NAME_CHARACTERS_MAX = 100;
+const NAMES_MAX = 100;
+const FIELDS: ReadonlySet<string> = new Set(["name", "can", "servers", "tools", "expires"]);
+
+/**
+ * Reads `{name?, can, servers?, tools?, expires?}` as the API and the command line take it; `expires` is a time from
+ * `now` such as `30d`. Throws `token_invalid` with every problem at once.
+ */
+export function readTokenWish(value: unknown, now: number = Date.now()): TokenWish {
+  if (!isObject(value)) throw new BerthError("token_invalid", "it is described by an object");
+  const { name = "", can, servers, tools, expires } = value;
+  const problems = Object.keys(value).flatMap((key) => (FIELDS.has(key) ? [] : [`"${key}" says nothing of a token`]));
+  if (typeof name !== "string" || name.length > NAME_CHARACTERS_MAX || /\p{C}/u.test(name)) {
+    problems.push(`"name" is a text of at most ${NAME_CHARACTERS_MAX} printable characters`);
+  }
+  problems.push(...problemsOfCan(can), ...problemsOfNames("servers", servers), ...problemsOfNames("tools", tools));
+  if (tools !== undefined && Array.isArray(can) && !(can.includes("call") && !can.includes("edit"))) {
+    problems.push(
+      '"tools" limits what is called: it goes with "call", and not with "edit", which changes what tools do',
+    );
+  }
+  if (tools !== undefined && Array.isArray(can) && can.includes("admin")) {
+    problems.push('"admin" makes tokens for everything, so that "tools" would limit nothing');
+  }
+  const expiresMs = expires === undefined || expires === null ? null : durationMs(expires);
+  if (expiresMs === undefined) problems.push('"expires" is a time from now: 30d, 12h or 45m, at most 3650d');
+  if (problems.length > 0) throw new BerthError("token_invalid", problems.join("; "));
+  const grant = { can, ...(servers !== undefined && { servers }), ...(tools !== undefined && { tools }) } as Grant;
+  return { name: name as string, grant, expiresAt: expiresMs == null ? null : now + expiresMs };
+}
+
+function problemsOfCan(can: unknown): string[] {
+  const isRight = Array.isArray(can) && can.length > 0 && can.every((each) => ACTIONS.includes(each as Action));
+  return isRight ? [] : [`"can" lists at least one of ${ACTIONS.join(", ")}`];
+}
+
+function problemsOfNames(field: string, names: unknown): string[] {
+  if (names === undefined) return [];
+  const isName = (each: unknown): boolean => typeof each === "string" && each !== "" && each.length <= 256;
+  const isRight = Array.isArray(names) && names.length > 0 && names.length <= NAMES_MAX && names.every(isName);
+  return isRight ? [] : [`"${field}" lists one to ${NAMES_MAX} names; without it there is no limit`];
+}
+
+const UNIT_MS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000 };
+const DURATION_MS_MAX = 3_650 * UNIT_MS["d"]!;
+
+function durationMs(text: unknown): number | undefined {
+  const [, count, unit] = (typeof text === "string" && /^([1-9]\d{0,6})([dhm])$/.exec(text)) || [];
+  const ms = Number(count) * (UNIT_MS[unit ?? ""] ?? 0);
+  return ms > 0 && ms <= DURATION_MS_MAX ? ms : undefined;
+}

@@ -1,0 +1,158 @@
+import { randomBytes, timingSafeEqual } from "node:crypto";
+import { BerthError } from "../errors.ts";
+import type { JsonObject } from "../json.ts";
+import type { TokenRecord, TokenRecords } from "../store/tokens.ts";
+import { createPrincipal, type Grant, type Principal } from "./principal.ts";
+import { isTokenText, newToken, tokenHash } from "./token-text.ts";
+import type { TokenWish } from "./token-wish.ts";
+
+/**
+ * Berth's own tokens: made, listed, revoked, and known again. It owns what a token is good for and how long; where it
+ * is kept is the store's business. A token is seen by whoever made it, once: nobody can show it again.
+ */
+export class Tokens {
+  readonly #records: TokenRecords;
+  /** By hash: a call costs a hash and a look into this. */
+  readonly #known = new Map<string, Known>();
+  readonly #knownMax: number;
+  readonly #onRevoked: (principalId: string) => void;
+  readonly #stop: () => void;
+  /** Counts what may have been revoked. */
+  #changes = 0;
+
+  constructor(records: TokenRecords, options: TokensOptions) {
+    this.#records = records;
+    this.#knownMax = options.knownTokens;
+    this.#onRevoked = options.onRevoked;
+    this.#stop = records.onChange((id) => this.#forget(id));
+  }
+
+  /** Rejects with `tenant_not_found`. */
+  async create(tenant: string, wish: TokenWish, by: string): Promise<CreatedToken> {
+    const { name, grant, expiresAt } = wish;
+    const token = newToken();
+    const id = newId();
+    const plain = { ...grant } as unknown as JsonObject;
+    const record = await this.#records.add({ id, tenant, hash: tokenHash(token), name, grant: plain, expiresAt }, by);
+    return { token, ...infoOf(record) };
+  }
+
+  /** The newest first; those that were revoked, too. */
+  async list(tenant: string): Promise<TokenInfo[]> {
+    return (await this.#records.list(tenant)).map(infoOf);
+  }
+
+  /** Rejects with `token_not_found` when there is nothing to revoke. */
+  async revoke(tenant: string, id: string, by: string): Promise<void> {
+    const revoked = await this.#records.revoke(tenant, id, by);
+    if (!revoked) throw new BerthError("token_not_found", `"${id}"`);
+    this.#forget(id);
+  }
+
+  /** Whose token this is; at once when it is known. Throws or rejects with `unauthorized`. */
+  principalOf(token: string, tenant: string): Principal | Promise<Principal> {
+    if (!isTokenText(token)) throw new BerthError("unauthorized", "it is mistyped, or a part of it is missing");
+    const hash = tokenHash(token);
+    const known = this.#known.get(hash);
+    return known ? inForce(known.principal, tenant) : this.#look(hash, tenant);
+  }
+
+  /** The tenant may be gone, and all of its tokens with it. */
+  forgetTenant(tenant: string): void {
+    this.#changes += 1;
+    for (const [hash, { principal }] of this.#known) if (principal.tenant === tenant) this.#known.delete(hash);
+  }
+
+  close(): void {
+    this.#stop();
+  }
+
+  async #look(hash: string, tenant: string): Promise<Principal> {
+    const changes = this.#changes;
+    const record = await this.#records.byHash(hash);
+    if (!record || !isSame(record.hash, hash)) throw unknown();
+    if (record.revokedAt !== null) throw new BerthError("unauthorized", "it was revoked");
+    // Requests that came at once have one principal.
+    const known = this.#known.get(hash) ?? { id: record.id, principal: principalOf(record) };
+    const principal = inForce(known.principal, tenant);
+    // What was revoked meanwhile must not be remembered as it was.
+    if (this.#changes === changes) this.#remember(hash, known);
+    return principal;
+  }
+
+  #remember(hash: string, known: Known): void {
+    const [oldest] = this.#known.keys();
+    if (this.#known.size >= this.#knownMax && oldest !== undefined) this.#known.delete(oldest);
+    this.#known.set(hash, known);
+  }
+
+  #forget(id: string): void {
+    this.#changes += 1;
+    for (const [hash, known] of this.#known) if (known.id === id) this.#known.delete(hash);
+    this.#onRevoked(principalId(id));
+  }
+}
+
+export interface TokensOptions {
+  /** Tokens that are known again without a look into the store. */
+  readonly knownTokens: number;
+  /** Hears of each token that is good for nothing any more; and of those that were made, which nobody has used yet. */
+  readonly onRevoked: (principalId: string) => void;
+}
+
+export interface TokenInfo extends Grant {
+  readonly id: string;
+  readonly name: string;
+  readonly tenant: string;
+  /** Milliseconds since the epoch, all of them. */
+  readonly createdAt: number;
+  readonly expiresAt: number | null;
+  readonly revokedAt: number | null;
+}
+
+export interface CreatedToken extends TokenInfo {
+  /** A secret. */
+  readonly token: string;
+}
+
+interface Known {
+  readonly id: string;
+  readonly principal: Principal;
+}
+
+/** Ids are typed by people who revoke. */
+function newId(): string {
+  return randomBytes(5).toString("hex");
+}
+
+function principalId(id: string): string {
+  return `token:${id}`;
+}
+
+function principalOf({ id, tenant, grant, expiresAt }: TokenRecord): Principal {
+  const whose = { id: principalId(id), tenant, ...(expiresAt !== null && { until: expiresAt }) };
+  return createPrincipal(whose, [grant as unknown as Grant]);
+}
+
+function inForce(principal: Principal, tenant: string): Principal {
+  if (principal.until !== undefined && principal.until <= Date.now()) {
+    throw new BerthError("unauthorized", "it has expired");
+  }
+  // A token of another tenant is like one that there is not.
+  if (principal.tenant !== tenant) throw unknown();
+  return principal;
+}
+
+function infoOf({ id, name, tenant, grant, createdAt, expiresAt, revokedAt }: TokenRecord): TokenInfo {
+  return { id, name, tenant, ...(grant as unknown as Grant), createdAt, expiresAt, revokedAt };
+}
+
+function unknown(): BerthError {
+  return new BerthError("unauthorized", "there is no such token here");
+}
+
+/** In a time that tells nothing of either. */
+function isSame(one: string, other: string): boolean {
+  const [a, b] = [Buffer.from(one), Buffer.from(other)];
+  return a.length === b.length && timingSafeEqual(a, b);
+}

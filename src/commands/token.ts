@@ -1,0 +1,93 @@
+import { stripVTControlCharacters } from "node:util";
+import { readTokenWish } from "../access/token-wish.ts";
+import { Tokens, type TokenInfo } from "../access/tokens.ts";
+import { readConfig } from "../config.ts";
+import { openSqliteStore } from "../store/sqlite.ts";
+import { environmentOf } from "./environment.ts";
+
+export interface TokenOptions {
+  readonly tenant: string;
+  readonly data?: string;
+}
+
+export interface CreateTokenOptions extends TokenOptions {
+  readonly name?: string;
+  /** Separated by commas. */
+  readonly can: string;
+  readonly server?: readonly string[];
+  readonly tool?: readonly string[];
+  readonly expires?: string;
+  readonly json?: boolean;
+}
+
+/** `berth token create`: the token alone goes to standard output, so that a script can keep it where it belongs. */
+export async function createToken(options: CreateTokenOptions): Promise<number> {
+  const { name = "", can, server, tool, expires } = options;
+  const wish = readTokenWish({
+    name,
+    can: can.split(",").map((each) => each.trim()),
+    ...(server && { servers: server }),
+    ...(tool && { tools: tool }),
+    ...(expires !== undefined && { expires }),
+  });
+  return withTokens(options, async (tokens) => {
+    const created = await tokens.create(options.tenant, wish, "command");
+    console.log(options.json ? JSON.stringify(created, null, 2) : created.token);
+    console.error(`This token of the tenant ${options.tenant} is shown once: ${permissionsOf(created)}.`);
+    console.error(`Its id is ${created.id}; "berth token revoke ${created.id}" ends it.`);
+    return 0;
+  });
+}
+
+/** `berth token list` */
+export function listTokens(options: TokenOptions & { readonly json?: boolean }): Promise<number> {
+  return withTokens(options, async (tokens) => {
+    const listed = await tokens.list(options.tenant);
+    if (options.json) console.log(JSON.stringify(listed, null, 2));
+    else for (const token of listed) console.log(lineOf(token));
+    return 0;
+  });
+}
+
+/** `berth token revoke ID` */
+export function revokeToken(id: string, options: TokenOptions): Promise<number> {
+  return withTokens(options, async (tokens) => {
+    await tokens.revoke(options.tenant, id, "command");
+    console.error(`The token ${id} of the tenant ${options.tenant} is revoked.`);
+    return 0;
+  });
+}
+
+async function withTokens(
+  options: Pick<TokenOptions, "data">,
+  work: (tokens: Tokens) => Promise<number>,
+): Promise<number> {
+  const { dataDir, limits } = readConfig(environmentOf(options));
+  const store = await openSqliteStore({ dataDir });
+  const tokens = new Tokens(store.tokens, { ...limits, onRevoked: () => {} });
+  try {
+    return await work(tokens);
+  } finally {
+    tokens.close();
+    await store.close();
+  }
+}
+
+function lineOf(token: TokenInfo): string {
+  const { id, name, createdAt, revokedAt } = token;
+  const state = revokedAt === null ? permissionsOf(token) : `revoked ${dateOf(revokedAt)}`;
+  return stripVTControlCharacters([id, `made ${dateOf(createdAt)}`, state, name].join("  ").trimEnd());
+}
+
+/** As `call,read on echo, until 2026-12-01T00:00:00.000Z`. */
+function permissionsOf({ can, servers, tools, expiresAt }: TokenInfo): string {
+  const where = servers ? ` on ${servers.join(", ")}` : "";
+  const what = tools ? ` the tools ${tools.join(", ")}` : "";
+  const until = expiresAt === null ? "without an end" : `until ${dateOf(expiresAt)}`;
+  const expired = expiresAt !== null && expiresAt <= Date.now() ? "expired, " : "";
+  return `${expired}${can.join(",")}${what}${where}, ${until}`;
+}
+
+function dateOf(ms: number): string {
+  return new Date(ms).toISOString();
+}

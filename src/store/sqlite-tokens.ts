@@ -1,0 +1,69 @@
+import type Database from "better-sqlite3";
+import { BerthError } from "../errors.ts";
+import type { JsonObject } from "../json.ts";
+import type { ForeignChanges } from "./foreign-changes.ts";
+import type { NewTokenRecord, TokenRecord, TokenRecords } from "./tokens.ts";
+
+/** Tokens in a SQLite file. Their changes stand in the log of changed names, under the kind `token`. */
+export function sqliteTokens(database: Database.Database, foreignChanges: ForeignChanges): TokenRecords {
+  const statements = prepare(database);
+  const read = ({ grant, ...row }: TokenRow): TokenRecord => ({ ...row, grant: JSON.parse(grant) as JsonObject });
+
+  const add = database.transaction((token: NewTokenRecord, by: string) => {
+    const { id, tenant, hash, name, grant, expiresAt } = token;
+    if (!statements.tenant.get(tenant)) throw new BerthError("tenant_not_found", `"${tenant}"`);
+    const now = Date.now();
+    statements.add.run(id, tenant, hash, name, JSON.stringify(grant), now, expiresAt);
+    return Number(statements.recordChange.run(tenant, id, now, by).lastInsertRowid);
+  });
+
+  const revoke = database.transaction((tenant: string, id: string, by: string) => {
+    const now = Date.now();
+    if (statements.revoke.run(now, tenant, id).changes === 0) return undefined;
+    return Number(statements.recordChange.run(tenant, id, now, by).lastInsertRowid);
+  });
+
+  return {
+    async byHash(hash) {
+      const row = statements.byHash.get(hash);
+      return row && read(row);
+    },
+    list: async (tenant) => statements.list.all(tenant).map(read),
+    async add(token, by) {
+      foreignChanges.add([add.immediate(token, by)]);
+      return read(statements.byHash.get(token.hash)!);
+    },
+    async revoke(tenant, id, by) {
+      const change = revoke.immediate(tenant, id, by);
+      if (change !== undefined) foreignChanges.add([change]);
+      return change !== undefined;
+    },
+    onChange: (listener) =>
+      foreignChanges.listen((changed) => {
+        for (const { kind, name } of changed) if (kind === "token") listener(name);
+      }),
+  };
+}
+
+type TokenRow = Omit<TokenRecord, "grant"> & { readonly grant: string };
+
+const COLUMNS = `id, tenant, hash, name, "grant", created_at AS createdAt, expires_at AS expiresAt, revoked_at AS revokedAt`;
+
+function prepare(database: Database.Database) {
+  return {
+    tenant: database.prepare<[string]>("SELECT 1 FROM tenant WHERE name = ?"),
+    byHash: database.prepare<[string], TokenRow>(`SELECT ${COLUMNS} FROM token WHERE hash = ?`),
+    list: database.prepare<[string], TokenRow>(
+      `SELECT ${COLUMNS} FROM token WHERE tenant = ? ORDER BY created_at DESC, id`,
+    ),
+    add: database.prepare<[string, string, string, string, string, number, number | null]>(
+      `INSERT INTO token (id, tenant, hash, name, "grant", created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    ),
+    revoke: database.prepare<[number, string, string]>(
+      "UPDATE token SET revoked_at = ? WHERE tenant = ? AND id = ? AND revoked_at IS NULL",
+    ),
+    recordChange: database.prepare<[string, string, number, string]>(
+      "INSERT INTO name_change (tenant, kind, name, cid, changed_at, changed_by) VALUES (?, 'token', ?, NULL, ?, ?)",
+    ),
+  };
+}

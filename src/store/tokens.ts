@@ -1,0 +1,39 @@
+import type { JsonObject } from "../json.ts";
+
+/**
+ * The access tokens of all tenants, as far as a store knows them: never a token itself, and not what its grant means.
+ * What was revoked is kept, so that it can be told later what there was.
+ */
+export interface TokenRecords {
+  /** Revoked and expired ones, too. */
+  byHash(hash: string): Promise<TokenRecord | undefined>;
+
+  /** The newest first. */
+  list(tenant: string): Promise<TokenRecord[]>;
+
+  /** Rejects with `tenant_not_found`. */
+  add(token: NewTokenRecord, by: string): Promise<TokenRecord>;
+
+  /** False when the tenant has no such token, or it was revoked before. */
+  revoke(tenant: string, id: string, by: string): Promise<boolean>;
+
+  /** Calls `listener` with the id of a token that has come or was revoked: soon after another process did it. */
+  onChange(listener: (id: string) => void): () => void;
+}
+
+export interface NewTokenRecord {
+  /** Tells tokens apart, and is no secret. */
+  readonly id: string;
+  readonly tenant: string;
+  readonly hash: string;
+  /** What people call it. */
+  readonly name: string;
+  readonly grant: JsonObject;
+  /** Milliseconds since the epoch; null for one that does not end by itself. */
+  readonly expiresAt: number | null;
+}
+
+export interface TokenRecord extends NewTokenRecord {
+  readonly createdAt: number;
+  readonly revokedAt: number | null;
+}
