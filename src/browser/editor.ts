@@ -8,7 +8,8 @@ import { showComparison, type ComparisonSetup } from "./editor/comparison.ts";
 import { jsonSchema } from "./editor/json-schema.ts";
 import { refreshPage } from "./editor/refresh-page.ts";
 import type { Schema } from "./editor/schema.ts";
-import { openSubjectEditor, type Setup, type SubjectEditor } from "./editor/subject-editor.ts";
+import type { Setup } from "./editor/setup.ts";
+import { openSubjectEditor, type SubjectEditor } from "./editor/subject-editor.ts";
 
 const editors: SubjectEditor[] = [];
 

@@ -1,34 +1,17 @@
 import type { Extension } from "@codemirror/state";
-import { tenantBase } from "../base.ts";
-import { EditApi, type Review, type SaveOutcome } from "./api.ts";
-import { ask, askBreaking } from "./ask.ts";
+import { EditApi } from "./api.ts";
+import { ask } from "./ask.ts";
 import { openCodeEditor } from "./code-editor.ts";
 import { button, element } from "./dom.ts";
-import { isSameDraft, type Draft } from "./draft.ts";
+import { EditedText } from "./edited-text.ts";
 import { showEffects } from "./effects.ts";
-import { openFileTabs } from "./file-tabs.ts";
-import { keepDraft, keptDraft } from "./kept-draft.ts";
+import { openFileTabs, type FileTabs } from "./file-tabs.ts";
 import { languageOf } from "./language.ts";
-import { mergeDrafts } from "./merge-drafts.ts";
+import { openLiveReview } from "./live-review.ts";
 import { openNotices } from "./notices.ts";
-import { showProblems } from "./problem-list.ts";
-import { askToken } from "./token.ts";
-
-/** What the page says about the editor that stands in it. */
-export interface Setup extends Draft {
-  readonly kind: "variable" | "definition" | "entry";
-  readonly name: string;
-  /** What stands; null: nothing yet. */
-  readonly cid: string | null;
-  readonly language: string;
-  readonly api: string;
-  readonly readOnly: boolean;
-  readonly styleNonce: string;
-}
-
-const WHAT = { variable: "the variable", definition: "the definition of", entry: "the entry of" } as const;
-const REVIEW_AFTER_MS = 500;
-const KEEP_AFTER_MS = 250;
+import { offerKeptDraft } from "./offer-kept.ts";
+import { Saver } from "./saver.ts";
+import { addressOf, type Setup } from "./setup.ts";
 
 /**
  * The editor of one variable, definition or entry: what a person writes, what is wrong with it, what saving it would
@@ -51,12 +34,11 @@ export interface SubjectEditorOptions {
   readonly onSaved: () => void;
 }
 
+const WHAT = { variable: "the variable", definition: "the definition of", entry: "the entry of" } as const;
+
 export function openSubjectEditor(setup: Setup, { extensions, onSaved }: SubjectEditorOptions): SubjectEditor {
   const api = new EditApi(setup.api);
   const notices = openNotices();
-  const problems = element("div", { className: "editor-problems" });
-  const effects = element("div", { className: "editor-effects" });
-  effects.setAttribute("aria-live", "polite");
   const state = element("p", { className: "editor-state muted" });
   state.setAttribute("role", "status");
   const hint = element(
@@ -64,164 +46,36 @@ export function openSubjectEditor(setup: Setup, { extensions, onSaved }: Subject
     { className: "muted small", id: `leave-${setup.kind}` },
     "Tab indents. To leave the editor by keyboard, press Escape and then Tab. Ctrl+S or ⌘S saves, Ctrl+Space completes.",
   );
-
-  /** What my text began with, and goes over when it is saved. */
-  let base: { cid: string | null; draft: Draft } = {
-    cid: setup.cid,
-    draft: { entry: setup.entry, files: setup.files },
-  };
-  let saving = false;
-  let edits = 0;
-  let reviewing = new AbortController();
-  let reviewTimer = 0;
-  let keepTimer = 0;
-
-  const files = openFileTabs({
-    draft: base.draft,
-    several: setup.kind === "definition" && setup.language === "typescript" && !setup.readOnly,
-    open: (path, text) =>
-      openCodeEditor({
-        text,
-        label: setup.kind === "definition" ? `Source of ${path}` : `Value of ${setup.name}`,
-        hintId: hint.id,
-        readOnly: setup.readOnly,
-        styleNonce: setup.styleNonce,
-        extensions: [languageOf(path, setup.language), extensions],
-        onChange: () => changed(),
-      }),
-    onChange: () => changed(),
-  });
-  const saveButton = button(setup.cid === null ? "Create" : "Save", () => void save(), "primary");
+  const saveButton = button("", () => void save(), "primary");
   const deleteButton = button("Delete…", () => void remove(), "danger");
-
-  const isDirty = (): boolean => base.cid === null || !isSameDraft(files.draft(), base.draft);
+  let edits = 0;
 
   const changed = (): void => {
     if (setup.readOnly) return;
     edits++;
     showState();
-    clearTimeout(keepTimer);
-    keepTimer = window.setTimeout(keep, KEEP_AFTER_MS);
-    reviewSoon();
+    text.keepSoon();
+    review.soon();
   };
+  const text = new EditedText(setup, openFiles(setup, { hintId: hint.id, extensions, onChange: () => changed() }));
+  const review = openLiveReview(api, text);
 
-  const keep = (): void => {
-    const draft = files.draft();
-    const same = isSameDraft(draft, base.draft);
-    keepDraft(setup.api, same ? undefined : { draft, base: base.cid, at: Date.now() });
+  const showState = (doing?: string): void => {
+    const isNew = text.base.cid === null;
+    const isDirty = text.isDirty();
+    saveButton.textContent = isNew ? "Create" : "Save";
+    saveButton.disabled = saver.isBusy || !isDirty;
+    deleteButton.hidden = isNew;
+    state.textContent = doing ?? (isNew ? "Not saved yet" : isDirty ? "Unsaved changes" : "No unsaved changes");
   };
-
-  const showState = (text?: string): void => {
-    const dirty = isDirty();
-    saveButton.disabled = saving || !dirty;
-    deleteButton.hidden = base.cid === null;
-    state.textContent =
-      text ?? (base.cid === null ? "Not saved yet" : dirty ? "Unsaved changes" : "No unsaved changes");
-  };
-
-  const reviewSoon = (): void => {
-    reviewing.abort();
-    clearTimeout(reviewTimer);
-    reviewTimer = window.setTimeout(() => void review(), REVIEW_AFTER_MS);
-  };
-
-  const review = async (): Promise<void> => {
-    reviewing = new AbortController();
-    const { signal } = reviewing;
-    try {
-      const found = await api.review(files.draft(), signal);
-      if (signal.aborted) return;
-      show(found);
-    } catch (error) {
-      if (!signal.aborted) problems.replaceChildren(element("p", { className: "muted" }, (error as Error).message));
-    }
-  };
-
-  const show = (found: Review): void => {
-    files.showProblems(found.problems);
-    problems.replaceChildren(
-      found.problems.length === 0
-        ? element("p", { className: "muted" }, "No problems.")
-        : showProblems(found.problems, (problem) => files.reveal(problem)),
-    );
-    const dirty = isDirty();
-    effects.replaceChildren(
-      ...(dirty && found.servers.length > 0
-        ? [element("h3", {}, "What saving would change"), showEffects(found)]
-        : dirty && !found.problems.some(({ severity }) => severity === "error")
-          ? [element("p", { className: "muted" }, "Saving this changes no server.")]
-          : []),
-    );
-  };
-
-  /** One save at a time; asks where it must, and tells what came of it. */
-  const saveDraft = async (draft: Draft | null, verb: string, agreed = false): Promise<boolean> => {
-    if (saving) return false;
-    saving = true;
-    showState(`${draft === null ? "Deleting" : "Saving"}…`);
-    notices.clear("save");
-    try {
-      return await settle(await send(draft, verb, agreed), draft);
-    } finally {
-      saving = false;
-      showState();
-    }
-  };
-
-  /** Undefined when the person was asked and said no. */
-  const send = async (draft: Draft | null, verb: string, allowBreaking: boolean): Promise<SaveOutcome | undefined> => {
-    const outcome = await api.save(draft, { expected: base.cid, allowBreaking });
-    if (outcome.kind === "breaking") {
-      return (await askBreaking(outcome.review, verb)) ? await send(draft, verb, true) : undefined;
-    }
-    if (outcome.kind === "forbidden" && (await askToken(outcome.message)))
-      return await send(draft, verb, allowBreaking);
-    return outcome;
-  };
-
-  const settle = async (outcome: SaveOutcome | undefined, draft: Draft | null): Promise<boolean> => {
-    if (!outcome) {
-      notices.show("save", "warn", "Nothing was changed. Your text is as you left it.");
-      return false;
-    }
-    if (outcome.kind === "saved") {
-      base = { cid: outcome.cid, draft: draft ?? files.draft() };
-      keep();
-      if (draft === null) return true;
-      files.compareWith(undefined);
-      notices.clear("conflict", "draft");
-      saveButton.textContent = "Save";
-      notices.show("save", "good", ...savedWords(outcome.review));
-      effects.replaceChildren();
-      reviewSoon();
-      onSaved();
-      return true;
-    }
-    if (outcome.kind === "refused") {
-      show({ problems: outcome.problems, servers: [], breaking: false });
-      const first = outcome.problems.find(({ severity }) => severity === "error");
-      notices.show(
-        "save",
-        "bad",
-        element("p", {}, "Not saved: the problems below are in the way. Nothing was changed."),
-      );
-      if (first && draft !== null) files.reveal(first);
-    } else if (outcome.kind === "moved") {
-      await showConflict();
-    } else {
-      const message = "message" in outcome ? outcome.message : "it would break callers";
-      notices.show("save", "bad", element("p", {}, `Not saved: ${message}. Your text is still here.`));
-    }
-    return false;
-  };
+  const saver = new Saver({ api, text, notices, review, onSaved, onState: showState });
 
   const save = async (): Promise<void> => {
-    if (setup.readOnly || !isDirty()) return;
+    if (setup.readOnly || !text.isDirty()) return;
     const before = edits;
-    const draft = files.draft();
-    const creates = base.cid === null;
+    const isNew = text.base.cid === null;
     // A page that was made for nothing yet has no history; after the save there is one.
-    if ((await saveDraft(draft, "Save")) && creates && before === edits) location.assign(addressOf(setup));
+    if ((await saver.save(text.files.draft(), "Save")) && isNew && before === edits) location.assign(addressOf(setup));
   };
 
   const restore = async (cid: string): Promise<void> => {
@@ -230,25 +84,17 @@ export function openSubjectEditor(setup: Setup, { extensions, onSaved }: Subject
       notices.show("save", "bad", "This version is not there any more.");
       return;
     }
-    if (isTouched() && !(await askDiscard())) return;
-    if (!(await saveDraft(draft, "Restore"))) return;
-    files.replace(draft);
+    if (text.isTouched() && !(await askDiscard())) return;
+    if (await saver.save(draft, "Restore")) text.files.replace(draft);
   };
 
   const refresh = async (): Promise<void> => {
-    if (saving || setup.readOnly) return;
+    if (saver.isBusy || setup.readOnly) return;
     const now = await api.current().catch(() => undefined);
-    if (!now || now.cid === base.cid || saving) return;
-    if (isTouched()) {
-      notices.show(
-        "conflict",
-        "warn",
-        `Someone else saved meanwhile (by ${now.by}). When you save, you will see both texts.`,
-      );
-      return;
-    }
-    base = { cid: now.cid, draft: now };
-    files.replace(now);
+    if (!now || now.cid === text.base.cid || saver.isBusy) return;
+    if (!text.isTouched()) return text.takeOver({ cid: now.cid, draft: now });
+    const message = `Someone else saved meanwhile (by ${now.by}). When you save, you will see both texts.`;
+    notices.show("conflict", "warn", message);
   };
 
   /** Asks once, with all that it does. */
@@ -263,94 +109,13 @@ export function openSubjectEditor(setup: Setup, { extensions, onSaved }: Subject
       no: "Keep it",
       yes: "Delete",
     });
-    if (!sure || !(await saveDraft(null, "Delete", found?.breaking === true))) return;
-    location.assign(addressOf(setup));
+    if (sure && (await saver.save(null, "Delete", found?.breaking === true))) location.assign(addressOf(setup));
   };
 
-  /** Somebody else saved after this page was loaded: both texts come together in the editor, and the person decides. */
-  const showConflict = async (): Promise<void> => {
-    const theirs = await api.current();
-    if (!theirs) {
-      base = { cid: null, draft: base.draft };
-      saveButton.textContent = "Create";
-      notices.show(
-        "conflict",
-        "warn",
-        element("p", {}, "Someone else deleted this meanwhile. Your text is still here; saving it makes it anew."),
-      );
-      return;
-    }
-    const began = base.cid === null ? undefined : await api.version(base.cid);
-    const mine = files.draft();
-    const { draft, conflicts } = mergeDrafts({ base: began ?? theirs, mine, theirs });
-    files.replace(draft);
-    files.compareWith(theirs);
-    base = { cid: theirs.cid, draft: theirs };
-    keep();
-    reviewSoon();
-    const takeTheirs = button("Drop mine, take theirs", () => {
-      files.compareWith(undefined);
-      files.replace(theirs);
-      notices.clear("conflict");
-    });
-    const asBefore = button("Leave theirs out of mine", () => files.replace(mine));
-    notices.show(
-      "conflict",
-      "warn",
-      element(
-        "p",
-        {},
-        element("strong", {}, "Someone else saved meanwhile"),
-        ` (by ${theirs.by}, ${timeOf(theirs.changedAt)}). Nothing is lost: your text is below, and was not saved.`,
-      ),
-      element("p", {}, conflictWords(conflicts)),
-      element("p", {}, "Save goes over their version, which stays in the history."),
-      element("div", { className: "choices" }, asBefore, takeTheirs),
-    );
-  };
-
-  const offerKeptDraft = (): void => {
-    const kept = keptDraft(setup.api);
-    if (!kept || isSameDraft(kept.draft, base.draft)) return;
-    const later = kept.base === base.cid ? "" : " Someone saved since; when you save, you will see both.";
-    notices.show(
-      "draft",
-      "warn",
-      element("p", {}, `There is text of yours from ${timeOf(kept.at)} that was not saved.${later}`),
-      element(
-        "div",
-        { className: "choices" },
-        button("Go on with it", () => {
-          // What it began with decides whether somebody was faster.
-          base = { ...base, cid: kept.base };
-          files.replace(kept.draft);
-          notices.clear("draft");
-        }),
-        button("Discard it", () => {
-          keepDraft(setup.api, undefined);
-          notices.clear("draft");
-        }),
-      ),
-    );
-  };
-
-  const root = element(
-    "div",
-    { className: "editor-body" },
-    notices.element,
-    files.element,
-    setup.readOnly
-      ? ""
-      : element(
-          "div",
-          { className: "editor-bar" },
-          state,
-          element("div", { className: "choices" }, deleteButton, saveButton),
-        ),
-    hint,
-    problems,
-    effects,
-  );
+  const choices = element("div", { className: "choices" }, deleteButton, saveButton);
+  const bar = setup.readOnly ? "" : element("div", { className: "editor-bar" }, state, choices);
+  const parts = [notices.element, text.files.element, bar, hint, review.problems, review.effects];
+  const root = element("div", { className: "editor-body" }, ...parts);
   root.addEventListener("keydown", (event) => {
     if (event.key.toLowerCase() !== "s" || !(event.ctrlKey || event.metaKey) || event.altKey) return;
     event.preventDefault();
@@ -358,15 +123,42 @@ export function openSubjectEditor(setup: Setup, { extensions, onSaved }: Subject
   });
   showState();
   if (!setup.readOnly) {
-    offerKeptDraft();
-    void review();
+    offerKeptDraft(setup.api, text, notices);
+    void review.now();
   }
-  return { element: root, isDirty: () => !setup.readOnly && isTouched(), keep, save, restore, refresh };
+  return {
+    element: root,
+    isDirty: () => !setup.readOnly && text.isTouched(),
+    keep: () => text.keep(),
+    save,
+    restore,
+    refresh,
+  };
+}
 
-  /** What was begun with is worth nothing until somebody writes. */
-  function isTouched(): boolean {
-    return !isSameDraft(files.draft(), base.draft);
-  }
+interface FilesOptions {
+  readonly hintId: string;
+  readonly extensions: Extension;
+  readonly onChange: () => void;
+}
+
+function openFiles(setup: Setup, { hintId, extensions, onChange }: FilesOptions): FileTabs {
+  const { kind, name, entry, files, language, readOnly, styleNonce } = setup;
+  return openFileTabs({
+    draft: { entry, files },
+    several: kind === "definition" && language === "typescript" && !readOnly,
+    open: (path, text) =>
+      openCodeEditor({
+        text,
+        label: kind === "definition" ? `Source of ${path}` : `Value of ${name}`,
+        hintId,
+        readOnly,
+        styleNonce,
+        extensions: [languageOf(path, language), extensions],
+        onChange,
+      }),
+    onChange,
+  });
 }
 
 function askDiscard(): Promise<boolean> {
@@ -376,38 +168,4 @@ function askDiscard(): Promise<boolean> {
     no: "Go back to my text",
     yes: "Restore all the same",
   });
-}
-
-function conflictWords(conflicts: number): string {
-  if (conflicts === 0) {
-    return "Their changes are in your text now. What is marked is what your save would change of theirs.";
-  }
-  const places = conflicts === 1 ? "one place was changed by both" : `${conflicts} places were changed by both`;
-  return `Their other changes are in your text now; ${places}, and there it says what you wrote. What is marked is what your save would change of theirs: take theirs where you like it better.`;
-}
-
-function savedWords(review: Review): Node[] {
-  const links = review.servers
-    .filter(({ outcome }) => outcome === "added" || outcome === "changed")
-    .map(({ server }) =>
-      element("a", { href: `${tenantBase}/mcp/meta/${encodeURIComponent(server)}` }, `See ${server}`),
-    );
-  return [
-    element(
-      "p",
-      {},
-      element("strong", {}, "Saved."),
-      review.servers.length === 0 ? " No server changes by it." : " In effect now:",
-    ),
-    ...(review.servers.length === 0 ? [] : [showEffects(review)]),
-    ...(links.length === 0 ? [] : [element("p", { className: "links" }, ...links)]),
-  ];
-}
-
-function addressOf({ kind, name }: Setup): string {
-  return `${tenantBase}/${kind === "variable" ? "variables" : "servers"}/${encodeURIComponent(name)}`;
-}
-
-function timeOf(at: number): string {
-  return new Date(at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
 }

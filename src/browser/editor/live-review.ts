@@ -1,0 +1,63 @@
+import type { EditApi, Review } from "./api.ts";
+import { element } from "./dom.ts";
+import type { EditedText } from "./edited-text.ts";
+import { showEffects } from "./effects.ts";
+import { showProblems } from "./problem-list.ts";
+
+const REVIEW_AFTER_MS = 500;
+
+/** What is wrong with a text and what saving it would do, looked up again whenever somebody has stopped writing. */
+export interface LiveReview {
+  readonly problems: HTMLElement;
+  readonly effects: HTMLElement;
+  now(): Promise<void>;
+  soon(): void;
+  show(found: Review): void;
+}
+
+export function openLiveReview(api: EditApi, text: EditedText): LiveReview {
+  const problems = element("div", { className: "editor-problems" });
+  const effects = element("div", { className: "editor-effects" });
+  effects.setAttribute("aria-live", "polite");
+  let reviewing = new AbortController();
+  let timer = 0;
+
+  const now = async (): Promise<void> => {
+    reviewing = new AbortController();
+    const { signal } = reviewing;
+    try {
+      const found = await api.review(text.files.draft(), signal);
+      if (!signal.aborted) show(found);
+    } catch (error) {
+      if (!signal.aborted) problems.replaceChildren(element("p", { className: "muted" }, (error as Error).message));
+    }
+  };
+
+  const show = (found: Review): void => {
+    text.files.showProblems(found.problems);
+    problems.replaceChildren(
+      found.problems.length === 0
+        ? element("p", { className: "muted" }, "No problems.")
+        : showProblems(found.problems, (problem) => text.files.reveal(problem)),
+    );
+    effects.replaceChildren(...(text.isDirty() ? effectsOf(found) : []));
+  };
+
+  return {
+    problems,
+    effects,
+    now,
+    soon() {
+      reviewing.abort();
+      clearTimeout(timer);
+      timer = window.setTimeout(() => void now(), REVIEW_AFTER_MS);
+    },
+    show,
+  };
+}
+
+function effectsOf(found: Review): Node[] {
+  if (found.servers.length > 0) return [element("h3", {}, "What saving would change"), showEffects(found)];
+  if (found.problems.some(({ severity }) => severity === "error")) return [];
+  return [element("p", { className: "muted" }, "Saving this changes no server.")];
+}

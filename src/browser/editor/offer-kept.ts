@@ -1,0 +1,32 @@
+import { isSameDraft } from "./draft.ts";
+import { button, element } from "./dom.ts";
+import type { EditedText } from "./edited-text.ts";
+import { keepDraft, keptDraft } from "./kept-draft.ts";
+import type { Notices } from "./notices.ts";
+import { timeOf } from "./time.ts";
+
+/** Tells of a text that was left unsaved at `url`, where there is one, and lets the person go on with it. */
+export function offerKeptDraft(url: string, text: EditedText, notices: Notices): void {
+  const kept = keptDraft(url);
+  if (!kept || isSameDraft(kept.draft, text.base.draft)) return;
+  const later = kept.base === text.base.cid ? "" : " Someone saved since; when you save, you will see both.";
+  notices.show(
+    "draft",
+    "warn",
+    element("p", {}, `There is text of yours from ${timeOf(kept.at)} that was not saved.${later}`),
+    element(
+      "div",
+      { className: "choices" },
+      button("Go on with it", () => {
+        // What it began with decides whether somebody was faster.
+        text.base = { ...text.base, cid: kept.base };
+        text.files.replace(kept.draft);
+        notices.clear("draft");
+      }),
+      button("Discard it", () => {
+        keepDraft(url, undefined);
+        notices.clear("draft");
+      }),
+    ),
+  );
+}
