@@ -14,10 +14,11 @@ import { withBuiltIn } from "./host/builtin/with-built-in.ts";
 import { createEdits } from "./host/edits/create-edits.ts";
 import type { Edits } from "./host/edits/edits.ts";
 import type { OpenUpstream } from "./host/upstream/hosted.ts";
-import { Hosting } from "./host/upstream/hosting.ts";
+import { Hosting, type HostingOptions } from "./host/upstream/hosting.ts";
 import { Observers } from "./host/observe.ts";
 import { openHost, type Host, type ServerSummary } from "./host/host.ts";
 import { openTenancy, type Tenancy } from "./host/tenancy.ts";
+import { createSecretEdits, type SecretEdits } from "./host/secret-edits.ts";
 import { createHttpServer, drainHttpServer } from "./http/server.ts";
 import { applyImage } from "./image/apply.ts";
 import { readImage } from "./image/read.ts";
@@ -29,7 +30,11 @@ import { createMetrics, type Metrics } from "./metrics/metrics.ts";
 import { createEndpoint, type Endpoint } from "./mcp/endpoint.ts";
 import { openStdio } from "./mcp/stdio.ts";
 import { readSealKey } from "./seal-key.ts";
+import { Grants } from "./secrets/grants.ts";
+import { openKeyRing } from "./secrets/key-ring.ts";
+import { openSecrets } from "./secrets/secrets.ts";
 import { hostedVariables } from "./upstream/hosted-variables.ts";
+import type { VariableLookup } from "./upstream/launch.ts";
 import { profileFolders } from "./upstream/profiles/locate.ts";
 import { Upstream } from "./upstream/upstream.ts";
 import { openSqliteStore } from "./store/sqlite.ts";
@@ -38,6 +43,8 @@ import { DEFAULT_TENANT } from "./tenant-name.ts";
 
 /** For answers to be written that the end of guest code has just made. */
 const LAST_WORDS_MS = 1_000;
+/** What this Berth calls itself to servers of others. */
+const clientInfo = { name: "berth", version: packageVersion() };
 
 export interface Berth {
   /** Where it listens, with the port that was chosen. */
@@ -144,6 +151,7 @@ interface Core {
   readonly host: Host;
   readonly tenancy: Tenancy;
   readonly edits: Edits;
+  readonly secrets: SecretEdits;
   readonly endpoint: Endpoint;
   readonly executor: Executor;
   readonly metrics: Metrics;
@@ -174,7 +182,8 @@ async function openCore(config: Config, log: Log, fill: Fill, starting: (step: s
     starting("servers are read");
     const compiler = opened(openCompiler(config.limits));
 
-    const upstreams = opened(new Hosting({ open: upstreamOpener(config), limits: config.limits, log }));
+    const secrets = openSecrets(store, openKeyRing(config.dataDir, config.secretKeys), config.limits);
+    const upstreams = opened(new Hosting({ open: hostedOpener(config), limits: config.limits, log }));
     const metrics = createMetrics(packageVersion(), config.limits);
     const observers = new Observers((error) => log.error({ err: error }, "an observer of calls failed"));
     const hosting = {
@@ -185,6 +194,7 @@ async function openCore(config: Config, log: Log, fill: Fill, starting: (step: s
       compiler: compilerCid(),
       log,
       observers,
+      grants: new Grants(secrets, log),
       upstreams,
       writable: config.image !== "readonly",
       limits: config.limits,
@@ -199,13 +209,19 @@ async function openCore(config: Config, log: Log, fill: Fill, starting: (step: s
     closers.push(reloadOnChange(store, host, tenancy, log));
     await tenancy.admit(DEFAULT_TENANT);
     const edits = createEdits({ ...hosting, host });
+    const secretEdits = createSecretEdits({
+      store,
+      secrets,
+      writable: hosting.writable,
+      onChange: (tenant, name) => host.secretChanged(tenant, name),
+    });
     const { limits } = config;
     const sealKey = await readSealKey(config.dataDir);
     const endpoint = createEndpoint({ host, berthVersion: packageVersion(), log, records: store, sealKey, limits });
     closers.push(() => endpoint.settled());
     observers.add(metrics.observer);
     showParts(metrics, { observers, executor, upstreams, endpoint, store });
-    return { host, tenancy, edits, endpoint, executor, metrics, store, close };
+    return { host, tenancy, edits, secrets: secretEdits, endpoint, executor, metrics, store, close };
   } catch (error) {
     await close();
     throw error;
@@ -221,10 +237,31 @@ function exploring(config: Config, log: Log): ExploreOptions {
 }
 
 function upstreamOpener({ limits }: Config, capabilities?: JsonObject): OpenUpstream {
-  const surroundings = { env: process.env, folder: process.cwd(), variable: hostedVariables(process.env) };
-  const clientInfo = { name: "berth", version: packageVersion() };
-  const options = { ...surroundings, clientInfo, limits, ...(capabilities && { capabilities }) };
-  return (launch, listener) => new Upstream(launch, { ...listener, ...options });
+  const options = {
+    env: process.env,
+    folder: process.cwd(),
+    clientInfo,
+    limits,
+    ...(capabilities && { capabilities }),
+  };
+  const variables = async (): Promise<VariableLookup> => hostedVariables(process.env);
+  return (launch, listener) => new Upstream(launch, { ...options, ...listener, variables });
+}
+
+/** Servers of others get their secrets, and what the operator's own ask for of the environment. */
+function hostedOpener({ limits }: Config): HostingOptions["open"] {
+  return (launch, listener, { tenant, grant }) => {
+    const env = tenant === DEFAULT_TENANT ? process.env : {};
+    return new Upstream(launch, {
+      env: process.env,
+      folder: process.cwd(),
+      clientInfo,
+      limits,
+      ...listener,
+      ...(grant && { hide: (value) => grant.hideIn(value) }),
+      variables: async () => hostedVariables(env, { names: grant?.names ?? [], values: (await grant?.all()) ?? {} }),
+    });
+  };
 }
 
 /** What decides which servers there are, and what each offers. */
@@ -238,6 +275,7 @@ function reloadOnChange(store: Store, host: Host, tenancy: Tenancy, log: Log): (
     if (tenancy.opening(tenant)) await host.reload(tenant);
   };
   const stop = store.onChange((changed) => {
+    for (const { tenant, kind, name } of changed) if (kind === "secret") host.secretChanged(tenant, name);
     const tenants = new Set(changed.flatMap(({ tenant, kind }) => (OFFERED.has(kind) ? [tenant] : [])));
     for (const tenant of tenants) {
       reloading = reloading

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { boot } from "../src/commands/boot.ts";
 import { readConfig, type Config } from "../src/config.ts";
-import { createLog } from "../src/log.ts";
+import { createLog, type Log } from "../src/log.ts";
 import { startBerth, type Berth } from "../src/main.ts";
 import { compile } from "./compiler.ts";
 
@@ -23,6 +23,8 @@ export interface TestSources {
   readonly variables?: Readonly<Record<string, string>>;
   readonly env?: Record<string, string>;
   readonly config?: Partial<Config>;
+  /** Takes what is logged, instead of nobody. */
+  readonly log?: Log;
 }
 
 export async function startTestBerth(sources: TestSources): Promise<TestBerth> {
@@ -53,7 +55,7 @@ export async function startTestBerth(sources: TestSources): Promise<TestBerth> {
   if (exitCode !== 0) throw new Error(`the image could not be made: exit code ${exitCode}`);
   const env = { BERTH_PORT: "0", BERTH_DATA: join(folder, "data"), BERTH_IMAGE_DIR: imageDir, BERTH_LOG: "silent" };
   const config = readConfig({ ...env, ...sources.env }, sources.config);
-  const berth = await startBerth(config, createLog(config.logLevel));
+  const berth = await startBerth(config, sources.log ?? createLog(config.logLevel));
   return {
     ...berth,
     folder,

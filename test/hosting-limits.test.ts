@@ -211,15 +211,16 @@ describe("variables of a hosted server", () => {
     const lines: string[] = [];
     const log = { warn: (...said: unknown[]) => void lines.push(JSON.stringify(said)) } as unknown as Log;
     const limits = defaultLimits;
-    const given = { env: process.env, variable: hostedVariables(process.env), folder: process.cwd(), limits };
+    const variables = async () => hostedVariables(process.env);
+    const given = { env: process.env, variables, folder: process.cwd(), limits };
     const open: OpenUpstream = (launch, listener) =>
       new Upstream(launch, { ...given, ...listener, clientInfo: { name: "test", version: "1" } });
     const hosting = new Hosting({ open, limits, log });
     t.after(() => hosting.close());
-    const variables = ["%24%7BHOSTING_TEST_LOGGED%7D", "%24%7BHOSTING_TEST_UNSET%7D"];
-    for (const [index, variable] of variables.entries()) {
+    const values = ["%24%7BHOSTING_TEST_LOGGED%7D", "%24%7BHOSTING_TEST_UNSET%7D"];
+    for (const [index, variable] of values.entries()) {
       const uri = hostile("dies at start", `&env.KEY=${variable}&env.TOKEN=written-out-token`);
-      await assert.rejects(hosting.of("default", `dies${index}`, launchOf(uri)).upstream.start());
+      await assert.rejects(hosting.of("default", `dies${index}`, launchOf(uri), undefined).upstream.start());
     }
     assert.equal(lines.length, 2);
     assert.match(lines[0]!, /ended with exit code 7.*no API key/);

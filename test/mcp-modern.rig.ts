@@ -15,6 +15,7 @@ import { Activity } from "../src/host/activity.ts";
 import type { Host } from "../src/host/host.ts";
 import type { Edits } from "../src/host/edits/edits.ts";
 import type { Authenticate } from "../src/http/authenticate.ts";
+import type { SecretEdits } from "../src/host/secret-edits.ts";
 import { createHttpServer, drainHttpServer } from "../src/http/server.ts";
 import type { JsonObject } from "../src/json.ts";
 import { createLog } from "../src/log.ts";
@@ -126,6 +127,8 @@ export class MemoryHost implements Host {
 
   async close(): Promise<void> {}
 
+  secretChanged(): void {}
+
   #tell(server: string, change: ServerChange): void {
     for (const watcher of this.watchers.get(server) ?? []) watcher(change);
   }
@@ -151,6 +154,7 @@ export async function startRig(
     host,
     // Nothing here is edited.
     edits: {} as Edits,
+    secrets: {} as SecretEdits,
     adminToken: undefined,
     writable: true,
     endpoint,

@@ -81,7 +81,7 @@ async function contractNow(launch: Launch): Promise<Contract> {
   let seen: Observed | undefined;
   const upstream = new Upstream(launch, {
     env: process.env,
-    variable: hostedVariables(process.env),
+    variables: () => Promise.resolve(hostedVariables(process.env)),
     folder: process.cwd(),
     clientInfo: { name: "berth", version: packageVersion() },
     limits: readConfig(process.env).limits,

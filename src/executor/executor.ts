@@ -34,6 +34,10 @@ export interface GuestProgram {
   readonly code: () => Promise<string>;
   /** What the program may ask of the host. The tenant is the port's own, never a field of a message. */
   readonly port?: HostPort;
+  /** Programs of the same code that are given different things run in different processes: what they are given. */
+  readonly realm?: string;
+  /** Takes what the program was given and nobody may see out of what it says in logs and failures. */
+  readonly hide?: (value: Json) => Json;
 }
 
 export interface GuestCall {

@@ -1,6 +1,6 @@
 import { messageUnitsMax, stackUnitsMax } from "./guest/wire.mts";
 import type { Exit } from "./process-group.ts";
-import type { FailureReason, GuestFailure } from "./executor.ts";
+import type { FailureReason, GuestFailure, GuestProgram } from "./executor.ts";
 
 /** Every way in which a call can fail, said so that a person knows what to do. Only this file words failures. */
 
@@ -53,13 +53,20 @@ export function ended(exit: Exit, stderr: string): GuestFailure {
   return failure("crash", signal ? `its process ended by ${signal}` : `its process ended with exit code ${exit.code}`);
 }
 
-/** A message of the guest as far as it may be shown: a text of bounded length. */
-export function guestMessage(message: unknown): string {
-  return typeof message === "string" ? message.slice(0, messageUnitsMax) : "the function failed without a message";
+/** A message of the guest as far as it may be shown: a text of bounded length, without what nobody may see. */
+export function guestMessage(message: unknown, { hide }: Pick<GuestProgram, "hide">): string {
+  if (typeof message !== "string") return "the function failed without a message";
+  return shown(message, messageUnitsMax, hide);
 }
 
-export function guestStack(stack: unknown): string | undefined {
-  return typeof stack === "string" ? stack.slice(0, stackUnitsMax) : undefined;
+export function guestStack(stack: unknown, { hide }: Pick<GuestProgram, "hide">): string | undefined {
+  return typeof stack === "string" ? shown(stack, stackUnitsMax, hide) : undefined;
+}
+
+/** Cut first, so that hiding is never much work; what is cut in two is hidden as well. */
+function shown(text: string, unitsMax: number, hide: GuestProgram["hide"]): string {
+  const cut = text.slice(0, unitsMax);
+  return hide ? (hide(cut) as string) : cut;
 }
 
 function codeOf(error: Error): string {

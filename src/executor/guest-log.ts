@@ -7,11 +7,17 @@ export type LogSink = (program: GuestProgram, line: GuestLog) => void;
 
 const levels = new Set(["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]);
 
-/** The line in a log frame; undefined when its level is none. */
-export function readLog([, , level, message, logger]: readonly unknown[]): GuestLog | undefined {
+/** The line in a log frame, without what nobody may see; undefined when its level is none. */
+export function readLog(
+  [, , level, said, logger]: readonly unknown[],
+  { hide }: Pick<GuestProgram, "hide">,
+): GuestLog | undefined {
   if (!isLogLevel(level)) return undefined;
-  const line = { level, message: (message ?? null) as Json };
-  return typeof logger === "string" && logger !== "" ? { ...line, logger: logger.slice(0, nameUnitsMax) } : line;
+  const message = (said ?? null) as Json;
+  const line = { level, message: hide ? hide(message) : message };
+  if (typeof logger !== "string" || logger === "") return line;
+  const name = logger.slice(0, nameUnitsMax);
+  return { ...line, logger: hide ? (hide(name) as string) : name };
 }
 
 function isLogLevel(level: unknown): level is GuestLog["level"] {

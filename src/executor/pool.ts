@@ -171,7 +171,7 @@ export class Pool {
   }
 }
 
-/** No CID holds a zero character, so no two programs share a key. */
-function keyOf(program: GuestProgram): string {
-  return `${program.tenant}\0${program.bundle}`;
+/** Neither a tenant nor a CID holds a zero character, so no two programs share a key. */
+function keyOf({ tenant, bundle, realm }: GuestProgram): string {
+  return realm === undefined ? `${tenant}\0${bundle}` : `${tenant}\0${bundle}\0${realm}`;
 }

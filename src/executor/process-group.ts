@@ -11,6 +11,8 @@ export interface Command {
   /** The user and group to become; only root may. */
   readonly uid?: number;
   readonly gid?: number;
+  /** More arguments, for a program that reads them from descriptor 4: no list of processes shows those. */
+  readonly hiddenArgs?: readonly string[];
 }
 
 /** How a process ended by itself or was ended. */
@@ -72,9 +74,9 @@ export function onceEnded(child: ChildProcess, listener: (exit: Exit) => void): 
   });
 }
 
-/** Its descriptor 3; undefined when it could not be started. */
-export function pipeOf(child: ChildProcess): Readable | Writable | undefined {
-  return (child.stdio as ChildProcess["stdio"] | undefined)?.[3] ?? undefined;
+/** Its descriptor 3, or another one; undefined when it could not be started. */
+export function pipeOf(child: ChildProcess, descriptor: 3 | 4 = 3): Readable | Writable | undefined {
+  return (child.stdio as ChildProcess["stdio"] | undefined)?.[descriptor] ?? undefined;
 }
 
 /** Some reasons not to start are thrown and some are emitted; here all are emitted. */

@@ -79,7 +79,8 @@ function scriptCommand(
     file: bwrap,
     args: [
       ...namespaces,
-      ...environment({ ...scriptEnvironment, ...env }),
+      ...environment(scriptEnvironment),
+      ...words("--args 4"),
       ...systemFolders(),
       ...["null", "zero", "random", "urandom"].flatMap((name) => ["--dev-bind", `/dev/${name}`, `/dev/${name}`]),
       ...(proc ? words("--proc /proc --symlink /proc/self/fd /dev/fd") : []),
@@ -99,6 +100,7 @@ function scriptCommand(
       "/sbx/script",
       ...argv,
     ],
+    hiddenArgs: environment(env),
     ...outside(scriptUser),
   };
 }

@@ -20,13 +20,15 @@ export interface ScriptEnd {
 const STDERR_KEPT_BYTES = 16 * 1024;
 
 export function runToEnd(command: Command, script: string, outputBytes: number): ScriptProcess {
-  const child = startGroup(command, ["ignore", "pipe", "pipe", "pipe"]);
+  const { hiddenArgs } = command;
+  const child = startGroup(command, ["ignore", "pipe", "pipe", "pipe", hiddenArgs ? "pipe" : "ignore"]);
   const printed: Buffer[] = [];
   let printedBytes = 0;
   let overflowed = false;
   let stderr: Buffer = Buffer.alloc(0);
 
   (pipeOf(child) as Duplex | undefined)?.end(script);
+  (pipeOf(child, 4) as Duplex | undefined)?.end(hiddenArgs?.map((arg) => `${arg}\0`).join(""));
   child.stdout?.on("data", (chunk: Buffer) => {
     if (overflowed) return;
     printedBytes += chunk.length;

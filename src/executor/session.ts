@@ -203,9 +203,7 @@ export class Session {
         this.#loaded = true;
         return;
       case toHost.loadFailed:
-        return this.kill(
-          failure("load", `its program does not load: ${guestMessage(frame[1])}`, false, guestStack(frame[2])),
-        );
+        return this.kill(this.#loadFailure(frame));
     }
     const call = this.#calls.get(frame[1] as number);
     if (!call) return this.#onStray(frame);
@@ -225,7 +223,8 @@ export class Session {
       }
       case toHost.failed: {
         const reason = frame[2] === "output" || frame[2] === "load" ? frame[2] : "thrown";
-        const error = failure(reason, guestMessage(frame[3]), frame[5] === 1, guestStack(frame[4]));
+        const { program } = call;
+        const error = failure(reason, guestMessage(frame[3], program), frame[5] === 1, guestStack(frame[4], program));
         return this.#over(call, { ok: false, error: frame[6] === 1 ? { ...error, protocol: true } : error });
       }
       case toHost.cancelling:
@@ -245,6 +244,12 @@ export class Session {
     }
   }
 
+  #loadFailure([, message, stack]: readonly unknown[]): GuestFailure {
+    const { program } = this;
+    const said = `its program does not load: ${guestMessage(message, program)}`;
+    return failure("load", said, false, guestStack(stack, program));
+  }
+
   /** A listener that throws wants no more of its call; it must not end the host from within a pipe's event. */
   #tell(call: Call, frame: readonly unknown[]): void {
     try {
@@ -253,7 +258,7 @@ export class Session {
       else if (frame[0] === toHost.task) this.#becomeTask(call);
       else if (frame[0] === toHost.closeStream) call.given.onCloseStream?.();
       else {
-        const line = readLog(frame);
+        const line = readLog(frame, call.program);
         if (line) call.given.onLog?.(line);
       }
     } catch {
@@ -278,7 +283,7 @@ export class Session {
 
   /** Late words about a call that is over are normal; a log line may come from outside of any call. */
   #onStray(frame: readonly unknown[]): void {
-    const line = frame[0] === toHost.log && frame[1] === 0 ? readLog(frame) : undefined;
+    const line = frame[0] === toHost.log && frame[1] === 0 ? readLog(frame, this.program) : undefined;
     if (line) this.#owner.onLog(this.program, line);
     const now = performance.now();
     this.#strays = Math.max(0, this.#strays - (now - this.#strayAt) * STRAYS_PER_MS) + 1;

@@ -20,7 +20,7 @@ export function guestPort(tenant: string, server: string, host: PortHost, store:
         case "cid":
           return content(textParam(params, "cid"));
         case "secret":
-          return null;
+          throw new Error("no secret is given to this server");
         case "fetch":
           throw new Error("no network address is granted to this server");
         case "resourceUpdated":

@@ -4,6 +4,7 @@ import { BerthError } from "../errors.ts";
 import type { Executor, HostPort } from "../executor/executor.ts";
 import type { Log } from "../log.ts";
 import type { Problem } from "../problem.ts";
+import type { Grants } from "../secrets/grants.ts";
 import type { Store } from "../store/store.ts";
 import { Activities, type Activity } from "./activity.ts";
 import type { Catalog } from "./catalog.ts";
@@ -62,6 +63,8 @@ export interface Host {
   reload(tenant: string): Promise<void>;
   /** Forgets all of a tenant, and ends what runs for it. */
   close(tenant: string): Promise<void>;
+  /** A secret has another value, or none any more: what was given it begins anew with what stands now. */
+  secretChanged(tenant: string, name: string): void;
   /**
    * Calls `listener` whenever a list of the server's contract is another one, and when one of its functions says that
    * a resource is. Gives the function that ends it. A server that is not there yet can be watched, too.
@@ -94,6 +97,8 @@ export interface HostDependencies {
   readonly log: Log;
   /** Who hears of each call of a tool. */
   readonly observers?: Observers;
+  /** Who gives servers their secrets; without it none is given any. */
+  readonly grants?: Grants;
   /** Servers of others; without it none is hosted. */
   readonly upstreams?: Hosting;
   /** False on a read-only boot: shell definitions are refused and nothing is written. */
@@ -200,9 +205,9 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     const uri = entry.upstream;
     if (uri === undefined || refused || !enabled || !upstreams || catalogs.peek(tenant, name)) return undefined;
     const isKnown =
-      upstreams.find(tenant, name, uri)?.observed ?? (await recall(tenant, name, uri, entry, dependencies));
+      upstreams.find(tenant, name, entry)?.observed ?? (await recall(tenant, name, uri, entry, dependencies));
     if (isKnown) return undefined;
-    const { state, failure } = upstreams.state(tenant, name, uri).health;
+    const { state, failure } = upstreams.state(tenant, name, entry).health;
     if (state !== "failed") {
       return { state: state === "starting" ? ("starting" as const) : ("unstarted" as const), problems: [] };
     }
@@ -269,6 +274,14 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
       await upstreams?.closeTenant(tenant);
     },
 
+    secretChanged(tenant, name) {
+      upstreams?.secretChanged(tenant, name);
+      for (const [server, { entry }] of directories.get(tenant)?.servers ?? []) {
+        if (entry.secrets.includes(name)) forget(tenant, server);
+      }
+      earlier.forget(tenant);
+    },
+
     watch(tenant, server, listener) {
       const unwatch = watchers.add(tenant, server, listener);
       if (!watchers.isKnown(tenant, server)) {
@@ -280,13 +293,13 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     },
 
     upstream(tenant, server) {
-      const uri = directories.get(tenant)?.servers.get(server)?.entry.upstream;
-      return uri === undefined ? undefined : upstreams?.state(tenant, server, uri);
+      const entry = directories.get(tenant)?.servers.get(server)?.entry;
+      return entry?.upstream === undefined ? undefined : upstreams?.state(tenant, server, entry);
     },
 
     async approveUpstream(tenant, server, approval) {
-      const uri = directories.get(tenant)?.servers.get(server)?.entry.upstream;
-      const hosted = uri === undefined ? undefined : upstreams?.find(tenant, server, uri);
+      const entry = directories.get(tenant)?.servers.get(server)?.entry;
+      const hosted = entry && upstreams?.find(tenant, server, entry);
       if (!hosted) throw new BerthError("server_not_found", `"${server}" is no running server of others`);
       if (!dependencies.writable) throw new BerthError("read_only");
       await approveUpstream(store, tenant, server, hosted, approval);

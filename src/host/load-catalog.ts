@@ -1,7 +1,7 @@
 import { rawBlock, type Block, type Cid } from "../cid.ts";
-import { nothingFound, type CallShape, type DefinitionSource } from "../discover/discovery.ts";
+import { nothingFound, type DefinitionSource } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
-import type { GuestProgram, HostPort } from "../executor/executor.ts";
+import type { HostPort } from "../executor/executor.ts";
 import type { JsonObject } from "../json.ts";
 import type { CompiledResult } from "../image/compiled.ts";
 import { loadDefinition } from "../image/definition.ts";
@@ -15,15 +15,15 @@ import { checkOptions, leaveOut, offerOf } from "./config/offer.ts";
 import { configuredRun, contentRun, findable, writtenPrompt } from "./config/served.ts";
 import type { DirectoryEntry } from "./directory.ts";
 import { createCompleter } from "./completer.ts";
+import { grantTo, leaveOutNamesakes, missingSecrets } from "./granted.ts";
 import type { HostDependencies } from "./host.ts";
 import { identitiesOf } from "./identity.ts";
 import { CallNotes, type Observers } from "./observe.ts";
 import { createPrompt } from "./prompt.ts";
 import { createRelease, type Release } from "./release.ts";
 import { functionResource, uriFinder } from "./resource.ts";
-import { functionRun } from "./run-function.ts";
-import { scriptRun } from "./run-script.ts";
-import { createTool, type Run } from "./tool.ts";
+import { runFactory } from "./run-factory.ts";
+import { createTool } from "./tool.ts";
 import { linkedResource, type Link } from "./uris/link.ts";
 import { createRedirects } from "./uris/redirect.ts";
 import { createUris } from "./uris/uris.ts";
@@ -93,13 +93,15 @@ export async function buildCatalog(
   await applyTransforms(offered, { tenant, server, given, entry, found }, port, { ...dependencies, compileOnce });
   leaveOut(offered, entry);
   checkOptions(server, offered, entry);
+  const granted = await grantTo({ tenant, server, entry }, port, dependencies.grants);
+  if (language === "shell") leaveOutNamesakes(server, offered, entry);
   const release = createRelease({ definition: definition ?? null, bundle, entry, offered, isHidden });
 
   const uris = createUris({ tenant, own: () => catalog, links: linksOf(release), ...dependencies });
   const redirects = createRedirects(uris, (uri) => catalog.resource(uri));
   const activity = dependencies.activities.of(tenant, server);
   const { limits, observers } = dependencies;
-  const runOf = runFactory(tenant, server, language, bundle, port, dependencies);
+  const runOf = runFactory({ tenant, server, language, bundle, granted }, dependencies);
   const tools = new Map(
     release.tools.map((tool) => {
       const { contract, function: own } = tool;
@@ -142,7 +144,7 @@ export async function buildCatalog(
     contractCid: release.contractBlock.cid,
     contract: release.contract,
     hidden: release.hidden,
-    problems: [...found.problems, ...release.problems],
+    problems: [...found.problems, ...release.problems, ...(await missingSecrets(server, granted.grant))],
     tool: (name) => tools.get(name),
     readsUris: true,
     resource: (uri) => ownResource(uri) ?? uris.find(uri),
@@ -235,41 +237,6 @@ async function recordRelease(
 /** Where it stands which compiler made the code of a release: a later one may make something else of the same source. */
 export function releaseCompilerKey(release: Cid): string {
   return `release-compiler:${release}`;
-}
-
-/** Something that runs guest code when it is used. */
-interface Callee {
-  readonly name: string;
-  readonly call: CallShape;
-  /** What is configured for it. */
-  readonly toolOptions?: JsonObject;
-}
-
-function runFactory(
-  tenant: string,
-  server: string,
-  language: DefinitionSource["language"],
-  bundle: Cid | null,
-  port: HostPort,
-  { store, executor, limits, log }: HostDependencies,
-): (callee: Callee) => Run {
-  const { callMs, outputBytes } = limits;
-  // Without a bundle nothing was found that could be run.
-  const program = bundle ?? "";
-  const code = async (): Promise<string> => {
-    const bytes = await store.derived(program);
-    if (!bytes) throw new BerthError("content_missing", program);
-    return new TextDecoder().decode(bytes);
-  };
-  if (language === "shell") {
-    return ({ name, call, toolOptions = {} }) => {
-      const warn = (message: string): void => log.warn({ tenant, server, tool: name }, message);
-      return scriptRun(executor, { tenant, text: code }, call, { name, callMs, toolOptions, warn });
-    };
-  }
-  const guest: GuestProgram = { tenant, bundle: program, code, port };
-  return ({ name, call, toolOptions = {} }) =>
-    functionRun(executor, guest, call, { server, tool: name, toolOptions, callMs, outputBytes });
 }
 
 function refused(server: string, problems: readonly Problem[]): BerthError {

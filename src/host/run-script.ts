@@ -2,11 +2,19 @@ import type { CallShape } from "../discover/discovery.ts";
 import type { Executor, GuestOutcome } from "../executor/executor.ts";
 import type { Json, JsonObject } from "../json.ts";
 import { CONTEXT_KEY, contextMeta, TOOL_KEY, type CallContext } from "../outcome/context.ts";
+import type { Grant } from "../secrets/grants.ts";
 import { unwrapResult } from "../outcome/unwrap.ts";
 import { text } from "./content.ts";
 import { endOf } from "./outcomes.ts";
 import { contextOf } from "../outcome/given.ts";
 import type { Run } from "./tool.ts";
+
+export interface Script {
+  readonly tenant: string;
+  readonly text: () => Promise<string>;
+  /** Its secrets, which are environment variables as well. */
+  readonly grant?: Grant | undefined;
+}
 
 /**
  * Runs a shell definition: each argument is an environment variable under its own name and stands in `$1`, `$2`, …
@@ -16,18 +24,25 @@ import type { Run } from "./tool.ts";
  */
 export function scriptRun(
   executor: Executor,
-  script: { tenant: string; text: () => Promise<string> },
+  script: Script,
   shape: CallShape,
   options: { name: string; callMs: number; toolOptions: JsonObject; warn: (message: string) => void },
 ): Run {
   const { name, callMs, toolOptions, warn } = options;
+  const hide = (text: string): string => script.grant?.hide(text) ?? text;
   return async (args, given) => {
     const { signal, deadlineMs } = given;
+    let secrets: Readonly<Record<string, string>> | undefined;
+    try {
+      secrets = await script.grant?.all();
+    } catch (error) {
+      return { ok: false, error: { reason: "thrown", message: (error as Error).message, retriable: false } };
+    }
     const outcome = await executor.runScript({
       tenant: script.tenant,
       script: await script.text(),
       argv: argumentVector(shape, args),
-      env: { ...told(contextOf(name, args, given, toolOptions)), ...environment(shape, args) },
+      env: { ...told(contextOf(name, args, given, toolOptions)), ...environment(shape, args), ...secrets },
       deadlineMs: deadlineMs ?? callMs,
       ...(signal && { signal }),
     });
@@ -35,13 +50,20 @@ export function scriptRun(
     const { exitCode, stdout, stderr } = outcome;
     const value = printed(stdout);
     const isError = exitCode !== 0;
-    const said = value.kind === "text" ? unwrapResult({ content: [text(value.text)], isError }, warn) : undefined;
-    if (said) return endOf(said);
+    const said =
+      value.kind === "text"
+        ? unwrapResult({ content: [text(value.text)], isError }, (message) => warn(hide(message)))
+        : undefined;
+    if (said) return hidingErrors(endOf(said), hide);
     if (!isError) return { ok: true, value };
-    const detail = stderr.trim() || new TextDecoder().decode(stdout).trim();
+    const detail = hide(stderr.trim() || new TextDecoder().decode(stdout).trim());
     const message = `exit code ${exitCode}${detail ? `: ${detail}` : ""}`;
     return { ok: false, error: { reason: "thrown", message, retriable: false } };
   };
+}
+
+function hidingErrors(outcome: GuestOutcome, hide: (text: string) => string): GuestOutcome {
+  return outcome.ok ? outcome : { ok: false, error: { ...outcome.error, message: hide(outcome.error.message) } };
 }
 
 /** What a script is told of its call besides the arguments: what `_meta` would tell a server of others. */

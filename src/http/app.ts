@@ -3,6 +3,7 @@ import express, { type ErrorRequestHandler, type Express, type RequestHandler } 
 import { BerthError } from "../errors.ts";
 import type { Edits } from "../host/edits/edits.ts";
 import type { Host } from "../host/host.ts";
+import type { SecretEdits } from "../host/secret-edits.ts";
 import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { createApi } from "./api/api.ts";
@@ -26,6 +27,7 @@ import { serversRoute } from "./servers/servers-route.ts";
 export interface AppOptions {
   readonly host: Host;
   readonly edits: Edits;
+  readonly secrets: SecretEdits;
   readonly isolation: string;
   readonly guard: (request: IncomingMessage) => void;
   readonly authenticate: Authenticate;

@@ -3,6 +3,7 @@ import { BerthError } from "../errors.ts";
 import type { Edits } from "../host/edits/edits.ts";
 import type { Host } from "../host/host.ts";
 import type { Tenancy } from "../host/tenancy.ts";
+import type { SecretEdits } from "../host/secret-edits.ts";
 import type { Log } from "../log.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import type { Metrics } from "../metrics/metrics.ts";
@@ -36,6 +37,7 @@ export interface HttpLimits extends StreamLimits {
 export interface HttpOptions {
   readonly host: Host;
   readonly edits: Edits;
+  readonly secrets: SecretEdits;
   readonly endpoint: Endpoint;
   readonly tenancy: Tenancy;
   /** What guests run as, for the page. */

@@ -38,6 +38,12 @@ export interface LinkOptions {
   readonly onFailed?: (error: unknown) => void;
 }
 
+interface Open {
+  readonly connection: UpstreamConnection;
+  /** Under way on it. */
+  requests: number;
+}
+
 /** A connection lasted when it served for so long: then its end is no failed start. */
 const LASTED_MS = 10_000;
 
@@ -48,8 +54,12 @@ const LASTED_MS = 10_000;
 export class Link {
   readonly #options: LinkOptions;
   readonly #ending = new AbortController();
-  #opening: Promise<UpstreamConnection> | undefined;
-  #connection: UpstreamConnection | undefined;
+  #opening: Promise<Open> | undefined;
+  #current: Open | undefined;
+  /** Those that end with the last request on them. */
+  readonly #retired = new Set<Open>();
+  /** Counts the wishes for another connection. */
+  #renewals = 0;
   #requests = 0;
   #starts = 0;
   #failures = 0;
@@ -71,10 +81,14 @@ export class Link {
       throw new UpstreamError("upstream_busy", `${name} has ${limits.upstreamRequests} requests under way`);
     }
     this.#requests++;
+    let open: Open | undefined;
     try {
-      return await work(this.#connection ?? (await this.#connected()));
+      open = this.#current ?? (await this.#connected());
+      open.requests++;
+      return await work(open.connection);
     } finally {
       this.#requests--;
+      if (open && --open.requests === 0 && open !== this.#current && this.#retired.has(open)) this.#end(open);
       this.#usedAt = Date.now();
       this.#idleTimer ??= this.#stopWhenIdle(limits.upstreamIdleMs);
     }
@@ -82,12 +96,12 @@ export class Link {
 
   /** Gives `work` the connection if there is one, beside all requests; nothing is started for it. */
   async peek(work: (connection: UpstreamConnection) => Promise<void>): Promise<void> {
-    const connection = this.#connection ?? (await this.#opening?.catch(() => undefined));
-    if (connection) await work(connection);
+    const open = this.#current ?? (await this.#opening?.catch(() => undefined));
+    if (open) await work(open.connection);
   }
 
   get health(): LinkHealth {
-    const connection = this.#connection;
+    const connection = this.#current?.connection;
     const state = connection ? "running" : this.#opening ? "starting" : this.#failure === undefined ? "idle" : "failed";
     const server = connection?.serverInfo;
     return {
@@ -101,15 +115,34 @@ export class Link {
     };
   }
 
+  /** Whoever comes from now on gets a new connection, and at once; requests under way keep the one that they have. */
+  renew(): void {
+    this.#renewals++;
+    this.#failures = 0;
+    this.#failure = undefined;
+    this.#notBefore = 0;
+    const open = this.#current;
+    this.#current = undefined;
+    if (!open) return;
+    this.#retired.add(open);
+    if (open.requests === 0) this.#end(open);
+  }
+
   /** Ends the connection; requests under way fail. Nothing is started after it. */
   async close(): Promise<void> {
     this.#ending.abort();
     clearTimeout(this.#idleTimer);
     await this.#opening?.catch(() => {});
-    await Promise.all([this.#connection?.close(), this.#stopping]);
+    const all = [...this.#retired, ...(this.#current ? [this.#current] : [])];
+    await Promise.all([...all.map(({ connection }) => connection.close()), this.#stopping]);
   }
 
-  #connected(): Promise<UpstreamConnection> {
+  #end(open: Open): void {
+    const closing = open.connection.close().catch((error: unknown) => this.#options.onFailed?.(error));
+    void closing.finally(() => this.#retired.delete(open));
+  }
+
+  #connected(): Promise<Open> {
     if (this.#ending.signal.aborted) return Promise.reject(new BerthError("cancelled", "this Berth is shutting down"));
     const waitMs = this.#notBefore - Date.now();
     if (waitMs > 0 && !this.#opening) {
@@ -121,7 +154,20 @@ export class Link {
     return this.#opening;
   }
 
-  async #open(): Promise<UpstreamConnection> {
+  async #open(): Promise<Open> {
+    for (;;) {
+      const renewals = this.#renewals;
+      const connection = await this.#openOnce();
+      if (renewals === this.#renewals) {
+        this.#failure = undefined;
+        this.#current = { connection, requests: 0 };
+        return this.#current;
+      }
+      await connection.close();
+    }
+  }
+
+  async #openOnce(): Promise<UpstreamConnection> {
     const { open, onOpen } = this.#options;
     this.#starts++;
     const startedAt = Date.now();
@@ -134,8 +180,6 @@ export class Link {
         await connection.close();
         throw error;
       }
-      this.#connection = connection;
-      this.#failure = undefined;
       return connection;
     } catch (error) {
       this.#backOff(detailOf(error));
@@ -145,8 +189,8 @@ export class Link {
   }
 
   #lost(connection: UpstreamConnection, closed: Closed, startedAt: number): void {
-    if (this.#connection !== connection) return;
-    this.#connection = undefined;
+    if (this.#current?.connection !== connection) return;
+    this.#current = undefined;
     if (closed.expected) return;
     if (Date.now() - startedAt >= LASTED_MS) this.#failures = 0;
     this.#backOff(`${this.#options.name} ${closed.reason}`);
@@ -174,10 +218,10 @@ export class Link {
   }
 
   async #stop(): Promise<void> {
-    const connection = this.#connection;
-    this.#connection = undefined;
+    const open = this.#current;
+    this.#current = undefined;
     this.#failures = 0;
-    await connection?.close();
+    await open?.connection.close();
   }
 }
 

@@ -1,18 +1,26 @@
 import type { Contract } from "../contract/contract.ts";
 import type { Limits } from "../config.ts";
-import type { JsonObject } from "../json.ts";
+import type { Json, JsonObject } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import { Attribution } from "./attribution.ts";
 import { contractOf } from "./contract-of.ts";
 import { connectUpstream, type ConnectOptions } from "./connect.ts";
 import type { Closed, UpstreamConnection } from "./connection.ts";
 import type { Ask } from "./request.ts";
-import type { Launch } from "./launch.ts";
+import { hideInError } from "./hide-in-error.ts";
+import type { Launch, VariableLookup } from "./launch.ts";
 import { Link, type LinkHealth, type LinkLimits } from "./link.ts";
 import { surveyOf } from "./survey.ts";
 import { UnderWay } from "./under-way.ts";
 
-export interface UpstreamOptions extends Omit<ConnectOptions, "limits" | "onNotification" | "signal" | "ask"> {
+export interface UpstreamOptions extends Omit<
+  ConnectOptions,
+  "limits" | "onNotification" | "signal" | "ask" | "variable"
+> {
+  /** What `${NAME}` of the launcher URI stands for; asked at each start. By default the environment. */
+  readonly variables?: () => Promise<VariableLookup>;
+  /** Takes what nobody may see out of errors and log lines. */
+  readonly hide?: (value: Json) => Json;
   readonly limits: ConnectOptions["limits"] & LinkLimits & Pick<Limits, "upstreamQuestionMs">;
   /** Hears what the server offers, on each start and whenever it says that a list has changed. */
   readonly onContract: (observed: Observed) => Promise<void>;
@@ -68,13 +76,18 @@ export class Upstream {
       limits: options.limits,
       open: (signal) => this.#connect(signal),
       onOpen: (connection) => this.#opened(connection),
-      onLost: options.onLost,
+      onLost: (closed) => options.onLost(this.#hiddenEnd(closed)),
       onFailed: options.onError,
     });
   }
 
   get health(): LinkHealth {
     return this.#link.health;
+  }
+
+  /** Starts it anew for whoever comes next, with the values that variables have then. */
+  renew(): void {
+    this.#link.renew();
   }
 
   /** Starts the server if it is not there, so that what it offers is known. */
@@ -105,6 +118,8 @@ export class Upstream {
       return connection.era === "modern"
         ? await work(connection, call.ask)
         : await this.#attributed(call, connection, work);
+    } catch (error) {
+      throw hideInError(error, this.#options.hide);
     } finally {
       this.#calls.remove(call);
     }
@@ -143,17 +158,37 @@ export class Upstream {
     return end;
   }
 
-  #connect(signal: AbortSignal): Promise<UpstreamConnection> {
-    return connectUpstream(this.launch, {
-      ...this.#options,
-      capabilities: this.#options.capabilities ?? CAPABILITIES,
-      ask: (question, signal) => this.#attribution.ask(question, signal),
-      onNotification: (method, params) => this.#heard(method, params),
-      signal,
-    });
+  async #connect(signal: AbortSignal): Promise<UpstreamConnection> {
+    const { variables, hide, ...options } = this.#options;
+    try {
+      return await connectUpstream(this.launch, {
+        ...options,
+        ...(variables && { variable: await variables() }),
+        capabilities: options.capabilities ?? CAPABILITIES,
+        ask: (question, signal) => this.#attribution.ask(question, signal),
+        onNotification: (method, params) => this.#heard(method, params),
+        signal,
+      });
+    } catch (error) {
+      throw hideInError(error, hide);
+    }
   }
 
   async #opened(connection: UpstreamConnection): Promise<void> {
+    try {
+      await this.#meet(connection);
+    } catch (error) {
+      throw hideInError(error, this.#options.hide);
+    }
+  }
+
+  #hiddenEnd(closed: Closed): Closed {
+    const { hide } = this.#options;
+    if (!hide) return closed;
+    return { ...closed, reason: hide(closed.reason) as string, stderr: hide(closed.stderr) as string };
+  }
+
+  async #meet(connection: UpstreamConnection): Promise<void> {
     const { capabilities, era } = connection;
     if (era === "legacy" && capabilities["logging"] !== undefined) {
       await connection.request("logging/setLevel", { level: "debug" });
@@ -176,7 +211,7 @@ export class Upstream {
         return;
       case "notifications/message": {
         // A line does not say which call it is of; what may be another caller's is nobody's.
-        this.#calls.only?.onLog?.(params);
+        this.#calls.only?.onLog?.((this.#options.hide?.(params) ?? params) as JsonObject);
       }
     }
   }

@@ -102,9 +102,8 @@ function readingPort(port: HostPort): HostPort {
     async request(op, params) {
       const name = params["name"];
       const aboutServers = op === "variable" && typeof name === "string" && name.startsWith("berth:");
-      if ((op === "variable" || op === "cid" || op === "fetch" || op === "secret") && !aboutServers) {
-        return port.request(op, params);
-      }
+      // What it returns is kept as content, where no secret may stand, and for as long as nothing it is made of changes.
+      if ((op === "variable" || op === "cid") && !aboutServers) return port.request(op, params);
       throw new Error("a transform can read variables and content, and nothing else of the host");
     },
   };

@@ -71,10 +71,11 @@ export async function recall(
   tenant: string,
   server: string,
   uri: string,
-  { contractCid }: ServerEntry,
+  entry: ServerEntry,
   { store, writable, upstreams }: Pick<ApprovalDependencies, "store" | "writable" | "upstreams">,
 ): Promise<Remembered | undefined> {
-  const inMemory = writable ? undefined : upstreams?.find(tenant, server, uri)?.remembered;
+  const { contractCid } = entry;
+  const inMemory = writable ? undefined : upstreams?.find(tenant, server, entry)?.remembered;
   const remembered = inMemory ?? (await readRemembered(store, tenant, server, uri));
   if (contractCid === undefined || remembered?.locked === contractCid) return remembered;
   const locked = await readContract(store, tenant, contractCid);

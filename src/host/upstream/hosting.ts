@@ -2,19 +2,28 @@ import { jsonBlock, type Cid } from "../../cid.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import type { Contract } from "../../contract/contract.ts";
 import type { Log } from "../../log.ts";
+import type { Grant } from "../../secrets/grants.ts";
 import type { Launch } from "../../upstream/launch.ts";
 import type { LinkHealth } from "../../upstream/link.ts";
+import type { Upstream } from "../../upstream/upstream.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
+import type { ServerEntry } from "../config/entry.ts";
 import type { Directory } from "../directory.ts";
-import { HostedUpstream, type OpenUpstream } from "./hosted.ts";
+import { HostedUpstream, type OpenUpstream, type UpstreamListener } from "./hosted.ts";
 import { driftOf } from "./judge.ts";
 import type { Remembered } from "./remembered.ts";
 import type { SuspendedLimits } from "./suspended.ts";
 
 export interface HostingOptions {
-  readonly open: OpenUpstream;
+  readonly open: (launch: Launch, listener: UpstreamListener, given: GivenToUpstream) => Upstream;
   readonly limits: SuspendedLimits;
   readonly log: Log;
+}
+
+/** Whose a hosted server is, and its secrets; undefined where it has none. */
+export interface GivenToUpstream {
+  readonly tenant: string;
+  readonly grant: Grant | undefined;
 }
 
 export interface HostingListener {
@@ -49,10 +58,28 @@ export interface HostingStats {
   readonly heldBack: number;
 }
 
-/** Every server of others that is hosted here, by tenant, name and launcher URI: an earlier release may have another. */
+type HowReached = Pick<ServerEntry, "upstream" | "secrets">;
+
+interface Known {
+  readonly tenant: string;
+  readonly server: string;
+  readonly uri: string;
+  /** The names of those that it is given. */
+  readonly secrets: readonly string[];
+  readonly hosted: HostedUpstream;
+}
+
+function keyOf(tenant: string, server: string, uri: string, secrets: readonly string[]): string {
+  return JSON.stringify([tenant, server, uri, secrets]);
+}
+
+/**
+ * Every server of others that is hosted here, by tenant, name, launcher URI and secrets: an earlier release, or one that
+ * somebody only tries, may have others.
+ */
 export class Hosting {
   readonly #options: HostingOptions;
-  readonly #hosted = new Map<string, { tenant: string; server: string; uri: string; hosted: HostedUpstream }>();
+  readonly #hosted = new Map<string, Known>();
 
   /** Hears what happens while servers run. */
   listener: HostingListener | undefined;
@@ -61,12 +88,14 @@ export class Hosting {
     this.#options = options;
   }
 
-  of(tenant: string, server: string, launch: Launch): HostedUpstream {
+  of(tenant: string, server: string, launch: Launch, grant: Grant | undefined): HostedUpstream {
     const { uri } = launch;
-    const key = JSON.stringify([tenant, server, uri]);
+    const secrets = grant?.names ?? [];
+    const key = keyOf(tenant, server, uri, secrets);
     const known = this.#hosted.get(key);
     if (known) return known.hosted;
-    const { open, limits, log } = this.#options;
+    const { limits, log } = this.#options;
+    const open: OpenUpstream = (launch, listener) => this.#options.open(launch, listener, { tenant, grant });
     const hosted = new HostedUpstream(launch, open, limits, {
       onChange: () => this.listener?.onChange(tenant, server),
       onResourceUpdated: (resource) => this.listener?.onResourceUpdated(tenant, server, resource),
@@ -74,18 +103,19 @@ export class Hosting {
       onError: (error) =>
         log.warn({ tenant, server, ...saidOf(error) }, "a hosted server cannot be started or looked at"),
     });
-    this.#hosted.set(key, { tenant, server, uri, hosted });
+    this.#hosted.set(key, { tenant, server, uri, secrets, hosted });
     return hosted;
   }
 
   /** Undefined while nobody has asked for it. */
-  find(tenant: string, server: string, uri: string): HostedUpstream | undefined {
-    return this.#hosted.get(JSON.stringify([tenant, server, uri]))?.hosted;
+  find(tenant: string, server: string, { upstream, secrets }: HowReached): HostedUpstream | undefined {
+    return upstream === undefined ? undefined : this.#hosted.get(keyOf(tenant, server, upstream, secrets))?.hosted;
   }
 
   /** How the server is; `idle` while nobody has asked for it. */
-  state(tenant: string, server: string, uri: string): UpstreamState {
-    const hosted = this.find(tenant, server, uri);
+  state(tenant: string, server: string, entry: HowReached): UpstreamState {
+    const hosted = this.find(tenant, server, entry);
+    const uri = entry.upstream ?? "";
     const pending = hosted?.remembered && pendingOf(hosted.remembered);
     return {
       name: hosted?.upstream.launch.name ?? uri.replace(/^mcp\+\w+:\/\//, "").replace(/[?#].*$/s, ""),
@@ -111,7 +141,9 @@ export class Hosting {
   /** Ends what the tenant's configuration does not name any more, unless somebody uses it still. */
   keepOnly(tenant: string, { servers }: Directory): void {
     for (const [key, each] of this.#hosted) {
-      if (each.tenant !== tenant || servers.get(each.server)?.entry.upstream === each.uri) continue;
+      const entry = servers.get(each.server)?.entry;
+      const isNamed = entry?.upstream === each.uri && String(entry.secrets) === String(each.secrets);
+      if (each.tenant !== tenant || isNamed) continue;
       if (each.hosted.upstream.health.requests > 0) continue;
       this.#hosted.delete(key);
       each.hosted.upstream
@@ -125,6 +157,13 @@ export class Hosting {
     const ending = [...this.#hosted].filter(([, each]) => each.tenant === tenant);
     for (const [key] of ending) this.#hosted.delete(key);
     await Promise.all(ending.map(([, { hosted }]) => hosted.upstream.close()));
+  }
+
+  /** Has what is given this secret start anew, with what it is now. */
+  secretChanged(tenant: string, name: string): void {
+    for (const each of this.#hosted.values()) {
+      if (each.tenant === tenant && each.secrets.includes(name)) each.hosted.upstream.renew();
+    }
   }
 
   async close(): Promise<void> {

@@ -2,11 +2,13 @@ import { jsonBlock, rawBlock, type Block } from "../../cid.ts";
 import type { JsonObject } from "../../json.ts";
 import type { Limits } from "../../config.ts";
 import type { Log } from "../../log.ts";
+import type { Grants } from "../../secrets/grants.ts";
 import type { Launch } from "../../upstream/launch.ts";
 import { parseLauncher } from "../../upstream/launcher.ts";
 import type { Activities } from "../activity.ts";
 import type { Catalog, Offer } from "../catalog.ts";
 import type { ServerEntry } from "../config/entry.ts";
+import { missingSecrets } from "../granted.ts";
 import { identitiesOf } from "../identity.ts";
 import { CallNotes, type Observers } from "../observe.ts";
 import type { RetryLimits } from "../../outcome/persist.ts";
@@ -24,6 +26,7 @@ export interface LoadedUpstream {
 }
 
 export interface UpstreamDependencies extends ApprovalDependencies {
+  readonly grants?: Grants;
   readonly activities: Activities;
   readonly observers: Observers;
   readonly log: Log;
@@ -50,7 +53,9 @@ export async function loadUpstream(
 ): Promise<LoadedUpstream> {
   const { upstreams } = dependencies;
   if (!upstreams) throw refused(server, [problem("no-upstreams", "No servers of others are started here")]);
-  const hosted = upstreams.of(tenant, server, launchOf(server, uri));
+  const launch = launchOf(server, uri);
+  const grant = dependencies.grants?.of(tenant, server, entry.secrets);
+  const hosted = upstreams.of(tenant, server, launch, grant);
   const definition = rawBlock(uri);
   const { own, held, problems } = isEarlier
     ? await observedNow(server, hosted)
@@ -74,7 +79,7 @@ export async function loadUpstream(
     contractCid: contractBlock.cid,
     contract,
     hidden,
-    problems,
+    problems: [...problems, ...(await missingSecrets(server, grant))],
     identity: identitiesOf(contract.tools, (tool) => ({
       upstream: uri,
       tool: originals.get(tool)?.name ?? tool,
@@ -88,7 +93,7 @@ export async function loadUpstream(
       notesOf: (tool) =>
         new CallNotes({ tenant, server, release: release.cid, tool }, activity, dependencies.observers),
       limits: dependencies.limits,
-      warn: (tool, message) => dependencies.log.warn({ tenant, server, tool }, message),
+      warn: (tool, message) => dependencies.log.warn({ tenant, server, tool }, grant?.hide(message) ?? message),
     }),
     memo: new Map(),
   };

@@ -2,6 +2,8 @@ import type { IncomingMessage } from "node:http";
 import { Router, type RequestHandler } from "express";
 import type { Edits } from "../../host/edits/edits.ts";
 import type { Host } from "../../host/host.ts";
+import type { SecretEdits } from "../../host/secret-edits.ts";
+import { secretRoutes } from "./secrets.ts";
 import { serverRoutes } from "./servers.ts";
 import { subjectRoutes } from "./subjects.ts";
 
@@ -11,6 +13,7 @@ import { subjectRoutes } from "./subjects.ts";
  */
 export interface ApiOptions {
   readonly edits: Edits;
+  readonly secrets: SecretEdits;
   readonly host: Host;
   readonly mayWrite: RequestHandler;
   readonly bodyBytes: number;
@@ -39,6 +42,7 @@ export function createApi({ writeGuard, limits, ...rest }: CreateApiOptions): Ro
     const { path, router: routes } = subjectRoutes(kind, options);
     router.use(path, routes);
   }
+  router.use("/secrets", secretRoutes(options));
   router.use("/servers", serverRoutes(options));
   return router;
 }

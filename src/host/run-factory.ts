@@ -1,0 +1,67 @@
+import type { Cid } from "../cid.ts";
+import type { CallShape, DefinitionSource } from "../discover/discovery.ts";
+import { BerthError } from "../errors.ts";
+import type { Executor, GuestProgram } from "../executor/executor.ts";
+import type { JsonObject } from "../json.ts";
+import type { Log } from "../log.ts";
+import type { Store } from "../store/store.ts";
+import type { Granted } from "./granted.ts";
+import { functionRun } from "./run-function.ts";
+import { scriptRun } from "./run-script.ts";
+import type { Run } from "./tool.ts";
+
+/** Something that runs guest code when it is used. */
+export interface Callee {
+  readonly name: string;
+  readonly call: CallShape;
+  /** What is configured for it. */
+  readonly toolOptions?: JsonObject;
+}
+
+interface Runnable {
+  readonly tenant: string;
+  readonly server: string;
+  readonly language: DefinitionSource["language"];
+  readonly bundle: Cid | null;
+  readonly granted: Granted;
+}
+
+interface RunDependencies {
+  readonly store: Store;
+  readonly executor: Executor;
+  readonly log: Log;
+  readonly limits: { readonly callMs: number; readonly outputBytes: number };
+}
+
+/** How each function of a definition is run. */
+export function runFactory(
+  { tenant, server, language, bundle, granted }: Runnable,
+  { store, executor, limits, log }: RunDependencies,
+): (callee: Callee) => Run {
+  const { callMs, outputBytes } = limits;
+  const { grant, port, realm } = granted;
+  // Without a bundle nothing was found that could be run.
+  const program = bundle ?? "";
+  const code = async (): Promise<string> => {
+    const bytes = await store.derived(program);
+    if (!bytes) throw new BerthError("content_missing", program);
+    return new TextDecoder().decode(bytes);
+  };
+  if (language === "shell") {
+    return ({ name, call, toolOptions = {} }) => {
+      const warn = (message: string): void => log.warn({ tenant, server, tool: name }, message);
+      return scriptRun(executor, { tenant, text: code, grant }, call, { name, callMs, toolOptions, warn });
+    };
+  }
+  const hide = grant && ((value: Parameters<typeof grant.hideIn>[0]) => grant.hideIn(value));
+  const guest: GuestProgram = {
+    tenant,
+    bundle: program,
+    code,
+    port,
+    ...(realm !== undefined && { realm }),
+    ...(hide && { hide }),
+  };
+  return ({ name, call, toolOptions = {} }) =>
+    functionRun(executor, guest, call, { server, tool: name, toolOptions, callMs, outputBytes });
+}

@@ -1,0 +1,60 @@
+import type { IncomingMessage } from "node:http";
+import { Router } from "express";
+import { BerthError } from "../../errors.ts";
+import type { ListedSecret } from "../../host/secret-edits.ts";
+import { isObject } from "../../json.ts";
+import { readBody } from "../body.ts";
+import { tenantOf } from "../place.ts";
+import { addRoute, type Handler } from "./add-route.ts";
+import type { ApiOptions } from "./api.ts";
+import { readPrecondition, saveOptions } from "./preconditions.ts";
+
+/** `/api/secrets`: names that are set or wanted; values go in, and no answer has one. */
+export function secretRoutes({ secrets, mayWrite, bodyBytes }: ApiOptions): Router {
+  const getList: Handler = async (request, response) => {
+    const listed = await secrets.list(tenantOf(request));
+    response.json({ secrets: listed.map(viewOf) });
+  };
+
+  const put: Handler = async (request, response) => {
+    const value = await readValue(request, bodyBytes);
+    const isNew = readPrecondition(request)?.kind === "absent";
+    const { by } = saveOptions(request, undefined);
+    await secrets.set(tenantOf(request), request.params["name"]!, value, { by, isNew });
+    response.status(204).end();
+  };
+
+  const deleteIt: Handler = async (request, response) => {
+    await secrets.remove(tenantOf(request), request.params["name"]!, saveOptions(request, undefined).by);
+    response.status(204).end();
+  };
+
+  const router = Router();
+  addRoute(router, "/", mayWrite, { get: getList });
+  addRoute(router, "/:name", mayWrite, { put, delete: deleteIt });
+  return router;
+}
+
+function viewOf({ name, set, servers }: ListedSecret): object {
+  return { name, isSet: set !== undefined, ...set, servers };
+}
+
+/** `{value}` as JSON, or the value alone as plain text: what forms of other sites can send is neither. */
+async function readValue(request: IncomingMessage, bodyBytes: number): Promise<string> {
+  const { "content-type": type = "", "content-encoding": encoding = "identity" } = request.headers;
+  const isJson = JSON_TYPE.test(type);
+  if (!isJson && !TEXT.test(type)) throw new BerthError("unsupported_media_type", "or text/plain for the value alone");
+  if (encoding !== "identity") throw new BerthError("unsupported_media_type", "and its Content-Encoding identity");
+  const body = await readBody(request, bodyBytes);
+  if (!isJson) return body;
+  try {
+    const given: unknown = JSON.parse(body);
+    if (isObject(given) && typeof given["value"] === "string" && Object.keys(given).length === 1) return given["value"];
+  } catch {
+    // What JSON says of a text that is none may quote it, and here that is the secret.
+  }
+  throw new BerthError("invalid_params", "the body is {value}, a text, as JSON");
+}
+
+const TEXT = /^text\/plain\s*(?:;|$)/i;
+const JSON_TYPE = /^application\/json\s*(?:;|$)/i;

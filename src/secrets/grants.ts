@@ -1,0 +1,98 @@
+import { BerthError } from "../errors.ts";
+import type { Json } from "../json.ts";
+import type { Log } from "../log.ts";
+import { Redactor } from "./redactor.ts";
+import type { Secrets } from "./secrets.ts";
+
+/**
+ * Which server is given which secrets: those that its entry declares, and no other. What a server was given is from
+ * then on hidden in whatever Berth says of it.
+ */
+export interface Grant {
+  /** What the entry declares, sorted. */
+  readonly names: readonly string[];
+  /** Undefined for one that nobody has set. Rejects, in words for the server's own code, for one that is not declared. */
+  read(name: string): Promise<string | undefined>;
+  /** All that are set. Rejects as `read` does. */
+  all(): Promise<Readonly<Record<string, string>>>;
+  /** The text without any value that the server was given. */
+  hide(text: string): string;
+  hideIn(value: Json): Json;
+  /** Another text whenever one of the secrets is another one, or set or not. */
+  version(): Promise<string>;
+  /** Those that nobody has set. */
+  missing(): Promise<readonly string[]>;
+}
+
+export class Grants {
+  readonly #secrets: Secrets;
+  readonly #log: Log;
+  /** By tenant and server: values outlive the release that was given them, in its process. */
+  readonly #redactors = new Map<string, Redactor>();
+
+  constructor(secrets: Secrets, log: Log) {
+    this.#secrets = secrets;
+    this.#log = log;
+  }
+
+  /** Undefined for a server that declares nothing and was given nothing. */
+  of(tenant: string, server: string, names: readonly string[]): Grant | undefined {
+    const key = JSON.stringify([tenant, server]);
+    let redactor = this.#redactors.get(key);
+    if (!redactor) {
+      if (names.length === 0) return undefined;
+      this.#redactors.set(key, (redactor = new Redactor()));
+    }
+    return grant(tenant, server, names, redactor, this.#secrets, this.#log);
+  }
+}
+
+function grant(
+  tenant: string,
+  server: string,
+  names: readonly string[],
+  redactor: Redactor,
+  secrets: Secrets,
+  log: Log,
+): Grant {
+  const facts = async () => (await secrets.list(tenant)).filter(({ name }) => names.includes(name));
+
+  async function read(name: string): Promise<string | undefined> {
+    if (!names.includes(name)) {
+      throw new Error(
+        `this server is not given the secret "${name}"; its entry in mcps has to say "secrets": ["${name}"]`,
+      );
+    }
+    let value: string | undefined;
+    try {
+      value = await secrets.read(tenant, name);
+    } catch (error) {
+      if (!(error instanceof BerthError)) throw error;
+      // Where keys stand is the operator's to know.
+      log.error({ tenant, server, secret: name, reason: error.message }, "a secret cannot be read");
+      throw new Error(`the secret "${name}" cannot be read now; the log of this Berth says why`, { cause: error });
+    }
+    if (value !== undefined) redactor.add(value);
+    return value;
+  }
+
+  return {
+    names,
+    read,
+    async all() {
+      const values: [string, string][] = [];
+      for (const name of names) {
+        const value = await read(name);
+        if (value !== undefined) values.push([name, value]);
+      }
+      return Object.fromEntries(values);
+    },
+    hide: (text) => redactor.hide(text),
+    hideIn: (value) => redactor.hideIn(value),
+    version: async () => JSON.stringify((await facts()).map(({ name, changedAt }) => [name, changedAt])),
+    async missing() {
+      const set = new Set((await facts()).map(({ name }) => name));
+      return names.filter((name) => !set.has(name));
+    },
+  };
+}
