@@ -41,6 +41,8 @@ export interface Limits {
   readonly guestProcesses: number;
   readonly guestSpareProcesses: number;
   readonly guestIdleMs: number;
+  /** After which a tenant that nobody uses is forgotten until somebody asks for something of it. */
+  readonly tenantIdleMs: number;
   readonly guestFrameBytes: number;
   readonly guestEventsPerCall: number;
   readonly callsPerTenant: number;
@@ -174,6 +176,7 @@ export const defaultLimits: Limits = {
   guestProcesses: 64,
   guestSpareProcesses: 2,
   guestIdleMs: 300_000,
+  tenantIdleMs: 3_600_000,
   guestFrameBytes: 4 * 1024 * 1024,
   guestEventsPerCall: 10_000_000,
   callsPerTenant: 256,

@@ -204,10 +204,6 @@ async function openCore(config: Config, log: Log, fill: Fill, starting: (step: s
     const host = withAllServers(
       explore ? withBuiltIn(own, DEFAULT_TENANT, explore, { ...config.limits, observers }) : own,
     );
-    const served = { open: (tenant: string) => host.reload(tenant), end: (tenant: string) => host.close(tenant) };
-    const tenancy = opened(await openTenancy({ tenants: store.tenants, ...served, log }));
-    closers.push(reloadOnChange(store, host, tenancy, log));
-    await tenancy.admit(DEFAULT_TENANT);
     const edits = createEdits({ ...hosting, host });
     const secretEdits = createSecretEdits({
       store,
@@ -219,6 +215,11 @@ async function openCore(config: Config, log: Log, fill: Fill, starting: (step: s
     const sealKey = await readSealKey(config.dataDir);
     const endpoint = createEndpoint({ host, berthVersion: packageVersion(), log, records: store, sealKey, limits });
     closers.push(() => endpoint.settled());
+    const tenancy = opened(
+      await openTenancy({ tenants: store.tenants, ...serving({ host, endpoint, executor }), limits, log }),
+    );
+    closers.push(reloadOnChange(store, host, tenancy, log));
+    await tenancy.admit(DEFAULT_TENANT);
     observers.add(metrics.observer);
     showParts(metrics, { observers, executor, upstreams, endpoint, store });
     return { host, tenancy, edits, secrets: secretEdits, endpoint, executor, metrics, store, close };
@@ -226,6 +227,21 @@ async function openCore(config: Config, log: Log, fill: Fill, starting: (step: s
     await close();
     throw error;
   }
+}
+
+/** What it takes to serve a tenant, and to serve it no more. */
+function serving({ host, endpoint, executor }: Pick<Core, "host" | "endpoint" | "executor">) {
+  return {
+    open(tenant: string): Promise<void> {
+      executor.resume(tenant);
+      return host.reload(tenant);
+    },
+    rest: (tenant: string) => host.rest(tenant),
+    async end(tenant: string): Promise<void> {
+      endpoint.endTenant(tenant);
+      await Promise.all([executor.suspend(tenant), host.close(tenant)]);
+    },
+  };
 }
 
 function exploring(config: Config, log: Log): ExploreOptions {

@@ -622,6 +622,24 @@ export function executorContract(mode: Mode): void {
         assert.equal(failure.reason, "memory", failure.message);
       }));
 
+    it("suspend ends what runs and waits for a tenant and refuses what comes, until resume", () =>
+      withRig({ callsPerTenant: 1 }, async (rig) => {
+        const { program } = gated();
+        const calls = [rig.call(gate, {}, { program }), rig.call(gate, {}, { program })];
+        const script = { tenant: "default", script: "sleep 30", argv: [], env: {}, deadlineMs: 60_000 };
+        const run = rig.executor.runScript(script);
+        await until(() => rig.executor.stats().programs === 1, "one runs");
+        await rig.executor.suspend("default");
+        calls.push(rig.call(gate, {}, { program }));
+        for (const call of [...calls, run, rig.executor.runScript(script)]) {
+          const { reason, retriable } = failureOf(await call);
+          assert.deepEqual([reason, retriable], ["evicted", false]);
+        }
+        await until(() => rig.executor.stats().programs === 0, "its process is gone");
+        rig.executor.resume("default");
+        assert.equal(await rig.value(same, { value: 1 }), 1);
+      }));
+
     it("close ends what runs, what waits and what comes later", () =>
       withRig({ callsPerTenant: 1 }, async (rig) => {
         const { program } = gated();

@@ -125,6 +125,10 @@ export class MemoryHost implements Host {
 
   async reload(): Promise<void> {}
 
+  rest(): boolean {
+    return false;
+  }
+
   async close(): Promise<void> {}
 
   secretChanged(): void {}
@@ -163,6 +167,7 @@ export async function startRig(
       opening: () => undefined,
       unmapped: true,
       ofHost: () => undefined,
+      onEnd() {},
       async close() {},
     },
     allServers: "",

@@ -1,9 +1,18 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { call, post, request, startTestBerth, type TestBerth } from "./berth.ts";
+import { call, MODERN_META, post, request, startTestBerth, type TestBerth } from "./berth.ts";
+import { LegacyClient, read, type EventReader } from "./legacy-client.ts";
 import { addTenant, onStoreOf, until } from "./tenants.rig.ts";
 
 const SAY = (who: string): string => `/** Says who it is of. */\nexport function say(): string { return "${who}"; }\n`;
+
+const SLOW = `import { setTimeout } from "node:timers/promises";
+/** Never ends by itself. */
+export async function slow(context: { progress(event: unknown): void }): Promise<void> {
+  context.progress("on my way");
+  await setTimeout(1e9);
+}
+`;
 
 describe("tenants", () => {
   let berth: TestBerth;
@@ -12,6 +21,7 @@ describe("tenants", () => {
     await onStoreOf(berth, async (store) => {
       await addTenant(store, "acme", { servers: { say: SAY("acme"), own: SAY("own") }, hosts: ["acme.example"] });
       await addTenant(store, "umbrella", { servers: { say: SAY("umbrella") } });
+      await addTenant(store, "slow", { servers: { slow: SLOW } });
     });
   });
   after(() => berth.close());
@@ -41,8 +51,48 @@ describe("tenants", () => {
     await until(async () => (await at("umbrella")).status === 200);
   });
 
+  it("C8 suspending a tenant ends its calls, its processes, its sessions' streams and its subscriptions", async () => {
+    const url = `${berth.url}/t/slow/mcp/slow`;
+    const client = await LegacyClient.start(url);
+    const stream = await client.listen();
+    const oldClient = await read(`${url}/sse`, { headers: { Accept: "text/event-stream" } });
+    assert.match((await oldClient.next())!.data, /^\/t\/slow\/mcp\/slow\/messages\?sessionId=/);
+    const subscription = await read(url, listenRequest());
+    assert.equal((await subscription.nextMessage()).method, "notifications/subscriptions/acknowledged");
+    const calling = await client.call("slow");
+    assert.equal((await calling.nextMessage()).params.message, "on my way");
+
+    await onStoreOf(berth, (store) => store.tenants.change("slow", { by: "test", suspended: true }));
+    for (const reader of [stream, oldClient, calling]) await ended(reader);
+    assert.equal((await subscription.nextMessage()).result.resultType, "complete");
+    assert.equal((await client.request("tools/list")).status, 403);
+
+    await onStoreOf(berth, (store) => store.tenants.change("slow", { by: "test", suspended: false }));
+    await until(async () => (await client.request("ping")).status === 200);
+    assert.equal((await client.result("tools/list")).tools[0].name, "slow", "its session can be taken up again");
+  });
+
   it("C8 a tenant that another process creates is served at once", async () => {
     await onStoreOf(berth, (store) => addTenant(store, "late", { servers: { say: SAY("late") } }));
     assert.equal(await textOf(`${berth.url}/t/late/mcp/say`), "late");
   });
 });
+
+function listenRequest(): RequestInit {
+  const params = { _meta: MODERN_META, notifications: { toolsListChanged: true } };
+  return {
+    method: "POST",
+    headers: {
+      "Content-Type": "application/json",
+      Accept: "application/json, text/event-stream",
+      "MCP-Protocol-Version": "2026-07-28",
+      "Mcp-Method": "subscriptions/listen",
+    },
+    body: JSON.stringify(request("subscriptions/listen", params)),
+  };
+}
+
+/** Reads to the end of a stream. */
+async function ended(reader: EventReader): Promise<void> {
+  while (await reader.next());
+}

@@ -20,6 +20,9 @@ export interface Executor {
   runScript(script: ScriptRun): Promise<ScriptOutcome>;
   /** What is alive now, for health pages and metrics. */
   stats(): ExecutorStats;
+  /** Ends all that runs for a tenant, each call resolving with `evicted`, as do all that come until `resume`. */
+  suspend(tenant: string): Promise<void>;
+  resume(tenant: string): void;
   /** Ends every process; calls in flight resolve with `evicted`. */
   close(): Promise<void>;
 }

@@ -20,6 +20,8 @@ export const cancelled: GuestFailure = failure("cancelled", "the caller cancelle
 
 export const closed: GuestFailure = failure("evicted", "the service is shutting down", true);
 
+export const suspended: GuestFailure = failure("evicted", "its tenant is not served any more");
+
 export function outputTooLarge(outputBytes: number): GuestFailure {
   return failure("output", `its result is larger than the limit of ${outputBytes} bytes`);
 }

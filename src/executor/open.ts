@@ -2,7 +2,7 @@ import type { CancelSignal } from "../cancellation.ts";
 import { BerthError } from "../errors.ts";
 import type { Limits } from "../config.ts";
 import { Call } from "./call.ts";
-import { cancelled, closed, needsSandbox, timedOutWaiting, tooBusy } from "./failures.ts";
+import { cancelled, closed, needsSandbox, suspended, timedOutWaiting, tooBusy } from "./failures.ts";
 import { Lane } from "./lane.ts";
 import type { Launcher } from "./launcher.ts";
 import { Pool } from "./pool.ts";
@@ -67,6 +67,7 @@ class GuestExecutor implements Executor {
   readonly #pool: Pool;
   readonly #scripts: Scripts;
   readonly #lanes = new Map<string, Lane<Call>>();
+  readonly #suspended = new Set<string>();
   readonly #ticker = new Ticker((now) => this.#sweep(now));
   #inFlight = 0;
   #closing: Promise<void> | undefined;
@@ -109,6 +110,19 @@ class GuestExecutor implements Executor {
     };
   }
 
+  async suspend(tenant: string): Promise<void> {
+    this.#suspended.add(tenant);
+    const lane = this.#lanes.get(tenant);
+    for (const call of lane?.waiting ?? []) this.#unqueue(lane!, call, suspended);
+    for (const call of this.#pool.waiting) if (call.program.tenant === tenant) this.#unwait(call, suspended);
+    this.#pool.endTenant(tenant, suspended);
+    await this.#scripts.endTenant(tenant, suspended);
+  }
+
+  resume(tenant: string): void {
+    this.#suspended.delete(tenant);
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -123,6 +137,7 @@ class GuestExecutor implements Executor {
 
   #refusal(tenant: string): GuestFailure | undefined {
     if (this.#closing) return closed;
+    if (this.#suspended.size > 0 && this.#suspended.has(tenant)) return suspended;
     if (this.reason !== undefined && tenant !== DEFAULT_TENANT) return needsSandbox(tenant, this.reason);
     return undefined;
   }

@@ -94,6 +94,12 @@ export class Pool {
     return this.#waiting.delete(call);
   }
 
+  /** Ends every process of a tenant. */
+  endTenant(tenant: string, reason: GuestFailure): void {
+    for (const session of this.#live) if (session.program.tenant === tenant) session.kill(reason);
+    this.#readingTimes.delete(tenant);
+  }
+
   /** Ends everything; resolves when nothing is alive. */
   async close(reason: GuestFailure): Promise<void> {
     clearInterval(this.#idleTimer);

@@ -21,8 +21,10 @@ export class Scripts {
   readonly #launcher: Launcher;
   readonly #limits: ScriptLimits;
   readonly #turns: TurnQueue;
-  readonly #runs = new Set<Promise<ScriptOutcome>>();
-  readonly #stops = new Set<(verdict: GuestFailure) => void>();
+  /** What runs or waits, and whose it is. */
+  readonly #runs = new Map<Promise<ScriptOutcome>, string>();
+  /** What ends it, and whose it is. */
+  readonly #stops = new Map<(verdict: GuestFailure) => void, string>();
   started = 0;
   killed = 0;
 
@@ -39,7 +41,7 @@ export class Scripts {
   /** Never rejects. */
   run(script: ScriptRun): Promise<ScriptOutcome> {
     const run = this.#run(script);
-    this.#runs.add(run);
+    this.#runs.set(run, script.tenant);
     void run.then(() => this.#runs.delete(run));
     return run;
   }
@@ -67,7 +69,7 @@ export class Scripts {
       Math.min(script.deadlineMs, TIMER_MAX_MS),
     );
     script.signal?.addEventListener("abort", onAbort);
-    this.#stops.add(stop);
+    this.#stops.set(stop, script.tenant);
 
     try {
       const turn = this.#turns.enter(script.tenant, (leaveQueue) => (giveUpWaiting = leaveQueue));
@@ -96,8 +98,14 @@ export class Scripts {
 
   /** Ends every run, each resolving with `evicted`; resolves when nothing is alive. */
   async close(): Promise<void> {
-    for (const stop of this.#stops) stop(closed);
-    await Promise.all(this.#runs);
+    for (const stop of this.#stops.keys()) stop(closed);
+    await Promise.all(this.#runs.keys());
+  }
+
+  /** The same for the runs of one tenant. */
+  async endTenant(tenant: string, why: GuestFailure): Promise<void> {
+    for (const [stop, whose] of this.#stops) if (whose === tenant) stop(why);
+    await Promise.all([...this.#runs].flatMap(([run, whose]) => (whose === tenant ? [run] : [])));
   }
 
   async #start(

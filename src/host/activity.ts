@@ -94,9 +94,17 @@ export class Activities {
     return activity;
   }
 
+  /** Calls of all of a tenant's servers that are under way. */
+  inFlight(tenant: string): number {
+    let sum = 0;
+    for (const { inFlight } of this.#tenants.get(tenant)?.values() ?? []) sum += inFlight;
+    return sum;
+  }
+
   /** Forgets servers that are gone. */
   keepOnly(tenant: string, servers: ReadonlyMap<string, unknown>): void {
     const known = this.#tenants.get(tenant);
     for (const server of known?.keys() ?? []) if (!servers.has(server)) known!.delete(server);
+    if (known?.size === 0) this.#tenants.delete(tenant);
   }
 }

@@ -26,6 +26,11 @@ export function withAllServers(host: Host): Host {
       await host.reload(tenant);
       await tenants.get(tenant)?.changed();
     },
+    rest(tenant) {
+      if (tenants.get(tenant)?.rest() === false || !host.rest(tenant)) return false;
+      tenants.delete(tenant);
+      return true;
+    },
     async close(tenant) {
       tenants.get(tenant)?.close();
       tenants.delete(tenant);
@@ -76,9 +81,19 @@ class AllServers {
     return this.#tell();
   }
 
+  /** Lets go of what is kept for the next who asks; false, and nothing, while somebody listens. */
+  rest(): boolean {
+    if (this.#listeners.size > 0) return false;
+    this.#version++;
+    this.#current = undefined;
+    this.#composing = undefined;
+    this.#watchAll([]);
+    return true;
+  }
+
   close(): void {
     this.#listeners.clear();
-    this.#watchAll([]);
+    this.rest();
   }
 
   async #compose(): Promise<Catalog> {

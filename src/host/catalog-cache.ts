@@ -74,6 +74,7 @@ export class CatalogCache {
       slots.delete(server);
       this.#size -= 1;
     }
+    if (slots.size === 0) this.#tenants.delete(tenant);
     for (const key of this.#loading.keys()) {
       if ((JSON.parse(key) as string[])[0] === tenant) this.#loading.delete(key);
     }

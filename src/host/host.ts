@@ -61,6 +61,8 @@ export interface Host {
   problems(tenant: string): readonly Problem[];
   /** Reads the tenant's names again, after a change. Servers whose definition and entry are the same stay loaded. */
   reload(tenant: string): Promise<void>;
+  /** Forgets a tenant that nobody uses, until it is loaded again; false, and nothing, when somebody does. */
+  rest(tenant: string): boolean;
   /** Forgets all of a tenant, and ends what runs for it. */
   close(tenant: string): Promise<void>;
   /** A secret has another value, or none any more: what was given it begins anew with what stands now. */
@@ -153,6 +155,13 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     const listed = directories.get(tenant)?.servers.get(server);
     catalogs.drop(tenant, server);
     if (listed) overviews.forget(listed);
+  };
+
+  const forgetTenant = (tenant: string): void => {
+    directories.delete(tenant);
+    catalogs.keepOnly(tenant, NOTHING);
+    activities.keepOnly(tenant, NOTHING.servers);
+    earlier.forget(tenant);
   };
 
   const portOf = (tenant: string, server: string): HostPort => guestPort(tenant, server, host, store);
@@ -265,12 +274,16 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     problems: (tenant) => directories.get(tenant)?.problems ?? [],
     reload,
 
+    rest(tenant) {
+      if (watchers.watched(tenant).length > 0 || activities.inFlight(tenant) > 0) return false;
+      forgetTenant(tenant);
+      upstreams?.keepOnly(tenant, NOTHING);
+      return true;
+    },
+
     async close(tenant) {
       closings.set(tenant, (closings.get(tenant) ?? 0) + 1);
-      directories.delete(tenant);
-      catalogs.keepOnly(tenant, NOTHING);
-      activities.keepOnly(tenant, NOTHING.servers);
-      earlier.forget(tenant);
+      forgetTenant(tenant);
       await upstreams?.closeTenant(tenant);
     },
 

@@ -1,10 +1,12 @@
 import { BerthError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Tenant, Tenants } from "../store/tenants.ts";
+import { DEFAULT_TENANT } from "../tenant-name.ts";
 
 /**
  * Which tenants this process serves now. A tenant is opened when somebody first asks for something of it, so that
- * thousands of them cost nothing at start, and ended when it is suspended or deleted, by whichever process.
+ * thousands of them cost nothing at start, forgotten again when nobody has for long, and ended when it is suspended or
+ * deleted, by whichever process.
  * It knows nothing of what opening and ending a tenant means.
  */
 export interface Tenancy {
@@ -19,6 +21,8 @@ export interface Tenancy {
   readonly unmapped: boolean;
   /** The tenant that a host name, in lower case and without a port, stands for. */
   ofHost(hostname: string): string | undefined;
+  /** Calls `listener` when a tenant that was served is so no more. */
+  onEnd(listener: (tenant: string) => void): void;
   /** Hears of changes no longer; resolves when those that it heard of are carried out. */
   close(): Promise<void>;
 }
@@ -26,14 +30,28 @@ export interface Tenancy {
 export interface TenancyOptions {
   readonly tenants: Tenants;
   readonly open: (tenant: string) => Promise<void>;
+  /** Forgets a tenant that nobody uses; false, and nothing, when somebody does. */
+  readonly rest: (tenant: string) => boolean;
   /** Ends all that runs for the tenant, and forgets it. */
   readonly end: (tenant: string) => Promise<void>;
+  readonly limits: { readonly tenantIdleMs: number };
   readonly log: Log;
 }
 
-export async function openTenancy({ tenants, open, end, log }: TenancyOptions): Promise<Tenancy> {
+interface Served {
+  readonly opening: Promise<void>;
+  /** Undefined until it is opened. */
+  tenant: Tenant | undefined;
+  /** By the process's clock. */
+  usedAt: number;
+}
+
+const IDLE_CHECK_MAX_MS = 60_000;
+
+export async function openTenancy({ tenants, open, rest, end, limits, log }: TenancyOptions): Promise<Tenancy> {
   /** By name; those that are about to be opened as well. */
-  const served = new Map<string, { readonly opening: Promise<void>; tenant: Tenant | undefined }>();
+  const served = new Map<string, Served>();
+  const listeners: ((tenant: string) => void)[] = [];
   let hosts = await tenants.hosts();
   let changing: Promise<void> = Promise.resolve();
 
@@ -53,7 +71,7 @@ export async function openTenancy({ tenants, open, end, log }: TenancyOptions): 
     const known = served.get(name);
     if (known) return known.opening;
     const opening = begin(name).then((tenant) => void (entry.tenant = tenant));
-    const entry = { opening, tenant: undefined as Tenant | undefined };
+    const entry: Served = { opening, tenant: undefined, usedAt: performance.now() };
     served.set(name, entry);
     opening.catch(() => served.get(name) === entry && served.delete(name));
     return opening;
@@ -70,6 +88,7 @@ export async function openTenancy({ tenants, open, end, log }: TenancyOptions): 
       return;
     }
     served.delete(name);
+    for (const listener of listeners) listener(name);
     await end(name);
     log.info({ tenant: name }, now ? "a tenant was suspended" : "a tenant was deleted");
   };
@@ -80,14 +99,31 @@ export async function openTenancy({ tenants, open, end, log }: TenancyOptions): 
       .catch((error: unknown) => log.error({ err: error }, "a change of a tenant could not be carried out"));
   });
 
+  const sweep = setInterval(
+    () => {
+      const since = performance.now() - limits.tenantIdleMs;
+      for (const [name, { tenant, usedAt }] of served) {
+        if (tenant && usedAt < since && name !== DEFAULT_TENANT && rest(name)) served.delete(name);
+      }
+    },
+    Math.min(limits.tenantIdleMs / 4, IDLE_CHECK_MAX_MS),
+  ).unref();
+
   return {
-    admit: (name) => (served.get(name)?.tenant ? undefined : admit(name)),
+    admit(name) {
+      const entry = served.get(name);
+      if (!entry?.tenant) return admit(name);
+      entry.usedAt = performance.now();
+      return undefined;
+    },
     opening: (name) => served.get(name)?.opening,
     get unmapped() {
       return hosts.size === 0;
     },
     ofHost: (hostname) => hosts.get(hostname),
+    onEnd: (listener) => void listeners.push(listener),
     close() {
+      clearInterval(sweep);
       stop();
       return changing;
     },

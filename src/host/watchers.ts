@@ -40,6 +40,7 @@ export class Watchers {
     return () => {
       watch.listeners.delete(own);
       if (watch.listeners.size === 0 && servers.get(server) === watch) servers.delete(server);
+      if (servers.size === 0 && this.#tenants.get(tenant) === servers) this.#tenants.delete(tenant);
     };
   }
 

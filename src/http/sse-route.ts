@@ -4,6 +4,7 @@ import type { Principal } from "../access/principal.ts";
 import { Cancellation } from "../cancellation.ts";
 import { BerthError } from "../errors.ts";
 import type { Host } from "../host/host.ts";
+import type { Tenancy } from "../host/tenancy.ts";
 import { isObject } from "../json.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import { errorText, idOf, parseJson } from "../mcp/json-rpc.ts";
@@ -19,6 +20,7 @@ const SSE_PATH = /^\/mcp\/([^/?]+)\/(sse|messages)\/?(?:\?(.*))?$/;
 
 export interface SseRouteOptions extends McpRouteOptions {
   readonly host: Host;
+  readonly tenancy: Pick<Tenancy, "onEnd">;
   readonly limits: McpRouteOptions["limits"] & { readonly sseConnections: number };
 }
 
@@ -31,6 +33,9 @@ export function createSseRoute(
   options: SseRouteOptions,
 ): (request: IncomingMessage, response: ServerResponse) => boolean {
   const connections = new Map<string, Connection>();
+  options.tenancy.onEnd((tenant) => {
+    for (const connection of connections.values()) if (connection.tenant === tenant) connection.end();
+  });
   const fail = (response: ServerResponse, error: unknown): void =>
     writeFailure(response, error, options.limits.stalledMs, options.log);
 
@@ -156,6 +161,10 @@ class Connection {
     const token = answer.headers?.["Mcp-Session-Id"];
     if (token !== undefined && !this.#isInitialized) this.#begin(token);
     if (answer.body !== undefined) void this.#events.send(answer.body);
+  }
+
+  end(): void {
+    this.#events.close?.();
   }
 
   async close(): Promise<void> {

@@ -33,6 +33,8 @@ export interface Endpoint {
   end(tenant: string, server: string, post: Pick<Post, "headers" | "principal">): Promise<Answer>;
   /** What is going on, for metrics. */
   stats(): EndpointStats;
+  /** Ends what a tenant has open by itself, and the calls of its sessions. */
+  endTenant(tenant: string): void;
   /** Ends what stays open by itself, such as subscriptions, each with its result; calls under way go on. */
   close(): void;
   /** Resolves when what became of tasks that have ended, and what clients of streams have missed, is kept. */
@@ -98,6 +100,11 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     end: (tenant, server, post) => orRefusal(tenant, server, post, () => legacy.end(tenant, server, post)),
 
     stats: () => ({ sessions: legacy.sessions(), tasks: modern.runningTasks() }),
+
+    endTenant(tenant) {
+      modern.endTenant(tenant);
+      legacy.endTenant(tenant);
+    },
 
     close() {
       closing.abort();

@@ -32,6 +32,8 @@ export interface Legacy {
   end(tenant: string, server: string, post: Pick<Post, "headers" | "principal">): Promise<Answer>;
   /** How many sessions this process remembers. */
   sessions(): number;
+  /** Forgets a tenant's sessions, and ends all that they have under way. */
+  endTenant(tenant: string): void;
   /** Ends every stream, so that clients come back to whoever serves next. */
   close(): void;
   /** Resolves when all that they missed is kept for them. */
@@ -88,6 +90,7 @@ export function createLegacy(options: LegacyOptions): Legacy {
       return { status: 204 };
     },
     sessions: () => sessions.size,
+    endTenant: (tenant) => sessions.forgetTenant(tenant),
     close() {
       clearInterval(tending);
       closing.abort();

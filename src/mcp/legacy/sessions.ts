@@ -73,6 +73,11 @@ export class Sessions {
     return this.#known.values();
   }
 
+  /** Ends what a tenant's sessions have under way; the sessions themselves can be taken up again. */
+  forgetTenant(tenant: string): void {
+    for (const session of this.#known.values()) if (session.tenant === tenant) this.#forget(session);
+  }
+
   /** Forgets sessions whose time is over. */
   sweep(): void {
     const now = Date.now();

@@ -39,6 +39,13 @@ export class Listeners {
     for (const { sink, id } of listeners ?? []) void sink.send(notificationOn(id, "notifications/tasks", task));
   }
 
+  /** Ends every stream of a tenant with its result. */
+  endTenant(tenant: string): void {
+    for (const [key, { listeners }] of this.#servers) {
+      if ((JSON.parse(key) as string[])[0] === tenant) for (const { end } of listeners) end();
+    }
+  }
+
   /** Ends every stream with its result. */
   close(): void {
     for (const { listeners } of this.#servers.values()) for (const { end } of listeners) end();

@@ -16,7 +16,9 @@ import { createTasks } from "./tasks/tasks.ts";
  * what it leaves open the client carries. Only streams that wait for news, and tasks, outlive their request.
  */
 export interface Modern extends Era {
-  /** Ends the streams that wait for news, each with its result. */
+  /** Ends a tenant's streams that wait for news, each with its result. */
+  endTenant(tenant: string): void;
+  /** The same for every tenant. */
   close(): void;
   runningTasks(): number;
   /** Resolves when what became of all tasks that have ended is kept. */
@@ -47,6 +49,7 @@ export function createModern(options: ModernOptions): Modern {
   return {
     codec: createModernCodec({ writer, rounds, tasks, listeners, accessRequired }),
     clientOf: modernClient,
+    endTenant: (tenant) => listeners.endTenant(tenant),
     close: () => listeners.close(),
     runningTasks: () => tasks.running(),
     settled: () => tasks.settled(),
