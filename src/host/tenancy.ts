@@ -51,13 +51,14 @@ const IDLE_CHECK_MAX_MS = 60_000;
 export async function openTenancy({ tenants, open, rest, end, limits, log }: TenancyOptions): Promise<Tenancy> {
   /** By name; those that are about to be opened as well. */
   const served = new Map<string, Served>();
+  const ending = new Map<string, Promise<void>>();
   const listeners: ((tenant: string) => void)[] = [];
   let hosts = await tenants.hosts();
   let changing: Promise<void> = Promise.resolve();
 
   const begin = async (name: string): Promise<Tenant> => {
     // Whoever has just gone has to be gone before it can come again.
-    await changing;
+    await ending.get(name)?.catch(() => {});
     const tenant = await tenants.find(name);
     if (!tenant) throw new BerthError("tenant_not_found", `"${name}"`);
     if (tenant.suspendedAt !== null) {
@@ -89,7 +90,9 @@ export async function openTenancy({ tenants, open, rest, end, limits, log }: Ten
     }
     served.delete(name);
     for (const listener of listeners) listener(name);
-    await end(name);
+    const ended = end(name).finally(() => ending.delete(name));
+    ending.set(name, ended);
+    await ended;
     log.info({ tenant: name }, now ? "a tenant was suspended" : "a tenant was deleted");
   };
 
