@@ -9,6 +9,18 @@ import { build } from "esbuild";
 const out = "dist/browser";
 mkdirSync(out, { recursive: true });
 
+/** The form library's lists of all that it has, and ours of what a schema leads to. */
+const standIns = {
+  name: "stand-ins",
+  setup({ onLoad }) {
+    const lists = /@rjsf[\\/]core[\\/]lib[\\/]components[\\/](fields|widgets|templates)[\\/]index\.js$/;
+    onLoad({ filter: lists }, ({ path }) => ({
+      contents: `export { default } from "./plain-${lists.exec(path)[1]}.ts";`,
+      resolveDir: resolve("src/browser/tester/form"),
+    }));
+  },
+};
+
 const { outputFiles, metafile } = await build({
   entryPoints: [...filesOf("src/browser", /\.ts$/), ...filesOf("views", /\.(css|svg)$/)],
   entryNames: "[name].[hash]",
@@ -26,9 +38,11 @@ const { outputFiles, metafile } = await build({
     react: "preact/compat",
     "react/jsx-runtime": "preact/jsx-runtime",
     "markdown-to-jsx/react": resolve("src/browser/tester/form/plain-markdown.tsx"),
+    "fast-equals": resolve("src/browser/tester/form/plain-equals.ts"),
     "fast-uri": resolve("src/browser/tester/form/plain-uri.ts"),
     "@modelcontextprotocol/client/_shims": resolve("src/browser/tester/client-parts.ts"),
   },
+  plugins: [standIns],
   metafile: true,
   write: false,
   logLevel: "warning",
