@@ -56,7 +56,11 @@ export async function startBrowser(options: BrowserContextOptions = {}): Promise
 }
 
 /** In the page. Of elements with which nothing is wrong nothing needs to be written down. */
-const RUN_AXE = `axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => violations)`;
+const runAxe = (rules?: readonly string[]): string =>
+  `axe.run(document, ${JSON.stringify({ resultTypes: ["violations"], runOnly: rules })}).then((found) => found.violations)`;
+
+/** Rules that are about colours: nothing else is another matter in the dark. */
+const ABOUT_COLOURS = ["color-contrast", "link-in-text-block"];
 
 /** What axe finds wrong with the page as it stands, in light and in dark: a line for each element at fault. */
 export async function violationsOf(page: Page): Promise<string[]> {
@@ -66,7 +70,7 @@ export async function violationsOf(page: Page): Promise<string[]> {
   for (const colorScheme of ["light", "dark"] as const) {
     // Colours that are on their way from one scheme to the other have no contrast yet.
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-    const violations = (await page.evaluate(RUN_AXE)) as Result[];
+    const violations = (await page.evaluate(runAxe(colorScheme === "dark" ? ABOUT_COLOURS : undefined))) as Result[];
     for (const { id, help, nodes } of violations) {
       for (const { target, any } of nodes) {
         found.push(`${colorScheme} ${id}: ${help}: ${target.join(" ")}: ${any.map((each) => each.message).join("; ")}`);
@@ -82,10 +86,23 @@ export function isTooWide(page: Page): Promise<boolean> {
   return page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth");
 }
 
-/** Keeps a picture of the whole page in the folder BERTH_TEST_SCREENSHOTS, where a person has named one to look at. */
+/** The beginnings of texts that run out of their boxes, over whatever stands below or beside. */
+export function spilledTexts(page: Page): Promise<string[]> {
+  return page.evaluate(`[...document.querySelectorAll("pre, td, th, dd, .badge, .panel, .notice")].filter((box) =>
+    getComputedStyle(box).overflow === "visible" && !box.closest("thead") &&
+    (box.scrollHeight > box.clientHeight + 2 || box.scrollWidth > box.clientWidth + 2) && box.clientWidth > 2
+  ).map((box) => box.tagName + "." + box.className + ": " + box.textContent.trim().slice(0, 60))`);
+}
+
+/** Keeps pictures of the whole page in the folder BERTH_TEST_SCREENSHOTS, where a person has named one to look at. */
 export async function screenshot(page: Page, name: string): Promise<void> {
   const folder = process.env["BERTH_TEST_SCREENSHOTS"];
-  if (folder) await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true });
+  if (!folder) return;
+  for (const colorScheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    await page.screenshot({ path: join(folder, `${name}-${colorScheme}.png`), fullPage: true });
+  }
+  await page.emulateMedia({ colorScheme: null, reducedMotion: null });
 }
 
 function findChromium(): string {

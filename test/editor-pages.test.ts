@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { Page } from "playwright-core";
 import { call, post, request, startTestBerth, type TestBerth } from "./berth.ts";
-import { isTooWide, screenshot, startBrowser, violationsOf, type TestBrowser } from "./browser.ts";
+import { screenshot, startBrowser, violationsOf, type TestBrowser } from "./browser.ts";
 
 const NOTES = `/** Says it louder. */
 export function shout(text: string): string {
@@ -270,33 +270,6 @@ describe("pages that edit", () => {
     await page.getByRole("link", { name: "changes" }).click();
     await page.getByText("Two versions of").first().waitFor();
     await close(page);
-  });
-
-  it("C7 every page is fit for everyone, at 1280 and 390 pixels", async () => {
-    const current = await read("definitions/other");
-    const versions = (await (await fetch(`${berth.url}/api/definitions/other/history`)).json()) as {
-      versions: { cid: string }[];
-    };
-    const old = versions.versions.at(-2)!.cid;
-    const paths = {
-      variables: "/variables",
-      mcps: "/variables/mcps",
-      servers: "/servers",
-      server: "/servers/other",
-      shell: "/servers/checksum",
-      new: "/servers?name=fresh&new=typescript",
-      comparison: `/servers?server=other&of=definition&from=${old}&to=${current.cid}`,
-    };
-    for (const [name, path] of Object.entries(paths)) {
-      const page = await open(path);
-      assert.deepEqual(await violationsOf(page), [], path);
-      for (const width of [1280, 390]) {
-        await page.setViewportSize({ width, height: 900 });
-        assert.equal(await isTooWide(page), false, `${path} at ${width}`);
-        await screenshot(page, `editor-${name}-${width}`);
-      }
-      await close(page);
-    }
   });
 
   it("reads, and compares versions, without scripts", async () => {

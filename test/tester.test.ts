@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { after, afterEach, before, beforeEach, describe, it } from "node:test";
 import { call, startTestBerth, type TestBerth } from "./berth.ts";
-import { isTooWide, screenshot, startBrowser, violationsOf, type TestBrowser } from "./browser.ts";
+import { isTooWide, screenshot, spilledTexts, startBrowser, violationsOf, type TestBrowser } from "./browser.ts";
 import { TesterPage } from "./tester.rig.ts";
 
 let berth: TestBerth;
@@ -226,6 +226,7 @@ describe("the tester", () => {
       await answer.innerText(),
       /result of tools\/call[\s\S]*HTTP 200[\s\S]*content-type[\s\S]*"text": "hello"/,
     );
+    assert.deepEqual(await spilledTexts(tester.page), []);
     assert.deepEqual(await violationsOf(tester.page), []);
   });
 

@@ -72,7 +72,7 @@ export interface Changing {
 }
 
 export function changing(
-  t: TestContext,
+  t: Pick<TestContext, "after">,
   tools: readonly JsonObject[],
   { era = "legacy", manner = "tells" }: { era?: "legacy" | "modern"; manner?: "tells" | "silent" } = {},
 ): Changing {

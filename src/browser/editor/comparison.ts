@@ -57,5 +57,10 @@ export function showComparison(place: HTMLElement, setup: ComparisonSetup): void
 
   label();
   if (sections.length > 0) place.prepend(toggle);
-  if (matchMedia("(min-width: 60rem)").matches) showSides();
+  const wide = matchMedia("(min-width: 60rem)");
+  wide.addEventListener("change", () => {
+    showLines();
+    if (wide.matches) showSides();
+  });
+  if (wide.matches) showSides();
 }

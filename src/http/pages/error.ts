@@ -38,6 +38,7 @@ export function sendErrorPage(
       message: error.message,
       advice: ADVICE[error.code] ?? (error.status >= 500 ? SERVER_ADVICE : ""),
       path: request.originalUrl,
+      start: STARTS.find(({ href }) => request.path.startsWith(href)) ?? ALL_SERVERS,
       problems: Array.isArray(problems) ? (problems as Problem[]).map(problemView) : [],
       near: near.map((name) => ({ name, page: pathsOf(place?.base ?? "", name).page })),
     },
@@ -54,6 +55,13 @@ function placeIfAny(request: Request): Place | undefined {
   }
 }
 
+/** Where a person goes on from what is not there. */
+const ALL_SERVERS = { href: "/mcp", label: "All servers" };
+const STARTS = [
+  { href: "/variables", label: "All variables" },
+  { href: "/servers", label: "All definitions" },
+];
+
 const SERVER_ADVICE = "Nothing is wrong with what you asked for. What went wrong stands in the log of this Berth.";
 
 const ADVICE: Partial<Record<ErrorCode, string>> = {
@@ -63,7 +71,7 @@ const ADVICE: Partial<Record<ErrorCode, string>> = {
   tenant_not_found:
     "A tenant stands at /t/ and its name, in lower case, or at a host name of its own. Ask whoever gave you the address.",
   content_missing: "Content is found by the whole of its CID, letter by letter, and only where it is yours.",
-  not_found: "Look at the address, or start from the list of servers.",
+  not_found: "Look at the address, or start from the list.",
   method_not_allowed: "MCP clients send requests by POST. For people there is a page about each server.",
   forbidden_host:
     "Berth answers only to names that it knows, so that no other site can reach it through you. Name further ones in BERTH_ALLOWED_HOSTS.",

@@ -164,7 +164,7 @@ function viewSummary(
     name,
     state: STATES[state],
     description: description ?? "",
-    tools: countOf(catalog?.contract.tools.length ?? 0, "tool"),
+    tools: catalog ? countOf(catalog.contract.tools.length, "tool") : "",
     release: catalog?.release ?? "",
     releaseShort: catalog ? shortCid(catalog.release) : "",
     problems: problems.map(problemView),

@@ -6,7 +6,7 @@ import { BerthError } from "../../errors.ts";
 import type { Current, Draft, Edits, Subject, Version } from "../../host/edits/edits.ts";
 import type { Place } from "../place.ts";
 import { compareDrafts, type FileComparison } from "./comparison.ts";
-import { shortCid, timeView } from "./parts/text.ts";
+import { authorText, shortCid, timeView } from "./parts/text.ts";
 
 /** What pages that edit are made with. */
 export interface EditPageOptions {
@@ -119,7 +119,7 @@ function viewVersion(
     cid,
     short: cid === null ? "" : shortCid(cid),
     changedAt: timeView(changedAt),
-    by,
+    by: authorText(by),
     current: index === 0 && cid !== null,
     from: index === 1,
     to: index === 0,

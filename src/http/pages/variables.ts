@@ -6,7 +6,7 @@ import type { Current, Subject } from "../../host/edits/edits.ts";
 import { placeOf } from "../place.ts";
 import type { Pages } from "./pages.ts";
 import { pathsOf } from "./parts/origin.ts";
-import { bytesText, shortCid, timeView } from "./parts/text.ts";
+import { authorText, bytesText, shortCid, timeView } from "./parts/text.ts";
 import { lastDraft, viewComparison, viewSubject, type EditPageOptions } from "./subject.ts";
 
 export interface VariablePageOptions extends EditPageOptions {
@@ -28,7 +28,7 @@ export function variablesPage({ edits, writable, pages }: VariablePageOptions): 
           href: addressOf(base, name),
           size: bytesText(Buffer.byteLength(current?.files[name] ?? "")),
           changedAt: timeView(current?.changedAt ?? 0),
-          by: current?.by ?? "",
+          by: authorText(current?.by ?? ""),
         };
       }),
     );
@@ -98,7 +98,7 @@ function addressOf(base: string, name: string): string {
 }
 
 function viewCurrent({ cid, changedAt, by }: Current): object {
-  return { cid, short: shortCid(cid), changedAt: timeView(changedAt), by };
+  return { cid, short: shortCid(cid), changedAt: timeView(changedAt), by: authorText(by) };
 }
 
 function languageOf(name: string): Current["language"] {

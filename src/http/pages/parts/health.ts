@@ -2,12 +2,14 @@ import type { CallOutcome, RecentCall } from "../../../host/activity.ts";
 import type { Catalog } from "../../../host/catalog.ts";
 import type { ReleaseVersion } from "../../../host/edits/edits.ts";
 import { pathsOf } from "./origin.ts";
-import { bytesText, shortCid, timeView } from "./text.ts";
+import { authorText, bytesText, shortCid, timeView } from "./text.ts";
 
 export interface Fact {
   readonly label: string;
   readonly value: string;
   readonly href?: string;
+  /** For a time, in place of the value. */
+  readonly at?: ReturnType<typeof timeView>;
 }
 
 export function healthFacts(
@@ -17,7 +19,7 @@ export function healthFacts(
   return [
     { label: "Release", value: release, href: `${now.base}/cid/${release}` },
     { label: "Contract", value: contractCid, href: `${now.base}/cid/${contractCid}` },
-    ...(now.since ? [{ label: "Since", value: timeView(now.since.changedAt).text }] : []),
+    ...(now.since ? [{ label: "Since", value: "", at: timeView(now.since.changedAt) }] : []),
     ...(now.isolation === undefined ? [] : [{ label: "Guest code runs", value: now.isolation }]),
     { label: "Calls under way", value: String(now.inFlight) },
     ...(hidden.length > 0 ? [{ label: "Hidden by itself", value: hidden.map(({ name }) => name).join(", ") }] : []),
@@ -40,7 +42,7 @@ export function releaseViews(
       page: pinned.page,
       url: `${origin}${pinned.endpoint}`,
       since: timeView(changedAt),
-      by,
+      by: authorText(by),
       current,
       sameContract: releases[index + 1]?.contract === contract,
       restore: current ? "" : `${base}/api/servers/${encodeURIComponent(server)}/releases/${release}/restore`,

@@ -7,7 +7,9 @@ export interface Setup {
   readonly client: string;
   /** What to do with the text: where to put it or that it is to be run. */
   readonly steps: readonly SetupStep[];
-  /** What else a person has to know before it works, or how to see that it does. */
+  /** A command that says whether the client is connected. */
+  readonly check?: string;
+  /** What else a person has to know before it works. */
   readonly note?: string;
 }
 
@@ -42,7 +44,8 @@ export function setupsFor({ name, url, tool }: SetupFor): Setup[] {
           text: json({ mcpServers: { [id]: { type: "http", url } } }),
         },
       ],
-      note: "claude mcp list says whether it is connected. What a project names has to be approved in Claude Code once.",
+      check: "claude mcp list",
+      note: "What a project names has to be approved in Claude Code once.",
     },
     {
       id: "claude-desktop",
@@ -98,7 +101,8 @@ export function setupsFor({ name, url, tool }: SetupFor): Setup[] {
           text: json({ mcpServers: { [id]: { url, type: "http" } } }),
         },
       ],
-      note: "gemini mcp list says whether it is connected. Gemini CLI uses no servers in a folder that you do not trust.",
+      check: "gemini mcp list",
+      note: "Gemini CLI uses no servers in a folder that you do not trust.",
     },
     { id: "curl", client: "curl", steps: [{ what: "Run", text: curl(url, tool) }] },
     {

@@ -23,6 +23,11 @@ export function timeView(ms: number): { iso: string; text: string } {
   return { iso, text: `${iso.slice(0, 16).replace("T", " ")} UTC` };
 }
 
+/** Who changed something, for who reads it: some of that is Berth's own doing. */
+export function authorText(by: string): string {
+  return by === "load" ? "Berth, at its first use" : by === "image" ? "the boot image" : by;
+}
+
 /** `1.2 kB` */
 export function bytesText(bytes: number): string {
   if (bytes < 1000) return `${bytes} B`;
