@@ -11,6 +11,11 @@ export function isTenantName(name: string): boolean {
   return name.length <= TENANT_NAME_UNITS_MAX && TENANT_NAME.test(name);
 }
 
+/** What stands before every path of a tenant where no host name does: `""` or `/t/<tenant>`. */
+export function basePathOf(tenant: string): string {
+  return tenant === DEFAULT_TENANT ? "" : `/t/${tenant}`;
+}
+
 /** Throws `tenant_invalid`. */
 export function checkTenantName(name: string): void {
   if (isTenantName(name)) return;

@@ -86,6 +86,18 @@ export function isTooWide(page: Page): Promise<boolean> {
   return page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth");
 }
 
+/** Pastes, as a person does: over all that is there, or behind it. */
+export async function write(page: Page, label: string, text: string, where: "all" | "end" = "all"): Promise<void> {
+  await page.getByRole("textbox", { name: label }).click();
+  await page.keyboard.press(where === "all" ? "ControlOrMeta+a" : "ControlOrMeta+End");
+  await page.evaluate(`{
+    const clipboardData = new DataTransfer();
+    clipboardData.setData("text/plain", ${JSON.stringify(text)});
+    const event = new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true });
+    document.activeElement.dispatchEvent(event);
+  }`);
+}
+
 /** The beginnings of texts that run out of their boxes, over whatever stands below or beside. */
 export function spilledTexts(page: Page): Promise<string[]> {
   return page.evaluate(`[...document.querySelectorAll("pre, td, th, dd, .badge, .panel, .notice")].filter((box) =>

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { Page } from "playwright-core";
 import { call, post, request, startTestBerth, type TestBerth } from "./berth.ts";
-import { screenshot, startBrowser, violationsOf, type TestBrowser } from "./browser.ts";
+import { screenshot, startBrowser, violationsOf, write, type TestBrowser } from "./browser.ts";
 
 const NOTES = `/** Says it louder. */
 export function shout(text: string): string {
@@ -319,16 +319,4 @@ describe("pages that edit on a read-only instance", () => {
 
 function saved(page: Page): Promise<void> {
   return page.locator(".notice.good", { hasText: "Saved." }).waitFor();
-}
-
-/** Pastes, as a person does: over all that is there, or behind it. */
-async function write(page: Page, label: string, text: string, where: "all" | "end" = "all"): Promise<void> {
-  await page.getByRole("textbox", { name: label }).click();
-  await page.keyboard.press(where === "all" ? "ControlOrMeta+a" : "ControlOrMeta+End");
-  await page.evaluate(`{
-    const clipboardData = new DataTransfer();
-    clipboardData.setData("text/plain", ${JSON.stringify(text)});
-    const event = new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true });
-    document.activeElement.dispatchEvent(event);
-  }`);
 }

@@ -2,6 +2,7 @@ import { faultOfUri } from "../discover/uri-template.ts";
 import type { HostPort } from "../executor/executor.ts";
 import type { Json, JsonObject } from "../json.ts";
 import type { Store } from "../store/store.ts";
+import { basePathOf } from "../tenant-name.ts";
 import type { Host } from "./host.ts";
 
 /** The variable by which a definition reads what this Berth hosts: a JSON list of servers with their tools. */
@@ -85,7 +86,7 @@ async function describeServers(tenant: string, host: Host): Promise<unknown[]> {
     name,
     state,
     description: description ?? "",
-    url: `/mcp/${encodeURIComponent(name)}`,
+    url: `${basePathOf(tenant)}/mcp/${encodeURIComponent(name)}`,
     problem: problems[0]?.message,
     tools: (catalog?.contract.tools ?? []).map((tool) => ({
       name: tool.name,

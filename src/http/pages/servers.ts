@@ -84,7 +84,7 @@ async function sendServer(
       ? undefined
       : await lastDraft(options, { kind: "definition", name });
   if (!definition && !entry && !summary && !starter && !last) {
-    throw new BerthError("not_found", `there is no server "${name}"; make it at /servers`);
+    throw new BerthError("not_found", `there is no server "${name}"; make it at ${base}/servers`);
   }
   const styleNonce = randomBytes(16).toString("base64url");
   const place = (of: "definition" | "entry", heading: string): SubjectPlace => ({

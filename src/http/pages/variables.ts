@@ -67,7 +67,7 @@ export function variablePage(options: VariablePageOptions): RequestHandler<{ nam
     const current = await edits.read(tenant, subject);
     const last = current ?? (await lastDraft(at, subject));
     if (!last && (!writable || request.query["new"] === undefined)) {
-      throw new BerthError("not_found", `there is no variable "${name}"; make it at /variables`);
+      throw new BerthError("not_found", `there is no variable "${name}"; make it at ${base}/variables`);
     }
     const { entry, files } = last ?? { entry: name, files: { [name]: "" } };
     const begun = { entry, files, language: languageOf(name), cid: null };
