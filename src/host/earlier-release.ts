@@ -1,9 +1,10 @@
 import { decodeJson, type Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 import type { HostPort } from "../executor/executor.ts";
+import { buildCatalog, type LoadDependencies } from "./build-catalog.ts";
 import type { Catalog, Contract } from "./catalog.ts";
 import { readNamedEntry } from "./config/mcps.ts";
-import { buildCatalog, releaseCompilerKey, type LoadDependencies } from "./load-catalog.ts";
+import { releaseCompilerKey } from "./load-catalog.ts";
 import type { ReleaseParts } from "./release.ts";
 import type { Json } from "../json.ts";
 

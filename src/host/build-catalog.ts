@@ -1,0 +1,161 @@
+import { rawBlock, type Block, type Cid } from "../cid.ts";
+import type { HostPort } from "../executor/executor.ts";
+import type { JsonObject } from "../json.ts";
+import type { Activities } from "./activity.ts";
+import type { Catalog, Offer } from "./catalog.ts";
+import { compilingOnce } from "./compile-once.ts";
+import { compiledDefinition } from "./compiled-definition.ts";
+import { createCompleter } from "./completer.ts";
+import type { ServerEntry } from "./config/entry.ts";
+import { checkOptions, leaveOut, offerOf } from "./config/offer.ts";
+import { configuredRun, contentRun, findable, writtenPrompt } from "./config/served.ts";
+import { grantTo, leaveOutNamesakes, missingSecrets } from "./granted.ts";
+import type { HostDependencies } from "./host.ts";
+import { identitiesOf } from "./identity.ts";
+import { CallNotes, type Observers } from "./observe.ts";
+import { createPrompt } from "./prompt.ts";
+import { createRelease, type Release } from "./release.ts";
+import { functionResource, uriFinder } from "./resource.ts";
+import { runFactory } from "./run-factory.ts";
+import { createTool } from "./tool.ts";
+import { applyTransforms } from "./transforms/transforms.ts";
+import { loadUpstream } from "./upstream/load-upstream.ts";
+import { linkedResource, type Link } from "./uris/link.ts";
+import { createRedirects } from "./uris/redirect.ts";
+import { createUris } from "./uris/uris.ts";
+
+export interface LoadDependencies extends HostDependencies {
+  /** Any server of a tenant, as `Host.server` gives it. */
+  readonly serverOf: (tenant: string, name: string) => Catalog | Promise<Catalog>;
+  readonly activities: Activities;
+  readonly observers: Observers;
+  /** Nothing of what is loaded is remembered: somebody only looks what would be. */
+  readonly isTrial: boolean;
+}
+
+/** What a release is made of. */
+export interface Made {
+  /** Undefined for a server that is written out in its entry. */
+  readonly definition: Cid | undefined;
+  readonly entry: ServerEntry;
+  /** What is left out of that which the two offer. */
+  readonly isHidden: (offer: Offer) => boolean;
+  /** An earlier release: nothing about it is new, so nothing is remembered of it. */
+  readonly isEarlier?: boolean;
+}
+
+/** Makes a release of what it is made of, and what serves it. `blocks` are the release's. */
+export async function buildCatalog(
+  tenant: string,
+  server: string,
+  { definition, entry, isHidden, isEarlier = false }: Made,
+  port: HostPort,
+  dependencies: LoadDependencies,
+): Promise<{ catalog: Catalog; blocks: readonly Block[] }> {
+  if (entry.upstream !== undefined) {
+    return loadUpstream(tenant, server, { uri: entry.upstream, entry, isHidden, isEarlier }, dependencies);
+  }
+  const compileOnce = compilingOnce(dependencies);
+  const own = { definition, entry };
+  const { found, language, bundle, compiled } = await compiledDefinition(
+    tenant,
+    server,
+    own,
+    compileOnce,
+    dependencies,
+  );
+  const offered = offerOf(server, found, entry);
+  const given = { definition: definition ?? null, found: compiled, entry: rawBlock(JSON.stringify(entry.raw)).cid };
+  await applyTransforms(offered, { tenant, server, given, entry, found }, port, { ...dependencies, compileOnce });
+  leaveOut(offered, entry);
+  checkOptions(server, offered, entry);
+  const granted = await grantTo({ tenant, server, entry }, port, dependencies.grants);
+  if (language === "shell") leaveOutNamesakes(server, offered, entry);
+  const release = createRelease({ definition: definition ?? null, bundle, entry, offered, isHidden });
+
+  const uris = createUris({ tenant, own: () => catalog, links: linksOf(release), ...dependencies });
+  const redirects = createRedirects(uris, (uri) => catalog.resource(uri));
+  const activity = dependencies.activities.of(tenant, server);
+  const { limits, observers } = dependencies;
+  const runOf = runFactory({ tenant, server, language, bundle, granted }, dependencies);
+  const tools = new Map(
+    release.tools.map((tool) => {
+      const { contract, function: own } = tool;
+      const { name } = contract;
+      const run = runOf({ name, call: own.call, toolOptions: optionsOf(entry, name) });
+      const notes = new CallNotes({ tenant, server, release: release.block.cid, tool: name }, activity, observers);
+      return [name, createTool(contract, configuredRun(tool, run), { redirects, notes, limits }, own)];
+    }),
+  );
+  const prompts = new Map(
+    release.prompts.map(({ contract, source }) => {
+      if (source.kind === "written") return [contract.name, writtenPrompt(contract, source.prompt)];
+      const { name, call, inputSchema } = source.function;
+      return [contract.name, createPrompt(contract, inputSchema, runOf({ name, call }), redirects)];
+    }),
+  );
+  const resources = release.resources.map((resource) => {
+    const { source } = resource;
+    const found = findable(resource);
+    if (source.kind === "function") {
+      return { ...found, open: functionResource(found, runOf(source.function), redirects) };
+    }
+    const { content } = source;
+    if (content.kind === "uri") return { ...found, open: linkedResource({ ...found, target: content.uri }, uris) };
+    return { ...found, open: functionResource(found, contentRun(content), redirects) };
+  });
+  const ownResource = uriFinder(resources);
+  const isShown = (of: string): boolean => prompts.has(of) || resources.some(({ uri }) => uri === of);
+  const completers = new Map(
+    found.completions
+      .filter(({ of }) => isShown(of))
+      .map((completion) => [
+        completerKey(completion.of, completion.argument),
+        createCompleter(completion, runOf({ name: completion.call.export, call: completion.call })),
+      ]),
+  );
+  const catalog: Catalog = {
+    server,
+    release: release.block.cid,
+    contractCid: release.contractBlock.cid,
+    contract: release.contract,
+    hidden: release.hidden,
+    problems: [...found.problems, ...release.problems, ...(await missingSecrets(server, granted.grant))],
+    tool: (name) => tools.get(name),
+    readsUris: true,
+    resource: (uri) => ownResource(uri) ?? uris.find(uri),
+    identity: identitiesOf(release.contract.tools, implementations(release, entry, bundle)),
+    prompt: (name) => prompts.get(name),
+    completer: (of, argument) => completers.get(completerKey(of, argument)),
+    memo: new Map(),
+  };
+  return { catalog, blocks: [release.block, release.contractBlock, release.configBlock] };
+}
+
+/** Made apart from the catalog, so that whoever keeps identities does not keep the catalog too. */
+function implementations({ tools }: Release, entry: ServerEntry, bundle: Cid | null): (tool: string) => unknown {
+  const called = new Map(
+    tools.map(({ contract, function: own, fixed }) => [
+      contract.name,
+      { bundle, call: own.call, arguments: fixed ?? {}, options: optionsOf(entry, contract.name) },
+    ]),
+  );
+  return (tool) => called.get(tool);
+}
+
+/** What is read under URIs of Berth's own, as the entry says. */
+function linksOf({ resources }: Release): Link[] {
+  return resources.flatMap((resource) =>
+    resource.source.kind === "content" && resource.source.content.kind === "uri"
+      ? [{ ...findable(resource), target: resource.source.content.uri }]
+      : [],
+  );
+}
+
+function optionsOf({ options }: ServerEntry, tool: string): JsonObject {
+  return Object.hasOwn(options, tool) ? options[tool]! : {};
+}
+
+function completerKey(of: string, argument: string): string {
+  return JSON.stringify([of, argument]);
+}

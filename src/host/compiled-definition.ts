@@ -1,0 +1,54 @@
+import type { Cid } from "../cid.ts";
+import { nothingFound, type DefinitionSource } from "../discover/discovery.ts";
+import { BerthError } from "../errors.ts";
+import type { CompiledResult } from "../image/compiled.ts";
+import { loadDefinition } from "../image/definition.ts";
+import type { Problem } from "../problem.ts";
+import type { CompileOnce } from "./compile-once.ts";
+import type { ServerEntry } from "./config/entry.ts";
+import type { HostDependencies } from "./host.ts";
+
+/** What a server has of its definition. */
+export interface CompiledDefinition {
+  readonly found: CompiledResult;
+  readonly language: DefinitionSource["language"];
+  readonly bundle: Cid | null;
+  /** The key of what was found. */
+  readonly compiled: string | null;
+}
+
+/** A server whose entry is all there is has no code; one that has nothing at all is refused. */
+export async function compiledDefinition(
+  tenant: string,
+  server: string,
+  { definition, entry }: { definition: Cid | undefined; entry: ServerEntry },
+  compileOnce: CompileOnce,
+  { store, compileKey, writable }: HostDependencies,
+): Promise<CompiledDefinition> {
+  if (definition === undefined) {
+    const offers = [...entry.resources, ...Object.keys(entry.prompts), ...Object.keys(entry.transforms)];
+    if (offers.length === 0) {
+      throw refused(server, [problem("missing-definition", "No definition is named for this server")]);
+    }
+    const found = { ...nothingFound, problems: [], bundle: null };
+    return { found, language: "typescript", bundle: null, compiled: null };
+  }
+  const source = await loadDefinition((cid) => store.content(tenant, cid), definition, server);
+  const { language } = source;
+  if (language === "shell" && !writable) {
+    throw refused(server, [problem("shell-refused", "A read-only boot runs no shell definitions")]);
+  }
+  const found = await compileOnce(definition, source);
+  if (!found.bundle) throw refused(server, found.problems);
+  return { found, language, bundle: found.bundle, compiled: compileKey(definition, source) };
+}
+
+/** Tells the first of them that is in the way. */
+export function refused(server: string, problems: readonly Problem[]): BerthError {
+  const first = problems.find((each) => each.severity === "error") ?? problems[0];
+  return new BerthError("server_refused", `"${server}": ${first?.message ?? "it has no code"}`, { data: { problems } });
+}
+
+function problem(code: string, message: string): Problem {
+  return { code, message, severity: "error" };
+}
