@@ -45,6 +45,18 @@ export interface Limits {
   readonly tenantIdleMs: number;
   readonly guestFrameBytes: number;
   readonly guestEventsPerCall: number;
+  /** Requests of one tenant under way at once, open streams among them; and of each of its tokens or persons. */
+  readonly requestsPerTenant: number;
+  readonly requestsPerPrincipal: number;
+  /** Requests that may begin in a second; 0 is as many as come. */
+  readonly requestsPerSecondPerTenant: number;
+  readonly requestsPerSecondPerPrincipal: number;
+  /** Requests that may begin at once after a time of rest; 0 is what a second allows. */
+  readonly requestBurstPerTenant: number;
+  readonly requestBurstPerPrincipal: number;
+  readonly guestProcessesPerTenant: number;
+  /** Of all content that one tenant has a claim on. */
+  readonly storedBytesPerTenant: number;
   readonly callsPerTenant: number;
   readonly queuedCallsPerTenant: number;
   readonly scriptProcesses: number;
@@ -179,6 +191,14 @@ export const defaultLimits: Limits = {
   tenantIdleMs: 3_600_000,
   guestFrameBytes: 4 * 1024 * 1024,
   guestEventsPerCall: 10_000_000,
+  requestsPerTenant: 8_000,
+  requestsPerPrincipal: 2_000,
+  requestsPerSecondPerTenant: 0,
+  requestsPerSecondPerPrincipal: 0,
+  requestBurstPerTenant: 0,
+  requestBurstPerPrincipal: 0,
+  guestProcessesPerTenant: 48,
+  storedBytesPerTenant: 4 * 1024 * 1024 * 1024,
   callsPerTenant: 256,
   queuedCallsPerTenant: 1024,
   scriptProcesses: 16,

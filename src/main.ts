@@ -1,6 +1,8 @@
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Readable, Writable } from "node:stream";
+import { Admission } from "./admission/admission.ts";
+import { tenantLimits, type TenantLimits } from "./admission/tenant-limits.ts";
 import { packageVersion, type Config } from "./config.ts";
 import { openCompiler } from "./discover/compiler.ts";
 import type { DefinitionSource } from "./discover/discovery.ts";
@@ -150,6 +152,7 @@ function fromImage({ imageDir, image }: Config, log: Log): Fill {
 interface Core {
   readonly host: Host;
   readonly tenancy: Tenancy;
+  readonly admission: Admission;
   readonly edits: Edits;
   readonly secrets: SecretEdits;
   readonly endpoint: Endpoint;
@@ -176,7 +179,9 @@ async function openCore(config: Config, log: Log, fill: Fill, starting: (step: s
     await fill(store, DEFAULT_TENANT);
 
     starting("guest code is tried");
-    const executor = opened(await openExecutor({ mode: config.guests, limits: config.limits, log }));
+    let tenancy: Tenancy | undefined;
+    const limitsOf = (tenant: string): TenantLimits => tenantLimits(config.limits, tenancy?.limitsOf(tenant));
+    const executor = opened(await openExecutor({ mode: config.guests, limits: config.limits, limitsOf, log }));
     if (executor.isolation === "trusted")
       log.warn({ reason: executor.reason }, "guest code runs trusted, not sandboxed");
     starting("servers are read");
@@ -204,7 +209,7 @@ async function openCore(config: Config, log: Log, fill: Fill, starting: (step: s
     const host = withAllServers(
       explore ? withBuiltIn(own, DEFAULT_TENANT, explore, { ...config.limits, observers }) : own,
     );
-    const edits = createEdits({ ...hosting, host });
+    const edits = createEdits({ ...hosting, host, storedBytesOf: (tenant) => limitsOf(tenant).storedBytes });
     const secretEdits = createSecretEdits({
       store,
       secrets,
@@ -215,14 +220,17 @@ async function openCore(config: Config, log: Log, fill: Fill, starting: (step: s
     const sealKey = await readSealKey(config.dataDir);
     const endpoint = createEndpoint({ host, berthVersion: packageVersion(), log, records: store, sealKey, limits });
     closers.push(() => endpoint.settled());
-    const tenancy = opened(
+    tenancy = opened(
       await openTenancy({ tenants: store.tenants, ...serving({ host, endpoint, executor }), limits, log }),
     );
     closers.push(reloadOnChange(store, host, tenancy, log));
     await tenancy.admit(DEFAULT_TENANT);
+    const admission = new Admission(limitsOf);
+    tenancy.onChange((tenant) => admission.forget(tenant));
+    tenancy.onEnd((tenant) => admission.forget(tenant));
     observers.add(metrics.observer);
     showParts(metrics, { observers, executor, upstreams, endpoint, store });
-    return { host, tenancy, edits, secrets: secretEdits, endpoint, executor, metrics, store, close };
+    return { host, tenancy, admission, edits, secrets: secretEdits, endpoint, executor, metrics, store, close };
   } catch (error) {
     await close();
     throw error;

@@ -16,6 +16,8 @@ import type { Host } from "../src/host/host.ts";
 import type { Edits } from "../src/host/edits/edits.ts";
 import type { Authenticate } from "../src/http/authenticate.ts";
 import type { SecretEdits } from "../src/host/secret-edits.ts";
+import { Admission } from "../src/admission/admission.ts";
+import { tenantLimits } from "../src/admission/tenant-limits.ts";
 import { createHttpServer, drainHttpServer } from "../src/http/server.ts";
 import type { JsonObject } from "../src/json.ts";
 import { createLog } from "../src/log.ts";
@@ -167,9 +169,12 @@ export async function startRig(
       opening: () => undefined,
       unmapped: true,
       ofHost: () => undefined,
+      limitsOf: () => ({}),
+      onChange() {},
       onEnd() {},
       async close() {},
     },
+    admission: new Admission(() => tenantLimits(limits)),
     allServers: "",
     ...(authenticate && { authenticate }),
     isolation: "trusted",

@@ -20,7 +20,15 @@ import type { Executor, GuestCall, GuestFailure, GuestOutcome, GuestProgram } fr
 export interface ExecutorOptions {
   readonly mode: "auto" | "sandboxed" | "trusted";
   readonly limits: ExecutorLimits;
+  /** What a tenant may have now; every one the same without it. */
+  readonly limitsOf?: (tenant: string) => ExecutorTenantLimits;
   readonly log?: ExecutorLog;
+}
+
+/** Calls that run at once, and processes of guest code, of one tenant. */
+export interface ExecutorTenantLimits {
+  readonly calls: number;
+  readonly guestProcesses: number;
 }
 
 export type ExecutorLimits = Pick<
@@ -33,6 +41,7 @@ export type ExecutorLimits = Pick<
   | "guestFrameBytes"
   | "guestEventsPerCall"
   | "callsPerTenant"
+  | "guestProcessesPerTenant"
   | "queuedCallsPerTenant"
   | "scriptProcesses"
   | "scriptMemoryMb"
@@ -48,15 +57,15 @@ export interface ExecutorLog {
 }
 
 /** Rejects with `sandbox_unavailable` when `mode` is `sandboxed` and the sandbox does not work here. */
-export async function openExecutor({ mode, limits, log }: ExecutorOptions): Promise<Executor> {
+export async function openExecutor(options: ExecutorOptions): Promise<Executor> {
+  const { mode, limits } = options;
   const node = { file: process.execPath, major: Number(process.versions.node.split(".")[0]) };
-  if (mode === "trusted")
-    return new GuestExecutor(trustedLauncher(node, limits), limits, log, "the sandbox is turned off");
+  if (mode === "trusted") return new GuestExecutor(trustedLauncher(node, limits), options, "the sandbox is turned off");
 
   const probe = await probeSandbox(node, limits);
-  if ("launcher" in probe) return new GuestExecutor(probe.launcher, limits, log);
+  if ("launcher" in probe) return new GuestExecutor(probe.launcher, options);
   if (mode === "sandboxed") throw new BerthError("sandbox_unavailable", probe.reason);
-  return new GuestExecutor(trustedLauncher(node, limits), limits, log, probe.reason);
+  return new GuestExecutor(trustedLauncher(node, limits), options, probe.reason);
 }
 
 class GuestExecutor implements Executor {
@@ -64,6 +73,7 @@ class GuestExecutor implements Executor {
   readonly reason?: string;
   readonly #limits: ExecutorLimits;
   readonly #log: ExecutorLog | undefined;
+  readonly #limitsOf: (tenant: string) => ExecutorTenantLimits;
   readonly #pool: Pool;
   readonly #scripts: Scripts;
   readonly #lanes = new Map<string, Lane<Call>>();
@@ -72,13 +82,16 @@ class GuestExecutor implements Executor {
   #inFlight = 0;
   #closing: Promise<void> | undefined;
 
-  constructor(launcher: Launcher, limits: ExecutorLimits, log: ExecutorLog | undefined, reason?: string) {
+  constructor(launcher: Launcher, { limits, limitsOf, log }: ExecutorOptions, reason?: string) {
     this.isolation = launcher.isolation;
     if (reason !== undefined) this.reason = reason;
     this.#limits = limits;
     this.#log = log;
+    const { callsPerTenant: calls, guestProcessesPerTenant: guestProcesses } = limits;
+    this.#limitsOf = limitsOf ?? (() => ({ calls, guestProcesses }));
     this.#scripts = new Scripts(launcher, limits);
     this.#pool = new Pool(launcher.guest, limits, {
+      processesOf: (tenant) => this.#limitsOf(tenant).guestProcesses,
       onCallOver: (call) => this.#leave(call),
       onEnded: (program, error, loaded) => this.#report(program, error, loaded),
       onLog: (program, line) => log?.info({ tenant: program.tenant, bundle: program.bundle, line }, "guest log"),
@@ -146,8 +159,8 @@ class GuestExecutor implements Executor {
     const { tenant } = call.program;
     let lane = this.#lanes.get(tenant);
     if (!lane) {
-      const { callsPerTenant: running, queuedCallsPerTenant: queued } = this.#limits;
-      lane = new Lane({ running, queued }, (call) => this.#pool.run(call));
+      const { calls: running } = this.#limitsOf(tenant);
+      lane = new Lane({ running, queued: this.#limits.queuedCallsPerTenant }, (call) => this.#pool.run(call));
       this.#lanes.set(tenant, lane);
     }
     this.#inFlight++;

@@ -20,6 +20,8 @@ export interface PoolLimits extends SessionLimits {
 }
 
 export interface PoolOwner {
+  /** How many processes one tenant may have. */
+  processesOf(tenant: string): number;
   onCallOver(call: Call): void;
   onEnded(program: GuestProgram, failure: GuestFailure, loaded: boolean): void;
   onLog: LogSink;
@@ -82,7 +84,7 @@ export class Pool {
     if (refusal) {
       call.fail(refusal);
       this.#owner.onCallOver(call);
-    } else if (this.#sessions.size < this.#limits.guestProcesses || this.#evict()) {
+    } else if (this.#makeRoom(program.tenant)) {
       this.#start(program).run(call);
     } else {
       this.#waiting.add(call);
@@ -146,17 +148,37 @@ export class Pool {
   }
 
   #admit(): void {
-    for (const call of this.#waiting) {
+    const without = new Set<string>();
+    // Those that have to wait on come back behind the others.
+    const waiting = Array.from(this.#waiting);
+    for (const call of waiting) {
+      const { tenant } = call.program;
+      if (without.has(tenant)) continue;
       this.#waiting.delete(call);
       this.run(call);
-      if (this.#waiting.has(call)) return;
+      if (this.#waiting.has(call)) without.add(tenant);
     }
   }
 
-  /** Makes room by ending the process that has been idle longest; false when every one is at work. */
-  #evict(): boolean {
+  /** False when there is none: neither in what all tenants may have together, nor in what this one may. */
+  #makeRoom(tenant: string): boolean {
+    const { guestProcesses } = this.#limits;
+    const own = this.#owner.processesOf(tenant);
+    if (own < guestProcesses && this.#processesOf(tenant) >= own) return this.#evict(tenant);
+    return this.#sessions.size < guestProcesses || this.#evict();
+  }
+
+  #processesOf(tenant: string): number {
+    let count = 0;
+    for (const { program } of this.#sessions.values()) if (program.tenant === tenant) count += 1;
+    return count;
+  }
+
+  /** Makes room by ending the process, of one tenant or of any, that has been idle longest; false when all work. */
+  #evict(tenant?: string): boolean {
     let oldest: Session | undefined;
     for (const session of this.#sessions.values()) {
+      if (tenant !== undefined && session.program.tenant !== tenant) continue;
       if (session.callsInFlight === 0 && (!oldest || session.lastUsedAt < oldest.lastUsedAt)) oldest = session;
     }
     if (oldest) this.#end(oldest, "its place was needed for another program");

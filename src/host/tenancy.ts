@@ -1,4 +1,5 @@
 import { BerthError } from "../errors.ts";
+import type { JsonObject } from "../json.ts";
 import type { Log } from "../log.ts";
 import type { Tenant, Tenants } from "../store/tenants.ts";
 import { DEFAULT_TENANT } from "../tenant-name.ts";
@@ -21,6 +22,10 @@ export interface Tenancy {
   readonly unmapped: boolean;
   /** The tenant that a host name, in lower case and without a port, stands for. */
   ofHost(hostname: string): string | undefined;
+  /** The limits of its own that a tenant which is served has. */
+  limitsOf(tenant: string): JsonObject;
+  /** Calls `listener` when a tenant that is served has other settings. */
+  onChange(listener: (tenant: string) => void): void;
   /** Calls `listener` when a tenant that was served is so no more. */
   onEnd(listener: (tenant: string) => void): void;
   /** Hears of changes no longer; resolves when those that it heard of are carried out. */
@@ -53,6 +58,7 @@ export async function openTenancy({ tenants, open, rest, end, limits, log }: Ten
   const served = new Map<string, Served>();
   const ending = new Map<string, Promise<void>>();
   const listeners: ((tenant: string) => void)[] = [];
+  const changeListeners: ((tenant: string) => void)[] = [];
   let hosts = await tenants.hosts();
   let changing: Promise<void> = Promise.resolve();
 
@@ -86,6 +92,7 @@ export async function openTenancy({ tenants, open, rest, end, limits, log }: Ten
     const [before, now] = [entry.tenant, await tenants.find(name)];
     if (before && now?.createdAt === before.createdAt && now.suspendedAt === null) {
       entry.tenant = now;
+      for (const listener of changeListeners) listener(name);
       return;
     }
     served.delete(name);
@@ -124,6 +131,8 @@ export async function openTenancy({ tenants, open, rest, end, limits, log }: Ten
       return hosts.size === 0;
     },
     ofHost: (hostname) => hosts.get(hostname),
+    limitsOf: (name) => served.get(name)?.tenant?.limits ?? {},
+    onChange: (listener) => void changeListeners.push(listener),
     onEnd: (listener) => void listeners.push(listener),
     close() {
       clearInterval(sweep);

@@ -23,6 +23,7 @@ import { createPages } from "./pages/pages.ts";
 import { serverPage, serversPage } from "./pages/servers.ts";
 import { variablePage, variablesPage } from "./pages/variables.ts";
 import { serversRoute } from "./servers/servers-route.ts";
+import { sayWhenToRetry } from "./write-answer.ts";
 
 export interface AppOptions {
   readonly host: Host;
@@ -98,6 +99,7 @@ const showError =
     const shown = error instanceof BerthError ? error : new BerthError("internal");
     if (shown.code === "unauthorized") response.setHeader("WWW-Authenticate", "Bearer");
     if (shown.code === "method_not_allowed" && !response.hasHeader("Allow")) response.setHeader("Allow", "POST");
+    sayWhenToRetry(response, shown);
     response.vary("Accept");
     if (wantsPage(request)) return sendErrorPage(options, request, response, shown);
     const { code, message, data } = shown;

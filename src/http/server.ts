@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { Admission } from "../admission/admission.ts";
 import { BerthError } from "../errors.ts";
 import type { Edits } from "../host/edits/edits.ts";
 import type { Host } from "../host/host.ts";
@@ -7,6 +8,7 @@ import type { SecretEdits } from "../host/secret-edits.ts";
 import type { Log } from "../log.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import type { Metrics } from "../metrics/metrics.ts";
+import { createAdmit } from "./admit.ts";
 import { createApp } from "./app.ts";
 import type { Authenticate } from "./authenticate.ts";
 import { createHealth, type Readiness } from "./health.ts";
@@ -40,6 +42,7 @@ export interface HttpOptions {
   readonly secrets: SecretEdits;
   readonly endpoint: Endpoint;
   readonly tenancy: Tenancy;
+  readonly admission: Admission;
   /** What guests run as, for the page. */
   readonly isolation: string;
   readonly allowedHosts: readonly string[];
@@ -97,7 +100,8 @@ export function createHttpServer(limits: HttpLimits, readiness: Readiness, log: 
  * It knows no SQL, no compiler and no child process.
  */
 function createAnswer(options: HttpOptions): Answer {
-  const { limits, tenancy, allowedHosts, publicUrl, authenticate = () => undefined } = options;
+  const { limits, tenancy, allowedHosts, publicUrl } = options;
+  const { enter, authenticate } = createAdmit(options.admission, options.authenticate);
   const hosts = publicUrl === undefined ? allowedHosts : [...allowedHosts, new URL(publicUrl).hostname];
   const guard = createGuard(hosts, tenancy);
   const place = createPlaces(tenancy, guard);
@@ -115,11 +119,19 @@ function createAnswer(options: HttpOptions): Answer {
   const answer: Answer = (request, response) => {
     if (!mcp(request, response) && !mcpGet(request, response) && !sse(request, response)) app(request, response);
   };
+  const admit: Answer = (request, response) => {
+    try {
+      enter(request, response);
+    } catch (error) {
+      return writeFailure(response, error, limits.stalledMs, options.log);
+    }
+    answer(request, response);
+  };
   return (request, response) => {
     const placing = place(request);
-    if (placing === undefined) answer(request, response);
+    if (placing === undefined) admit(request, response);
     // Of who has gone meanwhile nothing more is to be read.
-    else void placing.then(() => request.destroyed || answer(request, response));
+    else void placing.then(() => request.destroyed || admit(request, response));
   };
 }
 

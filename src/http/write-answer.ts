@@ -22,6 +22,13 @@ export function writeAnswer(response: ServerResponse, { status, body, headers }:
 export function writeFailure(response: ServerResponse, error: unknown, stalledMs: number, log: Log): void {
   if (!(error instanceof BerthError)) log.error({ err: error }, "answering a request failed");
   const shown = error instanceof BerthError ? error : new BerthError("internal");
-  if (response.headersSent) response.destroy();
-  else writeAnswer(response, { status: shown.status, body: errorText(null, shown) }, stalledMs);
+  if (response.headersSent) return void response.destroy();
+  sayWhenToRetry(response, shown);
+  writeAnswer(response, { status: shown.status, body: errorText(null, shown) }, stalledMs);
+}
+
+/** RFC 9110, 10.2.3. */
+export function sayWhenToRetry(response: ServerResponse, { data }: BerthError): void {
+  const seconds = data?.["retryAfterSeconds"];
+  if (typeof seconds === "number") response.setHeader("Retry-After", String(seconds));
 }

@@ -71,9 +71,17 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     return Number(statements.recordChange.run(tenant, kind, name, cid, changedAt, by).lastInsertRowid);
   };
 
+  const checkRoom = (tenant: string, storedBytesMax: number): void => {
+    const bytes = statements.storedBytes.get(tenant) ?? 0;
+    if (bytes <= storedBytesMax) return;
+    const data = { bytes, storedBytesMax };
+    throw new BerthError("storage_full", `it would be ${bytes} bytes, and may be ${storedBytesMax}`, { data });
+  };
+
   const applyChange = database.transaction((tenant: string, change: Change) => {
     const changedAt = Date.now();
     for (const block of change.put ?? []) statements.own.run(tenant, contentIdOf(block));
+    if (change.storedBytesMax !== undefined) checkRoom(tenant, change.storedBytesMax);
     return (change.set ?? []).flatMap((nameMove) => move(tenant, change.by, changedAt, nameMove) ?? []);
   });
 
@@ -240,6 +248,12 @@ function prepare(database: Database.Database) {
     owns: database
       .prepare<[string, string], number>(
         "SELECT 1 FROM tenant_content JOIN content ON id = content_id WHERE tenant = ? AND cid = ?",
+      )
+      .pluck(),
+    // The length of a blob is known without reading it.
+    storedBytes: database
+      .prepare<[string], number>(
+        "SELECT SUM(LENGTH(bytes)) FROM tenant_content JOIN content ON id = content_id WHERE tenant = ?",
       )
       .pluck(),
     content: database

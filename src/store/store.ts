@@ -158,6 +158,8 @@ export interface Change {
   readonly by: string;
   readonly put?: readonly Block[];
   readonly set?: readonly NameMove[];
+  /** Refused with `storage_full` when the tenant would have a claim on more bytes of content than this. */
+  readonly storedBytesMax?: number;
 }
 
 export interface NameMove {

@@ -12,6 +12,8 @@ import { planEdit, type Plan } from "./plan.ts";
 import { contractOf, planRestore } from "./releases.ts";
 
 export interface EditsDependencies extends Examiner {
+  /** Bytes of content that a tenant may have a claim on; as many as it likes without it. */
+  readonly storedBytesOf?: (tenant: string) => number;
   readonly limits: Examiner["limits"] & DraftLimits;
 }
 
@@ -54,7 +56,13 @@ export function createEdits(dependencies: EditsDependencies): Edits {
       if (review.breaking && !allowBreaking) throw new BerthError("edit_breaking", undefined, { data: { review } });
       const { put, set } = made.proposed.proposal();
       try {
-        await store.change(tenant, { by, put: [...releases.put, ...put], set: [...releases.set, ...set] });
+        const storedBytesMax = dependencies.storedBytesOf?.(tenant);
+        await store.change(tenant, {
+          by,
+          put: [...releases.put, ...put],
+          set: [...releases.set, ...set],
+          ...(storedBytesMax !== undefined && { storedBytesMax }),
+        });
       } catch (error) {
         if (!(error instanceof BerthError && error.code === "name_moved") || attempt === ATTEMPTS_MAX) throw error;
         continue;

@@ -1,0 +1,76 @@
+import { BerthError } from "../errors.ts";
+
+/** How much one of those who share the service may have going on. */
+export interface GateLimits {
+  /** Requests under way at once, open streams among them. */
+  readonly requests: number;
+  /** Requests that may begin in a second, on average; 0 is as many as come. */
+  readonly requestsPerSecond: number;
+  /** Requests that may begin at once after a time of rest; 0 is what a second allows. */
+  readonly requestBurst: number;
+}
+
+/**
+ * Counts the requests of one tenant or principal and refuses those above its limits: a cap on what is under way, and a
+ * token bucket for how often it may begin. Nothing is allocated for a request that enters.
+ */
+export class Gate {
+  readonly #who: string;
+  readonly #limits: GateLimits;
+  readonly #burst: number;
+  #underWay = 0;
+  #tokens: number;
+  #filledAt = 0;
+
+  /** `who` is named in refusals. */
+  constructor(who: string, limits: GateLimits) {
+    this.#who = who;
+    this.#limits = limits;
+    this.#burst = Math.max(1, limits.requestBurst || limits.requestsPerSecond);
+    this.#tokens = this.#burst;
+  }
+
+  get underWay(): number {
+    return this.#underWay;
+  }
+
+  /** Nobody notices when it is forgotten and made again. */
+  isAtRest(now: number): boolean {
+    return this.#underWay === 0 && this.#tokensAt(now) >= this.#burst;
+  }
+
+  /** One request enters, at `now` in milliseconds of any steady clock. Throws `too_many_requests`. */
+  enter(now: number): void {
+    const { requests, requestsPerSecond } = this.#limits;
+    if (this.#underWay >= requests) {
+      throw refusal(`${this.#who} has ${requests} requests under way, the most that it may`, 1);
+    }
+    if (requestsPerSecond > 0) {
+      const tokens = this.#tokensAt(now);
+      this.#tokens = tokens;
+      this.#filledAt = now;
+      if (tokens < 1) {
+        const seconds = Math.ceil((1 - tokens) / requestsPerSecond);
+        throw refusal(`${this.#who} may begin ${requestsPerSecond} requests a second`, seconds);
+      }
+      this.#tokens = tokens - 1;
+    }
+    this.#underWay += 1;
+  }
+
+  /** A request that entered is over. Bound, so that it can be a listener as it is. */
+  readonly leave = (): void => {
+    this.#underWay -= 1;
+  };
+
+  #tokensAt(now: number): number {
+    const gained = ((now - this.#filledAt) / 1000) * this.#limits.requestsPerSecond;
+    return Math.min(this.#burst, this.#tokens + gained);
+  }
+}
+
+/** `retryAfterSeconds` becomes the header `Retry-After` (RFC 9110, 10.2.3). */
+function refusal(why: string, retryAfterSeconds: number): BerthError {
+  const again = `try again in ${retryAfterSeconds} s`;
+  return new BerthError("too_many_requests", `${why}; ${again}`, { data: { retryAfterSeconds } });
+}

@@ -1,0 +1,84 @@
+import { BerthError } from "../errors.ts";
+import type { JsonObject } from "../json.ts";
+
+/** What one tenant may have of what all share. Where a tenant's own record says nothing, the service's defaults count. */
+export interface TenantLimits {
+  /** Requests under way at once, open streams among them. */
+  readonly requests: number;
+  /** Requests that may begin in a second; 0 is as many as come. */
+  readonly requestsPerSecond: number;
+  /** Requests that may begin at once after a time of rest; 0 is what a second allows. */
+  readonly requestBurst: number;
+  /** The same three for each token or person of the tenant. */
+  readonly principalRequests: number;
+  readonly principalRequestsPerSecond: number;
+  readonly principalRequestBurst: number;
+  /** Calls of functions that run at once. */
+  readonly calls: number;
+  /** Processes of guest code, each with the memory that a guest may have. */
+  readonly guestProcesses: number;
+  /** Bytes of content that it has a claim on. */
+  readonly storedBytes: number;
+}
+
+export interface TenantLimitDefaults {
+  readonly requestsPerTenant: number;
+  readonly requestsPerSecondPerTenant: number;
+  readonly requestBurstPerTenant: number;
+  readonly requestsPerPrincipal: number;
+  readonly requestsPerSecondPerPrincipal: number;
+  readonly requestBurstPerPrincipal: number;
+  readonly callsPerTenant: number;
+  readonly guestProcessesPerTenant: number;
+  readonly storedBytesPerTenant: number;
+}
+
+export function tenantLimits(defaults: TenantLimitDefaults, own: JsonObject = {}): TenantLimits {
+  const limits: TenantLimits = {
+    requests: defaults.requestsPerTenant,
+    requestsPerSecond: defaults.requestsPerSecondPerTenant,
+    requestBurst: defaults.requestBurstPerTenant,
+    principalRequests: defaults.requestsPerPrincipal,
+    principalRequestsPerSecond: defaults.requestsPerSecondPerPrincipal,
+    principalRequestBurst: defaults.requestBurstPerPrincipal,
+    calls: defaults.callsPerTenant,
+    guestProcesses: defaults.guestProcessesPerTenant,
+    storedBytes: defaults.storedBytesPerTenant,
+  };
+  return { ...limits, ...own };
+}
+
+const NAMES = [
+  "requests",
+  "requestsPerSecond",
+  "requestBurst",
+  "principalRequests",
+  "principalRequestsPerSecond",
+  "principalRequestBurst",
+  "calls",
+  "guestProcesses",
+  "storedBytes",
+] as const satisfies readonly (keyof TenantLimits)[];
+
+/**
+ * A tenant's own limits as a person writes them, each `name=number`; a name without a number takes the default again.
+ * Throws `tenant_invalid` with every problem at once.
+ */
+export function readTenantLimits(before: JsonObject, texts: readonly string[]): JsonObject {
+  const limits: JsonObject = { ...before };
+  const problems: string[] = [];
+  for (const text of texts) {
+    const [, name = "", value = ""] = /^([^=]*)=?(.*)$/s.exec(text) ?? [];
+    if (!(NAMES as readonly string[]).includes(name)) {
+      problems.push(`there is no limit "${name}"; there are ${NAMES.join(", ")}`);
+    } else if (value === "") {
+      delete limits[name];
+    } else if (!/^\d{1,15}$/.test(value)) {
+      problems.push(`"${name}" must be a whole number, not "${value}"`);
+    } else {
+      limits[name] = Number(value);
+    }
+  }
+  if (problems.length > 0) throw new BerthError("tenant_invalid", problems.join("; "));
+  return limits;
+}

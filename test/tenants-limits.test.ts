@@ -1,0 +1,88 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { call, post, request, startTestBerth, type TestBerth } from "./berth.ts";
+import { addTenant, onStoreOf, until } from "./tenants.rig.ts";
+
+const HELD = `import { setTimeout } from "node:timers/promises";
+/** Ends after a while. */
+export async function held(ms: number): Promise<string> {
+  await setTimeout(ms);
+  return "done";
+}
+`;
+const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
+
+describe("limits of tenants", () => {
+  let berth: TestBerth;
+  before(async () => {
+    berth = await startTestBerth({ texts: { "say.ts": SAY } });
+    await onStoreOf(berth, async (store) => {
+      await addTenant(store, "narrow", { servers: { held: HELD, say: SAY }, limits: { requests: 2 } });
+      await addTenant(store, "slow", { servers: { say: SAY }, limits: { requestsPerSecond: 1, requestBurst: 2 } });
+      await addTenant(store, "small", { servers: { say: SAY }, limits: { storedBytes: 2_000 } });
+      const [one, two, three] = [1, 2, 3].map((number) => HELD.replace("done", `done ${number}`));
+      await addTenant(store, "crowded", {
+        servers: { one: one!, two: two!, three: three! },
+        limits: { guestProcesses: 2 },
+      });
+    });
+  });
+  after(() => berth.close());
+
+  const urlOf = (tenant: string, server: string): string => `${berth.url}/t/${tenant}/mcp/${server}`;
+  const callBody = (name: string, args: object) => request("tools/call", { name, arguments: args });
+
+  it("C8 requests above what may be under way are refused with 429 and Retry-After; other tenants notice nothing", async () => {
+    const url = urlOf("narrow", "held");
+    await call(url, "held", { ms: 0 });
+    const held = [1, 2].map(() => call(url, "held", { ms: 2_500 }));
+    await until(async () => {
+      const answer = await post(urlOf("narrow", "say"), callBody("say", {}));
+      if (answer.status !== 429) return false;
+      assert.equal(answer.headers.get("retry-after"), "1");
+      assert.match(answer.body.error.message, /the tenant "narrow" has 2 requests under way/);
+      return true;
+    });
+    assert.equal((await call(`${berth.url}/mcp/say`, "say")).content[0].text, "hello");
+    for (const { content } of await Promise.all(held)) assert.equal(content[0].text, "done");
+    assert.equal((await call(urlOf("narrow", "say"), "say")).content[0].text, "hello");
+  });
+
+  it("C8 requests that come too often are refused until their time has come", async () => {
+    const url = urlOf("slow", "say");
+    const statuses = await Promise.all([1, 2, 3, 4].map(async () => (await post(url, callBody("say", {}))).status));
+    assert.ok(statuses.includes(429), statuses.join());
+    await until(async () => (await post(url, callBody("say", {}))).status === 200);
+  });
+
+  it("C8 another limit of a tenant counts from when it is said, without a restart", async () => {
+    const url = urlOf("slow", "say");
+    const change = { by: "test", limits: { requestsPerSecond: 1_000, requestBurst: 1_000 } };
+    await onStoreOf(berth, (store) => store.tenants.change("slow", change));
+    await until(async () => {
+      const answers = await Promise.all(Array.from({ length: 20 }, () => post(url, callBody("say", {}))));
+      return answers.every(({ status }) => status === 200);
+    });
+  });
+
+  it("C8 a save for which there is no room is refused, and what was there stays", async () => {
+    const long = `/** Says hello. */\nexport function say(): string { return "${"x".repeat(3_000)}"; }\n`;
+    const response = await fetch(`${berth.url}/t/small/api/definitions/say`, {
+      method: "PUT",
+      headers: { "Content-Type": "text/plain", "If-Match": "*" },
+      body: long,
+    });
+    assert.equal(response.status, 507);
+    assert.match(JSON.stringify(await response.json()), /There is no room for more content: it would be \d+ bytes/);
+    assert.equal((await call(urlOf("small", "say"), "say")).content[0].text, "hello");
+  });
+
+  it("C8 a tenant has as many guest processes as it may; its further servers take turns with them", async () => {
+    const names = ["one", "two", "three"];
+    const results = await Promise.all(names.map((name) => call(urlOf("crowded", name), "held", { ms: 300 })));
+    assert.deepEqual(
+      results.map(({ content }) => content[0].text),
+      ["done 1", "done 2", "done 3"],
+    );
+  });
+});
