@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess, type SpawnOptions } from "node:child_process";
 import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { test, type TestContext } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { call, post, request } from "./berth.ts";
 
@@ -16,6 +18,21 @@ test("berth dev serves a file, and what it becomes when it is saved", async (t) 
   assert.deepEqual(content, [{ type: "text", text: "Hello, Ada!" }]);
 
   await writeFile(join(dev.folder, "hello.ts"), GREET.replace("greet(", "welcome("));
+  await dev.printed(/^ +welcome {2}Greets\.$/m);
+  assert.deepEqual(await toolNames(`${dev.url}/mcp/hello`), ["welcome"]);
+});
+
+test("berth dev serves what is saved while it starts", async (t) => {
+  const port = await freePort();
+  const folder = await mkdtemp(join(tmpdir(), "berth-dev-test-"));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  const file = join(folder, "hello.ts");
+  await writeFile(file, GREET);
+  const starting = startDev(t, {}, ["--port", String(port), file]);
+  // Ready: it has read the file once. It is not watched yet.
+  while (!(await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => undefined))?.ok) await sleep(2);
+  await writeFile(file, GREET.replace("greet(", "welcome("));
+  const dev = await starting;
   await dev.printed(/^ +welcome {2}Greets\.$/m);
   assert.deepEqual(await toolNames(`${dev.url}/mcp/hello`), ["welcome"]);
 });
@@ -148,6 +165,16 @@ async function run(cwd: string, args: readonly string[]): Promise<{ code: number
   child.stderr!.setEncoding("utf8").on("data", (chunk: string) => (output += chunk));
   const code = await new Promise<number | null>((ended) => child.once("close", ended));
   return { code, output };
+}
+
+function freePort(): Promise<number> {
+  return new Promise((found, reject) => {
+    const server = createServer().once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => found(port));
+    });
+  });
 }
 
 async function toolNames(url: string): Promise<string[]> {

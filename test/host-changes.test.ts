@@ -45,6 +45,28 @@ describe("a server changes", () => {
   };
   const endOfTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
+  it("once it is saved, whoever is still reading what was saved before", async () => {
+    const { store } = hosted;
+    const read = store.names.bind(store);
+    let goOn = (): void => {};
+    const stopped = new Promise<void>((resolve) => (goOn = resolve));
+    let slow: Promise<void> | undefined;
+    await new Promise<void>((begun) => {
+      store.names = async (...asked) => {
+        store.names = read;
+        const names = await read(...asked);
+        begun();
+        await stopped;
+        return names;
+      };
+      slow = hosted.host.reload(TENANT);
+    });
+    await hosted.define("meanwhile", "export const one = () => 1;");
+    goOn();
+    await slow;
+    assert.deepEqual(await names("meanwhile"), ["one"]);
+  });
+
   it("by hiding tools and prompts, and showing them again where they were", async () => {
     const all = await names();
     const before = await hosted.catalog("demo");

@@ -90,7 +90,12 @@ async function watchFiles(berth: Berth, servers: readonly FileServer[], files: D
   // A file that is found counts as changed too: what it was before it was watched is not known.
   watcher.on("all", (_event, path) => owners.get(path)?.forEach(follow));
   watcher.on("error", (error) => console.error(`berth: ${(error as Error).message}`));
-  for (const server of servers) own(server, (await files.read(server)).files);
+  for (const server of servers) {
+    const read = await files.read(server);
+    own(server, read.files);
+    // It was saved between the first look at it and this one.
+    if (read.changed) await berth.reload();
+  }
   return {
     async close() {
       await watcher.close();

@@ -127,11 +127,19 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   /** How often each tenant was closed. */
   const closings = new Map<string, number>();
 
+  /** When the reading began of what is served, for each tenant. */
+  const readings = new Map<string, number>();
+  let readingsBegun = 0;
+
   const reload = async (tenant: string): Promise<void> => {
     const before = closings.get(tenant);
+    const reading = ++readingsBegun;
     const directory = await readDirectory(store, tenant, directories.get(tenant));
     // What was read before a tenant was closed does not bring it back.
     if (closings.get(tenant) !== before) return;
+    // Two may read at once; whoever began later knows all that the other does.
+    if (reading < (readings.get(tenant) ?? 0)) return;
+    readings.set(tenant, reading);
     for (const problem of directory.problems) log.warn({ tenant, problem }, "the mcps variable has a problem");
     overviews.follow(directories.get(tenant)?.servers, directory.servers);
     directories.set(tenant, directory);
@@ -159,6 +167,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
 
   const forgetTenant = (tenant: string): void => {
     directories.delete(tenant);
+    readings.delete(tenant);
     catalogs.keepOnly(tenant, NOTHING);
     activities.keepOnly(tenant, NOTHING.servers);
     earlier.forget(tenant);
