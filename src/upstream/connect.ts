@@ -1,17 +1,17 @@
-import type { Client } from "@modelcontextprotocol/client";
 import type { Limits } from "../config.ts";
 import type { JsonObject } from "../json.ts";
 import { Child, type ChildLimits } from "./child.ts";
 import { commandOf, addressOf, type Surroundings } from "./command.ts";
-import type { Channel, ConnectionLimits, UpstreamConnection } from "./connection.ts";
+import { UpstreamConnection, type Channel, type ConnectionLimits } from "./connection.ts";
 import type { Launch } from "./launch.ts";
 import type { Ask } from "./request.ts";
 import { Questions } from "./questions.ts";
-import { greetChild } from "./greet-child.ts";
+import { greetChild, type Greeted } from "./greet-child.ts";
 
 /**
- * Connections to servers of others: the only place that speaks MCP as a client. Knows launcher URIs, child processes
- * and the official client; knows nothing of what Berth itself serves, and imports leaves alone.
+ * Connections to servers of others: the only place that speaks MCP as a client. Knows launcher URIs and child
+ * processes, which are spoken to directly, and the official client, which reaches everything else; knows nothing of what
+ * Berth itself serves, and imports leaves alone.
  */
 export interface ConnectOptions extends Surroundings {
   readonly limits: ConnectionLimits &
@@ -35,24 +35,31 @@ export interface ConnectOptions extends Surroundings {
  */
 export async function connectUpstream(launch: Launch, options: ConnectOptions): Promise<UpstreamConnection> {
   const questions = new Questions(options.ask);
-  const connection = ({ UpstreamConnection }: Official, { client, channel }: Opened): UpstreamConnection =>
-    new UpstreamConnection(client, channel, options.limits, questions);
-  if ("url" in launch) {
-    const official = await import("./official-client.ts");
-    const newClient = (): Client => official.newClient(options, questions);
-    return connection(official, await official.openRemote(launch, addressOf(launch, options), newClient, options));
-  }
-  const child = new Child(commandOf(launch, options), options.limits);
-  // Loaded while the server starts.
-  const loading = import("./official-client.ts");
-  const newClient = async (): Promise<Client> => (await loading).newClient(options, questions);
-  const opened = await greetChild(launch, child, newClient, options);
-  return connection(await loading, opened);
+  const channel = await channelTo(launch, options, questions);
+  return new UpstreamConnection(channel, options.limits, questions);
 }
 
-type Official = typeof import("./official-client.ts");
+async function channelTo(launch: Launch, options: ConnectOptions, questions: Questions): Promise<Channel> {
+  if (!("url" in launch)) {
+    const child = new Child(commandOf(launch, options), options.limits);
+    return pipeChannel(await greetChild(launch, child, options, questions), options, questions);
+  }
+  const { openRemote } = await import("./official-client.ts");
+  return openRemote(launch, addressOf(launch, options), options, questions);
+}
 
-interface Opened {
-  readonly client: Client;
-  readonly channel: Channel;
+function pipeChannel(greeted: Greeted, options: ConnectOptions, questions: Questions): Channel {
+  const { peer, requests } = greeted;
+  const { child } = requests;
+  return {
+    transport: "stdio",
+    peer,
+    requests,
+    listen: async (filter, timeoutMs) => {
+      const { listenToChild } = await import("./official-client.ts");
+      await listenToChild(greeted, filter, timeoutMs, options, questions);
+    },
+    closed: child.ended,
+    close: () => child.end(),
+  };
 }

@@ -1,7 +1,5 @@
-import type { Client } from "@modelcontextprotocol/client";
 import type { Limits } from "../config.ts";
 import { isObject, type JsonObject } from "../json.ts";
-import { failureOf } from "./failures.ts";
 import { readPages, type ListLimits } from "./list-pages.ts";
 import {
   mendPrompt,
@@ -42,56 +40,63 @@ export interface Closed {
   readonly expected: boolean;
 }
 
+/** What a server said of itself when it was greeted. */
+export interface Peer {
+  readonly era: "modern" | "legacy";
+  /** Such as `2025-11-25`. */
+  readonly protocolVersion: string;
+  readonly capabilities: JsonObject;
+  readonly instructions?: string;
+  /** It may lie, and a modern one may say nothing. */
+  readonly serverInfo?: { readonly name: string; readonly version: string };
+}
+
 /** What only the way of reaching the server knows. */
 export interface Channel {
   readonly transport: "stdio" | "http";
+  readonly peer: Peer;
   readonly requests: Requests;
+  /** A modern server's change notifications come only while it is listened to; they go to `onNotification`. */
+  listen(filter: JsonObject, timeoutMs: number): Promise<void>;
   readonly closed: Promise<Closed>;
   close(): Promise<void>;
 }
 
 /**
  * One open connection to a server of others, whatever it speaks. Any number of requests may be under way at once.
- * Every method rejects with an `UpstreamError` or with `cancelled`. The official client has said hello, answers what
- * the server asks, and listens; requests have a way of their own, which the channel knows.
+ * Every method rejects with an `UpstreamError` or with `cancelled`.
  */
-export class UpstreamConnection {
-  readonly era: "modern" | "legacy";
-  readonly #client: Client;
+export class UpstreamConnection implements Peer {
+  readonly era: Peer["era"];
   readonly #channel: Channel;
   readonly #limits: ConnectionLimits;
   readonly #questions: Questions;
-  #end = "the connection was closed";
 
-  constructor(client: Client, channel: Channel, limits: ConnectionLimits, questions: Questions) {
-    this.era = client.getProtocolEra() ?? "legacy";
-    this.#client = client;
+  constructor(channel: Channel, limits: ConnectionLimits, questions: Questions) {
+    this.era = channel.peer.era;
     this.#channel = channel;
     this.#limits = limits;
     this.#questions = questions;
-    void channel.closed.then(({ reason }) => (this.#end = `it ${reason}`));
   }
 
   get transport(): "stdio" | "http" {
     return this.#channel.transport;
   }
 
-  /** Such as `2025-11-25`. */
   get protocolVersion(): string {
-    return this.#client.getNegotiatedProtocolVersion() ?? "";
+    return this.#channel.peer.protocolVersion;
   }
 
-  /** As the server says; it may lie, and a modern one may say nothing. */
-  get serverInfo(): { readonly name: string; readonly version: string } | undefined {
-    return this.#client.getServerVersion();
+  get serverInfo(): Peer["serverInfo"] {
+    return this.#channel.peer.serverInfo;
   }
 
   get capabilities(): JsonObject {
-    return (this.#client.getServerCapabilities() ?? {}) as JsonObject;
+    return this.#channel.peer.capabilities;
   }
 
   get instructions(): string | undefined {
-    return this.#client.getInstructions();
+    return this.#channel.peer.instructions;
   }
 
   /** Resolves once, when the connection is gone for whatever reason. Never rejects. */
@@ -152,13 +157,8 @@ export class UpstreamConnection {
     return this.#channel.requests.send(method, params, method, options);
   }
 
-  /** A modern server's change notifications come only while it is listened to; they go to `onNotification`. */
-  async listen(filter: JsonObject, timeoutMs: number): Promise<{ close(): Promise<void> }> {
-    try {
-      return await this.#client.listen(filter, { timeout: timeoutMs });
-    } catch (error) {
-      throw failureOf(error, "listening for changes", undefined, this.#end);
-    }
+  listen(filter: JsonObject, timeoutMs: number): Promise<void> {
+    return this.#channel.listen(filter, timeoutMs);
   }
 
   /** Ends the connection, and a server that was started for it with all that it started. */

@@ -5,18 +5,19 @@ import { isObject, type JsonObject } from "../json.ts";
 import { Ticker } from "../ticker.ts";
 import type { Child } from "./child.ts";
 import type { Message } from "./messages.ts";
+import type { Answer } from "./pipe-inbox.ts";
 import type { Progress, RequestOptions, Requests, Result } from "./request.ts";
 import { refusedByServer, UpstreamError } from "./upstream-error.ts";
 
 /**
  * Requests to a child, in lines of its pipe: numbers them, finds the request of each answer and of each notification of
- * progress, and keeps every deadline with one timer. Each message goes to one place: what is neither of a request from
- * here nor could be goes to `onOther`, which is the official client. What the server says is hostile until checked, and
- * its answers to nothing are dropped. (The client's own way of a request costs several times what the server does.)
+ * progress, and keeps every deadline with one timer. What is of no request from here goes to `onOther`. What the server
+ * says is hostile until checked, and its answers to nothing are dropped. (With the official client a request costs
+ * several times what a server does for it, and loading it takes as long as many a server's start.)
  */
 export class PipeRequests implements Requests {
   readonly child: Child;
-  /** Hears what is about no request from here. */
+  /** Hears what is about no request from here: one place for each message. */
   onOther: (message: Message) => void = () => {};
   /** What a modern server wants to see in the `_meta` of each message. */
   envelope: JsonObject | undefined;
@@ -50,13 +51,23 @@ export class PipeRequests implements Requests {
     });
   }
 
+  /** Says what needs no answer. Throws when the server is gone or reads nothing. */
+  notify(method: string, params: JsonObject): void {
+    this.#write({ method, params: this.#sent(params, undefined, undefined) });
+  }
+
+  /** Answers what the server asked; one that is gone is told nothing. */
+  answer(id: string | number, answer: Answer): void {
+    if (this.child.isRunning) this.#write({ id, ...answer });
+  }
+
   #sent(params: JsonObject, meta: JsonObject | undefined, progressToken: number | undefined): JsonObject {
     const { envelope } = this;
     if (!envelope && !meta && progressToken === undefined) return params;
     return { ...params, _meta: { ...envelope, ...meta, ...(progressToken !== undefined && { progressToken }) } };
   }
 
-  #write(message: { id?: number; method: string; params: JsonObject }): void {
+  #write(message: Record<string, unknown>): void {
     this.child.send({ jsonrpc: "2.0", ...message });
   }
 
@@ -130,8 +141,7 @@ export class PipeRequests implements Requests {
     if (this.#calls.get(call.id) !== call) return;
     this.#fail(call, error);
     try {
-      const params = this.#sent({ requestId: call.id, reason }, undefined, undefined);
-      this.#write({ method: "notifications/cancelled", params });
+      this.notify("notifications/cancelled", { requestId: call.id, reason });
     } catch {
       // Then it is gone, or reads nothing.
     }

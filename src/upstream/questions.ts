@@ -1,8 +1,7 @@
-import type { Client } from "@modelcontextprotocol/client";
 import type { CancelSignal } from "../cancellation.ts";
 import { BerthError } from "../errors.ts";
 import { isObject, type JsonObject } from "../json.ts";
-import type { Ask } from "./request.ts";
+import type { Ask, Question } from "./request.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 /** JSON-RPC code of a question that nobody answers: the client has no such method. */
@@ -20,14 +19,12 @@ export class Questions {
     this.#ask = ask;
   }
 
-  /** A legacy server sends its questions as requests. They do not say which call they belong to. */
-  answerRequestsOf(client: Client): void {
-    client.fallbackRequestHandler = async ({ method, params }, { mcpReq }) => {
-      const [only, ...others] = this.#calls;
-      const ask = others.length === 0 ? (only ?? this.#ask) : this.#ask;
-      if (!ask || !askable.has(method)) throw Object.assign(new Error("Method not found"), { code: METHOD_NOT_FOUND });
-      return ask({ method, params: (params ?? {}) as JsonObject }, mcpReq.signal);
-    };
+  /** Answers a legacy server's question, which comes as a request and does not say which call it belongs to. */
+  async answer(question: Question, signal: AbortSignal): Promise<JsonObject> {
+    const [only, ...others] = this.#calls;
+    const ask = others.length === 0 ? (only ?? this.#ask) : this.#ask;
+    if (ask && askable.has(question.method)) return ask(question, signal);
+    throw Object.assign(new Error("Method not found"), { code: METHOD_NOT_FOUND });
   }
 
   /** Counts a call that can be asked, until the returned function is called. */

@@ -7,27 +7,28 @@ import {
   type Client,
 } from "@modelcontextprotocol/client";
 import { BerthError } from "../errors.ts";
+import type { JsonObject } from "../json.ts";
 import { boundedFetch } from "./bounded-fetch.ts";
 import { ClientRequests } from "./client-requests.ts";
 import type { ConnectOptions } from "./connect.ts";
-import type { Channel, Closed } from "./connection.ts";
-import { httpFailure } from "./failures.ts";
+import type { Channel, Closed, Peer } from "./connection.ts";
+import { failureOf, httpFailure } from "./failures.ts";
 import type { RemoteLaunch } from "./launch.ts";
 import { setResultsAside } from "./results-aside.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
-interface Address {
+export interface Address {
   readonly url: URL;
   readonly headers: Record<string, string>;
 }
 
 /** Streamable HTTP in either era; where the server knows none, HTTP+SSE of 2024-11-05. */
-export async function openRemote(
+export async function openByHttp(
   { name }: RemoteLaunch,
   { url, headers }: Address,
   newClient: () => Client,
   options: ConnectOptions,
-): Promise<{ client: Client; channel: Channel }> {
+): Promise<Channel> {
   const { limits } = options;
   const { upstreamStartMs, upstreamMessageBytes } = limits;
   const timeout = AbortSignal.timeout(upstreamStartMs);
@@ -48,7 +49,7 @@ export async function openRemote(
   client.setVersionNegotiation({ mode: "auto" });
   try {
     await within(client.connect(streamable, { signal, timeout: upstreamStartMs }), signal);
-    return { client, channel: channelOf(client, limits, streamable) };
+    return channelOf(client, limits, streamable);
   } catch (error) {
     await client.close().catch(() => {});
     if (signal.aborted || !isOlderServer(error)) throw failed(error);
@@ -56,7 +57,7 @@ export async function openRemote(
     const events = setResultsAside(new SSEClientTransport(url, transportOptions));
     try {
       await within(older.connect(events, { signal, timeout: upstreamStartMs }), signal);
-      return { client: older, channel: channelOf(older, limits) };
+      return channelOf(older, limits);
     } catch {
       await older.close().catch(() => {});
       // What the first way said is nearer to what is wrong: hardly any server speaks the second one alone.
@@ -110,7 +111,15 @@ function channelOf(
   client.onclose = () => tell({ reason: "closed the connection", stderr: "", expected });
   return {
     transport: "http",
+    peer: peerOf(client),
     requests,
+    listen: async (filter, timeoutMs) => {
+      try {
+        await client.listen(filter, { timeout: timeoutMs });
+      } catch (error) {
+        throw failureOf(error, "listening for changes", undefined, requests.ended);
+      }
+    },
     closed,
     close: async () => {
       expected = true;
@@ -121,6 +130,17 @@ function channelOf(
       await client.close();
       tell({ reason: "was left", stderr: "", expected });
     },
+  };
+}
+
+function peerOf(client: Client): Peer {
+  const [instructions, serverInfo] = [client.getInstructions(), client.getServerVersion()];
+  return {
+    era: client.getProtocolEra() ?? "legacy",
+    protocolVersion: client.getNegotiatedProtocolVersion() ?? "",
+    capabilities: (client.getServerCapabilities() ?? {}) as JsonObject,
+    ...(instructions !== undefined && { instructions }),
+    ...(serverInfo && { serverInfo: { name: serverInfo.name, version: serverInfo.version } }),
   };
 }
 

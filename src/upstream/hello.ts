@@ -1,0 +1,88 @@
+import { isObject, type JsonObject } from "../json.ts";
+import type { ConnectOptions } from "./connect.ts";
+import type { Peer } from "./connection.ts";
+import type { PipeRequests } from "./pipe-requests.ts";
+import type { Result } from "./request.ts";
+import { isText } from "./results.ts";
+import { UpstreamError } from "./upstream-error.ts";
+
+type Identity = Pick<ConnectOptions, "clientInfo" | "capabilities">;
+
+const MODERN_VERSION = "2026-07-28";
+/** Those that begin with `initialize`, the one that is asked for first. */
+const LEGACY_VERSIONS: readonly unknown[] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
+const SERVER_INFO = "io.modelcontextprotocol/serverInfo";
+
+/** A server that answered the modern hello as one of the modern era, and what it answered. */
+export interface Discovered {
+  readonly peer: Peer;
+  readonly discovery: Result;
+}
+
+/**
+ * The modern hello. Resolves with undefined when the server is none of that era, and rejects with `upstream_ended` when
+ * it has gone. It may never be answered: the server may be at its installation for minutes.
+ */
+export async function discover(requests: PipeRequests, identity: Identity): Promise<Discovered | undefined> {
+  try {
+    const params = { _meta: envelopeOf(identity) };
+    const discovery = await requests.send("server/discover", params, WHAT, { timeoutMs: Infinity });
+    const peer = readDiscovery(discovery);
+    return peer && { peer, discovery };
+  } catch (error) {
+    if (error instanceof UpstreamError && error.code === "upstream_refused") return undefined;
+    throw error;
+  }
+}
+
+/** The hello of the legacy era, which nobody may cancel. Rejects when the server is gone, refuses it, or answers nonsense. */
+export async function initialize(requests: PipeRequests, { clientInfo, capabilities = {} }: Identity): Promise<Peer> {
+  const params = { protocolVersion: LEGACY_VERSIONS[0] as string, capabilities, clientInfo: { ...clientInfo } };
+  const answered = requests.send("initialize", params, WHAT, { timeoutMs: Infinity });
+  const peer = readInitialized(await answered.catch(sayRefusal));
+  requests.notify("notifications/initialized", {});
+  return peer;
+}
+
+function sayRefusal(error: unknown): never {
+  if (!(error instanceof UpstreamError) || error.code !== "upstream_refused") throw error;
+  const { message, rpc } = error.data ?? {};
+  throw new Error(`it refuses to say hello: ${String(message)} (${String(rpc)})`, { cause: error });
+}
+
+/** What a modern server wants to know with each message (2026-07-28 `basic`). */
+export function envelopeOf({ clientInfo, capabilities = {} }: Identity): JsonObject {
+  return {
+    "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
+    "io.modelcontextprotocol/clientInfo": { ...clientInfo },
+    "io.modelcontextprotocol/clientCapabilities": capabilities,
+  };
+}
+
+const WHAT = "saying hello";
+
+function readDiscovery({ supportedVersions, capabilities, instructions, _meta }: Result): Peer | undefined {
+  if (!Array.isArray(supportedVersions) || !supportedVersions.includes(MODERN_VERSION)) return undefined;
+  if (!isObject(capabilities)) return undefined;
+  const said = { capabilities, instructions, serverInfo: isObject(_meta) ? _meta[SERVER_INFO] : undefined };
+  return { era: "modern", protocolVersion: MODERN_VERSION, ...readSaid(said) };
+}
+
+function readInitialized(result: Result): Peer {
+  const { protocolVersion, capabilities } = result;
+  if (!isText(protocolVersion) || !LEGACY_VERSIONS.includes(protocolVersion)) {
+    const shown = isText(protocolVersion) ? `"${protocolVersion}"` : "none";
+    throw new Error(`the revision that it speaks is none that Berth knows: ${shown}`);
+  }
+  if (!isObject(capabilities)) throw new Error("its hello names no capabilities");
+  return { era: "legacy", protocolVersion, ...readSaid(result) };
+}
+
+function readSaid({ capabilities, instructions, serverInfo }: Result): Omit<Peer, "era" | "protocolVersion"> {
+  const { name, version } = isObject(serverInfo) ? serverInfo : {};
+  return {
+    capabilities: capabilities as JsonObject,
+    ...(isText(instructions) && { instructions }),
+    ...(isText(name) && isText(version) && { serverInfo: { name, version } }),
+  };
+}

@@ -1,0 +1,60 @@
+import { isObject, type JsonObject } from "../json.ts";
+import type { ConnectOptions } from "./connect.ts";
+import type { Message } from "./messages.ts";
+import type { PipeRequests } from "./pipe-requests.ts";
+import type { Questions } from "./questions.ts";
+
+/** What a server says over its pipe by itself: its questions, which get their answers here, and notifications. */
+export class PipeInbox {
+  readonly #requests: PipeRequests;
+  readonly #questions: Questions;
+  readonly #onNotification: ConnectOptions["onNotification"];
+  /** Questions that are open, by the server's own ids. */
+  readonly #open = new Map<string | number, AbortController>();
+
+  constructor(requests: PipeRequests, questions: Questions, onNotification: ConnectOptions["onNotification"]) {
+    this.#requests = requests;
+    this.#questions = questions;
+    this.#onNotification = onNotification;
+    void requests.child.ended.then(() => this.#cancelAll());
+  }
+
+  take(message: Message): void {
+    // An answer to nothing.
+    if (!("method" in message)) return;
+    const { method } = message;
+    const params = isObject(message.params) ? (message.params as JsonObject) : {};
+    if ("id" in message) void this.#answer(message.id, method, params);
+    else if (method === "notifications/cancelled") this.#open.get(params["requestId"] as string | number)?.abort();
+    else this.#onNotification?.(method, params);
+  }
+
+  async #answer(id: string | number, method: string, params: JsonObject): Promise<void> {
+    const stop = new AbortController();
+    this.#open.set(id, stop);
+    const answer = await this.#answerTo(method, params, stop.signal);
+    if (this.#open.get(id) === stop) this.#open.delete(id);
+    // Who has cancelled a question wants no answer to it.
+    if (!stop.signal.aborted) this.#requests.answer(id, answer);
+  }
+
+  async #answerTo(method: string, params: JsonObject, signal: AbortSignal): Promise<Answer> {
+    // Older revisions let each side ask whether the other is there.
+    if (method === "ping") return { result: {} };
+    try {
+      return { result: await this.#questions.answer({ method, params }, signal) };
+    } catch (error) {
+      const { code, message } = error as Error & { code?: unknown };
+      return { error: { code: Number.isSafeInteger(code) ? (code as number) : INTERNAL_ERROR, message } };
+    }
+  }
+
+  #cancelAll(): void {
+    for (const stop of this.#open.values()) stop.abort();
+    this.#open.clear();
+  }
+}
+
+export type Answer = { readonly result: JsonObject } | { readonly error: { code: number; message: string } };
+
+const INTERNAL_ERROR = -32603;
