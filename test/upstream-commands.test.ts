@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { access, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { atOnce, berth, cli } from "./upstream-commands.rig.ts";
+import { until } from "./upstream-hosting.rig.ts";
 import { everything, fixtures, hostile, installed, notes, processesWith } from "./upstream.rig.ts";
 
 test("J2 berth inspect prints what a server offers as the seed shows it", async () => {
@@ -243,6 +244,30 @@ test("J3 Ctrl-C ends the command and the server that it started", async () => {
   });
   assert.deepEqual([ran.code, ran.stdout], [130, ""]);
   assert.deepEqual(processesWith(mark), []);
+});
+
+test("J3 a server that was started before its command turned out to be wrong is ended, and --help starts none", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "berth-ahead-"));
+  try {
+    const mark = randomUUID();
+    const file = join(folder, "started");
+    const uri = hostile("leaves a child", `&arg=${file}&env.MARK=${mark}`);
+    for (const [args, said] of [
+      [["cat", uri, "--no-such-option"], /unknown option/],
+      [["cat", uri, "--timeout", "soon"], /--timeout takes seconds/],
+      [["put", uri], /put calls a tool/],
+    ] as const) {
+      const { code, errors } = await berth(args, { env: { BERTH_UPSTREAM_END_MS: "100" } });
+      assert.equal(code, 2);
+      assert.match(errors[0].message, said);
+      await until(() => processesWith(mark).length === 0);
+    }
+    await rm(file, { force: true });
+    assert.match((await berth(["cat", uri, "--help"])).stdout, /Usage: berth cat/);
+    await assert.rejects(access(file));
+  } finally {
+    await rm(folder, { recursive: true });
+  }
 });
 
 test("J1 J3 a stand-in for uvx gets package, program and command, and is served like any server", async () => {

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { CancelSignal } from "../src/cancellation.ts";
+import type { JsonObject } from "../src/json.ts";
 import type { UpstreamConnection } from "../src/upstream/connection.ts";
-import { hostile, withUpstream } from "./upstream.rig.ts";
+import { connect, hostile, withUpstream } from "./upstream.rig.ts";
 
 const uri = hostile("answers as it likes");
 const textOf = async (called: ReturnType<UpstreamConnection["callTool"]>): Promise<unknown> =>
@@ -51,4 +53,42 @@ test("a call that is cancelled or takes too long is told to the server, once, an
     await assert.rejects(upstream.callTool("twice", {}, { signal }), { code: "cancelled" });
     assert.equal(await textOf(upstream.callTool("cancelled", {})), "[2,true]");
   });
+});
+
+test("a server that is greeted and answers oddly is not started, and why is said; one without a name is served", async () => {
+  for (const [way, why] of [
+    ["an old revision", /the revision that it speaks is none that Berth knows: "2023-01-01"$/],
+    ["no revision", /the revision that it speaks is none that Berth knows: none$/],
+    ["no capabilities", /its hello names no capabilities$/],
+    ["refusal", /it refuses to say hello: Not today \(-32001\)$/],
+  ] as const) {
+    const started = connect(hostile("greets oddly", `&arg=${encodeURIComponent(way)}`));
+    await assert.rejects(started, { code: "upstream_not_started", message: why }, way);
+  }
+  await withUpstream(hostile("greets oddly", "&arg=no%20name"), (upstream) => {
+    assert.deepEqual([upstream.protocolVersion, upstream.serverInfo], ["2025-06-18", undefined]);
+    return Promise.resolve();
+  });
+});
+
+test("a server that asks by itself is answered: whether somebody is there, what is known, and not what it takes back", async () => {
+  const heard: unknown[] = [];
+  const ask = ({ params }: { params: JsonObject }, signal?: CancelSignal): Promise<JsonObject> => {
+    heard.push(params["message"] ?? null);
+    if (params["message"] !== "Never mind") return Promise.resolve({ action: "decline" });
+    return new Promise((resolve) => signal?.addEventListener("abort", () => resolve({ action: "accept" })));
+  };
+  await withUpstream(
+    hostile("asks by itself"),
+    async (upstream) => {
+      const said = JSON.parse((await textOf(upstream.callTool("any", {}))) as string) as [string, unknown][];
+      const answers = new Map(said);
+      assert.deepEqual([...answers.keys()].toSorted(), ["a", "b", "d", "e"]);
+      assert.deepEqual(answers.get("a"), {});
+      assert.equal(answers.get("b"), -32601);
+      assert.deepEqual([answers.get("d"), answers.get("e")], [{ action: "decline" }, { action: "decline" }]);
+      assert.deepEqual(heard, ["Never mind", "Who?", null]);
+    },
+    { ask, capabilities: { elicitation: {} } },
+  );
 });

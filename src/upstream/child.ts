@@ -126,6 +126,12 @@ export class Child {
     return this.#ending;
   }
 
+  /** Ends it at once, for a process that is at its own end. */
+  abandon(): void {
+    this.#signal("SIGKILL");
+    this.#removeFolder();
+  }
+
   async #escalate(): Promise<void> {
     const { upstreamEndMs } = this.#limits;
     const { stdin } = this.#process;
@@ -159,6 +165,10 @@ export class Child {
     await Promise.race([closed, after(PIPES_CLOSE_MS, undefined, { signal: timer.signal }).catch(() => {})]);
     timer.abort();
     for (const stream of [child.stdin, ...streams]) stream?.destroy();
+    this.#removeFolder();
+  }
+
+  #removeFolder(): void {
     if (this.#folder !== undefined) rmSync(this.#folder, { recursive: true, force: true, maxRetries: 2 });
   }
 

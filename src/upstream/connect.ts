@@ -24,6 +24,8 @@ export interface ConnectOptions extends Surroundings {
   readonly ask?: Ask;
   /** Log messages, changed lists, updated resources: whatever is no progress. */
   readonly onNotification?: (method: string, params: JsonObject) => void;
+  /** The server's process, where it was started before; this takes it over. */
+  readonly started?: Child | undefined;
   /** Ends the start. */
   readonly signal?: AbortSignal;
 }
@@ -41,7 +43,7 @@ export async function connectUpstream(launch: Launch, options: ConnectOptions): 
 
 async function channelTo(launch: Launch, options: ConnectOptions, questions: Questions): Promise<Channel> {
   if (!("url" in launch)) {
-    const child = new Child(commandOf(launch, options), options.limits);
+    const child = options.started ?? new Child(commandOf(launch, options), options.limits);
     return pipeChannel(await greetChild(launch, child, options, questions), options, questions);
   }
   const { openRemote } = await import("./official-client.ts");

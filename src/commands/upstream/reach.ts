@@ -11,9 +11,11 @@ import { resolveReference, type Reference } from "../../upstream/reference.ts";
 import { askPerson } from "../ask-person.ts";
 import { progressLine } from "../progress.ts";
 import { Terminal } from "../terminal.ts";
+import { takeAhead } from "./ahead.ts";
 import { CallClock } from "./call-clock.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { failureFields, printFailure, usageFailure } from "./failure.ts";
+import { interruption } from "./interruption.ts";
 import { ReaderGone } from "./output.ts";
 
 /** Options of every command that reaches a server of others. */
@@ -61,16 +63,7 @@ export async function reach(
   options: ReachOptions,
   work: (reached: Reached) => Promise<number>,
 ): Promise<number> {
-  const interrupted = new AbortController();
-  let signalCode: number | undefined;
-  const listeners = (["SIGINT", "SIGTERM", "SIGHUP"] as const).map((name) => {
-    const listener = (): void => {
-      signalCode ??= 128 + signalNumbers[name];
-      interrupted.abort();
-    };
-    process.on(name, listener);
-    return (): void => void process.removeListener(name, listener);
-  });
+  const interrupted = interruption();
   const line = process.stderr.isTTY ? progressLine(process.stderr) : { update() {}, end() {} };
   const terminal = options.attended ? Terminal.open() : undefined;
   const clock = new CallClock();
@@ -97,14 +90,14 @@ export async function reach(
     }
   } catch (error) {
     line.end();
-    if (signalCode !== undefined) return signalCode;
+    if (interrupted.exitCode !== undefined) return interrupted.exitCode;
     if (error instanceof ReaderGone) return exitCodes.ok;
     const failure = failureFields(error);
     printFailure(failure);
     return failure.exitCode;
   } finally {
     terminal?.close();
-    for (const remove of listeners) remove();
+    interrupted.close();
   }
 }
 
@@ -138,6 +131,7 @@ async function open(
       limits,
       ...(ask && { ask, capabilities: { elicitation: { form: {}, url: {} } } }),
       clientInfo: { name: "berth", version: packageVersion() },
+      started: takeAhead(launch),
       signal,
       ...(options.verbose && { onNotification: (method, params) => tell({ notification: { method, params } }) }),
     });
@@ -151,8 +145,6 @@ async function open(
     line.end();
   }
 }
-
-const signalNumbers = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 };
 
 function limitsOf({ timeout, startTimeout }: ReachOptions): Record<string, string> {
   return {

@@ -1,0 +1,36 @@
+/** Ctrl-C and its like, from the first moment of a command that reaches a server until it has closed what it opened. */
+export class Interruption {
+  readonly #stop = new AbortController();
+  readonly #forget: readonly (() => void)[];
+  /** As shells give it; undefined while nobody has interrupted. */
+  exitCode: number | undefined;
+
+  constructor() {
+    this.#forget = Object.entries(signalNumbers).map(([name, number]) => {
+      const listener = (): void => {
+        this.exitCode ??= 128 + number;
+        this.#stop.abort();
+      };
+      process.on(name, listener);
+      return () => void process.removeListener(name, listener);
+    });
+  }
+
+  get signal(): AbortSignal {
+    return this.#stop.signal;
+  }
+
+  close(): void {
+    for (const forget of this.#forget) forget();
+    if (current === this) current = undefined;
+  }
+}
+
+const signalNumbers = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 };
+
+let current: Interruption | undefined;
+
+/** That of the command that runs; begins with the first who asks for it. */
+export function interruption(): Interruption {
+  return (current ??= new Interruption());
+}

@@ -1,0 +1,15 @@
+import { Command } from "commander";
+import { packageVersion } from "../../config.ts";
+import { run } from "../run.ts";
+import { registerUpstreamCommands } from "./register.ts";
+
+/** The commands that reach servers of others, and no others. */
+export function reachingProgram(name: string): Command {
+  const program = new Command(name)
+    .description("Explores, calls and remembers MCP servers of others. One file of Berth, which hosts them, too.")
+    .version(packageVersion())
+    .showHelpAfterError()
+    .configureHelp({ sortSubcommands: true });
+  registerUpstreamCommands(program, run);
+  return program;
+}
