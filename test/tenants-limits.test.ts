@@ -15,7 +15,13 @@ const SAY = `/** Says hello. */\nexport function say(): string { return "hello";
 describe("limits of tenants", () => {
   let berth: TestBerth;
   before(async () => {
-    berth = await startTestBerth({ texts: { "say.ts": SAY } });
+    berth = await startTestBerth({
+      texts: { "say.ts": SAY, "single.ts": HELD, "seldom.ts": SAY },
+      mcps: {
+        single: { definition: "single.ts", limits: { calls: 1 } },
+        seldom: { definition: "seldom.ts", limits: { calls_per_second: 1 } },
+      },
+    });
     await onStoreOf(berth, async (store) => {
       await addTenant(store, "narrow", { servers: { held: HELD, say: SAY }, limits: { requests: 2 } });
       await addTenant(store, "slow", { servers: { say: SAY }, limits: { requestsPerSecond: 1, requestBurst: 2 } });
@@ -63,6 +69,27 @@ describe("limits of tenants", () => {
       const answers = await Promise.all(Array.from({ length: 20 }, () => post(url, callBody("say", {}))));
       return answers.every(({ status }) => status === 200);
     });
+  });
+
+  it("C8 calls of a server above its own limits fail with a clear tool error; other servers of the tenant do not", async () => {
+    const url = `${berth.url}/mcp/single`;
+    await call(url, "held", { ms: 0 });
+    const held = call(url, "held", { ms: 2_500 });
+    await until(async () => {
+      const { isError, content } = await call(url, "held", { ms: 0 });
+      if (!isError) return false;
+      assert.match(
+        content[0].text,
+        /the server "single" has 1 calls under way, the most that it may; try again in 1 s/,
+      );
+      return true;
+    });
+    assert.equal((await call(`${berth.url}/mcp/say`, "say")).content[0].text, "hello");
+    assert.equal((await held).content[0].text, "done");
+    assert.equal((await call(url, "held", { ms: 0 })).content[0].text, "done");
+
+    const seldom = await Promise.all([1, 2, 3].map(() => call(`${berth.url}/mcp/seldom`, "say")));
+    assert.ok(seldom.some(({ isError }) => isError));
   });
 
   it("C8 a save for which there is no room is refused, and what was there stays", async () => {

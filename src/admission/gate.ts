@@ -16,15 +16,17 @@ export interface GateLimits {
  */
 export class Gate {
   readonly #who: string;
+  readonly #what: string;
   readonly #limits: GateLimits;
   readonly #burst: number;
   #underWay = 0;
   #tokens: number;
   #filledAt = 0;
 
-  /** `who` is named in refusals. */
-  constructor(who: string, limits: GateLimits) {
+  /** `who` is named in refusals, and `what` it is that comes. */
+  constructor(who: string, limits: GateLimits, what = "requests") {
     this.#who = who;
+    this.#what = what;
     this.#limits = limits;
     this.#burst = Math.max(1, limits.requestBurst || limits.requestsPerSecond);
     this.#tokens = this.#burst;
@@ -43,7 +45,7 @@ export class Gate {
   enter(now: number): void {
     const { requests, requestsPerSecond } = this.#limits;
     if (this.#underWay >= requests) {
-      throw refusal(`${this.#who} has ${requests} requests under way, the most that it may`, 1);
+      throw refusal(`${this.#who} has ${requests} ${this.#what} under way, the most that it may`, 1);
     }
     if (requestsPerSecond > 0) {
       const tokens = this.#tokensAt(now);
@@ -51,7 +53,7 @@ export class Gate {
       this.#filledAt = now;
       if (tokens < 1) {
         const seconds = Math.ceil((1 - tokens) / requestsPerSecond);
-        throw refusal(`${this.#who} may begin ${requestsPerSecond} requests a second`, seconds);
+        throw refusal(`${this.#who} may begin ${requestsPerSecond} ${this.#what} a second`, seconds);
       }
       this.#tokens = tokens - 1;
     }

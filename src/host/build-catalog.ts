@@ -12,7 +12,7 @@ import { configuredRun, contentRun, findable, writtenPrompt } from "./config/ser
 import { grantTo, leaveOutNamesakes, missingSecrets } from "./granted.ts";
 import type { HostDependencies } from "./host.ts";
 import { identitiesOf } from "./identity.ts";
-import { CallNotes, type Observers } from "./observe.ts";
+import { CallNotes, gateOf, type Observers } from "./observe.ts";
 import { createPrompt } from "./prompt.ts";
 import { createRelease, type Release } from "./release.ts";
 import { functionResource, uriFinder } from "./resource.ts";
@@ -78,12 +78,18 @@ export async function buildCatalog(
   const activity = dependencies.activities.of(tenant, server);
   const { limits, observers } = dependencies;
   const runOf = runFactory({ tenant, server, language, bundle, granted }, dependencies);
+  const gate = gateOf(server, entry.limits);
   const tools = new Map(
     release.tools.map((tool) => {
       const { contract, function: own } = tool;
       const { name } = contract;
       const run = runOf({ name, call: own.call, toolOptions: optionsOf(entry, name) });
-      const notes = new CallNotes({ tenant, server, release: release.block.cid, tool: name }, activity, observers);
+      const notes = new CallNotes(
+        { tenant, server, release: release.block.cid, tool: name },
+        activity,
+        observers,
+        gate,
+      );
       return [name, createTool(contract, configuredRun(tool, run), { redirects, notes, limits }, own)];
     }),
   );

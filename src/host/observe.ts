@@ -1,9 +1,11 @@
 import type { Principal } from "../access/principal.ts";
+import { Gate } from "../admission/gate.ts";
 import type { Cid } from "../cid.ts";
 import type { JsonObject } from "../json.ts";
 import type { Trace } from "../trace.ts";
 import type { Activity, CallOutcome } from "./activity.ts";
 import type { CallOptions, CallResult } from "./catalog.ts";
+import type { ServerLimits } from "./config/given.ts";
 import { sizeOf } from "./content.ts";
 
 /**
@@ -82,20 +84,30 @@ export class CallNotes {
   readonly #tool: CalledTool;
   readonly #activity: Activity;
   readonly #observers: Observers;
+  readonly #gate: Gate | undefined;
 
-  constructor(tool: CalledTool, activity: Activity, observers: Observers) {
+  /** `gate` is the server's, where it has one of its own. */
+  constructor(tool: CalledTool, activity: Activity, observers: Observers, gate?: Gate) {
     this.#tool = tool;
+    this.#gate = gate;
     this.#activity = activity;
     this.#observers = observers;
   }
 
-  /** A call is carried out from here on, until `left`. */
-  entered(): void {
+  /** A call is carried out from here on, until `left`; or why it is not, for its caller. */
+  enter(): string | undefined {
+    try {
+      this.#gate?.enter(performance.now());
+    } catch (error) {
+      return (error as Error).message;
+    }
     this.#activity.inFlight += 1;
     this.#observers.inFlight += 1;
+    return undefined;
   }
 
   left(): void {
+    this.#gate?.leave();
     this.#activity.inFlight -= 1;
     this.#observers.inFlight -= 1;
   }
@@ -118,4 +130,11 @@ export class CallNotes {
     }
     return result;
   }
+}
+
+/** Undefined where an entry says nothing of how much its server may be called. */
+export function gateOf(server: string, { calls, callsPerSecond }: ServerLimits): Gate | undefined {
+  if (calls === undefined && callsPerSecond === undefined) return undefined;
+  const limits = { requests: calls ?? Infinity, requestsPerSecond: callsPerSecond ?? 0, requestBurst: 0 };
+  return new Gate(`the server "${server}"`, limits, "calls");
 }

@@ -77,7 +77,8 @@ export function createTool(
       const refused = options.answers && refusal(name, options.answers);
       if (refused !== undefined) return notes.ended("error", beganAt, args, options, failure(refused));
 
-      notes.entered();
+      const busy = notes.enter();
+      if (busy !== undefined) return notes.ended("error", beganAt, args, options, failure(busy));
       let outcome = ended(await run(args, options));
       let retries = 0;
       let needs: string | undefined;

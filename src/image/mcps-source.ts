@@ -25,6 +25,7 @@ const entryFields = {
   options: "object",
   secrets: "list",
   network: "list",
+  limits: "object",
 } as const satisfies Record<string, FieldType>;
 
 /** A file named by a source, which the image replaces by a CID. */
@@ -131,7 +132,7 @@ function lockedContract({ value, at }: JsonNode, { locked, upstreams, problems }
   return contract;
 }
 
-const checkedFields = ["upstream", "tools", "resources", "prompts", "options", "secrets", "network"] as const;
+const checkedFields = ["upstream", "tools", "resources", "prompts", "options", "secrets", "network", "limits"] as const;
 
 function innerProblems(
   node: JsonNode,

@@ -24,7 +24,8 @@ export function builtInTool(contract: ToolContract, notes: CallNotes, work: Work
         if (options.invalidRejects) throw new BerthError("invalid_params", `the tool "${name}": ${invalid}`);
         return failure(`Invalid arguments for the tool "${name}": ${invalid}`);
       }
-      notes.entered();
+      const busy = notes.enter();
+      if (busy !== undefined) return notes.ended("error", beganAt, args, options, failure(busy));
       try {
         const result = await work(args, options);
         if ("inputRequests" in result) notes.ended("asked", beganAt, args, options, undefined);

@@ -3,7 +3,7 @@ import { isObject, type Json, type JsonObject } from "../../json.ts";
 import type { AllowedHost } from "../../network/allow-list.ts";
 import type { Problem } from "../../problem.ts";
 import { parseLauncher } from "../../upstream/launcher.ts";
-import { readNetwork, readSecretNames } from "./given.ts";
+import { readLimits, readNetwork, readSecretNames, type ServerLimits } from "./given.ts";
 import { complain, inside, readFields, type Place } from "./place.ts";
 import { readPrompt, type ConfiguredPrompt } from "./prompt.ts";
 import { readResource, type ConfiguredResource } from "./resource.ts";
@@ -37,6 +37,8 @@ export interface ServerEntry {
   readonly secrets: readonly string[];
   /** What its code may reach. */
   readonly network: readonly AllowedHost[];
+  /** How much it may be called. */
+  readonly limits: ServerLimits;
   /** What is wrongly configured, and is not offered in any other form either. */
   readonly leftOut: LeftOut;
   /** As it was written, which is what a release keeps. */
@@ -97,6 +99,7 @@ export function readEntry(server: string, raw: Json, options: { compile?: boolea
     const message = '"network" is for definitions; an upstream reaches what the machine it runs on reaches';
     complain(inside(place, "network"), "not-for-upstreams", message);
   }
+  const limits = readLimits(fields.limits ?? {}, inside(place, "limits"));
   const refused = problems.length > 0;
 
   const compile = options.compile ?? false;
@@ -127,6 +130,7 @@ export function readEntry(server: string, raw: Json, options: { compile?: boolea
     options: toolOptions,
     secrets,
     network,
+    limits,
     leftOut,
     raw: isObject(raw) ? raw : {},
   };
@@ -152,6 +156,7 @@ const entryFields = {
   options: "object",
   secrets: "list",
   network: "list",
+  limits: "object",
 } as const;
 
 function isSchemaValidation(value: string): value is SchemaValidation {

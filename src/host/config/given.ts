@@ -1,9 +1,27 @@
-import type { Json } from "../../json.ts";
+import type { Json, JsonObject } from "../../json.ts";
 import { parseAllowedHost, type AllowedHost } from "../../network/allow-list.ts";
 import { nameFault } from "../../secrets/rules.ts";
-import { complain, inside, type Place } from "./place.ts";
+import { complain, inside, readFields, type Place } from "./place.ts";
 
-/** What an entry gives its server of what others have not: secrets, and hosts to reach. */
+/** What an entry gives its server of what others have not, or have more of: secrets, hosts to reach, and calls. */
+
+export interface ServerLimits {
+  /** Calls that run at once; undefined is as many as the tenant may have. */
+  readonly calls?: number;
+  /** Calls that may begin in a second; undefined is as many as come. */
+  readonly callsPerSecond?: number;
+}
+
+export function readLimits(raw: JsonObject, place: Place): ServerLimits {
+  const fields = readFields(raw, { calls: "any", calls_per_second: "any" }, '"limits"', place);
+  const read = (name: keyof typeof fields): number | undefined => {
+    const value = fields[name];
+    if (value === undefined || (Number.isInteger(value) && Number(value) >= 1)) return value as number | undefined;
+    return complain(inside(place, name), "wrong-value", `"${name}" is a whole number from 1 on`);
+  };
+  const [calls, callsPerSecond] = [read("calls"), read("calls_per_second")];
+  return { ...(calls !== undefined && { calls }), ...(callsPerSecond !== undefined && { callsPerSecond }) };
+}
 
 /** Sorted, each once. */
 export function readSecretNames(raw: readonly Json[], place: Place): string[] {

@@ -10,7 +10,7 @@ import type { Catalog, Offer } from "../catalog.ts";
 import type { ServerEntry } from "../config/entry.ts";
 import { missingSecrets } from "../granted.ts";
 import { identitiesOf } from "../identity.ts";
-import { CallNotes, type Observers } from "../observe.ts";
+import { CallNotes, gateOf, type Observers } from "../observe.ts";
 import type { RetryLimits } from "../../outcome/persist.ts";
 import type { ReleaseParts } from "../release.ts";
 import { upstreamParts } from "./catalog.ts";
@@ -73,6 +73,7 @@ export async function loadUpstream(
   const release = jsonBlock(parts);
   const activity = dependencies.activities.of(tenant, server);
   const optionsOf = (tool: string): JsonObject => (Object.hasOwn(entry.options, tool) ? entry.options[tool]! : {});
+  const gate = gateOf(server, entry.limits);
   const catalog: Catalog = {
     server,
     release: release.cid,
@@ -91,7 +92,7 @@ export async function loadUpstream(
       held,
       optionsOf,
       notesOf: (tool) =>
-        new CallNotes({ tenant, server, release: release.cid, tool }, activity, dependencies.observers),
+        new CallNotes({ tenant, server, release: release.cid, tool }, activity, dependencies.observers, gate),
       limits: dependencies.limits,
       warn: (tool, message) => dependencies.log.warn({ tenant, server, tool }, grant?.hide(message) ?? message),
     }),

@@ -64,7 +64,8 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
       const beganAt = performance.now();
       const refused = options.answers && refusal(contract.name, options.answers);
       if (refused !== undefined) return notes.ended("error", beganAt, args, options, failure(refused));
-      notes.entered();
+      const busy = notes.enter();
+      if (busy !== undefined) return notes.ended("error", beganAt, args, options, failure(busy));
       try {
         let ended = await once(args, options);
         let retries = 0;
