@@ -47,6 +47,10 @@ declare module "berth" {
     readonly root?: string;
     /** Who calls, and what it can do: ask only for that. */
     readonly client: Client;
+    /** Of the request that the call belongs to, as the caller's answer and Berth's log name it. */
+    readonly requestId: string;
+    /** The trace that the caller's request belongs to, when it says so: W3C Trace Context and Baggage, to hand on. */
+    readonly trace?: { readonly traceparent?: string; readonly tracestate?: string; readonly baggage?: string };
     /** Settings for this tool from the server's configuration. */
     readonly options: Readonly<Record<string, Json>>;
     /** Log lines for the client and the operator. `console.log` becomes one too. */

@@ -17,6 +17,7 @@ import { createEdits } from "./host/edits/create-edits.ts";
 import type { Edits } from "./host/edits/edits.ts";
 import type { OpenUpstream } from "./host/upstream/hosted.ts";
 import { Hosting, type HostingOptions } from "./host/upstream/hosting.ts";
+import { logCalls } from "./host/log-calls.ts";
 import { Observers } from "./host/observe.ts";
 import { openHost, type Host, type ServerSummary } from "./host/host.ts";
 import { openTenancy, type Tenancy } from "./host/tenancy.ts";
@@ -229,6 +230,7 @@ async function openCore(config: Config, log: Log, fill: Fill, starting: (step: s
     tenancy.onChange((tenant) => admission.forget(tenant));
     tenancy.onEnd((tenant) => admission.forget(tenant));
     observers.add(metrics.observer);
+    if (log.isLevelEnabled("debug")) observers.add(logCalls(log));
     showParts(metrics, { observers, executor, upstreams, endpoint, store });
     return { host, tenancy, admission, edits, secrets: secretEdits, endpoint, executor, metrics, store, close };
   } catch (error) {

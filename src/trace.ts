@@ -1,5 +1,84 @@
+import { randomUUID } from "node:crypto";
+
 /** By what a request is known in logs, answers and traces, from its arrival to whatever is called for it. */
 export interface Trace {
   /** Of the request, as its answer and the log lines name it. */
   readonly requestId: string;
+  /** What the caller says of the distributed trace that the request belongs to. */
+  readonly context?: TraceContext | undefined;
+}
+
+/**
+ * W3C Trace Context and Baggage, under the names that headers, `_meta` (2026-07-28 `basic`, SEP-414) and guests know. It
+ * is handed on as it came: Berth makes no spans of its own, so that what it calls belongs to the caller's span.
+ */
+export interface TraceContext {
+  readonly traceparent?: string;
+  readonly tracestate?: string;
+  readonly baggage?: string;
+}
+
+type Carrier = Readonly<Record<string, unknown>>;
+const NOTHING: Carrier = {};
+
+/** A request by the id that its sender gave it, where that is well-formed, or by a new one. */
+export function beginTrace(requestId?: unknown, carrier: Carrier = NOTHING): Trace {
+  const isGiven = typeof requestId === "string" && REQUEST_ID.test(requestId);
+  return { requestId: isGiven ? requestId : randomUUID(), context: readTraceContext(carrier) };
+}
+
+/** What the message itself says of its trace goes before what its transport said: proxies change headers. */
+export function withMeta(trace: Trace | undefined, meta: Carrier): Trace | undefined {
+  const context = readTraceContext(meta);
+  if (!context) return trace;
+  return { requestId: trace?.requestId ?? randomUUID(), context };
+}
+
+/** For log lines: the id by which systems for traces find all that belongs together. */
+export function traceIdOf({ context }: Trace): string | undefined {
+  return context?.traceparent?.split("-")[1];
+}
+
+/** What is not well-formed counts as not said, as the W3C has it; nothing else of the request depends on it. */
+function readTraceContext({ traceparent, tracestate, baggage }: Carrier): TraceContext | undefined {
+  if (traceparent === undefined && baggage === undefined) return undefined;
+  const isTraced = typeof traceparent === "string" && isTraceparent(traceparent);
+  const hasState = isTraced && typeof tracestate === "string" && isTracestate(tracestate);
+  const hasBaggage = typeof baggage === "string" && isBaggage(baggage);
+  if (!isTraced && !hasBaggage) return undefined;
+  return { ...(isTraced && { traceparent }), ...(hasState && { tracestate }), ...(hasBaggage && { baggage }) };
+}
+
+/** It stands in headers and log lines, so it holds nothing that means something there. */
+const REQUEST_ID = /^[\w.:/=+@-]{1,128}$/;
+
+/** Trace Context, 3.2: later versions may add fields after the ones that are known. */
+const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?$/;
+const TRACEPARENT_CHARACTERS_MAX = 256;
+
+function isTraceparent(text: string): boolean {
+  if (text.length > TRACEPARENT_CHARACTERS_MAX) return false;
+  const [, version, traceId, parentId, rest] = TRACEPARENT.exec(text) ?? [];
+  if (version === undefined || version === "ff" || (version === "00" && rest !== undefined)) return false;
+  return /[^0]/.test(traceId!) && /[^0]/.test(parentId!) && isPrintable(text);
+}
+
+/** Trace Context, 3.3: what is longer may be left out. */
+const TRACESTATE_CHARACTERS_MAX = 512;
+const TRACESTATE_MEMBER = /^[ \t]*(?:[a-z0-9][a-z0-9_\-*/@]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{1,256})?[ \t]*$/;
+
+function isTracestate(text: string): boolean {
+  return text.length <= TRACESTATE_CHARACTERS_MAX && text.split(",").every((each) => TRACESTATE_MEMBER.test(each));
+}
+
+/** Baggage, 3.3.2: so much must be handed on, and more need not be. */
+const BAGGAGE_CHARACTERS_MAX = 8192;
+const BAGGAGE_MEMBER = /^[ \t]*[!#$%&'*+.^_`|~\w-]+[ \t]*=[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e;= \t]*$/;
+
+function isBaggage(text: string): boolean {
+  return text.length <= BAGGAGE_CHARACTERS_MAX && text.split(",").every((each) => BAGGAGE_MEMBER.test(each));
+}
+
+function isPrintable(text: string): boolean {
+  return /^[\x21-\x7e]*$/.test(text);
 }

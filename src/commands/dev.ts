@@ -33,7 +33,7 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
   try {
     const config = readConfig({ BERTH_LOG: "warn", ...environmentOf({ ...options, data: folder }) });
     let files: DevFiles | undefined;
-    const berth = await startBerth(config, createLog(config.logLevel), async (store, tenant) => {
+    const berth = await startBerth(config, createLog(config.logLevel, [config.adminToken]), async (store, tenant) => {
       files = new DevFiles(store, tenant, config.limits);
       for (const server of servers) await files.read(server);
     });

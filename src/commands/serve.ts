@@ -12,7 +12,7 @@ export interface ServeOptions extends StoreOptions {
 /** `berth serve`: serves until SIGINT or SIGTERM; a second signal ends at once. */
 export async function serve(options: ServeOptions): Promise<number> {
   const config = readConfig(environmentOf(options), options.readonly ? { image: "readonly" } : {});
-  const log = createLog(config.logLevel);
+  const log = createLog(config.logLevel, [config.adminToken]);
   const ended = signalled();
   const berth = await startBerth(config, log);
   announce(berth.url, config);

@@ -29,7 +29,7 @@ export async function stdio(server: string | undefined, options: StdioOptions): 
     { BERTH_LOG: "warn", ...environmentOf(options) },
     { ...(options.readonly && { image: "readonly" as const }), ...(options.explore && { explore: true }) },
   );
-  const log = createLog(config.logLevel);
+  const log = createLog(config.logLevel, [config.adminToken]);
   const nativeOnly = !options.mcp;
   const served = options.explore ? EXPLORE : server;
   const signal = signalled(["SIGINT", "SIGTERM", "SIGHUP"]);

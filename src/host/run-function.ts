@@ -1,6 +1,7 @@
 import type { CallShape } from "../discover/discovery.ts";
 import type { Executor, GuestProgram } from "../executor/executor.ts";
 import type { JsonObject } from "../json.ts";
+import type { Trace } from "../trace.ts";
 import type { CallerContext } from "../outcome/context.ts";
 import type { CallOptions, ClientFacts } from "./catalog.ts";
 import { Collected } from "./collected.ts";
@@ -24,6 +25,7 @@ export function functionRun(
     options: optionsFor(given, toolOptions),
     client: { ...(given.client ?? unknownClient) },
     ...(given.context && surroundings(given.context)),
+    ...(given.trace && tracing(given.trace)),
   });
   const run: Run = (args, given) => {
     const { signal, onProgress, onLog, onTask, onCloseStream, deadlineMs } = given;
@@ -49,4 +51,8 @@ export function functionRun(
 
 function surroundings({ action, root }: CallerContext): JsonObject {
   return { ...(action !== undefined && { action }), ...(root !== undefined && { root }) };
+}
+
+function tracing({ requestId, context }: Trace): JsonObject {
+  return { requestId, ...(context && { trace: { ...context } }) };
 }

@@ -1,3 +1,4 @@
+import type { Trace } from "../trace.ts";
 import type { CallShape } from "../discover/discovery.ts";
 import type { Executor, GuestOutcome } from "../executor/executor.ts";
 import type { Json, JsonObject } from "../json.ts";
@@ -19,7 +20,8 @@ export interface Script {
 /**
  * Runs a shell definition: each argument is an environment variable under its own name and stands in `$1`, `$2`, …
  * in the order of the parameters; answers, options and context, where there are any, are JSON in `BERTH_ANSWERS`,
- * `BERTH_OPTIONS` and `BERTH_CONTEXT`. What it prints is the result, or says what the result is (`outcome/envelope.ts`);
+ * `BERTH_OPTIONS` and `BERTH_CONTEXT`. The request's id is in `BERTH_REQUEST_ID`, and the trace that it belongs to where
+ * OpenTelemetry looks for it: in `TRACEPARENT`, `TRACESTATE` and `BAGGAGE`. What it prints is the result, or says what the result is (`outcome/envelope.ts`);
  * an exit code other than 0 is an error with the end of stderr. `warn` hears of a script that contradicts itself.
  */
 export function scriptRun(
@@ -42,7 +44,12 @@ export function scriptRun(
       tenant: script.tenant,
       script: await script.text(),
       argv: argumentVector(shape, args),
-      env: { ...told(contextOf(name, args, given, toolOptions)), ...environment(shape, args), ...secrets },
+      env: {
+        ...traced(given.trace),
+        ...told(contextOf(name, args, given, toolOptions)),
+        ...environment(shape, args),
+        ...secrets,
+      },
       deadlineMs: deadlineMs ?? callMs,
       ...(signal && { signal }),
     });
@@ -74,6 +81,17 @@ function told(context: CallContext): Record<string, string> {
     ...(answers !== undefined && { BERTH_ANSWERS: JSON.stringify(answers) }),
     ...(options !== undefined && { BERTH_OPTIONS: JSON.stringify(options) }),
     ...(surroundings !== undefined && { BERTH_CONTEXT: JSON.stringify(surroundings) }),
+  };
+}
+
+function traced(trace: Trace | undefined): Record<string, string> {
+  if (!trace) return {};
+  const { traceparent, tracestate, baggage } = trace.context ?? {};
+  return {
+    BERTH_REQUEST_ID: trace.requestId,
+    ...(traceparent !== undefined && { TRACEPARENT: traceparent }),
+    ...(tracestate !== undefined && { TRACESTATE: tracestate }),
+    ...(baggage !== undefined && { BAGGAGE: baggage }),
   };
 }
 

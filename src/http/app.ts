@@ -6,6 +6,7 @@ import type { Host } from "../host/host.ts";
 import type { SecretEdits } from "../host/secret-edits.ts";
 import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
+import { tellable } from "../unforeseen.ts";
 import { createApi } from "./api/api.ts";
 import { openAssets } from "./assets.ts";
 import { authenticated, type Authenticate } from "./authenticate.ts";
@@ -22,6 +23,7 @@ import { pathsOf } from "./pages/parts/origin.ts";
 import { createPages } from "./pages/pages.ts";
 import { serverPage, serversPage } from "./pages/servers.ts";
 import { variablePage, variablesPage } from "./pages/variables.ts";
+import { REQUEST_ID_HEADER, traceOf } from "./trace.ts";
 import { serversRoute } from "./servers/servers-route.ts";
 import { sayWhenToRetry } from "./write-answer.ts";
 
@@ -53,6 +55,7 @@ export function createApp(options: AppOptions): Express {
     options.guard(request);
     allowOrigin(request, response);
     response.setHeader("X-Content-Type-Options", "nosniff");
+    response.setHeader(REQUEST_ID_HEADER, traceOf(request).requestId);
     next();
   });
   app.get("/", (request, response) => response.redirect(`${baseOf(request)}/mcp`));
@@ -95,8 +98,7 @@ const showError =
   (options: ErrorOptions & { log: Log }): ErrorRequestHandler =>
   async (error, request, response, next) => {
     if (response.headersSent) return next(error);
-    if (!(error instanceof BerthError)) options.log.error({ err: error }, "a page failed");
-    const shown = error instanceof BerthError ? error : new BerthError("internal");
+    const shown = tellable(error, traceOf(request).requestId, options.log, "a page failed");
     if (shown.code === "unauthorized") response.setHeader("WWW-Authenticate", "Bearer");
     if (shown.code === "method_not_allowed" && !response.hasHeader("Allow")) response.setHeader("Allow", "POST");
     sayWhenToRetry(response, shown);

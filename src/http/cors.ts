@@ -3,10 +3,10 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 /** What browsers' pages may do here (Fetch standard). The guard has judged the origin before. */
 const METHODS = "GET, POST, DELETE, OPTIONS";
 /** Headers of answers that a page's client has to read. */
-const EXPOSED = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After";
+const EXPOSED = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After, X-Request-Id";
 /** Headers that clients of any revision send, and those that a tool's schema may ask for. */
 const ALLOWED =
-  /^(?:content-type|accept|authorization|last-event-id|mcp-(?:protocol-version|method|name|session-id|param-[!#$%&'*+.^_`|~\w-]+))$/;
+  /^(?:content-type|accept|authorization|last-event-id|traceparent|tracestate|baggage|x-request-id|mcp-(?:protocol-version|method|name|session-id|param-[!#$%&'*+.^_`|~\w-]+))$/;
 const ALLOWED_NAMES =
   "Content-Type, Accept, Authorization, Last-Event-ID, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id";
 const MAX_AGE_S = 7200;

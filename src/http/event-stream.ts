@@ -1,4 +1,5 @@
 import type { ServerResponse } from "node:http";
+import { REQUEST_ID_HEADER, traceOf } from "./trace.ts";
 import type { EventDetails, EventSink } from "../mcp/protocol.ts";
 
 const NO_DETAILS: EventDetails = {};
@@ -39,6 +40,7 @@ export class EventStream implements EventSink {
       "Content-Type": "text/event-stream",
       "Cache-Control": "no-cache",
       "X-Accel-Buffering": "no",
+      [REQUEST_ID_HEADER]: traceOf(this.#response.req).requestId,
     });
     if (first) this.#response.write(`id: ${first.eventId}\nretry: ${first.retryMs}\ndata:\n\n`);
     else this.#response.flushHeaders();

@@ -10,6 +10,7 @@ import { allowOrigin } from "./cors.ts";
 import type { EventStream } from "./event-stream.ts";
 import type { OpenStreams } from "./open-streams.ts";
 import { tenantOf } from "./place.ts";
+import { traceOf } from "./trace.ts";
 import { writeAnswer, writeFailure } from "./write-answer.ts";
 
 export interface McpRouteOptions {
@@ -66,7 +67,14 @@ async function answerPost(
     // A client for which there is no stream is answered all at once.
     if (accepted.events) events = streams.take(response);
     const signal = cancelledBy(response);
-    const answer = await endpoint.post(tenant, server, { headers, body, principal, events, signal });
+    const answer = await endpoint.post(tenant, server, {
+      headers,
+      body,
+      principal,
+      trace: traceOf(request),
+      events,
+      signal,
+    });
     if (events?.isOpen) events.end(answer.body);
     else writeAnswer(response, answer, limits.stalledMs);
   } catch (error) {

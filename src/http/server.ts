@@ -13,6 +13,7 @@ import { createApp } from "./app.ts";
 import type { Authenticate } from "./authenticate.ts";
 import { createHealth, type Readiness } from "./health.ts";
 import { createGuard } from "./guard.ts";
+import { logRequests } from "./log-requests.ts";
 import { createMcpGet } from "./mcp-get.ts";
 import { createMcpRoute } from "./mcp-route.ts";
 import { createOriginOf } from "./origin.ts";
@@ -71,9 +72,10 @@ type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
 export function createHttpServer(limits: HttpLimits, readiness: Readiness, log: Log): HttpServer {
   const health = createHealth(readiness);
+  const logRequest = log.isLevelEnabled("debug") ? logRequests(log) : undefined;
   let answer: Answer = (_request, response) => {
-    response.setHeader("Retry-After", "1");
-    writeFailure(response, new BerthError("starting"), limits.stalledMs, log);
+    const starting = new BerthError("starting", undefined, { data: { retryAfterSeconds: 1 } });
+    writeFailure(response, starting, limits.stalledMs, log);
   };
   const server = createServer(
     {
@@ -88,6 +90,7 @@ export function createHttpServer(limits: HttpLimits, readiness: Readiness, log: 
       connectionsCheckingInterval: Math.min(1_000, limits.headersMs),
     },
     (request, response) => {
+      logRequest?.(request, response);
       if (!health(request, response)) answer(request, response);
     },
   );

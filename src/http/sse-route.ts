@@ -8,12 +8,14 @@ import type { Tenancy } from "../host/tenancy.ts";
 import { isObject } from "../json.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import { errorText, idOf, parseJson } from "../mcp/json-rpc.ts";
+import type { Trace } from "../trace.ts";
 import type { EventSink, Post } from "../mcp/protocol.ts";
 import { readBody } from "./body.ts";
 import { allowOrigin } from "./cors.ts";
 import type { EventStream } from "./event-stream.ts";
 import { checkContent, decodeName, type McpRouteOptions } from "./mcp-route.ts";
 import { placeOf, type Place } from "./place.ts";
+import { REQUEST_ID_HEADER, traceOf } from "./trace.ts";
 import { writeFailure } from "./write-answer.ts";
 
 const SSE_PATH = /^\/mcp\/([^/?]+)\/(sse|messages)\/?(?:\?(.*))?$/;
@@ -105,8 +107,9 @@ export function createSseRoute(
       }
       checkContent(request.headers);
       const body = await readBody(request, options.limits.bodyBytes);
-      response.writeHead(202).end();
-      await connection.receive(body, principal);
+      const trace = traceOf(request);
+      response.writeHead(202, [REQUEST_ID_HEADER, trace.requestId]).end();
+      await connection.receive(body, principal, trace);
     } catch (error) {
       fail(response, error);
     }
@@ -146,7 +149,7 @@ class Connection {
     };
   }
 
-  async receive(body: string, principal: Principal | undefined): Promise<void> {
+  async receive(body: string, principal: Principal | undefined, trace: Trace): Promise<void> {
     const early = this.#isInitialized ? undefined : whatIsTooEarly(body);
     if (early !== undefined) return void this.#events.send(early);
     const post: Post = {
@@ -154,6 +157,7 @@ class Connection {
       headerless: true,
       body,
       principal,
+      trace,
       events: this.#events,
       signal: this.#gone,
     };

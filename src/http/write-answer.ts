@@ -1,27 +1,30 @@
 import type { ServerResponse } from "node:http";
-import { BerthError } from "../errors.ts";
+import type { BerthError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import { errorText } from "../mcp/json-rpc.ts";
 import type { Answer } from "../mcp/protocol.ts";
+import { tellable } from "../unforeseen.ts";
 import { endResponse } from "./event-stream.ts";
+import { REQUEST_ID_HEADER, traceOf } from "./trace.ts";
 
 /** Writes an answer of the endpoint; `stalledMs` is how long the client may take none of it. */
 export function writeAnswer(response: ServerResponse, { status, body, headers }: Answer, stalledMs: number): void {
   if (response.destroyed) return;
   for (const name in headers) response.setHeader(name, headers[name]!);
+  const { requestId } = traceOf(response.req);
   if (body === undefined) {
-    response.writeHead(status).end();
+    response.writeHead(status, [REQUEST_ID_HEADER, requestId]).end();
     return;
   }
-  const length = Buffer.byteLength(body);
-  response.writeHead(status, ["Content-Type", "application/json", "Content-Length", String(length)]);
+  const length = String(Buffer.byteLength(body));
+  const type = "application/json";
+  response.writeHead(status, ["Content-Type", type, "Content-Length", length, REQUEST_ID_HEADER, requestId]);
   endResponse(response, body, stalledMs);
 }
 
 /** Writes what kept a request from the endpoint. */
 export function writeFailure(response: ServerResponse, error: unknown, stalledMs: number, log: Log): void {
-  if (!(error instanceof BerthError)) log.error({ err: error }, "answering a request failed");
-  const shown = error instanceof BerthError ? error : new BerthError("internal");
+  const shown = tellable(error, traceOf(response.req).requestId, log, "answering a request failed");
   if (response.headersSent) return void response.destroy();
   sayWhenToRetry(response, shown);
   writeAnswer(response, { status: shown.status, body: errorText(null, shown) }, stalledMs);

@@ -7,6 +7,8 @@ import type { Host } from "../host/host.ts";
 import { permittedCatalog } from "../host/permitted.ts";
 import { isObject } from "../json.ts";
 import type { Log } from "../log.ts";
+import { withMeta, type Trace } from "../trace.ts";
+import { tellable } from "../unforeseen.ts";
 import { admit, admitMethods } from "./admit.ts";
 import { errorText, idOf, parseJson, readMessage, resultText, type Message, type Request } from "./json-rpc.ts";
 import { createLegacy, type LegacyLimits } from "./legacy/legacy.ts";
@@ -78,7 +80,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
       try {
         body = parseJson(post.body);
       } catch (error) {
-        return Promise.resolve(refusal(null, error));
+        return Promise.resolve(refusal(null, error, post.trace));
       }
       return endpoint.receive(tenant, server, body, post);
     },
@@ -92,7 +94,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
         admitMethods(principal, catalog, body);
         return await answerBody({ tenant, server, catalog, principal }, post, body);
       } catch (error) {
-        return refusal(idOf(body), error);
+        return refusal(idOf(body), error, post.trace);
       }
     },
 
@@ -131,7 +133,9 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   async function answer(place: Place, request: Request, post: Post, codec: Codec, client: Client): Promise<Answer> {
     const { tenant, server, catalog, principal } = place;
     const { id, method, params } = request;
-    const { events, signal, body, trace } = post;
+    const { events, signal, body } = post;
+    const meta = params["_meta"];
+    const trace = isObject(meta) ? withMeta(post.trace, meta) : post.trace;
     try {
       const run = codec.methods.get(method) ?? (await native.methodFor(place, method));
       if (!run) throw new BerthError("method_not_found", method);
@@ -139,7 +143,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
       const call = { ...whose, id, method, params, body, codec, events, signal, closing };
       return { status: 200, body: resultText(id, await run(call)) };
     } catch (error) {
-      return { ...refusal(id, error), ...(isInBand(error) && { status: 200 }) };
+      return { ...refusal(id, error, trace), ...(isInBand(error) && { status: 200 }) };
     }
   }
 
@@ -158,15 +162,11 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     }
   }
 
-  function refusal(id: Request["id"] | null, error: unknown): Answer {
-    if (error instanceof BerthError) {
-      const needs = error.code === "forbidden" ? (error.data?.["needs"] as Action) : undefined;
-      return { status: error.status, body: errorText(id, error), ...(needs && { needs }) };
-    }
-    const reference = randomUUID();
-    options.log.error({ err: error, reference }, "a request failed in a way that nobody foresaw");
-    const internal = new BerthError("internal", `reference ${reference}`, { data: { reference } });
-    return { status: internal.status, body: errorText(id, internal) };
+  function refusal(id: Request["id"] | null, error: unknown, trace?: Trace): Answer {
+    const requestId = trace?.requestId ?? randomUUID();
+    const shown = tellable(error, requestId, options.log, "a request failed in a way that nobody foresaw");
+    const needs = shown.code === "forbidden" ? (shown.data?.["needs"] as Action) : undefined;
+    return { status: shown.status, body: errorText(id, shown), ...(needs && { needs }) };
   }
 }
 

@@ -3,6 +3,7 @@ import { Cancellation } from "../cancellation.ts";
 import { BerthError } from "../errors.ts";
 import { isObject } from "../json.ts";
 import type { Log } from "../log.ts";
+import { beginTrace } from "../trace.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { errorText, idOf, parseJson, readMessage, type Message, type Request, type RequestId } from "./json-rpc.ts";
 import { isNativeName } from "./native/native.ts";
@@ -178,7 +179,7 @@ class Connection {
 
   #receive(body: unknown, post: Post): Promise<Answer> {
     const { endpoint, tenant, server } = this.#options;
-    return endpoint.receive(tenant, server, body, post);
+    return endpoint.receive(tenant, server, body, { ...post, trace: beginTrace() });
   }
 
   async #afterHandshake(method: string | undefined): Promise<void> {

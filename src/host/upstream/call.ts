@@ -52,7 +52,7 @@ function sentOptions(
   meta: JsonObject | undefined,
   ask: Ask | undefined,
 ): SentOptions {
-  const { onProgress, onLog, client } = caller.options;
+  const { onProgress, onLog, client, trace } = caller.options;
   const isModern = era === "modern";
   return {
     signal: caller.signal,
@@ -60,9 +60,10 @@ function sentOptions(
     timeoutMs: Infinity,
     ...(onProgress && { onProgress: (event) => void caller.options.onProgress?.({ ...event }) }),
     ...(ask && { ask }),
-    ...((meta || onLog || isModern) && {
+    ...((meta || onLog || isModern || trace?.context) && {
       meta: {
         ...meta,
+        ...trace?.context,
         ...(onLog && { [LOG_LEVEL]: "debug" }),
         // A modern server is told what this caller can be asked; to a legacy one the connection has said what may be.
         ...(isModern && { [CLIENT_CAPABILITIES]: askable(client?.capabilities ?? {}) }),

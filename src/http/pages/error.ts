@@ -3,6 +3,7 @@ import type { BerthError, ErrorCode } from "../../errors.ts";
 import type { Host } from "../../host/host.ts";
 import type { Problem } from "../../problem.ts";
 import { placeOf, type Place } from "../place.ts";
+import { traceOf } from "../trace.ts";
 import type { Pages } from "./pages.ts";
 import { nearNames } from "./parts/near-names.ts";
 import { pathsOf } from "./parts/origin.ts";
@@ -39,6 +40,7 @@ export function sendErrorPage(
       advice: ADVICE[error.code] ?? (error.status >= 500 ? SERVER_ADVICE : ""),
       path: request.originalUrl,
       start: STARTS.find(({ href }) => request.path.startsWith(href)) ?? ALL_SERVERS,
+      requestId: traceOf(request).requestId,
       problems: Array.isArray(problems) ? (problems as Problem[]).map(problemView) : [],
       near: near.map((name) => ({ name, page: pathsOf(place?.base ?? "", name).page })),
     },
@@ -62,7 +64,8 @@ const STARTS = [
   { href: "/servers", label: "All definitions" },
 ];
 
-const SERVER_ADVICE = "Nothing is wrong with what you asked for. What went wrong stands in the log of this Berth.";
+const SERVER_ADVICE =
+  "Nothing is wrong with what you asked for. What went wrong stands in the log of this Berth, under the id of the request.";
 
 const ADVICE: Partial<Record<ErrorCode, string>> = {
   server_not_found:

@@ -7,6 +7,7 @@ import { queryArguments } from "../../host/uris/query-arguments.ts";
 import { isObject, type JsonObject } from "../../json.ts";
 import type { Log } from "../../log.ts";
 import { parseJson } from "../../mcp/json-rpc.ts";
+import { tellable } from "../../unforeseen.ts";
 import { readAccept } from "../accept.ts";
 import { principalOf } from "../authenticate.ts";
 import { readBody } from "../body.ts";
@@ -14,6 +15,7 @@ import type { EventStream } from "../event-stream.ts";
 import { cancelledBy, checkContent, decodeName } from "../mcp-route.ts";
 import type { OpenStreams } from "../open-streams.ts";
 import { baseOf, tenantOf } from "../place.ts";
+import { traceOf } from "../trace.ts";
 import { wantsPage } from "../pages/error.ts";
 import { sendEvents, writeCallFailure, writeOutcome, type CallOutcome } from "./call-answer.ts";
 
@@ -76,8 +78,7 @@ async function answer(
     if (events) sendEvents(events, outcome);
     else writeOutcome(response, outcome, limits.stalledMs);
   } catch (error) {
-    if (!(error instanceof BerthError)) log.error({ err: error }, "a call over HTTP failed");
-    const shown = error instanceof BerthError ? error : new BerthError("internal");
+    const shown = tellable(error, traceOf(request).requestId, log, "a call over HTTP failed");
     writeCallFailure(response, events, shown, limits.stalledMs);
   } finally {
     if (events) streams.giveBack(events);
@@ -135,6 +136,7 @@ async function call(
   let redirect: string | undefined;
   const result = await tool.call(args, {
     principal: principalOf(request),
+    trace: traceOf(request),
     signal: cancelledBy(response),
     invalidRejects: true,
     onRedirect: (address) => (redirect = address.startsWith("/") ? base + address : address),
