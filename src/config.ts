@@ -59,6 +59,15 @@ export interface Limits {
   readonly storedBytesPerTenant: number;
   readonly callsPerTenant: number;
   readonly queuedCallsPerTenant: number;
+  /** One fetch of a guest, both bodies included. */
+  readonly fetchMs: number;
+  readonly fetchRequestBytes: number;
+  /** Of a body as the guest gets it, which may have come compressed. */
+  readonly fetchResponseBytes: number;
+  /** All of one call, one after the other or at once. */
+  readonly fetchesPerCall: number;
+  /** At once, all calls of a server together. */
+  readonly openFetches: number;
   readonly scriptProcesses: number;
   readonly scriptMemoryMb: number;
   readonly scriptDiskMb: number;
@@ -201,6 +210,11 @@ export const defaultLimits: Limits = {
   storedBytesPerTenant: 4 * 1024 * 1024 * 1024,
   callsPerTenant: 256,
   queuedCallsPerTenant: 1024,
+  fetchMs: 60_000,
+  fetchRequestBytes: 16 * 1024 * 1024,
+  fetchResponseBytes: 16 * 1024 * 1024,
+  fetchesPerCall: 100,
+  openFetches: 32,
   scriptProcesses: 16,
   scriptMemoryMb: 256,
   scriptDiskMb: 64,

@@ -1,7 +1,7 @@
-import type { GuestCall, GuestFailure, GuestOutcome, GuestProgram } from "./executor.ts";
+import type { AskingCall, GuestCall, GuestFailure, GuestOutcome, GuestProgram } from "./executor.ts";
 
 /** One call from its arrival to its outcome. It is settled exactly once, whatever happens later. */
-export class Call {
+export class Call implements AskingCall {
   readonly program: GuestProgram;
   readonly given: GuestCall;
   /** Its number in its process; 0 until it is sent. */
@@ -27,6 +27,7 @@ export class Call {
   /** Removes the listener on the caller's signal. */
   forget: (() => void) | undefined;
   readonly #resolve: (outcome: GuestOutcome) => void;
+  #closers: (() => void)[] | undefined;
 
   constructor(program: GuestProgram, given: GuestCall, now: number, resolve: (outcome: GuestOutcome) => void) {
     this.program = program;
@@ -39,7 +40,14 @@ export class Call {
     if (this.settled) return;
     this.settled = true;
     this.forget?.();
+    if (this.#closers) for (const close of this.#closers) close();
     this.#resolve(this.verdict ? { ok: false, error: this.verdict } : outcome);
+  }
+
+  /** Has `close` called when the caller has its outcome. */
+  onOver(close: () => void): void {
+    if (this.settled) close();
+    else (this.#closers ??= []).push(close);
   }
 
   fail(error: GuestFailure): void {

@@ -121,16 +121,33 @@ export type FailureReason =
  *
  * - `variable`, `secret`: `{name}` → its value, or null when there is none.
  * - `cid`: `{cid}` → `{base64}`, or null when there is none.
- * - `fetch`: `{url, method, headers: [name, value][], base64?}` → `{status, statusText, url, headers, base64}`.
+ * - `fetch`, `fetchWrite`, `fetchRead`, `fetchAbort`: the steps of a fetch, as `network/fetches.ts` has them.
  * - `resourceUpdated`: `{uri}` → null; whoever subscribed to the resource hears of it.
  * - `offers`: `{}` → `{kind, name, visible}[]`, the tools and prompts of the server.
  * - `hide`, `show`: `{name}` → null; whether clients see a tool or a prompt.
  */
 export interface HostPort {
-  request(op: HostOperation, params: JsonObject): Promise<Json>;
+  request(op: HostOperation, params: JsonObject, call: AskingCall): Promise<Json>;
 }
 
-export type HostOperation = "variable" | "secret" | "cid" | "fetch" | "resourceUpdated" | "offers" | "hide" | "show";
+/** The call that a guest names when it asks. What is opened for it is closed when it is over. */
+export interface AskingCall {
+  /** Called at once for a call that is over already. */
+  onOver(close: () => void): void;
+}
+
+export type HostOperation =
+  | "variable"
+  | "secret"
+  | "cid"
+  | "fetch"
+  | "fetchWrite"
+  | "fetchRead"
+  | "fetchAbort"
+  | "resourceUpdated"
+  | "offers"
+  | "hide"
+  | "show";
 
 export interface ScriptRun {
   readonly tenant: string;

@@ -1,5 +1,5 @@
 import { isObject, type JsonObject } from "../json.ts";
-import type { HostOperation, HostPort } from "./executor.ts";
+import type { AskingCall, HostOperation, HostPort } from "./executor.ts";
 import { messageUnitsMax, toGuest } from "./guest/wire.mts";
 
 const operations: readonly HostOperation[] = [
@@ -7,6 +7,9 @@ const operations: readonly HostOperation[] = [
   "secret",
   "cid",
   "fetch",
+  "fetchWrite",
+  "fetchRead",
+  "fetchAbort",
   "resourceUpdated",
   "offers",
   "hide",
@@ -20,6 +23,7 @@ export async function answerRequest(
   port: HostPort | undefined,
   frame: readonly unknown[],
   requests: number,
+  call: AskingCall,
 ): Promise<string> {
   const [, , id, name, params] = frame;
   if (!Number.isSafeInteger(id)) return refuse(0, "a request needs a number");
@@ -28,7 +32,7 @@ export async function answerRequest(
   if (!port) return refuse(id, `this program may not ask the host (${operation})`);
   if (requests > REQUESTS_MAX) return refuse(id, `more than ${REQUESTS_MAX} requests wait for the host already`);
   try {
-    const value = await port.request(operation, params as JsonObject);
+    const value = await port.request(operation, params as JsonObject, call);
     return JSON.stringify([toGuest.reply, id, 1, value]);
   } catch (error) {
     return refuse(id, error instanceof Error ? error.message : "the host refused");

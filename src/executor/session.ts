@@ -278,7 +278,7 @@ export class Session {
       this.#requests--;
       if (!this.#ended) this.#process.send(text);
     };
-    void answerRequest(call.program.port, frame, this.#requests).then(reply);
+    void answerRequest(call.program.port, frame, this.#requests, call).then(reply);
   }
 
   /** Late words about a call that is over are normal; a log line may come from outside of any call. */

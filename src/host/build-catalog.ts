@@ -9,7 +9,7 @@ import { createCompleter } from "./completer.ts";
 import type { ServerEntry } from "./config/entry.ts";
 import { checkOptions, leaveOut, offerOf } from "./config/offer.ts";
 import { configuredRun, contentRun, findable, writtenPrompt } from "./config/served.ts";
-import { grantTo, leaveOutNamesakes, missingSecrets } from "./granted.ts";
+import { grantProblems, grantTo, leaveOutNamesakes } from "./granted.ts";
 import type { HostDependencies } from "./host.ts";
 import { identitiesOf } from "./identity.ts";
 import { CallNotes, gateOf, type Observers } from "./observe.ts";
@@ -69,7 +69,7 @@ export async function buildCatalog(
   await applyTransforms(offered, { tenant, server, given, entry, found }, port, { ...dependencies, compileOnce });
   leaveOut(offered, entry);
   checkOptions(server, offered, entry);
-  const granted = await grantTo({ tenant, server, entry }, port, dependencies.grants);
+  const granted = await grantTo({ tenant, server, entry }, port, dependencies);
   if (language === "shell") leaveOutNamesakes(server, offered, entry);
   const release = createRelease({ definition: definition ?? null, bundle, entry, offered, isHidden });
 
@@ -126,7 +126,11 @@ export async function buildCatalog(
     contractCid: release.contractBlock.cid,
     contract: release.contract,
     hidden: release.hidden,
-    problems: [...found.problems, ...release.problems, ...(await missingSecrets(server, granted.grant))],
+    problems: [
+      ...found.problems,
+      ...release.problems,
+      ...(await grantProblems({ tenant, server, entry }, granted.grant)),
+    ],
     tool: (name) => tools.get(name),
     readsUris: true,
     resource: (uri) => ownResource(uri) ?? uris.find(uri),

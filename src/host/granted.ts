@@ -1,6 +1,11 @@
+import { isIP } from "node:net";
 import type { HostPort } from "../executor/executor.ts";
+import type { Json, JsonObject } from "../json.ts";
+import { isPublicAddress } from "../network/addresses.ts";
+import { Fetches, type FetchLimits } from "../network/fetches.ts";
 import type { Problem } from "../problem.ts";
 import type { Grant, Grants } from "../secrets/grants.ts";
+import { DEFAULT_TENANT } from "../tenant-name.ts";
 import type { ServerEntry } from "./config/entry.ts";
 import type { Offered } from "./config/offer.ts";
 import { complain, inside, type Place } from "./config/place.ts";
@@ -15,32 +20,60 @@ export interface Granted {
   readonly realm: string | undefined;
 }
 
+export interface GrantDependencies {
+  readonly grants?: Grants | undefined;
+  readonly limits: FetchLimits;
+}
+
 export async function grantTo(
   { tenant, server, entry }: { tenant: string; server: string; entry: ServerEntry },
   port: HostPort,
-  grants: Grants | undefined,
+  { grants, limits }: GrantDependencies,
 ): Promise<Granted> {
   const grant = grants?.of(tenant, server, entry.secrets);
-  if (!grant) return { grant, port, realm: undefined };
+  const privateToo = tenant === DEFAULT_TENANT;
+  const network = entry.network.length > 0 ? new Fetches(entry.network, limits, { privateToo }) : undefined;
+  if (!grant && !network) return { grant, port, realm: undefined };
   // A process that has seen an earlier value may keep it, so that another value is for another process.
-  const realm = JSON.stringify([server, grant.names, await grant.version()]);
-  return { grant, port: secretPort(port, grant), realm };
+  const realm = JSON.stringify([server, grant?.names, await grant?.version(), entry.network]);
+  return { grant, port: grantedPort(port, grant, network), realm };
 }
 
-function secretPort(port: HostPort, grant: Grant): HostPort {
+function grantedPort(port: HostPort, grant: Grant | undefined, network: Fetches | undefined): HostPort {
   return {
-    async request(op, params) {
-      if (op !== "secret") return port.request(op, params);
-      const { name } = params;
-      if (typeof name !== "string") throw new TypeError('"name" must be a text');
-      return (await grant.read(name)) ?? null;
+    async request(op, params, call) {
+      switch (op) {
+        case "secret":
+          return grant ? readSecret(grant, params) : port.request(op, params, call);
+        case "fetch":
+        case "fetchWrite":
+        case "fetchRead":
+        case "fetchAbort":
+          return (network ?? port).request(op, params, call);
+        default:
+          return port.request(op, params, call);
+      }
     },
   };
 }
 
-/** What a server waits for that nobody has set. */
-export async function missingSecrets(server: string, grant: Grant | undefined): Promise<Problem[]> {
+async function readSecret(grant: Grant, { name }: JsonObject): Promise<Json> {
+  if (typeof name !== "string") throw new TypeError('"name" must be a text');
+  return (await grant.read(name)) ?? null;
+}
+
+/** What a server is not given though its entry says so. */
+export async function grantProblems(
+  { tenant, server, entry }: { tenant: string; server: string; entry: ServerEntry },
+  grant: Grant | undefined,
+): Promise<Problem[]> {
   const problems: Problem[] = [];
+  const place = inside(inside({ pointer: "", problems }, server), "network");
+  for (const { kind, name } of tenant === DEFAULT_TENANT ? [] : entry.network) {
+    if (kind !== "host" || isIP(name) === 0 || isPublicAddress(name)) continue;
+    const message = `${name} is no public address; only servers of the tenant "${DEFAULT_TENANT}" may reach such ones`;
+    complain(place, "private-address", message, "warning");
+  }
   for (const name of (await grant?.missing()) ?? []) {
     const message = `The secret "${name}" is not set: set it at /secrets, or with "berth secret set ${name}"`;
     complain(secretsPlace(server, problems), "secret-not-set", message, "warning");

@@ -21,9 +21,14 @@ export function guestPort(tenant: string, server: string, host: PortHost, store:
         case "cid":
           return content(textParam(params, "cid"));
         case "secret":
-          throw new Error("no secret is given to this server");
+          throw new Error(
+            'this server is given no secret; "secrets" of its entry in mcps lists those that it is given',
+          );
         case "fetch":
-          throw new Error("no network address is granted to this server");
+        case "fetchWrite":
+        case "fetchRead":
+        case "fetchAbort":
+          throw new Error('this server has no network; "network" of its entry in mcps lists what it may reach');
         case "resourceUpdated":
           host.resourceUpdated(tenant, server, uriParam(params));
           return null;

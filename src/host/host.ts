@@ -3,6 +3,7 @@ import type { Compiled, DefinitionSource } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
 import type { Executor, HostPort } from "../executor/executor.ts";
 import type { Log } from "../log.ts";
+import type { FetchLimits } from "../network/fetches.ts";
 import type { Problem } from "../problem.ts";
 import type { Grants } from "../secrets/grants.ts";
 import type { Store } from "../store/store.ts";
@@ -106,6 +107,7 @@ export interface HostDependencies {
   /** False on a read-only boot: shell definitions are refused and nothing is written. */
   readonly writable: boolean;
   readonly limits: UriLimits &
+    FetchLimits &
     TransformDependencies["limits"] & {
       readonly callMs: number;
       readonly retries: number;

@@ -3,7 +3,7 @@ import { anyCall, currentCall } from "./active.mts";
 import { failCall } from "./calls.mts";
 import { writeLog } from "./console.mts";
 import { describe } from "./errors.mts";
-import { hostFetch } from "./host.mts";
+import { hostFetch } from "./fetch.mts";
 import { prepareBytes } from "./values.mts";
 
 /** What a program finds in place of Node's own globals, and what becomes of errors that no call caught. */

@@ -99,11 +99,11 @@ async function callHook(
 /** A transform reads; its server is not there yet, so that there is nothing to be changed or asked about it. */
 function readingPort(port: HostPort): HostPort {
   return {
-    async request(op, params) {
+    async request(op, params, call) {
       const name = params["name"];
       const aboutServers = op === "variable" && typeof name === "string" && name.startsWith("berth:");
       // What it returns is kept as content, where no secret may stand, and for as long as nothing it is made of changes.
-      if ((op === "variable" || op === "cid") && !aboutServers) return port.request(op, params);
+      if ((op === "variable" || op === "cid") && !aboutServers) return port.request(op, params, call);
       throw new Error("a transform can read variables and content, and nothing else of the host");
     },
   };

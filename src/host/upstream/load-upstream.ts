@@ -8,7 +8,7 @@ import { parseLauncher } from "../../upstream/launcher.ts";
 import type { Activities } from "../activity.ts";
 import type { Catalog, Offer } from "../catalog.ts";
 import type { ServerEntry } from "../config/entry.ts";
-import { missingSecrets } from "../granted.ts";
+import { grantProblems } from "../granted.ts";
 import { identitiesOf } from "../identity.ts";
 import { CallNotes, gateOf, type Observers } from "../observe.ts";
 import type { RetryLimits } from "../../outcome/persist.ts";
@@ -80,7 +80,7 @@ export async function loadUpstream(
     contractCid: contractBlock.cid,
     contract,
     hidden,
-    problems: [...problems, ...(await missingSecrets(server, grant))],
+    problems: [...problems, ...(await grantProblems({ tenant, server, entry }, grant))],
     identity: identitiesOf(contract.tools, (tool) => ({
       upstream: uri,
       tool: originals.get(tool)?.name ?? tool,

@@ -1,0 +1,51 @@
+import { BlockList, isIP } from "node:net";
+
+/**
+ * Which addresses are out in the world. Everything else is this machine, its network, or an address that stands for
+ * another one (IANA special-purpose registries; RFC 6890, RFC 4291, RFC 6052).
+ */
+const notPublic = new BlockList();
+for (const [network, bits] of [
+  ["0.0.0.0", 8],
+  ["10.0.0.0", 8],
+  ["100.64.0.0", 10],
+  ["127.0.0.0", 8],
+  ["169.254.0.0", 16],
+  ["172.16.0.0", 12],
+  ["192.0.0.0", 24],
+  ["192.0.2.0", 24],
+  ["192.88.99.0", 24],
+  ["192.168.0.0", 16],
+  ["198.18.0.0", 15],
+  ["198.51.100.0", 24],
+  ["203.0.113.0", 24],
+  ["224.0.0.0", 4],
+  ["240.0.0.0", 4],
+] as const) {
+  notPublic.addSubnet(network, bits, "ipv4");
+}
+// Within the global unicast addresses: Teredo and its neighbours, documentation, 6to4.
+for (const [network, bits] of [
+  ["2001::", 23],
+  ["2001:db8::", 32],
+  ["2002::", 16],
+  ["3fff::", 20],
+] as const) {
+  notPublic.addSubnet(network, bits, "ipv6");
+}
+/** Nothing else is global unicast: not `::1`, `fc00::/7`, `fe80::/10`, `::ffff:0:0/96`, `64:ff9b::/96`, `ff00::/8`. */
+const globalUnicast = new BlockList();
+globalUnicast.addSubnet("2000::", 3, "ipv6");
+
+/** False for whatever is no address, too. */
+export function isPublicAddress(address: string): boolean {
+  switch (isIP(address)) {
+    case 4:
+      return !notPublic.check(address, "ipv4");
+    case 6:
+      // With a zone it is an address of this machine's own links.
+      return !address.includes("%") && globalUnicast.check(address, "ipv6") && !notPublic.check(address, "ipv6");
+    default:
+      return false;
+  }
+}

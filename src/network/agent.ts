@@ -1,0 +1,80 @@
+import { Resolver } from "node:dns/promises";
+import { isIP, type LookupFunction } from "node:net";
+import { Agent, buildConnector } from "undici";
+import { authorityOf, NetworkRefused, portOf, type NetworkRules } from "./rules.ts";
+
+/** All addresses of a host, in the order in which they are tried. */
+export type Resolve = (hostname: string) => Promise<readonly string[]>;
+
+export interface AgentOptions {
+  readonly rules: NetworkRules;
+  /** At once to one host. */
+  readonly connections: number;
+  readonly resolve?: Resolve;
+}
+
+const CONNECT_MS = 10_000;
+const IDLE_MS = 4_000;
+
+/**
+ * Connections that follow the rules: the host is looked up here, once for each connection, and the connection is made to
+ * an address that was checked and to no other, whatever the name means a moment later. It is the one way out for every
+ * request and every redirect.
+ */
+export function openAgent({ rules, connections, resolve = resolveHost }: AgentOptions): Agent {
+  return new Agent({
+    connections,
+    pipelining: 1,
+    keepAliveTimeout: IDLE_MS,
+    keepAliveMaxTimeout: IDLE_MS,
+    connect: (options, callback) => void connect(options, callback),
+  });
+
+  async function connect(options: buildConnector.Options, callback: buildConnector.Callback): Promise<void> {
+    let addresses: readonly string[];
+    try {
+      addresses = await checkedAddresses(options, rules, resolve);
+    } catch (error) {
+      return callback(error as Error, null);
+    }
+    buildConnector({ timeout: CONNECT_MS, lookup: pinnedTo(addresses) })(options, callback);
+  }
+}
+
+async function checkedAddresses(
+  { hostname, protocol, port }: Pick<buildConnector.Options, "hostname" | "protocol" | "port">,
+  rules: NetworkRules,
+  resolve: Resolve,
+): Promise<readonly string[]> {
+  const number = portOf({ port: port ?? "", protocol });
+  rules.checkHost(hostname, number);
+  const found = isIP(hostname) === 0 ? await resolve(hostname) : [hostname];
+  const allowed = found.filter((address) => rules.mayReach(address, number));
+  if (allowed.length > 0) return allowed;
+  const why = found.length === 0 ? "the host has no address" : rules.explain(found);
+  throw new NetworkRefused(`${authorityOf(hostname, number)} may not be reached: ${why}`);
+}
+
+/** What is given as an address is taken as it is, and has been checked as well. */
+function pinnedTo(addresses: readonly string[]): LookupFunction {
+  const all = addresses.map((address) => ({ address, family: isIP(address) }));
+  return (_hostname, options, callback) => {
+    if (options.all) callback(null, all);
+    else callback(null, all[0]!.address, all[0]!.family);
+  };
+}
+
+/**
+ * Asks the name servers of the machine. The system's own look-up would do it in a few threads that everybody shares, and
+ * one slow name server could hold all of them up.
+ */
+export async function resolveHost(hostname: string): Promise<readonly string[]> {
+  // RFC 6761: no name server is asked for it.
+  if (hostname === "localhost" || hostname.endsWith(".localhost")) return ["127.0.0.1", "::1"];
+  const resolver = new Resolver({ timeout: RESOLVE_MS, tries: RESOLVE_TRIES });
+  const answers = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)]);
+  return answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
+}
+
+const RESOLVE_MS = 2_000;
+const RESOLVE_TRIES = 2;

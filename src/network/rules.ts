@@ -1,0 +1,78 @@
+import { isIP } from "node:net";
+import { isPublicAddress } from "./addresses.ts";
+import { allows, bareHostname, namesAddress, type AllowedHost } from "./allow-list.ts";
+
+/** What may be reached. Whatever is refused is said in words for whoever wrote the code, or its entry. */
+export interface NetworkRules {
+  /** Throws `NetworkRefused`: for a URL that is none, is not HTTP, or leads to a host that is not allowed. */
+  readonly checkUrl: (text: string) => URL;
+  /** Throws `NetworkRefused`; `hostname` has no brackets. */
+  readonly checkHost: (hostname: string, port: number) => void;
+  readonly mayReach: (address: string, port: number) => boolean;
+  /** Why none of a host's addresses may be reached, as the end of a sentence. */
+  readonly explain: (addresses: readonly string[]) => string;
+}
+
+export class NetworkRefused extends Error {}
+
+/** What an entry's `network` allows. Without `privateToo`, no address of this machine or its network, whatever it says. */
+export function listRules(list: readonly AllowedHost[], { privateToo }: { privateToo: boolean }): NetworkRules {
+  return rules({
+    allows: (hostname, port) => allows(list, hostname, port),
+    mayReach: (address, port) => isPublicAddress(address) || (privateToo && namesAddress(list, address, port)),
+    notAllowed: '"network" of this server\'s entry in mcps does not list it',
+    explain: (addresses) =>
+      privateToo
+        ? `${addresses.join(", ")} is no public address, and "network" has to name such an address itself`
+        : NOT_PUBLIC,
+  });
+}
+
+/** Every host with a public address. */
+export function publicRules(): NetworkRules {
+  return rules({
+    allows: () => true,
+    mayReach: isPublicAddress,
+    notAllowed: "it is not allowed",
+    explain: () => NOT_PUBLIC,
+  });
+}
+
+/** Which address it is would tell strangers of the network that Berth is in. */
+const NOT_PUBLIC = "it has no public address";
+
+interface Given extends Pick<NetworkRules, "mayReach" | "explain"> {
+  readonly allows: (hostname: string, port: number) => boolean;
+  readonly notAllowed: string;
+}
+
+function rules({ allows, mayReach, notAllowed, explain }: Given): NetworkRules {
+  const checkHost = (hostname: string, port: number): void => {
+    if (allows(hostname, port)) return;
+    throw new NetworkRefused(`${authorityOf(hostname, port)} may not be reached: ${notAllowed}`);
+  };
+  return {
+    checkHost,
+    mayReach,
+    explain,
+    checkUrl(text) {
+      const url = URL.canParse(text) ? new URL(text) : undefined;
+      if (url?.protocol !== "http:" && url?.protocol !== "https:") {
+        throw new NetworkRefused("only http: and https: URLs can be fetched");
+      }
+      if (url.username !== "" || url.password !== "") {
+        throw new NetworkRefused("a URL with a name or a password cannot be fetched; send them in a header");
+      }
+      checkHost(bareHostname(url), portOf(url));
+      return url;
+    },
+  };
+}
+
+export function portOf({ port, protocol }: Pick<URL, "port" | "protocol">): number {
+  return port === "" ? (protocol === "https:" ? 443 : 80) : Number(port);
+}
+
+export function authorityOf(hostname: string, port: number): string {
+  return `${isIP(hostname) === 6 ? `[${hostname}]` : hostname}:${port}`;
+}
