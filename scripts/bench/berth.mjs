@@ -66,6 +66,7 @@ export function serve(folder, image, { data, nodeFlags = [] } = {}) {
       BERTH_IMAGE_DIR: image,
     },
     folder,
+    readyPath: "/readyz",
   });
 }
 

@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, readFileSync } from "node:fs";
+import { get } from "node:http";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -9,8 +10,9 @@ import { machine, pinned } from "./machine.mjs";
 /**
  * One contestant's life: started alone on the server's core, found listening, ended.
  *
- * @typedef {{ args: string[], env: Record<string, string>, folder: string }} Launch
- * Arguments for `node`, extra environment, and a folder for its log.
+ * @typedef {{ args: string[], env: Record<string, string>, folder: string, readyPath?: string }} Launch
+ * Arguments for `node`, extra environment, a folder for its log, and what answers with 200 once it serves; without it,
+ * it serves when it listens.
  * @typedef {{ pid: number, port: number, listeningMs: number, stop: () => Promise<void> }} ServerProcess
  */
 
@@ -23,7 +25,7 @@ const START_MS_MAX = 60_000;
  */
 export async function startServer(launch, { alone = true } = {}) {
   const port = await freePort();
-  const { args, env, folder } = launch(port);
+  const { args, env, folder, readyPath } = launch(port);
   const logFile = join(folder, `server-${port}.log`);
   const log = openSync(logFile, "w");
   const command = [process.execPath, ...args];
@@ -37,7 +39,7 @@ export async function startServer(launch, { alone = true } = {}) {
   closeSync(log);
   const ended = once(child, "exit");
   try {
-    while (!(await accepts(port))) {
+    while (!(readyPath === undefined ? await accepts(port) : await isReady(port, readyPath))) {
       if (child.exitCode !== null || child.signalCode !== null || performance.now() - startedAt > START_MS_MAX) {
         throw new Error(`${args.join(" ")} did not start to listen:\n${readFileSync(logFile, "utf8").slice(-4000)}`);
       }
@@ -76,5 +78,16 @@ function accepts(port) {
     const socket = connect(port, "127.0.0.1");
     socket.once("connect", () => resolve(true)).once("error", () => resolve(false));
     socket.once("connect", () => socket.destroy());
+  });
+}
+
+/** @returns {Promise<boolean>} */
+function isReady(port, path) {
+  return new Promise((resolve) => {
+    const outgoing = get({ host: "127.0.0.1", port, path, agent: false }, (response) => {
+      response.resume().once("error", () => resolve(false));
+      response.once("end", () => resolve(response.statusCode === 200));
+    });
+    outgoing.once("error", () => resolve(false));
   });
 }
