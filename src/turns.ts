@@ -1,5 +1,10 @@
 /** Work of the serving process that takes longer than this at a stretch lets calls of others have a turn. */
-const STRETCH_MS = 2;
+const STRETCH_MS = 1;
+
+/** For between two steps of work that are short each: calls of others have their turn. */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
 
 /**
  * What a long loop awaits at each step: most of the time nothing, and now and then the end of the event loop's turn,

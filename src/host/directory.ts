@@ -1,8 +1,8 @@
 import { decodeJson, isCid, type Cid } from "../cid.ts";
-import { isObject, type Json } from "../json.ts";
+import { isObject, type Json, type JsonObject } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import type { Store } from "../store/store.ts";
-import { turnTaker } from "../turns.ts";
+import { nextTurn, turnTaker } from "../turns.ts";
 import { unnamedEntry, type ReadEntry, type ServerEntry } from "./config/entry.ts";
 import { parseMcps, readNamedEntry } from "./config/mcps.ts";
 import { readVisibility } from "./visibility.ts";
@@ -12,6 +12,13 @@ export interface Directory {
   readonly servers: ReadonlyMap<string, DirectoryEntry>;
   /** What is wrong with the `mcps` variable as a whole. */
   readonly problems: readonly Problem[];
+  /** The variable as it was read, where another reading of the same value would give the same. */
+  readonly mcps?: ReadMcps | undefined;
+}
+
+interface ReadMcps {
+  readonly cid: Cid;
+  readonly entries: JsonObject;
 }
 
 export interface DirectoryEntry {
@@ -48,7 +55,7 @@ export async function readDirectory(
   tenant: string,
   known: Directory = { servers: new Map(), problems: [] },
 ): Promise<Directory> {
-  const { entries, problems } = await readMcps(store, tenant);
+  const { entries, problems, mcps } = await readMcps(store, tenant, known.mcps);
   const named = await readServerNames(store, tenant, known);
   const hidden = await readVisibility(store, tenant);
   const names = [...new Set([...Object.keys(entries), ...named.keys()])].sort();
@@ -58,7 +65,8 @@ export async function readDirectory(
   for (const name of names) {
     await takeTurns();
     const before = known.servers.get(name);
-    const { entry, problems, refused } = readEntryOf(name, entries[name], before);
+    const isUnread = before === undefined || entries !== known.mcps?.entries;
+    const { entry, problems, refused } = isUnread ? readEntryOf(name, entries[name], before) : before;
     const record = named.get(name);
     const listed: DirectoryEntry = {
       definition: entry.definition ?? record?.definition,
@@ -71,7 +79,7 @@ export async function readDirectory(
     };
     servers.set(name, before && isSame(before, listed) ? before : listed);
   }
-  return { servers, problems };
+  return { servers, problems, mcps };
 }
 
 const nothing: readonly never[] = [];
@@ -97,18 +105,28 @@ function isSame(before: DirectoryEntry, now: DirectoryEntry): boolean {
 }
 
 /** The variable's value is the configuration itself, or the CID of it. */
-async function readMcps(store: Store, tenant: string): Promise<ReturnType<typeof parseMcps>> {
+async function readMcps(
+  store: Store,
+  tenant: string,
+  known: ReadMcps | undefined,
+): Promise<ReturnType<typeof parseMcps> & Pick<Directory, "mcps">> {
   const record = await store.name(tenant, "variable", "mcps");
   if (!record) return { entries: {}, problems: [] };
+  if (known?.cid === record.cid) return { entries: known.entries, problems: [], mcps: known };
   const text = await textOf(store, tenant, record.cid);
   const parsed = isCid(text.trim()) ? parseMcps(await textOf(store, tenant, text.trim())) : parseMcps(text);
+  await nextTurn();
+  // What is not there may be another time.
+  let isWhole = parsed.problems.length === 0;
   const takeTurns = turnTaker();
   for (const server of Object.keys(parsed.entries)) {
-    await takeTurns();
     const raw = parsed.entries[server];
-    if (isObject(raw) && Object.hasOwn(raw, "config_cid")) parsed.entries[server] = await entryOf(raw);
+    if (!isObject(raw) || !Object.hasOwn(raw, "config_cid")) continue;
+    await takeTurns();
+    isWhole = false;
+    parsed.entries[server] = await entryOf(raw);
   }
-  return parsed;
+  return { ...parsed, mcps: isWhole ? { cid: record.cid, entries: parsed.entries } : undefined };
 
   /** What an entry's `config_cid` leads to, which may be another one. Content addresses cannot form a circle. */
   async function entryOf(raw: Json | undefined): Promise<Json> {

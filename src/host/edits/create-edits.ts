@@ -3,6 +3,7 @@ import { BerthError } from "../../errors.ts";
 import { loadDefinition } from "../../image/definition.ts";
 import { locationOf, type Problem } from "../../problem.ts";
 import { readDirectory, type Directory } from "../directory.ts";
+import { nextTurn } from "../../turns.ts";
 import { languageOfDraft, type DraftLimits } from "./draft-checks.ts";
 import type { Current, Draft, Edits, Listed, Saved, SaveOptions, Subject } from "./edits.ts";
 import { examine, type Examiner } from "./examine.ts";
@@ -35,8 +36,11 @@ export function createEdits(dependencies: EditsDependencies): Edits {
   /** As the store has it now, which may be later than what the host knows. */
   const directoryOf = (tenant: string): Promise<Directory> => readDirectory(store, tenant, host.directory(tenant));
 
-  async function plan(tenant: string, subject: Subject, draft: Draft | null): Promise<Plan> {
-    const made = await planEdit(store, limits, tenant, await directoryOf(tenant), subject, draft);
+  async function plan(tenant: string, subject: Subject, draft: Draft | null, mustExist = false): Promise<Plan> {
+    const before = await directoryOf(tenant);
+    await nextTurn();
+    const made = await planEdit(store, limits, tenant, before, subject, draft);
+    if (mustExist && made.current === null) throw moved(null, undefined);
     if (draft || made.current !== null) return made;
     throw new BerthError("not_found", `there is no ${subject.kind} "${subject.name}"`);
   }
@@ -50,11 +54,13 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     for (let attempt = 1; ; attempt++) {
       const made = await makePlan();
       if (expected !== undefined && expected !== made.current) throw moved(made.current, expected);
+      await nextTurn();
       const { review, releases } = await examine(dependencies, tenant, made);
       const errors = review.problems.filter(({ severity }) => severity === "error");
       if (errors.length > 0) throw refusedFor(review.problems, errors.length);
       if (review.breaking && !allowBreaking) throw new BerthError("edit_breaking", undefined, { data: { review } });
       const { put, set } = made.proposed.proposal();
+      await nextTurn();
       try {
         const storedBytesMax = dependencies.storedBytesOf?.(tenant);
         await store.change(tenant, {
@@ -67,6 +73,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
         if (!(error instanceof BerthError && error.code === "name_moved") || attempt === ATTEMPTS_MAX) throw error;
         continue;
       }
+      await nextTurn();
       await reload(tenant);
       return { cid: made.next, review };
     }
@@ -121,7 +128,8 @@ export function createEdits(dependencies: EditsDependencies): Edits {
       return (await examine(dependencies, tenant, await plan(tenant, subject, draft))).review;
     },
 
-    save: (tenant, subject, draft, options) => save(tenant, () => plan(tenant, subject, draft), options),
+    save: (tenant, subject, draft, options) =>
+      save(tenant, () => plan(tenant, subject, draft, options.mustExist), options),
     history: (tenant, subject) => past.history(tenant, subject),
     version: (tenant, subject, cid) => past.draft(tenant, subject, cid),
     releases: (tenant, server) => host.releases(tenant, server),
@@ -162,7 +170,8 @@ function refusedFor(problems: readonly Problem[], count: number): BerthError {
   return new BerthError("edit_refused", `${where && `${where}: `}${first.message}${more}`, { data: { problems } });
 }
 
-function moved(current: Cid | null, expected: Cid | null): BerthError {
-  const detail = `it is ${current ?? "not there"}, not ${expected ?? "absent"}`;
+function moved(current: Cid | null, expected: Cid | null | undefined): BerthError {
+  const wanted = expected === undefined ? "" : `, not ${expected ?? "absent"}`;
+  const detail = `it is ${current ?? "not there"}${wanted}`;
   return new BerthError("name_moved", detail, { data: { current, expected } });
 }

@@ -65,6 +65,8 @@ export interface Listed {
 export interface SaveOptions {
   /** What the writer saw; null: that nothing stood there. Without it the save goes over whatever stands. */
   readonly expected?: Cid | null;
+  /** Something has to stand there, whatever it is. */
+  readonly mustExist?: boolean;
   readonly allowBreaking?: boolean;
   /** Who or what saves: `page`, `api`, … */
   readonly by: string;

@@ -1,9 +1,9 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { compareContracts } from "../../contract/compare.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import { BerthError } from "../../errors.ts";
 import type { Problem } from "../../problem.ts";
 import type { Store } from "../../store/store.ts";
+import { nextTurn } from "../../turns.ts";
 import { Activities } from "../activity.ts";
 import type { LoadDependencies } from "../build-catalog.ts";
 import type { Catalog } from "../catalog.ts";
@@ -41,6 +41,7 @@ export async function examine(examiner: Examiner, tenant: string, plan: Plan): P
     for (const name of differing(plan.before, after)) {
       await nextTurn();
       const was = await stateOf(examiner, tenant, name, plan.before.servers.get(name), standing);
+      await nextTurn();
       const would = await stateOf(examiner, tenant, name, after.servers.get(name), plan.proposed);
       problems.push(...newProblems(plan, was.problems, would.problems));
       const effect = effectOn(name, was, would);

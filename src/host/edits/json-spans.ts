@@ -27,7 +27,7 @@ export function objectSpan(text: string, start: number): ObjectSpan | undefined 
   while (text[at] === '"') {
     const key = { start: at, end: endOfString(text, at) };
     const value = valueSpan(text, afterSpace(text, key.end) + 1);
-    const name = JSON.parse(text.slice(key.start, key.end)) as string;
+    const name = nameIn(text.slice(key.start, key.end));
     members.push({ name, start: key.start, end: value.end, value });
     at = afterSpace(text, value.end);
     if (text[at] === ",") at = afterSpace(text, at + 1);
@@ -35,24 +35,32 @@ export function objectSpan(text: string, start: number): ObjectSpan | undefined 
   return { start: open, end: at + 1, members };
 }
 
+const SPACE = /[ \t\n\r]*/y;
+/** A number, or a word such as `null`. */
+const PLAIN = /[^\s,\]}]*/y;
+const MARKS = /["{}[\]]/g;
+
+function nameIn(key: string): string {
+  return key.includes("\\") ? (JSON.parse(key) as string) : key.slice(1, -1);
+}
+
 function valueSpan(text: string, from: number): Span {
   const start = afterSpace(text, from);
   if (text[start] === '"') return { start, end: endOfString(text, start) };
   if (text[start] === "{" || text[start] === "[") return { start, end: endOfStructure(text, start) };
-  return { start, end: matchAt(/[^\s,\]}]*/y, text, start) };
+  return { start, end: matchAt(PLAIN, text, start) };
 }
 
 function endOfStructure(text: string, start: number): number {
-  const marks = /["{}[\]]/g;
-  marks.lastIndex = start;
+  MARKS.lastIndex = start;
   let depth = 0;
-  for (let mark = marks.exec(text); mark; mark = marks.exec(text)) {
+  for (let mark = MARKS.exec(text); mark; mark = MARKS.exec(text)) {
     if (mark[0] === '"') {
-      marks.lastIndex = endOfString(text, mark.index);
+      MARKS.lastIndex = endOfString(text, mark.index);
       continue;
     }
     depth += mark[0] === "{" || mark[0] === "[" ? 1 : -1;
-    if (depth === 0) return marks.lastIndex;
+    if (depth === 0) return MARKS.lastIndex;
   }
   return text.length;
 }
@@ -68,7 +76,7 @@ function endOfString(text: string, start: number): number {
 }
 
 function afterSpace(text: string, start: number): number {
-  return matchAt(/[ \t\n\r]*/y, text, start);
+  return matchAt(SPACE, text, start);
 }
 
 function matchAt(pattern: RegExp, text: string, start: number): number {

@@ -43,6 +43,7 @@ export function saveOptions(
   return {
     ...(precondition?.kind === "version" && { expected: precondition.expected }),
     ...(precondition?.kind === "absent" && { expected: null }),
+    ...(precondition?.kind === "any" && { mustExist: true }),
     allowBreaking: allowed === "true" || allowed === "1",
     // Only browsers send it, and only for their pages.
     by: request.headers["sec-fetch-site"] === undefined ? "api" : "page",

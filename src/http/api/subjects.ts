@@ -81,9 +81,6 @@ export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { pat
   ): Promise<void> {
     const subject = subjectOf(request);
     const precondition = requirePrecondition(request);
-    if (precondition.kind === "any" && !(await edits.read(tenantOf(request), subject))) {
-      throw new BerthError("name_moved", "it is not there", { data: { current: null } });
-    }
     const saved = await edits.save(tenantOf(request), subject, draft, saveOptions(request, precondition));
     sendSaved(response.status(precondition.kind === "absent" ? 201 : 200), saved);
   }
