@@ -102,6 +102,26 @@ test("a change made through one open store is seen at once through another", asy
   await second.close();
 });
 
+test("a tenant stores no more than it may, whichever process has stored what is there", async () => {
+  const dataDir = dataFolder();
+  const one = await openSqliteStore({ dataDir });
+  const other = await openSqliteStore({ dataDir });
+  const put = (store: typeof one, text: string, storedBytesMax: number) =>
+    store.change("acme", { by: "test", put: [rawBlock(text)], storedBytesMax });
+  await put(one, "four", 10);
+  await put(one, "four", 4);
+  await put(other, "sixsix", 10);
+  await assert.rejects(put(one, "x", 10), { code: "storage_full" });
+  await assert.rejects(put(other, "x", 10), { code: "storage_full" });
+  await put(one, "x", 11);
+  await one.change("acme", { by: "test", put: [rawBlock("yy")] });
+  await assert.rejects(put(one, "z", 13), { code: "storage_full" });
+  await one.change("others", { by: "test", put: [rawBlock("z")], storedBytesMax: 1 });
+  await put(one, "z", 14);
+  await one.close();
+  await other.close();
+});
+
 test("what was written is there when the store is opened again", async () => {
   const dataDir = dataFolder();
   const block = rawBlock("hello");

@@ -6,6 +6,7 @@ import { openDatabase } from "./open-database.ts";
 import { sqliteSecrets } from "./sqlite-secrets.ts";
 import { sqliteTenants } from "./sqlite-tenants.ts";
 import { sqliteTokens } from "./sqlite-tokens.ts";
+import { StoredBytes } from "./stored-bytes.ts";
 import type {
   Change,
   ChangedName,
@@ -35,6 +36,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const statements = prepare(database);
   const secrets = sqliteSecrets(database);
   const foreignChanges = new ForeignChanges(database);
+  const storedBytes = new StoredBytes(database);
 
   const contentIdOf = (block: Block): number => {
     const { cid, bytes } = block;
@@ -71,18 +73,22 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     return Number(statements.recordChange.run(tenant, kind, name, cid, changedAt, by).lastInsertRowid);
   };
 
-  const checkRoom = (tenant: string, storedBytesMax: number): void => {
-    const bytes = statements.storedBytes.get(tenant) ?? 0;
+  const checkRoom = (bytes: number, storedBytesMax: number): void => {
     if (bytes <= storedBytesMax) return;
     const data = { bytes, storedBytesMax };
     throw new BerthError("storage_full", `it would be ${bytes} bytes, and may be ${storedBytesMax}`, { data });
   };
 
   const applyChange = database.transaction((tenant: string, change: Change) => {
+    const { by, put = [], set = [], storedBytesMax } = change;
     const changedAt = Date.now();
-    for (const block of change.put ?? []) statements.own.run(tenant, contentIdOf(block));
-    if (change.storedBytesMax !== undefined) checkRoom(tenant, change.storedBytesMax);
-    return (change.set ?? []).flatMap((nameMove) => move(tenant, change.by, changedAt, nameMove) ?? []);
+    const stood = storedBytesMax === undefined ? 0 : storedBytes.of(tenant);
+    let added = 0;
+    for (const block of put) {
+      if (statements.own.run(tenant, contentIdOf(block)).changes > 0) added += block.bytes.length;
+    }
+    if (storedBytesMax !== undefined) checkRoom(stood + added, storedBytesMax);
+    return { added, moved: set.flatMap((nameMove) => move(tenant, by, changedAt, nameMove) ?? []) };
   });
 
   const applyDerived = database.transaction((entries: readonly { key: string; block: Block }[]) => {
@@ -143,7 +149,9 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
     async change(tenant, change) {
       for (const block of change.put ?? []) verified(block.cid, block.bytes);
-      foreignChanges.add(attempt(() => applyChange.immediate(tenant, change)));
+      const { added, moved } = attempt(() => applyChange.immediate(tenant, change));
+      storedBytes.added(tenant, added);
+      foreignChanges.add(moved);
     },
 
     onChange: (listener) =>
@@ -248,12 +256,6 @@ function prepare(database: Database.Database) {
     owns: database
       .prepare<[string, string], number>(
         "SELECT 1 FROM tenant_content JOIN content ON id = content_id WHERE tenant = ? AND cid = ?",
-      )
-      .pluck(),
-    // The length of a blob is known without reading it.
-    storedBytes: database
-      .prepare<[string], number>(
-        "SELECT SUM(LENGTH(bytes)) FROM tenant_content JOIN content ON id = content_id WHERE tenant = ?",
       )
       .pluck(),
     content: database

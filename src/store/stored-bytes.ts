@@ -1,0 +1,39 @@
+import type Database from "better-sqlite3";
+
+/**
+ * How many bytes of content each tenant has. They are added up once and counted on from then: adding up takes longer
+ * the more there is, and whoever calls a tool meanwhile waits for it. What another process has added is seen.
+ */
+export class StoredBytes {
+  readonly #known = new Map<string, number>();
+  readonly #sum: Database.Statement<[string], number | null>;
+  /** It changes with each commit of another connection, and with none of our own. */
+  readonly #version: Database.Statement<[], number>;
+  #seenVersion: number | undefined;
+
+  constructor(database: Database.Database) {
+    this.#version = database.prepare<[], number>("PRAGMA data_version").pluck();
+    // The length of a blob is known without reading it.
+    this.#sum = database
+      .prepare<[string], number | null>(
+        "SELECT SUM(LENGTH(bytes)) FROM tenant_content JOIN content ON id = content_id WHERE tenant = ?",
+      )
+      .pluck();
+  }
+
+  /** Asked within a change, so that nobody else adds to it until that is over, and before it adds anything itself. */
+  of(tenant: string): number {
+    const version = this.#version.get();
+    if (version !== this.#seenVersion) this.#known.clear();
+    this.#seenVersion = version;
+    const known = this.#known.get(tenant) ?? this.#sum.get(tenant) ?? 0;
+    this.#known.set(tenant, known);
+    return known;
+  }
+
+  /** What a change that is over has added. */
+  added(tenant: string, bytes: number): void {
+    const known = this.#known.get(tenant);
+    if (known !== undefined) this.#known.set(tenant, known + bytes);
+  }
+}
