@@ -1,0 +1,68 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
+const PAUSE_MS = 400;
+
+/**
+ * Writers of variables and of one definition in each tenant. Each write that Berth acknowledged must be there
+ * afterwards, whatever became of Berth since; of one that was not acknowledged it may be there or not.
+ */
+export class Editors {
+  #service;
+  #fault;
+  #states;
+
+  constructor(service, bases, fault) {
+    this.#service = service;
+    this.#fault = fault;
+    this.#states = bases.flatMap((base) => [
+      { path: `${base}/api/variables/soak`, text: (number) => `value ${number}`, acknowledged: 0, sent: 0 },
+      {
+        path: `${base}/api/definitions/edited`,
+        text: (number) => `/** Says which. */\nexport function which(): string { return "value ${number}"; }\n`,
+        acknowledged: 0,
+        sent: 0,
+      },
+    ]);
+  }
+
+  async run(signal) {
+    await Promise.all(this.#states.map((state) => this.#write(state, signal)));
+  }
+
+  async #write(state, signal) {
+    while (!signal.aborted) {
+      const number = ++state.sent;
+      const headers = { "Content-Type": "text/plain", "If-Match": "*", "Berth-Allow-Breaking": "true" };
+      // What is not there yet is made.
+      if (state.acknowledged === 0 && state.path.includes("/variables/")) {
+        delete headers["If-Match"];
+        headers["If-None-Match"] = "*";
+      }
+      const init = { method: "PUT", headers, body: state.text(number) };
+      try {
+        const response = await fetch(`${this.#service.url}${state.path}`, init);
+        const text = await response.text();
+        if (response.ok) state.acknowledged = number;
+        // The one before it was written, and Berth was killed before it could say so.
+        else if (response.status === 412 && state.acknowledged === 0) state.acknowledged = number - 1;
+        else if (response.status !== 503) this.#fault(`${state.path}: ${response.status} ${text.slice(0, 300)}`);
+      } catch {
+        await sleep(100);
+      }
+      await sleep(PAUSE_MS);
+    }
+  }
+
+  /** How many writes were acknowledged; tells of each that is not there. */
+  async checkAcknowledged() {
+    let checked = 0;
+    for (const { path, acknowledged } of this.#states.map((state) => ({ ...state }))) {
+      const response = await fetch(`${this.#service.url}${path}`);
+      const text = await response.text();
+      const found = Number(/value (\d+)/.exec(text)?.[1] ?? 0);
+      if (found < acknowledged) this.#fault(`${path}: ${acknowledged} was acknowledged, and ${found} is there`);
+      checked += acknowledged;
+    }
+    return checked;
+  }
+}

@@ -1,0 +1,89 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { PROTOCOL_VERSION } from "../bench/requests.mjs";
+
+const CLIENTS_PER_TENANT = 4;
+/** Between two requests of one client, so that the load is mixed and not the most that goes. */
+const PAUSE_MS = 10;
+
+const meta = {
+  "io.modelcontextprotocol/protocolVersion": PROTOCOL_VERSION,
+  "io.modelcontextprotocol/clientInfo": { name: "soak", version: "1.0.0" },
+  "io.modelcontextprotocol/clientCapabilities": {},
+};
+
+/** What is asked, and what a right answer to it is; `every`: how seldom. */
+const kinds = [
+  call("steady", "echo", { text: "hello" }, (result) => textOf(result) === "hello"),
+  call("steady", "slow", { ms: 30 }, (result) => textOf(result) === "done", 5),
+  call("steady", "big", {}, (result) => textOf(result).length === 200_000, 20),
+  call("steady", "count", { to: 1_000 }, (result) => textOf(result).includes("counted"), 20),
+  call("steady", "fail", {}, (result) => result.isError && textOf(result).includes("as it should"), 10),
+  call("fragile", "fine", {}, (result) => result.isError || textOf(result) === "fine", 5),
+  call("fragile", "crash", {}, (result) => result.isError, 100),
+  call("fragile", "eat", {}, (result) => result.isError, 400),
+  call("words", "words", { text: "one two" }, (result) => textOf(result).trim() === "2", 30, true),
+  call("every", "echo", { message: "hi" }, (result) => textOf(result) === "Echo: hi", 5, true),
+  { server: "steady", method: "tools/list", params: {}, right: (result) => result.tools.length === 5, every: 10 },
+];
+
+function call(server, name, args, right, every = 1, defaultOnly = false) {
+  return { server, method: "tools/call", name, params: { name, arguments: args }, right, every, defaultOnly };
+}
+
+/**
+ * Clients of all tenants at `bases`, until `signal`. A connection that breaks while Berth is killed is no fault; an
+ * answer that is wrong is one.
+ */
+export async function runLoad(service, bases, signal, fault) {
+  const counts = { right: 0, broken: 0 };
+  const client = async (base, number) => {
+    for (let round = number; !signal.aborted; round++) {
+      for (const kind of kinds) {
+        if (signal.aborted || round % kind.every !== 0 || (kind.defaultOnly && base !== "")) continue;
+        const outcome = await ask(service, base, kind);
+        if (outcome === undefined) {
+          counts.broken += 1;
+          await sleep(100);
+        } else if (outcome === "") counts.right += 1;
+        else fault(outcome);
+        await sleep(PAUSE_MS);
+      }
+    }
+  };
+  await Promise.all(
+    bases.flatMap((base) => Array.from({ length: CLIENTS_PER_TENANT }, (_, number) => client(base, number))),
+  );
+  return counts;
+}
+
+/** Empty when it is right, what is wrong with it, or undefined when nobody answered. */
+async function ask({ url, pid }, base, { server, method, name, params, right }) {
+  const headers = {
+    "Content-Type": "application/json",
+    Accept: "application/json",
+    "MCP-Protocol-Version": PROTOCOL_VERSION,
+    "Mcp-Method": method,
+    ...(name && { "Mcp-Name": name }),
+  };
+  const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method, params: { ...params, _meta: meta } });
+  let response, text;
+  try {
+    response = await fetch(`${url}${base}/mcp/${server}`, { method: "POST", headers, body });
+    text = await response.text();
+  } catch {
+    return undefined;
+  }
+  // Berth was killed and begins again.
+  if (response.status === 503 && /starting/i.test(text)) return undefined;
+  try {
+    const { result } = JSON.parse(text);
+    if (response.status === 200 && result && right(result)) return "";
+  } catch {
+    // Told below.
+  }
+  return `${base}/mcp/${server} ${name ?? method} (process ${pid}): ${response.status} ${text.slice(0, 300)}`;
+}
+
+function textOf(result) {
+  return result.content?.map((item) => item.text ?? "").join("") ?? "";
+}

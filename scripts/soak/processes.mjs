@@ -1,0 +1,26 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+/** Of Berth itself, of the sandboxes of guests, and of servers of others: each has it in its command line. */
+const checkout = fileURLToPath(new URL("../../", import.meta.url));
+
+/**
+ * What runs now of what Berth starts, by process: its command line.
+ *
+ * @param {string} [folder] programs told by it count as well
+ * @returns {Map<number, string>}
+ */
+export function running(folder) {
+  const found = new Map();
+  for (const name of readdirSync("/proc")) {
+    if (!/^\d+$/.test(name) || Number(name) === process.pid) continue;
+    try {
+      const line = readFileSync(`/proc/${name}/cmdline`, "utf8").replaceAll("\0", " ").trim();
+      const isStarted = line.includes(`${checkout}dist/src/`) || line.includes("server-everything");
+      if ((isStarted && line.includes(checkout)) || (folder && line.includes(folder))) found.set(Number(name), line);
+    } catch {
+      // It has ended meanwhile.
+    }
+  }
+  return found;
+}

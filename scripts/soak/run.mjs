@@ -1,0 +1,107 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { makeImage, serve, writeImageSources } from "../bench/berth.mjs";
+import { addTenant, definitions, everything, OTHER_TENANT } from "./definitions.mjs";
+import { Editors } from "./editors.mjs";
+import { runLoad } from "./load.mjs";
+import { running } from "./processes.mjs";
+import { startService } from "./service.mjs";
+
+/**
+ * `npm run soak`: two tenants, mixed calls, edits, crashing guests and kill -9 of Berth itself, for ten minutes or
+ * `--minutes`. In the first 40 % of the time Berth is killed every 20 s; in the rest it runs on, and its memory has to
+ * stay where it was after a warm-up. Everything is on this machine. Ends with 1 when an acknowledged write was lost, a
+ * call was answered wrongly, a process was left behind, or the memory grew.
+ */
+
+const KILL_EVERY_MS = 20_000;
+const KILLING_SHARE = 0.4;
+const WARM_UP_SHARE = 0.35;
+/** Of resident memory, from the end of the warm-up to the end. */
+const GROWTH_MB_MAX = 24;
+
+const { values } = parseArgs({ options: { minutes: { type: "string", default: "10" } } });
+const totalMs = Number(values.minutes) * 60_000;
+if (!(totalMs >= 30_000 && totalMs <= 3_600_000)) throw new Error("--minutes must be from 0.5 to 60");
+
+const before = running();
+const folder = mkdtempSync(join(tmpdir(), "berth-soak-"));
+const say = (line) => console.log(`${new Date().toISOString().slice(11, 19)} ${line}`);
+const faults = [];
+const fault = (text) => {
+  if (faults.length < 50) say(`FAULT: ${text}`);
+  faults.push(text);
+};
+
+try {
+  const [sources, image, data] = ["sources", "image", "data"].map((name) => join(folder, name));
+  mkdirSync(sources);
+  for (const [file, text] of Object.entries(definitions)) writeFileSync(join(sources, file), text);
+  const own = Object.keys(definitions).map((file) => [file.replace(/\.\w+$/, ""), { definition: file }]);
+  writeImageSources(sources, Object.fromEntries([...own, ["every", { upstream: everything }]]));
+  await makeImage(sources, image);
+  await addTenant(data);
+
+  const service = await startService(serve(folder, image, { data }));
+  const stop = new AbortController();
+  const editors = new Editors(service, ["", `/t/${OTHER_TENANT}`], fault);
+  const load = runLoad(service, ["", `/t/${OTHER_TENANT}`], stop.signal, fault);
+  const editing = editors.run(stop.signal);
+
+  const killingEnds = performance.now() + totalMs * KILLING_SHARE;
+  let kills = 0;
+  while (performance.now() + KILL_EVERY_MS < killingEnds) {
+    await sleep(KILL_EVERY_MS);
+    await service.killAndRestart();
+    kills += 1;
+    const checked = await editors.checkAcknowledged();
+    say(`killed and back ${kills} times; ${checked} acknowledged writes are there`);
+  }
+
+  const restMs = totalMs * (1 - KILLING_SHARE);
+  await sleep(restMs * WARM_UP_SHARE);
+  const warmMb = await medianMb(service.pid);
+  say(`warm: ${warmMb.toFixed(0)} MB`);
+  await sleep(restMs * (1 - WARM_UP_SHARE));
+  const endMb = await medianMb(service.pid);
+  stop.abort();
+  const counts = await load;
+  await editing;
+  const checked = await editors.checkAcknowledged();
+  await service.stop();
+
+  if (endMb - warmMb > GROWTH_MB_MAX) fault(`memory grew from ${warmMb.toFixed(0)} to ${endMb.toFixed(0)} MB`);
+  await sleep(3_000);
+  for (const [pid, line] of running(folder)) if (!before.has(pid)) fault(`left behind: ${pid} ${line.slice(0, 300)}`);
+  say(`calls: ${JSON.stringify(counts)}`);
+  say(
+    `${checked} acknowledged writes kept, ${kills} kills, ${warmMb.toFixed(0)} MB warm, ${endMb.toFixed(0)} MB at the end`,
+  );
+} finally {
+  if (faults.length > 0) say(`the end of the log:\n${logOf(folder)}`);
+  rmSync(folder, { recursive: true, force: true });
+}
+say(faults.length === 0 ? "soak passed" : `soak FAILED with ${faults.length} faults`);
+process.exitCode = faults.length === 0 ? 0 : 1;
+
+/** Of seven seconds, so that one collection of garbage more or less does not count. */
+async function medianMb(pid) {
+  const samples = [];
+  for (let sample = 0; sample < 7; sample++) {
+    const [, kb] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"));
+    samples.push(Number(kb) / 1024);
+    await sleep(1_000);
+  }
+  return samples.toSorted((a, b) => a - b)[3];
+}
+
+function logOf(folder) {
+  try {
+    return readFileSync(join(folder, "service.log"), "utf8").slice(-4_000);
+  } catch {
+    return "there is none";
+  }
+}
