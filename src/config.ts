@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { BerthError } from "./errors.ts";
+import { isTenantName } from "./tenant-name.ts";
 
 /** Where the package stands: the folder with `boot/`, `reference_templates/` and `views/`. */
 export const packageRoot = fileURLToPath(new URL("../../", import.meta.url));
@@ -301,6 +302,8 @@ export interface Config {
   readonly adminToken: string | undefined;
   /** Where the keys stand that secrets are sealed with; without either, Berth makes its own in the data folder. */
   readonly secretKeys: { readonly file: string | undefined; readonly text: string | undefined };
+  /** Tenants other than `default` whose servers may start programs of others, outside of the sandbox. */
+  readonly tenantUpstreams: "all" | readonly string[];
   readonly logLevel: string;
   /** Offers the server `explore`, which starts whatever program its caller names. */
   readonly explore: boolean;
@@ -362,6 +365,20 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
     return { file, text };
   };
 
+  const tenantUpstreams = (): Config["tenantUpstreams"] => {
+    const text = env["BERTH_TENANT_UPSTREAMS"] || "off";
+    if (text === "off") return [];
+    if (text === "on") return "all";
+    const names = text.split(",").map((name) => name.trim());
+    const wrong = names.find((name) => !isTenantName(name));
+    if (wrong !== undefined) {
+      problems.push(
+        `BERTH_TENANT_UPSTREAMS must be off, on or names of tenants with commas between them, not "${text}"`,
+      );
+    }
+    return names;
+  };
+
   const limits = Object.fromEntries(
     Object.entries(defaultLimits).map(([name, value]) => [name, wholeNumber(limitVariable(name), value)]),
   ) as unknown as Limits;
@@ -380,6 +397,7 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
     publicUrl: publicUrl(),
     adminToken: adminToken(),
     secretKeys: secretKeys(),
+    tenantUpstreams: tenantUpstreams(),
     logLevel: choice("logLevel", "BERTH_LOG"),
     explore: choice("explore", "BERTH_EXPLORE") === "on",
     limits,

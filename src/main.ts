@@ -11,12 +11,11 @@ import { BerthError } from "./errors.ts";
 import type { Executor } from "./executor/executor.ts";
 import { openExecutor } from "./executor/open.ts";
 import { ALL_SERVERS, withAllServers } from "./host/aggregate.ts";
-import { openExplore, type ExploreOptions } from "./host/builtin/explore-server.ts";
+import { openExplore } from "./host/builtin/explore-server.ts";
 import { withBuiltIn } from "./host/builtin/with-built-in.ts";
 import { createEdits } from "./host/edits/create-edits.ts";
 import type { Edits } from "./host/edits/edits.ts";
-import type { OpenUpstream } from "./host/upstream/hosted.ts";
-import { Hosting, type HostingOptions } from "./host/upstream/hosting.ts";
+import { Hosting } from "./host/upstream/hosting.ts";
 import { logCalls } from "./host/log-calls.ts";
 import { Observers } from "./host/observe.ts";
 import { openHost, type Host, type ServerSummary } from "./host/host.ts";
@@ -25,29 +24,23 @@ import { createSecretEdits, type SecretEdits } from "./host/secret-edits.ts";
 import { createHttpServer, drainHttpServer } from "./http/server.ts";
 import { applyImage } from "./image/apply.ts";
 import { readImage } from "./image/read.ts";
-import type { JsonObject } from "./json.ts";
 import { ServiceReadiness } from "./readiness.ts";
 import type { Log } from "./log.ts";
 import { showParts, timeCompiling } from "./metrics/figures.ts";
 import { createMetrics, type Metrics } from "./metrics/metrics.ts";
 import { createEndpoint, type Endpoint } from "./mcp/endpoint.ts";
 import { openStdio } from "./mcp/stdio.ts";
+import { exploring, hostedOpener } from "./open-upstreams.ts";
 import { readSealKey } from "./seal-key.ts";
 import { Grants } from "./secrets/grants.ts";
 import { openKeyRing } from "./secrets/key-ring.ts";
 import { openSecrets } from "./secrets/secrets.ts";
-import { hostedVariables } from "./upstream/hosted-variables.ts";
-import type { VariableLookup } from "./upstream/launch.ts";
-import { profileFolders } from "./upstream/profiles/locate.ts";
-import { Upstream } from "./upstream/upstream.ts";
 import { openSqliteStore } from "./store/sqlite.ts";
 import type { NameKind, Store } from "./store/store.ts";
 import { DEFAULT_TENANT } from "./tenant-name.ts";
 
 /** For answers to be written that the end of guest code has just made. */
 const LAST_WORDS_MS = 1_000;
-/** What this Berth calls itself to servers of others. */
-const clientInfo = { name: "berth", version: packageVersion() };
 
 export interface Berth {
   /** Where it listens, with the port that was chosen. */
@@ -189,7 +182,7 @@ async function openCore(config: Config, log: Log, fill: Fill, starting: (step: s
     const compiler = opened(openCompiler(config.limits));
 
     const secrets = openSecrets(store, openKeyRing(config.dataDir, config.secretKeys), config.limits);
-    const upstreams = opened(new Hosting({ open: hostedOpener(config), limits: config.limits, log }));
+    const upstreams = opened(new Hosting({ open: hostedOpener(config.limits), limits: config.limits, log }));
     const metrics = createMetrics(packageVersion(), config.limits);
     const observers = new Observers((error) => log.error({ err: error }, "an observer of calls failed"));
     const hosting = {
@@ -202,6 +195,7 @@ async function openCore(config: Config, log: Log, fill: Fill, starting: (step: s
       observers,
       grants: new Grants(secrets, log),
       upstreams,
+      mayStartPrograms: (tenant: string) => config.tenantUpstreams === "all" || config.tenantUpstreams.includes(tenant),
       writable: config.image !== "readonly",
       limits: config.limits,
     };
@@ -251,42 +245,6 @@ function serving({ host, endpoint, executor }: Pick<Core, "host" | "endpoint" | 
       endpoint.endTenant(tenant);
       await Promise.all([executor.suspend(tenant), host.close(tenant)]);
     },
-  };
-}
-
-function exploring(config: Config, log: Log): ExploreOptions {
-  const [env, folder] = [process.env, process.cwd()];
-  const folders = profileFolders(env, folder);
-  // Servers offer less to those who cannot be asked. A profile is of what commands see, and they cannot.
-  const open = upstreamOpener(config, {});
-  return { open, limits: config.limits, log, env, folder, folders, version: packageVersion() };
-}
-
-function upstreamOpener({ limits }: Config, capabilities?: JsonObject): OpenUpstream {
-  const options = {
-    env: process.env,
-    folder: process.cwd(),
-    clientInfo,
-    limits,
-    ...(capabilities && { capabilities }),
-  };
-  const variables = async (): Promise<VariableLookup> => hostedVariables(process.env);
-  return (launch, listener) => new Upstream(launch, { ...options, ...listener, variables });
-}
-
-/** Servers of others get their secrets, and what the operator's own ask for of the environment. */
-function hostedOpener({ limits }: Config): HostingOptions["open"] {
-  return (launch, listener, { tenant, grant }) => {
-    const env = tenant === DEFAULT_TENANT ? process.env : {};
-    return new Upstream(launch, {
-      env: process.env,
-      folder: process.cwd(),
-      clientInfo,
-      limits,
-      ...listener,
-      ...(grant && { hide: (value) => grant.hideIn(value) }),
-      variables: async () => hostedVariables(env, { names: grant?.names ?? [], values: (await grant?.all()) ?? {} }),
-    });
   };
 }
 

@@ -60,7 +60,10 @@ export interface ExecutorLog {
 export async function openExecutor(options: ExecutorOptions): Promise<Executor> {
   const { mode, limits } = options;
   const node = { file: process.execPath, major: Number(process.versions.node.split(".")[0]) };
-  if (mode === "trusted") return new GuestExecutor(trustedLauncher(node, limits), options, "the sandbox is turned off");
+  if (mode === "trusted") {
+    const reason = "it is turned off by BERTH_GUESTS=trusted; start Berth with auto or sandboxed";
+    return new GuestExecutor(trustedLauncher(node, limits), options, reason);
+  }
 
   const probe = await probeSandbox(node, limits);
   if ("launcher" in probe) return new GuestExecutor(probe.launcher, options);

@@ -4,7 +4,7 @@ import type { JsonObject } from "../json.ts";
 import type { Activities } from "./activity.ts";
 import type { Catalog, Offer } from "./catalog.ts";
 import { compilingOnce } from "./compile-once.ts";
-import { compiledDefinition } from "./compiled-definition.ts";
+import { compiledDefinition, refused } from "./compiled-definition.ts";
 import { createCompleter } from "./completer.ts";
 import type { ServerEntry } from "./config/entry.ts";
 import { checkOptions, leaveOut, offerOf } from "./config/offer.ts";
@@ -17,6 +17,7 @@ import { createPrompt } from "./prompt.ts";
 import { createRelease, type Release } from "./release.ts";
 import { functionResource, uriFinder } from "./resource.ts";
 import { runFactory } from "./run-factory.ts";
+import { codeProblems } from "./tenant-rules.ts";
 import { createTool } from "./tool.ts";
 import { applyTransforms } from "./transforms/transforms.ts";
 import { loadUpstream } from "./upstream/load-upstream.ts";
@@ -55,6 +56,9 @@ export async function buildCatalog(
   if (entry.upstream !== undefined) {
     return loadUpstream(tenant, server, { uri: entry.upstream, entry, isHidden, isEarlier }, dependencies);
   }
+  const hasCode = definition !== undefined || Object.keys(entry.transforms).length > 0;
+  const strange = hasCode ? codeProblems(tenant, dependencies.executor) : [];
+  if (strange.length > 0) throw refused(server, strange);
   const compileOnce = compilingOnce(dependencies);
   const own = { definition, entry };
   const { found, language, bundle, compiled } = await compiledDefinition(

@@ -22,6 +22,7 @@ import type { UriLimits } from "./uris/uris.ts";
 import type { TransformDependencies } from "./transforms/transforms.ts";
 import type { Hosting, UpstreamState } from "./upstream/hosting.ts";
 import { approveUpstream, recall } from "./upstream/approved.ts";
+import { allowedLaunch } from "./upstream/load-upstream.ts";
 import { changeVisibility } from "./visibility.ts";
 import { Watchers, type ChangeListener } from "./watchers.ts";
 
@@ -104,6 +105,8 @@ export interface HostDependencies {
   readonly grants?: Grants;
   /** Servers of others; without it none is hosted. */
   readonly upstreams?: Hosting;
+  /** Tenants other than `default` whose servers may start programs of others; without it none. */
+  readonly mayStartPrograms?: (tenant: string) => boolean;
   /** False on a read-only boot: shell definitions are refused and nothing is written. */
   readonly writable: boolean;
   readonly limits: UriLimits &
@@ -224,6 +227,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   const unknownUpstream = async (tenant: string, name: string, { entry, refused, enabled }: DirectoryEntry) => {
     const uri = entry.upstream;
     if (uri === undefined || refused || !enabled || !upstreams || catalogs.peek(tenant, name)) return undefined;
+    allowedLaunch(tenant, name, { uri, secrets: entry.secrets }, dependencies);
     const isKnown =
       upstreams.find(tenant, name, entry)?.observed ?? (await recall(tenant, name, uri, entry, dependencies));
     if (isKnown) return undefined;

@@ -1,9 +1,9 @@
 import type { FetchLike } from "@modelcontextprotocol/client";
 
 /** `fetch` whose answers end with an error when one message in them, or one body of JSON, is longer than this. */
-export function boundedFetch(messageBytes: number): FetchLike {
+export function boundedFetch(messageBytes: number, fetchIt: typeof fetch = fetch): FetchLike {
   return async (url, init) => {
-    const response = await fetch(url, init);
+    const response = await fetchIt(url, init);
     if (!response.body) return response;
     const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
     const { status, statusText, headers } = response;

@@ -26,6 +26,8 @@ export interface ConnectOptions extends Surroundings {
   readonly onNotification?: (method: string, params: JsonObject) => void;
   /** The server's process, where it was started before; this takes it over. */
   readonly started?: Child | undefined;
+  /** How a remote server is reached; by default anywhere. */
+  readonly fetch?: typeof fetch;
   /** Ends the start. */
   readonly signal?: AbortSignal;
 }

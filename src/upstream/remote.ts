@@ -33,7 +33,7 @@ export async function openByHttp(
   const { upstreamStartMs, upstreamMessageBytes } = limits;
   const timeout = AbortSignal.timeout(upstreamStartMs);
   const signal = options.signal ? AbortSignal.any([options.signal, timeout]) : timeout;
-  const transportOptions = { requestInit: { headers }, fetch: boundedFetch(upstreamMessageBytes) };
+  const transportOptions = { requestInit: { headers }, fetch: boundedFetch(upstreamMessageBytes, options.fetch) };
   const what = `reaching ${name}`;
   const failed = (error: unknown): BerthError => {
     if (options.signal?.aborted) return new BerthError("cancelled", what);

@@ -9,6 +9,7 @@ import type { Activities } from "../activity.ts";
 import type { Catalog, Offer } from "../catalog.ts";
 import type { ServerEntry } from "../config/entry.ts";
 import { grantProblems } from "../granted.ts";
+import { upstreamProblems } from "../tenant-rules.ts";
 import { identitiesOf } from "../identity.ts";
 import { CallNotes, gateOf, type Observers } from "../observe.ts";
 import type { RetryLimits } from "../../outcome/persist.ts";
@@ -27,6 +28,8 @@ export interface LoadedUpstream {
 
 export interface UpstreamDependencies extends ApprovalDependencies {
   readonly grants?: Grants;
+  /** Tenants other than `default` whose servers may start programs; without it none. */
+  readonly mayStartPrograms?: (tenant: string) => boolean;
   readonly activities: Activities;
   readonly observers: Observers;
   readonly log: Log;
@@ -53,7 +56,7 @@ export async function loadUpstream(
 ): Promise<LoadedUpstream> {
   const { upstreams } = dependencies;
   if (!upstreams) throw refused(server, [problem("no-upstreams", "No servers of others are started here")]);
-  const launch = launchOf(server, uri);
+  const launch = allowedLaunch(tenant, server, { uri, secrets: entry.secrets }, dependencies);
   const grant = dependencies.grants?.of(tenant, server, entry.secrets);
   const hosted = upstreams.of(tenant, server, launch, grant);
   const definition = rawBlock(uri);
@@ -105,6 +108,19 @@ async function observedNow(server: string, hosted: HostedUpstream): Promise<Own>
   if (!hosted.observed) await start(server, hosted);
   const { contract, problems } = hosted.observed!;
   return { own: contract, held: [], problems };
+}
+
+/** Throws `server_refused` for a URI that is none, or that the tenant may not have. */
+export function allowedLaunch(
+  tenant: string,
+  server: string,
+  { uri, secrets }: { uri: string; secrets: readonly string[] },
+  { mayStartPrograms }: Pick<UpstreamDependencies, "mayStartPrograms">,
+): Launch {
+  const launch = launchOf(server, uri);
+  const problems = upstreamProblems({ tenant, server, secrets }, launch, mayStartPrograms);
+  if (problems.length > 0) throw refused(server, problems);
+  return launch;
 }
 
 export function launchOf(server: string, uri: string): Launch {

@@ -1,0 +1,54 @@
+import { packageVersion, type Config, type Limits } from "./config.ts";
+import type { ExploreOptions } from "./host/builtin/explore-server.ts";
+import type { HostingOptions } from "./host/upstream/hosting.ts";
+import type { Log } from "./log.ts";
+import { openPublicFetch } from "./network/public-fetch.ts";
+import { DEFAULT_TENANT } from "./tenant-name.ts";
+import { hostedVariables } from "./upstream/hosted-variables.ts";
+import { profileFolders } from "./upstream/profiles/locate.ts";
+import { Upstream } from "./upstream/upstream.ts";
+
+/**
+ * How servers of others are reached, as a part of the composition root: what they get of this machine, by whose they
+ * are.
+ */
+const clientInfo = { name: "berth", version: packageVersion() };
+
+export function exploring({ limits }: Config, log: Log): ExploreOptions {
+  const [env, folder] = [process.env, process.cwd()];
+  const variables = async () => hostedVariables(env);
+  // Servers offer less to those who cannot be asked. A profile is of what commands see, and they cannot.
+  const options = { env, folder, clientInfo, limits, variables, capabilities: {} };
+  return {
+    open: (launch, listener) => new Upstream(launch, { ...options, ...listener }),
+    limits,
+    log,
+    env,
+    folder,
+    folders: profileFolders(env, folder),
+    version: packageVersion(),
+  };
+}
+
+/**
+ * Hosted ones get their secrets. Those of `default` also get what they ask for of the environment, and may be anywhere;
+ * every other tenant's are out in the world.
+ */
+export function hostedOpener(limits: Limits): HostingOptions["open"] {
+  const { env } = process;
+  const publicFetch = openPublicFetch();
+  return (launch, listener, { tenant, grant }) => {
+    const isOwn = tenant === DEFAULT_TENANT;
+    return new Upstream(launch, {
+      env,
+      folder: process.cwd(),
+      clientInfo,
+      limits,
+      ...listener,
+      ...(!isOwn && { fetch: publicFetch }),
+      ...(grant && { hide: (value) => grant.hideIn(value) }),
+      variables: async () =>
+        hostedVariables(isOwn ? env : {}, { names: grant?.names ?? [], values: (await grant?.all()) ?? {} }),
+    });
+  };
+}
