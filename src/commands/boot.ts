@@ -89,7 +89,9 @@ async function generate(
   const onProgress = ({ done, total, name }: Progress): void => {
     if (quiet) return;
     progress.update(
-      done === 0 ? `Compiling ${total} definitions` : `Compiled ${done} of ${total} definitions (${name})`,
+      done === 0
+        ? `Compiling ${total} definition${total === 1 ? "" : "s"}`
+        : `Compiled ${done} of ${total} definitions (${name})`,
     );
   };
   try {
