@@ -21,6 +21,7 @@ import { mcpPage } from "./pages/mcp.ts";
 import { metaPage } from "./pages/meta.ts";
 import { pathsOf } from "./pages/parts/origin.ts";
 import { createPages } from "./pages/pages.ts";
+import { secretsPage } from "./pages/secrets.ts";
 import { serverPage, serversPage } from "./pages/servers.ts";
 import { variablePage, variablesPage } from "./pages/variables.ts";
 import { REQUEST_ID_HEADER, traceOf } from "./trace.ts";
@@ -67,6 +68,7 @@ export function createApp(options: AppOptions): Express {
   app.get("/mcp/meta/:server", metaPage({ ...options, pages }));
   app.get("/variables", variablesPage({ ...options, pages }));
   app.get("/variables/:name", variablePage({ ...options, pages }));
+  app.get("/secrets", secretsPage({ ...options, pages }));
   app.get("/servers", serversPage({ ...options, pages }));
   app.use(serversRoute(options));
   app.get("/servers/:name", serverPage({ ...options, pages }));

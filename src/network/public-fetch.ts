@@ -8,5 +8,5 @@ const CONNECTIONS = 64;
 export function openPublicFetch(resolve?: Resolve): typeof fetch {
   const dispatcher = openAgent({ rules: publicRules(), connections: CONNECTIONS, ...(resolve && { resolve }) });
   // The same standard, typed twice.
-  return (async (url, init) => undiciFetch(url as string, { ...(init as UndiciInit), dispatcher })) as typeof fetch;
+  return async (url, init) => undiciFetch(url as string, { ...(init as UndiciInit), dispatcher });
 }

@@ -26,7 +26,7 @@ export interface Pages {
 export interface Page {
   readonly title: string;
   /** Which of the main navigation's entries the page belongs to. */
-  readonly section?: "mcp" | "variables" | "servers";
+  readonly section?: "mcp" | "variables" | "servers" | "secrets";
   /** The way from the top to this page; the last one has no `href`. */
   readonly crumbs?: readonly Crumb[];
   /** Names of assets, such as `editor.js`. `page.js` is on every page. */
@@ -46,6 +46,7 @@ const SECTIONS = [
   { section: "mcp", label: "Servers", href: "/mcp" },
   { section: "variables", label: "Variables", href: "/variables" },
   { section: "servers", label: "Definitions", href: "/servers" },
+  { section: "secrets", label: "Secrets", href: "/secrets" },
 ] as const;
 
 /** No script, style or address but our own, and no page of another site around ours. */

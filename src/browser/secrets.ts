@@ -1,0 +1,83 @@
+/** The script of the page of secrets: sets, replaces and deletes them. It never has a value but the one being typed. */
+
+import { ask } from "./editor/ask.ts";
+import { element } from "./editor/dom.ts";
+import { openNotices } from "./editor/notices.ts";
+import { refreshPage } from "./editor/refresh-page.ts";
+import { askToken, keptToken } from "./editor/token.ts";
+
+const form = document.querySelector<HTMLFormElement>("#set-secret");
+const notices = openNotices();
+
+if (form) {
+  showScripted();
+  document.querySelector("#notices")?.replaceWith(notices.element);
+  const name = form.elements.namedItem("name") as HTMLInputElement;
+  const value = form.elements.namedItem("value") as HTMLTextAreaElement;
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    void set(name, value);
+  });
+  // The table is another one after each change.
+  document.querySelector("#secrets")?.addEventListener("click", ({ target }) => {
+    if (!(target instanceof Element)) return;
+    const chosen = target.closest<HTMLElement>("[data-set], [data-delete]");
+    if (chosen?.dataset["set"] !== undefined) {
+      name.value = chosen.dataset["set"];
+      value.focus();
+    } else if (chosen?.dataset["delete"] !== undefined) void remove(chosen.dataset["delete"]);
+  });
+}
+
+async function set(name: HTMLInputElement, value: HTMLTextAreaElement): Promise<void> {
+  const headers = { "Content-Type": "text/plain; charset=utf-8" };
+  if (!(await send(name.value, { method: "PUT", headers, body: value.value }))) return;
+  notices.show("done", "good", element("p", {}, `The secret ${name.value} is set.`));
+  name.value = value.value = "";
+  await refreshPage();
+  showScripted();
+}
+
+async function remove(name: string): Promise<void> {
+  const isMeant = await ask({
+    title: `Delete ${name}?`,
+    content: [
+      element("p", {}, "Servers that are given it go on without it from their next call. It cannot be brought back."),
+    ],
+    no: "Keep it",
+    yes: "Delete it",
+  });
+  if (!isMeant || !(await send(name, { method: "DELETE", headers: {} }))) return;
+  notices.show("done", "good", element("p", {}, `The secret ${name} is deleted.`));
+  await refreshPage();
+  showScripted();
+}
+
+/** What only a script can do is there only with one. */
+function showScripted(): void {
+  for (const each of document.querySelectorAll<HTMLElement>("[data-scripted]")) each.hidden = false;
+}
+
+/** Whether it was done; what was not is told. */
+async function send(name: string, request: RequestInit & { headers: Record<string, string> }): Promise<boolean> {
+  notices.clear("done");
+  const token = keptToken();
+  const headers = {
+    ...request.headers,
+    Accept: "application/json",
+    ...(token !== null && { Authorization: `Bearer ${token}` }),
+  };
+  let message: string;
+  try {
+    const response = await fetch(`${form!.dataset["api"]}/${encodeURIComponent(name)}`, { ...request, headers });
+    if (response.ok) return true;
+    const { error } = (await response.json().catch(() => ({}))) as { error?: { code?: string; message?: string } };
+    message = error?.message ?? `Berth answered ${response.status}`;
+    const isForbidden = error?.code === "unauthorized" || error?.code === "write_forbidden";
+    if (isForbidden && (await askToken(message))) return await send(name, request);
+  } catch (error) {
+    message = `Berth could not be reached (${(error as Error).message})`;
+  }
+  notices.show("done", "bad", element("p", {}, message));
+  return false;
+}
