@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { Command } from "commander";
+import { registerTenantCommands } from "./commands/register-tenant.ts";
 import { registerTokenCommands } from "./commands/register-token.ts";
 import { run } from "./commands/run.ts";
 import { registerUpstreamCommands } from "./commands/upstream/register.ts";
@@ -116,6 +117,7 @@ secret
   .option(...dataOption)
   .action(async (options) => run((await import("./commands/secret.ts")).rotateSecrets(options)));
 
+registerTenantCommands(program, run);
 registerTokenCommands(program, run);
 registerUpstreamCommands(program, run);
 

@@ -3,11 +3,12 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
+import { rawBlock } from "../src/cid.ts";
 import { openTenancy, type Tenancy } from "../src/host/tenancy.ts";
 import { createLog } from "../src/log.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
-import type { Store } from "../src/store/store.ts";
-import { until } from "./tenants.rig.ts";
+import type { SecretStore, Store } from "../src/store/store.ts";
+import { addTenant, until } from "./tenants.rig.ts";
 
 describe("which tenants a process serves", () => {
   let folder: string;
@@ -105,5 +106,42 @@ describe("which tenants a process serves", () => {
     await assert.rejects(store.tenants.change("nobody", { by: "test" }), { code: "tenant_not_found" });
     const names = (await store.tenants.list()).map(({ name }) => name);
     assert.deepEqual(names, ["acme", "default", "idle", "umbrella"]);
+  });
+});
+
+describe("a deleted tenant", () => {
+  let folder: string;
+  let store: Store & SecretStore;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), "berth-tenancy-"));
+    store = await openSqliteStore({ dataDir: folder });
+  });
+  after(async () => {
+    await store.close();
+    await rm(folder, { recursive: true });
+  });
+
+  it("C8 leaves nothing behind but what others hold, and another of its name begins with nothing", async () => {
+    const [own, shared] = [rawBlock("of acme alone"), rawBlock("of both")];
+    await addTenant(store, "acme", { variables: { own: "of acme alone", shared: "of both" }, hosts: ["acme.example"] });
+    await addTenant(store, "umbrella", { variables: { shared: "of both" } });
+    const at = { expected: 0, expiresAt: Date.now() + 60_000 };
+    await store.putRecord("acme", "task", "t", { value: "{}", ...at });
+    await store.putSecret("acme", { name: "S", keyId: "k", sealed: new Uint8Array([1]), by: "test" });
+
+    await assert.rejects(store.tenants.delete("default", "test"), { code: "tenant_invalid" });
+    await assert.rejects(store.tenants.delete("nobody", "test"), { code: "tenant_not_found" });
+    assert.deepEqual(await store.tenants.delete("acme", "test"), { names: 2, contents: 1 });
+    assert.equal(await store.tenants.find("acme"), undefined);
+    assert.equal((await store.tenants.hosts()).size, 0);
+
+    await store.change("acme", { by: "test", put: [own], set: [{ kind: "variable", name: "late", cid: own.cid }] });
+    await store.tenants.create("acme", { by: "test" });
+    assert.deepEqual(await store.names("acme", "variable"), []);
+    assert.deepEqual(await store.history("acme", "variable", "own"), []);
+    for (const { cid } of [own, shared]) assert.equal(await store.content("acme", cid), undefined);
+    assert.equal(await store.record("acme", "task", "t"), undefined);
+    assert.equal(await store.secret("acme", "S"), undefined);
+    assert.ok(await store.content("umbrella", shared.cid));
   });
 });

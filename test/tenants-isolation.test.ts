@@ -45,6 +45,10 @@ export async function touch(context: ToolContext): Promise<void> { await context
 export function state(): string { return "locked"; }
 `;
 const PRIVATE = `/** Only acme has it. */\nexport function treasure(): string { return "${MARK}"; }\n`;
+const PLAIN = `export function tool0(): string { return "0"; }`;
+const TRANSFORM = `export async function generateTools(name: string, context: any) {
+  return [{ name: "told", function: "tool0", description: await context.variable("told") }];
+}`;
 const MANY = Array.from({ length: 60 }, (_, n) => `export function tool${n}(): string { return "${n}"; }`).join("\n");
 const MCPS = JSON.stringify({ vault: { secrets: ["CODE"] } });
 const WITH_TASKS = declaring({ elicitation: {}, extensions: { "io.modelcontextprotocol/tasks": {} } });
@@ -145,6 +149,20 @@ describe("what one tenant has is out of reach of another", () => {
     assert.equal(restored.status, 404, JSON.stringify(restored.body));
   });
 
+  it("C8 transforms: what one returned for the one is not kept for the other, though all of their texts are the same", async () => {
+    const told = async (tenant: string, plan: string): Promise<string> => {
+      const api = apiOf({ url: tenant });
+      await api.put("/variables/told", plan);
+      await api.put("/definitions/transform", TRANSFORM);
+      await api.put("/definitions/plain", PLAIN);
+      const entry = { definition: rawBlock(PLAIN).cid, tools_transform_cid: rawBlock(TRANSFORM).cid };
+      assert.equal((await api.put("/entries/transformed", JSON.stringify(entry))).status, 201);
+      return (await post(`${tenant}/mcp/transformed`, request("tools/list"))).text;
+    };
+    assert.match(await told(acme, MARK), new RegExp(MARK));
+    assert.ok(!(await told(evil, "nothing")).includes(MARK));
+  });
+
   it("C8 variables, secrets and servers: neither guests nor addresses of the other know them", async () => {
     assert.equal(await textOf(`${acme}/mcp/vault`, "variable", { name: "plan" }), MARK);
     assert.equal(await textOf(`${acme}/mcp/vault`, "secret", { name: "CODE" }), MARK);
@@ -152,7 +170,7 @@ describe("what one tenant has is out of reach of another", () => {
     assert.equal(await textOf(`${evil}/mcp/vault`, "secret", { name: "CODE" }), "nothing");
     const known = JSON.parse(await textOf(`${evil}/mcp/vault`, "servers")) as { name: string; url: string }[];
     assert.deepEqual(
-      known.filter(({ name }) => !name.startsWith("stolen-")).map(({ name, url }) => [name, url]),
+      known.filter(({ name }) => ["many", "vault", "private"].includes(name)).map(({ name, url }) => [name, url]),
       [
         ["many", "/t/evil/mcp/many"],
         ["vault", "/t/evil/mcp/vault"],

@@ -1,11 +1,17 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
+import { packageRoot } from "../src/config.ts";
 import { call, MODERN_META, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { LegacyClient, read, type EventReader } from "./legacy-client.ts";
 import { addTenant, onStoreOf, until } from "./tenants.rig.ts";
 
 const SAY = (who: string): string => `/** Says who it is of. */\nexport function say(): string { return "${who}"; }\n`;
 
+const CLI = join(packageRoot, "dist/src/cli.js");
 const SLOW = `import { setTimeout } from "node:timers/promises";
 /** Never ends by itself. */
 export async function slow(context: { progress(event: unknown): void }): Promise<void> {
@@ -75,6 +81,34 @@ describe("tenants", () => {
   it("C8 a tenant that another process creates is served at once", async () => {
     await onStoreOf(berth, (store) => addTenant(store, "late", { servers: { say: SAY("late") } }));
     assert.equal(await textOf(`${berth.url}/t/late/mcp/say`), "late");
+  });
+});
+
+describe("berth tenant", () => {
+  let folder: string;
+  before(async () => void (folder = await mkdtemp(join(tmpdir(), "berth-tenant-"))));
+  after(() => rm(folder, { recursive: true }));
+
+  const tenant = (...args: string[]): { status: number | null; stdout: string; stderr: string } =>
+    spawnSync(process.execPath, [CLI, "tenant", ...args, "--data", folder], { encoding: "utf8", input: "" });
+
+  it("C8 creates, lists, suspends, resumes and deletes tenants, and says what is wrong", () => {
+    const created = tenant("create", "acme", "--host", "acme.example");
+    assert.equal(created.status, 0, created.stderr);
+    assert.match(created.stderr, /at \/t\/acme\/mcp and the host acme\.example/);
+    assert.match(tenant("create", "acme").stderr, /There is a tenant of that name already/);
+    assert.match(tenant("create", "Acme").stderr, /lower-case letters, digits/);
+    assert.equal(tenant("suspend", "acme").status, 0);
+    const [listed] = JSON.parse(tenant("list", "--json").stdout) as { name: string; suspendedAt: number }[];
+    assert.equal(listed?.name, "acme");
+    assert.equal(typeof listed?.suspendedAt, "number");
+    assert.equal(tenant("resume", "acme").status, 0);
+    assert.match(tenant("list").stdout, /^acme +made .* served  acme\.example\ndefault  made .* served\n$/);
+    const asked = tenant("delete", "acme");
+    assert.deepEqual([asked.status, /--yes deletes all/.test(asked.stderr)], [1, true]);
+    assert.equal(tenant("delete", "acme", "--yes").status, 0);
+    assert.match(tenant("delete", "acme", "--yes").stderr, /No such tenant/);
+    assert.match(tenant("delete", "default", "--yes").stderr, /cannot be deleted/);
   });
 });
 

@@ -3,10 +3,14 @@ import { BerthError } from "../errors.ts";
 import type { JsonObject } from "../json.ts";
 import { checkTenantName, DEFAULT_TENANT } from "../tenant-name.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";
-import type { Tenant, Tenants, TenantSettings } from "./tenants.ts";
+import type { Tenant, TenantRemains, Tenants, TenantSettings } from "./tenants.ts";
 
 /** The registry of tenants in a SQLite file. Its changes stand in the log of changed names, under the kind `tenant`. */
-export function sqliteTenants(database: Database.Database, foreignChanges: ForeignChanges): Tenants {
+export function sqliteTenants(
+  database: Database.Database,
+  foreignChanges: ForeignChanges,
+  onDeleted: (name: string) => void,
+): Tenants {
   const statements = prepare(database);
   const listeners = new Set<(name: string) => void>();
 
@@ -40,8 +44,18 @@ export function sqliteTenants(database: Database.Database, foreignChanges: Forei
     return Number(statements.recordChange.run(name, now, by).lastInsertRowid);
   };
 
+  /** All that stands under a name; also what the last calls of an earlier tenant of that name have left. */
+  const purge = (name: string): TenantRemains => {
+    const contents = statements.contentsOf.all(name);
+    const names = statements.removeNames.run(name).changes;
+    for (const remove of statements.removals) remove.run(name);
+    const gone = contents.reduce((sum, id) => sum + statements.removeUnheld.run({ id }).changes, 0);
+    return { names, contents: gone };
+  };
+
   const create = database.transaction((name: string, settings: TenantSettings) => {
     if (statements.tenant.get(name)) throw new BerthError("tenant_exists", `"${name}"`);
+    purge(name);
     statements.add.run(name, Date.now());
     return apply(name, settings);
   });
@@ -51,9 +65,21 @@ export function sqliteTenants(database: Database.Database, foreignChanges: Forei
     return apply(name, settings);
   });
 
-  const commit = (name: string, changeId: number): Tenant => {
+  const remove = database.transaction((name: string, by: string) => {
+    if (name === DEFAULT_TENANT) throw new BerthError("tenant_invalid", `"${name}" cannot be deleted`);
+    if (!statements.tenant.get(name)) throw new BerthError("tenant_not_found", `"${name}"`);
+    const remains = purge(name);
+    statements.remove.run(name);
+    return { remains, changeId: Number(statements.recordChange.run(name, Date.now(), by).lastInsertRowid) };
+  });
+
+  const tell = (name: string, changeId: number): void => {
     foreignChanges.add([changeId]);
     for (const listener of listeners) listener(name);
+  };
+
+  const commit = (name: string, changeId: number): Tenant => {
+    tell(name, changeId);
     return read(statements.tenant.get(name)!);
   };
 
@@ -69,6 +95,18 @@ export function sqliteTenants(database: Database.Database, foreignChanges: Forei
       return commit(name, create.immediate(name, settings));
     },
     change: async (name, settings) => commit(name, change.immediate(name, settings)),
+    async delete(name, by) {
+      // What was sealed, and what nobody else may read, is overwritten on the disk.
+      database.pragma("secure_delete = ON");
+      try {
+        const { remains, changeId } = remove.immediate(name, by);
+        onDeleted(name);
+        tell(name, changeId);
+        return remains;
+      } finally {
+        database.pragma("secure_delete = OFF");
+      }
+    },
 
     onChange(listener) {
       const own = (name: string): void => listener(name);
@@ -116,6 +154,16 @@ function prepare(database: Database.Database) {
     ownerOf: database.prepare<[string], string>("SELECT tenant FROM tenant_host WHERE host = ?").pluck(),
     addHost: database.prepare<[string, string]>("INSERT INTO tenant_host (host, tenant) VALUES (?, ?)"),
     removeHosts: database.prepare<[string]>("DELETE FROM tenant_host WHERE tenant = ?"),
+    remove: database.prepare<[string]>("DELETE FROM tenant WHERE name = ?"),
+    contentsOf: database.prepare<[string], number>("SELECT content_id FROM tenant_content WHERE tenant = ?").pluck(),
+    removeNames: database.prepare<[string]>("DELETE FROM name WHERE tenant = ?"),
+    removals: ["name_change", "record", "secret", "tenant_content"].map((table) =>
+      database.prepare<[string]>(`DELETE FROM ${table} WHERE tenant = ?`),
+    ),
+    removeUnheld: database.prepare<[{ id: number }]>(
+      `DELETE FROM content WHERE id = @id AND NOT EXISTS (SELECT 1 FROM tenant_content WHERE content_id = @id)
+       AND NOT EXISTS (SELECT 1 FROM derived WHERE content_id = @id)`,
+    ),
     recordChange: database.prepare<[string, number, string]>(
       "INSERT INTO name_change (tenant, kind, name, cid, changed_at, changed_by) VALUES (?, 'tenant', '', NULL, ?, ?)",
     ),

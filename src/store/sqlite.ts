@@ -124,7 +124,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   });
 
   return {
-    tenants: sqliteTenants(database, foreignChanges),
+    tenants: sqliteTenants(database, foreignChanges, (tenant) => storedBytes.forget(tenant)),
     tokens: sqliteTokens(database, foreignChanges),
 
     async content(tenant, cid) {

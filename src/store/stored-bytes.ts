@@ -31,6 +31,11 @@ export class StoredBytes {
     return known;
   }
 
+  /** Of a tenant that is gone, another of the same name has nothing. */
+  forget(tenant: string): void {
+    this.#known.delete(tenant);
+  }
+
   /** What a change that is over has added. */
   added(tenant: string, bytes: number): void {
     const known = this.#known.get(tenant);

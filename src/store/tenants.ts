@@ -19,6 +19,12 @@ export interface Tenants {
   /** Changes what `settings` has. Rejects with `tenant_not_found` or `tenant_invalid`. */
   change(name: string, settings: TenantSettings): Promise<Tenant>;
 
+  /**
+   * Removes the tenant with all that it has: names and their history, secrets, tokens, records, and the content that no
+   * other tenant holds. Rejects with `tenant_not_found`, and with `tenant_invalid` for `default`.
+   */
+  delete(name: string, by: string): Promise<TenantRemains>;
+
   /** Calls `listener` when a tenant has come, changed or gone: at once after a change here, and soon after another's. */
   onChange(listener: (name: string) => void): () => void;
 }
@@ -33,6 +39,13 @@ export interface Tenant {
   readonly hosts: readonly string[];
   /** Limits of its own, by their names; what is not said here is as for every tenant. */
   readonly limits: JsonObject;
+}
+
+/** What a deleted tenant had. */
+export interface TenantRemains {
+  readonly names: number;
+  /** Contents that are gone, because nobody else held them. */
+  readonly contents: number;
 }
 
 export interface TenantSettings {

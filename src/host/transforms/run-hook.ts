@@ -47,7 +47,8 @@ export async function runHook(
     const { bundle, problems } = await compileOnce(transform, source);
     if (!bundle) return { fault: problems[0]?.message ?? "there is nothing in it that could be run" };
 
-    const key = jsonBlock({ hook, server, bundle, ...given }).cid;
+    // A transform reads variables and content of its tenant, so that what it returned is the tenant's alone.
+    const key = jsonBlock({ tenant, hook, server, bundle, ...given }).cid;
     const known = await store.derived(key);
     if (known) return { value: JSON.parse(new TextDecoder().decode(known)) as Json };
     const outcome = await callHook(run, bundle, port, dependencies);

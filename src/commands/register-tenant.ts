@@ -1,0 +1,47 @@
+import type { Command } from "commander";
+import type { run as Run } from "./run.ts";
+
+const dataOption = ["--data <folder>", "folder of the store (BERTH_DATA, default .berth)"] as const;
+
+/** `berth tenant …` (docs/tenants.md). A running Berth on the same data knows of it within a second. */
+export function registerTenantCommands(program: Command, run: typeof Run): void {
+  const tenant = program.command("tenant").description("Make, list, suspend and delete tenants.");
+  const several = (value: string, before: readonly string[] = []): string[] => [...before, value];
+
+  tenant
+    .command("create")
+    .description("Make a tenant, which is served at /t/<name>.")
+    .argument("<name>", "lower-case letters, digits and single hyphens")
+    .option("--host <name>", "a host name that stands for it, too; repeat it for several", several)
+    .option(...dataOption)
+    .action(async (name, options) => run((await import("./tenant.ts")).createTenant(name, options)));
+
+  tenant
+    .command("list")
+    .description("List all tenants.")
+    .option("--json", "print them as JSON")
+    .option(...dataOption)
+    .action(async (options) => run((await import("./tenant.ts")).listTenants(options)));
+
+  tenant
+    .command("suspend")
+    .description("Serve a tenant no more, and end what runs for it; all that it has is kept.")
+    .argument("<name>", "as the list shows it")
+    .option(...dataOption)
+    .action(async (name, options) => run((await import("./tenant.ts")).setSuspended(name, true, options)));
+
+  tenant
+    .command("resume")
+    .description("Serve a suspended tenant again.")
+    .argument("<name>", "as the list shows it")
+    .option(...dataOption)
+    .action(async (name, options) => run((await import("./tenant.ts")).setSuspended(name, false, options)));
+
+  tenant
+    .command("delete")
+    .description("Delete a tenant with all that it has; asks for the name again.")
+    .argument("<name>", "as the list shows it")
+    .option("--yes", "do not ask")
+    .option(...dataOption)
+    .action(async (name, options) => run((await import("./tenant.ts")).deleteTenant(name, options)));
+}

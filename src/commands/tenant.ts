@@ -1,0 +1,90 @@
+import { createInterface } from "node:readline/promises";
+import { readConfig } from "../config.ts";
+import { BerthError } from "../errors.ts";
+import { openSqliteStore } from "../store/sqlite.ts";
+import type { Tenant, Tenants } from "../store/tenants.ts";
+import { basePathOf } from "../tenant-name.ts";
+import { environmentOf } from "./environment.ts";
+
+export interface TenantOptions {
+  readonly data?: string;
+}
+
+const BY = "command";
+
+/** `berth tenant create NAME` */
+export function createTenant(name: string, options: TenantOptions & { readonly host?: string[] }): Promise<number> {
+  return withTenants(options, async (tenants) => {
+    const { host: hosts = [] } = options;
+    await tenants.create(name, { by: BY, hosts });
+    const places = [`${basePathOf(name)}/mcp`, ...hosts.map((host) => `the host ${host}`)];
+    console.error(`The tenant ${name} is there, at ${places.join(" and ")}.`);
+    return 0;
+  });
+}
+
+/** `berth tenant list` */
+export function listTenants(options: TenantOptions & { readonly json?: boolean }): Promise<number> {
+  return withTenants(options, async (tenants) => {
+    const listed = await tenants.list();
+    if (options.json) console.log(JSON.stringify(listed, null, 2));
+    else for (const line of linesOf(listed)) console.log(line);
+    return 0;
+  });
+}
+
+/** `berth tenant suspend NAME` and `berth tenant resume NAME` */
+export function setSuspended(name: string, suspended: boolean, options: TenantOptions): Promise<number> {
+  return withTenants(options, async (tenants) => {
+    await tenants.change(name, { by: BY, suspended });
+    console.error(`The tenant ${name} is ${suspended ? "suspended: nothing of it is served" : "served again"}.`);
+    return 0;
+  });
+}
+
+/** `berth tenant delete NAME`: asks for the name again, and without a terminal wants `--yes`. */
+export function deleteTenant(name: string, options: TenantOptions & { readonly yes?: boolean }): Promise<number> {
+  return withTenants(options, async (tenants) => {
+    if (!(await tenants.find(name))) throw new BerthError("tenant_not_found", `"${name}"`);
+    if (!options.yes && !(await isTypedAgain(name))) {
+      console.error("Nothing was deleted.");
+      return 1;
+    }
+    const { names, contents } = await tenants.delete(name, BY);
+    console.error(`The tenant ${name} is deleted: ${names} names, and ${contents} contents that nobody else holds.`);
+    return 0;
+  });
+}
+
+async function isTypedAgain(name: string): Promise<boolean> {
+  if (!process.stdin.isTTY || !process.stderr.isTTY) {
+    console.error("This cannot be asked without a terminal; --yes deletes all that the tenant has.");
+    return false;
+  }
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    const question = `All that the tenant ${name} has goes: servers, variables, secrets, tokens, releases. Type its name: `;
+    return (await terminal.question(question)).trim() === name;
+  } finally {
+    terminal.close();
+  }
+}
+
+async function withTenants({ data }: TenantOptions, work: (tenants: Tenants) => Promise<number>): Promise<number> {
+  const { dataDir } = readConfig(environmentOf(data === undefined ? {} : { data }));
+  const store = await openSqliteStore({ dataDir });
+  try {
+    return await work(store.tenants);
+  } finally {
+    await store.close();
+  }
+}
+
+function linesOf(listed: readonly Tenant[]): string[] {
+  const width = Math.max(...listed.map(({ name }) => name.length));
+  return listed.map(({ name, createdAt, suspendedAt, hosts }) => {
+    const state = suspendedAt === null ? "served" : `suspended since ${new Date(suspendedAt).toISOString()}`;
+    const made = `made ${new Date(createdAt).toISOString()}`;
+    return [name.padEnd(width), made, state, hosts.join(", ")].filter(Boolean).join("  ");
+  });
+}
