@@ -3,7 +3,7 @@ import Database from "better-sqlite3";
 
 const [file] = process.argv.slice(2);
 const database = new Database(file, { readonly: true, fileMustExist: true });
-const version = database.pragma("user_version", { simple: true });
+const version = Number(database.pragma("user_version", { simple: true }));
 const objects = database
   .prepare(
     "SELECT name, sql, type FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY rowid",

@@ -117,6 +117,21 @@ secret
   .option(...dataOption)
   .action(async (options) => run((await import("./commands/secret.ts")).rotateSecrets(options)));
 
+program
+  .command("backup")
+  .description("Copy the store into one file, while Berth serves or not, and verify the copy.")
+  .argument("<file>", "to write; not there yet")
+  .option(...dataOption)
+  .option("--force", "replace the file")
+  .action(async (file, options) => run((await import("./commands/backup.ts")).backup(file, options)));
+
+program
+  .command("restore")
+  .description("Put back a backup, while Berth serves or not; what stood there before is kept.")
+  .argument("<file>", "that berth backup has written")
+  .option(...dataOption)
+  .action(async (file, options) => run((await import("./commands/backup.ts")).restore(file, options)));
+
 registerTenantCommands(program, run);
 registerTokenCommands(program, run);
 registerUpstreamCommands(program, run);

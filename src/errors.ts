@@ -60,6 +60,7 @@ export const errors = {
   secret_not_found: { status: 404, rpc: -32602, message: "No such secret" },
   secret_sealed: { status: 503, rpc: -32603, message: "The secrets cannot be opened" },
   store_failed: { status: 503, rpc: -32603, message: "The store failed" },
+  backup_failed: { status: 500, rpc: -32603, message: "Nothing was copied" },
   edit_refused: { status: 422, rpc: -32603, message: "The edit has problems, and nothing was changed" },
   edit_breaking: { status: 409, rpc: -32603, message: "The edit would break callers, and nothing was changed" },
   precondition_required: { status: 428, rpc: -32600, message: "A write has to say what it replaces" },

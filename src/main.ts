@@ -49,6 +49,8 @@ export interface Berth {
   servers(): Promise<ServerSummary[]>;
   /** Serves what the names in the store mean now. */
   reload(): Promise<void>;
+  /** Resolves when the store was restored by another process: this Berth is to be closed, and another one started. */
+  readonly replaced: Promise<void>;
   /** Ends calls and streams with their results, then every process. */
   close(): Promise<void>;
 }
@@ -79,6 +81,7 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
     url: urlOf(server, config.host),
     servers: () => host.list(DEFAULT_TENANT),
     reload: () => host.reload(DEFAULT_TENANT),
+    replaced: replacedOf(store),
     async close() {
       readiness.stopping();
       await within(config.limits.drainMs, new Promise(() => {}));
@@ -95,7 +98,7 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
 }
 
 export interface BerthOnStdio {
-  /** Resolves when the client has ended the connection, or does not read any more. */
+  /** Resolves when the client has ended the connection, or does not read any more, and when the store was restored. */
   readonly ended: Promise<void>;
   /** Ends calls with their results, at once when `hurry` resolves, then every process. */
   close(hurry: Promise<unknown>): Promise<void>;
@@ -110,11 +113,11 @@ export async function startStdio(
   const core = await openCore(config, log, fromImage(config, log), () => {});
   const { server = ALL_SERVERS, nativeOnly = false, input, output } = options;
   await orClose(core, async () => core.host.server(DEFAULT_TENANT, server));
-  const { endpoint, executor } = core;
+  const { endpoint, executor, store } = core;
   const { limits } = config;
   const connection = openStdio({ endpoint, tenant: DEFAULT_TENANT, server, nativeOnly, input, output, limits, log });
   return {
-    ended: connection.ended,
+    ended: Promise.race([connection.ended, replacedOf(store)]),
     async close(hurry) {
       endpoint.close();
       const drained = connection.close();
@@ -124,6 +127,10 @@ export async function startStdio(
       await core.close();
     },
   };
+}
+
+function replacedOf(store: Store): Promise<void> {
+  return new Promise((resolve) => store.onReplaced(resolve));
 }
 
 /** What was opened does not stay when what comes after it fails. */

@@ -14,13 +14,17 @@ export async function serve(options: ServeOptions): Promise<number> {
   const config = readConfig(environmentOf(options), options.readonly ? { image: "readonly" } : {});
   const log = createLog(config.logLevel, [config.adminToken]);
   const ended = signalled();
-  const berth = await startBerth(config, log);
+  let berth = await startBerth(config, log);
   announce(berth.url, config);
 
-  const signal = await ended;
-  log.info({ signal }, "shutting down");
-  await berth.close();
-  return 0;
+  for (;;) {
+    const signal = await Promise.race([ended, berth.replaced]);
+    if (signal) log.info({ signal }, "shutting down");
+    await berth.close();
+    if (signal) return 0;
+    log.warn("the store was restored: Berth serves anew what stands in it now");
+    berth = await startBerth({ ...config, port: Number(new URL(berth.url).port) }, log);
+  }
 }
 
 function announce(url: string, { dataDir }: Config): void {

@@ -13,25 +13,32 @@ const LOOK_MS = 500;
  */
 export class ForeignChanges {
   readonly #listeners = new Set<(changed: readonly ForeignChange[]) => void>();
+  readonly #onReplaced = new Set<() => void>();
   /** It changes with each commit of another connection, and with none of our own. */
   readonly #version: Database.Statement<[], number>;
   readonly #since: Database.Statement<[number], ForeignChange & { readonly id: number }>;
   readonly #newest: Database.Statement<[], number | null>;
+  /** Only an upgrade changes it, or a copy that was put in the place of it all. */
+  readonly #schema: Database.Statement<[], number>;
+  #seenSchema = 0;
   #seenVersion = 0;
   #seenId = 0;
   /** Changes of our own after `#seenId`. */
   readonly #own = new Set<number>();
   #timer: NodeJS.Timeout | undefined;
+  #isReplaced = false;
 
   constructor(database: Database.Database) {
     this.#version = database.prepare<[], number>("PRAGMA data_version").pluck();
     this.#since = database.prepare("SELECT id, tenant, kind, name FROM name_change WHERE id > ? ORDER BY id");
+    this.#schema = database.prepare<[], number>("PRAGMA schema_version").pluck();
     this.#newest = database.prepare<[], number | null>("SELECT max(id) FROM name_change").pluck();
   }
 
   listen(listener: (changed: readonly ForeignChange[]) => void): () => void {
     this.#listeners.add(listener);
     if (!this.#timer) {
+      this.#seenSchema = this.#schema.get() ?? 0;
       this.#seenVersion = this.#version.get() ?? 0;
       this.#seenId = this.#newest.get() ?? 0;
       this.#timer = setInterval(() => this.#look(), LOOK_MS).unref();
@@ -39,6 +46,16 @@ export class ForeignChanges {
     return () => {
       this.#listeners.delete(listener);
       if (this.#listeners.size === 0) this.close();
+    };
+  }
+
+  /** Calls `listener` when nothing needs to be what it was: another process restored or upgraded the database. */
+  listenToReplacing(listener: () => void): () => void {
+    this.#onReplaced.add(listener);
+    const stop = this.listen(() => {});
+    return () => {
+      this.#onReplaced.delete(listener);
+      stop();
     };
   }
 
@@ -62,11 +79,20 @@ export class ForeignChanges {
       return;
     }
     if (changed.length > 0) for (const listener of this.#listeners) listener(changed);
+    if (this.#isReplaced) for (const listener of this.#onReplaced) listener();
+    this.#isReplaced = false;
+  }
+
+  #lookAtSchema(): void {
+    const schema = this.#schema.get() ?? 0;
+    this.#isReplaced ||= schema !== this.#seenSchema;
+    this.#seenSchema = schema;
   }
 
   #read(): ForeignChange[] {
     const version = this.#version.get() ?? 0;
     const rows = version === this.#seenVersion ? [] : this.#since.all(this.#seenId);
+    if (version !== this.#seenVersion) this.#lookAtSchema();
     this.#seenVersion = version;
     const changed = rows.filter(({ id }) => !this.#own.has(id));
     this.#seenId = Math.max(this.#seenId, rows.at(-1)?.id ?? 0, ...this.#own);

@@ -20,7 +20,7 @@ export function openDatabase(dataDir: string, busyMs: number): Database.Database
     // NORMAL would be faster, but in WAL mode a power cut could then take back a change that was acknowledged.
     database.pragma("synchronous = FULL");
     database.pragma("foreign_keys = ON");
-    migrate(database);
+    upgradeDatabase(database);
     return database;
   } catch (error) {
     database?.close();
@@ -30,7 +30,8 @@ export function openDatabase(dataDir: string, busyMs: number): Database.Database
   }
 }
 
-function migrate(database: Database.Database): void {
+/** Takes the migrations that a database lacks. Throws `store_failed` for one of a newer Berth. */
+export function upgradeDatabase(database: Database.Database): void {
   if (taken(database) === migrations.length) return;
   database
     .transaction(() => {

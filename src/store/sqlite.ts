@@ -154,6 +154,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       foreignChanges.add(moved);
     },
 
+    onReplaced: (listener) => foreignChanges.listenToReplacing(listener),
+
     onChange: (listener) =>
       foreignChanges.listen((changes) => {
         const names = changes.filter(isName);

@@ -41,6 +41,12 @@ export interface Store {
    */
   onChange(listener: (changed: readonly ChangedName[]) => void): () => void;
 
+  /**
+   * Calls `listener` within a second after another process has put another store in the place of this one: nothing that
+   * was read of it before needs to be true any more. Gives the function that ends it.
+   */
+  onReplaced(listener: () => void): () => void;
+
   /** Results that are a pure function of their key (discovery, bundles): shared by all tenants, never changed. */
   derived(key: string): Promise<Uint8Array | undefined>;
   putDerived(entries: readonly { key: string; block: Block }[]): Promise<void>;

@@ -50,6 +50,7 @@ export function proposeTo(store: Store): ProposedStore {
     tokens: store.tokens,
     proposal: () => ({ put: [...blocks.values()], set: moves }),
     onChange: (listener) => store.onChange(listener),
+    onReplaced: (listener) => store.onReplaced(listener),
     history: (tenant, kind, name) => store.history(tenant, kind, name),
     derived: (key) => store.derived(key),
     putDerived: (entries) => store.putDerived(entries),

@@ -1,0 +1,38 @@
+import { readConfig } from "../config.ts";
+import { openKeyRing } from "../secrets/key-ring.ts";
+import { backupStore, restoreStore } from "../store/backup.ts";
+import type { Verified } from "../store/verify-database.ts";
+import { environmentOf } from "./environment.ts";
+
+export interface BackupCommandOptions {
+  readonly data?: string;
+}
+
+/** `berth backup FILE`, while Berth serves or not. */
+export async function backup(file: string, options: BackupCommandOptions & { force?: boolean }): Promise<number> {
+  const { dataDir } = readConfig(environmentOf(options));
+  const verified = await backupStore({ dataDir, file, replace: options.force ?? false });
+  console.error(`${file} is a whole copy of the store in ${dataDir}: ${said(verified)}.`);
+  console.error(`No key is in it: keep seal.key and secret.key of ${dataDir}, too, and not in the same place.`);
+  return 0;
+}
+
+/** `berth restore FILE`: a Berth that serves takes up by itself what was restored. */
+export async function restore(file: string, options: BackupCommandOptions): Promise<number> {
+  const { dataDir, secretKeys } = readConfig(environmentOf(options));
+  const { kept, keyIds, ...verified } = await restoreStore({ dataDir, file });
+  console.error(`The store in ${dataDir} is what stood in ${file}: ${said(verified)}.`);
+  if (kept !== undefined) console.error(`What stood there before is in ${kept}.`);
+  const ring = openKeyRing(dataDir, secretKeys);
+  const known = new Set(ring.keys().map(({ id }) => id));
+  const missing = keyIds.filter((id) => !known.has(id));
+  if (missing.length === 0) return 0;
+  console.error(
+    `Its secrets are sealed with the key ${missing.join(", ")}, which is not in ${ring.source}: put it there.`,
+  );
+  return 1;
+}
+
+function said({ contents, bytes }: Verified): string {
+  return `${contents} contents, ${bytes} bytes, all of them verified`;
+}
