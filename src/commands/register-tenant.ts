@@ -17,6 +17,14 @@ export function registerTenantCommands(program: Command, run: typeof Run): void 
     .action(async (name, options) => run((await import("./tenant.ts")).createTenant(name, options)));
 
   tenant
+    .command("limit")
+    .description("Set what a tenant may have of what all share, or show it (docs/limits.md).")
+    .argument("<name>", "the tenant's name")
+    .argument("[limits...]", "such as requestsPerSecond=50; requestsPerSecond= is the default again")
+    .option(...dataOption)
+    .action(async (name, limits, options) => run((await import("./tenant.ts")).limitTenant(name, limits, options)));
+
+  tenant
     .command("list")
     .description("List all tenants.")
     .option("--json", "print them as JSON")

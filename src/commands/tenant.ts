@@ -1,4 +1,5 @@
 import { createInterface } from "node:readline/promises";
+import { readTenantLimits, tenantLimits } from "../admission/tenant-limits.ts";
 import { readConfig } from "../config.ts";
 import { BerthError } from "../errors.ts";
 import { openSqliteStore } from "../store/sqlite.ts";
@@ -19,6 +20,20 @@ export function createTenant(name: string, options: TenantOptions & { readonly h
     await tenants.create(name, { by: BY, hosts });
     const places = [`${basePathOf(name)}/mcp`, ...hosts.map((host) => `the host ${host}`)];
     console.error(`The tenant ${name} is there, at ${places.join(" and ")}.`);
+    return 0;
+  });
+}
+
+/** `berth tenant limit NAME [LIMIT=NUMBER…]`: sets limits, or shows all when none is said. `LIMIT=` is the default again. */
+export function limitTenant(name: string, texts: readonly string[], options: TenantOptions): Promise<number> {
+  return withTenants(options, async (tenants) => {
+    const tenant = await tenants.find(name);
+    if (!tenant) throw new BerthError("tenant_not_found", `"${name}"`);
+    const own = readTenantLimits(tenant.limits, texts);
+    if (texts.length > 0) await tenants.change(name, { by: BY, limits: own });
+    for (const [limit, value] of Object.entries(tenantLimits(readConfig(process.env).limits, own))) {
+      console.log(`${limit}  ${value}${limit in own ? "" : "  (default)"}`);
+    }
     return 0;
   });
 }

@@ -1,0 +1,54 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { after, before, describe, it } from "node:test";
+
+const CLI = resolve("dist/src/cli.js");
+
+describe("berth tenant", () => {
+  let data: string;
+  before(async () => void (data = await mkdtemp(join(tmpdir(), "berth-test-"))));
+  after(() => rm(data, { recursive: true, force: true }));
+
+  const tenant = (...args: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> =>
+    new Promise((done) => {
+      const child = spawn(process.execPath, [CLI, "tenant", ...args, "--data", data], {
+        stdio: ["ignore", "pipe", "pipe"],
+      });
+      let [stdout, stderr] = ["", ""];
+      child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+      child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+      child.once("close", (code) => done({ code, stdout, stderr }));
+    });
+
+  it("C8 makes, limits, suspends, lists and deletes tenants", async () => {
+    const made = await tenant("create", "acme", "--host", "acme.example");
+    assert.deepEqual([made.code, made.stdout], [0, ""], made.stderr);
+    assert.match(made.stderr, /The tenant acme is there, at \/t\/acme\/mcp and the host acme\.example\./);
+    assert.match((await tenant("create", "acme")).stderr, /There is a tenant of that name already/);
+
+    const limited = await tenant("limit", "acme", "requestsPerSecond=50");
+    assert.match(limited.stdout, /^requestsPerSecond {2}50$/m);
+    assert.match(limited.stdout, /^calls {2}256 {2}\(default\)$/m);
+    assert.match((await tenant("limit", "acme", "calls=many")).stderr, /"calls" must be a whole number, not "many"/);
+    assert.match(
+      (await tenant("limit", "acme", "requestsPerSecond=")).stdout,
+      /^requestsPerSecond {2}0 {2}\(default\)$/m,
+    );
+    assert.match((await tenant("limit", "nobody")).stderr, /No such tenant: "nobody"/);
+
+    assert.equal((await tenant("suspend", "acme")).code, 0);
+    const [listed] = (
+      JSON.parse((await tenant("list", "--json")).stdout) as { name: string; suspendedAt: unknown }[]
+    ).filter(({ name }) => name === "acme");
+    assert.equal(typeof listed!.suspendedAt, "number");
+
+    const asked = await tenant("delete", "acme");
+    assert.equal(asked.code, 1);
+    assert.match(asked.stderr, /--yes deletes all that the tenant has/);
+    assert.equal((await tenant("delete", "acme", "--yes")).code, 0);
+    assert.doesNotMatch((await tenant("list")).stdout, /acme/);
+  });
+});
