@@ -96,6 +96,7 @@ describe("every page fits", () => {
       versions: "/mcp/meta/versions",
       release: `/mcp/meta/everyday@${release}`,
       content: `/cid/${contract}`,
+      secrets: "/secrets",
       variables: "/variables",
       mcps: "/variables/mcps",
       variable: `/variables/${LONG}`,
