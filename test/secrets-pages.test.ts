@@ -107,11 +107,10 @@ describe("the API of secrets", () => {
       assert.doesNotMatch(JSON.stringify(body), /very/);
     }
     const { body } = await api.send("GET", "/secrets");
-    const listed = body.secrets.map(({ changedAt, ...rest }: { changedAt: number }) => rest);
-    assert.deepEqual(listed, [
-      { name: "API_TOKEN", isSet: true, by: "api", servers: ["guest"] },
-      { name: "OTHER_TOKEN", isSet: true, by: "api", servers: ["guest"] },
-    ]);
+    const facts = { isSet: true, by: "api", servers: ["guest"] };
+    const [one, other] = body.secrets;
+    assert.deepEqual(one, { name: "API_TOKEN", changedAt: one.changedAt, ...facts });
+    assert.deepEqual(other, { name: "OTHER_TOKEN", changedAt: other.changedAt, ...facts });
   });
 
   it("C8 says what is wrong with a request, and never what the value was", async () => {

@@ -59,7 +59,10 @@ function showScripted(): void {
 }
 
 /** Whether it was done; what was not is told. */
-async function send(name: string, request: RequestInit & { headers: Record<string, string> }): Promise<boolean> {
+async function send(
+  name: string,
+  request: { method: string; headers: Readonly<Record<string, string>>; body?: string },
+): Promise<boolean> {
   notices.clear("done");
   const token = keptToken();
   const headers = {
