@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { Command } from "commander";
+import { registerSecretCommands } from "./commands/register-secret.ts";
 import { registerTenantCommands } from "./commands/register-tenant.ts";
 import { registerTokenCommands } from "./commands/register-token.ts";
 import { run } from "./commands/run.ts";
@@ -83,39 +84,7 @@ program
   .option("--json", "print {tools, problems} as JSON")
   .action(async (file, options) => run((await import("./commands/discover.ts")).discover(file, options)));
 
-const secret = program.command("secret").description("Keep values that servers need and nobody may see.");
-const tenantOption = ["--tenant <name>", "whose secrets", "default"] as const;
 const dataOption = ["--data <folder>", "folder of the store (BERTH_DATA, default .berth)"] as const;
-
-secret
-  .command("set")
-  .description("Set a secret; its value is typed without echo, or read from standard input.")
-  .argument("<name>", "as entries of mcps declare it: API_TOKEN")
-  .option(...tenantOption)
-  .option(...dataOption)
-  .action(async (name, options) => run((await import("./commands/secret.ts")).setSecret(name, options)));
-
-secret
-  .command("list")
-  .description("List secrets with when they were changed and which servers declare them; values are never shown.")
-  .option(...tenantOption)
-  .option(...dataOption)
-  .option("--json", "print them as JSON")
-  .action(async (options) => run((await import("./commands/secret.ts")).listSecrets(options)));
-
-secret
-  .command("delete")
-  .description("Delete a secret.")
-  .argument("<name>")
-  .option(...tenantOption)
-  .option(...dataOption)
-  .action(async (name, options) => run((await import("./commands/secret.ts")).deleteSecret(name, options)));
-
-secret
-  .command("rotate")
-  .description("Seal all secrets of all tenants with another key, while Berth runs.")
-  .option(...dataOption)
-  .action(async (options) => run((await import("./commands/secret.ts")).rotateSecrets(options)));
 
 program
   .command("backup")
@@ -132,6 +101,7 @@ program
   .option(...dataOption)
   .action(async (file, options) => run((await import("./commands/backup.ts")).restore(file, options)));
 
+registerSecretCommands(program, run);
 registerTenantCommands(program, run);
 registerTokenCommands(program, run);
 registerUpstreamCommands(program, run);

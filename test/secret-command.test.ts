@@ -5,6 +5,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
+import { openSqliteStore } from "../src/store/sqlite.ts";
 import { CLI } from "./stdio-session.ts";
 
 const VALUE = "correct horse battery staple";
@@ -30,6 +31,11 @@ describe("berth secret", () => {
     const set = await berth(["set", "API_TOKEN"], `${VALUE}\n`);
     assert.equal(set.code, 0, set.stderr);
     assert.match(set.stderr, /The secret API_TOKEN of the tenant default is set/);
+    const nobodys = await berth(["set", "API_TOKEN", "--tenant", "acme"], VALUE);
+    assert.deepEqual([nobodys.code, nobodys.stderr.includes("berth tenant create acme")], [2, true]);
+    const store = await openSqliteStore({ dataDir: data });
+    await store.tenants.create("acme", { by: "test" });
+    await store.close();
     const other = await berth(["set", "API_TOKEN", "--tenant", "acme"], VALUE);
     assert.equal(other.code, 0, other.stderr);
     const listed = await berth(["list"]);

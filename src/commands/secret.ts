@@ -1,5 +1,6 @@
 import { stripVTControlCharacters } from "node:util";
 import { readConfig } from "../config.ts";
+import { BerthError } from "../errors.ts";
 import { createSecretEdits, type ListedSecret, type SecretEdits } from "../host/secret-edits.ts";
 import { openKeyRing } from "../secrets/key-ring.ts";
 import { openSecrets, type Secrets } from "../secrets/secrets.ts";
@@ -61,12 +62,16 @@ export function rotateSecrets(options: Pick<SecretOptions, "data">): Promise<num
 }
 
 async function withSecrets(
-  options: Pick<SecretOptions, "data">,
+  options: Partial<SecretOptions>,
   work: (parts: { secrets: Secrets; edits: SecretEdits }) => Promise<number>,
 ): Promise<number> {
   const { dataDir, secretKeys, limits } = readConfig(environmentOf(options));
   const store = await openSqliteStore({ dataDir });
   try {
+    const { tenant } = options;
+    if (tenant !== undefined && !(await store.tenants.find(tenant))) {
+      throw new BerthError("tenant_not_found", `"${tenant}"; "berth tenant create ${tenant}" makes it`);
+    }
     const secrets = openSecrets(store, openKeyRing(dataDir, secretKeys), limits);
     return await work({ secrets, edits: createSecretEdits({ store, secrets, writable: true }) });
   } finally {
