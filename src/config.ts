@@ -298,8 +298,16 @@ export interface Config {
   readonly allowedHosts: readonly string[];
   /** Scheme and host by which clients reach Berth through a proxy, as `https://mcp.example.com`. Undefined: there is none. */
   readonly publicUrl: string | undefined;
-  /** Allows changes from elsewhere than this machine; a secret. Undefined: from nowhere else. */
+  /** `required`: whoever has no token is refused. `open`: nobody is asked, which is for this machine alone. */
+  readonly access: "open" | "required";
+  /** The operator's own token, good for everything of all tenants; a secret. */
   readonly adminToken: string | undefined;
+  /** Whose access tokens the tenant `default` takes; each as it was set. */
+  readonly oauth: {
+    readonly issuer: string | undefined;
+    readonly audience: string | undefined;
+    readonly scopes: string | undefined;
+  };
   /** Where the keys stand that secrets are sealed with; without either, Berth makes its own in the data folder. */
   readonly secretKeys: { readonly file: string | undefined; readonly text: string | undefined };
   /** Tenants other than `default` whose servers may start programs of others, outside of the sandbox. */
@@ -348,6 +356,14 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
     return token;
   };
 
+  const host = env["BERTH_HOST"] || "127.0.0.1";
+  const access = (): Config["access"] => {
+    const value = env["BERTH_ACCESS"] || (isLoopback(overrides.host ?? host) ? "open" : "required");
+    if (value === "open" || value === "required") return value;
+    problems.push(`BERTH_ACCESS must be open or required, not "${value}"`);
+    return "required";
+  };
+
   const publicUrl = (): string | undefined => {
     const text = env["BERTH_PUBLIC_URL"] || undefined;
     if (text === undefined) return undefined;
@@ -384,7 +400,7 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
   ) as unknown as Limits;
 
   const config: Config = {
-    host: env["BERTH_HOST"] || "127.0.0.1",
+    host,
     port: wholeNumber("BERTH_PORT", 7420, 65_535),
     dataDir: env["BERTH_DATA"] || ".berth",
     imageDir: env["BERTH_IMAGE_DIR"] || join(packageRoot, "boot"),
@@ -395,7 +411,13 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
       .map((host) => host.trim())
       .filter(Boolean),
     publicUrl: publicUrl(),
+    access: access(),
     adminToken: adminToken(),
+    oauth: {
+      issuer: env["BERTH_OAUTH_ISSUER"] || undefined,
+      audience: env["BERTH_OAUTH_AUDIENCE"] || undefined,
+      scopes: env["BERTH_OAUTH_SCOPES"] || undefined,
+    },
     secretKeys: secretKeys(),
     tenantUpstreams: tenantUpstreams(),
     logLevel: choice("logLevel", "BERTH_LOG"),
@@ -404,10 +426,10 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
     ...overrides,
   };
 
-  if (!isLoopback(config.host)) {
+  if (!isLoopback(config.host) && config.access === "open") {
     problems.push(
-      `the host ${config.host} is reachable from other machines and Berth has no authentication yet; ` +
-        "bind 127.0.0.1 and put an authenticating proxy in front",
+      `the host ${config.host} is reachable from other machines, so that BERTH_ACCESS=open would let anybody in; ` +
+        "leave BERTH_ACCESS out, or bind 127.0.0.1",
     );
   }
   if (config.explore) problems.push(...exploreProblems(config));

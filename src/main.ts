@@ -1,6 +1,8 @@
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Readable, Writable } from "node:stream";
+import { openAccess, type Access } from "./access/access.ts";
+import { oauthOfConfig } from "./access/oauth/settings.ts";
 import { Admission } from "./admission/admission.ts";
 import { tenantLimits, type TenantLimits } from "./admission/tenant-limits.ts";
 import { packageVersion, type Config } from "./config.ts";
@@ -154,6 +156,7 @@ interface Core {
   readonly host: Host;
   readonly tenancy: Tenancy;
   readonly admission: Admission;
+  readonly access: Access;
   readonly edits: Edits;
   readonly secrets: SecretEdits;
   readonly endpoint: Endpoint;
@@ -218,9 +221,29 @@ async function openCore(config: Config, log: Log, fill: Fill, starting: (step: s
       writable: hosting.writable,
       onChange: (tenant, name) => host.secretChanged(tenant, name),
     });
-    const { limits } = config;
+    const { limits, adminToken } = config;
+    const oauth = oauthOfConfig(config);
+    const required = config.access === "required";
+    const access = opened(
+      openAccess({
+        tokens: store.tokens,
+        tenants: store.tenants,
+        required,
+        adminToken,
+        oauth: (tenant) => (tenant === DEFAULT_TENANT ? oauth : undefined),
+        limits,
+      }),
+    );
     const sealKey = await readSealKey(config.dataDir);
-    const endpoint = createEndpoint({ host, berthVersion: packageVersion(), log, records: store, sealKey, limits });
+    const endpoint = createEndpoint({
+      host,
+      berthVersion: packageVersion(),
+      log,
+      records: store,
+      accessRequired: required,
+      sealKey,
+      limits,
+    });
     closers.push(() => endpoint.settled());
     tenancy = opened(
       await openTenancy({ tenants: store.tenants, ...serving({ host, endpoint, executor }), limits, log }),
@@ -233,7 +256,7 @@ async function openCore(config: Config, log: Log, fill: Fill, starting: (step: s
     observers.add(metrics.observer);
     if (log.isLevelEnabled("debug")) observers.add(logCalls(log));
     showParts(metrics, { observers, executor, upstreams, endpoint, store });
-    return { host, tenancy, admission, edits, secrets: secretEdits, endpoint, executor, metrics, store, close };
+    return { host, tenancy, admission, access, edits, secrets: secretEdits, endpoint, executor, metrics, store, close };
   } catch (error) {
     await close();
     throw error;

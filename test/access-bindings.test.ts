@@ -31,13 +31,13 @@ const GRANTS: Readonly<Record<string, Grant>> = {
 const people = new Map<string, Principal>(
   Object.entries(GRANTS).map(([id, grant]) => [id, createPrincipal({ id, tenant: "default" }, [grant])]),
 );
-const as = (id: string): Record<string, string> => ({ "X-Test-Principal": id });
+const as = (id: string): Record<string, string> => (id === "nobody" ? {} : { Authorization: `Bearer ${id}` });
 
 describe("C8 what principals may use, and what is theirs", () => {
   let rig: Rig;
   let url: string;
   before(async () => {
-    rig = await startRig({}, {}, ({ headers }) => people.get(String(headers["x-test-principal"])));
+    rig = await startRig({}, {}, people);
     rig.host.offer("mine", {
       tools: {
         plain: () => "plain",

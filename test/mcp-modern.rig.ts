@@ -11,10 +11,11 @@ import type {
   ServerChange,
   Tool,
 } from "../src/host/catalog.ts";
+import type { Access } from "../src/access/access.ts";
+import type { Principal } from "../src/access/principal.ts";
 import { Activity } from "../src/host/activity.ts";
 import type { Host } from "../src/host/host.ts";
 import type { Edits } from "../src/host/edits/edits.ts";
-import type { Authenticate } from "../src/http/authenticate.ts";
 import type { SecretEdits } from "../src/host/secret-edits.ts";
 import { Admission } from "../src/admission/admission.ts";
 import { tenantLimits } from "../src/admission/tenant-limits.ts";
@@ -149,7 +150,7 @@ export interface Rig {
 export async function startRig(
   options: Partial<EndpointOptions> = {},
   some: Partial<Limits> = {},
-  authenticate?: Authenticate,
+  people: ReadonlyMap<string, Principal> = new Map(),
 ): Promise<Rig> {
   const host = (options.host as MemoryHost | undefined) ?? new MemoryHost();
   const log = createLog("silent");
@@ -161,7 +162,7 @@ export async function startRig(
     // Nothing here is edited.
     edits: {} as Edits,
     secrets: {} as SecretEdits,
-    adminToken: undefined,
+    access: accessOf(people),
     writable: true,
     endpoint,
     tenancy: {
@@ -176,7 +177,6 @@ export async function startRig(
     },
     admission: new Admission(() => tenantLimits(limits)),
     allServers: "",
-    ...(authenticate && { authenticate }),
     isolation: "trusted",
     allowedHosts: [],
     publicUrl: undefined,
@@ -195,6 +195,22 @@ export async function startRig(
       await drainHttpServer(server);
       await endpoint.settled();
     },
+  };
+}
+
+/** Nobody is asked, and a token is the name of whose it is. */
+function accessOf(people: ReadonlyMap<string, Principal>): Access {
+  return {
+    required: false,
+    tokens: {} as Access["tokens"],
+    oauth: () => undefined,
+    principalOf(token) {
+      const principal = people.get(token);
+      if (principal) return principal;
+      throw new BerthError("unauthorized");
+    },
+    onRevoked: () => () => {},
+    async close() {},
   };
 }
 

@@ -22,11 +22,6 @@ export function isTokenText(text: string): boolean {
   return SHAPE.test(text) && withChecksum(text.slice(0, -CHECKSUM_CHARACTERS)) === text;
 }
 
-/** Whether it is meant to be one of ours, well written or not. */
-export function looksLikeToken(text: string): boolean {
-  return text.startsWith(PREFIX);
-}
-
 /**
  * What is kept of a token, in hexadecimal. One round of SHA-256 is right for it: slow hashes and salts protect what
  * people choose and what can be guessed, and nobody guesses 256 random bits. So it is also safe to look a token up by

@@ -4,7 +4,7 @@ import { ask } from "./editor/ask.ts";
 import { element } from "./editor/dom.ts";
 import { openNotices } from "./editor/notices.ts";
 import { refreshPage } from "./editor/refresh-page.ts";
-import { askToken, keptToken } from "./editor/token.ts";
+import { askToken, asksForToken } from "./sign-in/ask-token.ts";
 
 const form = document.querySelector<HTMLFormElement>("#set-secret");
 const notices = openNotices();
@@ -64,20 +64,14 @@ async function send(
   request: { method: string; headers: Readonly<Record<string, string>>; body?: string },
 ): Promise<boolean> {
   notices.clear("done");
-  const token = keptToken();
-  const headers = {
-    ...request.headers,
-    Accept: "application/json",
-    ...(token !== null && { Authorization: `Bearer ${token}` }),
-  };
+  const headers = { ...request.headers, Accept: "application/json" };
   let message: string;
   try {
     const response = await fetch(`${form!.dataset["api"]}/${encodeURIComponent(name)}`, { ...request, headers });
     if (response.ok) return true;
     const { error } = (await response.json().catch(() => ({}))) as { error?: { code?: string; message?: string } };
     message = error?.message ?? `Berth answered ${response.status}`;
-    const isForbidden = error?.code === "unauthorized" || error?.code === "write_forbidden";
-    if (isForbidden && (await askToken(message))) return await send(name, request);
+    if (asksForToken(error?.code) && (await askToken(message))) return await send(name, request);
   } catch (error) {
     message = `Berth could not be reached (${(error as Error).message})`;
   }

@@ -27,6 +27,8 @@ export async function serve(options: ServeOptions): Promise<number> {
   }
 }
 
-function announce(url: string, { dataDir }: Config): void {
+function announce(url: string, { dataDir, access }: Config): void {
   console.error(`Berth serves ${url}/mcp (data in ${dataDir}). Stop it with Ctrl-C.`);
+  if (access === "open") console.error("Nobody is asked for a token: every program of this machine may use it.");
+  else console.error("Everybody is asked for a token; `berth token create` makes one.");
 }

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Principal } from "../access/principal.ts";
 import type { Admission } from "../admission/admission.ts";
 import { BerthError } from "../errors.ts";
-import type { Authenticate } from "./authenticate.ts";
+import type { Authenticate } from "./access/authenticate.ts";
 import { tenantOf } from "./place.ts";
 
 const RESPONSE = Symbol("response");
@@ -16,7 +16,7 @@ export interface Admit {
 }
 
 /** Lets requests in as far as the limits of their tenants, and of who sends them, go. */
-export function createAdmit(admission: Admission, authenticate: Authenticate | undefined): Admit {
+export function createAdmit(admission: Admission, authenticate: Authenticate): Admit {
   const count = (request: IncomingMessage, principal: Principal | undefined): Principal | undefined => {
     if (principal) (request as Entered)[RESPONSE]?.on("close", admission.enterAs(principal));
     return principal;
@@ -26,14 +26,13 @@ export function createAdmit(admission: Admission, authenticate: Authenticate | u
       const tenant = servedTenantOf(request);
       if (tenant === undefined) return;
       response.on("close", admission.enter(tenant));
-      if (authenticate) (request as Entered)[RESPONSE] = response;
+      const { authorization, cookie } = request.headers;
+      if (authorization !== undefined || cookie !== undefined) (request as Entered)[RESPONSE] = response;
     },
-    authenticate: authenticate
-      ? (request) => {
-          const found = authenticate(request);
-          return found instanceof Promise ? found.then((it) => count(request, it)) : count(request, found);
-        }
-      : () => undefined,
+    authenticate(request) {
+      const found = authenticate(request);
+      return found instanceof Promise ? found.then((it) => count(request, it)) : count(request, found);
+    },
   };
 }
 

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
-import express, { type ErrorRequestHandler, type Express, type RequestHandler } from "express";
+import express, { type ErrorRequestHandler, type Express, type Request, type RequestHandler } from "express";
+import type { Access } from "../access/access.ts";
 import { BerthError } from "../errors.ts";
 import type { Edits } from "../host/edits/edits.ts";
 import type { Host } from "../host/host.ts";
@@ -7,9 +8,14 @@ import type { SecretEdits } from "../host/secret-edits.ts";
 import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { tellable } from "../unforeseen.ts";
+import { authenticated, type Authenticate } from "./access/authenticate.ts";
+import type { Challenge } from "./access/challenge.ts";
+import { named, reading } from "./access/permit.ts";
+import { protectedResource } from "./access/protected-resource.ts";
+import { WELL_KNOWN, type Resources } from "./access/resources.ts";
+import { sendSignIn, signIn, signInPage, signOut } from "./access/sign-in.ts";
 import { createApi } from "./api/api.ts";
 import { openAssets } from "./assets.ts";
-import { authenticated, type Authenticate } from "./authenticate.ts";
 import { allowOrigin, answerPreflight } from "./cors.ts";
 import type { OpenStreams } from "./open-streams.ts";
 import type { OriginOf } from "./origin.ts";
@@ -34,10 +40,11 @@ export interface AppOptions {
   readonly secrets: SecretEdits;
   readonly isolation: string;
   readonly guard: (request: IncomingMessage) => void;
+  readonly access: Access;
   readonly authenticate: Authenticate;
+  readonly challenge: Challenge;
+  readonly resources: Resources;
   readonly originOf: OriginOf;
-  /** Throws for a request that may not change anything. */
-  readonly writeGuard: (request: IncomingMessage) => void;
   readonly streams: OpenStreams;
   readonly metrics: Metrics;
   readonly limits: { readonly bodyBytes: number; readonly stalledMs: number };
@@ -61,18 +68,22 @@ export function createApp(options: AppOptions): Express {
   });
   app.get("/", (request, response) => response.redirect(`${baseOf(request)}/mcp`));
   app.get("/assets/:file", assets.serve);
+  app.options(["/mcp", "/mcp/:server", `${WELL_KNOWN}/*path`], answerPreflight);
+  app.get(`${WELL_KNOWN}/*path`, protectedResource(options.access, options.resources));
+  app.get("/sign-in", signInPage({ ...options, pages }));
+  app.post("/sign-in", signIn({ ...options, pages }));
+  app.post("/sign-out", signOut(options));
   app.use(authenticated(options.authenticate));
   app.get("/metrics", metricsRoute(options));
   app.get("/mcp", mcpPage({ ...options, pages }));
-  app.get("/cid/:cid", cidPage({ ...options, pages }));
+  app.get("/cid/:cid", reading(), cidPage({ ...options, pages }));
   app.get("/mcp/meta/:server", metaPage({ ...options, pages }));
-  app.get("/variables", variablesPage({ ...options, pages }));
-  app.get("/variables/:name", variablePage({ ...options, pages }));
-  app.get("/secrets", secretsPage({ ...options, pages }));
+  app.get("/variables", reading(), variablesPage({ ...options, pages }));
+  app.get("/variables/:name", reading(), variablePage({ ...options, pages }));
+  app.get("/secrets", reading(), secretsPage({ ...options, pages }));
   app.get("/servers", serversPage({ ...options, pages }));
   app.use(serversRoute(options));
-  app.get("/servers/:name", serverPage({ ...options, pages }));
-  app.options(["/mcp", "/mcp/:server"], answerPreflight);
+  app.get("/servers/:name", reading(named), serverPage({ ...options, pages }));
   app.get("/mcp/:server", showServer);
   app.all("/mcp", refuseMethod);
   app.all("/mcp/:server", refuseMethod);
@@ -97,15 +108,32 @@ function refuseMethod(request: IncomingMessage): never {
 
 // Express tells an error handler by its four parameters.
 const showError =
-  (options: ErrorOptions & { log: Log }): ErrorRequestHandler =>
+  (options: ErrorOptions & Pick<AppOptions, "challenge" | "log">): ErrorRequestHandler =>
   async (error, request, response, next) => {
     if (response.headersSent) return next(error);
     const shown = tellable(error, traceOf(request).requestId, options.log, "a page failed");
-    if (shown.code === "unauthorized") response.setHeader("WWW-Authenticate", "Bearer");
+    options.challenge(request, response, shown);
     if (shown.code === "method_not_allowed" && !response.hasHeader("Allow")) response.setHeader("Allow", "POST");
     sayWhenToRetry(response, shown);
     response.vary("Accept");
+    if (wantsPage(request) && shown.status === 401) {
+      return sendSignIn(options.pages, request, response, {
+        status: 401,
+        message: messageAt(shown),
+        next: nextAt(request),
+      });
+    }
     if (wantsPage(request)) return sendErrorPage(options, request, response, shown);
     const { code, message, data } = shown;
     response.status(shown.status).json({ error: { code, message, ...(data && { data }) } });
   };
+
+/** Nothing is wrong with who has not signed in yet. */
+function messageAt({ code, message }: BerthError): string | undefined {
+  return code === "token_missing" ? undefined : message;
+}
+
+/** Where a person wanted to be; what only a form or a script asks for is nowhere to come back to. */
+function nextAt({ method, originalUrl }: Request): string | undefined {
+  return method === "GET" ? originalUrl : undefined;
+}

@@ -1,11 +1,14 @@
 import type { ServerResponse } from "node:http";
 import { REQUEST_ID_HEADER, traceOf } from "./trace.ts";
+import type { Principal } from "../access/principal.ts";
 import type { EventDetails, EventSink } from "../mcp/protocol.ts";
 
 const NO_DETAILS: EventDetails = {};
 
 /** Server-Sent Events on one response: opened by the first message, ended with the answer. Nothing waits in between. */
 export class EventStream implements EventSink {
+  /** Whose it is. */
+  readonly principal: Principal | undefined;
   readonly #response: ServerResponse;
   readonly #stalledMs: number;
   readonly #onOpen: (stream: EventStream) => void;
@@ -13,7 +16,13 @@ export class EventStream implements EventSink {
   #room: Promise<void> | undefined;
   #quiet = true;
 
-  constructor(response: ServerResponse, stalledMs: number, onOpen: (stream: EventStream) => void) {
+  constructor(
+    response: ServerResponse,
+    stalledMs: number,
+    onOpen: (stream: EventStream) => void,
+    principal?: Principal,
+  ) {
+    this.principal = principal;
     this.#response = response;
     this.#stalledMs = stalledMs;
     this.#onOpen = onOpen;
@@ -48,6 +57,11 @@ export class EventStream implements EventSink {
 
   close(): void {
     this.end(undefined);
+  }
+
+  /** Ends the connection where it stands. */
+  cut(): void {
+    this.#response.destroy();
   }
 
   /** A sign of life, unless something was said since the last time. */

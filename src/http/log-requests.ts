@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Log } from "../log.ts";
 import { traceIdOf } from "../trace.ts";
-import { principalOf } from "./authenticate.ts";
+import { principalOf } from "./access/authenticate.ts";
 import { traceOf } from "./trace.ts";
 
 /** One line about each request when its answer has ended, without what its query, headers and body say. */

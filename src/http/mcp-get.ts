@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Principal } from "../access/principal.ts";
 import { Cancellation } from "../cancellation.ts";
 import { BerthError } from "../errors.ts";
 import { readAccept } from "./accept.ts";
-import type { Principal } from "../access/principal.ts";
 import { allowOrigin } from "./cors.ts";
 import { decodeName, MCP_PATH, type McpRouteOptions } from "./mcp-route.ts";
 import { tenantOf } from "./place.ts";
@@ -32,7 +32,7 @@ async function answer(
   response: ServerResponse,
   options: McpRouteOptions,
 ): Promise<void> {
-  const { endpoint, allServers, guard, authenticate, limits, log } = options;
+  const { endpoint, allServers, guard, authenticate, challenge, limits, log } = options;
   try {
     guard(request);
     allowOrigin(request, response);
@@ -44,9 +44,11 @@ async function answer(
         ? await endpoint.end(tenantOf(request), server, { headers: request.headers, principal })
         : await listen(server, principal, request, response, options);
     if (!answered || response.headersSent) return;
+    if (answered.denied) challenge(request, response, answered.denied);
     if (answered.status === 405) response.setHeader("Allow", "POST");
     writeAnswer(response, answered, limits.stalledMs);
   } catch (error) {
+    challenge(request, response, error);
     writeFailure(response, error, limits.stalledMs, log);
   }
 }
@@ -59,7 +61,7 @@ function listen(
   { endpoint, streams }: McpRouteOptions,
 ): ReturnType<McpRouteOptions["endpoint"]["listen"]> {
   const tenant = tenantOf(request);
-  const events = streams.take(response);
+  const events = streams.take(response, principal);
   if (!events) throw new BerthError("too_many_streams");
   const signal = new Cancellation();
   response.once("close", () => {

@@ -5,7 +5,8 @@ import type { Log } from "../log.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import { readAccept } from "./accept.ts";
 import { readBody } from "./body.ts";
-import type { Authenticate } from "./authenticate.ts";
+import type { Authenticate } from "./access/authenticate.ts";
+import type { Challenge } from "./access/challenge.ts";
 import { allowOrigin } from "./cors.ts";
 import type { EventStream } from "./event-stream.ts";
 import type { OpenStreams } from "./open-streams.ts";
@@ -19,6 +20,7 @@ export interface McpRouteOptions {
   readonly allServers: string;
   readonly guard: (request: IncomingMessage) => void;
   readonly authenticate: Authenticate;
+  readonly challenge: Challenge;
   readonly streams: OpenStreams;
   readonly limits: { readonly bodyBytes: number; readonly stalledMs: number };
   readonly log: Log;
@@ -48,15 +50,15 @@ async function answerPost(
   response: ServerResponse,
   options: McpRouteOptions,
 ): Promise<void> {
-  const { endpoint, allServers, guard, authenticate, streams, limits, log } = options;
+  const { endpoint, allServers, guard, authenticate, challenge, streams, limits, log } = options;
   let events: EventStream | undefined;
   try {
     guard(request);
     allowOrigin(request, response);
-    const tenant = tenantOf(request);
     const found = authenticate(request);
     // Waited for only where it has to be: the rest of a call is worth a few microseconds.
     const principal = found instanceof Promise ? await found : found;
+    const tenant = tenantOf(request);
     const { headers } = request;
     checkContent(headers);
     const accepted = readAccept(headers.accept);
@@ -65,7 +67,7 @@ async function answerPost(
 
     const body = await readBody(request, limits.bodyBytes);
     // A client for which there is no stream is answered all at once.
-    if (accepted.events) events = streams.take(response);
+    if (accepted.events) events = streams.take(response, principal);
     const signal = cancelledBy(response);
     const answer = await endpoint.post(tenant, server, {
       headers,
@@ -75,9 +77,11 @@ async function answerPost(
       events,
       signal,
     });
+    if (answer.denied) challenge(request, response, answer.denied);
     if (events?.isOpen) events.end(answer.body);
     else writeAnswer(response, answer, limits.stalledMs);
   } catch (error) {
+    challenge(request, response, error);
     writeFailure(response, error, limits.stalledMs, log);
   } finally {
     if (events) streams.giveBack(events);

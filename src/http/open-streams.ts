@@ -1,4 +1,5 @@
 import type { ServerResponse } from "node:http";
+import type { Principal } from "../access/principal.ts";
 import { EventStream } from "./event-stream.ts";
 
 export interface StreamLimits {
@@ -28,10 +29,15 @@ export class OpenStreams {
   }
 
   /** A stream for the answer to one request; undefined when there are as many as may be. To be given back. */
-  take(response: ServerResponse): EventStream | undefined {
+  take(response: ServerResponse, principal?: Principal): EventStream | undefined {
     if (this.#taken >= this.#limits.openStreams) return undefined;
     this.#taken += 1;
-    return new EventStream(response, this.#limits.stalledMs, this.#onOpen);
+    return new EventStream(response, this.#limits.stalledMs, this.#onOpen, principal);
+  }
+
+  /** Nobody hears on what they may hear no more. */
+  cut(principalId: string): void {
+    for (const stream of this.#open) if (stream.principal?.id === principalId) stream.cut();
   }
 
   giveBack(stream: EventStream): void {
@@ -45,7 +51,11 @@ export class OpenStreams {
   };
 
   readonly #comment = (): void => {
-    for (const stream of this.#open) stream.comment();
+    const now = Date.now();
+    for (const stream of this.#open) {
+      if ((stream.principal?.until ?? now) < now) stream.cut();
+      else stream.comment();
+    }
     if (this.#open.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;

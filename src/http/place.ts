@@ -15,10 +15,9 @@ export function tenantOf(request: IncomingMessage): string {
   return placeOf(request).tenant;
 }
 
-/** What every link to another address of the same tenant begins with. */
+/** What every link to another address of the same tenant begins with, whether the tenant is served or not. */
 export function baseOf(request: IncomingMessage): string {
-  const place = (request as Placed)[PLACE];
-  return place && !("refusal" in place) ? place.base : "";
+  return (request as Placed)[PLACE]?.base ?? "";
 }
 
 /** Both at once. Throws as `tenantOf`. */
@@ -31,7 +30,12 @@ export function placeOf(request: IncomingMessage): Place {
 const PLACE = Symbol("place");
 const ROOT: Place = { tenant: DEFAULT_TENANT, base: "" };
 
-type Placed = IncomingMessage & { [PLACE]?: Place | { readonly refusal: unknown }; originalUrl?: string };
+interface Refused {
+  readonly refusal: unknown;
+  readonly base: string;
+}
+
+type Placed = IncomingMessage & { [PLACE]?: Place | Refused; originalUrl?: string };
 
 /** `/t/<tenant>`, and what comes after it. Nothing is made of escapes and dots: no other spelling leads to a tenant. */
 const PREFIXED = /^(\/t\/([^/?]*))(.*)$/s;
@@ -66,8 +70,8 @@ export function createPlaces(
     if (!isPrefixed && mapped === undefined) return undefined;
 
     const placed = request as Placed;
-    const refuse = (refusal: unknown): void => void (placed[PLACE] = { refusal });
     const [, base = "", named = "", rest = ""] = (isPrefixed && PREFIXED.exec(url)) || [];
+    const refuse = (refusal: unknown): void => void (placed[PLACE] = { refusal, base });
     if (isPrefixed) {
       placed.originalUrl = url;
       placed.url = rest.startsWith("/") ? rest : `/${rest}`;

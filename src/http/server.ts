@@ -10,7 +10,10 @@ import type { Endpoint } from "../mcp/endpoint.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { createAdmit } from "./admit.ts";
 import { createApp } from "./app.ts";
-import type { Authenticate } from "./authenticate.ts";
+import type { Access } from "../access/access.ts";
+import { createAuthenticate } from "./access/authenticate.ts";
+import { createChallenge } from "./access/challenge.ts";
+import { createResources } from "./access/resources.ts";
 import { createHealth, type Readiness } from "./health.ts";
 import { createGuard } from "./guard.ts";
 import { logRequests } from "./log-requests.ts";
@@ -21,7 +24,6 @@ import { createPlaces } from "./place.ts";
 import { OpenStreams, type StreamLimits } from "./open-streams.ts";
 import { createSseRoute } from "./sse-route.ts";
 import { writeFailure } from "./write-answer.ts";
-import { createWriteGuard } from "./write-guard.ts";
 
 /** A quiet connection is asked whether it is still there after this time. */
 const KEEP_ALIVE_PROBE_MS = 30_000;
@@ -49,10 +51,8 @@ export interface HttpOptions {
   readonly allowedHosts: readonly string[];
   /** Scheme and host that clients are told, where they reach Berth through a proxy. */
   readonly publicUrl: string | undefined;
-  /** A secret. */
-  readonly adminToken: string | undefined;
-  /** Without it nobody is asked for a token. */
-  readonly authenticate?: Authenticate;
+  /** Who may do what. */
+  readonly access: Access;
   /** False on a read-only boot. */
   readonly writable: boolean;
   /** The server's name that stands for all of them. */
@@ -103,22 +103,26 @@ export function createHttpServer(limits: HttpLimits, readiness: Readiness, log: 
  * It knows no SQL, no compiler and no child process.
  */
 function createAnswer(options: HttpOptions): Answer {
-  const { limits, tenancy, allowedHosts, publicUrl } = options;
-  const { enter, authenticate } = createAdmit(options.admission, options.authenticate);
+  const { limits, tenancy, allowedHosts, publicUrl, access } = options;
   const hosts = publicUrl === undefined ? allowedHosts : [...allowedHosts, new URL(publicUrl).hostname];
   const guard = createGuard(hosts, tenancy);
   const place = createPlaces(tenancy, guard);
   const originOf = createOriginOf(publicUrl);
+  const resources = createResources(publicUrl, tenancy);
+  const { enter, authenticate } = createAdmit(options.admission, createAuthenticate(access, resources));
+  const challenge = createChallenge(access, resources);
   const streams = new OpenStreams(limits);
   options.metrics.show({
     name: "berth_streams_open",
     help: "Answers and subscriptions that are open as streams",
     read: () => streams.open,
   });
-  const mcp = createMcpRoute({ ...options, guard, authenticate, streams });
-  const mcpGet = createMcpGet({ ...options, guard, authenticate, streams });
-  const sse = createSseRoute({ ...options, guard, authenticate, streams });
-  const app = createApp({ ...options, guard, authenticate, originOf, writeGuard: createWriteGuard(options), streams });
+  access.onRevoked((principalId) => streams.cut(principalId));
+  const parts = { ...options, guard, authenticate, challenge, streams };
+  const mcp = createMcpRoute(parts);
+  const mcpGet = createMcpGet(parts);
+  const sse = createSseRoute(parts);
+  const app = createApp({ ...parts, resources, originOf });
   const answer: Answer = (request, response) => {
     if (!mcp(request, response) && !mcpGet(request, response) && !sse(request, response)) app(request, response);
   };

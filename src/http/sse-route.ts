@@ -6,6 +6,7 @@ import { BerthError } from "../errors.ts";
 import type { Host } from "../host/host.ts";
 import type { Tenancy } from "../host/tenancy.ts";
 import { isObject } from "../json.ts";
+import { admit } from "../mcp/admit.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import { errorText, idOf, parseJson } from "../mcp/json-rpc.ts";
 import type { Trace } from "../trace.ts";
@@ -14,7 +15,7 @@ import { readBody } from "./body.ts";
 import { allowOrigin } from "./cors.ts";
 import type { EventStream } from "./event-stream.ts";
 import { checkContent, decodeName, type McpRouteOptions } from "./mcp-route.ts";
-import { placeOf, type Place } from "./place.ts";
+import { placeOf, tenantOf } from "./place.ts";
 import { REQUEST_ID_HEADER, traceOf } from "./trace.ts";
 import { writeFailure } from "./write-answer.ts";
 
@@ -38,8 +39,10 @@ export function createSseRoute(
   options.tenancy.onEnd((tenant) => {
     for (const connection of connections.values()) if (connection.tenant === tenant) connection.end();
   });
-  const fail = (response: ServerResponse, error: unknown): void =>
+  const fail = (request: IncomingMessage, response: ServerResponse, error: unknown): void => {
+    options.challenge(request, response, error);
     writeFailure(response, error, options.limits.stalledMs, options.log);
+  };
 
   return (request, response) => {
     const [, name, part, query = ""] = SSE_PATH.exec(request.url ?? "") ?? [];
@@ -52,34 +55,31 @@ export function createSseRoute(
         response.setHeader("Allow", method);
         throw new BerthError("method_not_allowed", `${request.method}; this address takes ${method}`);
       }
-      const at = { ...placeOf(request), server: decodeName(name) };
-      if (part === "sse") open(at, request, response);
-      else void receive(new URLSearchParams(query).get("sessionId") ?? "", at, request, response);
+      if (part === "sse") open(decodeName(name), request, response);
+      else void receive(new URLSearchParams(query).get("sessionId") ?? "", decodeName(name), request, response);
     } catch (error) {
-      fail(response, error);
+      fail(request, response, error);
     }
     return true;
   };
 
-  function open(at: ServerPlace, request: IncomingMessage, response: ServerResponse): void {
+  function open(server: string, request: IncomingMessage, response: ServerResponse): void {
     if (!/text\/event-stream|\*\/\*|text\/\*/.test(request.headers.accept ?? "*/*"))
       throw new BerthError("not_acceptable");
     if (connections.size >= options.limits.sseConnections) {
       throw new BerthError("too_many_streams", `the limit is ${options.limits.sseConnections}`);
     }
-    void start(at, request, response).catch((error: unknown) => fail(response, error));
+    void start(server, request, response).catch((error: unknown) => fail(request, response, error));
   }
 
-  async function start(
-    { tenant, base, server }: ServerPlace,
-    request: IncomingMessage,
-    response: ServerResponse,
-  ): Promise<void> {
+  async function start(server: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { endpoint, host, authenticate, streams } = options;
     const principal = await authenticate(request);
+    const { tenant, base } = placeOf(request);
+    admit(principal, server);
     await host.server(tenant, server);
     if (response.destroyed) return;
-    const events = streams.take(response);
+    const events = streams.take(response, principal);
     if (!events) throw new BerthError("too_many_streams");
     const id = randomUUID();
     const connection = new Connection(endpoint, { tenant, server, principal }, events);
@@ -94,13 +94,14 @@ export function createSseRoute(
 
   async function receive(
     id: string,
-    { tenant, server }: ServerPlace,
+    server: string,
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void> {
     try {
-      const connection = connections.get(id);
       const principal = await options.authenticate(request);
+      const connection = connections.get(id);
+      const tenant = tenantOf(request);
       const isIts = connection?.tenant === tenant && connection.server === server;
       if (!isIts || connection.principal?.id !== principal?.id) {
         throw new BerthError("session_not_found", "its connection is closed");
@@ -111,13 +112,9 @@ export function createSseRoute(
       response.writeHead(202, [REQUEST_ID_HEADER, trace.requestId]).end();
       await connection.receive(body, principal, trace);
     } catch (error) {
-      fail(response, error);
+      fail(request, response, error);
     }
   }
-}
-
-interface ServerPlace extends Place {
-  readonly server: string;
 }
 
 interface Whose {

@@ -1,5 +1,4 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import type { Action } from "../access/principal.ts";
 import { Cancellation } from "../cancellation.ts";
 import { defaultLimits } from "../config.ts";
 import { BerthError, type ErrorCode } from "../errors.ts";
@@ -165,8 +164,8 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   function refusal(id: Request["id"] | null, error: unknown, trace?: Trace): Answer {
     const requestId = trace?.requestId ?? randomUUID();
     const shown = tellable(error, requestId, options.log, "a request failed in a way that nobody foresaw");
-    const needs = shown.code === "forbidden" ? (shown.data?.["needs"] as Action) : undefined;
-    return { status: shown.status, body: errorText(id, shown), ...(needs && { needs }) };
+    const denied = shown.code === "forbidden" ? { denied: shown } : undefined;
+    return { status: shown.status, body: errorText(id, shown), ...denied };
   }
 }
 

@@ -1,5 +1,6 @@
-import type { Action, Principal } from "../access/principal.ts";
+import type { Principal } from "../access/principal.ts";
 import type { CancelSignal } from "../cancellation.ts";
+import type { BerthError } from "../errors.ts";
 import type {
   CallResult,
   InputRequests,
@@ -84,8 +85,8 @@ export interface Answer {
   readonly body?: string;
   /** Further headers, such as the session's. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** What the principal would need a permission for; HTTP tells its client how to get one. */
-  readonly needs?: Action;
+  /** Why it was refused, where a token that permits more would help: HTTP tells its client how to get one. */
+  readonly denied?: BerthError;
 }
 
 /** One call of one method, in the terms of no revision. */

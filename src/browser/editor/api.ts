@@ -1,7 +1,7 @@
 import type { ContractChange } from "../../contract/change.ts";
 import type { Problem } from "../../problem.ts";
 import type { Draft } from "./draft.ts";
-import { keptToken } from "./token.ts";
+import { asksForToken } from "../sign-in/ask-token.ts";
 
 /** The JSON API of edits, as pages use it. What it answers to a save is a value, not an exception. */
 
@@ -32,7 +32,7 @@ export type SaveOutcome =
   | { readonly kind: "refused"; readonly problems: readonly Problem[] }
   | { readonly kind: "breaking"; readonly review: Review }
   | { readonly kind: "moved"; readonly current: string | null }
-  /** This browser may not change anything without the administrator's token. */
+  /** It takes a token, or another one. */
   | { readonly kind: "forbidden"; readonly message: string }
   | { readonly kind: "failed"; readonly message: string };
 
@@ -87,13 +87,11 @@ async function outcomeOf(response: Response): Promise<SaveOutcome> {
   if (code === "edit_refused") return { kind: "refused", problems: (data["problems"] ?? []) as Problem[] };
   if (code === "edit_breaking") return { kind: "breaking", review: data["review"] as Review };
   if (code === "name_moved") return { kind: "moved", current: (data["current"] ?? null) as string | null };
-  return { kind: code === "unauthorized" || code === "write_forbidden" ? "forbidden" : "failed", message };
+  return { kind: asksForToken(code) ? "forbidden" : "failed", message };
 }
 
 function sending(method: string, draft: Draft | null): RequestInit & { headers: Record<string, string> } {
   const headers: Record<string, string> = { Accept: "application/json" };
-  const token = keptToken();
-  if (token !== null) headers["Authorization"] = `Bearer ${token}`;
   if (method === "DELETE") return { method, headers };
   return { method, headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify(draft) };
 }

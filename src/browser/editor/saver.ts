@@ -5,7 +5,7 @@ import { showConflict, type ConflictParts } from "./conflict.ts";
 import { element } from "./dom.ts";
 import type { Draft } from "./draft.ts";
 import { showEffects } from "./effects.ts";
-import { askToken } from "./token.ts";
+import { askToken } from "../sign-in/ask-token.ts";
 
 export interface SaverParts extends ConflictParts {
   readonly onSaved: () => void;

@@ -1,3 +1,5 @@
+import { askToken, asksForToken } from "../sign-in/ask-token.ts";
+
 /** `<button data-approve="URL" data-contract="CID">` approves what a server of others has become: what the page shows. */
 export function approveChanges(): void {
   for (const button of document.querySelectorAll<HTMLButtonElement>("button[data-approve]")) {
@@ -18,8 +20,10 @@ async function approve(button: HTMLButtonElement): Promise<void> {
     });
     if (response.ok) return location.reload();
     if (response.status === 412) return show(button, "It has changed once more: load this page again to see how.");
-    const { error } = (await response.json().catch(() => ({}))) as { error?: { message?: string } };
-    show(button, error?.message ?? `The server answered ${response.status}`);
+    const { error } = (await response.json().catch(() => ({}))) as { error?: { code?: string; message?: string } };
+    const message = error?.message ?? `The server answered ${response.status}`;
+    if (asksForToken(error?.code)) return (await askToken(message)) ? approve(button) : undefined;
+    show(button, message);
   } catch {
     show(button, "The server could not be reached");
   } finally {

@@ -1,4 +1,5 @@
 import type { ContractChange } from "../../contract/change.ts";
+import { askToken, asksForToken } from "../sign-in/ask-token.ts";
 
 /** What the API says when it refuses (docs/api.md). */
 interface Refusal {
@@ -34,6 +35,7 @@ async function restore(button: HTMLButtonElement, query: "" | "?allow_breaking=t
     if (response.ok) return location.reload();
     const { error } = (await response.json().catch(() => ({}))) as Refusal;
     const message = error?.message ?? `The server answered ${response.status}`;
+    if (asksForToken(error?.code)) return (await askToken(message)) ? restore(button, query) : undefined;
     if (error?.code !== "edit_breaking") show(button, message, []);
     else
       ask(

@@ -6,20 +6,23 @@ export type Handler = (request: Request<Record<string, string>>, response: Respo
 
 const WRITES = ["put", "post", "delete"] as const;
 
-/**
- * What one address takes. Every method that writes goes through `mayWrite` first, and every other one is refused with
- * what is allowed.
- */
+/** What is asked of who reads, and of who writes: each refuses by what it throws. */
+export interface Permits {
+  readonly read: RequestHandler<Record<string, string>>;
+  readonly write: RequestHandler<Record<string, string>>;
+}
+
+/** What one address takes, and from whom. Every other method is refused with what is allowed. */
 export function addRoute(
   router: Router,
   path: string,
-  mayWrite: RequestHandler,
+  permits: Permits,
   handlers: Partial<Record<"get" | (typeof WRITES)[number], Handler>>,
 ): void {
-  if (handlers.get) router.get(path, handlers.get as RequestHandler);
+  if (handlers.get) router.get(path, permits.read as RequestHandler, handlers.get as RequestHandler);
   for (const method of WRITES) {
     const handler = handlers[method];
-    if (handler) router[method](path, mayWrite, handler as RequestHandler);
+    if (handler) router[method](path, permits.write as RequestHandler, handler as RequestHandler);
   }
   const allowed = Object.keys(handlers).flatMap((method) =>
     method === "get" ? ["GET", "HEAD"] : method.toUpperCase(),

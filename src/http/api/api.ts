@@ -1,11 +1,12 @@
-import type { IncomingMessage } from "node:http";
-import { Router, type RequestHandler } from "express";
+import { Router } from "express";
+import type { Access } from "../../access/access.ts";
 import type { Edits } from "../../host/edits/edits.ts";
 import type { Host } from "../../host/host.ts";
 import type { SecretEdits } from "../../host/secret-edits.ts";
 import { secretRoutes } from "./secrets.ts";
 import { serverRoutes } from "./servers.ts";
 import { subjectRoutes } from "./subjects.ts";
+import { tokenRoutes } from "./tokens.ts";
 
 /**
  * The JSON API under `/api`: what a person can change, and what that does to whom (`docs/api.md`). It turns requests
@@ -15,22 +16,16 @@ export interface ApiOptions {
   readonly edits: Edits;
   readonly secrets: SecretEdits;
   readonly host: Host;
-  readonly mayWrite: RequestHandler;
+  readonly access: Access;
   readonly bodyBytes: number;
 }
 
-export interface CreateApiOptions extends Omit<ApiOptions, "mayWrite" | "bodyBytes"> {
-  /** Throws for a request that may not change anything. */
-  readonly writeGuard: (request: IncomingMessage) => void;
+export interface CreateApiOptions extends Omit<ApiOptions, "bodyBytes"> {
   readonly limits: { readonly bodyBytes: number };
 }
 
-export function createApi({ writeGuard, limits, ...rest }: CreateApiOptions): Router {
-  const mayWrite: RequestHandler = (request, _response, next) => {
-    writeGuard(request);
-    next();
-  };
-  const options: ApiOptions = { ...rest, mayWrite, bodyBytes: limits.bodyBytes };
+export function createApi({ limits, ...rest }: CreateApiOptions): Router {
+  const options: ApiOptions = { ...rest, bodyBytes: limits.bodyBytes };
   const router = Router();
   router.use((_request, response, next) => {
     // Pages of other origins have no business here, not even to read.
@@ -44,5 +39,6 @@ export function createApi({ writeGuard, limits, ...rest }: CreateApiOptions): Ro
   }
   router.use("/secrets", secretRoutes(options));
   router.use("/servers", serverRoutes(options));
+  router.use("/tokens", tokenRoutes(options));
   return router;
 }

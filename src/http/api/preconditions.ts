@@ -1,6 +1,7 @@
 import type { Request } from "express";
 import type { Cid } from "../../cid.ts";
 import { BerthError } from "../../errors.ts";
+import { principalOf } from "../access/authenticate.ts";
 import type { SaveOptions } from "../../host/edits/edits.ts";
 
 /** What a writer says it saw (RFC 9110, 13.1): a version, that there was nothing, or that anything may be replaced. */
@@ -36,7 +37,7 @@ export function requirePrecondition(request: Pick<Request, "headers">): Precondi
 }
 
 export function saveOptions(
-  request: Pick<Request, "headers" | "query">,
+  request: Request<Record<string, string>>,
   precondition: Precondition | undefined,
 ): SaveOptions {
   const allowed = request.headers["berth-allow-breaking"] ?? request.query["allow_breaking"];
@@ -45,9 +46,16 @@ export function saveOptions(
     ...(precondition?.kind === "absent" && { expected: null }),
     ...(precondition?.kind === "any" && { mustExist: true }),
     allowBreaking: allowed === "true" || allowed === "1",
-    // Only browsers send it, and only for their pages.
-    by: request.headers["sec-fetch-site"] === undefined ? "api" : "page",
+    by: writerOf(request),
   };
+}
+
+/** By what way, and who, where anybody is asked. */
+function writerOf(request: Request<Record<string, string>>): string {
+  // Only browsers send it, and only for their pages.
+  const way = request.headers["sec-fetch-site"] === undefined ? "api" : "page";
+  const principal = principalOf(request);
+  return principal ? `${way}, ${principal.id}` : way;
 }
 
 export function etagOf(cid: Cid): string {

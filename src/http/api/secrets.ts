@@ -5,12 +5,13 @@ import type { ListedSecret } from "../../host/secret-edits.ts";
 import { isObject } from "../../json.ts";
 import { readBody } from "../body.ts";
 import { tenantOf } from "../place.ts";
-import { addRoute, type Handler } from "./add-route.ts";
+import { changing, reading } from "../access/permit.ts";
+import { addRoute, type Handler, type Permits } from "./add-route.ts";
 import type { ApiOptions } from "./api.ts";
 import { readPrecondition, saveOptions } from "./preconditions.ts";
 
 /** `/api/secrets`: names that are set or wanted; values go in, and no answer has one. */
-export function secretRoutes({ secrets, mayWrite, bodyBytes }: ApiOptions): Router {
+export function secretRoutes({ secrets, bodyBytes }: ApiOptions): Router {
   const getList: Handler = async (request, response) => {
     const listed = await secrets.list(tenantOf(request));
     response.json({ secrets: listed.map(viewOf) });
@@ -30,8 +31,9 @@ export function secretRoutes({ secrets, mayWrite, bodyBytes }: ApiOptions): Rout
   };
 
   const router = Router();
-  addRoute(router, "/", mayWrite, { get: getList });
-  addRoute(router, "/:name", mayWrite, { put, delete: deleteIt });
+  const permits: Permits = { read: reading(), write: changing("edit") };
+  addRoute(router, "/", permits, { get: getList });
+  addRoute(router, "/:name", permits, { put, delete: deleteIt });
   return router;
 }
 

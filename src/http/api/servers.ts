@@ -7,17 +7,21 @@ import type { ServerSummary } from "../../host/host.ts";
 import { isObject } from "../../json.ts";
 import { readBody } from "../body.ts";
 import { placeOf, tenantOf } from "../place.ts";
-import { addRoute, type Handler } from "./add-route.ts";
+import { principalOf } from "../access/authenticate.ts";
+import { changing, listing, mayKnow, named, reading } from "../access/permit.ts";
+import { addRoute, type Handler, type Permits } from "./add-route.ts";
 import type { ApiOptions } from "./api.ts";
 import { readPrecondition, saveOptions } from "./preconditions.ts";
 import { sendSaved } from "./subjects.ts";
 
 /** `/api/servers`: what is served, and the versions that each server had. */
-export function serverRoutes({ edits, host, mayWrite, bodyBytes }: ApiOptions): Router {
+export function serverRoutes({ edits, host, bodyBytes }: ApiOptions): Router {
   const getList: Handler = async (request, response) => {
     const { tenant, base } = placeOf(request);
-    const servers = await host.list(tenant);
-    response.json({ problems: host.problems(tenant), servers: servers.map((server) => summaryOf(base, server)) });
+    const principal = principalOf(request);
+    const servers = (await host.list(tenant)).filter(({ name }) => mayKnow(principal, name));
+    const problems = mayKnow(principal) ? host.problems(tenant) : [];
+    response.json({ problems, servers: servers.map((server) => summaryOf(base, server)) });
   };
 
   const getReleases: Handler = async (request, response) => {
@@ -73,12 +77,13 @@ export function serverRoutes({ edits, host, mayWrite, bodyBytes }: ApiOptions): 
   }
 
   const router = Router();
-  addRoute(router, "/", mayWrite, { get: getList });
-  addRoute(router, "/:name/releases", mayWrite, { get: getReleases });
-  addRoute(router, "/:name/releases/:cid/restore", mayWrite, { post: postRestore });
-  addRoute(router, "/:name/upstream", mayWrite, { get: getUpstream });
-  addRoute(router, "/:name/approve", mayWrite, { post: postApprove });
-  addRoute(router, "/:name/diff", mayWrite, { get: getDiff });
+  const one: Permits = { read: reading(named), write: changing("edit", named) };
+  addRoute(router, "/", { ...one, read: listing }, { get: getList });
+  addRoute(router, "/:name/releases", one, { get: getReleases });
+  addRoute(router, "/:name/releases/:cid/restore", one, { post: postRestore });
+  addRoute(router, "/:name/upstream", one, { get: getUpstream });
+  addRoute(router, "/:name/approve", { ...one, write: changing("admin", named) }, { post: postApprove });
+  addRoute(router, "/:name/diff", one, { get: getDiff });
   return router;
 }
 

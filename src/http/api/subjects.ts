@@ -2,7 +2,9 @@ import { Router, type Request, type Response } from "express";
 import { BerthError } from "../../errors.ts";
 import type { Draft, Saved, Subject } from "../../host/edits/edits.ts";
 import { tenantOf } from "../place.ts";
-import { addRoute, type Handler } from "./add-route.ts";
+import { principalOf } from "../access/authenticate.ts";
+import { changing, listing, mayKnow, named, reading } from "../access/permit.ts";
+import { addRoute, type Handler, type Permits } from "./add-route.ts";
 import type { ApiOptions } from "./api.ts";
 import { etagOf, requirePrecondition, saveOptions } from "./preconditions.ts";
 import { readDraft } from "./read-draft.ts";
@@ -17,12 +19,15 @@ const lists: Readonly<Record<Subject["kind"], string>> = {
 
 /** `/api/variables`, `/api/definitions` and `/api/entries`: the same for each kind of what can be edited. */
 export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { path: string; router: Router } {
-  const { edits, mayWrite, bodyBytes } = options;
+  const { edits, bodyBytes } = options;
   const list = lists[kind];
+  const aboutServer = kind !== "variable";
   const subjectOf = ({ params }: Request<Record<string, string>>): Subject => ({ kind, name: params["name"]! });
 
   const getList: Handler = async (request, response) => {
-    response.json({ [list]: await edits.list(tenantOf(request), kind) });
+    const all = await edits.list(tenantOf(request), kind);
+    const principal = principalOf(request);
+    response.json({ [list]: all.filter(({ name }) => mayKnow(principal, aboutServer ? name : undefined)) });
   };
 
   const getCurrent: Handler = async (request, response) => {
@@ -93,12 +98,17 @@ export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { pat
   }
 
   const router = Router();
-  addRoute(router, "/", mayWrite, { get: getList });
-  addRoute(router, "/:name", mayWrite, { get: getCurrent, put, delete: deleteIt });
-  addRoute(router, "/:name/review", mayWrite, { post: postReview });
-  addRoute(router, "/:name/history", mayWrite, { get: getHistory });
-  addRoute(router, "/:name/versions/:cid", mayWrite, { get: getVersion });
-  addRoute(router, "/:name/diff", mayWrite, { get: getDiff });
+  const one: Permits = {
+    read: aboutServer ? reading(named) : reading(),
+    // An entry says which of the tenant's secrets, variables and servers a server reaches.
+    write: kind === "definition" ? changing("edit", named) : changing("edit"),
+  };
+  addRoute(router, "/", aboutServer ? { ...one, read: listing } : one, { get: getList });
+  addRoute(router, "/:name", one, { get: getCurrent, put, delete: deleteIt });
+  addRoute(router, "/:name/review", one, { post: postReview });
+  addRoute(router, "/:name/history", one, { get: getHistory });
+  addRoute(router, "/:name/versions/:cid", one, { get: getVersion });
+  addRoute(router, "/:name/diff", one, { get: getDiff });
   return { path: `/${list}`, router };
 }
 

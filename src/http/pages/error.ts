@@ -1,7 +1,10 @@
 import type { Request, Response } from "express";
 import type { BerthError, ErrorCode } from "../../errors.ts";
+import type { Access } from "../../access/access.ts";
 import type { Host } from "../../host/host.ts";
 import type { Problem } from "../../problem.ts";
+import { principalOf } from "../access/authenticate.ts";
+import { mayKnow } from "../access/permit.ts";
 import { placeOf, type Place } from "../place.ts";
 import { traceOf } from "../trace.ts";
 import type { Pages } from "./pages.ts";
@@ -12,6 +15,7 @@ import { problemView } from "./parts/problem-view.ts";
 export interface ErrorOptions {
   readonly host: Host;
   readonly pages: Pages;
+  readonly access: Pick<Access, "required">;
 }
 
 /** Whether a person reads the answer: a program that takes anything gets JSON. */
@@ -21,14 +25,18 @@ export function wantsPage(request: Request): boolean {
 
 /** What was wrong and what to do, as a page. */
 export function sendErrorPage(
-  { host, pages }: ErrorOptions,
+  { host, pages, access }: ErrorOptions,
   request: Request,
   response: Response,
   error: BerthError,
 ): Promise<void> {
   const place = placeIfAny(request);
   const problems = error.data?.["problems"];
-  const near = error.status === 404 ? nearNames(lastWord(request.path), place ? host.names(place.tenant) : []) : [];
+  const principal = principalOf(request);
+  // Before anybody is asked for a token there are pages, too.
+  const isTold = error.status === 404 && place && (principal || !access.required);
+  const known = isTold ? host.names(place.tenant).filter((name) => mayKnow(principal, name)) : [];
+  const near = nearNames(lastWord(request.path), known);
   return pages.send(
     request,
     response,
@@ -76,6 +84,7 @@ const ADVICE: Partial<Record<ErrorCode, string>> = {
   content_missing: "Content is found by the whole of its CID, letter by letter, and only where it is yours.",
   not_found: "Look at the address, or start from the list.",
   method_not_allowed: "MCP clients send requests by POST. For people there is a page about each server.",
+  forbidden: "Sign in with a token that permits it, or ask whoever gave you yours for another one.",
   forbidden_host:
     "Berth answers only to names that it knows, so that no other site can reach it through you. Name further ones in BERTH_ALLOWED_HOSTS.",
   forbidden_origin: "Only pages of this host may call it.",

@@ -1,7 +1,11 @@
 import type { RequestHandler } from "express";
+import type { Access } from "../../access/access.ts";
+import type { Principal } from "../../access/principal.ts";
 import type { Host } from "../../host/host.ts";
 import type { UpstreamState } from "../../host/upstream/hosting.ts";
 import type { Overview } from "../../host/overview.ts";
+import { principalOf } from "../access/authenticate.ts";
+import { mayKnow, toolsShown } from "../access/permit.ts";
 import type { OriginOf } from "../origin.ts";
 import { placeOf } from "../place.ts";
 import type { Pages } from "./pages.ts";
@@ -14,14 +18,17 @@ export interface McpOptions {
   readonly host: Host;
   readonly pages: Pages;
   readonly isolation: string;
+  readonly access: Pick<Access, "required">;
   readonly originOf: OriginOf;
 }
 
 /** `GET /mcp`: what this is, how to connect, and every server with its state, tools and problems (C6). */
-export function mcpPage({ host, pages, isolation, originOf }: McpOptions): RequestHandler {
+export function mcpPage({ host, pages, isolation, access, originOf }: McpOptions): RequestHandler {
   return async (request, response) => {
     const { tenant, base } = placeOf(request);
-    const servers = await host.overview(tenant);
+    const principal = principalOf(request);
+    const all = await host.overview(tenant);
+    const servers = principal ? known(all, principal) : all;
     const origin = originOf(request);
     const url = `${origin}${base}/mcp`;
     await pages.send(request, response, "mcp", {
@@ -29,14 +36,23 @@ export function mcpPage({ host, pages, isolation, originOf }: McpOptions): Reque
       section: "mcp",
       origin,
       url,
+      asksToken: access.required,
       isSandboxed: isolation === "sandboxed",
       setups: setupsFor({ name: "berth", url, tool: undefined }),
-      problems: host.problems(tenant).map(problemView),
+      problems: mayKnow(principal) ? host.problems(tenant).map(problemView) : [],
       summary: summaryOf(servers),
       filtered: servers.length > FILTERED_FROM,
       servers: servers.map((server) => serverView(base, server, host.upstream(tenant, server.name))),
     });
   };
+}
+
+/** What of the servers a principal may know of. */
+function known(servers: readonly Overview[], principal: Principal): Overview[] {
+  return servers.flatMap((server) => {
+    if (!mayKnow(principal, server.name)) return [];
+    return [{ ...server, tools: server.tools.filter(toolsShown(principal, server.name)) }];
+  });
 }
 
 /** Fewer servers one finds by looking. */

@@ -1,6 +1,10 @@
 import type { Request, RequestHandler } from "express";
+import type { Access } from "../../access/access.ts";
 import type { Catalog } from "../../host/catalog.ts";
 import type { Host, ServerSummary } from "../../host/host.ts";
+import { permittedCatalog } from "../../host/permitted.ts";
+import { principalOf } from "../access/authenticate.ts";
+import { checkPermitted, checkReadable, toolsShown } from "../access/permit.ts";
 import type { OriginOf } from "../origin.ts";
 import { placeOf, type Place } from "../place.ts";
 import type { Page, Pages } from "./pages.ts";
@@ -17,6 +21,9 @@ export interface MetaOptions {
   readonly pages: Pages;
   readonly isolation: string;
   readonly originOf: OriginOf;
+  readonly access: Pick<Access, "required">;
+  /** False on a read-only boot. */
+  readonly writable: boolean;
 }
 
 interface Parts extends MetaOptions, Place {
@@ -27,6 +34,7 @@ interface Parts extends MetaOptions, Place {
 export function metaPage(options: MetaOptions): RequestHandler<{ server: string }> {
   const offersOf = createOffers(options.pages);
   return async (request, response) => {
+    checkReadable(request, request.params.server);
     const page = await readPage(request.params.server, request, { ...options, ...placeOf(request), offersOf });
     await options.pages.send(request, response, "meta", page);
   };
@@ -39,6 +47,7 @@ async function readPage(name: string, request: Request, options: Parts): Promise
   // Not listed, so it is a release by its address or nothing at all.
   const catalog = await host.server(tenant, name);
   const server = catalog.server;
+  checkPermitted(request, "read", server);
   const current = await host.summary(tenant, server);
   const page = await servedPage(
     { name: server, state: "ready", problems: catalog.problems, catalog },
@@ -65,8 +74,11 @@ function serverPage(summary: ServerSummary, request: Request, options: Parts): P
 type Served = ServerSummary & { readonly catalog: Catalog };
 
 async function servedPage(summary: Served, request: Request, options: Parts): Promise<Page> {
-  const { name, catalog } = summary;
+  const { name } = summary;
   const { host, tenant, base, isolation } = options;
+  const principal = principalOf(request);
+  const isShown = toolsShown(principal, name);
+  const catalog = principal?.permits("call", name) ? permittedCatalog(summary.catalog, principal) : summary.catalog;
   const releases = await host.releases(tenant, name);
   const activity = host.activity(tenant, name);
   const origin = options.originOf(request);
@@ -75,6 +87,7 @@ async function servedPage(summary: Served, request: Request, options: Parts): Pr
     ...addresses(name, name, catalog, { base, origin }),
     ...options.offersOf(catalog),
     served: true,
+    asksToken: options.access.required,
     facts: healthFacts(catalog, {
       base,
       // What others wrote is no guest: how it runs stands with it.
@@ -82,8 +95,8 @@ async function servedPage(summary: Served, request: Request, options: Parts): Pr
       inFlight: activity.inFlight,
       since: releases.find((each) => each.current),
     }),
-    releases: releaseViews(releases, name, { origin, base }),
-    calls: callViews(activity.recent()),
+    releases: releaseViews(releases, name, { origin, base, writable: options.writable }),
+    calls: callViews(activity.recent().filter(({ tool }) => isShown(tool))),
   };
 }
 

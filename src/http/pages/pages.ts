@@ -5,6 +5,7 @@ import { gzip } from "node:zlib";
 import type { Request, Response } from "express";
 import handlebars from "handlebars";
 import { packageRoot, packageVersion } from "../../config.ts";
+import { isSignedIn, principalOf } from "../access/authenticate.ts";
 import type { Assets } from "../assets.ts";
 import { baseOf } from "../place.ts";
 import { Fragment, withFragments } from "./fragment.ts";
@@ -94,13 +95,13 @@ export function createPages(assets: Assets): Pages {
 
   const partials = engine.partials as Record<string, handlebars.TemplateDelegate>;
 
-  function render(view: string, page: Page, base: string): Buffer {
+  function render(view: string, page: Page, base: string, signedIn: boolean): Buffer {
     const nav = SECTIONS.map(({ section, label, href }) => ({
       label,
       href: base + href,
       current: section === page.section,
     }));
-    const html = layout({ scripts: [], ...page, base, version, nav, view: `pages/${view}` });
+    const html = layout({ scripts: [], ...page, base, signedIn, version, nav, view: `pages/${view}` });
     return withFragments(
       html,
       Object.values(page).filter((value) => value instanceof Fragment),
@@ -113,12 +114,12 @@ export function createPages(assets: Assets): Pages {
       return new Fragment(Buffer.concat(Array.from(items, (item) => Buffer.from(partials[partial]!(item)))));
     },
     async send(request, response, view, page, status = 200) {
-      const html = render(view, page, baseOf(request));
+      const html = render(view, page, baseOf(request), isSignedIn(request));
       response.status(status);
       response.setHeader("Content-Type", "text/html; charset=utf-8");
       response.setHeader("Content-Security-Policy", policyFor(page));
       response.setHeader("Referrer-Policy", "same-origin");
-      response.setHeader("Cache-Control", "no-cache");
+      response.setHeader("Cache-Control", principalOf(request) ? "private, no-cache" : "no-cache");
       response.vary("Accept-Encoding");
       if (html.length < COMPRESSED_FROM_BYTES || request.acceptsEncodings("gzip", "identity") !== "gzip") {
         response.end(html);

@@ -3,6 +3,8 @@ import type { Request, RequestHandler, Response } from "express";
 import { BerthError } from "../../errors.ts";
 import type { Current, Draft, Subject } from "../../host/edits/edits.ts";
 import type { Host, ServerSummary } from "../../host/host.ts";
+import { principalOf } from "../access/authenticate.ts";
+import { checkPermitted, mayKnow } from "../access/permit.ts";
 import type { OriginOf } from "../origin.ts";
 import { placeOf, type Place } from "../place.ts";
 import type { Pages } from "./pages.ts";
@@ -31,8 +33,10 @@ export function serversPage(options: ServerPageOptions): RequestHandler {
     const at = { ...options, ...placeOf(request) };
     const { tenant, base } = at;
     const { name, new: language, server } = request.query;
+    if (typeof server === "string") checkPermitted(request, "read", server);
     if (typeof server === "string") return sendComparison(at, request, response, server);
     if (typeof name === "string" && name !== "") {
+      checkPermitted(request, "read", name);
       const exists = (await edits.read(tenant, { kind: "definition", name })) !== undefined;
       if (exists || !writable) return response.redirect(303, pathsOf(base, name).edit);
       return sendServer(at, request, response, name, language === "shell" ? "shell" : "typescript");
@@ -42,7 +46,8 @@ export function serversPage(options: ServerPageOptions): RequestHandler {
       edits.list(tenant, "definition"),
       edits.list(tenant, "entry"),
     ]);
-    const names = new Set([...definitions, ...entries].map(({ name }) => name));
+    const principal = principalOf(request);
+    const names = new Set([...definitions, ...entries].flatMap(({ name }) => (mayKnow(principal, name) ? [name] : [])));
     const servers = await Promise.all(
       summaries
         .filter((summary) => names.has(summary.name))

@@ -3,13 +3,17 @@ import type { Request, RequestHandler } from "express";
 import { BerthError } from "../../errors.ts";
 import type { Tool } from "../../host/catalog.ts";
 import type { Host } from "../../host/host.ts";
+import { permittedCatalog } from "../../host/permitted.ts";
 import { queryArguments } from "../../host/uris/query-arguments.ts";
 import { isObject, type JsonObject } from "../../json.ts";
 import type { Log } from "../../log.ts";
+import { admit } from "../../mcp/admit.ts";
 import { parseJson } from "../../mcp/json-rpc.ts";
 import { tellable } from "../../unforeseen.ts";
+import { principalOf } from "../access/authenticate.ts";
+import type { Challenge } from "../access/challenge.ts";
+import { checkPermitted } from "../access/permit.ts";
 import { readAccept } from "../accept.ts";
-import { principalOf } from "../authenticate.ts";
 import { readBody } from "../body.ts";
 import type { EventStream } from "../event-stream.ts";
 import { cancelledBy, checkContent, decodeName } from "../mcp-route.ts";
@@ -21,6 +25,7 @@ import { sendEvents, writeCallFailure, writeOutcome, type CallOutcome } from "./
 
 export interface ServersRouteOptions {
   readonly host: Pick<Host, "server">;
+  readonly challenge: Challenge;
   readonly streams: OpenStreams;
   readonly limits: { readonly bodyBytes: number; readonly stalledMs: number };
   readonly log: Log;
@@ -61,7 +66,7 @@ async function answer(
   response: ServerResponse,
   options: ServersRouteOptions,
 ): Promise<void> {
-  const { streams, limits, log } = options;
+  const { challenge, streams, limits, log } = options;
   // No type that a function chooses can run as a page of this origin.
   response.setHeader("Content-Security-Policy", "default-src 'none'; sandbox");
   response.setHeader("Cache-Control", "no-store");
@@ -69,9 +74,9 @@ async function answer(
   let events: EventStream | undefined;
   try {
     refuseOtherSites(request);
-    const tool = await toolOf(tenantOf(request), target, options.host);
+    const tool = await toolOf(request, target, options.host);
     const args = await argumentsOf(target, tool, request, limits.bodyBytes);
-    if (readAccept(request.headers.accept).events && !(events = streams.take(response))) {
+    if (readAccept(request.headers.accept).events && !(events = streams.take(response, principalOf(request)))) {
       throw new BerthError("too_many_streams");
     }
     const outcome = await call(tool, args, events, request, response);
@@ -79,6 +84,7 @@ async function answer(
     else writeOutcome(response, outcome, limits.stalledMs);
   } catch (error) {
     const shown = tellable(error, traceOf(request).requestId, log, "a call over HTTP failed");
+    challenge(request, response, shown);
     writeCallFailure(response, events, shown, limits.stalledMs);
   } finally {
     if (events) streams.giveBack(events);
@@ -91,8 +97,15 @@ function refuseOtherSites({ headers }: IncomingMessage): void {
   if (site === "cross-site" || site === "same-site") throw new BerthError("forbidden_site");
 }
 
-async function toolOf(tenant: string, { server, path }: Target, host: ServersRouteOptions["host"]): Promise<Tool> {
-  const catalog = await host.server(tenant, decodeName(server));
+async function toolOf(
+  request: IncomingMessage,
+  { server, path }: Target,
+  host: ServersRouteOptions["host"],
+): Promise<Tool> {
+  const principal = principalOf(request);
+  admit(principal, decodeName(server));
+  const catalog = permittedCatalog(await host.server(tenantOf(request), decodeName(server)), principal);
+  checkPermitted(request, "call", catalog.server);
   const name = decodeName(path) || catalog.server;
   const tool = catalog.tool(name);
   if (tool) return tool;

@@ -32,7 +32,7 @@ const RELEASES_MAX = 50;
 export function releaseViews(
   releases: readonly ReleaseVersion[],
   server: string,
-  { origin, base }: { origin: string; base: string },
+  { origin, base, writable }: { origin: string; base: string; writable: boolean },
 ): object[] {
   return releases.slice(0, RELEASES_MAX).map(({ release, contract, changedAt, by, current }, index) => {
     const pinned = pathsOf(base, `${server}@${release}`);
@@ -45,7 +45,8 @@ export function releaseViews(
       by: authorText(by),
       current,
       sameContract: releases[index + 1]?.contract === contract,
-      restore: current ? "" : `${base}/api/servers/${encodeURIComponent(server)}/releases/${release}/restore`,
+      restore:
+        current || !writable ? "" : `${base}/api/servers/${encodeURIComponent(server)}/releases/${release}/restore`,
     };
   });
 }

@@ -19,7 +19,8 @@ const RENDERED_MAX = 16;
 export function createOffers(pages: Pages): (catalog: Catalog) => Record<string, unknown> {
   const rendered = new Map<string, Fragment>();
   return (catalog) => {
-    const { release, contractCid, contract } = catalog;
+    const { release, contractCid, isNarrowed } = catalog;
+    if (isNarrowed) return offersWith(catalog, renderTools(pages, catalog));
     const key = `${release} ${contractCid}`;
     const tools = rendered.get(key) ?? renderTools(pages, catalog);
     rendered.delete(key);
@@ -28,8 +29,12 @@ export function createOffers(pages: Pages): (catalog: Catalog) => Record<string,
       if (rendered.size <= RENDERED_MAX) break;
       rendered.delete(oldest);
     }
-    return { ...offersOf(catalog), ...(contract.tools.length > 0 && { tools }) };
+    return offersWith(catalog, tools);
   };
+}
+
+function offersWith(catalog: Catalog, tools: Fragment): Record<string, unknown> {
+  return { ...offersOf(catalog), ...(catalog.contract.tools.length > 0 && { tools }) };
 }
 
 function renderTools(pages: Pages, { contract, identity }: Catalog): Fragment {

@@ -1,0 +1,95 @@
+import { isLoopback, type Config } from "../../config.ts";
+import { BerthError } from "../../errors.ts";
+import { isObject } from "../../json.ts";
+import { ACTIONS, type Action, type Grant } from "../principal.ts";
+
+/** Whose access tokens a tenant takes: this folder is the resource server's side of OAuth 2.1, and no other. */
+export interface OauthSettings {
+  /** The authorization server, letter by letter as it names itself. */
+  readonly issuer: string;
+  /** An audience that stands for all of the tenant's servers, for issuers that do not know resources (RFC 8707). */
+  readonly audience?: string;
+  /** What each scope permits; without it `mcp:call`, `mcp:read`, `mcp:edit`, `mcp:admin`, and `mcp:call:<server>`. */
+  readonly scopes?: Readonly<Record<string, Grant>>;
+}
+
+/** The settings that the service is configured with; undefined for none. Throws `config_invalid`. */
+export function oauthOfConfig({ oauth, publicUrl, host, allowedHosts }: OauthConfig): OauthSettings | undefined {
+  const { issuer, audience, scopes } = oauth;
+  if (issuer === undefined && audience === undefined && scopes === undefined) return undefined;
+  let mapped: unknown;
+  try {
+    mapped = scopes === undefined ? undefined : JSON.parse(scopes);
+  } catch (error) {
+    throw new BerthError("config_invalid", `BERTH_OAUTH_SCOPES is not JSON: ${(error as Error).message}`);
+  }
+  const value = {
+    issuer,
+    ...(audience !== undefined && { audience }),
+    ...(mapped !== undefined && { scopes: mapped }),
+  };
+  const { settings, problems } = readOauthSettings(value);
+  if (publicUrl === undefined && (!isLoopback(host) || allowedHosts.length > 0)) {
+    problems.push("tokens are made for an address, so that BERTH_PUBLIC_URL has to say which one is this service's");
+  }
+  if (settings && problems.length === 0) return settings;
+  throw new BerthError("config_invalid", `BERTH_OAUTH_ISSUER, _AUDIENCE and _SCOPES: ${problems.join("; ")}`);
+}
+
+export type OauthConfig = Pick<Config, "oauth" | "publicUrl" | "host" | "allowedHosts">;
+
+/** Reads settings from plain data, and gives every problem with them. */
+export function readOauthSettings(value: unknown): { settings?: OauthSettings; problems: string[] } {
+  if (!isObject(value)) return { problems: ["it must be an object"] };
+  const { issuer, audience, scopes } = value;
+  const problems = Object.keys(value).flatMap((key) =>
+    key === "issuer" || key === "audience" || key === "scopes" ? [] : [`"${key}" is no setting`],
+  );
+  if (typeof issuer !== "string") problems.push("the issuer must be a URL");
+  else problems.push(...problemsOfIssuer(issuer));
+  if (audience !== undefined && (typeof audience !== "string" || audience === "")) {
+    problems.push("the audience must be a text");
+  }
+  if (scopes !== undefined) problems.push(...problemsOfScopes(scopes));
+  return problems.length > 0 ? { problems } : { settings: value as unknown as OauthSettings, problems };
+}
+
+/** Keys that came over a connection that anyone can change would say nothing. */
+export function isTrustworthy(url: URL): boolean {
+  const hostname = url.hostname.replace(/^\[|\]$/g, "");
+  return url.protocol === "https:" || (url.protocol === "http:" && isLoopback(hostname));
+}
+
+function problemsOfIssuer(issuer: string): string[] {
+  const url = URL.canParse(issuer) ? new URL(issuer) : undefined;
+  if (!url || /[?#]/.test(issuer) || url.username !== "" || url.password !== "") {
+    return [`the issuer must be a URL without a query and a fragment, not "${issuer}"`];
+  }
+  return isTrustworthy(url) ? [] : [`the issuer must be an https URL, or one of this machine, not "${issuer}"`];
+}
+
+/** Scopes as RFC 6749, section 3.3 has them. */
+const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/;
+
+function problemsOfScopes(scopes: unknown): string[] {
+  if (!isObject(scopes) || Object.keys(scopes).length === 0) {
+    return ['the scopes must be an object: {"scope": {"can": ["call"], "servers": ["echo"]}}'];
+  }
+  return Object.entries(scopes).flatMap(([scope, grant]) => {
+    if (!SCOPE.test(scope)) return [`"${scope}" is no scope`];
+    const { can, servers, tools, ...rest } = isObject(grant) ? grant : {};
+    const isRight =
+      isNames(can) &&
+      can.every((each) => ACTIONS.includes(each as Action)) &&
+      (servers === undefined || isNames(servers)) &&
+      (tools === undefined || isNames(tools)) &&
+      Object.keys(rest).length === 0;
+    return isRight
+      ? []
+      : [`the scope "${scope}" must say what it permits: can, a list of ${ACTIONS.join(", ")}; servers; tools`];
+  });
+}
+
+function isNames(value: unknown): value is string[] {
+  return Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === "string" && each !== "");
+}

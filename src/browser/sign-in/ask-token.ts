@@ -1,0 +1,72 @@
+import { tenantBase } from "../base.ts";
+import { button, element } from "../editor/dom.ts";
+
+/** What the API answers to who has no token, or not one for this. */
+const CODES: ReadonlySet<unknown> = new Set(["token_missing", "unauthorized", "forbidden", "write_forbidden"]);
+
+/** Whether another token would help against an error of this code. */
+export function asksForToken(code: unknown): boolean {
+  return CODES.has(code);
+}
+
+/**
+ * Asks for a token and signs in with it: from then on it goes with every request of these pages, and no script can read
+ * it. False when the person gives none.
+ */
+export function askToken(why: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const heading = element("h2", { id: "token-heading" }, "Who may do this?");
+    const input = element("input", { type: "password", required: true, autocomplete: "current-password" });
+    const refusal = element("p", { className: "notice bad", hidden: true, role: "alert" });
+    const dialog = element("dialog", { className: "question" });
+    dialog.setAttribute("aria-labelledby", heading.id);
+    const form = element(
+      "form",
+      {},
+      heading,
+      element("p", {}, `${why}. What you did is kept.`),
+      refusal,
+      element("label", { className: "inline" }, "Token ", input),
+      element(
+        "div",
+        { className: "choices" },
+        button("Not now", () => dialog.close()),
+        element("button", { className: "primary" }, "Sign in"),
+      ),
+    );
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      void send();
+    });
+    const send = async (): Promise<void> => {
+      const message = await signIn(input.value);
+      if (message === undefined) return dialog.close("given");
+      refusal.textContent = message;
+      refusal.hidden = false;
+      input.focus();
+    };
+    dialog.append(form);
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(dialog.returnValue === "given");
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+/** Undefined, or what is wrong with the token. */
+async function signIn(token: string): Promise<string | undefined> {
+  try {
+    const response = await fetch(`${tenantBase}/sign-in`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", Accept: "application/json" },
+      body: JSON.stringify({ token }),
+    });
+    if (response.ok) return undefined;
+    const { error } = (await response.json().catch(() => ({}))) as { error?: { message?: string } };
+    return error?.message ?? `The server answered ${response.status}`;
+  } catch {
+    return "The server could not be reached";
+  }
+}

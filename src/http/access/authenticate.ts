@@ -1,0 +1,89 @@
+import type { IncomingMessage } from "node:http";
+import type { RequestHandler } from "express";
+import type { Access } from "../../access/access.ts";
+import type { Principal } from "../../access/principal.ts";
+import { BerthError } from "../../errors.ts";
+import { placeOf, type Place } from "../place.ts";
+import { credentialOf, type Credential } from "./credential.ts";
+import type { Resources } from "./resources.ts";
+
+/**
+ * Whose request it is; undefined where nobody is asked for a token and none was sent. Throws or rejects with
+ * `token_missing`, `unauthorized`, or `issuer_unavailable`.
+ */
+export type Authenticate = (request: IncomingMessage) => Principal | undefined | Promise<Principal | undefined>;
+
+export function createAuthenticate(access: Access, resources: Resources): Authenticate {
+  const { required } = access;
+
+  return (request) => {
+    const { authorization, cookie } = request.headers;
+    if (authorization === undefined && cookie === undefined) {
+      if (required) throw missing();
+      return undefined;
+    }
+    const { tenant } = servedPlace(request, required);
+    // A proxy in front may have logins of its own, where nobody is asked for a token here.
+    const credential = credentialOf(request, tenant, required ? "refused" : "ignored");
+    if (!credential) {
+      if (required) throw missing();
+      return undefined;
+    }
+    return principalOfCredential(credential, tenant, request);
+  };
+
+  function principalOfCredential(
+    { token, from }: Credential,
+    tenant: string,
+    request: IncomingMessage,
+  ): Principal | undefined | Promise<Principal | undefined> {
+    // A cookie that has become void, where none is needed, is only in the way.
+    const isOptional = from === "cookie" && !required;
+    try {
+      const principal = access.principalOf(token, tenant, () => resources.of(request));
+      return isOptional && principal instanceof Promise ? principal.catch(withoutIt) : principal;
+    } catch (error) {
+      if (isOptional) return withoutIt(error);
+      throw error;
+    }
+  }
+}
+
+function missing(): BerthError {
+  return new BerthError("token_missing", "send Authorization: Bearer <token>");
+}
+
+/** As `placeOf`; who has no token does not learn which tenants there are, where one is required. */
+export function servedPlace(request: IncomingMessage, required: boolean): Place {
+  try {
+    return placeOf(request);
+  } catch (error) {
+    if (!required || !(error instanceof BerthError) || error.code !== "tenant_not_found") throw error;
+    throw new BerthError("unauthorized", "there is no such token here", { cause: error });
+  }
+}
+
+function withoutIt(error: unknown): undefined {
+  if (!(error instanceof BerthError)) throw error;
+  return undefined;
+}
+
+const principals = new WeakMap<IncomingMessage, Principal>();
+
+/** Has `principalOf` know whose request it is, for everything behind Express. */
+export function authenticated(authenticate: Authenticate): RequestHandler {
+  return async (request, _response, next) => {
+    const principal = await authenticate(request);
+    if (principal) principals.set(request, principal);
+    next();
+  };
+}
+
+export function principalOf(request: IncomingMessage): Principal | undefined {
+  return principals.get(request);
+}
+
+/** Whether a browser's cookie says whose request it is. */
+export function isSignedIn(request: IncomingMessage): boolean {
+  return principals.has(request) && request.headers.authorization === undefined;
+}

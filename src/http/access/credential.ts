@@ -1,0 +1,77 @@
+import type { IncomingMessage } from "node:http";
+import { BerthError } from "../../errors.ts";
+import { DEFAULT_TENANT } from "../../tenant-name.ts";
+import { isOwnPage } from "./own-page.ts";
+
+/** A token as a request brings it: never in its address, which stands in logs and histories. */
+export interface Credential {
+  readonly token: string;
+  /** A browser adds its cookies by itself, so that who sends one may not have meant to. */
+  readonly from: "header" | "cookie";
+}
+
+const BEARER = /^Bearer +([\x21-\x7e]+) *$/i;
+
+/**
+ * The token of a request for a tenant. The header goes before the cookie, which counts only for pages of this very
+ * service. Throws `unauthorized` for a header that holds none, unless `otherSchemes` are somebody else's business.
+ */
+export function credentialOf(
+  request: IncomingMessage,
+  tenant: string,
+  otherSchemes: "ignored" | "refused",
+): Credential | undefined {
+  const { authorization, cookie } = request.headers;
+  if (authorization !== undefined) {
+    const token = BEARER.exec(authorization)?.[1];
+    if (token !== undefined) return { token, from: "header" };
+    if (otherSchemes === "ignored" && !/^Bearer\b/i.test(authorization)) return undefined;
+    throw new BerthError("unauthorized", "send Authorization: Bearer <token>");
+  }
+  if (cookie === undefined || !isOwnPage(request)) return undefined;
+  const token = readCookie(cookie, cookieName(tenant));
+  return token === undefined ? undefined : { token, from: "cookie" };
+}
+
+/** Of each tenant another one: what one tenant's pages keep is sent to those of another, and means nothing there. */
+function cookieName(tenant: string): string {
+  return tenant === DEFAULT_TENANT ? "berth_token" : `berth_token_${tenant}`;
+}
+
+function readCookie(header: string, name: string): string | undefined {
+  for (const pair of header.split(";")) {
+    const at = pair.indexOf("=");
+    if (at < 0 || pair.slice(0, at).trim() !== name) continue;
+    try {
+      const token = decodeURIComponent(pair.slice(at + 1).trim());
+      return token === "" ? undefined : token;
+    } catch {
+      return undefined;
+    }
+  }
+  return undefined;
+}
+
+/** Beyond this browsers keep no cookie. */
+const COOKIE_CHARACTERS_MAX = 3_800;
+
+/**
+ * The cookie that keeps a token for the pages of a tenant, out of reach of scripts; without a token, the one that ends
+ * it. Undefined for a token that is too long for one.
+ */
+export function tokenCookie(
+  { tenant, base }: { readonly tenant: string; readonly base: string },
+  { token, until, secure }: { readonly token?: string; readonly until?: number; readonly secure: boolean },
+): string | undefined {
+  const value = token === undefined ? "" : encodeURIComponent(token);
+  if (value.length > COOKIE_CHARACTERS_MAX) return undefined;
+  const maxAge = token === undefined ? 0 : until === undefined ? undefined : Math.ceil((until - Date.now()) / 1_000);
+  return [
+    `${cookieName(tenant)}=${value}`,
+    `Path=${base}/`,
+    "HttpOnly",
+    "SameSite=Strict",
+    ...(secure ? ["Secure"] : []),
+    ...(maxAge === undefined ? [] : [`Max-Age=${Math.max(0, maxAge)}`]),
+  ].join("; ");
+}

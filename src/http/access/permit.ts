@@ -1,0 +1,93 @@
+import type { IncomingMessage } from "node:http";
+import type { Request, RequestHandler } from "express";
+import type { Action, Principal } from "../../access/principal.ts";
+import { isLoopback } from "../../config.ts";
+import { BerthError } from "../../errors.ts";
+import { principalOf } from "./authenticate.ts";
+import { checkWritingPage } from "./own-page.ts";
+
+/**
+ * What behind Express a request may do: what its principal permits, and where nobody is asked for a token, everything
+ * to those who sit at this machine, by a program or by a page of this very service.
+ */
+
+/** The server that a request is about; without one it is about the tenant as a whole. */
+type ServerOf = (request: Request<Record<string, string>>) => string | undefined;
+
+export const named: ServerOf = ({ params }) => params["name"];
+const whole: ServerOf = () => undefined;
+
+/** Refuses with `forbidden` whoever may not read this. */
+export function reading(serverOf: ServerOf = whole): RequestHandler<Record<string, string>> {
+  return (request, _response, next) => {
+    checkPermitted(request, "read", serverOf(request));
+    next();
+  };
+}
+
+/** Lists are for everybody: each shows what its reader may know of. */
+export const listing: RequestHandler<Record<string, string>> = (_request, _response, next) => next();
+
+/** Whether a server, or without a name all that is no server's, is anything that the principal may know of. */
+export function mayKnow(principal: Principal | undefined, server?: string): boolean {
+  if (!principal || principal.permits("read", server)) return true;
+  return server !== undefined && principal.permits("call", server);
+}
+
+/** Refuses with `forbidden`, `unauthorized` or `write_forbidden` whoever may not change this. */
+export function changing(action: "edit" | "admin", serverOf: ServerOf = whole): RequestHandler<Record<string, string>> {
+  return (request, _response, next) => {
+    checkChange(request, action, serverOf(request));
+    next();
+  };
+}
+
+/** Throws `forbidden`. */
+export function checkPermitted(request: IncomingMessage, action: Action, server?: string): void {
+  const principal = principalOf(request);
+  if (!principal || principal.permits(action, server)) return;
+  const where = server === undefined ? "for the tenant as a whole" : `on the server "${server}"`;
+  throw new BerthError("forbidden", `it needs "${action}" ${where}`, { data: { needs: action } });
+}
+
+/**
+ * As `checkPermitted` for reading what may be a server, or one of its releases: `server@CID`. Who may not read it does
+ * not learn whether it is there.
+ */
+export function checkReadable(request: IncomingMessage, name: string): void {
+  const principal = principalOf(request);
+  const at = name.lastIndexOf("@");
+  if (at > 0 && principal?.permits("read", name.slice(0, at))) return;
+  checkPermitted(request, "read", name);
+}
+
+/** Which of a server's tools a page tells of: those that may be called, and all where it is only looked at. */
+export function toolsShown(principal: Principal | undefined, server: string): (tool: string) => boolean {
+  if (!principal?.permits("call", server)) return () => true;
+  return (tool) => principal.permits("call", server, tool);
+}
+
+/** Throws `forbidden`, `unauthorized` or `write_forbidden`; no token is in a message. */
+export function checkChange(request: IncomingMessage, action: "edit" | "admin", server?: string): void {
+  const { authorization } = request.headers;
+  if (principalOf(request)) {
+    checkPermitted(request, action, server);
+    // A header is sent by whoever means to; a cookie is sent by itself.
+    if (authorization === undefined) checkWritingPage(request);
+    return;
+  }
+  if (authorization !== undefined) throw new BerthError("unauthorized", "send Authorization: Bearer <token>");
+  checkWritingPage(request);
+  checkPeer(request, action);
+}
+
+/** What a proxy hands on may come from anywhere, though the proxy itself sits at this machine. */
+function checkPeer({ headers, socket }: IncomingMessage, action: Action): void {
+  const proxied = Object.keys(headers).find((name) => PROXIED.test(name));
+  const address = socket.remoteAddress?.replace(/^::ffff:/i, "") ?? "";
+  if (proxied === undefined && isLoopback(address)) return;
+  const why = proxied === undefined ? "it comes from another machine" : `it comes through a proxy (${proxied})`;
+  throw new BerthError("write_forbidden", `${why}, without a token that permits "${action}"`);
+}
+
+const PROXIED = /^(?:forwarded|via|x-forwarded-.*|x-real-ip|x-client-ip|true-client-ip|cf-connecting-ip)$/;

@@ -1,0 +1,84 @@
+import type { IncomingMessage } from "node:http";
+import type { AskedResource } from "../../access/oauth/access-tokens.ts";
+import { isLoopback } from "../../config.ts";
+import type { Tenancy } from "../../host/tenancy.ts";
+import { hostnameOf } from "../hostname.ts";
+import { placeOf } from "../place.ts";
+
+/**
+ * What the resources here are called (RFC 8707): the addresses of the MCP endpoints, and `…/mcp` for all servers of a
+ * tenant. They are made of what is configured, never of what a request says of its host: whoever could choose the
+ * name could use a token here that was made for somewhere else.
+ */
+export interface Resources {
+  /** The resource that a request is for; undefined where this service cannot know its own name. */
+  of(request: IncomingMessage): AskedResource | undefined;
+  /** The address of the metadata of a resource (RFC 9728, section 3.1). */
+  metadataOf(resource: string): string;
+  /** The origin of this service, as `of` has it. */
+  originOf(request: IncomingMessage): string | undefined;
+}
+
+export const WELL_KNOWN = "/.well-known/oauth-protected-resource";
+
+export function createResources(publicUrl: string | undefined, tenancy: Pick<Tenancy, "ofHost">): Resources {
+  const originOf = (request: IncomingMessage): string | undefined => {
+    const { host = "" } = request.headers;
+    const hostname = hostnameOf(`http://${host}`);
+    if (publicUrl === undefined) {
+      // Of another Berth of this machine the tokens are no business of this one.
+      const isOwn = isLoopback(hostname) && portOf(host) === request.socket.localPort;
+      return isOwn ? `http://${host.toLowerCase()}` : undefined;
+    }
+    // The operator has said whose name it is, and that people know it.
+    if (tenancy.ofHost(hostname) !== undefined) return mapped(publicUrl, hostname);
+    return publicUrl;
+  };
+
+  return {
+    originOf,
+    of(request) {
+      const origin = originOf(request);
+      if (origin === undefined) return undefined;
+      const { tenant, base } = placeOf(request);
+      const whole = `${origin}${base}/mcp`;
+      const word = /^\/(?:mcp(?:\/meta)?|servers|api\/(?:servers|definitions|entries))\/([^/?]+)/.exec(
+        request.url ?? "",
+      )?.[1];
+      const server = word === undefined || word === "meta" ? undefined : decoded(word);
+      if (server === undefined) return { tenant, server, resources: [whole], whole };
+      // A release of a server is the same resource as the server; its own address is good, too.
+      const plain = server.replace(/(?!^)@[^@]*$/, "");
+      const release = plain === server ? [] : [`${whole}/${wordOf(server)}`];
+      return { tenant, server: plain, resources: [`${whole}/${wordOf(plain)}`, ...release], whole };
+    },
+    metadataOf(resource) {
+      const { origin, pathname } = new URL(resource);
+      return `${origin}${WELL_KNOWN}${pathname}`;
+    },
+  };
+}
+
+/** A server's name as it stands in addresses. */
+function wordOf(name: string): string {
+  return encodeURIComponent(name).replaceAll("%40", "@");
+}
+
+/** As the service itself is reached, but for the name. */
+function mapped(publicUrl: string, hostname: string): string {
+  const { protocol, port } = new URL(publicUrl);
+  return `${protocol}//${hostname}${port === "" ? "" : `:${port}`}`;
+}
+
+function portOf(host: string): number {
+  return Number(/:(\d+)$/.exec(host)?.[1] ?? 80);
+}
+
+/** Undefined for a word of an address that is not well percent-encoded. */
+export function decoded(word: string): string | undefined {
+  try {
+    return decodeURIComponent(word);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,101 @@
+import type { Request, RequestHandler, Response } from "express";
+import type { Access } from "../../access/access.ts";
+import { BerthError } from "../../errors.ts";
+import { isObject } from "../../json.ts";
+import { parseJson } from "../../mcp/json-rpc.ts";
+import { readBody } from "../body.ts";
+import type { OriginOf } from "../origin.ts";
+import type { Pages } from "../pages/pages.ts";
+import { baseOf, placeOf, type Place } from "../place.ts";
+import { servedPlace } from "./authenticate.ts";
+import { tokenCookie } from "./credential.ts";
+import { checkWritingPage } from "./own-page.ts";
+import type { Resources } from "./resources.ts";
+
+export interface SignInOptions {
+  readonly access: Access;
+  readonly resources: Resources;
+  readonly originOf: OriginOf;
+  readonly pages: Pages;
+}
+
+const BODY_BYTES = 16 * 1024;
+
+/** `GET /sign-in`: takes a token from a person, to keep it for the pages of one tenant. */
+export function signInPage({ pages }: SignInOptions): RequestHandler {
+  return (request, response) => sendSignIn(pages, request, response, { next: request.query["next"], status: 200 });
+}
+
+/** The same in place of a page that nobody may see without a token. */
+export function sendSignIn(
+  pages: Pages,
+  request: Request,
+  response: Response,
+  { next, status, message = "" }: { next: unknown; status: number; message?: string | undefined },
+): Promise<void> {
+  const page = {
+    title: "Sign in",
+    next: nextOf(next, baseOf(request)),
+    message,
+    // A browser keeps a strict cookie to itself when a link on another site leads here.
+    isFromElsewhere: request.headers["sec-fetch-site"] === "cross-site",
+  };
+  return pages.send(request, response, "sign-in", page, status);
+}
+
+/**
+ * `POST /sign-in`: a form, or `{token}` as JSON. The cookie is HttpOnly, so that no script ever reads the token, and
+ * SameSite=Strict. A form is led on to where the person wanted to be, JSON is answered with 204.
+ */
+export function signIn({ access, resources, originOf, pages }: SignInOptions): RequestHandler {
+  return async (request, response) => {
+    checkWritingPage(request);
+    const { token, next, isForm } = await readForm(request);
+    try {
+      const place = servedPlace(request, access.required);
+      const principal = await access.principalOf(token, place.tenant, () => resources.of(request));
+      const secure = originOf(request).startsWith("https:");
+      const cookie = tokenCookie(place, {
+        token,
+        secure,
+        ...(principal.until !== undefined && { until: principal.until }),
+      });
+      if (cookie === undefined) throw new BerthError("unauthorized", "it is too long for a browser to keep");
+      response.setHeader("Set-Cookie", cookie);
+    } catch (error) {
+      if (!isForm || !(error instanceof BerthError) || error.code !== "unauthorized") throw error;
+      return sendSignIn(pages, request, response, { next, status: 401, message: error.message });
+    }
+    response.setHeader("Cache-Control", "no-store");
+    if (isForm) response.redirect(303, nextOf(next, baseOf(request)));
+    else response.status(204).end();
+  };
+}
+
+/** `POST /sign-out`: ends the cookie; the token itself goes on. */
+export function signOut({ originOf }: Pick<SignInOptions, "originOf">): RequestHandler {
+  return (request, response) => {
+    checkWritingPage(request);
+    const place = placeOf(request);
+    const secure = originOf(request).startsWith("https:");
+    response.setHeader("Set-Cookie", tokenCookie(place, { secure })!);
+    response.redirect(303, `${place.base}/sign-in`);
+  };
+}
+
+async function readForm(request: Request): Promise<{ token: string; next: unknown; isForm: boolean }> {
+  const isForm = request.is("application/x-www-form-urlencoded") !== false;
+  const body = await readBody(request, BODY_BYTES);
+  const values: unknown = isForm ? Object.fromEntries(new URLSearchParams(body)) : parseJson(body);
+  const { token, next } = isObject(values) ? values : {};
+  if (typeof token !== "string")
+    throw new BerthError("invalid_params", "a token is sent as a form, or as {token} in JSON");
+  return { token: token.trim(), next, isForm };
+}
+
+/** Only to pages of the same tenant: an address that somebody else made up leads nowhere else. */
+function nextOf(next: unknown, base: Place["base"]): string {
+  const isOwn =
+    typeof next === "string" && /^\/(?![/\\])[\x21-\x5b\x5d-\x7e]*$/.test(next) && next.startsWith(`${base}/`);
+  return isOwn && !next.startsWith(`${base}/sign-`) ? next : `${base}/mcp`;
+}

@@ -1,0 +1,38 @@
+import { Router } from "express";
+import { readTokenWish } from "../../access/token-wish.ts";
+import { parseJson } from "../../mcp/json-rpc.ts";
+import { changing } from "../access/permit.ts";
+import { readBody } from "../body.ts";
+import { tenantOf } from "../place.ts";
+import { addRoute, type Handler, type Permits } from "./add-route.ts";
+import type { ApiOptions } from "./api.ts";
+import { saveOptions } from "./preconditions.ts";
+
+/** `/api/tokens`: those of the tenant, for who may administer it. A token itself is in no answer but the one that makes it. */
+export function tokenRoutes({ access, bodyBytes }: Pick<ApiOptions, "access" | "bodyBytes">): Router {
+  const { tokens } = access;
+
+  const getList: Handler = async (request, response) => {
+    response.json({ tokens: await tokens.list(tenantOf(request)) });
+  };
+
+  const post: Handler = async (request, response) => {
+    const wish = readTokenWish(parseJson(await readBody(request, bodyBytes)));
+    const created = await tokens.create(tenantOf(request), wish, saveOptions(request, undefined).by);
+    response.setHeader("Cache-Control", "no-store");
+    response.status(201).json(created);
+  };
+
+  const deleteIt: Handler = async (request, response) => {
+    const id = request.params["id"]!;
+    await tokens.revoke(tenantOf(request), id, saveOptions(request, undefined).by);
+    response.json({ id, revoked: true });
+  };
+
+  const router = Router();
+  // Who reads the list learns who may do what, so that this is asked as if it were a change.
+  const permits: Permits = { read: changing("admin"), write: changing("admin") };
+  addRoute(router, "/", permits, { get: getList, post });
+  addRoute(router, "/:id", permits, { delete: deleteIt });
+  return router;
+}

@@ -1,0 +1,175 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import type { Page } from "playwright-core";
+import { bearer, makeToken, revoke } from "./access.rig.ts";
+import { post, request, startTestBerth, type TestBerth } from "./berth.ts";
+import { startBrowser, violationsOf, type TestBrowser } from "./browser.ts";
+import { addTenant, onStoreOf, until } from "./tenants.rig.ts";
+
+const NOTES = `/** Says it louder. */
+export const shout = (text: string): string => text.toUpperCase();
+/** Says it softly. */
+export const whisper = (text: string): string => text.toLowerCase();
+`;
+
+describe("C8 signing in with a browser", () => {
+  let berth: TestBerth;
+  let browser: TestBrowser;
+  before(async () => {
+    [berth, browser] = await Promise.all([
+      startTestBerth({ texts: { "notes.ts": NOTES, "other.ts": NOTES }, env: { BERTH_ACCESS: "required" } }),
+      startBrowser(),
+    ]);
+    await onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { theirs: NOTES } }));
+  });
+  after(async () => {
+    await browser?.close();
+    await berth?.close();
+  });
+
+  const send = (path: string, init: RequestInit = {}): Promise<Response> =>
+    fetch(`${berth.url}${path}`, { redirect: "manual", ...init });
+  const form = (values: Record<string, string>, headers: Record<string, string> = {}): RequestInit => ({
+    method: "POST",
+    headers: {
+      "Content-Type": "application/x-www-form-urlencoded",
+      Origin: berth.url,
+      Accept: "text/html",
+      ...headers,
+    },
+    body: new URLSearchParams(values).toString(),
+  });
+  const cookieOf = (response: Response): string => response.headers.get("set-cookie")!.split(";")[0]!;
+
+  it("C8 keeps a token in a cookie that no script and no other tenant's address gets", async () => {
+    const { token } = await makeToken(berth, { can: ["call", "read"], expires: "1h" });
+    const signedIn = await send("/sign-in", form({ token, next: "/mcp/meta/notes" }));
+    assert.deepEqual([signedIn.status, signedIn.headers.get("location")], [303, "/mcp/meta/notes"]);
+    assert.match(
+      signedIn.headers.get("set-cookie")!,
+      /^berth_token=berth_\w+; Path=\/; HttpOnly; SameSite=Strict; Max-Age=3(600|59\d)$/,
+    );
+    const { token: theirs } = await makeToken(berth, { can: ["read"] }, { tenant: "acme" });
+    const other = await send("/t/acme/sign-in", form({ token: theirs }));
+    assert.match(
+      other.headers.get("set-cookie")!,
+      /^berth_token_acme=\w+; Path=\/t\/acme\/; HttpOnly; SameSite=Strict$/,
+    );
+    assert.equal(other.headers.get("location"), "/t/acme/mcp");
+    const both = { Cookie: `${cookieOf(signedIn)}; ${cookieOf(other)}` };
+    for (const path of ["/mcp", "/t/acme/mcp"]) assert.equal((await send(path, { headers: both })).status, 200, path);
+    const only = await send("/t/acme/mcp", { headers: { Cookie: cookieOf(signedIn) } });
+    assert.equal(only.status, 401);
+    const out = await send("/sign-out", form({}, { Cookie: cookieOf(signedIn) }));
+    assert.match(out.headers.get("set-cookie")!, /^berth_token=; Path=\/; HttpOnly; SameSite=Strict; Max-Age=0$/);
+  });
+
+  it("C8 leads on to pages of the same tenant alone", async () => {
+    const { token } = await makeToken(berth, { can: ["read"] });
+    for (const next of [
+      "https://evil.example/",
+      "//evil.example",
+      "/\\evil.example",
+      "/a\\b",
+      "/x\r\nSet-Cookie: a=b",
+      "",
+    ]) {
+      const { headers } = await send("/sign-in", form({ token, next }));
+      assert.equal(headers.get("location"), "/mcp", JSON.stringify(next));
+    }
+    const wrong = await send("/sign-in", form({ token: `${token}x`, next: "/variables" }));
+    assert.deepEqual([wrong.status, wrong.headers.get("set-cookie")], [401, null]);
+    const text = await wrong.text();
+    assert.match(text, /mistyped/);
+    assert.match(text, /name="next" value="\/variables"/);
+    assert.ok(!text.includes(token), "the page shows the token");
+  });
+
+  it("C8 a cookie counts for pages of this very service alone", async () => {
+    const { token } = await makeToken(berth, { can: ["admin"] });
+    const Cookie = cookieOf(await send("/sign-in", form({ token })));
+    const { port } = new URL(berth.url);
+    const foreign: Record<string, string>[] = [
+      { Origin: "http://127.0.0.1:1" },
+      { Origin: `http://localhost:${port}` },
+      { "Sec-Fetch-Site": "same-site" },
+      { "Sec-Fetch-Site": "cross-site" },
+    ];
+    for (const headers of foreign) {
+      const call = request("tools/call", { name: "shout", arguments: { text: "x" } });
+      const called = await post(`${berth.url}/mcp/notes`, call, { Cookie, ...headers });
+      assert.equal(called.status, 401, JSON.stringify(headers));
+      const written = await send("/api/variables/x", { method: "PUT", headers: { Cookie, ...headers }, body: "x" });
+      assert.equal(written.status, 401, JSON.stringify(headers));
+      const asked = await send("/sign-in", form({ token }, headers));
+      assert.deepEqual([asked.status, asked.headers.get("set-cookie")], [403, null], JSON.stringify(headers));
+    }
+    const nobody = await send("/api/variables/x", {
+      method: "PUT",
+      headers: { Cookie, "If-None-Match": "*" },
+      body: "x",
+    });
+    assert.equal(nobody.status, 403);
+    const own = { Cookie, Origin: berth.url, "Sec-Fetch-Site": "same-origin", "If-None-Match": "*" };
+    const saved = await send("/api/variables/x", {
+      method: "PUT",
+      headers: { ...own, "Content-Type": "text/plain" },
+      body: "x",
+    });
+    assert.equal(saved.status, 201);
+  });
+
+  it("C8 a person signs in, tries a tool, edits, restores, and signs out", async () => {
+    const { token, id } = await makeToken(berth, { can: ["call", "read"] });
+    const { token: editor } = await makeToken(berth, { can: ["call", "edit"] });
+    const page = await browser.open(`${berth.url}/mcp/meta/notes`);
+    assert.deepEqual(await violationsOf(page), []);
+    await signInOn(page, token);
+    await page.waitForURL("**/mcp/meta/notes");
+    assert.equal(await page.evaluate("document.cookie"), "");
+
+    await page.goto(`${berth.url}/mcp/meta/notes#tool=shout`);
+    const tester = page.locator("#tester");
+    await tester.getByLabel("text").first().fill("hello");
+    await tester.getByRole("button", { name: "Run", exact: true }).click();
+    await tester.getByText("HELLO").first().waitFor();
+
+    const write = { ...bearer(editor), "If-Match": "*", "Content-Type": "text/plain", "Berth-Allow-Breaking": "true" };
+    const put = await send("/api/definitions/notes", {
+      method: "PUT",
+      headers: write,
+      body: NOTES.replace("louder", "loudly"),
+    });
+    assert.equal(put.status, 200, await put.text());
+    await page.goto(`${berth.url}/mcp/meta/notes`);
+    await page.reload();
+    await page.getByRole("button", { name: "Restore" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText(/does not permit this/).waitFor();
+    assert.deepEqual(await violationsOf(page), []);
+    await dialog.getByLabel("Token").fill("nonsense");
+    await dialog.getByRole("button", { name: "Sign in" }).click();
+    await dialog.getByRole("alert").waitFor();
+    await dialog.getByLabel("Token").fill(editor);
+    await Promise.all([page.waitForEvent("load"), dialog.getByRole("button", { name: "Sign in" }).click()]);
+    const { body } = await post(`${berth.url}/mcp/notes`, request("tools/list"), bearer(editor));
+    assert.match(body.result.tools[0].description, /louder/);
+
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.waitForURL("**/sign-in");
+    await page.goto(`${berth.url}/mcp`);
+    await page.getByRole("heading", { name: "Sign in" }).waitFor();
+
+    await signInOn(page, token);
+    await revoke(berth, id);
+    await until(async () => (await page.goto(`${berth.url}/mcp`))!.status() === 401);
+    await page.getByText(/was revoked/).waitFor();
+    const unexpected = browser.problems.filter((problem) => !/status of 40[13]/.test(problem));
+    assert.deepEqual(unexpected, []);
+  });
+
+  async function signInOn(page: Page, token: string): Promise<void> {
+    await page.getByLabel("Token").fill(token);
+    await page.getByRole("button", { name: "Sign in" }).click();
+  }
+});
