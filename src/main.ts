@@ -23,7 +23,6 @@ import { Observers } from "./host/observe.ts";
 import { openHost, type Host, type ServerSummary } from "./host/host.ts";
 import { openTenancy, type Tenancy } from "./host/tenancy.ts";
 import { createSecretEdits, type SecretEdits } from "./host/secret-edits.ts";
-import { createHttpServer, drainHttpServer } from "./http/server.ts";
 import { applyImage } from "./image/apply.ts";
 import { readImage } from "./image/read.ts";
 import { ServiceReadiness } from "./readiness.ts";
@@ -65,6 +64,8 @@ export type Fill = (store: Store, tenant: string) => Promise<void>;
  * something that it needs cannot be opened.
  */
 export async function startBerth(config: Config, log: Log, fill: Fill = fromImage(config, log)): Promise<Berth> {
+  // Who serves on stdio waits for none of it.
+  const { createHttpServer, drainHttpServer } = await import("./http/server.ts");
   const readiness = new ServiceReadiness(log);
   const http = createHttpServer(config.limits, readiness, log);
   const { server } = http;
