@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { Offer, ServerChange } from "../src/host/catalog.ts";
 import { openHosted, type Hosted } from "./hosted.ts";
+import { stopwatch } from "./stopwatch.ts";
 
 const TENANT = "default";
 const definition = (more = ""): string => `
@@ -232,10 +233,10 @@ describe("a server changes", () => {
     await hosted.catalog("demo");
     let heard = 0;
     const ends = Array.from({ length: 5_000 }, () => hosted.host.watch(TENANT, "demo", () => void heard++));
-    const started = performance.now();
+    const tookMs = stopwatch();
     await call("hide", { name: "first" });
     assert.equal(heard, 5_000);
-    assert.ok(performance.now() - started < 1_000, `${performance.now() - started} ms`);
+    assert.ok(tookMs() < 1_000, `${tookMs()} ms`);
     for (const end of ends) end();
     await call("show", { name: "first" });
     assert.equal(heard, 5_000);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { assert as forAll, property, string } from "fast-check";
 import { templateMatcher } from "../src/host/match-template.ts";
+import { stopwatch } from "./stopwatch.ts";
 
 type Variables = Record<string, string | string[]>;
 
@@ -77,7 +78,7 @@ test("whatever a simple variable holds, its encoded form is found again", () => 
 test("no URI takes long, however it is made", () => {
   const template = "a:{+a}{+b}{+c}{/d*}{;e*}{?f*}z";
   const uri = `a:${"/;?&=%2F".repeat(1_000)}`;
-  const started = performance.now();
+  const tookMs = stopwatch();
   assert.equal(match(template, uri), undefined);
-  assert.ok(performance.now() - started < 2_000, `${performance.now() - started} ms`);
+  assert.ok(tookMs() < 2_000, `${tookMs()} ms`);
 });
