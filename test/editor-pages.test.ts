@@ -65,7 +65,7 @@ describe("pages that edit", () => {
     assert.equal(await textOf("variables/mcps"), before);
     assert.match(await page.getByRole("textbox", { name: "Value of mcps" }).innerText(), /notes2/);
     assert.deepEqual(await violationsOf(page), []);
-    await close(page);
+    await browser.leave(page);
   });
 
   it("C7 puts a new tool in effect when mcps is saved, without a restart", async () => {
@@ -86,7 +86,7 @@ describe("pages that edit", () => {
     await page.locator("#variable-history").getByText("page", { exact: true }).waitFor();
     await screenshot(page, "editor-saved");
     assert.deepEqual(await violationsOf(page), []);
-    await close(page);
+    await browser.leave(page);
   });
 
   it("C7 puts an edited definition in effect, and asks before what breaks callers", async () => {
@@ -108,7 +108,7 @@ describe("pages that edit", () => {
     await saved(page);
     assert.deepEqual(await tools("other"), ["shout", "hush"]);
     assert.equal((await call(`${berth.url}/mcp/other`, "hush", { text: "HI" })).content[0].text, "hi…");
-    await close(page);
+    await browser.leave(page);
   });
 
   it("C7 restores an earlier version in one action, through the same checks", async () => {
@@ -119,7 +119,7 @@ describe("pages that edit", () => {
     assert.deepEqual(await tools("other"), ["shout", "whisper"]);
     assert.equal(await textOf("definitions/other"), NOTES);
     await page.locator("#definition-history tbody tr").nth(2).waitFor();
-    await close(page);
+    await browser.leave(page);
   });
 
   it("C7 tells the second of two people, keeps both texts, and saves what they make of them", async () => {
@@ -145,7 +145,7 @@ describe("pages that edit", () => {
     await saved(second);
     assert.equal(await textOf("variables/colours"), "crimson\n-\nolive\n-\nazure\n-\nyellow\n");
     await other.close();
-    await close(first);
+    await browser.leave(first);
   });
 
   it("takes theirs, piece by piece, where a person likes it better", async () => {
@@ -158,7 +158,7 @@ describe("pages that edit", () => {
     await page.getByRole("button", { name: "Take theirs", exact: true }).click();
     await page.getByText("No unsaved changes").waitFor();
     assert.equal(await textOf("variables/shapes"), "circle\ntheirs\n");
-    await close(page);
+    await browser.leave(page);
   });
 
   it("keeps what was not saved over a reload, and offers it", async () => {
@@ -175,7 +175,7 @@ describe("pages that edit", () => {
     await page.getByRole("button", { name: "Discard it" }).click();
     await page.reload();
     assert.equal(await page.getByText("that was not saved").count(), 0);
-    await close(page);
+    await browser.leave(page);
   });
 
   it("makes a variable and deletes it, and can bring it back", async () => {
@@ -195,7 +195,7 @@ describe("pages that edit", () => {
     await page.getByRole("button", { name: "Restore" }).click();
     await page.getByText("No unsaved changes").waitFor();
     assert.equal(await textOf("variables/greeting"), "Good morning");
-    await close(page);
+    await browser.leave(page);
   });
 
   for (const [language, tool] of [
@@ -213,7 +213,7 @@ describe("pages that edit", () => {
       await page.getByText("ready").waitFor();
       const result = await call(`${berth.url}/mcp/${server}`, tool, { who: "Ada" });
       assert.equal(result.content[0].text.trim(), "Hello, Ada!");
-      await close(page);
+      await browser.leave(page);
     });
   }
 
@@ -234,7 +234,7 @@ describe("pages that edit", () => {
       await page.getByRole("textbox", { name: label }).getByText('"auto_discover"').hover();
       await page.locator(".explanation strong", { hasText: "auto_discover" }).waitFor();
       await page.evaluate("localStorage.clear()");
-      await close(page);
+      await browser.leave(page);
     });
   }
 
@@ -250,7 +250,7 @@ describe("pages that edit", () => {
     await saved(page);
     assert.equal((await call(`${berth.url}/mcp/other`, "shout", { text: "hi" })).content[0].text, "hi?!");
     await screenshot(page, "editor-files");
-    await close(page);
+    await browser.leave(page);
   });
 
   it("T14.2 shows names and texts as they are, whatever is in them", async () => {
@@ -269,7 +269,7 @@ describe("pages that edit", () => {
     assert.equal(await textOf(address.slice(1)), `${text}again`);
     await page.getByRole("link", { name: "changes" }).click();
     await page.getByText("Two versions of").first().waitFor();
-    await close(page);
+    await browser.leave(page);
   });
 
   it("reads, and compares versions, without scripts", async () => {
@@ -295,10 +295,6 @@ describe("pages that edit", () => {
       [],
     );
   });
-
-  async function close(page: Page): Promise<void> {
-    await page.close({ runBeforeUnload: false });
-  }
 });
 
 describe("pages that edit on a read-only instance", () => {
@@ -309,7 +305,7 @@ describe("pages that edit on a read-only instance", () => {
       const page = await browser.open(`${berth.url}${path}`);
       await page.getByText("This instance was started read-only").waitFor();
       assert.equal(await page.getByRole("button", { name: /Save|Create|Delete|Restore|Write/ }).count(), 0, path);
-      await page.close();
+      await browser.leave(page);
     }
     assert.deepEqual(browser.problems, []);
     await browser.close();

@@ -446,7 +446,19 @@ export function executorContract(mode: Mode): void {
       const call = rig.call(shape("spin"), {}, { program, signal: controller.signal, deadlineMs: 60_000 });
       setTimeout(() => controller.abort(), 50);
       assert.equal(failureOf(await call).reason, "cancelled");
-      await until(() => rig.executor.stats().callsInFlight === 0, "its place is free again", 2_000);
+      await until(() => rig.executor.stats().callsInFlight === 0, "its place is free again");
+    });
+
+    it("spares a process that is late to hear of a cancellation", async () => {
+      const program = programWith(`
+        export const pid = () => globalThis[Symbol.for("pid")] ??= Math.random();
+        export function busy() { for (const end = Date.now() + 300; Date.now() < end;); }`);
+      const before = await rig.value(shape("pid"), {}, { program });
+      const controller = new AbortController();
+      const call = rig.call(shape("busy"), {}, { program, signal: controller.signal });
+      setTimeout(() => controller.abort(), 20);
+      assert.equal(failureOf(await call).reason, "cancelled");
+      assert.equal(await rig.value(shape("pid"), {}, { program }), before);
     });
 
     it("starts nothing for a signal that was aborted before", async () => {

@@ -64,7 +64,7 @@ describe("pages", () => {
     await page.getByText("Copied").waitFor();
     const copied = (await page.evaluate("navigator.clipboard.readText()")) as string;
     assert.deepEqual(JSON.parse(copied), { mcpServers: { everyday: { url: `${berth.url}/mcp/everyday` } } });
-    await page.close();
+    await browser.leave(page);
     assert.deepEqual(browser.problems, []);
   });
 
@@ -77,7 +77,7 @@ describe("pages", () => {
     await tool.getByText("As JSON").click();
     const shown = JSON.parse(await tool.locator(".raw code").innerText()) as { name: string };
     assert.equal(shown.name, "add");
-    await page.close();
+    await browser.leave(page);
   });
 
   it("C6 pages can be read without scripts", async () => {
@@ -105,7 +105,7 @@ describe("pages", () => {
     assert.equal(await page.locator("main img").count(), 0);
     assert.equal(alerted, false);
     assert.equal(browser.problems.length, before);
-    await page.close();
+    await browser.leave(page);
   });
 
   it("T14.2 an inline script would not run: the policy allows none", async () => {
@@ -120,7 +120,7 @@ describe("pages", () => {
     const page = await browser.open(`${berth.url}/mcp/everyday`);
     assert.equal(new URL(page.url()).pathname, "/mcp/meta/everyday");
     assert.equal(await page.locator("h1").innerText(), "everyday");
-    await page.close();
+    await browser.leave(page);
     const client = await fetch(`${berth.url}/mcp/everyday`, { headers: { Accept: "application/json" } });
     assert.equal(client.status, 405);
     assert.match(client.headers.get("vary") ?? "", /Accept/);
@@ -134,7 +134,7 @@ describe("pages", () => {
     assert.ok(
       (await page.content()).includes(`claude mcp add --transport http everyday ${berth.url}/mcp/everyday@${release}`),
     );
-    await page.close();
+    await browser.leave(page);
     const unknown = await fetch(`${berth.url}/mcp/meta/everyday@${release}a`, { headers: { Accept: "text/html" } });
     assert.equal(unknown.status, 404);
   });
@@ -172,7 +172,7 @@ describe("pages", () => {
       page.locator("#releases tbody tr").last().getByRole("button", { name: "Restore" }).click(),
     ]);
     assert.equal((await call(url, "tell")).content[0].text, "first");
-    await page.close();
+    await browser.leave(page);
   });
 
   it("a problem is shown with its place, on both pages", async () => {
@@ -205,7 +205,7 @@ describe("pages", () => {
     );
     for (const [, , time] of rows) assert.match(time, /^[\d.]+ ms$/);
     assert.ok(!(await page.content()).includes("kept between us"));
-    await page.close();
+    await browser.leave(page);
   });
 
   it("calls under way are counted while they last", async () => {
@@ -236,7 +236,7 @@ describe("pages", () => {
     const page = await browser.open(`${berth.url}/mcp/meta/everydya`);
     await page.getByRole("link", { name: "everyday", exact: true }).click();
     await page.waitForURL("**/mcp/meta/everyday");
-    await page.close();
+    await browser.leave(page);
     const answer = await fetch(`${berth.url}/mcp/meta/everydya`);
     assert.equal(answer.status, 404);
     assert.equal(((await answer.json()) as { error: { code: string } }).error.code, "server_not_found");
@@ -251,7 +251,7 @@ describe("pages", () => {
     await page.getByRole("link", { name: structure.definition }).click();
     await page.waitForURL(`**/cid/${structure.definition}`);
     assert.equal(await page.locator("pre code").innerText(), HOSTILE);
-    await page.close();
+    await browser.leave(page);
 
     const raw = await fetch(`${berth.url}/cid/${structure.definition}?raw`);
     assert.equal(await raw.text(), HOSTILE);

@@ -46,7 +46,7 @@ describe("pages of hosted servers of others", () => {
     await Promise.all([page.waitForEvent("load"), page.getByRole("button", { name: "Approve all of this" }).click()]);
     assert.equal(await page.getByRole("button", { name: "Approve all of this" }).count(), 0);
     assert.equal((await call(url, "hello", { name: "x", files: "y" })).isError, undefined);
-    await page.close();
+    await browser.leave(page);
     assert.deepEqual(browser.problems, []);
   });
 
@@ -64,7 +64,7 @@ describe("pages of hosted servers of others", () => {
     assert.match(await read("/mcp"), /starting/);
     const page = await browser.open(`${berth.url}/mcp/meta/slow`);
     assert.deepEqual(await violationsOf(page), []);
-    await page.close();
+    await browser.leave(page);
     assert.equal((await answer).content[0].text, "slow");
     assert.match(await read("/mcp"), /<code>echo<\/code>/);
   });

@@ -40,8 +40,10 @@ export interface SessionOwner {
   onLog: LogSink;
 }
 
-/** Between asking a call to stop and ending its process. */
+/** Between asking a call to stop and waiting for it no more. */
 const GRACE_MS = 100;
+/** Until a process that has not even heard of a cancellation counts as stuck. On a busy machine it is late at times. */
+const REACT_MS = 1_000;
 /** Frames about nothing that is in flight: a guest may be late now and then, not all the time. */
 const STRAYS_MAX = 10_000;
 const STRAYS_PER_MS = 0.1;
@@ -186,9 +188,10 @@ export class Session {
    * does not react at all, otherwise it may go on unheard until its deadline.
    */
   #giveUp(call: Call, now: number): void {
-    if (call.acknowledged && now < call.deadlineAt && call.verdict === cancelled) {
+    const { acknowledged, settled } = call;
+    if (call.verdict === cancelled && now < call.deadlineAt && (acknowledged || !settled)) {
       call.fail(cancelled);
-      call.killAt = 0;
+      call.killAt = acknowledged ? 0 : now + REACT_MS;
       return;
     }
     this.#guilty = call;
