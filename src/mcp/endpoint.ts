@@ -13,7 +13,7 @@ import { errorText, idOf, parseJson, readMessage, resultText, type Message, type
 import { createLegacy, type LegacyLimits } from "./legacy/legacy.ts";
 import { createModern, type ModernLimits } from "./modern/modern.ts";
 import { createNative } from "./native/native.ts";
-import type { Answer, Client, Codec, Listen, Place, Post } from "./protocol.ts";
+import type { Answer, Client, Codec, Listen, MethodCall, Place, Post } from "./protocol.ts";
 import type { Records } from "./records.ts";
 import { isOfModernEra, META_PROTOCOL_VERSION } from "./revisions.ts";
 import { createSealer } from "./seal.ts";
@@ -138,8 +138,23 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     try {
       const run = codec.methods.get(method) ?? (await native.methodFor(place, method));
       if (!run) throw new BerthError("method_not_found", method);
-      const whose = { tenant, server, catalog, client, principal, trace };
-      const call = { ...whose, id, method, params, body, codec, events, signal, closing };
+      // One literal: an object that is spread into another costs several microseconds here.
+      const call: MethodCall = {
+        tenant,
+        server,
+        catalog,
+        client,
+        principal,
+        trace,
+        id,
+        method,
+        params,
+        body,
+        codec,
+        events,
+        signal,
+        closing,
+      };
       return { status: 200, body: resultText(id, await run(call)) };
     } catch (error) {
       return { ...refusal(id, error, trace), ...(isInBand(error) && { status: 200 }) };

@@ -1,11 +1,15 @@
-import { Histogram, type Registry } from "prom-client";
+import { Histogram, type MetricValueWithName, type Registry } from "prom-client";
+import type { CallOutcome } from "../host/activity.ts";
 import type { CalledTool, CallObserver } from "../host/observe.ts";
 
 /** In seconds: what takes a guest some milliseconds, a server of others some seconds, and a task a minute. */
 const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 const OTHER = "other";
+const NAME = "berth_call_duration_seconds";
+const HELP = "How long calls of tools took, by how they ended (ok, error, invalid, asked)";
 
-type Labels = Readonly<Record<"tenant" | "server" | "tool", string>>;
+type Label = "tenant" | "server" | "tool" | "outcome";
+type Labels = Readonly<Record<Label, string>>;
 
 /**
  * Counts and times calls by tenant, server, tool and outcome. Of the first `metricTools` tools that are called each has
@@ -13,26 +17,81 @@ type Labels = Readonly<Record<"tenant" | "server" | "tool", string>>;
  * figures grow without end.
  */
 export function countCalls(registry: Registry, metricTools: number): CallObserver {
-  const seconds = new Histogram({
-    name: "berth_call_duration_seconds",
-    help: "How long calls of tools took, by how they ended (ok, error, invalid, asked)",
-    labelNames: ["tenant", "server", "tool", "outcome"],
-    buckets: BUCKETS,
-    registers: [registry],
-  });
+  const all = new Map<string, CallTimes>();
   const known = new Set<string>();
-  const labels = new WeakMap<CalledTool, Labels>();
+  const ofTool = new WeakMap<CalledTool, Partial<Record<CallOutcome, CallTimes>>>();
+  // It registers itself.
+  void new CallDurations(registry, all);
 
   return ({ tool, outcome, ms }) => {
-    let own = labels.get(tool);
-    if (!own) labels.set(tool, (own = labelsOf(tool)));
-    seconds.observe({ ...own, outcome }, ms / 1000);
+    let own = ofTool.get(tool);
+    if (!own) ofTool.set(tool, (own = {}));
+    (own[outcome] ??= timesOf(tool, outcome)).add(ms / 1000);
   };
 
-  function labelsOf({ tenant, server, tool }: CalledTool): Labels {
-    const key = JSON.stringify([tenant, server, tool]);
-    if (known.size >= metricTools && !known.has(key)) return { tenant: OTHER, server: OTHER, tool: OTHER };
-    known.add(key);
-    return { tenant, server, tool };
+  function timesOf({ tenant, server, tool }: CalledTool, outcome: CallOutcome): CallTimes {
+    const which = JSON.stringify([tenant, server, tool]);
+    const isOther = known.size >= metricTools && !known.has(which);
+    if (!isOther) known.add(which);
+    const key = isOther ? `${OTHER} ${outcome}` : `${which} ${outcome}`;
+    let times = all.get(key);
+    if (!times) {
+      const labels = isOther ? { tenant: OTHER, server: OTHER, tool: OTHER } : { tenant, server, tool };
+      all.set(key, (times = new CallTimes({ ...labels, outcome })));
+    }
+    return times;
   }
+}
+
+/** The library's own `observe` costs a call several microseconds, most of it garbage; this adds three numbers. */
+class CallTimes {
+  readonly labels: Labels;
+  /** In each bucket, without those in smaller ones; the last is for what took longer than all. */
+  readonly counts: number[] = Array.from({ length: BUCKETS.length + 1 }, () => 0);
+  sum = 0;
+
+  constructor(labels: Labels) {
+    this.labels = labels;
+  }
+
+  add(seconds: number): void {
+    let bucket = 0;
+    while (bucket < BUCKETS.length && seconds > BUCKETS[bucket]!) bucket += 1;
+    this.counts[bucket]! += 1;
+    this.sum += seconds;
+  }
+}
+
+/** A histogram of the library that is told its figures when they are asked for. */
+class CallDurations extends Histogram<Label> {
+  readonly #all: ReadonlyMap<string, CallTimes>;
+
+  constructor(registry: Registry, all: ReadonlyMap<string, CallTimes>) {
+    super({
+      name: NAME,
+      help: HELP,
+      labelNames: ["tenant", "server", "tool", "outcome"],
+      buckets: BUCKETS,
+      registers: [registry],
+    });
+    this.#all = all;
+  }
+
+  /** What the library asks whenever it wants the figures. */
+  async getForPromString(): Promise<object> {
+    return { name: NAME, help: HELP, type: "histogram", values: [...this.#all.values()].flatMap(valuesOf) };
+  }
+}
+
+function valuesOf({ labels, counts, sum }: CallTimes): MetricValueWithName<Label>[] {
+  let count = 0;
+  const buckets = counts.map((more, index) => {
+    count += more;
+    return { labels: { le: BUCKETS[index] ?? "+Inf", ...labels }, value: count, metricName: `${NAME}_bucket` };
+  });
+  return [
+    ...buckets,
+    { labels, value: sum, metricName: `${NAME}_sum` },
+    { labels, value: count, metricName: `${NAME}_count` },
+  ];
 }

@@ -1,0 +1,132 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { exportJWK, generateKeyPair, type CryptoKey } from "jose";
+import { Provider } from "oidc-provider";
+
+/** A real authorization server, at which everybody who logs in is Ada and agrees. */
+export interface AuthorizationServer {
+  readonly issuer: string;
+  /** What it signs with, for tokens that it would never make. */
+  readonly privateKey: CryptoKey;
+  readonly publicKey: CryptoKey;
+  readonly keyId: string;
+  /** A token for a program (RFC 6749, 4.4), made for `resource` (RFC 8707). */
+  tokenFor(resource: string, scope: string): Promise<string>;
+  /** Goes where a browser would: logs in, agrees, and gives the address that it is sent back to. */
+  browse(authorization: URL): Promise<URL>;
+  close(): Promise<void>;
+}
+
+export const REDIRECT = "http://127.0.0.1:1/callback";
+
+/** Of which the library wants to be told how long they last. */
+const KINDS = [
+  "AccessToken",
+  "AuthorizationCode",
+  "ClientCredentials",
+  "Grant",
+  "IdToken",
+  "Interaction",
+  "RefreshToken",
+  "Session",
+];
+
+export async function startAuthorizationServer(): Promise<AuthorizationServer> {
+  const keyId = "key-1";
+  const { privateKey, publicKey } = await generateKeyPair("RS256", { extractable: true });
+  const server = createServer();
+  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const provider = new Provider(issuer, {
+    clients: [
+      {
+        client_id: "program",
+        client_secret: "secret-of-the-program",
+        grant_types: ["client_credentials"],
+        redirect_uris: [],
+        response_types: [],
+      },
+    ],
+    jwks: { keys: [{ ...(await exportJWK(privateKey)), kid: keyId, alg: "RS256", use: "sig" }] },
+    scopes: ["openid", "offline_access", "mcp:call", "mcp:read"],
+    ttl: Object.fromEntries(KINDS.map((kind) => [kind, 600])),
+    pkce: { required: () => true },
+    cookies: { keys: ["for tests alone"] },
+    findAccount: (_context: unknown, id: string) => ({ accountId: id, claims: () => ({ sub: id }) }),
+    interactions: { url: (_context: unknown, { uid }: { uid: string }) => `/interaction/${uid}` },
+    features: {
+      devInteractions: { enabled: false },
+      clientCredentials: { enabled: true },
+      registration: { enabled: true },
+      resourceIndicators: {
+        enabled: true,
+        getResourceServerInfo: (_context: unknown, resource: string) => ({
+          scope: "mcp:call mcp:read",
+          audience: resource,
+          accessTokenFormat: "jwt",
+          jwt: { sign: { alg: "RS256" } },
+        }),
+        useGrantedResource: () => true,
+      },
+    },
+  });
+  const answer = provider.callback();
+  server.on("request", (request, response) => {
+    if (request.url?.startsWith("/interaction/")) void agree(provider, request, response);
+    else answer(request, response);
+  });
+
+  return {
+    issuer,
+    privateKey,
+    publicKey,
+    keyId,
+    async tokenFor(resource, scope) {
+      const response = await fetch(`${issuer}/token`, {
+        method: "POST",
+        headers: { Authorization: `Basic ${btoa("program:secret-of-the-program")}` },
+        body: new URLSearchParams({ grant_type: "client_credentials", scope, resource }),
+      });
+      const body = (await response.json()) as { access_token?: string };
+      if (!body.access_token) throw new Error(`no token: ${JSON.stringify(body)}`);
+      return body.access_token;
+    },
+    async browse(authorization) {
+      const cookies = new Map<string, string>();
+      let url = authorization;
+      for (let step = 0; step < 10; step++) {
+        const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join("; ");
+        const response = await fetch(url, { redirect: "manual", headers: { Cookie: cookie } });
+        for (const set of response.headers.getSetCookie()) {
+          const [, name, value] = /^([^=]+)=([^;]*)/.exec(set) ?? [];
+          if (name !== undefined) cookies.set(name, value!);
+        }
+        const location = response.headers.get("location");
+        if (location === null) throw new Error(`${url.href}: ${response.status} ${await response.text()}`);
+        url = new URL(location, url);
+        if (url.href.startsWith(REDIRECT)) return url;
+      }
+      throw new Error("the authorization server leads nowhere");
+    },
+    async close() {
+      const closed = new Promise<void>((done) => server.close(() => done()));
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+async function agree(provider: Provider, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { prompt, params, session } = await provider.interactionDetails(request, response);
+  if (prompt.name === "login") {
+    return provider.interactionFinished(request, response, { login: { accountId: "ada" } });
+  }
+  const grant = new provider.Grant({ accountId: session!.accountId, clientId: params.client_id });
+  const { missingOIDCScope, missingResourceScopes = {} } = prompt.details;
+  if (missingOIDCScope) grant.addOIDCScope(missingOIDCScope.join(" "));
+  for (const [resource, scopes] of Object.entries(missingResourceScopes)) {
+    grant.addResourceScope(resource, scopes.join(" "));
+  }
+  const grantId = await grant.save();
+  await provider.interactionFinished(request, response, { consent: { grantId } });
+}
