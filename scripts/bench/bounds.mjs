@@ -142,6 +142,16 @@ export const ratios = [
     of: ({ upstreams }) => over(upstreams?.hostedMs, upstreams?.directMs),
   },
   {
+    name: "hostedCallVsBareBridge",
+    title: "call of a hosted server of others / by a bare bridge",
+    of: ({ upstreams }) => over(upstreams?.hostedMs, upstreams?.bareMs),
+  },
+  {
+    name: "hostedCpuVsDirect",
+    title: "CPU of a hosted call / of the same over stdio",
+    of: ({ upstreams }) => over(upstreams?.hostedCpuMicros, upstreams?.directCpuMicros),
+  },
+  {
     name: "hostedThroughputVsSupergateway",
     title: "calls of a hosted server, 20 clients: Berth / supergateway",
     atLeast: 3,

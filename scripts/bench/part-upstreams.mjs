@@ -1,34 +1,43 @@
-import { spawn, spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync } from "node:fs";
-import { Agent, request as httpRequest } from "node:http";
+import { mkdirSync, mkdtempSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { makeImage, serve, writeImageSources } from "./berth.mjs";
+import { descendants, exactCpuMicros } from "./proc.mjs";
 import { modernCall } from "./requests.mjs";
 import { startServer } from "./server-process.mjs";
+import { directCaller, httpCaller, rawCaller, sessionCaller } from "./upstream-callers.mjs";
+import { everything, everythingCommand, peer, startAndCall } from "./upstream-server.mjs";
 
 /**
  * Servers of others: server-everything hosted by Berth, against the official client that has it for itself and against
  * supergateway, which bridges it for the same number of clients; and what `berth cat` adds to a start of the server.
  *
- * @typedef {{ hostedMs: number, directMs: number, hostedPerSecond: number, bridgedPerSecond: number, clients: number,
- *   catMs: number, ownMs: number, idleServers: number, idleChildren: number }} UpstreamsFigures
- * Times are medians of one call, or of one command from its start to its end.
+ * What is measured of a hosted call is the call through Berth: its one client writes to a bare connection, since Node's
+ * HTTP client alone takes longer than the official client, the server and all that is between them. Beside it stands a
+ * bridge of a few lines that checks nothing: no host in Node that is reached over HTTP can be much faster. All that is
+ * compared is measured in turns, and of each the turn counts that was disturbed least, so that a busy machine is as
+ * busy for all. CPU time is that of whoever speaks to the server and of the server itself: of the official client and
+ * its server, of Berth and its server.
+ *
+ * @typedef {{ hostedMs: number, directMs: number, bareMs: number, hostedCpuMicros: number, directCpuMicros: number,
+ *   hostedPerSecond: number, bridgedPerSecond: number, clients: number,
+ *   catMs: number, ownMs: number, nodeMs: number, idleServers: number, idleChildren: number }} UpstreamsFigures
+ * Times are of one call, or of one command from its start to its end. CPU times are of one call.
  */
 
-const peer = (path) => fileURLToPath(new URL(`./peers/node_modules/${path}`, import.meta.url));
-const everything = peer("@modelcontextprotocol/server-everything/dist/index.js");
-const cli = fileURLToPath(new URL("../../dist/src/cli.js", import.meta.url));
+const berth = fileURLToPath(new URL("../../dist/src/berth.js", import.meta.url));
 
 /** The client that has the server for itself is on no core of its own either. */
 const ANYWHERE = { alone: false };
 const CLIENTS = 20;
-const WARM_UP_CALLS = 500;
-const STARTS = 7;
+const WARM_UP_CALLS = 5_000;
+const TURNS = 10;
+const STARTS = 15;
 const IDLE_SERVERS = 50;
 const message = JSON.parse(modernCall("/").body).params.arguments.message;
+const load = modernCall("/mcp/every");
 
 /**
  * @param {string} folder
@@ -45,136 +54,138 @@ export async function measureUpstreams(folder, { calls, seconds }, say) {
   writeImageSources(sources, Object.fromEntries(["every", ...names].map((name) => [name, { upstream: uri }])));
   await makeImage(sources, image);
 
-  say("servers of others: one client over stdio");
-  const directMs = await directCalls(calls);
   const server = await startServer(serve(folder, image), ANYWHERE);
-  let hostedMs, hostedPerSecond, idleChildren;
+  let called, hostedPerSecond, idleChildren;
   try {
-    idleChildren = childrenOf(server.pid, everything).length;
+    idleChildren = childrenOf(server.pid).length;
+    say("servers of others: one client, hosted, by itself and by a bare bridge");
+    called = await measureCalls(folder, server, calls);
     say("servers of others: hosted");
-    const send = sender(server.port, modernCall("/mcp/every"));
-    for (let call = 0; call < WARM_UP_CALLS; call++) await send();
-    hostedMs = await medianOf(calls, send);
-    hostedPerSecond = await perSecond(CLIENTS, seconds, () => sender(server.port, modernCall("/mcp/every")));
+    hostedPerSecond = await perSecond(CLIENTS, seconds, () => httpCaller(server.port, load, message));
   } finally {
     await server.stop();
   }
   say("servers of others: bridged by supergateway");
   const bridgedPerSecond = await bridged(folder, seconds);
   say("servers of others: berth cat");
-  const ownMs = await medianOf(STARTS, startAndCall);
-  const catMs = await medianOf(STARTS, cat);
+  const [own, cats, node] = await inTurns(STARTS, 1, [() => startAndCall(message), cat, () => run(["-e", "0"])]);
   return {
-    hostedMs,
-    directMs,
+    ...called,
     hostedPerSecond,
     bridgedPerSecond,
     clients: CLIENTS,
-    catMs,
-    ownMs,
+    catMs: cats.ms,
+    ownMs: own.ms,
+    nodeMs: node.ms,
     idleServers: IDLE_SERVERS,
     idleChildren,
   };
 }
 
-/** The official client that has the server for itself. @param {number} calls @returns {Promise<number>} ms */
-async function directCalls(calls) {
-  const { Client } = await import(peer("@modelcontextprotocol/client/dist/index.mjs"));
-  const { StdioClientTransport } = await import(peer("@modelcontextprotocol/client/dist/stdio.mjs"));
-  const client = new Client({ name: "bench", version: "1.0.0" });
-  await client.connect(
-    new StdioClientTransport({ command: process.execPath, args: [everything, "stdio"], stderr: "ignore" }),
+/** One call at a time, by each way. */
+async function measureCalls(folder, berthServer, calls) {
+  const bridge = await startServer(
+    (port) => ({
+      args: [fileURLToPath(new URL("peers/bridge.mjs", import.meta.url)), String(port)],
+      env: { BENCH_BRIDGED: JSON.stringify(everythingCommand) },
+      folder: mkdtempSync(join(folder, "bridge-")),
+    }),
+    ANYWHERE,
   );
-  const call = () => client.callTool({ name: "echo", arguments: { message } });
-  for (let warm = 0; warm < WARM_UP_CALLS; warm++) await call();
-  const ms = await medianOf(calls, call);
-  await client.close();
-  return ms;
+  const closing = [bridge.stop];
+  try {
+    const direct = await directCaller(everythingCommand, message);
+    const hosted = rawCaller(berthServer.port, load, message);
+    const bare = rawCaller(bridge.port, load, message);
+    closing.push(direct.close, hosted.close, bare.close);
+    const ways = [direct.call, hosted.call, bare.call];
+    for (const call of ways) for (let warm = 0; warm < WARM_UP_CALLS; warm++) await call();
+    const child = childrenOf(berthServer.pid)[0];
+    const cpus = [direct.cpuMicros, () => exactCpuMicros(berthServer.pid) + exactCpuMicros(child), () => 0];
+    const each = Math.ceil(calls / TURNS);
+    const [directCalls, hostedCalls, bareCalls] = await inTurns(TURNS, each, ways, cpus);
+    return {
+      directMs: directCalls.ms,
+      hostedMs: hostedCalls.ms,
+      bareMs: bareCalls.ms,
+      directCpuMicros: directCalls.cpuMicros,
+      hostedCpuMicros: hostedCalls.cpuMicros,
+    };
+  } finally {
+    await Promise.all(closing.map((close) => close()));
+  }
 }
 
 /** @returns {Promise<number>} calls a second of all clients together */
 async function bridged(folder, seconds) {
-  const command = `${process.execPath} ${everything} stdio`;
   const flags = ["--outputTransport", "streamableHttp", "--stateful", "--logLevel", "none"];
   const gateway = await startServer(
     (port) => ({
-      args: [peer("supergateway/dist/index.js"), "--stdio", command, "--port", String(port), ...flags],
+      args: [
+        peer("supergateway/dist/index.js"),
+        "--stdio",
+        everythingCommand.join(" "),
+        "--port",
+        String(port),
+        ...flags,
+      ],
       env: {},
       folder: mkdtempSync(join(folder, "gateway-")),
     }),
     ANYWHERE,
   );
   try {
-    return await perSecond(CLIENTS, seconds, () => sessionSender(gateway.port));
+    return await perSecond(CLIENTS, seconds, () => sessionCaller(gateway.port, message));
   } finally {
     await gateway.stop();
   }
 }
 
-/** A sender of calls in a session of its own, as a client of 2025-11-25. @param {number} port */
-async function sessionSender(port) {
-  const version = "2025-11-25";
-  const common = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
-  const clientInfo = { name: "bench", version: "1.0.0" };
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-  const post = (body, headers) => exchange(agent, port, "/mcp", { ...common, ...headers }, JSON.stringify(body));
-  const params = { protocolVersion: version, capabilities: {}, clientInfo };
-  const initialized = await post({ jsonrpc: "2.0", id: 0, method: "initialize", params }, {});
-  const session = { "Mcp-Session-Id": initialized.session, "MCP-Protocol-Version": version };
-  await post({ jsonrpc: "2.0", method: "notifications/initialized" }, session);
-  let id = 0;
-  return async () => {
-    const call = { jsonrpc: "2.0", id: ++id, method: "tools/call", params: { name: "echo", arguments: { message } } };
-    const { text } = await post(call, session);
-    if (!text.includes(message)) throw new Error(`supergateway answered: ${text.slice(0, 500)}`);
-  };
-}
-
-/** @param {number} port @param {import("./requests.mjs").LoadRequest} load */
-function sender(port, { path, headers, body }) {
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-  return async () => {
-    const { text } = await exchange(agent, port, path, headers, body);
-    if (!text.includes(message)) throw new Error(`Berth answered: ${text.slice(0, 500)}`);
-  };
-}
-
 /** @param {() => (() => Promise<void>) | Promise<() => Promise<void>>} open a client */
 async function perSecond(clients, seconds, open) {
-  const senders = [];
-  for (let client = 0; client < clients; client++) senders.push(await open());
-  await Promise.all(senders.map((send) => send()));
+  const callers = [];
+  for (let client = 0; client < clients; client++) callers.push(await open());
+  await Promise.all(callers.map((call) => call()));
   let done = 0;
   const end = performance.now() + seconds * 1000;
-  const loop = async (send) => {
-    for (; performance.now() < end; done++) await send();
+  const loop = async (call) => {
+    for (; performance.now() < end; done++) await call();
   };
   const startedAt = performance.now();
-  await Promise.all(senders.map(loop));
+  await Promise.all(callers.map(loop));
   return (done * 1000) / (performance.now() - startedAt);
 }
 
-/** The least that a client can do: start, hello, one call. */
-async function startAndCall() {
-  const child = spawn(process.execPath, [everything, "stdio"], { stdio: ["pipe", "pipe", "ignore"] });
-  const say = (body) => child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", ...body })}\n`);
-  const clientInfo = { name: "bench", version: "1.0.0" };
-  say({ id: 0, method: "initialize", params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo } });
-  for await (const line of createInterface({ input: child.stdout })) {
-    const { id } = JSON.parse(line);
-    if (id === 0) {
-      say({ method: "notifications/initialized" });
-      say({ id: 1, method: "tools/call", params: { name: "echo", arguments: { message } } });
+/**
+ * @param {number} turns
+ * @param {number} each how often each way is gone in its turn
+ * @param {(() => Promise<unknown>)[]} ways
+ * @param {(() => number)[]} [cpus] what each way has used so far
+ * @returns {Promise<{ ms: number, cpuMicros: number }[]>} for each way of the turn that was disturbed least: the median
+ *   time, and the mean CPU time
+ */
+async function inTurns(turns, each, ways, cpus = []) {
+  const best = ways.map(() => ({ ms: Infinity, cpuMicros: Infinity }));
+  for (let turn = 0; turn < turns; turn++) {
+    for (const [index, way] of ways.entries()) {
+      const before = cpus[index]?.() ?? 0;
+      const taken = [];
+      for (let time = 0; time < each; time++) {
+        const startedAt = performance.now();
+        await way();
+        taken.push(performance.now() - startedAt);
+      }
+      const cpuMicros = ((cpus[index]?.() ?? 0) - before) / each;
+      const ms = taken.toSorted((a, b) => a - b)[Math.floor(each / 2)];
+      best[index] = { ms: Math.min(best[index].ms, ms), cpuMicros: Math.min(best[index].cpuMicros, cpuMicros) };
     }
-    if (id === 1) break;
   }
-  child.stdin.end();
-  if (child.exitCode === null) await once(child, "exit");
+  return best;
 }
 
 async function cat() {
   const query = `command=stdio&tool=echo&message=${encodeURIComponent(message)}`;
-  const { stdout, status } = await run([cli, "cat", `mcp+node://${everything}?${query}`]);
+  const { stdout, status } = await run([berth, "cat", `mcp+node://${everything}?${query}`]);
   if (status !== 0 || !stdout.includes(message)) throw new Error(`berth cat ended with ${status}: ${stdout}`);
 }
 
@@ -186,46 +197,7 @@ async function run(args) {
   return { stdout, status };
 }
 
-/** @param {number} times @param {() => Promise<unknown>} work @returns {Promise<number>} ms */
-async function medianOf(times, work) {
-  const taken = [];
-  for (let time = 0; time < times; time++) {
-    const startedAt = performance.now();
-    await work();
-    taken.push(performance.now() - startedAt);
-  }
-  return taken.toSorted((a, b) => a - b)[Math.floor(times / 2)];
-}
-
-/** Processes below `pid` whose command line holds `mark`. @param {number} pid @returns {number[]} */
-function childrenOf(pid, mark = "") {
-  const { stdout } = spawnSync("ps", ["-eo", "pid=,ppid=,args="], { encoding: "utf8" });
-  const rows = stdout
-    .split("\n")
-    .map((row) => /^ *(\d+) +(\d+) (.*)$/.exec(row))
-    .filter(Boolean);
-  const below = new Set([String(pid)]);
-  for (let grown = true; grown;) {
-    grown = false;
-    for (const [, child, parent] of rows) {
-      if (!below.has(parent) || below.has(child)) continue;
-      below.add(child);
-      grown = true;
-    }
-  }
-  return rows
-    .filter(([, child, , args]) => below.has(child) && child !== String(pid) && args.includes(mark))
-    .map(([, child]) => Number(child));
-}
-
-/** @returns {Promise<{ text: string, session: string | undefined }>} */
-function exchange(agent, port, path, headers, body) {
-  return new Promise((resolve, reject) => {
-    const outgoing = httpRequest({ agent, host: "127.0.0.1", port, path, headers, method: "POST" }, (response) => {
-      let text = "";
-      response.setEncoding("utf8").on("data", (chunk) => (text += chunk));
-      response.on("end", () => resolve({ text, session: response.headers["mcp-session-id"] })).on("error", reject);
-    });
-    outgoing.on("error", reject).end(body);
-  });
+/** Processes of the measured server below `pid`. @param {number} pid @returns {number[]} */
+function childrenOf(pid) {
+  return descendants(pid).filter((child) => readFileSync(`/proc/${child}/cmdline`, "utf8").includes(everything));
 }

@@ -92,10 +92,13 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
   }
 
   if (figures.upstreams) {
-    const { hostedMs, directMs, hostedPerSecond, bridgedPerSecond, clients, catMs, ownMs } = figures.upstreams;
+    const { hostedMs, directMs, bareMs, hostedCpuMicros, directCpuMicros, ...others } = figures.upstreams;
+    const { hostedPerSecond, bridgedPerSecond, clients, catMs, ownMs, nodeMs } = others;
     print(
-      `\nServers of others: a call ${fixed(hostedMs, 2)} ms, direct ${fixed(directMs, 2)} ms; ${whole(clients)} clients ` +
-        `${whole(hostedPerSecond)} calls/s, bridged ${whole(bridgedPerSecond)}; berth cat ${whole(catMs)} ms, start alone ${whole(ownMs)} ms`,
+      `\nServers of others: a call ${fixed(hostedMs, 3)} ms, direct ${fixed(directMs, 3)} ms, by a bare bridge ${fixed(bareMs, 3)} ms; ` +
+        `CPU ${whole(hostedCpuMicros)} µs, direct ${whole(directCpuMicros)} µs; ${whole(clients)} clients ` +
+        `${whole(hostedPerSecond)} calls/s, bridged ${whole(bridgedPerSecond)}; berth cat ${whole(catMs)} ms, ` +
+        `start alone ${whole(ownMs)} ms, a start of node ${whole(nodeMs)} ms`,
     );
   }
 
