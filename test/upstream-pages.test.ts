@@ -57,6 +57,7 @@ describe("pages of hosted servers of others", () => {
     const read = async (path: string): Promise<string> => (await fetch(`${berth.url}${path}`)).text();
     assert.match(await read("/mcp"), /not started yet/);
     assert.match(await read("/mcp/meta/slow"), /Nothing is known of this server before its first start/);
+    assert.match(await read("/servers"), /Written by others \(node\)/);
     assert.deepEqual(processesWith(mark), [], "looking at pages starts nothing");
 
     const answer = call(`${berth.url}/mcp/slow`, "echo");

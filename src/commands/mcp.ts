@@ -1,6 +1,7 @@
 import { jsonBlock } from "../cid.ts";
 import { contractHash } from "../upstream/contract-hash.ts";
 import { contractOf } from "../upstream/contract-of.ts";
+import { hostedCapabilities } from "../upstream/hosted-capabilities.ts";
 import { surveyOf } from "../upstream/survey.ts";
 import { findTool } from "./upstream/perform.ts";
 import { oneOf, type RecordOptions } from "./upstream/options.ts";
@@ -42,13 +43,19 @@ export function schema(reference: string, name: string | undefined, options: Rec
   });
 }
 
-/** `berth mcp hash <reference>`: what tells whether a server is the same for its callers (J5). */
-export function hash(reference: string, options: RecordOptions): Promise<number> {
+export interface HashOptions extends RecordOptions {
+  /** Of what the server offers where it is hosted. */
+  readonly hosted?: boolean;
+}
+
+/** `berth mcp hash <reference>`: what tells whether a server is the same for its callers (J5), and for which callers. */
+export function hash(reference: string, options: HashOptions): Promise<number> {
   return reach(reference, options, async ({ upstream, signal }) => {
     const contract = contractOf(await surveyOf(upstream, { signal }));
     await new RecordOutput("ndjson").write({
       schema_hash: contractHash(contract),
       contract_cid: jsonBlock(contract).cid,
+      client_capabilities: options.hosted ? hostedCapabilities : {},
     });
     return 0;
   });

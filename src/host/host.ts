@@ -80,6 +80,8 @@ export interface Host {
 
 export interface ServerSummary {
   readonly name: string;
+  /** Comes with Berth: there is no definition and no entry of it to edit. */
+  readonly isBuiltIn?: boolean;
   /** `unstarted`, `starting`: a server of others of which nothing is known yet; who asks it for something waits. */
   readonly state: "ready" | "disabled" | "refused" | "unstarted" | "starting";
   readonly description?: string;

@@ -9,6 +9,7 @@ import type { Closed, UpstreamConnection } from "./connection.ts";
 import type { Ask } from "./request.ts";
 import { hideInError } from "./hide-in-error.ts";
 import type { Launch, VariableLookup } from "./launch.ts";
+import { hostedCapabilities } from "./hosted-capabilities.ts";
 import { Link, type LinkHealth, type LinkLimits } from "./link.ts";
 import { surveyOf } from "./survey.ts";
 import { UnderWay } from "./under-way.ts";
@@ -43,9 +44,6 @@ export interface UpstreamCall {
   readonly ask?: Ask | undefined;
   readonly onLog?: ((params: JsonObject) => void) | undefined;
 }
-
-/** What callers may be able to do, unless the options say otherwise: each question is for its own caller. */
-const CAPABILITIES: JsonObject = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
 
 /** Changes that come together are looked at together. */
 const CHANGED_MS = 50;
@@ -164,7 +162,7 @@ export class Upstream {
       return await connectUpstream(this.launch, {
         ...options,
         ...(variables && { variable: await variables() }),
-        capabilities: options.capabilities ?? CAPABILITIES,
+        capabilities: options.capabilities ?? hostedCapabilities,
         ask: (question, signal) => this.#attribution.ask(question, signal),
         onNotification: (method, params) => this.#heard(method, params),
         signal,

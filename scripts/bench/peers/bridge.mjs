@@ -23,11 +23,12 @@ const ask = (method, params) =>
 await ask("initialize", { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: serverInfo });
 say({ method: "notifications/initialized" });
 createServer((request, response) => {
-  request.on("data", async (body) => {
-    const { id, method, params } = JSON.parse(body.toString());
-    const result = await ask(method, { name: params.name, arguments: params.arguments });
-    const answer = JSON.stringify({ jsonrpc: "2.0", id, result });
-    response.writeHead(200, { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(answer) });
-    response.end(answer);
-  });
+  request.on("data", (body) => void pass(JSON.parse(body.toString()), response));
 }).listen(port, "127.0.0.1");
+
+async function pass({ id, method, params }, response) {
+  const result = await ask(method, { name: params.name, arguments: params.arguments });
+  const answer = JSON.stringify({ jsonrpc: "2.0", id, result });
+  response.writeHead(200, { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(answer) });
+  response.end(answer);
+}

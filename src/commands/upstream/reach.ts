@@ -4,6 +4,7 @@ import type { UpstreamConnection } from "../../upstream/connection.ts";
 import type { Ask } from "../../upstream/request.ts";
 import { connectUpstream } from "../../upstream/connect.ts";
 import type { Operation } from "../../upstream/operation.ts";
+import { hostedCapabilities } from "../../upstream/hosted-capabilities.ts";
 import { profileLaunch } from "../../upstream/profiles/launch.ts";
 import type { Profile } from "../../upstream/profiles/profile.ts";
 import { profileResolver } from "../../upstream/profiles/resolve.ts";
@@ -35,6 +36,8 @@ export interface ReachOptions {
    * clients that can be asked, and what it is compared by must not depend on a terminal.
    */
   readonly attended?: boolean;
+  /** Greets the server as Berth does where it hosts it: as one who can be asked anything. */
+  readonly hosted?: boolean;
 }
 
 export interface Reached {
@@ -130,6 +133,7 @@ async function open(
       folder: process.cwd(),
       limits,
       ...(ask && { ask, capabilities: { elicitation: { form: {}, url: {} } } }),
+      ...(options.hosted && { capabilities: hostedCapabilities }),
       clientInfo: { name: "berth", version: packageVersion() },
       started: takeAhead(launch),
       signal,

@@ -81,7 +81,8 @@ export function registerUpstreamCommands(program: Command, run: (command: Promis
     .addHelpText("after", examples(`berth mcp schema "${CONTEXT7}" query-docs`))
     .action(async (reference, tool, options) => run((await import("../mcp.ts")).schema(reference, tool, options)));
   reaching(add(mcp, "hash", "The hash of what callers rely on, and the CID of the whole contract."))
-    .addHelpText("after", examples(`berth mcp hash "${CONTEXT7}"`))
+    .option("--hosted", "of what it offers where it is hosted, to callers that can be asked, as mcp lock has it")
+    .addHelpText("after", examples(`berth mcp hash "${CONTEXT7}"`, `berth mcp hash "${CONTEXT7}" --hosted`))
     .action(async (reference, options) => run((await import("../mcp.ts")).hash(reference, options)));
   add(mcp, "lock", "Lock what the servers of others in mcps.source.json are, for the image.")
     .option("--from <folder>", "folder of sources (default: reference_templates)")

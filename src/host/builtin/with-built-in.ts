@@ -29,6 +29,7 @@ export function withBuiltIn(
   const { description } = catalog.contract;
   const summary: ServerSummary = {
     name,
+    isBuiltIn: true,
     state: "ready",
     ...(description !== undefined && { description }),
     catalog,

@@ -50,7 +50,7 @@ async function readPage(name: string, request: Request, options: Parts): Promise
   checkPermitted(request, "read", server);
   const current = await host.summary(tenant, server);
   const page = await servedPage(
-    { name: server, state: "ready", problems: catalog.problems, catalog },
+    { ...current, name: server, state: "ready", problems: catalog.problems, catalog },
     request,
     options,
   );
@@ -128,7 +128,10 @@ const STATES = {
   starting: { label: "starting", tone: "accent" },
 } as const;
 
-function frameOf({ name, state, description = "", problems }: ServerSummary, { host, tenant, base }: Parts): Page {
+function frameOf(
+  { name, isBuiltIn, state, description = "", problems }: ServerSummary,
+  { host, tenant, base }: Parts,
+): Page {
   const upstream = host.upstream(tenant, name);
   return {
     title: name,
@@ -139,7 +142,9 @@ function frameOf({ name, state, description = "", problems }: ServerSummary, { h
     description,
     pin: undefined,
     upstream: upstream && upstreamView(base, name, upstream),
-    editUrl: pathsOf(base, name).edit,
+    ...(!isBuiltIn && {
+      edit: { url: pathsOf(base, name).edit, label: `Edit its ${upstream ? "entry" : "definition"}` },
+    }),
     problems: problems.map(problemView),
     scripts: ["meta.js", "tester.js"],
   };

@@ -54,7 +54,9 @@ export function serversPage(options: ServerPageOptions): RequestHandler {
         .map(async (summary) => {
           const definition = await edits.read(tenant, { kind: "definition", name: summary.name });
           const place = { base, origin: originOf(request) };
-          return { server: viewSummary(summary, place), language: languageLabel(definition?.language) };
+          const upstream = host.upstream(tenant, summary.name);
+          const language = upstream ? `Written by others (${upstream.launcher})` : languageLabel(definition?.language);
+          return { server: viewSummary(summary, place), language };
         }),
     );
     await pages.send(request, response, "servers", { title: "Definitions", section: "servers", servers, writable });
@@ -111,7 +113,7 @@ async function sendServer(
     crumbs: [{ label: "Definitions", href: `${base}/servers` }, { label: name }],
     scripts: ["editor.js"],
     styleNonce,
-    isNew: !definition && !entry && !last,
+    isNew: !definition && !entry && !last && !summary?.isBuiltIn,
     isDeleted: last !== undefined,
     canBegin: writable && !begun && entry !== undefined && !isUpstream(entry),
     writable,
