@@ -12,7 +12,7 @@ import type { Discovery } from "../src/discover/discovery.ts";
 import { caseExpected, caseNames, caseSource, checkDiscovery } from "./discovery-check.ts";
 
 for (const name of caseNames()) {
-  test(`T11.6 what types and comments say becomes a tool: ${name}`, () => {
+  test(`C3 T11.6 what types and comments say becomes a tool: ${name}`, () => {
     checkDiscovery(discover(caseSource(name)), caseExpected(name));
   });
 }

@@ -26,7 +26,7 @@ const RAW = JSON.stringify({ a: [1] });
 /** What a client of each era gets for a read: the contents, or the error. */
 type Read = (server: string, uri: string) => Promise<{ contents?: Reply["body"]; error?: Reply["body"] }>;
 
-describe("URIs of Berth's own", () => {
+describe("C4 URIs of Berth's own", () => {
   let berth: TestBerth;
   before(async () => {
     berth = await startTestBerth({
@@ -200,7 +200,7 @@ describe("URIs of Berth's own", () => {
   });
 });
 
-describe("URIs of Berth's own in one tenant", () => {
+describe("C4 URIs of Berth's own in one tenant", () => {
   let hosted: Hosted;
   before(async () => {
     hosted = await openHosted({ notes: 'export function word(): string { return "old"; }' });
