@@ -1,4 +1,5 @@
-import { packageVersion, type Config, type Limits } from "./config.ts";
+import { packageVersion, type Config } from "./config.ts";
+import type { Limits } from "./limits.ts";
 import type { ExploreOptions } from "./host/builtin/explore-server.ts";
 import type { HostingOptions } from "./host/upstream/hosting.ts";
 import type { Log } from "./log.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Gate } from "../src/admission/gate.ts";
 import { readTenantLimits, tenantLimits } from "../src/admission/tenant-limits.ts";
-import { defaultLimits } from "../src/config.ts";
+import { defaultLimits } from "../src/limits.ts";
 import { BerthError } from "../src/errors.ts";
 
 const NO_RATE = { requestsPerSecond: 0, requestBurst: 0 };

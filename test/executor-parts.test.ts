@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { after, describe, it } from "node:test";
-import { defaultLimits } from "../src/config.ts";
+import { defaultLimits } from "../src/limits.ts";
 import { Backoff } from "../src/executor/backoff.ts";
 import { failure } from "../src/executor/failures.ts";
 import { FrameReader } from "../src/executor/frames.ts";

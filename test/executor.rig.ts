@@ -2,7 +2,7 @@ import { strict as assert } from "node:assert";
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { buildSync } from "esbuild";
-import { defaultLimits } from "../src/config.ts";
+import { defaultLimits } from "../src/limits.ts";
 import type { CallShape } from "../src/discover/discovery.ts";
 import { openExecutor, type ExecutorLimits } from "../src/executor/open.ts";
 import type {

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { jsonBlock, rawBlock, type Cid } from "../src/cid.ts";
-import { defaultLimits, type Limits } from "../src/config.ts";
+import { defaultLimits, type Limits } from "../src/limits.ts";
 import type { Compiled, DefinitionSource } from "../src/discover/discovery.ts";
 import { compileKey, compilerCid } from "../src/discover/key.ts";
 import { openExecutor } from "../src/executor/open.ts";

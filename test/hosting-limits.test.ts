@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { defaultLimits } from "../src/config.ts";
+import { defaultLimits } from "../src/limits.ts";
 import type { OpenUpstream } from "../src/host/upstream/hosted.ts";
 import { Hosting } from "../src/host/upstream/hosting.ts";
 import type { Log } from "../src/log.ts";

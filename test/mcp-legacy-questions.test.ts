@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
-import { defaultLimits } from "../src/config.ts";
+import { defaultLimits } from "../src/limits.ts";
 import type { InputRequest } from "../src/host/catalog.ts";
 import type { JsonObject } from "../src/json.ts";
 import { LegacyClient } from "./legacy-client.ts";

@@ -1,5 +1,5 @@
 import type { AddressInfo } from "node:net";
-import { defaultLimits, type Limits } from "../src/config.ts";
+import { defaultLimits, type Limits } from "../src/limits.ts";
 import { BerthError } from "../src/errors.ts";
 import type {
   CallOptions,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { defaultLimits } from "../src/config.ts";
+import { defaultLimits } from "../src/limits.ts";
 import { LegacyClient, until } from "./legacy-client.ts";
 import { memoryRecords, MemoryHost, startRig, type Rig } from "./mcp-modern.rig.ts";
 

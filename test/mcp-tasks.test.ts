@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { defaultLimits } from "../src/config.ts";
+import { defaultLimits } from "../src/limits.ts";
 import { BerthError } from "../src/errors.ts";
 import type { CallOptions, CallResult, InputRequests, InputRequired } from "../src/host/catalog.ts";
 import type { JsonObject } from "../src/json.ts";

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { gzipSync } from "node:zlib";
-import { defaultLimits } from "../src/config.ts";
+import { defaultLimits } from "../src/limits.ts";
 import type { Json, JsonObject } from "../src/json.ts";
 import { parseAllowedHost, type AllowedHost } from "../src/network/allow-list.ts";
 import { Fetches, type FetchLimits, type FetchStep } from "../src/network/fetches.ts";

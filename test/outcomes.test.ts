@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { before, after, describe, it, type TestContext } from "node:test";
 import { assert as check, asyncProperty, constantFrom, json, oneof, string } from "fast-check";
-import { defaultLimits } from "../src/config.ts";
+import { defaultLimits } from "../src/limits.ts";
 import { openExecutor } from "../src/executor/open.ts";
 import { scriptRun } from "../src/host/run-script.ts";
 import { writeEnvelope } from "../src/outcome/envelope.ts";

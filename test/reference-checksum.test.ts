@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test, type TestContext } from "node:test";
-import { defaultLimits } from "../src/config.ts";
+import { defaultLimits } from "../src/limits.ts";
 import { openExecutor } from "../src/executor/open.ts";
 import { scriptRun } from "../src/host/run-script.ts";
 import { compileTemplate } from "./reference.ts";

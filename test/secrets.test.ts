@@ -7,7 +7,7 @@ import { after, describe, it } from "node:test";
 import Database from "better-sqlite3";
 import { assert as assertProperty, property, string, uint8Array } from "fast-check";
 import { rawBlock } from "../src/cid.ts";
-import { defaultLimits } from "../src/config.ts";
+import { defaultLimits } from "../src/limits.ts";
 import { openKeyRing, type KeySource } from "../src/secrets/key-ring.ts";
 import { keyOf, newKey, seal, unseal } from "../src/secrets/sealing.ts";
 import { openSecrets, type Secrets } from "../src/secrets/secrets.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { pathToFileURL } from "node:url";
 import { after, before, describe, it } from "node:test";
-import { defaultLimits } from "../src/config.ts";
+import { defaultLimits } from "../src/limits.ts";
 import type { JsonObject } from "../src/json.ts";
 import { resolveClient } from "./clients/real-client.ts";
 import { read, until, type EventReader } from "./legacy-client.ts";

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { defaultLimits, packageRoot, type Limits } from "../src/config.ts";
+import { packageRoot } from "../src/config.ts";
+import { defaultLimits, type Limits } from "../src/limits.ts";
 import { connectUpstream, type ConnectOptions } from "../src/upstream/connect.ts";
 import type { UpstreamConnection } from "../src/upstream/connection.ts";
 import type { Launch } from "../src/upstream/launch.ts";

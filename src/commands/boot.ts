@@ -1,7 +1,8 @@
 import { existsSync } from "node:fs";
 import { join, relative } from "node:path";
 import type { Cid } from "../cid.ts";
-import { packageRoot, readConfig, type Limits } from "../config.ts";
+import { packageRoot, readConfig } from "../config.ts";
+import type { Limits } from "../limits.ts";
 import { openCompiler } from "../discover/compiler.ts";
 import { gatherDefinition } from "../discover/gather.ts";
 import { compileKey } from "../discover/key.ts";

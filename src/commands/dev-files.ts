@@ -1,7 +1,7 @@
 import { stat } from "node:fs/promises";
 import { basename, dirname, extname, join, relative, resolve } from "node:path";
 import { jsonBlock, type Cid } from "../cid.ts";
-import type { Limits } from "../config.ts";
+import type { Limits } from "../limits.ts";
 import { gatherDefinition } from "../discover/gather.ts";
 import { BerthError } from "../errors.ts";
 import { packDefinition, type PackedDefinition } from "../image/definition.ts";

@@ -1,4 +1,4 @@
-import type { Limits } from "../config.ts";
+import type { Limits } from "../limits.ts";
 import type { Problem } from "../problem.ts";
 import type { CompileTask } from "./compile.ts";
 import { CompilerProcess, type Ending } from "./compiler-process.ts";

@@ -1,6 +1,6 @@
 import { realpath } from "node:fs/promises";
 import { isAbsolute, posix, resolve } from "node:path";
-import { defaultLimits, type Limits } from "../config.ts";
+import { defaultLimits, type Limits } from "../limits.ts";
 import type { Problem } from "../problem.ts";
 import { codeFrame, positionAt } from "./code-frame.ts";
 import { findImports } from "./imports.ts";

@@ -1,6 +1,6 @@
 import type { CancelSignal } from "../cancellation.ts";
 import { BerthError } from "../errors.ts";
-import type { Limits } from "../config.ts";
+import type { Limits } from "../limits.ts";
 import { Call } from "./call.ts";
 import { cancelled, closed, needsSandbox, suspended, timedOutWaiting, tooBusy } from "./failures.ts";
 import { Lane } from "./lane.ts";

@@ -1,5 +1,5 @@
 import { jsonBlock, rawBlock, type Block, type Cid } from "../cid.ts";
-import { defaultLimits } from "../config.ts";
+import { defaultLimits } from "../limits.ts";
 import type { Problem } from "../problem.ts";
 import { readBootSource, valueCid, type BootSource } from "./boot-source.ts";
 import { compileAll, earlierResults, type Job, type Progress, type Result } from "./compile-all.ts";

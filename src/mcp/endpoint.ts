@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { Cancellation } from "../cancellation.ts";
-import { defaultLimits } from "../config.ts";
+import { defaultLimits } from "../limits.ts";
 import { BerthError, type ErrorCode } from "../errors.ts";
 import type { Host } from "../host/host.ts";
 import { permittedCatalog } from "../host/permitted.ts";

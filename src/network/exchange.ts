@@ -1,5 +1,5 @@
 import { fetch, type Agent, type Response } from "undici";
-import type { Limits } from "../config.ts";
+import type { Limits } from "../limits.ts";
 import type { Json } from "../json.ts";
 import { authorityOf, NetworkRefused, portOf, type NetworkRules } from "./rules.ts";
 import { bareHostname } from "./allow-list.ts";

@@ -1,5 +1,5 @@
 import type { Agent } from "undici";
-import type { Limits } from "../config.ts";
+import type { Limits } from "../limits.ts";
 import type { Json, JsonObject } from "../json.ts";
 import type { AllowedHost } from "./allow-list.ts";
 import { openAgent, type Resolve } from "./agent.ts";

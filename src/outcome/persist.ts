@@ -1,5 +1,5 @@
 import type { CancelSignal } from "../cancellation.ts";
-import type { Limits } from "../config.ts";
+import type { Limits } from "../limits.ts";
 import { isObject, type JsonObject } from "../json.ts";
 import { joinAnswers } from "./given.ts";
 import { defaultAnswer, readQuestionKey } from "./question.ts";

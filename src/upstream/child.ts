@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
-import type { Limits } from "../config.ts";
+import type { Limits } from "../limits.ts";
 import type { Command } from "./command.ts";
 import { LineReader } from "./lines.ts";
 import { parseMessages, type Message } from "./messages.ts";

@@ -1,4 +1,4 @@
-import type { Limits } from "../config.ts";
+import type { Limits } from "../limits.ts";
 import type { JsonObject } from "../json.ts";
 import { Child, type ChildLimits } from "./child.ts";
 import { commandOf, addressOf, type Surroundings } from "./command.ts";

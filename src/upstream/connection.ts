@@ -1,4 +1,4 @@
-import type { Limits } from "../config.ts";
+import type { Limits } from "../limits.ts";
 import { isObject, type JsonObject } from "../json.ts";
 import { readPages, type ListLimits } from "./list-pages.ts";
 import {

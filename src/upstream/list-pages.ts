@@ -1,4 +1,4 @@
-import type { Limits } from "../config.ts";
+import type { Limits } from "../limits.ts";
 import { broken, isText } from "./results.ts";
 import type { Result } from "./request.ts";
 

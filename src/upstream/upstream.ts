@@ -1,5 +1,5 @@
 import type { Contract } from "../contract/contract.ts";
-import type { Limits } from "../config.ts";
+import type { Limits } from "../limits.ts";
 import type { Json, JsonObject } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import { Attribution } from "./attribution.ts";

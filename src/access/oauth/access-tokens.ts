@@ -1,6 +1,6 @@
 import { errors as joseErrors, jwtVerify, type JWTPayload } from "jose";
 import { hash } from "node:crypto";
-import type { Limits } from "../../config.ts";
+import type { Limits } from "../../limits.ts";
 import { BerthError } from "../../errors.ts";
 import { createPrincipal, type Grant, type Principal } from "../principal.ts";
 import { Issuer, type IssuerLimits } from "./issuer.ts";

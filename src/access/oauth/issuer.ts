@@ -1,5 +1,5 @@
 import { createRemoteJWKSet, customFetch, type JWTVerifyGetKey } from "jose";
-import type { Limits } from "../../config.ts";
+import type { Limits } from "../../limits.ts";
 import { BerthError } from "../../errors.ts";
 import { isObject } from "../../json.ts";
 import { isTrustworthy } from "./settings.ts";

@@ -1,5 +1,6 @@
 import { toAbortSignal } from "../../cancellation.ts";
-import { limitVariable, packageVersion, readConfig, type Limits } from "../../config.ts";
+import { packageVersion, readConfig } from "../../config.ts";
+import { limitVariable, type Limits } from "../../limits.ts";
 import type { UpstreamConnection } from "../../upstream/connection.ts";
 import type { Ask } from "../../upstream/request.ts";
 import { connectUpstream } from "../../upstream/connect.ts";

@@ -1,6 +1,6 @@
 import { jsonBlock, rawBlock, type Block } from "../../cid.ts";
 import type { JsonObject } from "../../json.ts";
-import type { Limits } from "../../config.ts";
+import type { Limits } from "../../limits.ts";
 import type { Log } from "../../log.ts";
 import type { Grants } from "../../secrets/grants.ts";
 import type { Launch } from "../../upstream/launch.ts";

@@ -1,5 +1,5 @@
 import { CallTable } from "../../call-table.ts";
-import type { Limits } from "../../config.ts";
+import type { Limits } from "../../limits.ts";
 import { BerthError } from "../../errors.ts";
 import type { JsonObject } from "../../json.ts";
 import { Ticker } from "../../ticker.ts";

@@ -1,7 +1,7 @@
 import type { ToolContract } from "../../contract/contract.ts";
 import { BerthError, type ErrorCode } from "../../errors.ts";
 import type { JsonObject } from "../../json.ts";
-import type { Limits } from "../../config.ts";
+import type { Limits } from "../../limits.ts";
 import { contextMeta } from "../../outcome/context.ts";
 import { contextOf, refusal } from "../../outcome/given.ts";
 import { persist, type Persisted, type RetryLimits, type Tries } from "../../outcome/persist.ts";

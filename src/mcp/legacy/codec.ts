@@ -1,4 +1,4 @@
-import type { Limits } from "../../config.ts";
+import type { Limits } from "../../limits.ts";
 import { BerthError } from "../../errors.ts";
 import type { Codec, Method } from "../protocol.ts";
 import { sharedMethods } from "../methods/shared.ts";

@@ -1,5 +1,5 @@
 import { Cancellation } from "../../cancellation.ts";
-import type { Limits } from "../../config.ts";
+import type { Limits } from "../../limits.ts";
 import { BerthError } from "../../errors.ts";
 import type { Host } from "../../host/host.ts";
 import type { Log } from "../../log.ts";

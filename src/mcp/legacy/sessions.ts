@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { Limits } from "../../config.ts";
+import type { Limits } from "../../limits.ts";
 import { BerthError } from "../../errors.ts";
 import { isObject, type JsonObject } from "../../json.ts";
 import type { Sealer } from "../seal.ts";

@@ -1,4 +1,4 @@
-import type { Limits } from "../../config.ts";
+import type { Limits } from "../../limits.ts";
 import { BerthError } from "../../errors.ts";
 import type { RequestId } from "../json-rpc.ts";
 import { isObject } from "../../json.ts";
