@@ -2,7 +2,7 @@
 
 /**
  * `berth`, as it is installed. The commands that reach servers of others stand in pipes, where each moment counts: they
- * come from a few files that the build makes of them (scripts/bundle-reach.mjs), since node takes longer for a hundred
+ * come from a few files that the build makes of them (scripts/bundle-commands.mjs), since node takes longer for a hundred
  * small files than these commands do for their work. All others come from cli.ts.
  */
 const reaching: ReadonlySet<string> = new Set(["inspect", "cat", "head", "tail", "put", "profile", "mcp"]);
