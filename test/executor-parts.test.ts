@@ -214,7 +214,10 @@ describe("opening an executor", () => {
       await call("one");
       console.log("ready");
     `);
-    await new Promise((resolve) => service.stdout.once("data", resolve));
+    await new Promise((resolve, reject) => {
+      service.stdout.once("data", resolve);
+      service.once("exit", (code) => reject(new Error(`the service ended with ${code} before it was ready`)));
+    });
     const guests = descendants(service.pid);
     assert.ok(guests.length > 0 || process.platform !== "linux");
     service.kill("SIGKILL");
@@ -253,8 +256,7 @@ function startService(body: string, setup = ""): ChildProcessByStdio<null, Reada
   const program = `
     import { closeSync, openSync } from "node:fs";
     import { openExecutor } from ${JSON.stringify(new URL("../src/executor/open.js", import.meta.url).href)};
-    import { defaultLimits } from ${JSON.stringify(new URL("../src/config.js", import.meta.url).href)};
-    const executor = await openExecutor({ mode: "auto", limits: { ...defaultLimits, guestSpareProcesses: 0 } });
+    const executor = await openExecutor({ mode: "auto", limits: ${JSON.stringify({ ...defaultLimits, guestSpareProcesses: 0 })} });
     const code = () => Promise.resolve("export const never = () => new Promise((r) => setTimeout(r, 1e6)); export const one = () => 1");
     const program = { tenant: "default", bundle: "b", code };
     const call = (name) =>

@@ -1,8 +1,8 @@
 // What a warm call into a guest costs, without any protocol around it: `node scripts/bench/executor-call.mjs`.
 // Options: --mode sandboxed|trusted, --flight N (calls in flight), --seconds N, --json.
 import { parseArgs } from "node:util";
-import { defaultLimits } from "../../dist/src/config.js";
 import { openExecutor } from "../../dist/src/executor/open.js";
+import { defaultLimits } from "../../dist/src/limits.js";
 
 const { values } = parseArgs({
   options: {
