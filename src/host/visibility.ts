@@ -2,6 +2,7 @@ import { decodeJson, jsonBlock } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 import { isObject } from "../json.ts";
 import type { Store } from "../store/store.ts";
+import type { Catalog } from "./catalog.ts";
 
 /** Which tools and prompts a server's own functions have hidden: state of the server, kept by its name. */
 export async function readVisibility(store: Store, tenant: string): Promise<Map<string, readonly string[]>> {
@@ -17,7 +18,7 @@ export async function readVisibility(store: Store, tenant: string): Promise<Map<
  * Hides a name or shows it again, and gives the names that are hidden then. Another process that does the same is
  * taken into account: what it hid stays hidden.
  */
-export async function changeVisibility(
+async function changeVisibility(
   store: Store,
   { tenant, server, name, visible }: { tenant: string; server: string; name: string; visible: boolean },
 ): Promise<readonly string[]> {
@@ -35,6 +36,42 @@ export async function changeVisibility(
     } catch (error) {
       if (!(error instanceof BerthError && error.code === "name_moved") || attempt === ATTEMPTS_MAX) throw error;
     }
+  }
+}
+
+interface SetVisibleDependencies {
+  readonly store: Store;
+  readonly writable: boolean;
+  readonly server: (tenant: string, name: string) => Catalog | Promise<Catalog>;
+  /** Hears of the names that are hidden from now on. */
+  readonly onChange: (tenant: string, server: string, hidden: readonly string[]) => Promise<void>;
+}
+
+/**
+ * Gives what hides a tool or prompt of a server, or shows it again; it rejects when the server has none of that name,
+ * and with `read_only`. Changes of one server are made one after the other, so that each sees what the one before did.
+ */
+export function createSetVisible({ store, writable, server: serverOf, onChange }: SetVisibleDependencies) {
+  const changing = new Map<string, Promise<unknown>>();
+
+  return (tenant: string, server: string, name: string, visible: boolean): Promise<void> => {
+    const key = JSON.stringify([tenant, server]);
+    const change = (changing.get(key) ?? Promise.resolve())
+      .catch(() => {})
+      .then(() => setVisible(tenant, server, name, visible));
+    changing.set(key, change);
+    return change.finally(() => {
+      if (changing.get(key) === change) changing.delete(key);
+    });
+  };
+
+  async function setVisible(tenant: string, server: string, name: string, visible: boolean): Promise<void> {
+    const { contract, hidden } = await serverOf(tenant, server);
+    const offers = [...contract.tools, ...contract.prompts, ...hidden];
+    if (!offers.some((offer) => offer.name === name)) throw new TypeError(`there is no tool or prompt "${name}"`);
+    if (hidden.some((offer) => offer.name === name) !== visible) return;
+    if (!writable) throw new BerthError("read_only");
+    await onChange(tenant, server, await changeVisibility(store, { tenant, server, name, visible }));
   }
 }
 

@@ -1,0 +1,226 @@
+import { BerthError } from "../errors.ts";
+import type { HostPort } from "../executor/executor.ts";
+import { Activities } from "./activity.ts";
+import type { Catalog } from "./catalog.ts";
+import { readDirectory, type Directory } from "./directory.ts";
+import { CatalogCache } from "./catalog-cache.ts";
+import { createEarlierReleases } from "./earlier-release.ts";
+import { guestPort, type PortHost } from "./guest-port.ts";
+import type { Host, HostDependencies, ServerSummary } from "./host.ts";
+import { loadCatalog } from "./load-catalog.ts";
+import { Observers } from "./observe.ts";
+import { Overviews } from "./overview.ts";
+import { readReleases } from "./releases.ts";
+import { createSummarize } from "./summarize.ts";
+import { approveUpstream } from "./upstream/approved.ts";
+import { createSetVisible } from "./visibility.ts";
+import { Watchers } from "./watchers.ts";
+
+/** The host of a store. The tenants named here are loaded before it resolves; others by `reload`. */
+export async function openHost(tenants: readonly string[], dependencies: HostDependencies): Promise<Host> {
+  const { store, log, limits } = dependencies;
+  const directories = new Map<string, Directory>();
+  const catalogs = new CatalogCache(limits.catalogs);
+  const watchers = new Watchers((error) => log.error({ err: error }, "a listener to a server's changes failed"));
+  const activities = new Activities(limits.recentCalls);
+  const overviews = new Overviews();
+  /** How often each tenant was closed. */
+  const closings = new Map<string, number>();
+
+  /** When the reading began of what is served, for each tenant. */
+  const readings = new Map<string, number>();
+  let readingsBegun = 0;
+
+  const reload = async (tenant: string): Promise<void> => {
+    const before = closings.get(tenant);
+    const reading = ++readingsBegun;
+    const directory = await readDirectory(store, tenant, directories.get(tenant));
+    // What was read before a tenant was closed does not bring it back.
+    if (closings.get(tenant) !== before) return;
+    // Two may read at once; whoever began later knows all that the other does.
+    if (reading < (readings.get(tenant) ?? 0)) return;
+    readings.set(tenant, reading);
+    for (const problem of directory.problems) log.warn({ tenant, problem }, "the mcps variable has a problem");
+    overviews.follow(directories.get(tenant)?.servers, directory.servers);
+    directories.set(tenant, directory);
+    catalogs.keepOnly(tenant, directory);
+    activities.keepOnly(tenant, directory.servers);
+    upstreams?.keepOnly(tenant, directory);
+    for (const server of watchers.watched(tenant)) await learn(tenant, server);
+  };
+
+  /** Compares a watched server with what its listeners know. One that cannot be served now may come back unchanged. */
+  const learn = async (tenant: string, server: string): Promise<void> => {
+    try {
+      watchers.learn(tenant, server, await lookOn(tenant, server));
+    } catch (error) {
+      if (!(error instanceof BerthError)) throw error;
+    }
+  };
+
+  /** What a server of others is, is looked at anew. */
+  const forget = (tenant: string, server: string): void => {
+    const listed = directories.get(tenant)?.servers.get(server);
+    catalogs.drop(tenant, server);
+    if (listed) overviews.forget(listed);
+  };
+
+  const forgetTenant = (tenant: string): void => {
+    directories.delete(tenant);
+    readings.delete(tenant);
+    catalogs.keepOnly(tenant, NOTHING);
+    activities.keepOnly(tenant, NOTHING.servers);
+    earlier.forget(tenant);
+  };
+
+  const portOf = (tenant: string, server: string): HostPort => guestPort(tenant, server, host, store);
+  const { upstreams } = dependencies;
+  if (upstreams) {
+    upstreams.listener = {
+      onChange(tenant, server) {
+        forget(tenant, server);
+        learn(tenant, server).catch((error: unknown) => log.error({ err: error }, "a changed server failed"));
+      },
+      onResourceUpdated: (tenant, server, uri) => watchers.resourceUpdated(tenant, server, uri),
+    };
+  }
+  const loading = {
+    ...dependencies,
+    isTrial: false,
+    activities,
+    observers: dependencies.observers ?? new Observers(),
+    serverOf: (tenant: string, name: string) => host.server(tenant, name),
+  };
+  const earlier = createEarlierReleases(portOf, loading);
+
+  /** `server@CID` is exactly that release of the server, whatever the server has become since. */
+  const pinned = (tenant: string, name: string): Promise<Catalog> => {
+    const at = name.lastIndexOf("@");
+    const server = name.slice(0, at);
+    const listed = at > 0 ? directories.get(tenant)?.servers.get(server) : undefined;
+    if (!listed) throw new BerthError("server_not_found", `"${name}"`);
+    if (!listed.enabled) throw new BerthError("server_disabled", `"${server}"`);
+    return earlier.load(tenant, server, name.slice(at + 1)).then((catalog) => {
+      if (catalog) return catalog;
+      throw new BerthError("server_not_found", `"${server}" has no such release`);
+    });
+  };
+
+  const load = (tenant: string, name: string, options?: { ifRoom: boolean }): Catalog | Promise<Catalog> => {
+    const listed = directories.get(tenant)?.servers.get(name);
+    if (!listed) return pinned(tenant, name);
+    if (!listed.enabled) throw new BerthError("server_disabled", `"${name}"`);
+    const make = (): Promise<Catalog> => loadCatalog(tenant, name, listed, portOf(tenant, name), loading);
+    return catalogs.load(tenant, name, listed, make, options);
+  };
+
+  /** Telling of servers, or watching them, puts none of those out of memory that are called. */
+  const lookOn = (tenant: string, name: string): Catalog | Promise<Catalog> =>
+    catalogs.peek(tenant, name) ?? load(tenant, name, { ifRoom: true });
+
+  const summarize = createSummarize(dependencies, catalogs, lookOn);
+
+  const setVisible = createSetVisible({
+    ...dependencies,
+    server: (tenant, name) => host.server(tenant, name),
+    async onChange(tenant, server, hidden) {
+      const directory = directories.get(tenant);
+      const listed = directory?.servers.get(server);
+      if (!directory || !listed) return;
+      const servers = new Map(directory.servers).set(server, { ...listed, hidden });
+      directories.set(tenant, { ...directory, servers });
+      catalogs.drop(tenant, server);
+      await learn(tenant, server);
+    },
+  });
+
+  const host: PortHost = {
+    server(tenant, name) {
+      return catalogs.get(tenant, name) ?? load(tenant, name);
+    },
+
+    release: (tenant, name, release) => earlier.load(tenant, name, release),
+
+    async list(tenant) {
+      const summaries: ServerSummary[] = [];
+      for (const [name, listed] of directories.get(tenant)?.servers ?? []) {
+        summaries.push(await summarize(tenant, name, listed));
+      }
+      return summaries;
+    },
+
+    overview: (tenant) =>
+      overviews.read(directories.get(tenant)?.servers ?? new Map(), {
+        loaded: (name) => catalogs.peek(tenant, name),
+        summarize: (name, listed) => summarize(tenant, name, listed),
+      }),
+
+    async summary(tenant, name) {
+      const listed = directories.get(tenant)?.servers.get(name);
+      return listed && summarize(tenant, name, listed);
+    },
+
+    names: (tenant) => [...(directories.get(tenant)?.servers.keys() ?? [])],
+    directory: (tenant) => directories.get(tenant),
+    activity: (tenant, name) => activities.of(tenant, name),
+    releases: (tenant, name) => readReleases(store, tenant, name),
+    content: (tenant, cid) => store.content(tenant, cid),
+
+    problems: (tenant) => directories.get(tenant)?.problems ?? [],
+    reload,
+
+    rest(tenant) {
+      if (watchers.watched(tenant).length > 0 || activities.inFlight(tenant) > 0) return false;
+      forgetTenant(tenant);
+      upstreams?.keepOnly(tenant, NOTHING);
+      return true;
+    },
+
+    async close(tenant) {
+      closings.set(tenant, (closings.get(tenant) ?? 0) + 1);
+      forgetTenant(tenant);
+      await upstreams?.closeTenant(tenant);
+    },
+
+    secretChanged(tenant, name) {
+      upstreams?.secretChanged(tenant, name);
+      for (const [server, { entry }] of directories.get(tenant)?.servers ?? []) {
+        if (entry.secrets.includes(name)) forget(tenant, server);
+      }
+      earlier.forget(tenant);
+    },
+
+    watch(tenant, server, listener) {
+      const unwatch = watchers.add(tenant, server, listener);
+      if (!watchers.isKnown(tenant, server)) {
+        const loaded = catalogs.peek(tenant, server);
+        if (loaded) watchers.learn(tenant, server, loaded);
+        else learn(tenant, server).catch((error: unknown) => log.error({ err: error }, "a watched server failed"));
+      }
+      return unwatch;
+    },
+
+    upstream(tenant, server) {
+      const entry = directories.get(tenant)?.servers.get(server)?.entry;
+      return entry?.upstream === undefined ? undefined : upstreams?.state(tenant, server, entry);
+    },
+
+    async approveUpstream(tenant, server, approval) {
+      const entry = directories.get(tenant)?.servers.get(server)?.entry;
+      const hosted = entry && upstreams?.find(tenant, server, entry);
+      if (!hosted) throw new BerthError("server_not_found", `"${server}" is no running server of others`);
+      if (!dependencies.writable) throw new BerthError("read_only");
+      await approveUpstream(store, tenant, server, hosted, approval);
+      forget(tenant, server);
+      await learn(tenant, server);
+    },
+
+    resourceUpdated: (tenant, server, uri) => watchers.resourceUpdated(tenant, server, uri),
+
+    setVisible,
+  };
+  for (const tenant of tenants) await reload(tenant);
+  return host;
+}
+
+const NOTHING: Directory = { servers: new Map(), problems: [] };

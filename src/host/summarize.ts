@@ -1,0 +1,54 @@
+import { BerthError } from "../errors.ts";
+import type { Problem } from "../problem.ts";
+import type { Catalog } from "./catalog.ts";
+import type { DirectoryEntry } from "./directory.ts";
+import type { CatalogCache } from "./catalog-cache.ts";
+import type { HostDependencies, ServerSummary } from "./host.ts";
+import { recall } from "./upstream/approved.ts";
+import { allowedLaunch } from "./upstream/load-upstream.ts";
+
+/** How servers are told of, each with its state. `peek` gives what is loaded; `look` loads it, where there is room. */
+export function createSummarize(
+  dependencies: HostDependencies,
+  catalogs: Pick<CatalogCache, "peek">,
+  look: (tenant: string, name: string) => Catalog | Promise<Catalog>,
+): (tenant: string, name: string, listed: DirectoryEntry) => Promise<ServerSummary> {
+  const { upstreams } = dependencies;
+
+  return summarize;
+
+  /** Nobody who looks at a list waits for servers of others to start, which may take minutes. */
+  async function unknownUpstream(tenant: string, name: string, { entry, refused, enabled }: DirectoryEntry) {
+    const uri = entry.upstream;
+    if (uri === undefined || refused || !enabled || !upstreams || catalogs.peek(tenant, name)) return undefined;
+    allowedLaunch(tenant, name, { uri, secrets: entry.secrets }, dependencies);
+    const isKnown =
+      upstreams.find(tenant, name, entry)?.observed ?? (await recall(tenant, name, uri, entry, dependencies));
+    if (isKnown) return undefined;
+    const { state, failure } = upstreams.state(tenant, name, entry).health;
+    if (state !== "failed") {
+      return { state: state === "starting" ? ("starting" as const) : ("unstarted" as const), problems: [] };
+    }
+    const problems = [{ code: "upstream-not-started", message: failure ?? "", severity: "error" as const }];
+    return { state: "refused" as const, problems };
+  }
+
+  async function summarize(tenant: string, name: string, listed: DirectoryEntry): Promise<ServerSummary> {
+    const { entry } = listed;
+    const description = entry.description === undefined ? {} : { description: entry.description };
+    try {
+      const unknown = await unknownUpstream(tenant, name, listed);
+      if (unknown) return { name, ...description, ...unknown };
+      const catalog = await look(tenant, name);
+      return { name, state: "ready", ...description, catalog, problems: catalog.problems };
+    } catch (error) {
+      if (!(error instanceof BerthError)) throw error;
+      const state = error.code === "server_disabled" ? "disabled" : "refused";
+      return { name, state, ...description, problems: problemsOf(error) };
+    }
+  }
+}
+
+function problemsOf(error: BerthError): readonly Problem[] {
+  return (error.data?.["problems"] as readonly Problem[] | undefined) ?? [];
+}
