@@ -80,7 +80,14 @@ export async function openCore(config: Config, log: Log, fill: Fill, starting: (
     const compiler = opened(openCompiler(config.limits));
 
     const secrets = openSecrets(store, openKeyRing(config.dataDir, config.secretKeys), config.limits);
-    const upstreams = opened(new Hosting({ open: hostedOpener(config.limits), limits: config.limits, log }));
+    const upstreams = opened(
+      new Hosting({
+        open: hostedOpener(config.limits),
+        processesOf: (tenant) => limitsOf(tenant).upstreamProcesses,
+        limits: config.limits,
+        log,
+      }),
+    );
     const metrics = createMetrics(packageVersion(), config.limits);
     const observers = new Observers((error) => log.error({ err: error }, "an observer of calls failed"));
     const hosting = {

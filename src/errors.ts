@@ -31,6 +31,7 @@ export const errors = {
   guest_failed: { status: 200, rpc: -32603, message: "The server's own code failed" },
   session_not_found: { status: 404, rpc: -32600, message: "No such session; initialize again" },
   too_many_requests: { status: 429, rpc: -32603, message: "Too many requests" },
+  too_many_processes: { status: 429, rpc: -32603, message: "Too many processes" },
   storage_full: { status: 507, rpc: -32603, message: "There is no room for more content" },
   too_many_sessions: { status: 503, rpc: -32603, message: "Too many sessions are in use" },
   too_many_streams: { status: 503, rpc: -32603, message: "Too many streams are open" },

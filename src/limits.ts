@@ -38,6 +38,13 @@ export interface Limits {
   readonly requestBurstPerTenant: number;
   readonly requestBurstPerPrincipal: number;
   readonly guestProcessesPerTenant: number;
+  /** Runs of shell definitions at once. */
+  readonly scriptProcessesPerTenant: number;
+  /** Programs of others, each started for one hosted server. */
+  readonly upstreamProcessesPerTenant: number;
+  /** Streams that stand until their clients leave: subscriptions, those of sessions, connections of HTTP+SSE. */
+  readonly streamsPerTenant: number;
+  readonly streamsPerPrincipal: number;
   /** Of all content that one tenant has a claim on. */
   readonly storedBytesPerTenant: number;
   readonly callsPerTenant: number;
@@ -190,6 +197,10 @@ export const defaultLimits: Limits = {
   requestBurstPerTenant: 0,
   requestBurstPerPrincipal: 0,
   guestProcessesPerTenant: 48,
+  scriptProcessesPerTenant: 12,
+  upstreamProcessesPerTenant: 32,
+  streamsPerTenant: 6_000,
+  streamsPerPrincipal: 1_500,
   storedBytesPerTenant: 4 * 1024 * 1024 * 1024,
   callsPerTenant: 256,
   queuedCallsPerTenant: 1024,

@@ -89,7 +89,7 @@ describe("a lane", () => {
 
 describe("a turn queue", () => {
   it("serves the tenants that wait in turn", async () => {
-    const turns = new TurnQueue(1, 3);
+    const turns = new TurnQueue(1, 3, () => 1);
     const served: string[] = [];
     const enter = (tenant: string, name: string): void => {
       void turns.enter(tenant, () => {})?.then(() => served.push(name));
@@ -101,12 +101,30 @@ describe("a turn queue", () => {
       undefined,
       "no more of this tenant may wait",
     );
-    for (let n = 0; n < 4; n++) {
+    for (const tenant of ["a", "a", "b", "a"]) {
       await new Promise((resolve) => setImmediate(resolve));
-      turns.leave();
+      turns.leave(tenant);
     }
     await new Promise((resolve) => setImmediate(resolve));
     assert.deepEqual(served, ["a1", "a2", "b1", "a3", "a4"]);
+  });
+
+  it("C8 scriptProcesses: leaves room for others that one tenant may not take", async () => {
+    const turns = new TurnQueue(3, 3, () => 2);
+    const served: string[] = [];
+    const enter = (tenant: string, name: string): void => {
+      void turns.enter(tenant, () => {})?.then(() => served.push(name));
+    };
+    for (const name of ["a1", "a2", "a3"]) enter("a", name);
+    for (const name of ["b1", "b2"]) enter("b", name);
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.deepEqual(served, ["a1", "a2", "b1"]);
+    turns.leave("b");
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.deepEqual(served, ["a1", "a2", "b1", "b2"], "the one that waits longer is at its limit");
+    turns.leave("a");
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.deepEqual(served, ["a1", "a2", "b1", "b2", "a3"]);
   });
 });
 

@@ -29,6 +29,15 @@ describe("berth tenant", () => {
     assert.match(made.stderr, /The tenant acme is there, at \/t\/acme\/mcp and the host acme\.example\./);
     assert.match((await tenant("create", "acme")).stderr, /There is a tenant of that name already/);
 
+    assert.match(
+      (await tenant("create", "small", "--limit", "calls=3", "--limit", "stream=2")).stderr,
+      /there is no limit "stream"; there are requests, /,
+    );
+    assert.equal((await tenant("create", "small", "--limit", "calls=3", "--limit", "streams=2")).code, 0);
+    const own = await tenant("limit", "small");
+    assert.match(own.stdout, /^calls {2}3$/m);
+    assert.match(own.stdout, /^streams {2}2$/m);
+
     const limited = await tenant("limit", "acme", "requestsPerSecond=50");
     assert.match(limited.stdout, /^requestsPerSecond {2}50$/m);
     assert.match(limited.stdout, /^calls {2}256 {2}\(default\)$/m);

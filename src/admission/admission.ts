@@ -1,5 +1,5 @@
 import type { Principal } from "../access/principal.ts";
-import { Gate } from "./gate.ts";
+import { Gate, type GateLimits } from "./gate.ts";
 import type { TenantLimits } from "./tenant-limits.ts";
 
 /**
@@ -24,19 +24,37 @@ export class Admission {
   /** The same for the one whose request it is. */
   enterAs(principal: Principal): () => void {
     const { limits, principals } = this.#gatesOf(principal.tenant);
-    const now = performance.now();
-    let gate = principals.get(principal.id);
-    if (!gate) {
-      if (principals.size >= PRINCIPALS_MAX) forgetResting(principals, now);
-      gate = new Gate(`this token of the tenant "${principal.tenant}"`, {
+    const gate =
+      principals.get(principal.id) ??
+      gateIn(principals, principal, {
         requests: limits.principalRequests,
         requestsPerSecond: limits.principalRequestsPerSecond,
         requestBurst: limits.principalRequestBurst,
       });
-      principals.set(principal.id, gate);
-    }
-    gate.enter(now);
+    gate.enter(performance.now());
     return gate.leave;
+  }
+
+  /**
+   * Counts one stream that stands until its client leaves to the tenant, and to the one whose it is; gives what its end
+   * has to call. Throws `too_many_requests`.
+   */
+  enterStream(tenant: string, principal: Principal | undefined): () => void {
+    const { limits, streams, streamers } = this.#gatesOf(tenant);
+    const now = performance.now();
+    streams.enter(now);
+    if (!principal) return streams.leave;
+    try {
+      const own = gateIn(streamers, principal, { ...NO_RATE, requests: limits.principalStreams }, "streams");
+      own.enter(now);
+      return () => {
+        own.leave();
+        streams.leave();
+      };
+    } catch (error) {
+      streams.leave();
+      throw error;
+    }
   }
 
   /** The tenant's limits are other ones now, or the tenant is gone. What is under way ends as it began. */
@@ -48,7 +66,14 @@ export class Admission {
     const known = this.#gates.get(tenant);
     if (known) return known;
     const limits = this.#limitsOf(tenant);
-    const gates = { limits, gate: new Gate(`the tenant "${tenant}"`, limits), principals: new Map<string, Gate>() };
+    const who = `the tenant "${tenant}"`;
+    const gates: TenantGates = {
+      limits,
+      gate: new Gate(who, limits),
+      principals: new Map(),
+      streams: new Gate(who, { ...NO_RATE, requests: limits.streams }, "streams"),
+      streamers: new Map(),
+    };
     this.#gates.set(tenant, gates);
     return gates;
   }
@@ -58,10 +83,24 @@ interface TenantGates {
   readonly limits: TenantLimits;
   readonly gate: Gate;
   readonly principals: Map<string, Gate>;
+  readonly streams: Gate;
+  /** The same of each principal. */
+  readonly streamers: Map<string, Gate>;
 }
+
+const NO_RATE = { requestsPerSecond: 0, requestBurst: 0 };
 
 /** Of one tenant, beyond which those at rest are forgotten. */
 const PRINCIPALS_MAX = 1_000;
+
+function gateIn(gates: Map<string, Gate>, { id, tenant }: Principal, limits: GateLimits, what?: string): Gate {
+  const known = gates.get(id);
+  if (known) return known;
+  if (gates.size >= PRINCIPALS_MAX) forgetResting(gates, performance.now());
+  const gate = new Gate(`this token of the tenant "${tenant}"`, limits, what);
+  gates.set(id, gate);
+  return gate;
+}
 
 function forgetResting(principals: Map<string, Gate>, now: number): void {
   for (const [id, gate] of principals) if (gate.isAtRest(now)) principals.delete(id);

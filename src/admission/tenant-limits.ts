@@ -13,10 +13,18 @@ export interface TenantLimits {
   readonly principalRequests: number;
   readonly principalRequestsPerSecond: number;
   readonly principalRequestBurst: number;
+  /** Streams that stand until their clients leave, which are requests under way, too. */
+  readonly streams: number;
+  /** The same for each token or person of the tenant. */
+  readonly principalStreams: number;
   /** Calls of functions that run at once. */
   readonly calls: number;
   /** Processes of guest code, each with the memory that a guest may have. */
   readonly guestProcesses: number;
+  /** Runs of shell definitions at once. */
+  readonly scriptProcesses: number;
+  /** Programs of others that run as hosted servers. */
+  readonly upstreamProcesses: number;
   /** Bytes of content that it has a claim on. */
   readonly storedBytes: number;
 }
@@ -28,8 +36,12 @@ export interface TenantLimitDefaults {
   readonly requestsPerPrincipal: number;
   readonly requestsPerSecondPerPrincipal: number;
   readonly requestBurstPerPrincipal: number;
+  readonly streamsPerTenant: number;
+  readonly streamsPerPrincipal: number;
   readonly callsPerTenant: number;
   readonly guestProcessesPerTenant: number;
+  readonly scriptProcessesPerTenant: number;
+  readonly upstreamProcessesPerTenant: number;
   readonly storedBytesPerTenant: number;
 }
 
@@ -41,8 +53,12 @@ export function tenantLimits(defaults: TenantLimitDefaults, own: JsonObject = {}
     principalRequests: defaults.requestsPerPrincipal,
     principalRequestsPerSecond: defaults.requestsPerSecondPerPrincipal,
     principalRequestBurst: defaults.requestBurstPerPrincipal,
+    streams: defaults.streamsPerTenant,
+    principalStreams: defaults.streamsPerPrincipal,
     calls: defaults.callsPerTenant,
     guestProcesses: defaults.guestProcessesPerTenant,
+    scriptProcesses: defaults.scriptProcessesPerTenant,
+    upstreamProcesses: defaults.upstreamProcessesPerTenant,
     storedBytes: defaults.storedBytesPerTenant,
   };
   return { ...limits, ...own };
@@ -55,8 +71,12 @@ const NAMES = [
   "principalRequests",
   "principalRequestsPerSecond",
   "principalRequestBurst",
+  "streams",
+  "principalStreams",
   "calls",
   "guestProcesses",
+  "scriptProcesses",
+  "upstreamProcesses",
   "storedBytes",
 ] as const satisfies readonly (keyof TenantLimits)[];
 

@@ -13,6 +13,7 @@ export function registerTenantCommands(program: Command, run: typeof Run): void 
     .description("Make a tenant, which is served at /t/<name>.")
     .argument("<name>", "lower-case letters, digits and single hyphens")
     .option("--host <name>", "a host name that stands for it, too; repeat it for several", several)
+    .option("--limit <name=number>", "a limit of its own, such as requestsPerSecond=50; repeat it for several", several)
     .option(...dataOption)
     .action(async (name, options) => run((await import("./tenant.ts")).createTenant(name, options)));
 

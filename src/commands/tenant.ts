@@ -14,10 +14,13 @@ export interface TenantOptions {
 const BY = "command";
 
 /** `berth tenant create NAME` */
-export function createTenant(name: string, options: TenantOptions & { readonly host?: string[] }): Promise<number> {
+export function createTenant(
+  name: string,
+  options: TenantOptions & { readonly host?: string[]; readonly limit?: string[] },
+): Promise<number> {
   return withTenants(options, async (tenants) => {
-    const { host: hosts = [] } = options;
-    await tenants.create(name, { by: BY, hosts });
+    const { host: hosts = [], limit: texts = [] } = options;
+    await tenants.create(name, { by: BY, hosts, limits: readTenantLimits({}, texts) });
     const places = [`${basePathOf(name)}/mcp`, ...hosts.map((host) => `the host ${host}`)];
     console.error(`The tenant ${name} is there, at ${places.join(" and ")}.`);
     return 0;

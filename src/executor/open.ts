@@ -25,10 +25,11 @@ export interface ExecutorOptions {
   readonly log?: ExecutorLog;
 }
 
-/** Calls that run at once, and processes of guest code, of one tenant. */
+/** Calls that run at once, and processes of guest code and of scripts, of one tenant. */
 export interface ExecutorTenantLimits {
   readonly calls: number;
   readonly guestProcesses: number;
+  readonly scriptProcesses: number;
 }
 
 export type ExecutorLimits = Pick<
@@ -42,6 +43,7 @@ export type ExecutorLimits = Pick<
   | "guestEventsPerCall"
   | "callsPerTenant"
   | "guestProcessesPerTenant"
+  | "scriptProcessesPerTenant"
   | "queuedCallsPerTenant"
   | "scriptProcesses"
   | "scriptMemoryMb"
@@ -90,9 +92,8 @@ class GuestExecutor implements Executor {
     if (reason !== undefined) this.reason = reason;
     this.#limits = limits;
     this.#log = log;
-    const { callsPerTenant: calls, guestProcessesPerTenant: guestProcesses } = limits;
-    this.#limitsOf = limitsOf ?? (() => ({ calls, guestProcesses }));
-    this.#scripts = new Scripts(launcher, limits);
+    this.#limitsOf = limitsOf ?? (() => sameForAll(limits));
+    this.#scripts = new Scripts(launcher, limits, (tenant) => this.#limitsOf(tenant).scriptProcesses);
     this.#pool = new Pool(launcher.guest, limits, {
       processesOf: (tenant) => this.#limitsOf(tenant).guestProcesses,
       onCallOver: (call) => this.#leave(call),
@@ -222,4 +223,13 @@ class GuestExecutor implements Executor {
     if (error.reason === "evicted") this.#log?.debug(data, "a guest process was ended");
     else this.#log?.warn(data, `a guest process ended: ${error.message}`);
   }
+}
+
+function sameForAll(limits: ExecutorLimits): ExecutorTenantLimits {
+  const { callsPerTenant, guestProcessesPerTenant, scriptProcessesPerTenant } = limits;
+  return {
+    calls: callsPerTenant,
+    guestProcesses: guestProcessesPerTenant,
+    scriptProcesses: scriptProcessesPerTenant,
+  };
 }

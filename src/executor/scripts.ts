@@ -28,10 +28,11 @@ export class Scripts {
   started = 0;
   killed = 0;
 
-  constructor(launcher: Launcher, limits: ScriptLimits) {
+  /** `processesOf` tells how many scripts of one tenant may run. */
+  constructor(launcher: Launcher, limits: ScriptLimits, processesOf: (tenant: string) => number) {
     this.#launcher = launcher;
     this.#limits = limits;
-    this.#turns = new TurnQueue(limits.scriptProcesses, limits.queuedCallsPerTenant);
+    this.#turns = new TurnQueue(limits.scriptProcesses, limits.queuedCallsPerTenant, processesOf);
   }
 
   get running(): number {
@@ -84,7 +85,7 @@ export class Scripts {
         if (verdict || end.overflowed) this.killed++;
         return outcomeOf(end, verdict, this.#limits.outputBytes);
       } finally {
-        this.#turns.leave();
+        this.#turns.leave(script.tenant);
       }
     } catch (error) {
       const { code = "unknown reason" } = error as NodeJS.ErrnoException;

@@ -1,16 +1,21 @@
 /**
- * A cap on what runs at a time over all tenants, with turns: when there is room, the tenants that wait are served one
- * job each in rotation, so that one tenant's long queue does not stand in front of another's only job.
+ * A cap on what runs at a time over all tenants, one on what each of them has of it, and turns: when there is room, the
+ * tenants that wait are served one job each in rotation, so that one tenant's long queue does not stand in front of
+ * another's only job.
  */
 export class TurnQueue {
   readonly #runningMax: number;
+  readonly #runningMaxOf: (tenant: string) => number;
   readonly #queuedPerTenant: number;
   readonly #waiting = new Map<string, Set<(mayRun: boolean) => void>>();
-  #running = 0;
+  readonly #running = new Map<string, number>();
+  #runningTotal = 0;
 
-  constructor(runningMax: number, queuedPerTenant: number) {
+  /** `runningMaxOf` tells how many jobs of one tenant may run. */
+  constructor(runningMax: number, queuedPerTenant: number, runningMaxOf: (tenant: string) => number) {
     this.#runningMax = runningMax;
     this.#queuedPerTenant = queuedPerTenant;
+    this.#runningMaxOf = runningMaxOf;
   }
 
   /**
@@ -18,8 +23,8 @@ export class TurnQueue {
    * function handed to `onQueued`. Undefined when no more may wait.
    */
   enter(tenant: string, onQueued: (leaveQueue: () => void) => void): Promise<boolean> | undefined {
-    if (this.#running < this.#runningMax) {
-      this.#running++;
+    if (this.#mayRun(tenant)) {
+      this.#count(tenant, 1);
       return Promise.resolve(true);
     }
     const queue = this.#waiting.get(tenant) ?? new Set();
@@ -35,17 +40,29 @@ export class TurnQueue {
     });
   }
 
-  leave(): void {
-    const [turn] = this.#waiting;
-    if (!turn) {
-      this.#running--;
+  /** A job of the tenant is over: those that have waited have their turn. */
+  leave(tenant: string): void {
+    this.#count(tenant, -1);
+    for (const [next, queue] of this.#waiting) {
+      if (!this.#mayRun(next)) continue;
+      const [resolve] = queue;
+      queue.delete(resolve!);
+      this.#waiting.delete(next);
+      if (queue.size > 0) this.#waiting.set(next, queue);
+      this.#count(next, 1);
+      resolve!(true);
       return;
     }
-    const [tenant, queue] = turn;
-    const [resolve] = queue;
-    queue.delete(resolve!);
-    this.#waiting.delete(tenant);
-    if (queue.size > 0) this.#waiting.set(tenant, queue);
-    resolve!(true);
+  }
+
+  #mayRun(tenant: string): boolean {
+    return this.#runningTotal < this.#runningMax && (this.#running.get(tenant) ?? 0) < this.#runningMaxOf(tenant);
+  }
+
+  #count(tenant: string, by: 1 | -1): void {
+    this.#runningTotal += by;
+    const running = (this.#running.get(tenant) ?? 0) + by;
+    if (running > 0) this.#running.set(tenant, running);
+    else this.#running.delete(tenant);
   }
 }

@@ -5,27 +5,29 @@ import type { EventDetails, EventSink } from "../mcp/protocol.ts";
 
 const NO_DETAILS: EventDetails = {};
 
+/** Hears what becomes of a stream. */
+export interface StreamOwner {
+  onOpen(stream: EventStream): void;
+  /** It stays until its client leaves. Throws where it may not. */
+  onStand(stream: EventStream, response: ServerResponse): void;
+}
+
 /** Server-Sent Events on one response: opened by the first message, ended with the answer. Nothing waits in between. */
 export class EventStream implements EventSink {
   /** Whose it is. */
   readonly principal: Principal | undefined;
   readonly #response: ServerResponse;
   readonly #stalledMs: number;
-  readonly #onOpen: (stream: EventStream) => void;
+  readonly #owner: StreamOwner;
   /** What those wait for who sent more than the client has taken. */
   #room: Promise<void> | undefined;
   #quiet = true;
 
-  constructor(
-    response: ServerResponse,
-    stalledMs: number,
-    onOpen: (stream: EventStream) => void,
-    principal?: Principal,
-  ) {
+  constructor(response: ServerResponse, stalledMs: number, owner: StreamOwner, principal?: Principal) {
     this.principal = principal;
     this.#response = response;
     this.#stalledMs = stalledMs;
-    this.#onOpen = onOpen;
+    this.#owner = owner;
   }
 
   get isOpen(): boolean {
@@ -44,7 +46,7 @@ export class EventStream implements EventSink {
   /** Sends the headers, for a stream that is to stand before there is anything to say. */
   open(first?: { readonly eventId: string; readonly retryMs: number }): void {
     if (this.isOpen || this.#response.destroyed) return;
-    this.#onOpen(this);
+    this.#owner.onOpen(this);
     this.#response.writeHead(200, {
       "Content-Type": "text/event-stream",
       "Cache-Control": "no-cache",
@@ -53,6 +55,10 @@ export class EventStream implements EventSink {
     });
     if (first) this.#response.write(`id: ${first.eventId}\nretry: ${first.retryMs}\ndata:\n\n`);
     else this.#response.flushHeaders();
+  }
+
+  stand(): void {
+    this.#owner.onStand(this, this.#response);
   }
 
   close(): void {

@@ -68,5 +68,6 @@ function listen(
     streams.giveBack(events);
     signal.abort();
   });
+  events.stand();
   return endpoint.listen(tenant, server, { headers: request.headers, principal, events, signal });
 }

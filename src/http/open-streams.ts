@@ -1,6 +1,8 @@
 import type { ServerResponse } from "node:http";
 import type { Principal } from "../access/principal.ts";
-import { EventStream } from "./event-stream.ts";
+import type { Admission } from "../admission/admission.ts";
+import { EventStream, type StreamOwner } from "./event-stream.ts";
+import { tenantOf } from "./place.ts";
 
 export interface StreamLimits {
   readonly openStreams: number;
@@ -9,19 +11,21 @@ export interface StreamLimits {
 }
 
 /**
- * The streams of one HTTP server: at most `openStreams` of them, and none silent for much longer than
- * `streamCommentMs`, so that proxies and clients do not take it for dead.
+ * The streams of one HTTP server: at most `openStreams` of them, of each tenant and principal as many as may stand, and
+ * none silent for much longer than `streamCommentMs`, so that proxies and clients do not take it for dead.
  */
 export class OpenStreams {
   readonly #limits: StreamLimits;
+  readonly #admission: Pick<Admission, "enterStream">;
   /** Only those that were opened: most answers never become a stream, and a set that changes with each request
    * keeps what it held alive until the whole heap is collected. */
   readonly #open = new Set<EventStream>();
   #taken = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(limits: StreamLimits) {
+  constructor(limits: StreamLimits, admission: Pick<Admission, "enterStream">) {
     this.#limits = limits;
+    this.#admission = admission;
   }
 
   get open(): number {
@@ -32,7 +36,7 @@ export class OpenStreams {
   take(response: ServerResponse, principal?: Principal): EventStream | undefined {
     if (this.#taken >= this.#limits.openStreams) return undefined;
     this.#taken += 1;
-    return new EventStream(response, this.#limits.stalledMs, this.#onOpen, principal);
+    return new EventStream(response, this.#limits.stalledMs, this.#owner, principal);
   }
 
   /** Nobody hears on what they may hear no more. */
@@ -45,9 +49,17 @@ export class OpenStreams {
     if (stream.isOpen) this.#open.delete(stream);
   }
 
-  readonly #onOpen = (stream: EventStream): void => {
-    this.#open.add(stream);
-    this.#timer ??= setInterval(this.#comment, this.#limits.streamCommentMs).unref();
+  readonly #owner: StreamOwner = {
+    onOpen: (stream) => {
+      this.#open.add(stream);
+      this.#timer ??= setInterval(this.#comment, this.#limits.streamCommentMs).unref();
+    },
+    onStand: (stream, response) => {
+      // Who has gone already is counted no more.
+      if (!response.destroyed) {
+        response.once("close", this.#admission.enterStream(tenantOf(response.req), stream.principal));
+      }
+    },
   };
 
   readonly #comment = (): void => {

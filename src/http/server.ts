@@ -111,7 +111,7 @@ function createAnswer(options: HttpOptions): Answer {
   const resources = createResources(publicUrl, tenancy);
   const { enter, authenticate } = createAdmit(options.admission, createAuthenticate(access, resources));
   const challenge = createChallenge(access, resources);
-  const streams = new OpenStreams(limits);
+  const streams = new OpenStreams(limits, options.admission);
   options.metrics.show({
     name: "berth_streams_open",
     help: "Answers and subscriptions that are open as streams",

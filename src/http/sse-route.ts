@@ -81,12 +81,13 @@ export function createSseRoute(
     if (response.destroyed) return;
     const events = streams.take(response, principal);
     if (!events) throw new BerthError("too_many_streams");
+    response.once("close", () => streams.giveBack(events));
+    events.stand();
     const id = randomUUID();
     const connection = new Connection(endpoint, { tenant, server, principal }, events);
     connections.set(id, connection);
     response.once("close", () => {
       connections.delete(id);
-      streams.giveBack(events);
       void connection.close();
     });
     void events.sendOther("endpoint", `${base}/mcp/${encodeURIComponent(server)}/messages?sessionId=${id}`);

@@ -180,8 +180,14 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     const requestId = trace?.requestId ?? randomUUID();
     const shown = tellable(error, requestId, options.log, "a request failed in a way that nobody foresaw");
     const denied = shown.code === "forbidden" ? { denied: shown } : undefined;
-    return { status: shown.status, body: errorText(id, shown), ...denied };
+    return { status: shown.status, body: errorText(id, shown), ...whenToRetry(shown), ...denied };
   }
+}
+
+/** RFC 9110, 10.2.3. */
+function whenToRetry({ data }: BerthError): Pick<Answer, "headers"> | undefined {
+  const seconds = data?.["retryAfterSeconds"];
+  return typeof seconds === "number" ? { headers: { "Retry-After": String(seconds) } } : undefined;
 }
 
 /** A message with modern `_meta`, or a modern version in its header, is modern; everything else is legacy. */
@@ -204,4 +210,6 @@ const OUT_OF_BAND: ReadonlySet<ErrorCode> = new Set([
   "method_not_found",
   "not_acceptable",
   "internal",
+  "too_many_requests",
+  "too_many_processes",
 ]);

@@ -47,6 +47,8 @@ export interface EventSink {
    * so. Absent on a transport whose streams cannot be taken up again.
    */
   open?(first?: { readonly eventId: string; readonly retryMs: number }): void;
+  /** Says that it stays until its client leaves. Throws `too_many_requests` where it may not. */
+  stand?(): void;
   /** Ends the connection. */
   close?(): void;
   /** As `close`, for a client that comes back to the stream by itself; does nothing for any other. */

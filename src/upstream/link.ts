@@ -30,6 +30,8 @@ export interface LinkOptions {
   readonly name: string;
   readonly limits: LinkLimits;
   readonly open: (signal: AbortSignal) => Promise<UpstreamConnection>;
+  /** Makes room for one more connection before it is opened, and gives what its end has to call. Rejects where there is none. */
+  readonly takePlace?: (() => Promise<() => void>) | undefined;
   /** Runs before the first request on each connection. A rejection ends the connection. */
   readonly onOpen?: (connection: UpstreamConnection) => Promise<void>;
   /** A connection that was running has ended by itself. */
@@ -128,6 +130,21 @@ export class Link {
     if (open.requests === 0) this.#end(open);
   }
 
+  /** When it was used last, in milliseconds since the epoch. */
+  get usedAt(): number {
+    return this.#usedAt;
+  }
+
+  /** Ends a connection that nobody uses now; whoever comes next gets a new one. Undefined where there is none to end. */
+  rest(): Promise<unknown> | undefined {
+    const open = this.#current;
+    if (!open || this.#requests > 0) return undefined;
+    this.#current = undefined;
+    this.#retired.add(open);
+    this.#end(open);
+    return open.connection.closed;
+  }
+
   /** Ends the connection; requests under way fail. Nothing is started after it. */
   async close(): Promise<void> {
     this.#ending.abort();
@@ -168,11 +185,16 @@ export class Link {
   }
 
   async #openOnce(): Promise<UpstreamConnection> {
-    const { open, onOpen } = this.#options;
+    const { open, onOpen, takePlace } = this.#options;
+    // That there is no room is no failed start: the next one may try at once.
+    const leave = await takePlace?.();
     this.#starts++;
     const startedAt = Date.now();
     try {
-      const connection = await open(this.#ending.signal);
+      const opening = open(this.#ending.signal);
+      if (leave) opening.catch(leave);
+      const connection = await opening;
+      if (leave) void connection.closed.then(leave);
       void connection.closed.then((closed) => this.#lost(connection, closed, startedAt));
       try {
         await onOpen?.(connection);

@@ -20,6 +20,8 @@ export interface UpstreamOptions extends Omit<
 > {
   /** What `${NAME}` of the launcher URI stands for; asked at each start. By default the environment. */
   readonly variables?: () => Promise<VariableLookup>;
+  /** Makes room before each start, and gives what the end of it has to call. */
+  readonly takePlace?: (() => Promise<() => void>) | undefined;
   /** Takes what nobody may see out of errors and log lines. */
   readonly hide?: (value: Json) => Json;
   readonly limits: ConnectOptions["limits"] & LinkLimits & Pick<Limits, "upstreamQuestionMs">;
@@ -73,6 +75,7 @@ export class Upstream {
       name: launch.name,
       limits: options.limits,
       open: (signal) => this.#connect(signal),
+      takePlace: options.takePlace,
       onOpen: (connection) => this.#opened(connection),
       onLost: (closed) => options.onLost(this.#hiddenEnd(closed)),
       onFailed: options.onError,
@@ -81,6 +84,16 @@ export class Upstream {
 
   get health(): LinkHealth {
     return this.#link.health;
+  }
+
+  /** When it was used last, in milliseconds since the epoch. */
+  get usedAt(): number {
+    return this.#link.usedAt;
+  }
+
+  /** Ends it when it runs and nobody uses it; it is started again on demand. Undefined where there is nothing to end. */
+  rest(): Promise<unknown> | undefined {
+    return this.#link.rest();
   }
 
   /** Starts it anew for whoever comes next, with the values that variables have then. */
@@ -157,7 +170,7 @@ export class Upstream {
   }
 
   async #connect(signal: AbortSignal): Promise<UpstreamConnection> {
-    const { variables, hide, ...options } = this.#options;
+    const { variables, hide, takePlace: _takePlace, ...options } = this.#options;
     try {
       return await connectUpstream(this.launch, {
         ...options,

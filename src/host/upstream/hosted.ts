@@ -9,7 +9,10 @@ import { SuspendedCalls, type SuspendedLimits } from "./suspended.ts";
 /** How a host reaches servers of others; what the way there needs is bound by whoever gives it. */
 export type OpenUpstream = (launch: Launch, listener: UpstreamListener) => Upstream;
 
-export type UpstreamListener = Pick<UpstreamOptions, "onContract" | "onResourceUpdated" | "onLost" | "onError">;
+export type UpstreamListener = Pick<
+  UpstreamOptions,
+  "onContract" | "onResourceUpdated" | "onLost" | "onError" | "takePlace"
+>;
 
 /** One server of others as it is hosted under one name, with what was last seen of it. */
 export class HostedUpstream {

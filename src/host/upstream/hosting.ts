@@ -11,11 +11,14 @@ import type { ServerEntry } from "../config/entry.ts";
 import type { Directory } from "../directory.ts";
 import { HostedUpstream, type OpenUpstream, type UpstreamListener } from "./hosted.ts";
 import { driftOf } from "./judge.ts";
+import { ProcessPlaces } from "./process-places.ts";
 import type { Remembered } from "./remembered.ts";
 import type { SuspendedLimits } from "./suspended.ts";
 
 export interface HostingOptions {
   readonly open: (launch: Launch, listener: UpstreamListener, given: GivenToUpstream) => Upstream;
+  /** How many programs of others may run for a tenant. */
+  readonly processesOf: (tenant: string) => number;
   readonly limits: SuspendedLimits;
   readonly log: Log;
 }
@@ -80,12 +83,14 @@ function keyOf(tenant: string, server: string, uri: string, secrets: readonly st
 export class Hosting {
   readonly #options: HostingOptions;
   readonly #hosted = new Map<string, Known>();
+  readonly #places: ProcessPlaces;
 
   /** Hears what happens while servers run. */
   listener: HostingListener | undefined;
 
   constructor(options: HostingOptions) {
     this.#options = options;
+    this.#places = new ProcessPlaces(options.processesOf, (tenant) => this.#upstreamsOf(tenant));
   }
 
   of(tenant: string, server: string, launch: Launch, grant: Grant | undefined): HostedUpstream {
@@ -95,7 +100,9 @@ export class Hosting {
     const known = this.#hosted.get(key);
     if (known) return known.hosted;
     const { limits, log } = this.#options;
-    const open: OpenUpstream = (launch, listener) => this.#options.open(launch, listener, { tenant, grant });
+    const takePlace = "url" in launch ? undefined : () => this.#places.take(tenant);
+    const open: OpenUpstream = (launch, listener) =>
+      this.#options.open(launch, { ...listener, takePlace }, { tenant, grant });
     const hosted = new HostedUpstream(launch, open, limits, {
       onChange: () => this.listener?.onChange(tenant, server),
       onResourceUpdated: (resource) => this.listener?.onResourceUpdated(tenant, server, resource),
@@ -164,6 +171,10 @@ export class Hosting {
     for (const each of this.#hosted.values()) {
       if (each.tenant === tenant && each.secrets.includes(name)) each.hosted.upstream.renew();
     }
+  }
+
+  *#upstreamsOf(tenant: string): Iterable<Upstream> {
+    for (const each of this.#hosted.values()) if (each.tenant === tenant) yield each.hosted.upstream;
   }
 
   async close(): Promise<void> {

@@ -7,7 +7,8 @@ export async function start(server: string, hosted: HostedUpstream): Promise<voi
   try {
     await hosted.upstream.start();
   } catch (error) {
-    if (!(error instanceof BerthError)) throw error;
+    // Nothing is wrong with a server for which there is no room at present.
+    if (!(error instanceof BerthError) || error.code === "too_many_processes") throw error;
     // Without its data: a wrong launcher URI is shown there, and may hold what clients must not see.
     throw refused(server, [problem(error.code.replaceAll("_", "-"), error.message)], error);
   }

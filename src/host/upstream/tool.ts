@@ -115,6 +115,7 @@ const UNFINISHED: Partial<Record<ErrorCode, true>> = {
   upstream_timeout: true,
   upstream_protocol: true,
   upstream_busy: true,
+  too_many_processes: true,
   upstream_changed: true,
   guest_failed: true,
 };

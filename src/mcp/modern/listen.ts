@@ -34,6 +34,7 @@ export function listenMethod({ listeners, tasks, serverInfoOf }: ListenOptions):
   };
 
   function listen({ tenant, server, catalog, principal, events, signal, closing, id }: MethodCall, filter: Filter) {
+    events!.stand?.();
     const idText = JSON.stringify(id);
     void events!.send(notificationOn(idText, "notifications/subscriptions/acknowledged", { notifications: filter }));
     const result = (): string =>

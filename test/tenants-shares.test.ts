@@ -1,0 +1,173 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { Admission } from "../src/admission/admission.ts";
+import { tenantLimits } from "../src/admission/tenant-limits.ts";
+import { ProcessPlaces } from "../src/host/upstream/process-places.ts";
+import { defaultLimits } from "../src/limits.ts";
+import { call, MODERN_META, post, request, startTestBerth, type TestBerth } from "./berth.ts";
+import { LegacyClient, read, type EventReader } from "./legacy-client.ts";
+import { addTenant, onStoreOf, until } from "./tenants.rig.ts";
+import { hostile, processesWith } from "./upstream.rig.ts";
+
+const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
+
+describe("places for programs of others", () => {
+  /** A process that is ended when nobody uses it. */
+  const running = (usedAt: number, leave: () => void, inUse = false) => ({
+    usedAt,
+    rests: 0,
+    rest() {
+      if (inUse || this.rests > 0) return undefined;
+      this.rests += 1;
+      return Promise.resolve().then(leave);
+    },
+  });
+
+  it("C8 upstreamProcesses: the one that was idle longest makes room, and one in use never does", async () => {
+    const all: ReturnType<typeof running>[] = [];
+    const places = new ProcessPlaces(
+      () => 2,
+      (tenant) => (tenant === "acme" ? all : []),
+    );
+    all.push(running(2, await places.take("acme")), running(1, await places.take("acme")));
+    const leave = await places.take("acme");
+    assert.deepEqual(
+      all.map(({ rests }) => rests),
+      [0, 1],
+    );
+    all.length = 0;
+    all.push(running(3, leave, true));
+    await assert.rejects(places.take("acme"), {
+      code: "too_many_processes",
+      message: /the tenant "acme" has 2 programs of others .* limit upstreamProcesses, .* try again in 1 s$/,
+    });
+    (await places.take("evil"))();
+  });
+});
+
+describe("streams that stand", () => {
+  it("C8 streams and principalStreams: each is counted, to its tenant and to whose it is, until it ends", () => {
+    const limits = { ...tenantLimits(defaultLimits), streams: 2, principalStreams: 1 };
+    const admission = new Admission(() => limits);
+    const person = { id: "ada", tenant: "acme" } as Parameters<Admission["enterAs"]>[0];
+    const leave = admission.enterStream("acme", person);
+    assert.throws(
+      () => admission.enterStream("acme", person),
+      /this token of the tenant "acme" has 1 streams under way/,
+    );
+    const leaveOther = admission.enterStream("acme", undefined);
+    assert.throws(() => admission.enterStream("acme", undefined), /the tenant "acme" has 2 streams under way/);
+    leaveOther();
+    leave();
+    admission.enterStream("acme", person);
+  });
+});
+
+describe("shares of tenants in streams and programs of others", () => {
+  let berth: TestBerth;
+  const mark = `shares-${process.pid}`;
+  before(async () => {
+    const env = { BERTH_TENANT_UPSTREAMS: "on", BERTH_UPSTREAM_CALL_MS: "20000", BERTH_UPSTREAM_END_MS: "300" };
+    berth = await startTestBerth({ texts: { "say.ts": SAY }, env });
+    const upstream = (name: string): { upstream: string } => ({
+      upstream: hostile("misbehaves in calls", `&env.BERTH_TEST_MARK=${mark}-${name}`),
+    });
+    await onStoreOf(berth, async (store) => {
+      const mcps = JSON.stringify({ one: upstream("one"), two: upstream("two"), unseen: upstream("unseen") });
+      await addTenant(store, "busy", { variables: { mcps }, limits: { upstreamProcesses: 1 } });
+      await addTenant(store, "calm", { variables: { mcps: JSON.stringify({ own: upstream("calm") }) } });
+      await addTenant(store, "streaming", { servers: { say: SAY }, limits: { streams: 2 } });
+    });
+  });
+  after(() => berth.close());
+
+  const at = (tenant: string, server: string): string => `${berth.url}/t/${tenant}/mcp/${server}`;
+  const saidBy = async (tenant: string, server: string, tool = "echo"): Promise<string> => {
+    const { content, error } = await call(at(tenant, server), tool);
+    return content?.[0]?.text ?? error.message;
+  };
+
+  it("C8 upstreamProcesses: an idle program of the tenant makes room for its next; while all are used, it hears why", async () => {
+    assert.equal(await saidBy("busy", "one"), "fine");
+    assert.equal(await saidBy("busy", "two"), "fine");
+    assert.deepEqual([processesWith(`${mark}-one`).length, processesWith(`${mark}-two`).length], [0, 1]);
+
+    const gone = new AbortController();
+    const body = JSON.stringify(request("tools/call", { name: "hang", arguments: {} }));
+    const headers = { "Content-Type": "application/json", Accept: "application/json" };
+    const hanging = fetch(at("busy", "two"), { method: "POST", headers, body, signal: gone.signal });
+    hanging.catch(() => {});
+    let told = "";
+    await until(async () => (told = await saidBy("busy", "one")) !== "fine");
+    assert.match(
+      told,
+      /^Too many processes: the tenant "busy" has 1 programs .* upstreamProcesses, .*try again in 1 s/,
+    );
+    const unseen = await post(at("busy", "unseen"), request("tools/list"));
+    assert.equal(unseen.status, 429, "nothing is wrong with a server for which there is no room");
+    assert.equal(unseen.headers.get("retry-after"), "1");
+    assert.equal(await saidBy("calm", "own"), "fine", "another tenant's program starts meanwhile");
+    assert.ok(processesWith(`${mark}-`).length <= 2);
+    gone.abort();
+    await until(async () => (await saidBy("busy", "unseen")) === "fine");
+  });
+
+  const listenAt = (tenant: string): Promise<EventReader> =>
+    read(at(tenant, "say"), {
+      method: "POST",
+      headers: {
+        "Content-Type": "application/json",
+        Accept: "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": "subscriptions/listen",
+      },
+      body: JSON.stringify(
+        request("subscriptions/listen", { notifications: { toolsListChanged: true }, _meta: MODERN_META }),
+      ),
+    });
+
+  it("C8 streams: of every kind a tenant has as many as it may, its calls and other tenants' streams go on", async () => {
+    const legacy = await LegacyClient.start(at("streaming", "say"));
+    const [first, second] = [await listenAt("streaming"), await legacy.listen()];
+    assert.deepEqual([first.status, second.status], [200, 200]);
+
+    const refused = await listenAt("streaming");
+    assert.equal(refused.status, 429);
+    assert.equal(refused.headers.get("retry-after"), "1");
+    assert.match(
+      (await refused.next())!.data,
+      /the tenant \\"streaming\\" has 2 streams under way, the most that it may/,
+    );
+    assert.equal((await legacy.listen()).status, 429);
+    const sse = await fetch(`${at("streaming", "say")}/sse`, { headers: { Accept: "text/event-stream" } });
+    assert.equal(sse.status, 429);
+    assert.match(await sse.text(), /has 2 streams under way/);
+
+    assert.equal((await call(at("streaming", "say"), "say")).content[0].text, "hello");
+    const elsewhere = await read(`${berth.url}/mcp/say`, { headers: { Accept: "application/json" } });
+    assert.notEqual(elsewhere.status, 429);
+    first.close();
+    await until(async () => {
+      const again = await listenAt("streaming");
+      again.close();
+      return again.status === 200;
+    });
+    second.close();
+  });
+
+  it("C8 streams: the answer to a call may be a stream at the limit, too, since it ends", async () => {
+    await until(async () => {
+      const streams = [await listenAt("streaming"), await listenAt("streaming")];
+      if (streams.some(({ status }) => status !== 200)) {
+        for (const stream of streams) stream.close();
+        return false;
+      }
+      const answer = await post(at("streaming", "say"), request("tools/call", { name: "say", arguments: {} }), {
+        Accept: "application/json, text/event-stream",
+      });
+      assert.equal(answer.body.result.content[0].text, "hello");
+      for (const stream of streams) stream.close();
+      return true;
+    });
+  });
+});
