@@ -403,6 +403,8 @@ export function executorContract(mode: Mode): void {
 
     it("ends the process of a function that does not stop, and lets its siblings be repeated", async () => {
       const program = programOf("friendly");
+      // One that is ended before it is loaded is not started again at once.
+      await rig.value(shape("pid"), {}, { program });
       const started = rig.executor.stats().killed;
       const sibling = rig.call(wait, { ms: 60_000 }, { program });
       const failure = failureOf(await rig.call(deaf, { ms: 60_000 }, { program, deadlineMs: 100 }));
