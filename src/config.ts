@@ -36,11 +36,13 @@ export interface Config {
   readonly access: "open" | "required";
   /** The operator's own token, good for everything of all tenants; a secret. */
   readonly adminToken: string | undefined;
-  /** Whose access tokens the tenant `default` takes; each as it was set. */
+  /** Whose access tokens the tenant `default` takes, where it has no settings of its own; each as it was set. */
   readonly oauth: {
     readonly issuer: string | undefined;
     readonly audience: string | undefined;
     readonly scopes: string | undefined;
+    /** Addresses that are not public, at which the issuers of tenants may be nevertheless. */
+    readonly privateIssuers: string | undefined;
   };
   /** Where the keys stand that secrets are sealed with; without either, Berth makes its own in the data folder. */
   readonly secretKeys: { readonly file: string | undefined; readonly text: string | undefined };
@@ -151,6 +153,7 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
       issuer: env["BERTH_OAUTH_ISSUER"] || undefined,
       audience: env["BERTH_OAUTH_AUDIENCE"] || undefined,
       scopes: env["BERTH_OAUTH_SCOPES"] || undefined,
+      privateIssuers: env["BERTH_OAUTH_PRIVATE_ISSUERS"] || undefined,
     },
     secretKeys: secretKeys(),
     tenantUpstreams: tenantUpstreams(),

@@ -1,5 +1,4 @@
-import { openAccess, type Access } from "./access/access.ts";
-import { oauthOfConfig } from "./access/oauth/settings.ts";
+import type { Access } from "./access/access.ts";
 import { Admission } from "./admission/admission.ts";
 import { tenantLimits, type TenantLimits } from "./admission/tenant-limits.ts";
 import { packageVersion, type Config } from "./config.ts";
@@ -25,6 +24,7 @@ import type { Log } from "./log.ts";
 import { showParts, timeCompiling } from "./metrics/figures.ts";
 import { createMetrics, type Metrics } from "./metrics/metrics.ts";
 import { createEndpoint, type Endpoint } from "./mcp/endpoint.ts";
+import { accessOf } from "./open-access.ts";
 import { exploring, hostedOpener } from "./open-upstreams.ts";
 import { readSealKey } from "./seal-key.ts";
 import { Grants } from "./secrets/grants.ts";
@@ -116,26 +116,15 @@ export async function openCore(config: Config, log: Log, fill: Fill, starting: (
       writable: hosting.writable,
       onChange: (tenant, name) => host.secretChanged(tenant, name),
     });
-    const { limits, adminToken } = config;
-    const oauth = oauthOfConfig(config);
-    const required = config.access === "required";
-    const access = opened(
-      openAccess({
-        tokens: store.tokens,
-        tenants: store.tenants,
-        required,
-        adminToken,
-        oauth: (tenant) => (tenant === DEFAULT_TENANT ? oauth : undefined),
-        limits,
-      }),
-    );
+    const { limits } = config;
+    const access = opened(accessOf(config, store, (tenant) => tenancy?.oauthOf(tenant)));
     const sealKey = await readSealKey(config.dataDir);
     const endpoint = createEndpoint({
       host,
       berthVersion: packageVersion(),
       log,
       records: store,
-      accessRequired: required,
+      accessRequired: access.required,
       sealKey,
       limits,
     });

@@ -166,6 +166,10 @@ export interface Limits {
   /** One request to an authorization server, and its answer. */
   readonly issuerMs: number;
   readonly issuerBytes: number;
+  /** Requests with access tokens that wait at once for the keys of one authorization server. */
+  readonly issuerWaiting: number;
+  /** Authorization servers whose keys are kept, one of each tenant. */
+  readonly issuers: number;
 }
 
 export const defaultLimits: Limits = {
@@ -274,6 +278,8 @@ export const defaultLimits: Limits = {
   jwksMaxAgeMs: 600_000,
   issuerMs: 5_000,
   issuerBytes: 256 * 1024,
+  issuerWaiting: 256,
+  issuers: 256,
 };
 
 /** `callMs` → `BERTH_CALL_MS`. */

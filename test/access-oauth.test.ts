@@ -1,18 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import {
-  Client,
-  StreamableHTTPClientTransport,
-  UnauthorizedError,
-  type OAuthClientProvider,
-  type OAuthDiscoveryState,
-  type StoredOAuthClientInformation,
-  type StoredOAuthTokens,
-} from "@modelcontextprotocol/client";
 import { exportSPKI, generateKeyPair, SignJWT, UnsecuredJWT, type CryptoKey } from "jose";
 import { bearer } from "./access.rig.ts";
-import { REDIRECT, startAuthorizationServer, type AuthorizationServer } from "./authorization-server.ts";
+import { startAuthorizationServer, type AuthorizationServer } from "./authorization-server.ts";
 import { post, request, startTestBerth, type Reply, type TestBerth } from "./berth.ts";
+import { Ada, connectAs } from "./oauth-client.ts";
 
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
 
@@ -121,66 +113,12 @@ describe("C8 access by tokens of an authorization server", () => {
   });
 
   it("C8 the official client finds the authorization server, registers, gets a token, and calls", async () => {
-    const provider = new Ada();
-    const open = (): StreamableHTTPClientTransport =>
-      new StreamableHTTPClientTransport(new URL(one), { authProvider: provider });
-    const first = open();
-    await assert.rejects(new Client({ name: "test", version: "1" }).connect(first), UnauthorizedError);
-    assert.equal(provider.asked?.searchParams.get("resource"), one);
-    assert.equal(provider.asked?.searchParams.get("code_challenge_method"), "S256");
-    const back = await issuer.browse(provider.asked);
-    await first.finishAuth(back.searchParams);
-
-    const client = new Client({ name: "test", version: "1" });
-    await client.connect(open());
+    const ada = new Ada();
+    const client = await connectAs(ada, one, issuer);
+    assert.equal(ada.asked?.searchParams.get("resource"), one);
+    assert.equal(ada.asked?.searchParams.get("code_challenge_method"), "S256");
     const called = await client.callTool({ name: "say", arguments: {} });
     assert.deepEqual(called.content, [{ type: "text", text: "hello" }]);
     await client.close();
   });
 });
-
-/** What a client keeps of a person who has agreed. */
-class Ada implements OAuthClientProvider {
-  readonly redirectUrl = REDIRECT;
-  readonly clientMetadata = {
-    client_name: "test",
-    redirect_uris: [REDIRECT],
-    grant_types: ["authorization_code", "refresh_token"],
-    response_types: ["code"],
-    token_endpoint_auth_method: "none",
-    scope: "mcp:read mcp:call",
-  };
-  asked: URL | undefined;
-  #client: StoredOAuthClientInformation | undefined;
-  #tokens: StoredOAuthTokens | undefined;
-  #verifier = "";
-  #discovered: OAuthDiscoveryState | undefined;
-
-  clientInformation() {
-    return this.#client;
-  }
-  saveClientInformation(client: StoredOAuthClientInformation): void {
-    this.#client = client;
-  }
-  tokens() {
-    return this.#tokens;
-  }
-  saveTokens(tokens: StoredOAuthTokens): void {
-    this.#tokens = tokens;
-  }
-  redirectToAuthorization(url: URL): void {
-    this.asked = url;
-  }
-  saveDiscoveryState(state: OAuthDiscoveryState): void {
-    this.#discovered = state;
-  }
-  discoveryState(): OAuthDiscoveryState | undefined {
-    return this.#discovered;
-  }
-  saveCodeVerifier(verifier: string): void {
-    this.#verifier = verifier;
-  }
-  codeVerifier(): string {
-    return this.#verifier;
-  }
-}

@@ -10,6 +10,10 @@ export interface AuthorizationServer {
   readonly privateKey: CryptoKey;
   readonly publicKey: CryptoKey;
   readonly keyId: string;
+  /** How often it was asked, by path. */
+  readonly asked: ReadonlyMap<string, number>;
+  /** Signs with a new key of this id from now on; those that `kept` names can still be checked. */
+  rotate(keyId: string, kept?: readonly string[]): Promise<void>;
   /** A token for a program (RFC 6749, 4.4), made for `resource` (RFC 8707). */
   tokenFor(resource: string, scope: string): Promise<string>;
   /** Goes where a browser would: logs in, agrees, and gives the address that it is sent back to. */
@@ -31,49 +35,20 @@ const KINDS = [
   "Session",
 ];
 
-export async function startAuthorizationServer(): Promise<AuthorizationServer> {
+export async function startAuthorizationServer({ accessTokenSeconds = 600 } = {}): Promise<AuthorizationServer> {
   const keyId = "key-1";
   const { privateKey, publicKey } = await generateKeyPair("RS256", { extractable: true });
+  const keys = new Map([[keyId, privateKey]]);
   const server = createServer();
   await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
   const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const provider = new Provider(issuer, {
-    clients: [
-      {
-        client_id: "program",
-        client_secret: "secret-of-the-program",
-        grant_types: ["client_credentials"],
-        redirect_uris: [],
-        response_types: [],
-      },
-    ],
-    jwks: { keys: [{ ...(await exportJWK(privateKey)), kid: keyId, alg: "RS256", use: "sig" }] },
-    scopes: ["openid", "offline_access", "mcp:call", "mcp:read"],
-    ttl: Object.fromEntries(KINDS.map((kind) => [kind, 600])),
-    pkce: { required: () => true },
-    cookies: { keys: ["for tests alone"] },
-    findAccount: (_context: unknown, id: string) => ({ accountId: id, claims: () => ({ sub: id }) }),
-    interactions: { url: (_context: unknown, { uid }: { uid: string }) => `/interaction/${uid}` },
-    features: {
-      devInteractions: { enabled: false },
-      clientCredentials: { enabled: true },
-      registration: { enabled: true },
-      resourceIndicators: {
-        enabled: true,
-        getResourceServerInfo: (_context: unknown, resource: string) => ({
-          scope: "mcp:call mcp:read",
-          audience: resource,
-          accessTokenFormat: "jwt",
-          jwt: { sign: { alg: "RS256" } },
-        }),
-        useGrantedResource: () => true,
-      },
-    },
-  });
-  const answer = provider.callback();
+  let provider = await open(issuer, keys, accessTokenSeconds);
+  const asked = new Map<string, number>();
   server.on("request", (request, response) => {
-    if (request.url?.startsWith("/interaction/")) void agree(provider, request, response);
-    else answer(request, response);
+    const { pathname } = new URL(request.url!, issuer);
+    asked.set(pathname, (asked.get(pathname) ?? 0) + 1);
+    if (pathname.startsWith("/interaction/")) void agree(provider, request, response);
+    else provider.callback()(request, response);
   });
 
   return {
@@ -81,6 +56,13 @@ export async function startAuthorizationServer(): Promise<AuthorizationServer> {
     privateKey,
     publicKey,
     keyId,
+    asked,
+    async rotate(id, kept = []) {
+      for (const known of keys.keys()) if (!kept.includes(known)) keys.delete(known);
+      keys.set(id, (await generateKeyPair("RS256", { extractable: true })).privateKey);
+      // What was granted and asked is kept beside it.
+      provider = await open(issuer, keys, accessTokenSeconds);
+    },
     async tokenFor(resource, scope) {
       const response = await fetch(`${issuer}/token`, {
         method: "POST",
@@ -129,4 +111,48 @@ async function agree(provider: Provider, request: IncomingMessage, response: Ser
   }
   const grantId = await grant.save();
   await provider.interactionFinished(request, response, { consent: { grantId } });
+}
+
+async function open(
+  issuer: string,
+  keys: ReadonlyMap<string, CryptoKey>,
+  accessTokenSeconds: number,
+): Promise<Provider> {
+  // It signs with the first, and the newest comes last.
+  const jwks: object[] = [];
+  for (const [kid, key] of keys) jwks.unshift({ ...(await exportJWK(key)), kid, alg: "RS256", use: "sig" });
+  return new Provider(issuer, {
+    clients: [
+      {
+        client_id: "program",
+        client_secret: "secret-of-the-program",
+        grant_types: ["client_credentials"],
+        redirect_uris: [],
+        response_types: [],
+      },
+    ],
+    jwks: { keys: jwks },
+    issueRefreshToken: () => true,
+    scopes: ["openid", "offline_access", "mcp:call", "mcp:read"],
+    ttl: { ...Object.fromEntries(KINDS.map((kind) => [kind, 600])), AccessToken: accessTokenSeconds },
+    pkce: { required: () => true },
+    cookies: { keys: ["for tests alone"] },
+    findAccount: (_context: unknown, id: string) => ({ accountId: id, claims: () => ({ sub: id }) }),
+    interactions: { url: (_context: unknown, { uid }: { uid: string }) => `/interaction/${uid}` },
+    features: {
+      devInteractions: { enabled: false },
+      clientCredentials: { enabled: true },
+      registration: { enabled: true },
+      resourceIndicators: {
+        enabled: true,
+        getResourceServerInfo: (_context: unknown, resource: string) => ({
+          scope: "mcp:call mcp:read",
+          audience: resource,
+          accessTokenFormat: "jwt",
+          jwt: { sign: { alg: "RS256" } },
+        }),
+        useGrantedResource: () => true,
+      },
+    },
+  });
 }

@@ -171,6 +171,7 @@ export async function startRig(
       unmapped: true,
       ofHost: () => undefined,
       limitsOf: () => ({}),
+      oauthOf: () => undefined,
       onChange() {},
       onEnd() {},
       async close() {},

@@ -82,6 +82,7 @@ describe("the database of an earlier Berth", () => {
         [acme!.suspendedAt, acme!.hosts, acme!.limits],
         version >= 4 ? [AT + 6000, ["acme.example.org"], { callsPerTenant: 8 }] : [null, [], {}],
       );
+      assert.deepEqual([acme!.oauth, own!.oauth], [version >= 7 ? { issuer: "https://login.example" } : null, null]);
       const tokens = await store.tokens.list("acme");
       assert.deepEqual(
         tokens.map(({ id, revokedAt }) => [id, revokedAt]),

@@ -59,4 +59,23 @@ describe("berth tenant", () => {
     assert.equal((await tenant("delete", "acme", "--yes")).code, 0);
     assert.doesNotMatch((await tenant("list")).stdout, /acme/);
   });
+
+  it("C8 sets, shows and ends whose access tokens a tenant takes", async () => {
+    assert.equal((await tenant("create", "green")).code, 0);
+    const oauth = (...settings: string[]) => tenant("oauth", "green", ...settings);
+    assert.match((await oauth()).stderr, /takes no access tokens of an authorization server of its own/);
+    const bad = await oauth("issuer=http://login.example", 'scopes={"staff": {"can": ["fly"]}}', "colour=red");
+    assert.equal(bad.code, 2);
+    for (const problem of [/must be an https URL/, /the scope "staff" must say/, /there is no setting "colour"/]) {
+      assert.match(bad.stderr, problem);
+    }
+    const set = await oauth("issuer=https://login.example", "audience=urn:green", 'scopes={"staff":{"can":["call"]}}');
+    const shown = 'issuer  https://login.example\naudience  urn:green\nscopes  {"staff":{"can":["call"]}}\n';
+    assert.deepEqual([set.code, set.stdout, (await oauth()).stdout], [0, shown, shown], set.stderr);
+    assert.equal((await tenant("create", "blue")).code, 0);
+    const same = await tenant("oauth", "blue", "issuer=https://login.example", "audience=urn:green");
+    assert.match(same.stderr, /are those of "green" already/);
+    assert.equal((await oauth("audience=", "scopes=")).stdout, "issuer  https://login.example\n");
+    assert.deepEqual([(await oauth("issuer=")).stdout, (await oauth()).stdout], ["", ""]);
+  });
 });

@@ -1,4 +1,5 @@
 import { hash, timingSafeEqual } from "node:crypto";
+import { BerthError } from "../errors.ts";
 import type { Tenants } from "../store/tenants.ts";
 import type { TokenRecords } from "../store/tokens.ts";
 import { AccessTokens, type AccessTokenLimits, type AskedResource } from "./oauth/access-tokens.ts";
@@ -32,6 +33,8 @@ export interface AccessOptions {
   /** Good for everything of all tenants; a secret. */
   readonly adminToken: string | undefined;
   readonly oauth: (tenant: string) => OauthSettings | undefined;
+  /** Reaches what an issuer that is not the operator's own may be asked at. */
+  readonly checkedFetch: typeof fetch;
   readonly limits: AccessTokenLimits;
 }
 
@@ -43,7 +46,7 @@ export function openAccess(options: AccessOptions): Access {
   };
   const tokens = new Tokens(options.tokens, { knownTokens: limits.knownTokens, onRevoked });
   const stop = tenants.onChange((tenant) => tokens.forgetTenant(tenant));
-  const accessTokens = new AccessTokens(limits);
+  const accessTokens = new AccessTokens(limits, options.checkedFetch);
   const operators = new Map<string, Principal>();
   const adminHash = adminToken === undefined ? undefined : digest(adminToken);
 
@@ -67,6 +70,7 @@ export function openAccess(options: AccessOptions): Access {
       if (adminHash && timingSafeEqual(digest(token), adminHash)) return operatorOf(tenant);
       const settings = JWT.test(token) ? oauth(tenant) : undefined;
       const resource = settings && asked();
+      if (settings && !resource) throw new BerthError("unauthorized", NO_RESOURCE);
       if (settings && resource) return accessTokens.principalOf(token, resource, settings);
       return tokens.principalOf(token, tenant);
     },
@@ -85,6 +89,8 @@ export function openAccess(options: AccessOptions): Access {
 
 /** Whoever runs the service and has set the token in its environment. */
 const OPERATOR_ID = "operator";
+const NO_RESOURCE =
+  "it is made for an address, and this service cannot know its own: BERTH_PUBLIC_URL or the tenant's host name says it";
 const JWT = /^[\w-]+\.[\w-]+\.[\w-]*$/;
 
 function digest(token: string): Buffer {

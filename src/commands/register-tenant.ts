@@ -26,6 +26,16 @@ export function registerTenantCommands(program: Command, run: typeof Run): void 
     .action(async (name, limits, options) => run((await import("./tenant.ts")).limitTenant(name, limits, options)));
 
   tenant
+    .command("oauth")
+    .description("Set whose access tokens a tenant takes, or show it (docs/access.md).")
+    .argument("<name>", "the tenant's name")
+    .argument("[settings...]", "issuer=<url>, audience=<text>, scopes=<json>; issuer= takes none any more")
+    .option(...dataOption)
+    .action(async (name, texts, options) =>
+      run((await import("./tenant-oauth.ts")).setTenantOauth(name, texts, options)),
+    );
+
+  tenant
     .command("list")
     .description("List all tenants.")
     .option("--json", "print them as JSON")

@@ -88,7 +88,11 @@ async function isTypedAgain(name: string): Promise<boolean> {
   }
 }
 
-async function withTenants({ data }: TenantOptions, work: (tenants: Tenants) => Promise<number>): Promise<number> {
+/** Opens the registry of a data folder for one piece of work. */
+export async function withTenants(
+  { data }: TenantOptions,
+  work: (tenants: Tenants) => Promise<number>,
+): Promise<number> {
   const { dataDir } = readConfig(environmentOf(data === undefined ? {} : { data }));
   const store = await openSqliteStore({ dataDir });
   try {

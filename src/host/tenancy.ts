@@ -24,6 +24,8 @@ export interface Tenancy {
   ofHost(hostname: string): string | undefined;
   /** The limits of its own that a tenant which is served has. */
   limitsOf(tenant: string): JsonObject;
+  /** The authorization server of its own that a tenant which is served has: the same object until it is changed. */
+  oauthOf(tenant: string): JsonObject | undefined;
   /** Calls `listener` when a tenant that is served has other settings. */
   onChange(listener: (tenant: string) => void): void;
   /** Calls `listener` when a tenant that was served is so no more. */
@@ -132,6 +134,7 @@ export async function openTenancy({ tenants, open, rest, end, limits, log }: Ten
     },
     ofHost: (hostname) => hosts.get(hostname),
     limitsOf: (name) => served.get(name)?.tenant?.limits ?? {},
+    oauthOf: (name) => served.get(name)?.tenant?.oauth ?? undefined,
     onChange: (listener) => void changeListeners.push(listener),
     onEnd: (listener) => void listeners.push(listener),
     close() {

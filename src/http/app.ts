@@ -4,6 +4,7 @@ import type { Access } from "../access/access.ts";
 import { BerthError } from "../errors.ts";
 import type { Edits } from "../host/edits/edits.ts";
 import type { Host } from "../host/host.ts";
+import type { Tenancy } from "../host/tenancy.ts";
 import type { SecretEdits } from "../host/secret-edits.ts";
 import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
@@ -38,6 +39,7 @@ export interface AppOptions {
   readonly host: Host;
   readonly edits: Edits;
   readonly secrets: SecretEdits;
+  readonly tenancy: Tenancy;
   readonly isolation: string;
   readonly guard: (request: IncomingMessage) => void;
   readonly access: Access;
@@ -69,7 +71,7 @@ export function createApp(options: AppOptions): Express {
   app.get("/", (request, response) => response.redirect(`${baseOf(request)}/mcp`));
   app.get("/assets/:file", assets.serve);
   app.options(["/mcp", "/mcp/:server", `${WELL_KNOWN}/*path`], answerPreflight);
-  app.get(`${WELL_KNOWN}/*path`, protectedResource(options.access, options.resources));
+  app.get(`${WELL_KNOWN}/*path`, protectedResource(options.access, options.resources, options.tenancy));
   app.get("/sign-in", signInPage({ ...options, pages }));
   app.post("/sign-in", signIn({ ...options, pages }));
   app.post("/sign-out", signOut(options));

@@ -108,7 +108,7 @@ function createAnswer(options: HttpOptions): Answer {
   const guard = createGuard(hosts, tenancy);
   const place = createPlaces(tenancy, guard);
   const originOf = createOriginOf(publicUrl);
-  const resources = createResources(publicUrl, tenancy);
+  const resources = createResources({ publicUrl, allowedHosts }, tenancy);
   const { enter, authenticate } = createAdmit(options.admission, createAuthenticate(access, resources));
   const challenge = createChallenge(access, resources);
   const streams = new OpenStreams(limits, options.admission);

@@ -31,6 +31,20 @@ export function parseAllowedHost(text: string): AllowedHost | string {
   return { kind, name, port };
 }
 
+/**
+ * Reads addresses with commas between them, each with its port or 443: what of a private network is opened for a
+ * purpose. A text says what is wrong.
+ */
+export function parseAddresses(text: string): readonly AllowedHost[] | string {
+  const parsed = text.split(",").map((each) => parseAllowedHost(each.trim()));
+  const wrong = parsed.find((each) => typeof each === "string");
+  if (wrong !== undefined) return wrong;
+  const hosts = parsed.filter((each) => typeof each !== "string");
+  const named = hosts.find(({ name }) => isIP(name) === 0);
+  if (!named) return hosts;
+  return `"${named.kind === "host" ? named.name : "*"}" is no address; write addresses, such as 10.0.0.5:8443`;
+}
+
 /** `name` as `bareHostname` gives it. */
 export function allows(list: readonly AllowedHost[], name: string, port: number): boolean {
   return list.some((allowed) => {

@@ -28,11 +28,11 @@ export function listRules(list: readonly AllowedHost[], { privateToo }: { privat
   });
 }
 
-/** Every host with a public address. */
-export function publicRules(): NetworkRules {
+/** Every host with a public address, or with one that `besides` names. */
+export function publicRules(besides: readonly AllowedHost[] = []): NetworkRules {
   return rules({
     allows: () => true,
-    mayReach: isPublicAddress,
+    mayReach: (address, port) => isPublicAddress(address) || namesAddress(besides, address, port),
     notAllowed: "it is not allowed",
     explain: () => NOT_PUBLIC,
   });

@@ -20,6 +20,7 @@ export function sqliteTenants(
     suspendedAt: row.suspendedAt,
     hosts: statements.hostsOf.all(row.name),
     limits: JSON.parse(row.limits) as JsonObject,
+    oauth: row.oauth === null ? null : (JSON.parse(row.oauth) as JsonObject),
   });
 
   const setHosts = (name: string, hosts: readonly string[]): void => {
@@ -32,7 +33,7 @@ export function sqliteTenants(
     }
   };
 
-  const apply = (name: string, { suspended, hosts, limits, by }: TenantSettings): number => {
+  const apply = (name: string, { suspended, hosts, limits, oauth, by }: TenantSettings): number => {
     if (suspended && name === DEFAULT_TENANT) {
       throw new BerthError("tenant_invalid", `"${name}" is always served; stop Berth to stop serving it`);
     }
@@ -40,6 +41,7 @@ export function sqliteTenants(
     if (suspended === true) statements.suspend.run(now, name);
     if (suspended === false) statements.resume.run(name);
     if (limits) statements.setLimits.run(JSON.stringify(limits), name);
+    if (oauth !== undefined) statements.setOauth.run(oauth && JSON.stringify(oauth), name);
     if (hosts) setHosts(name, hosts);
     return Number(statements.recordChange.run(name, now, by).lastInsertRowid);
   };
@@ -135,9 +137,10 @@ interface TenantRow {
   readonly createdAt: number;
   readonly suspendedAt: number | null;
   readonly limits: string;
+  readonly oauth: string | null;
 }
 
-const COLUMNS = "name, created_at AS createdAt, suspended_at AS suspendedAt, limits";
+const COLUMNS = "name, created_at AS createdAt, suspended_at AS suspendedAt, limits, oauth";
 
 function prepare(database: Database.Database) {
   return {
@@ -149,6 +152,7 @@ function prepare(database: Database.Database) {
     ),
     resume: database.prepare<[string]>("UPDATE tenant SET suspended_at = NULL WHERE name = ?"),
     setLimits: database.prepare<[string, string]>("UPDATE tenant SET limits = ? WHERE name = ?"),
+    setOauth: database.prepare<[string | null, string]>("UPDATE tenant SET oauth = ? WHERE name = ?"),
     hosts: database.prepare<[], { host: string; tenant: string }>("SELECT host, tenant FROM tenant_host"),
     hostsOf: database.prepare<[string], string>("SELECT host FROM tenant_host WHERE tenant = ? ORDER BY host").pluck(),
     ownerOf: database.prepare<[string], string>("SELECT tenant FROM tenant_host WHERE host = ?").pluck(),

@@ -39,6 +39,8 @@ export interface Tenant {
   readonly hosts: readonly string[];
   /** Limits of its own, by their names; what is not said here is as for every tenant. */
   readonly limits: JsonObject;
+  /** The authorization server whose access tokens it takes, as it was set; null for none. */
+  readonly oauth: JsonObject | null;
 }
 
 /** What a deleted tenant had. */
@@ -55,4 +57,5 @@ export interface TenantSettings {
   /** All of them: what is left out is mapped no more. */
   readonly hosts?: readonly string[];
   readonly limits?: JsonObject;
+  readonly oauth?: JsonObject | null;
 }

@@ -3,7 +3,7 @@ import { hash } from "node:crypto";
 import type { Limits } from "../../limits.ts";
 import { BerthError } from "../../errors.ts";
 import { createPrincipal, type Grant, type Principal } from "../principal.ts";
-import { Issuer, type IssuerLimits } from "./issuer.ts";
+import { Issuers, type IssuersLimits } from "./issuers.ts";
 import { grantsOf } from "./scopes.ts";
 import type { OauthSettings } from "./settings.ts";
 
@@ -43,11 +43,13 @@ const SKEW_S = 5;
  */
 export class AccessTokens {
   readonly #limits: AccessTokenLimits;
-  readonly #issuers = new Map<string, Issuer>();
+  readonly #issuers: Issuers;
   readonly #verified = new Map<string, Verified>();
 
-  constructor(limits: AccessTokenLimits) {
+  /** `checkedFetch` reaches what an issuer that is not the operator's own may be asked at. */
+  constructor(limits: AccessTokenLimits, checkedFetch: typeof fetch) {
     this.#limits = limits;
+    this.#issuers = new Issuers(limits, checkedFetch);
   }
 
   /** Throws or rejects with `unauthorized`, or with `issuer_unavailable`. */
@@ -55,20 +57,17 @@ export class AccessTokens {
     const key = hash("sha256", token, "base64url");
     const verified = this.#verified.get(key);
     if (verified && verified.until > Date.now() && verified.settings === settings) return principalAt(asked, verified);
-    return this.#verify(token, settings).then((claims) => {
+    return this.#verify(token, asked.tenant, settings).then((claims) => {
       const fresh = { claims, settings, until: this.#until(claims), principals: new Map<string, Principal>() };
       this.#remember(key, fresh);
       return principalAt(asked, fresh);
     });
   }
 
-  async #verify(token: string, settings: OauthSettings): Promise<JWTPayload> {
-    const { issuer } = settings;
-    let known = this.#issuers.get(issuer);
-    if (!known) this.#issuers.set(issuer, (known = new Issuer(issuer, this.#limits)));
+  async #verify(token: string, tenant: string, settings: OauthSettings): Promise<JWTPayload> {
     try {
-      const { payload, protectedHeader } = await jwtVerify(token, known.key, {
-        issuer,
+      const { payload, protectedHeader } = await jwtVerify(token, this.#issuers.of(tenant, settings).key, {
+        issuer: settings.issuer,
         algorithms: ALGORITHMS,
         clockTolerance: SKEW_S,
         requiredClaims: ["exp", "aud"],
@@ -93,25 +92,27 @@ export class AccessTokens {
   }
 }
 
-export type AccessTokenLimits = IssuerLimits & Pick<Limits, "knownTokens" | "verifiedTokenMs">;
+export type AccessTokenLimits = IssuersLimits & Pick<Limits, "knownTokens" | "verifiedTokenMs">;
 
 interface Verified {
   readonly claims: JWTPayload;
   readonly settings: OauthSettings;
   readonly until: number;
-  /** By the resources at which the token was shown. */
+  /** By the audience that made it good where it was shown. */
   readonly principals: Map<string, Principal>;
 }
 
+const WHOLE = "";
+
 function principalAt(asked: AskedResource, verified: Verified): Principal {
   const { principals, claims, settings } = verified;
-  const [resource] = asked.resources;
+  const audiences = new Set<unknown>([claims.aud].flat());
+  const isMeant = (resource: string | undefined): boolean => resource !== undefined && audiences.has(resource);
+  const isWhole = isMeant(asked.whole) || isMeant(settings.audience);
+  const resource = isWhole ? WHOLE : asked.resources.find(isMeant);
+  if (resource === undefined) throw unauthorized("it was made for another audience");
   const known = principals.get(resource);
   if (known) return known;
-  const audiences = new Set<unknown>([claims.aud].flat());
-  const isWhole = audiences.has(asked.whole) || (settings.audience !== undefined && audiences.has(settings.audience));
-  if (!isWhole && !asked.resources.some((each) => audiences.has(each)))
-    throw unauthorized("it was made for another audience");
   const grants = grantsOf(scopesIn(claims), settings);
   const { server } = asked;
   const own = isWhole || server === undefined ? grants : grants.flatMap((grant) => limited(grant, server));

@@ -1,4 +1,4 @@
-import { createRemoteJWKSet, customFetch, type JWTVerifyGetKey } from "jose";
+import { createRemoteJWKSet, customFetch, errors as joseErrors, type JWTVerifyGetKey } from "jose";
 import type { Limits } from "../../limits.ts";
 import { BerthError } from "../../errors.ts";
 import { isObject } from "../../json.ts";
@@ -12,29 +12,41 @@ import { isTrustworthy } from "./settings.ts";
 export class Issuer {
   readonly #url: string;
   readonly #limits: IssuerLimits;
-  #keys: Promise<JWTVerifyGetKey> | undefined;
+  readonly #fetchFrom: typeof fetch;
+  #keys: Promise<KeySet> | undefined;
+  #foundAt = 0;
   #failedAt = Number.NEGATIVE_INFINITY;
+  #waiting = 0;
 
-  constructor(url: string, limits: IssuerLimits) {
+  constructor(url: string, limits: IssuerLimits, fetchFrom: typeof fetch) {
     this.#url = url;
     this.#limits = limits;
+    this.#fetchFrom = fetchFrom;
   }
 
   /** Finds the key of a token. Rejects with an error of jose's, or with `issuer_unavailable`. */
   readonly key: JWTVerifyGetKey = async (header, token) => {
-    this.#keys ??= this.#discover();
-    const keys = this.#keys;
+    if (this.#waiting >= this.#limits.issuerWaiting) throw this.#unavailable("too many tokens wait for its keys");
+    // Where its keys are may have changed as well.
+    if (performance.now() - this.#foundAt > this.#limits.jwksMaxAgeMs) this.#keys = undefined;
+    const keys = (this.#keys ??= this.#discover());
+    let set: KeySet | undefined;
+    this.#waiting += 1;
     try {
-      return await (
-        await keys
-      )(header, token);
+      set = await keys;
+      return await set(header, token);
     } catch (error) {
-      if (error instanceof BerthError && this.#keys === keys) this.#keys = undefined;
-      throw error;
+      const failure = isItsOwn(error) ? this.#failed("its keys cannot be read", error) : error;
+      // A key that is not there is looked for; that this failed takes nothing from those that are.
+      if (failure instanceof BerthError && this.#keys === keys && !set?.fresh) this.#keys = undefined;
+      throw failure;
+    } finally {
+      this.#waiting -= 1;
     }
   };
 
-  async #discover(): Promise<JWTVerifyGetKey> {
+  async #discover(): Promise<KeySet> {
+    this.#foundAt = performance.now();
     const { jwksCooldownMs, jwksMaxAgeMs, issuerMs } = this.#limits;
     return createRemoteJWKSet(await this.#jwksUrl(), {
       cooldownDuration: jwksCooldownMs,
@@ -60,20 +72,23 @@ export class Issuer {
       if (typeof jwks !== "string" || !URL.canParse(jwks) || !isTrustworthy(new URL(jwks))) continue;
       return new URL(jwks);
     }
-    this.#failedAt = Date.now();
-    throw this.#unavailable("none of its metadata documents is its own and names its keys");
+    throw this.#failed("none of its metadata documents is its own and names its keys");
   }
 
   /** Who cannot be reached is left alone for a moment, however many tokens come meanwhile. */
   async #fetch(url: string, init: RequestInit): Promise<Response> {
-    if (Date.now() - this.#failedAt < FAILURE_MS) throw this.#unavailable("it did not answer a moment ago");
+    if (performance.now() - this.#failedAt < FAILURE_MS) throw this.#unavailable("it did not answer a moment ago");
     try {
-      const response = await fetch(url, init);
+      const response = await this.#fetchFrom(url, init);
       return new Response(await bounded(response, this.#limits.issuerBytes), { status: response.status });
     } catch (error) {
-      this.#failedAt = Date.now();
-      throw this.#unavailable(causeOf(error), error);
+      throw this.#failed(causeOf(error), error);
     }
+  }
+
+  #failed(why: string, cause?: unknown): BerthError {
+    this.#failedAt = performance.now();
+    return this.#unavailable(why, cause);
   }
 
   #unavailable(why: string, cause?: unknown): BerthError {
@@ -81,7 +96,12 @@ export class Issuer {
   }
 }
 
-export type IssuerLimits = Pick<Limits, "jwksCooldownMs" | "jwksMaxAgeMs" | "issuerMs" | "issuerBytes">;
+export type IssuerLimits = Pick<
+  Limits,
+  "jwksCooldownMs" | "jwksMaxAgeMs" | "issuerMs" | "issuerBytes" | "issuerWaiting"
+>;
+
+type KeySet = ReturnType<typeof createRemoteJWKSet>;
 
 const FAILURE_MS = 1_000;
 
@@ -96,20 +116,30 @@ function metadataAddresses(issuer: string): string[] {
     : [`${origin}${oauth}${path}`, `${origin}${openid}${path}`, appended];
 }
 
+class AnswerTooLong extends Error {}
+
 async function bounded({ body, status }: Response, bytesMax: number): Promise<Uint8Array<ArrayBuffer> | null> {
   if (!body || status === 204 || status === 304) return null;
   const chunks: Uint8Array[] = [];
   let length = 0;
   for await (const chunk of body) {
     length += chunk.length;
-    if (length > bytesMax) throw new Error(`an answer has more than ${bytesMax} bytes`);
+    if (length > bytesMax) throw new AnswerTooLong(`an answer has more than ${bytesMax} bytes`);
     chunks.push(chunk);
   }
   return Uint8Array.from(Buffer.concat(chunks, length));
 }
 
+/** Its answer was no set of keys; everything else is the fault of a token. */
+function isItsOwn(error: unknown): boolean {
+  return error instanceof joseErrors.JOSEError && OWN_FAULTS.has(error.code);
+}
+
+const OWN_FAULTS: ReadonlySet<string> = new Set(["ERR_JWKS_INVALID", "ERR_JWKS_TIMEOUT", "ERR_JOSE_GENERIC"]);
+
+/** Strangers read it: how far a connection came is left out, because it tells of the network that Berth is in. */
 function causeOf(error: unknown): string {
-  if (!(error instanceof Error)) return "it cannot be reached";
-  const inner = error.cause instanceof Error ? error.cause : error;
-  return inner.name === "TimeoutError" ? "it takes too long" : inner.message || "it cannot be reached";
+  if (error instanceof AnswerTooLong) return error.message;
+  const inner = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  return inner instanceof Error && inner.name === "TimeoutError" ? "it takes too long" : "it cannot be reached";
 }

@@ -11,6 +11,8 @@ export interface OauthSettings {
   readonly audience?: string;
   /** What each scope permits; without it `mcp:call`, `mcp:read`, `mcp:edit`, `mcp:admin`, and `mcp:call:<server>`. */
   readonly scopes?: Readonly<Record<string, Grant>>;
+  /** It is configured with the service itself: such an issuer may be anywhere, in a private network, too. */
+  readonly isOperators?: true;
 }
 
 /** The settings that the service is configured with; undefined for none. Throws `config_invalid`. */
@@ -32,7 +34,7 @@ export function oauthOfConfig({ oauth, publicUrl, host, allowedHosts }: OauthCon
   if (publicUrl === undefined && (!isLoopback(host) || allowedHosts.length > 0)) {
     problems.push("tokens are made for an address, so that BERTH_PUBLIC_URL has to say which one is this service's");
   }
-  if (settings && problems.length === 0) return settings;
+  if (settings && problems.length === 0) return { ...settings, isOperators: true };
   throw new BerthError("config_invalid", `BERTH_OAUTH_ISSUER, _AUDIENCE and _SCOPES: ${problems.join("; ")}`);
 }
 

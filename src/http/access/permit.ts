@@ -3,6 +3,7 @@ import type { Request, RequestHandler } from "express";
 import type { Action, Principal } from "../../access/principal.ts";
 import { isLoopback } from "../../config.ts";
 import { BerthError } from "../../errors.ts";
+import { plainAddress } from "../peer.ts";
 import { principalOf } from "./authenticate.ts";
 import { checkWritingPage } from "./own-page.ts";
 
@@ -84,7 +85,7 @@ export function checkChange(request: IncomingMessage, action: "edit" | "admin", 
 /** What a proxy hands on may come from anywhere, though the proxy itself sits at this machine. */
 function checkPeer({ headers, socket }: IncomingMessage, action: Action): void {
   const proxied = Object.keys(headers).find((name) => PROXIED.test(name));
-  const address = socket.remoteAddress?.replace(/^::ffff:/i, "") ?? "";
+  const address = plainAddress(socket.remoteAddress);
   if (proxied === undefined && isLoopback(address)) return;
   const why = proxied === undefined ? "it comes from another machine" : `it comes through a proxy (${proxied})`;
   throw new BerthError("write_forbidden", `${why}, without a token that permits "${action}"`);

@@ -2,6 +2,7 @@ import type { RequestHandler } from "express";
 import type { Access } from "../../access/access.ts";
 import { scopesFor } from "../../access/oauth/scopes.ts";
 import { BerthError } from "../../errors.ts";
+import type { Tenancy } from "../../host/tenancy.ts";
 import { DEFAULT_TENANT, isTenantName } from "../../tenant-name.ts";
 import { placeOf } from "../place.ts";
 import { decoded, WELL_KNOWN, type Resources } from "./resources.ts";
@@ -13,17 +14,23 @@ const MAX_AGE_S = 300;
 /**
  * `GET /.well-known/oauth-protected-resource/mcp/<server>`, `…/t/<tenant>/mcp/<server>` and the same without a server:
  * which authorization server makes tokens for that endpoint (RFC 9728). It is told to everybody, and says nothing of
- * whether there is such a server.
+ * whether there is such a server; that there is a tenant is known of those that have an authorization server.
  */
-export function protectedResource(access: Access, resources: Resources): RequestHandler {
-  return (request, response) => {
+export function protectedResource(
+  access: Access,
+  resources: Resources,
+  tenancy: Pick<Tenancy, "admit">,
+): RequestHandler {
+  return async (request, response) => {
     const path = request.path.slice(WELL_KNOWN.length);
     const [found, named, word] = RESOURCE.exec(path) ?? [];
     const { tenant: own } = placeOf(request);
     const isForeign = named !== undefined && (!isTenantName(named) || own !== DEFAULT_TENANT);
     const server = word === undefined ? undefined : decoded(word);
     const isNone = found === undefined || isForeign || (word !== undefined && server === undefined);
-    const settings = isNone ? undefined : access.oauth(named ?? own);
+    // What a tenant has said is known when it is served.
+    const isServed = !isNone && (named === undefined || (await isAdmitted(named, tenancy)));
+    const settings = isServed ? access.oauth(named ?? own) : undefined;
     const origin = settings && resources.originOf(request);
     if (!settings || origin === undefined) throw new BerthError("not_found", request.path);
     response.setHeader("Cache-Control", `public, max-age=${MAX_AGE_S}`);
@@ -35,4 +42,14 @@ export function protectedResource(access: Access, resources: Resources): Request
       resource_name: server === undefined ? "Berth" : `Berth: ${server}`,
     });
   };
+}
+
+async function isAdmitted(tenant: string, tenancy: Pick<Tenancy, "admit">): Promise<boolean> {
+  try {
+    await tenancy.admit(tenant);
+    return true;
+  } catch (error) {
+    if (error instanceof BerthError && error.status < 500) return false;
+    throw error;
+  }
 }

@@ -3,6 +3,7 @@ import type { AskedResource } from "../../access/oauth/access-tokens.ts";
 import { isLoopback } from "../../config.ts";
 import type { Tenancy } from "../../host/tenancy.ts";
 import { hostnameOf } from "../hostname.ts";
+import { plainAddress } from "../peer.ts";
 import { placeOf } from "../place.ts";
 
 /**
@@ -21,13 +22,19 @@ export interface Resources {
 
 export const WELL_KNOWN = "/.well-known/oauth-protected-resource";
 
-export function createResources(publicUrl: string | undefined, tenancy: Pick<Tenancy, "ofHost">): Resources {
+export function createResources(
+  { publicUrl, allowedHosts }: { readonly publicUrl: string | undefined; readonly allowedHosts: readonly string[] },
+  tenancy: Pick<Tenancy, "ofHost">,
+): Resources {
   const originOf = (request: IncomingMessage): string | undefined => {
     const { host = "" } = request.headers;
     const hostname = hostnameOf(`http://${host}`);
     if (publicUrl === undefined) {
-      // Of another Berth of this machine the tokens are no business of this one.
-      const isOwn = isLoopback(hostname) && portOf(host) === request.socket.localPort;
+      // Of another Berth of this machine the tokens are no business of this one; and where other machines send
+      // requests, a name that each machine has for itself says nothing.
+      const { localAddress, localPort } = request.socket;
+      const isHere = allowedHosts.length === 0 && isLoopback(plainAddress(localAddress));
+      const isOwn = isHere && isLoopback(hostname) && portOf(host) === localPort;
       return isOwn ? `http://${host.toLowerCase()}` : undefined;
     }
     // The operator has said whose name it is, and that people know it.

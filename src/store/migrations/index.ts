@@ -4,9 +4,18 @@ import { sql as secrets } from "./0003-secrets.ts";
 import { sql as tenants } from "./0004-tenants.ts";
 import { sql as tokens } from "./0005-tokens.ts";
 import { sql as holdersOfContent } from "./0006-holders-of-content.ts";
+import { sql as oauthOfTenants } from "./0007-oauth-of-tenants.ts";
 
 /**
  * The steps from an empty database to today's, in order. A step that was released is never edited: the database
  * remembers how many it has taken (`user_version`), so a change is a new step at the end.
  */
-export const migrations: readonly string[] = [contentAndNames, records, secrets, tenants, tokens, holdersOfContent];
+export const migrations: readonly string[] = [
+  contentAndNames,
+  records,
+  secrets,
+  tenants,
+  tokens,
+  holdersOfContent,
+  oauthOfTenants,
+];

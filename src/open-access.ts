@@ -1,0 +1,39 @@
+import { openAccess, type Access } from "./access/access.ts";
+import { oauthOfConfig } from "./access/oauth/settings.ts";
+import { oauthOfTenant } from "./access/oauth/tenant-settings.ts";
+import type { Config } from "./config.ts";
+import { BerthError } from "./errors.ts";
+import type { JsonObject } from "./json.ts";
+import { parseAddresses, type AllowedHost } from "./network/allow-list.ts";
+import { openPublicFetch } from "./network/public-fetch.ts";
+import type { Store } from "./store/store.ts";
+import { DEFAULT_TENANT } from "./tenant-name.ts";
+
+/**
+ * Access as a service is configured with it. `oauthOf` gives the settings of its own that a tenant has; the tenant
+ * `default` has those of the configuration beside them. Throws `config_invalid`.
+ */
+export function accessOf(
+  config: Config,
+  store: Pick<Store, "tokens" | "tenants">,
+  oauthOf: (tenant: string) => JsonObject | undefined,
+): Access {
+  const { limits, adminToken } = config;
+  const configured = oauthOfConfig(config);
+  return openAccess({
+    tokens: store.tokens,
+    tenants: store.tenants,
+    required: config.access === "required",
+    adminToken,
+    oauth: (tenant) => oauthOfTenant(oauthOf(tenant)) ?? (tenant === DEFAULT_TENANT ? configured : undefined),
+    checkedFetch: openPublicFetch(privateIssuers(config)),
+    limits,
+  });
+}
+
+function privateIssuers({ oauth: { privateIssuers: text } }: Config): readonly AllowedHost[] {
+  const addresses = text === undefined ? [] : parseAddresses(text);
+  if (typeof addresses === "string")
+    throw new BerthError("config_invalid", `BERTH_OAUTH_PRIVATE_ISSUERS: ${addresses}`);
+  return addresses;
+}
