@@ -15,7 +15,8 @@ export class Cancellation implements CancelSignal {
   }
 
   removeEventListener(_type: "abort", listener: () => void): void {
-    this.#listeners = this.#listeners.filter((each) => each !== listener);
+    const at = this.#listeners.indexOf(listener);
+    if (at >= 0) this.#listeners.splice(at, 1);
   }
 
   abort(): void {

@@ -14,15 +14,15 @@ export class Admission {
     this.#limitsOf = limitsOf;
   }
 
-  /** Lets one request of the tenant in; gives what its end has to call. Throws `too_many_requests`. */
-  enter(tenant: string): () => void {
+  /** Lets one request of the tenant in; gives the gate by which it has to leave. Throws `too_many_requests`. */
+  enter(tenant: string): Gate {
     const { gate } = this.#gatesOf(tenant);
     gate.enter(performance.now());
-    return gate.leave;
+    return gate;
   }
 
   /** The same for the one whose request it is. */
-  enterAs(principal: Principal): () => void {
+  enterAs(principal: Principal): Gate {
     const { limits, principals } = this.#gatesOf(principal.tenant);
     const gate =
       principals.get(principal.id) ??
@@ -32,7 +32,7 @@ export class Admission {
         requestBurst: limits.principalRequestBurst,
       });
     gate.enter(performance.now());
-    return gate.leave;
+    return gate;
   }
 
   /**
@@ -43,7 +43,7 @@ export class Admission {
     const { limits, streams, streamers } = this.#gatesOf(tenant);
     const now = performance.now();
     streams.enter(now);
-    if (!principal) return streams.leave;
+    if (!principal) return () => streams.leave();
     try {
       const own = gateIn(streamers, principal, { ...NO_RATE, requests: limits.principalStreams }, "streams");
       own.enter(now);

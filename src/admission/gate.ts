@@ -60,10 +60,10 @@ export class Gate {
     this.#underWay += 1;
   }
 
-  /** A request that entered is over. Bound, so that it can be a listener as it is. */
-  readonly leave = (): void => {
+  /** A request that entered is over. */
+  leave(): void {
     this.#underWay -= 1;
-  };
+  }
 
   #tokensAt(now: number): number {
     const gained = ((now - this.#filledAt) / 1000) * this.#limits.requestsPerSecond;

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Principal } from "../access/principal.ts";
 import type { Admission } from "../admission/admission.ts";
 import { BerthError } from "../errors.ts";
+import { atClose } from "./at-close.ts";
 import type { Authenticate } from "./access/authenticate.ts";
 import { tenantOf } from "./place.ts";
 
@@ -18,14 +19,15 @@ export interface Admit {
 /** Lets requests in as far as the limits of their tenants, and of who sends them, go. */
 export function createAdmit(admission: Admission, authenticate: Authenticate): Admit {
   const count = (request: IncomingMessage, principal: Principal | undefined): Principal | undefined => {
-    if (principal) (request as Entered)[RESPONSE]?.on("close", admission.enterAs(principal));
+    const response = (request as Entered)[RESPONSE];
+    if (principal && response) atClose(response, admission.enterAs(principal));
     return principal;
   };
   return {
     enter(request, response) {
       const tenant = servedTenantOf(request);
       if (tenant === undefined) return;
-      response.on("close", admission.enter(tenant));
+      atClose(response, admission.enter(tenant));
       const { authorization, cookie } = request.headers;
       if (authorization !== undefined || cookie !== undefined) (request as Entered)[RESPONSE] = response;
     },

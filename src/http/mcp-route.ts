@@ -4,6 +4,7 @@ import { BerthError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import { readAccept } from "./accept.ts";
+import { atClose, type Ending } from "./at-close.ts";
 import { readBody } from "./body.ts";
 import type { Authenticate } from "./access/authenticate.ts";
 import type { Challenge } from "./access/challenge.ts";
@@ -90,11 +91,15 @@ async function answerPost(
 
 /** Aborted when the client goes before its answer is written. */
 export function cancelledBy(response: ServerResponse): Cancellation {
-  const cancellation = new Cancellation();
-  response.once("close", () => {
-    if (!response.writableFinished) cancellation.abort();
-  });
+  const cancellation = new RequestCancellation();
+  atClose(response, cancellation);
   return cancellation;
+}
+
+class RequestCancellation extends Cancellation implements Ending {
+  leave(isWhole: boolean): void {
+    if (!isWhole) this.abort();
+  }
 }
 
 export function checkContent({ "content-type": type, "content-encoding": encoding }: IncomingMessage["headers"]): void {

@@ -1,5 +1,5 @@
 import { BerthError } from "../../errors.ts";
-import type { Catalog } from "../../host/catalog.ts";
+import type { Catalog, Tool } from "../../host/catalog.ts";
 import { isObject, type JsonObject } from "../../json.ts";
 import { LOG_LEVELS } from "../methods/log.ts";
 import type { Request } from "../json-rpc.ts";
@@ -34,14 +34,15 @@ export function modernClient(request: Request, { headers, headerless }: Post, ca
   return { version, capabilities: capabilities as JsonObject, ...(logLevel && { logLevel }) };
 }
 
+const marksOf = new WeakMap<Tool, HeaderMark[]>();
+
 /** A tool may mark arguments that the client must repeat as headers; what a release marks is looked up once. */
 function checkMarkedArguments(request: Request, headers: Post["headers"], catalog: Catalog): void {
   const { name, arguments: args } = request.params;
   const tool = typeof name === "string" ? catalog.tool(name) : undefined;
   if (!tool) return;
-  const key = `modern:headers:${tool.contract.name}`;
-  let marks = catalog.memo.get(key) as HeaderMark[] | undefined;
-  if (!marks) catalog.memo.set(key, (marks = headerMarks(tool)));
+  let marks = marksOf.get(tool);
+  if (!marks) marksOf.set(tool, (marks = headerMarks(tool)));
   if (marks.length > 0) checkParameterHeaders(headers, marks, args);
 }
 

@@ -10,13 +10,19 @@ export interface ResultWriter {
   readonly write: (catalog: Catalog, type: ResultType, result: object) => string;
 }
 
+const TAIL_KEYS: Readonly<Record<ResultType, string>> = {
+  complete: "modern:tail:complete",
+  input_required: "modern:tail:input_required",
+  task: "modern:tail:task",
+};
+
 export function createResultWriter(berthVersion: string): ResultWriter {
   const serverInfoOf = (catalog: Catalog): object => ({
     name: catalog.server,
     version: `${berthVersion}+${catalog.release}`,
   });
   const tailOf = (catalog: Catalog, type: ResultType): string => {
-    const key = `modern:tail:${type}`;
+    const key = TAIL_KEYS[type];
     const known = catalog.memo.get(key) as string | undefined;
     if (known !== undefined) return known;
     const tail = `"resultType":"${type}","_meta":${JSON.stringify({ [META_SERVER_INFO]: serverInfoOf(catalog) })}}`;
