@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { decodeJwt, SignJWT, type JWTPayload } from "jose";
+import { bearer } from "./access.rig.ts";
+import { startAuthorizationServer, type AuthorizationServer } from "./authorization-server.ts";
+import { post, request, startTestBerth, type Reply, type TestBerth } from "./berth.ts";
+import { Ada, connectAs } from "./oauth-client.ts";
+import { until } from "./tenants.rig.ts";
+
+const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
+const SCOPE = "mcp:call mcp:read";
+const start = (issuer: AuthorizationServer, env: Record<string, string>): Promise<TestBerth> =>
+  startTestBerth({
+    texts: { "one.ts": SAY },
+    env: { BERTH_ACCESS: "required", BERTH_OAUTH_ISSUER: issuer.issuer, ...env },
+  });
+const say = (berth: TestBerth, token: string): Promise<Reply> =>
+  post(`${berth.url}/mcp/one`, request("tools/call", { name: "say", arguments: {} }), bearer(token));
+const tokenFor = (berth: TestBerth, issuer: AuthorizationServer): Promise<string> =>
+  issuer.tokenFor(`${berth.url}/mcp/one`, SCOPE);
+/** As the issuer makes them, but with claims and a key of one's own choice. */
+const signed = (issuer: AuthorizationServer, claims: JWTPayload, kid = issuer.keyId): Promise<string> =>
+  new SignJWT(claims).setProtectedHeader({ alg: "RS256", kid, typ: "at+jwt" }).sign(issuer.privateKey);
+
+describe("C8 the keys of an authorization server", () => {
+  let issuer: AuthorizationServer;
+  let berth: TestBerth;
+  before(async () => {
+    issuer = await startAuthorizationServer();
+    berth = await start(issuer, { BERTH_JWKS_COOLDOWN_MS: "0" });
+  });
+  after(async () => {
+    await berth?.close();
+    await issuer?.close();
+  });
+
+  it("C8 a new one is found without a restart, and those that stay go on counting", async () => {
+    const before = await tokenFor(berth, issuer);
+    assert.equal((await say(berth, before)).status, 200);
+    await issuer.rotate("key-2", ["key-1"]);
+    const after = await tokenFor(berth, issuer);
+    assert.equal((await say(berth, after)).status, 200);
+    assert.equal((await say(berth, await signed(issuer, decodeJwt(after)))).status, 200);
+  });
+
+  it("C8 an official client whose access token has expired renews it and goes on, without asking the person", async () => {
+    const ada = new Ada();
+    const client = await connectAs(ada, `${berth.url}/mcp/one`, issuer);
+    const { asked, renewals } = ada;
+    const tokens = ada.tokens()!;
+    assert.ok(tokens.refresh_token, "there is nothing to renew it with");
+    const ended = { ...decodeJwt(tokens.access_token), exp: Math.floor(Date.now() / 1_000) - 60 };
+    ada.saveTokens({ ...tokens, access_token: await signed(issuer, ended) });
+    assert.equal((await say(berth, ada.tokens()!.access_token)).status, 401);
+    const called = await client.callTool({ name: "say", arguments: {} });
+    assert.deepEqual(called.content, [{ type: "text", text: "hello" }]);
+    assert.deepEqual([ada.asked, ada.renewals], [asked, renewals + 2]);
+    assert.equal((await say(berth, ada.tokens()!.access_token)).status, 200);
+    await client.close();
+  });
+
+  it("C8 are kept while the issuer does not answer, whoever asks for one that there is not", async () => {
+    const claims = decodeJwt(await tokenFor(berth, issuer));
+    await issuer.close();
+    for (const kid of ["none", "neither"])
+      assert.equal((await say(berth, await signed(issuer, claims, kid))).status, 503);
+    assert.equal((await say(berth, await signed(issuer, { ...claims, jti: "another" }))).status, 200);
+  });
+});
+
+describe("C8 the keys of an authorization server, after a while", () => {
+  it("C8 one that was removed counts no more, and floods of unknown ones are not handed on to the issuer", async () => {
+    const issuer = await startAuthorizationServer();
+    const berth = await start(issuer, { BERTH_JWKS_MAX_AGE_MS: "500", BERTH_VERIFIED_TOKEN_MS: "50" });
+    try {
+      const old = await tokenFor(berth, issuer);
+      assert.equal((await say(berth, old)).status, 200);
+      const claims = decodeJwt(old);
+      const began = performance.now();
+      const unknown = await Promise.all(
+        Array.from({ length: 200 }, (_, index) => signed(issuer, claims, `key-${index + 10}`)),
+      );
+      const refused = await Promise.all(unknown.map((token) => say(berth, token)));
+      assert.ok(refused.every(({ status }) => status === 401));
+      const asked = [...issuer.asked].reduce(
+        (sum, [path, times]) => sum + (/jwks|well-known/.test(path) ? times : 0),
+        0,
+      );
+      // Its metadata and its keys, once each time that they have grown old.
+      const atMost = 2 * (2 + (performance.now() - began) / 500);
+      assert.ok(asked <= atMost, `it was asked ${asked} times, ${atMost} at most`);
+
+      await issuer.rotate("key-2");
+      await until(async () => (await say(berth, old)).status === 401);
+      assert.equal((await say(berth, await tokenFor(berth, issuer))).status, 200);
+    } finally {
+      await berth.close();
+      await issuer.close();
+    }
+  });
+});
