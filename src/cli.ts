@@ -50,7 +50,7 @@ program
   .description("Call a tool of a running Berth; its events and its result are written as NDJSON.")
   .argument("<method>", "server.tool")
   .argument("[flags...]", "the tool's arguments: --name value …; without any, one JSON object on standard input")
-  .option("--url <address>", "where Berth serves", "http://127.0.0.1:7420")
+  .option("--url <address>", "where Berth serves (BERTH_URL, default http://127.0.0.1:7420)")
   .option("--answers <json>", "all answers so far to what the tool asked, by the keys of its questions")
   .allowUnknownOption()
   .addHelpText(
@@ -59,6 +59,8 @@ program
       "",
       "What the tool asks is asked at the terminal; without one, the default of a question is its answer.",
       "The outcome envelope in which tools may ask is transitional; see docs/outcomes.md.",
+      "",
+      "A Berth that asks for a token gets the one in BERTH_TOKEN, or in the file BERTH_TOKEN_FILE.",
       "",
       "Exit codes: 0 done, 1 the tool failed or asks something, 2 it could not be called.",
     ].join("\n"),

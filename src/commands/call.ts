@@ -13,10 +13,12 @@ import { joinAnswers } from "../outcome/given.ts";
 import { defaultAnswer, readQuestionKey } from "../outcome/question.ts";
 import { askPerson } from "./ask-person.ts";
 import { argumentsOf } from "./call-arguments.ts";
+import { ownUrl, tokenFor } from "./own-berth.ts";
 import { Terminal } from "./terminal.ts";
 
 export interface CallOptions {
-  readonly url: string;
+  /** Where a Berth serves; without it the one of the environment. */
+  readonly url?: string;
   /** JSON text of `inputResponses`. */
   readonly answers?: string;
 }
@@ -32,13 +34,16 @@ const USAGE_CODES: ReadonlySet<number> = new Set([-32600, -32601, -32602]);
  */
 export async function call(method: string, flags: readonly string[], options: CallOptions): Promise<number> {
   if (!/[._]/.test(method)) throw new BerthError("invalid_params", `"${method}" names no tool; say server.tool`);
+  const url = options.url ?? ownUrl();
+  const token = tokenFor(url);
   const ending = new AbortController();
   const onSignal = (): void => ending.abort("SIGINT");
   process.once("SIGINT", onSignal).once("SIGTERM", onSignal);
   process.stdout.once("error", () => ending.abort("EPIPE"));
   const terminal = Terminal.open();
   try {
-    const to = { url: options.url, method, signal: ending.signal };
+    const headers: Record<string, string> = token === undefined ? {} : { Authorization: `Bearer ${token}` };
+    const to = { url, method, headers, signal: ending.signal };
     const args = flags.length > 0 ? argumentsOf(flags, await inputSchemaOf(to)) : await readInput(process.stdin);
     let answers = options.answers === undefined ? {} : objectOf(options.answers, "--answers");
     for (let round = 1; ; round++) {

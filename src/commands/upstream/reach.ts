@@ -10,7 +10,9 @@ import { profileLaunch } from "../../upstream/profiles/launch.ts";
 import type { Profile } from "../../upstream/profiles/profile.ts";
 import { profileResolver } from "../../upstream/profiles/resolve.ts";
 import { resolveReference, type Reference } from "../../upstream/reference.ts";
+import type { Launch, VariableLookup } from "../../upstream/launch.ts";
 import { askPerson } from "../ask-person.ts";
+import { tokenIfOwn } from "../own-berth.ts";
 import { progressLine } from "../progress.ts";
 import { Terminal } from "../terminal.ts";
 import { takeAhead } from "./ahead.ts";
@@ -116,12 +118,13 @@ async function referenceOf(text: string, { ignoreSchema, profile }: ReachOptions
 }
 
 async function open(
-  { launch }: Reference,
+  { launch: named }: Reference,
   options: ReachOptions & { readonly limits: Limits; readonly ask: Ask | undefined },
   signal: AbortSignal,
   line: { update(text: string): void; end(): void },
 ): Promise<UpstreamConnection> {
   const { limits, ask } = options;
+  const { launch, variable } = withOwnToken(named);
   const started = Date.now();
   const installs = launch.launcher === "npx" || launch.launcher === "uvx";
   const ticker = setInterval(() => {
@@ -132,6 +135,7 @@ async function open(
     const upstream = await connectUpstream(launch, {
       env: process.env,
       folder: process.cwd(),
+      variable,
       limits,
       ...(ask && { ask, capabilities: { elicitation: { form: {}, url: {} } } }),
       ...(options.hosted && { capabilities: hostedCapabilities }),
@@ -149,6 +153,19 @@ async function open(
     clearInterval(ticker);
     line.end();
   }
+}
+
+/** A Berth of one's own gets its token, unless the URI says what it is to get. The profile of it has none. */
+function withOwnToken(launch: Launch): { readonly launch: Launch; readonly variable: VariableLookup } {
+  const { env } = process;
+  const variable = (name: string): string | undefined => env[name];
+  if (!("url" in launch) || Object.keys(launch.headers).some((name) => /^authorization$/i.test(name))) {
+    return { launch, variable };
+  }
+  const token = tokenIfOwn(launch.url);
+  if (token === undefined) return { launch, variable };
+  const headers = { ...launch.headers, Authorization: { text: "Bearer ${BERTH_TOKEN}", offset: 0 } };
+  return { launch: { ...launch, headers }, variable: (name) => (name === "BERTH_TOKEN" ? token : variable(name)) };
 }
 
 function limitsOf({ timeout, startTimeout }: ReachOptions): Record<string, string> {
