@@ -36,6 +36,10 @@ export class Call implements AskingCall {
     this.#resolve = resolve;
   }
 
+  get caller(): unknown {
+    return this.given.caller;
+  }
+
   settle(outcome: GuestOutcome): void {
     if (this.settled) return;
     this.settled = true;

@@ -50,6 +50,8 @@ export interface GuestCall {
   readonly context?: JsonObject;
   /** Milliseconds from now, the wait for a turn included. */
   readonly deadlineMs: number;
+  /** Whose call it is: handed to who answers what the guest asks in it, and looked at by nobody here. */
+  readonly caller?: unknown;
   readonly signal?: CancelSignal;
   /** A promise asks the guest to wait: it gets no further ahead than a small window until the promise settles. */
   readonly onProgress?: (event: Json) => void | Promise<void>;
@@ -132,6 +134,8 @@ export interface HostPort {
 
 /** The call that a guest names when it asks. What is opened for it is closed when it is over. */
 export interface AskingCall {
+  /** As the call was given it. */
+  readonly caller: unknown;
   /** Called at once for a call that is over already. */
   onOver(close: () => void): void;
 }

@@ -15,7 +15,7 @@ import type {
   ToolContract,
 } from "./catalog.ts";
 import type { Host, ServerSummary } from "./host.ts";
-import { permittedCatalog } from "./permitted.ts";
+import { permittedCatalog, permittedServers } from "./permitted.ts";
 import { parseAddress } from "./uris/address.ts";
 
 /** What every revision lets a tool or a prompt be called. */
@@ -37,7 +37,7 @@ export function composeServers(
   host: Host,
   principal?: Principal,
 ): Catalog {
-  const servers = principal ? permittedServers(all, principal) : all;
+  const servers = permittedServers(all, principal);
   const parts = new Parts(servers);
   const of = (server: string): Catalog | Promise<Catalog> => {
     const catalog = host.server(tenant, server);
@@ -95,15 +95,6 @@ export function composeServers(
         : composeServers(tenant, all, host, asking),
   };
   return whole;
-}
-
-/** Servers of which a principal may use nothing are not there for it, nor is what is wrong with them. */
-function permittedServers(servers: readonly ServerSummary[], principal: Principal): ServerSummary[] {
-  return servers.flatMap((summary) => {
-    const { name, catalog } = summary;
-    if (!principal.permits("call", name) && !principal.permits("read", name)) return [];
-    return [catalog ? { ...summary, catalog: permittedCatalog(catalog, principal) } : summary];
-  });
 }
 
 /** Everything of all servers by its name in the whole, in the order of servers and then of their own lists. */

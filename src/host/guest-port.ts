@@ -1,9 +1,11 @@
+import type { Principal } from "../access/principal.ts";
 import { faultOfUri } from "../discover/uri-template.ts";
 import type { HostPort } from "../executor/executor.ts";
 import type { Json, JsonObject } from "../json.ts";
 import type { Store } from "../store/store.ts";
 import { basePathOf } from "../tenant-name.ts";
 import type { Host } from "./host.ts";
+import { permittedServers } from "./permitted.ts";
 
 /** The variable by which a definition reads what this Berth hosts: a JSON list of servers with their tools. */
 const SERVERS_VARIABLE = "berth:servers";
@@ -14,10 +16,11 @@ const SERVERS_VARIABLE = "berth:servers";
  */
 export function guestPort(tenant: string, server: string, host: PortHost, store: Store): HostPort {
   return {
-    async request(op, params) {
+    async request(op, params, { caller }) {
       switch (op) {
         case "variable":
-          return variable(textParam(params, "name"));
+          // Calls are given their callers by run-function.ts alone.
+          return variable(textParam(params, "name"), caller as Principal | undefined);
         case "cid":
           return content(textParam(params, "cid"));
         case "secret":
@@ -42,8 +45,8 @@ export function guestPort(tenant: string, server: string, host: PortHost, store:
     },
   };
 
-  async function variable(name: string): Promise<Json> {
-    if (name === SERVERS_VARIABLE) return JSON.stringify(await describeServers(tenant, host));
+  async function variable(name: string, caller: Principal | undefined): Promise<Json> {
+    if (name === SERVERS_VARIABLE) return JSON.stringify(await describeServers(tenant, host, caller));
     const record = await store.name(tenant, "variable", name);
     return record ? new TextDecoder().decode(await store.content(tenant, record.cid)) : null;
   }
@@ -85,8 +88,9 @@ function textParam(params: JsonObject, name: string): string {
   return value;
 }
 
-async function describeServers(tenant: string, host: Host): Promise<unknown[]> {
-  const servers = await host.list(tenant);
+/** What of all servers whose call it is may use: a server that may be asked tells nobody of what they may not. */
+async function describeServers(tenant: string, host: Host, caller: Principal | undefined): Promise<unknown[]> {
+  const servers = permittedServers(await host.list(tenant), caller);
   return servers.map(({ name, state, description, catalog, problems }) => ({
     name,
     state,

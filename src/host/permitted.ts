@@ -1,5 +1,6 @@
 import type { Principal } from "../access/principal.ts";
 import type { Catalog } from "./catalog.ts";
+import type { ServerSummary } from "./host.ts";
 
 /**
  * What of a catalog a principal may use, as a catalog: its lists show that alone, and nothing else of it can be
@@ -13,6 +14,19 @@ export function permittedCatalog(catalog: Catalog, principal: Principal | undefi
   let view = views.get(principal);
   if (!view) views.set(principal, (view = catalog.narrow?.(principal) ?? narrowed(catalog, principal)));
   return view;
+}
+
+/** Servers of which a principal may use nothing are not there for it, nor is what is wrong with them. */
+export function permittedServers(
+  servers: readonly ServerSummary[],
+  principal: Principal | undefined,
+): readonly ServerSummary[] {
+  if (!principal) return servers;
+  return servers.flatMap((summary) => {
+    const { name, catalog } = summary;
+    if (!principal.permits("call", name) && !principal.permits("read", name)) return [];
+    return [catalog ? { ...summary, catalog: permittedCatalog(catalog, principal) } : summary];
+  });
 }
 
 /** A call costs two look-ups. */

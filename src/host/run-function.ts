@@ -28,12 +28,13 @@ export function functionRun(
     ...(given.trace && tracing(given.trace)),
   });
   const run: Run = (args, given) => {
-    const { signal, onProgress, onLog, onTask, onCloseStream, deadlineMs } = given;
+    const { principal, signal, onProgress, onLog, onTask, onCloseStream, deadlineMs } = given;
     return executor.call(program, {
       shape,
       args,
       deadlineMs: deadlineMs ?? options.callMs,
       context: shape.context ? contextOf(given) : undefined,
+      caller: principal,
       signal,
       onProgress,
       onLog,
