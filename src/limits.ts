@@ -37,6 +37,12 @@ export interface Limits {
   /** Requests that may begin at once after a time of rest; 0 is what a second allows. */
   readonly requestBurstPerTenant: number;
   readonly requestBurstPerPrincipal: number;
+  /** Requests without a valid token, where one is asked for: of one address under way at once, and begun in a second. */
+  readonly strangerRequests: number;
+  readonly strangerRequestsPerSecond: number;
+  readonly strangerRequestBurst: number;
+  /** Addresses that are remembered for it; all others count together. */
+  readonly strangerAddresses: number;
   readonly guestProcessesPerTenant: number;
   /** Runs of shell definitions at once. */
   readonly scriptProcessesPerTenant: number;
@@ -200,6 +206,10 @@ export const defaultLimits: Limits = {
   requestsPerSecondPerPrincipal: 0,
   requestBurstPerTenant: 0,
   requestBurstPerPrincipal: 0,
+  strangerRequests: 500,
+  strangerRequestsPerSecond: 50,
+  strangerRequestBurst: 500,
+  strangerAddresses: 10_000,
   guestProcessesPerTenant: 48,
   scriptProcessesPerTenant: 12,
   upstreamProcessesPerTenant: 32,

@@ -44,6 +44,8 @@ export interface AppOptions {
   readonly guard: (request: IncomingMessage) => void;
   readonly access: Access;
   readonly authenticate: Authenticate;
+  /** In front of what takes no token. */
+  readonly forEverybody: RequestHandler;
   readonly challenge: Challenge;
   readonly resources: Resources;
   readonly originOf: OriginOf;
@@ -68,13 +70,14 @@ export function createApp(options: AppOptions): Express {
     response.setHeader(REQUEST_ID_HEADER, traceOf(request).requestId);
     next();
   });
-  app.get("/", (request, response) => response.redirect(`${baseOf(request)}/mcp`));
-  app.get("/assets/:file", assets.serve);
-  app.options(["/mcp", "/mcp/:server", `${WELL_KNOWN}/*path`], answerPreflight);
-  app.get(`${WELL_KNOWN}/*path`, protectedResource(options.access, options.resources, options.tenancy));
-  app.get("/sign-in", signInPage({ ...options, pages }));
-  app.post("/sign-in", signIn({ ...options, pages }));
-  app.post("/sign-out", signOut(options));
+  const { forEverybody } = options;
+  app.get("/", forEverybody, (request, response) => response.redirect(`${baseOf(request)}/mcp`));
+  app.get("/assets/:file", forEverybody, assets.serve);
+  app.options(["/mcp", "/mcp/:server", `${WELL_KNOWN}/*path`], forEverybody, answerPreflight);
+  app.get(`${WELL_KNOWN}/*path`, forEverybody, protectedResource(options.access, options.resources, options.tenancy));
+  app.get("/sign-in", forEverybody, signInPage({ ...options, pages }));
+  app.post("/sign-in", forEverybody, signIn({ ...options, pages }));
+  app.post("/sign-out", forEverybody, signOut(options));
   app.use(authenticated(options.authenticate));
   app.get("/metrics", metricsRoute(options));
   app.get("/mcp", mcpPage({ ...options, pages }));

@@ -10,6 +10,8 @@ type Watched = ServerResponse & { [ENDINGS]?: Ending | Ending[] };
 
 /** Has `ending` leave when the response is over. One listener does for all: each one more is work for every call. */
 export function atClose(response: ServerResponse, ending: Ending): void {
+  // Whose client went before it was known whose request it is has closed already.
+  if (response.closed) return ending.leave(false);
   const watched = response as Watched;
   const others = watched[ENDINGS];
   if (others === undefined) {

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Admission } from "../admission/admission.ts";
+import { Strangers, type StrangerLimits } from "../admission/strangers.ts";
 import { BerthError } from "../errors.ts";
 import type { Edits } from "../host/edits/edits.ts";
 import type { Host } from "../host/host.ts";
@@ -29,7 +30,7 @@ import { writeFailure } from "./write-answer.ts";
 const KEEP_ALIVE_PROBE_MS = 30_000;
 const IDLE_CHECK_MS = 50;
 
-export interface HttpLimits extends StreamLimits {
+export interface HttpLimits extends StreamLimits, StrangerLimits {
   readonly bodyBytes: number;
   readonly sseConnections: number;
   readonly headerBytes: number;
@@ -109,7 +110,15 @@ function createAnswer(options: HttpOptions): Answer {
   const place = createPlaces(tenancy, guard);
   const originOf = createOriginOf(publicUrl);
   const resources = createResources({ publicUrl, allowedHosts }, tenancy);
-  const { enter, authenticate } = createAdmit(options.admission, createAuthenticate(access, resources));
+  const { enter, authenticate, forEverybody } = createAdmit(
+    {
+      admission: options.admission,
+      strangers: new Strangers(limits),
+      required: access.required,
+      isProxied: publicUrl !== undefined,
+    },
+    createAuthenticate(access, resources),
+  );
   const challenge = createChallenge(access, resources);
   const streams = new OpenStreams(limits, options.admission);
   options.metrics.show({
@@ -122,7 +131,7 @@ function createAnswer(options: HttpOptions): Answer {
   const mcp = createMcpRoute(parts);
   const mcpGet = createMcpGet(parts);
   const sse = createSseRoute(parts);
-  const app = createApp({ ...parts, resources, originOf });
+  const app = createApp({ ...parts, resources, originOf, forEverybody });
   const answer: Answer = (request, response) => {
     if (!mcp(request, response) && !mcpGet(request, response) && !sse(request, response)) app(request, response);
   };
