@@ -31,6 +31,8 @@ import { Grants } from "./secrets/grants.ts";
 import { openKeyRing } from "./secrets/key-ring.ts";
 import { openSecrets } from "./secrets/secrets.ts";
 import { openSqliteStore } from "./store/sqlite.ts";
+import type { Starter } from "./starter/apart.ts";
+import { startDirectly } from "./starter/starter.ts";
 import type { Store } from "./store/store.ts";
 import { DEFAULT_TENANT } from "./tenant-name.ts";
 
@@ -54,8 +56,15 @@ export interface Core {
 /**
  * All that does not depend on how requests arrive: HTTP and stdio serve the same core. Rejects, with nothing left open,
  * when a part cannot be opened. `fill` brings the store's names to what is to be served; `starting` hears of each step.
+ * `starter` is the core's from now on; without it processes are started directly.
  */
-export async function openCore(config: Config, log: Log, fill: Fill, starting: (step: string) => void): Promise<Core> {
+export async function openCore(
+  config: Config,
+  log: Log,
+  fill: Fill,
+  starting: (step: string) => void,
+  starter?: Starter,
+): Promise<Core> {
   const closers: (() => Promise<void>)[] = [];
   const close = async (): Promise<void> => {
     for (const closeOne of closers.splice(0).toReversed()) await closeOne();
@@ -65,6 +74,8 @@ export async function openCore(config: Config, log: Log, fill: Fill, starting: (
     return part;
   };
 
+  if (starter) opened(starter);
+  const start = starter?.start ?? startDirectly;
   try {
     const store = opened(await openSqliteStore({ dataDir: config.dataDir }));
     starting("the image is applied");
@@ -73,11 +84,11 @@ export async function openCore(config: Config, log: Log, fill: Fill, starting: (
     starting("guest code is tried");
     let tenancy: Tenancy | undefined;
     const limitsOf = (tenant: string): TenantLimits => tenantLimits(config.limits, tenancy?.limitsOf(tenant));
-    const executor = opened(await openExecutor({ mode: config.guests, limits: config.limits, limitsOf, log }));
+    const executor = opened(await openExecutor({ mode: config.guests, limits: config.limits, limitsOf, start, log }));
     if (executor.isolation === "trusted")
       log.warn({ reason: executor.reason }, "guest code runs trusted, not sandboxed");
     starting("servers are read");
-    const compiler = opened(openCompiler(config.limits));
+    const compiler = opened(openCompiler(config.limits, start));
 
     const secrets = openSecrets(store, openKeyRing(config.dataDir, config.secretKeys), config.limits);
     const upstreams = opened(

@@ -11,6 +11,7 @@ import { readImage } from "./image/read.ts";
 import { ServiceReadiness } from "./readiness.ts";
 import type { Log } from "./log.ts";
 import { openStdio } from "./mcp/stdio.ts";
+import { openStarter } from "./starter/apart.ts";
 import type { Store } from "./store/store.ts";
 import { DEFAULT_TENANT } from "./tenant-name.ts";
 
@@ -41,7 +42,9 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
   const http = createHttpServer(config.limits, readiness, log);
   const { server } = http;
   await listen(server, config);
-  const core = await openCore(config, log, fill, (step) => readiness.starting(step)).catch((error: unknown) => {
+  const starter = openStarter((exit) => log.warn(exit, "the starter of processes has ended; they start directly now"));
+  const starting = (step: string): void => readiness.starting(step);
+  const core = await openCore(config, log, fill, starting, starter).catch((error: unknown) => {
     server.close();
     server.closeAllConnections();
     throw error;

@@ -1,5 +1,6 @@
 import type { Limits } from "../limits.ts";
 import type { Problem } from "../problem.ts";
+import { startDirectly, type Start } from "../starter/starter.ts";
 import type { CompileTask } from "./compile.ts";
 import { CompilerProcess, type Ending } from "./compiler-process.ts";
 import { nothingFound, type Compiled, type DefinitionSource, type Discovery } from "./discovery.ts";
@@ -22,7 +23,7 @@ export type CompilerLimits = Pick<Limits, "compileMs" | "compileMemoryMb">;
 
 const idleMs = 1_000;
 
-export function openCompiler(limits: CompilerLimits): Compiler {
+export function openCompiler(limits: CompilerLimits, start: Start = startDirectly): Compiler {
   let child: CompilerProcess | undefined;
   let queue: Promise<unknown> = Promise.resolve();
   let waiting = 0;
@@ -48,7 +49,7 @@ export function openCompiler(limits: CompilerLimits): Compiler {
   const attempt = async (task: CompileTask, source: DefinitionSource): Promise<Compiled> => {
     for (;;) {
       if (isClosed) return failed(source, { kind: "closed" }, limits);
-      child ??= new CompilerProcess(limits.compileMemoryMb);
+      child ??= new CompilerProcess(start, limits.compileMemoryMb);
       const { isUsed } = child;
       const ending = await child.compile(task, source, limits.compileMs);
       if (ending.kind === "result") return ending.result;

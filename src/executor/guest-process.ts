@@ -1,8 +1,8 @@
-import type { ChildProcess } from "node:child_process";
-import type { Duplex, Readable } from "node:stream";
+import type { Duplex } from "node:stream";
+import type { Start } from "../starter/starter.ts";
 import { FrameReader } from "./frames.ts";
 import { failure, ended } from "./failures.ts";
-import { killGroup, onceEnded, pipeOf, startGroup, type Command } from "./process-group.ts";
+import { ProcessGroup, type Command } from "./process-group.ts";
 import { ReadingTime } from "./reading-time.ts";
 import { atEndOfTurn } from "./turn.ts";
 import type { GuestFailure } from "./executor.ts";
@@ -26,10 +26,11 @@ const STDERR_READ_UNITS = 256 * 1024;
 export class GuestProcess {
   /** Resolves when nothing of it is alive. */
   readonly gone: Promise<void>;
-  readonly #child: ChildProcess;
-  readonly #pipe: Duplex | undefined;
+  readonly #group: ProcessGroup;
   readonly #reader: FrameReader;
   #listener: GuestListener;
+  /** Undefined until the process has been started. */
+  #pipe: Duplex | undefined;
   #outbox = "";
   #stderr = "";
   #readingTime = new ReadingTime();
@@ -37,23 +38,21 @@ export class GuestProcess {
   #holds = 0;
   #verdict: GuestFailure | undefined;
 
-  constructor(command: Command, frameBytes: number, listener: GuestListener) {
+  constructor(start: Start, command: Command, frameBytes: number, listener: GuestListener) {
     this.#listener = listener;
-    this.#child = startGroup(command, ["ignore", "ignore", "pipe", "pipe"]);
     this.#reader = new FrameReader(frameBytes, {
       onFrame: (frame, units) => this.#listener.onFrame(frame, units),
       onFault: (message) => this.kill(failure("protocol", `its process ${message}`)),
     });
-    this.#pipe = pipeOf(this.#child) as Duplex | undefined;
-    this.#pipe?.on("data", this.#take);
-    this.#collectStderr(this.#child.stderr);
-
-    this.gone = new Promise((resolve) => {
-      onceEnded(this.#child, (exit) => {
+    let gone!: () => void;
+    this.gone = new Promise((resolve) => (gone = resolve));
+    this.#group = new ProcessGroup(start, command, ["ignore", "ignore", "pipe", "pipe"], {
+      onStarted: ([, , stderr, pipe]) => this.#begin(stderr!, pipe!),
+      onEnded: (exit) => {
         this.#reader.stop();
         this.#listener.onEnded(this.#verdict ?? ended(exit, this.#stderr));
-        resolve();
-      });
+        gone();
+      },
     });
   }
 
@@ -92,14 +91,23 @@ export class GuestProcess {
   kill(verdict: GuestFailure): void {
     this.#verdict ??= verdict;
     this.#reader.stop();
-    killGroup(this.#child);
+    this.#group.kill();
     this.#pipe?.destroy();
   }
 
+  #begin(stderr: Duplex, pipe: Duplex): void {
+    this.#pipe = pipe;
+    this.#collectStderr(stderr);
+    pipe.on("data", this.#take);
+    if (this.#holds > 0) pipe.pause();
+    if (this.#outbox !== "") this.#flush();
+  }
+
   readonly #flush = (): void => {
+    if (!this.#pipe) return;
     const text = this.#outbox;
     this.#outbox = "";
-    this.#pipe?.write(text);
+    this.#pipe.write(text);
   };
 
   readonly #take = (chunk: Buffer): void => {
@@ -124,9 +132,9 @@ export class GuestProcess {
     if (paused && this.#holds === 0) this.#pipe?.resume();
   };
 
-  #collectStderr(stderr: Readable | null | undefined): void {
+  #collectStderr(stderr: Duplex): void {
     let read = 0;
-    stderr?.setEncoding("utf8").on("data", (text: string) => {
+    stderr.setEncoding("utf8").on("data", (text: string) => {
       read += text.length;
       this.#stderr = (this.#stderr + text).slice(-STDERR_KEPT_UNITS);
       if (read > STDERR_READ_UNITS) stderr.destroy();

@@ -10,6 +10,7 @@ import { probeSandbox } from "./probe.ts";
 import { Scripts } from "./scripts.ts";
 import { Ticker } from "../ticker.ts";
 import { trustedLauncher } from "./trusted.ts";
+import { startDirectly, type Start } from "../starter/starter.ts";
 import { DEFAULT_TENANT } from "../tenant-name.ts";
 import type { Executor, GuestCall, GuestFailure, GuestOutcome, GuestProgram } from "./executor.ts";
 
@@ -22,6 +23,8 @@ export interface ExecutorOptions {
   readonly limits: ExecutorLimits;
   /** What a tenant may have now; every one the same without it. */
   readonly limitsOf?: (tenant: string) => ExecutorTenantLimits;
+  /** How processes are started; directly without it. */
+  readonly start?: Start;
   readonly log?: ExecutorLog;
 }
 
@@ -87,14 +90,14 @@ class GuestExecutor implements Executor {
   #inFlight = 0;
   #closing: Promise<void> | undefined;
 
-  constructor(launcher: Launcher, { limits, limitsOf, log }: ExecutorOptions, reason?: string) {
+  constructor(launcher: Launcher, { limits, limitsOf, start = startDirectly, log }: ExecutorOptions, reason?: string) {
     this.isolation = launcher.isolation;
     if (reason !== undefined) this.reason = reason;
     this.#limits = limits;
     this.#log = log;
     this.#limitsOf = limitsOf ?? (() => sameForAll(limits));
-    this.#scripts = new Scripts(launcher, limits, (tenant) => this.#limitsOf(tenant).scriptProcesses);
-    this.#pool = new Pool(launcher.guest, limits, {
+    this.#scripts = new Scripts(start, launcher, limits, (tenant) => this.#limitsOf(tenant).scriptProcesses);
+    this.#pool = new Pool(start, launcher.guest, limits, {
       processesOf: (tenant) => this.#limitsOf(tenant).guestProcesses,
       onCallOver: (call) => this.#leave(call),
       onEnded: (program, error, loaded) => this.#report(program, error, loaded),

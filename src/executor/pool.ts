@@ -1,3 +1,4 @@
+import type { Start } from "../starter/starter.ts";
 import { Backoff } from "./backoff.ts";
 import type { Call } from "./call.ts";
 import { failure } from "./failures.ts";
@@ -43,10 +44,10 @@ export class Pool {
   readonly #idleTimer: NodeJS.Timeout;
   killed = 0;
 
-  constructor(command: Command, limits: PoolLimits, owner: PoolOwner) {
+  constructor(start: Start, command: Command, limits: PoolLimits, owner: PoolOwner) {
     this.#limits = limits;
     this.#owner = owner;
-    this.#spares = new Spares(command, limits.guestFrameBytes, limits.guestSpareProcesses);
+    this.#spares = new Spares(start, command, limits.guestFrameBytes, limits.guestSpareProcesses);
     this.#spares.fill();
     const checkMs = Math.max(10, Math.min(limits.guestIdleMs / 4, IDLE_CHECK_MAX_MS));
     this.#idleTimer = setInterval(() => this.#endIdle(), checkMs);

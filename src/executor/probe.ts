@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
+import { startDirectly } from "../starter/starter.ts";
 import { GuestProcess } from "./guest-process.ts";
 import { toHost } from "./guest/wire.mts";
 import { failure } from "./failures.ts";
@@ -60,7 +61,7 @@ function guestProblem(launcher: Launcher): Promise<string | undefined> {
     let problem: string | undefined = `no guest was ready after ${PROBE_MS} ms`;
     const end = (): void => guest.kill(failure("evicted", problem ?? "done"));
     const timer = setTimeout(end, PROBE_MS);
-    const guest = new GuestProcess(launcher.guest, 1024, {
+    const guest = new GuestProcess(startDirectly, launcher.guest, 1024, {
       onFrame: (frame) => {
         if (frame[0] !== toHost.ready) return;
         problem = undefined;
@@ -76,7 +77,7 @@ function guestProblem(launcher: Launcher): Promise<string | undefined> {
 
 async function scriptProblem(launcher: Launcher): Promise<string | undefined> {
   const command = launcher.script({ interpreter: "sh", argv: ["works"], env: {}, deadlineMs: PROBE_MS });
-  const run = runToEnd(command, 'echo "$1"', 1024);
+  const run = runToEnd(startDirectly, command, 'echo "$1"', 1024);
   const timer = setTimeout(run.kill, PROBE_MS);
   const { stdout, stderr } = await run.ended;
   clearTimeout(timer);

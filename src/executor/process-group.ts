@@ -1,6 +1,5 @@
-import { ChildProcess, spawn, type StdioOptions } from "node:child_process";
-import { writeFileSync } from "node:fs";
-import type { Readable, Writable } from "node:stream";
+import type { Duplex } from "node:stream";
+import type { ExitStatus, Start, Started, StartRequest } from "../starter/starter.ts";
 
 /** What to start, and as whom. */
 export interface Command {
@@ -15,10 +14,7 @@ export interface Command {
   readonly hiddenArgs?: readonly string[];
 }
 
-/** How a process ended by itself or was ended. */
-export interface Exit {
-  readonly code: number | null;
-  readonly signal: NodeJS.Signals | null;
+export interface Exit extends ExitStatus {
   /** It never ran: why. */
   readonly startError?: Error;
 }
@@ -28,73 +24,75 @@ const PIPES_CLOSE_MS = 200;
 /** The kernel ends guests before anything else when the machine runs out of memory. */
 const OUT_OF_MEMORY_SCORE = 1000;
 
-/** Starts a command as the leader of a process group of its own. Failing to start is reported by `onceEnded`. */
-export function startGroup(command: Command, stdio: StdioOptions): ChildProcess {
-  const child = spawnOrFail(command, stdio);
-  for (const stream of streamsOf(child)) stream.on("error", ignore);
-  if (child.pid !== undefined && process.platform === "linux") {
+/** One process as the leader of a process group of its own, from the wish to start it to the end of the group. */
+export class ProcessGroup {
+  readonly #listener: ProcessGroupListener;
+  #started: Started | undefined;
+  #isUnwanted = false;
+
+  constructor(start: Start, command: Command, stdio: StartRequest["stdio"], listener: ProcessGroupListener) {
+    this.#listener = listener;
+    const { hiddenArgs: _, ...request } = command;
+    start({ ...request, stdio, group: true, outOfMemoryScore: OUT_OF_MEMORY_SCORE }).then(
+      (started) => this.#begin(started),
+      (startError: Error) => listener.onEnded({ code: null, signal: null, startError }),
+    );
+  }
+
+  /** Ends the process, and whatever it started in its group, at once, or as soon as it has been started. */
+  kill(): void {
+    this.#isUnwanted = true;
+    if (!this.#started) return;
     try {
-      writeFileSync(`/proc/${child.pid}/oom_score_adj`, String(OUT_OF_MEMORY_SCORE));
+      process.kill(-this.#started.pid, "SIGKILL");
     } catch {
-      // Only a preference: some systems do not let us state it.
+      // It has gone already.
     }
   }
-  return child;
-}
 
-/** Ends the process, and whatever it started in its group, at once. */
-export function killGroup(child: ChildProcess): void {
-  if (child.pid === undefined) return;
-  try {
-    process.kill(-child.pid, "SIGKILL");
-  } catch {
-    // It has gone already.
+  #begin(started: Started): void {
+    this.#started = started;
+    for (const pipe of pipesOf(started)) pipe.on("error", ignore);
+    if (this.#isUnwanted) this.kill();
+    else this.#listener.onStarted(started.pipes);
+    void started.exited.then((exit) => this.#exited(started, exit));
+  }
+
+  #exited(started: Started, exit: ExitStatus): void {
+    this.kill();
+    const pipes = pipesOf(started).filter((pipe) => !pipe.closed);
+    let open = pipes.length;
+    let isTold = false;
+    const tell = (): void => {
+      if (isTold) return;
+      isTold = true;
+      clearTimeout(timer);
+      this.#listener.onEnded(exit);
+    };
+    const timer = setTimeout(() => {
+      for (const pipe of pipes) pipe.destroy();
+      tell();
+    }, PIPES_CLOSE_MS);
+    if (open === 0) tell();
+    for (const pipe of pipes) {
+      pipe.once("close", () => {
+        open -= 1;
+        if (open === 0) tell();
+      });
+      pipe.resume();
+    }
   }
 }
 
-/** Calls `listener` once, when the process has ended and all that it wrote has been read. */
-export function onceEnded(child: ChildProcess, listener: (exit: Exit) => void): void {
-  let told = false;
-  const tell = (exit: Exit): void => {
-    if (told) return;
-    told = true;
-    killGroup(child);
-    listener(exit);
-  };
-  child.once("error", (startError) => {
-    if (child.pid === undefined) tell({ code: null, signal: null, startError });
-  });
-  child.once("close", (code, signal) => tell({ code, signal }));
-  child.once("exit", (code, signal) => {
-    killGroup(child);
-    setTimeout(() => {
-      for (const stream of streamsOf(child)) stream.destroy();
-      tell({ code, signal });
-    }, PIPES_CLOSE_MS).unref();
-  });
+export interface ProcessGroupListener {
+  /** By descriptor; called once, and never for what was to be ended before. */
+  onStarted(pipes: readonly (Duplex | undefined)[]): void;
+  /** Called once, when the process has ended and all that it wrote has been read, or when it could not be started. */
+  onEnded(exit: Exit): void;
 }
 
-/** Its descriptor 3, or another one; undefined when it could not be started. */
-export function pipeOf(child: ChildProcess, descriptor: 3 | 4 = 3): Readable | Writable | undefined {
-  return (child.stdio as ChildProcess["stdio"] | undefined)?.[descriptor] ?? undefined;
-}
-
-/** Some reasons not to start are thrown and some are emitted; here all are emitted. */
-function spawnOrFail({ file, args, cwd, env, uid, gid }: Command, stdio: StdioOptions): ChildProcess {
-  const identity = { ...(uid !== undefined && { uid }), ...(gid !== undefined && { gid }) };
-  try {
-    return spawn(file, args, { stdio, detached: true, cwd, env: { ...env }, ...identity });
-  } catch (error) {
-    const child = new ChildProcess();
-    process.nextTick(() => child.emit("error", error));
-    return child;
-  }
-}
-
-/** None at all when there were no descriptors left to make them of. */
-function streamsOf(child: ChildProcess): (Readable | Writable)[] {
-  const streams: readonly (Readable | Writable | null | undefined)[] = child.stdio ?? [];
-  return streams.filter((stream) => stream != null);
+function pipesOf({ pipes }: Started): Duplex[] {
+  return pipes.filter((pipe) => pipe !== undefined);
 }
 
 function ignore(): void {}

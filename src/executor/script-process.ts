@@ -1,5 +1,5 @@
-import type { Duplex } from "node:stream";
-import { killGroup, onceEnded, pipeOf, startGroup, type Command, type Exit } from "./process-group.ts";
+import type { Start } from "../starter/starter.ts";
+import { ProcessGroup, type Command, type Exit } from "./process-group.ts";
 
 /** One process that reads a script from descriptor 3, runs it and ends. It knows no tenant and no deadline. */
 export interface ScriptProcess {
@@ -19,36 +19,36 @@ export interface ScriptEnd {
 
 const STDERR_KEPT_BYTES = 16 * 1024;
 
-export function runToEnd(command: Command, script: string, outputBytes: number): ScriptProcess {
+export function runToEnd(start: Start, command: Command, script: string, outputBytes: number): ScriptProcess {
   const { hiddenArgs } = command;
-  const child = startGroup(command, ["ignore", "pipe", "pipe", "pipe", hiddenArgs ? "pipe" : "ignore"]);
   const printed: Buffer[] = [];
   let printedBytes = 0;
   let overflowed = false;
   let stderr: Buffer = Buffer.alloc(0);
 
-  (pipeOf(child) as Duplex | undefined)?.end(script);
-  (pipeOf(child, 4) as Duplex | undefined)?.end(hiddenArgs?.map((arg) => `${arg}\0`).join(""));
-  child.stdout?.on("data", (chunk: Buffer) => {
+  let group!: ProcessGroup;
+  const ended = new Promise<ScriptEnd>((resolve) => {
+    group = new ProcessGroup(start, command, ["ignore", "pipe", "pipe", "pipe", hiddenArgs ? "pipe" : "ignore"], {
+      onStarted([, stdout, errors, scriptPipe, argsPipe]) {
+        scriptPipe!.end(script);
+        argsPipe?.end(hiddenArgs?.map((arg) => `${arg}\0`).join(""));
+        stdout!.on("data", collect);
+        errors!.on("data", (chunk: Buffer) => {
+          stderr = Buffer.concat([stderr, chunk]);
+          if (stderr.length > STDERR_KEPT_BYTES) stderr = stderr.subarray(stderr.length - STDERR_KEPT_BYTES);
+        });
+      },
+      onEnded: (exit) => resolve({ exit, stdout: Buffer.concat(printed), overflowed, stderr: stderr.toString() }),
+    });
+  });
+  const collect = (chunk: Buffer): void => {
     if (overflowed) return;
     printedBytes += chunk.length;
     printed.push(chunk);
     if (printedBytes <= outputBytes) return;
     overflowed = true;
     printed.length = 0;
-    killGroup(child);
-  });
-  child.stderr?.on("data", (chunk: Buffer) => {
-    stderr = Buffer.concat([stderr, chunk]);
-    if (stderr.length > STDERR_KEPT_BYTES) stderr = stderr.subarray(stderr.length - STDERR_KEPT_BYTES);
-  });
-
-  return {
-    kill: () => killGroup(child),
-    ended: new Promise((resolve) => {
-      onceEnded(child, (exit) => {
-        resolve({ exit, stdout: Buffer.concat(printed), overflowed, stderr: stderr.toString() });
-      });
-    }),
+    group.kill();
   };
+  return { kill: () => group.kill(), ended };
 }

@@ -1,6 +1,7 @@
 import { mkdtemp, mkdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Start } from "../starter/starter.ts";
 import { cancelled, closed, ended, failure, outputTooLarge, timedOut, timedOutWaiting, tooBusy } from "./failures.ts";
 import type { Interpreter, Launcher } from "./launcher.ts";
 import { runToEnd, type ScriptEnd, type ScriptProcess } from "./script-process.ts";
@@ -18,6 +19,7 @@ export interface ScriptLimits {
 }
 
 export class Scripts {
+  readonly #begin: Start;
   readonly #launcher: Launcher;
   readonly #limits: ScriptLimits;
   readonly #turns: TurnQueue;
@@ -29,7 +31,8 @@ export class Scripts {
   killed = 0;
 
   /** `processesOf` tells how many scripts of one tenant may run. */
-  constructor(launcher: Launcher, limits: ScriptLimits, processesOf: (tenant: string) => number) {
+  constructor(start: Start, launcher: Launcher, limits: ScriptLimits, processesOf: (tenant: string) => number) {
+    this.#begin = start;
     this.#launcher = launcher;
     this.#limits = limits;
     this.#turns = new TurnQueue(limits.scriptProcesses, limits.queuedCallsPerTenant, processesOf);
@@ -118,7 +121,7 @@ export class Scripts {
     const begin = (folder?: string): Promise<ScriptEnd> => {
       this.started++;
       const command = this.#launcher.script({ interpreter, argv, env, deadlineMs, ...(folder && { folder }) });
-      const process = runToEnd(command, script, outputBytes);
+      const process = runToEnd(this.#begin, command, script, outputBytes);
       onStarted(process);
       return process.ended;
     };

@@ -1,6 +1,7 @@
 import { GuestProcess } from "./guest-process.ts";
 import { toHost } from "./guest/wire.mts";
 import type { GuestFailure } from "./executor.ts";
+import type { Start } from "../starter/starter.ts";
 import type { Command } from "./process-group.ts";
 
 /**
@@ -12,6 +13,7 @@ const REPLACE_AFTER_MS = 30;
 const REPLACE_AFTER_MAX_MS = 30_000;
 
 export class Spares {
+  readonly #begin: Start;
   readonly #command: Command;
   readonly #frameBytes: number;
   readonly #wanted: number;
@@ -23,7 +25,8 @@ export class Spares {
   #closed = false;
   started = 0;
 
-  constructor(command: Command, frameBytes: number, wanted: number) {
+  constructor(start: Start, command: Command, frameBytes: number, wanted: number) {
+    this.#begin = start;
     this.#command = command;
     this.#frameBytes = frameBytes;
     this.#wanted = wanted;
@@ -67,7 +70,7 @@ export class Spares {
 
   #start(): GuestProcess {
     this.started++;
-    const process = new GuestProcess(this.#command, this.#frameBytes, {
+    const process = new GuestProcess(this.#begin, this.#command, this.#frameBytes, {
       onFrame: (frame) => {
         if (frame[0] !== toHost.ready || !this.#starting.delete(process)) return;
         this.#failures = 0;

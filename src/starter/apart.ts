@@ -1,0 +1,182 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import type { Socket } from "node:net";
+import { fileURLToPath } from "node:url";
+import { startDirectly, type ExitStatus, type Start, type Started, type StartRequest } from "./starter.ts";
+
+/** Starts processes from a small process beside this one, which goes on with its work meanwhile. */
+export interface Starter {
+  readonly start: Start;
+  /** What was started is to be gone by now; the rest is ended. */
+  close(): Promise<void>;
+}
+
+export interface StarterQuestion {
+  readonly id: number;
+  readonly request: StartRequest;
+}
+
+/** In this order for each `id`; the pipes come with the answers that name a descriptor. Number 0: it is ready. */
+export interface StarterAnswer {
+  readonly id: number;
+  readonly pid?: number;
+  readonly descriptor?: number;
+  readonly isComplete?: boolean;
+  readonly exit?: ExitStatus;
+  readonly error?: { readonly message: string; readonly code?: string };
+}
+
+/** A starter that has ended is not tried again before this has passed. */
+const AGAIN_AFTER_MS = 10_000;
+const END_MS = 1_000;
+const childFile = fileURLToPath(new URL("./child.js", import.meta.url));
+/** It never has much to do, or to keep. */
+const nodeOptions = ["--v8-pool-size=1", "--max-semi-space-size=1", "--max-old-space-size=64"];
+
+/** Until its process is ready, and whenever that is gone, processes are started directly. */
+export function openStarter(onGone: (exit: ExitStatus) => void): Starter {
+  let apart: Apart | undefined;
+  let isClosed = false;
+
+  const open = (): void => {
+    const opened = new Apart();
+    apart = opened;
+    void opened.gone.then(again);
+  };
+  const again = (exit: ExitStatus): void => {
+    if (isClosed) return;
+    onGone(exit);
+    setTimeout(() => !isClosed && open(), AGAIN_AFTER_MS).unref();
+  };
+  open();
+
+  return {
+    start: (request) => (apart?.isReady ? apart.start(request) : startDirectly(request)),
+    async close() {
+      isClosed = true;
+      await apart?.end();
+    },
+  };
+}
+
+class Apart {
+  isReady = false;
+  /** Resolves when the process has ended, and all that it had started. */
+  readonly gone: Promise<ExitStatus>;
+  readonly #child: ChildProcess;
+  readonly #orders = new Map<number, Order>();
+  #ids = 0;
+
+  constructor() {
+    // Not detached: what it starts without a group shares the processors with who serves, as if that had started it.
+    this.#child = spawn(process.execPath, [...nodeOptions, childFile], {
+      env: {},
+      stdio: ["ignore", "ignore", "inherit", "ipc"],
+    });
+    this.#child.on("message", (answer: StarterAnswer, pipe?: Socket) => this.#hear(answer, pipe));
+    this.gone = new Promise((resolve) => {
+      const over = (exit: ExitStatus): void => {
+        this.isReady = false;
+        for (const order of this.#orders.values()) order.abandon();
+        this.#orders.clear();
+        resolve(exit);
+      };
+      this.#child.once("exit", (code, signal) => over({ code, signal }));
+      this.#child.on("error", () => this.#child.pid === undefined && over({ code: null, signal: null }));
+    });
+    // Neither keeps anybody who has nothing else to do.
+    this.#child.unref();
+    this.#child.channel?.unref();
+  }
+
+  start(request: StartRequest): Promise<Started> {
+    return new Promise((resolve, reject) => {
+      const id = ++this.#ids;
+      this.#orders.set(id, new Order(request, resolve, reject));
+      // Until it ends somebody waits for that.
+      this.#child.channel?.ref();
+      this.#child.send({ id, request } satisfies StarterQuestion, (error) => {
+        if (error) this.#orders.get(id)?.abandon();
+      });
+    });
+  }
+
+  async end(): Promise<void> {
+    this.isReady = false;
+    if (this.#child.connected) this.#child.disconnect();
+    this.#child.ref();
+    const timer = setTimeout(() => this.#child.kill("SIGKILL"), END_MS);
+    await this.gone;
+    clearTimeout(timer);
+  }
+
+  #hear(answer: StarterAnswer, pipe: Socket | undefined): void {
+    if (answer.id === 0) {
+      this.isReady = true;
+      return;
+    }
+    const order = this.#orders.get(answer.id);
+    if (!order) pipe?.destroy();
+    else if (order.hear(answer, pipe)) this.#orders.delete(answer.id);
+    if (this.#orders.size === 0) this.#child.channel?.unref();
+  }
+}
+
+/** One process, from the wish to start it to its end. */
+class Order {
+  readonly #pipes: (Socket | undefined)[];
+  readonly #wanted: number;
+  readonly #resolve: (started: Started) => void;
+  readonly #reject: (error: Error) => void;
+  readonly #exited: Promise<ExitStatus>;
+  #exit!: (exit: ExitStatus) => void;
+  #pid: number | undefined;
+
+  constructor({ stdio }: StartRequest, resolve: (started: Started) => void, reject: (error: Error) => void) {
+    this.#pipes = stdio.map(() => undefined);
+    this.#wanted = stdio.filter((kind) => kind === "pipe").length;
+    this.#resolve = resolve;
+    this.#reject = reject;
+    this.#exited = new Promise((exit) => (this.#exit = exit));
+  }
+
+  /** True when nothing more is to come. */
+  hear({ pid, descriptor, isComplete, exit, error }: StarterAnswer, pipe: Socket | undefined): boolean {
+    if (pid !== undefined) this.#pid = pid;
+    if (descriptor !== undefined) this.#pipes[descriptor] = pipe;
+    if (isComplete) this.#complete();
+    if (error) this.#reject(Object.assign(new Error(error.message), error));
+    if (exit) this.#exit(exit);
+    return exit !== undefined || error !== undefined;
+  }
+
+  /** Nobody will say any more how it ends. */
+  abandon(): void {
+    if (this.#pid !== undefined) kill(this.#pid);
+    for (const pipe of this.#pipes) pipe?.destroy();
+    this.#reject(new Error("what starts processes has ended"));
+    this.#exit({ code: null, signal: "SIGKILL" });
+  }
+
+  /** A pipe is lost on its way where this process may open no more descriptors. */
+  #complete(): void {
+    const pipes = this.#pipes;
+    if (pipes.filter(Boolean).length === this.#wanted) {
+      this.#resolve({ pid: this.#pid!, pipes, exited: this.#exited });
+      return;
+    }
+    kill(this.#pid!);
+    for (const pipe of pipes) pipe?.destroy();
+    this.#reject(Object.assign(new Error("no descriptor is left for its pipes"), { code: "EMFILE" }));
+  }
+}
+
+/** It, and its group when it leads one. */
+function kill(pid: number): void {
+  for (const target of [-pid, pid]) {
+    try {
+      process.kill(target, "SIGKILL");
+    } catch {
+      // It leads none, or has gone.
+    }
+  }
+}

@@ -1,0 +1,81 @@
+import { spawn } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { setPriority } from "node:os";
+import type { Duplex } from "node:stream";
+
+/**
+ * How processes are started: guests, scripts, the compiler. To start one takes its starter some milliseconds in which
+ * it does nothing else, more of them when the machine is busy. Whoever serves calls meanwhile hands that to a starter
+ * of its own (apart.ts); everybody else starts them directly. This folder knows nothing of what is started.
+ */
+export type Start = (request: StartRequest) => Promise<Started>;
+
+export interface StartRequest {
+  readonly file: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+  /** The user and group to become; only root may. */
+  readonly uid?: number;
+  readonly gid?: number;
+  /** What each descriptor is, from 0 on; the others are nothing. */
+  readonly stdio: readonly ("pipe" | "ignore")[];
+  /** The process leads a group of its own. */
+  readonly group?: boolean;
+  /** How far it gives way to others where there is not enough processor time for all: 0 (not at all) to 19. */
+  readonly niceness?: number;
+  /** Which processes the kernel ends first when memory is short: 0 to 1000. */
+  readonly outOfMemoryScore?: number;
+}
+
+export interface Started {
+  readonly pid: number;
+  /** By descriptor; those that are no pipes are missing. */
+  readonly pipes: readonly (Duplex | undefined)[];
+  /** Never rejects. What the process wrote may still be on its way. */
+  readonly exited: Promise<ExitStatus>;
+}
+
+/** How a process ended by itself or was ended. */
+export interface ExitStatus {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** In this process, at once. Rejects when it cannot be started. */
+export const startDirectly: Start = async (request) => {
+  const { file, args, env, cwd, uid, gid, stdio, group = false } = request;
+  const identity = { ...(uid !== undefined && { uid }), ...(gid !== undefined && { gid }) };
+  const child = spawn(file, args, {
+    env: { ...env },
+    // Node makes pipes of those of the first three that are not named.
+    stdio: Array.from({ length: Math.max(3, stdio.length) }, (_, descriptor) => stdio[descriptor] ?? "ignore"),
+    detached: group,
+    ...(cwd !== undefined && { cwd }),
+    ...identity,
+  });
+  const { pid } = child;
+  if (pid === undefined) {
+    const error = await new Promise<Error>((resolve) => child.once("error", resolve));
+    throw error;
+  }
+  child.on("error", () => {});
+  prefer(pid, request);
+  return {
+    pid,
+    pipes: (child.stdio as readonly (Duplex | null)[]).map((pipe) => pipe ?? undefined),
+    exited: new Promise((resolve) => child.once("exit", (code, signal) => resolve({ code, signal }))),
+  };
+};
+
+/** Preferences: some systems do not let us state them, and the process may have ended already. */
+function prefer(pid: number, { niceness, outOfMemoryScore }: StartRequest): void {
+  try {
+    // Before it has threads, for they take over what it is now.
+    if (niceness !== undefined) setPriority(pid, niceness);
+  } catch {}
+  if (outOfMemoryScore === undefined || process.platform !== "linux") return;
+  try {
+    writeFileSync(`/proc/${pid}/oom_score_adj`, String(outOfMemoryScore));
+  } catch {}
+}

@@ -1,0 +1,134 @@
+import { strict as assert } from "node:assert";
+import { readFileSync } from "node:fs";
+import { setTimeout as after } from "node:timers/promises";
+import { describe, it } from "node:test";
+import { openStarter, type Starter } from "../src/starter/apart.ts";
+import { startDirectly, type Start, type Started, type StartRequest } from "../src/starter/starter.ts";
+import { descendants, until } from "./executor.rig.ts";
+
+const sh = (script: string, stdio: StartRequest["stdio"] = ["pipe", "pipe"]): StartRequest => ({
+  file: "/bin/sh",
+  args: ["-c", script],
+  env: {},
+  stdio,
+});
+
+describe("processes are started", () => {
+  for (const how of ["directly", "apart"] as const) {
+    const withStart = async (use: (start: Start) => Promise<void>): Promise<void> => {
+      if (how === "directly") return use(startDirectly);
+      const starter = await openReady();
+      try {
+        await use(starter.start);
+      } finally {
+        await starter.close();
+      }
+    };
+
+    it(`${how}, with a pipe for each descriptor that wants one`, () =>
+      withStart(async (start) => {
+        const started = await start(sh("cat; echo more >&3; exit 7", ["pipe", "pipe", "ignore", "pipe"]));
+        const printed = [textOf(started, 1), textOf(started, 3)];
+        started.pipes[0]!.end("given");
+        assert.equal(started.pipes[2], undefined);
+        assert.deepEqual(await Promise.all(printed), ["given", "more\n"]);
+        assert.deepEqual(await started.exited, { code: 7, signal: null });
+      }));
+
+    it(`${how}, and none of what they write at once is lost while their starter is busy`, () =>
+      withStart(async (start) => {
+        const starting = start(sh("seq 1 2000; seq 1 2000 >&2; seq 1 2000 >&3", ["ignore", "pipe", "pipe", "pipe"]));
+        const until = performance.now() + 150;
+        while (performance.now() < until);
+        const started = await starting;
+        const expected = Array.from({ length: 2000 }, (_, index) => `${index + 1}\n`).join("");
+        assert.deepEqual(await Promise.all([1, 2, 3].map((each) => textOf(started, each))), Array(3).fill(expected));
+      }));
+
+    it(`${how}, giving way and leading a group when asked to`, () =>
+      withStart(async (start) => {
+        const started = await start({ ...sh("read line"), group: true, niceness: 7, outOfMemoryScore: 900 });
+        const stat = readFileSync(`/proc/${started.pid}/stat`, "utf8");
+        const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+        assert.deepEqual([fields[2], fields[16]], [String(started.pid), "7"]);
+        assert.equal(readFileSync(`/proc/${started.pid}/oom_score_adj`, "utf8"), "900\n");
+        process.kill(-started.pid, "SIGTERM");
+        assert.deepEqual(await started.exited, { code: null, signal: "SIGTERM" });
+      }));
+
+    it(`${how}, or it is said why not`, () =>
+      withStart(async (start) => {
+        await assert.rejects(start({ ...sh(""), file: "/nowhere/at-all" }), { code: "ENOENT" });
+        await assert.rejects(start({ ...sh(""), args: ["\0"] }), { code: "ERR_INVALID_ARG_VALUE" });
+      }));
+  }
+});
+
+describe("a starter apart", () => {
+  it("leaves nothing of its own to what it starts: no descriptor, no variable", async () => {
+    const starter = await openReady();
+    const listing = "for each in /proc/self/fd/*; do echo ${each##*/}; done; env";
+    const [apart, directly] = await Promise.all(
+      [starter.start, startDirectly].map(async (start) => {
+        const started = await start({ ...sh(listing, ["ignore", "pipe", "ignore"]), env: { OWN: "1" } });
+        return (await textOf(started, 1)).split("\n").sort();
+      }),
+    );
+    assert.ok(directly!.includes("OWN=1"));
+    assert.deepEqual(apart, directly);
+    await starter.close();
+  });
+
+  it("is the parent of what it starts, so that who serves is held up by none of it", async () => {
+    const starter = await openReady();
+    const started = await starter.start(sh("read line"));
+    const stat = readFileSync(`/proc/${started.pid}/stat`, "utf8");
+    const parent = Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]);
+    assert.notEqual(parent, process.pid);
+    assert.ok(descendants().includes(parent));
+    started.pipes[0]!.end();
+    await started.exited;
+    await starter.close();
+    assert.deepEqual(descendants(), []);
+  });
+
+  it("takes what it has started with it when it is killed, and processes start all the same", async () => {
+    let gone = 0;
+    const starter = await openReady(() => (gone += 1));
+    const started = await starter.start({ ...sh("read line"), group: true });
+    const stat = readFileSync(`/proc/${started.pid}/stat`, "utf8");
+    process.kill(Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]), "SIGKILL");
+    assert.deepEqual(await started.exited, { code: null, signal: "SIGKILL" });
+    await until(() => gone === 1 && descendants().length === 0, "nothing of it is alive");
+    const next = await starter.start(sh("exit 3"));
+    assert.deepEqual(await next.exited, { code: 3, signal: null });
+    await starter.close();
+  });
+
+  it("ends what still runs when it is closed", async () => {
+    const starter = await openReady();
+    const started = await starter.start({ ...sh("read line"), group: true });
+    await starter.close();
+    assert.equal((await started.exited).signal, "SIGKILL");
+    await until(() => descendants().length === 0, "nothing of it is alive");
+  });
+});
+
+/** Until then it starts processes directly, and they are no children of another process. */
+async function openReady(onGone: () => void = () => {}): Promise<Starter> {
+  const starter = openStarter(onGone);
+  for (;;) {
+    const { pid, exited, pipes } = await starter.start(sh("read line"));
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    pipes[0]!.end();
+    await exited;
+    if (Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]) !== process.pid) return starter;
+    await after(5);
+  }
+}
+
+async function textOf({ pipes }: Started, descriptor: number): Promise<string> {
+  let text = "";
+  for await (const chunk of pipes[descriptor]!.setEncoding("utf8")) text += chunk as string;
+  return text;
+}
