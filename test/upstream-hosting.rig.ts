@@ -64,7 +64,7 @@ export async function until(isSo: () => boolean | Promise<boolean>): Promise<voi
 /** A server whose tools the test changes. */
 export interface Changing {
   readonly uri: string;
-  offer(tools: readonly JsonObject[], instructions?: string): void;
+  offer(tools: readonly JsonObject[], also?: { instructions?: string; prompts?: readonly JsonObject[] }): void;
   /** What its tool `swap` brings. */
   offerNext(tools: readonly JsonObject[]): void;
   /** Each tool that was called, as the server had it at that time. */
@@ -79,9 +79,7 @@ export function changing(
   const folder = mkdtempSync(join(tmpdir(), "berth-changing-"));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const file = join(folder, "tools.json");
-  const offer: Changing["offer"] = (offered, instructions) => {
-    writeFileSync(file, JSON.stringify({ tools: offered, ...(instructions !== undefined && { instructions }) }));
-  };
+  const offer: Changing["offer"] = (offered, also) => writeFileSync(file, JSON.stringify({ tools: offered, ...also }));
   offer(tools);
   return {
     uri: `mcp+node://${join(fixtures, "changing.mjs")}?command=${era}&arg=${manner}&arg=${encodeURIComponent(file)}`,

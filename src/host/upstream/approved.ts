@@ -3,11 +3,11 @@ import type { ContractChange } from "../../contract/change.ts";
 import { BerthError } from "../../errors.ts";
 import type { Problem } from "../../problem.ts";
 import type { Store } from "../../store/store.ts";
-import type { Contract, ToolContract } from "../catalog.ts";
+import type { Contract } from "../catalog.ts";
 import type { ServerEntry } from "../config/entry.ts";
 import type { HostedUpstream } from "./hosted.ts";
 import type { Hosting } from "./hosting.ts";
-import { judge, type Judgement } from "./judge.ts";
+import { judge, type Held, type Judgement } from "./judge.ts";
 import { refused, start } from "./refusal.ts";
 import { readContract, readRemembered, writeRemembered, type Remembered } from "./remembered.ts";
 
@@ -23,7 +23,7 @@ export interface ApprovalDependencies {
 /** What of a server of others may be served. */
 export interface Own {
   readonly own: Contract;
-  readonly held: readonly ToolContract[];
+  readonly held: Held;
   readonly problems: readonly Problem[];
 }
 
@@ -103,9 +103,10 @@ export async function approveUpstream(
 }
 
 function driftProblems({ held, changes, refused }: Judgement): Problem[] {
-  const names = new Set(held.map(({ name }) => name));
+  const names = (subject: ContractChange["subject"]): readonly { name: string }[] =>
+    subject === "tool" ? held.tools : subject === "prompt" ? held.prompts : [];
   const isHeld = ({ subject, name }: ContractChange): boolean =>
-    subject === "server" || (subject === "tool" && names.has(name));
+    subject === "server" || names(subject).some((each) => each.name === name);
   return changes
     .filter((change) => (refused && change.effect !== "compatible") || isHeld(change) || change.effect === "breaking")
     .map((change) => driftProblem(change, refused || isHeld(change)));

@@ -3,15 +3,16 @@ import type { JsonObject } from "../../json.ts";
 import type { Catalog } from "../catalog.ts";
 import type { CallNotes } from "../observe.ts";
 import type { HostedUpstream } from "./hosted.ts";
-import { upstreamCompleter, upstreamPrompt, upstreamResource } from "./offers.ts";
+import type { Held } from "./judge.ts";
+import { heldPrompt, upstreamCompleter, upstreamPrompt, upstreamResource } from "./offers.ts";
 import { heldTool, upstreamTool, type UpstreamToolParts } from "./tool.ts";
 
 /** What is served of a server of others, and by what of its own. */
 export interface Served extends Pick<UpstreamToolParts, "limits"> {
   readonly contract: Contract;
   readonly originals: ReadonlyMap<string, ToolContract>;
-  /** Not listed; who knows one from before is told why it is not called. */
-  readonly held: readonly ToolContract[];
+  /** Not listed; who knows one from before is told why it is not used. */
+  readonly held: Held;
   /** What a tool finds in its call's context, by the name that clients know. */
   readonly optionsOf: (tool: string) => JsonObject;
   /** Of the tool that clients know by this name. */
@@ -34,10 +35,14 @@ export function upstreamParts(
     warn: (message) => warn(tool.name, message),
   });
   const tools = new Map([
-    ...held.map((tool) => [tool.name, heldTool(tool, notesOf(tool.name))] as const),
+    ...held.tools.map((tool) => [tool.name, heldTool(tool, notesOf(tool.name))] as const),
     ...contract.tools.map((tool) => [tool.name, upstreamTool(tool, partsOf(tool))] as const),
   ]);
-  const prompts = new Map(contract.prompts.map((prompt) => [prompt.name, upstreamPrompt(hosted, prompt)]));
+  const prompts = new Map([
+    ...held.prompts.map((prompt) => [prompt.name, heldPrompt(prompt)] as const),
+    ...contract.prompts.map((prompt) => [prompt.name, upstreamPrompt(hosted, prompt)] as const),
+  ]);
+  const prompted = new Set(contract.prompts.map(({ name }) => name));
   const offersResources = contract.resources.length > 0 || contract.resourceTemplates.length > 0;
   const templates = new Set(contract.resourceTemplates.map(({ uriTemplate }) => uriTemplate));
   return {
@@ -46,7 +51,7 @@ export function upstreamParts(
     // Servers have resources that they do not list.
     resource: (uri) => (offersResources ? upstreamResource(hosted, uri) : undefined),
     completer: (of, argument) => {
-      if (prompts.has(of)) return upstreamCompleter(hosted, { type: "ref/prompt", name: of }, argument);
+      if (prompted.has(of)) return upstreamCompleter(hosted, { type: "ref/prompt", name: of }, argument);
       return templates.has(of) ? upstreamCompleter(hosted, { type: "ref/resource", uri: of }, argument) : undefined;
     },
   };

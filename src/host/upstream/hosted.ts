@@ -2,7 +2,7 @@ import { jsonBlock, type Cid } from "../../cid.ts";
 import { BerthError } from "../../errors.ts";
 import type { Launch } from "../../upstream/launch.ts";
 import type { Observed, Upstream, UpstreamOptions } from "../../upstream/upstream.ts";
-import { toolCid } from "./judge.ts";
+import { identityOf } from "./judge.ts";
 import type { Remembered } from "./remembered.ts";
 import { SuspendedCalls, type SuspendedLimits } from "./suspended.ts";
 
@@ -22,7 +22,7 @@ export class HostedUpstream {
   remembered: Remembered | undefined;
   #observed: Observed | undefined;
   #observedCid: Cid | undefined;
-  #tools = new Map<string, Cid>();
+  #offered = new Map<string, Cid>();
 
   /** `onChange` hears when the server offers something else than when it was last seen. */
   constructor(
@@ -40,7 +40,11 @@ export class HostedUpstream {
         const before = this.#observedCid ?? (this.remembered && jsonBlock(this.remembered.observed).cid);
         this.#observed = observed;
         this.#observedCid = cid;
-        this.#tools = new Map(observed.contract.tools.map((tool) => [tool.name, toolCid(tool)]));
+        const { tools, prompts } = observed.contract;
+        this.#offered = new Map([
+          ...tools.map((tool) => [keyOf("tool", tool.name), identityOf(tool)] as const),
+          ...prompts.map((prompt) => [keyOf("prompt", prompt.name), identityOf(prompt)] as const),
+        ]);
         if (before !== undefined && before !== cid) listener.onChange();
         return Promise.resolve();
       },
@@ -51,16 +55,23 @@ export class HostedUpstream {
     return this.#observed;
   }
 
-  /** Throws when the server has no such tool any more, or another one under its name: `served` is the one wanted. */
-  check(tool: string, served: Cid): void {
-    const now = this.#tools.get(tool);
+  /** Throws when the server has none of that name any more, or another one: `served` is the one wanted. */
+  check(kind: HeldKind, name: string, served: Cid): void {
+    const now = this.#offered.get(keyOf(kind, name));
     if (now === served) return;
-    if (now !== undefined) throw heldBack(tool);
-    throw new BerthError("upstream_changed", `it has no tool "${tool}" any more`);
+    if (now !== undefined) throw heldBack(kind, name);
+    throw new BerthError("upstream_changed", `it has no ${kind} "${name}" any more`);
   }
 }
 
-export function heldBack(tool: string): BerthError {
-  const detail = `the tool "${tool}" is not what was approved; it is held back until a person approves the change`;
+/** What is held back when it is another one than was approved. */
+export type HeldKind = "tool" | "prompt";
+
+function keyOf(kind: HeldKind, name: string): string {
+  return `${kind} ${name}`;
+}
+
+export function heldBack(kind: HeldKind, name: string): BerthError {
+  const detail = `the ${kind} "${name}" is not what was approved; it is held back until a person approves the change`;
   return new BerthError("upstream_changed", detail);
 }

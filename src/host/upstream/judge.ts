@@ -1,74 +1,101 @@
 import { jsonBlock, type Cid } from "../../cid.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import { compareContracts } from "../../contract/compare.ts";
-import type { Contract, ToolContract } from "../../contract/contract.ts";
+import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
 import type { SchemaValidation } from "../config/entry.ts";
+
+/** What was approved of what is something else now; neither listed nor used until a person approves it. */
+export interface Held {
+  readonly tools: readonly ToolContract[];
+  readonly prompts: readonly PromptContract[];
+}
+
+export const NOTHING_HELD: Held = { tools: [], prompts: [] };
 
 export interface Judgement {
   /** What clients see. */
   readonly served: Contract;
   /** What counts as approved from here on: what was, and what may be taken over without a person. */
   readonly approved: Contract;
-  /** What was approved of tools that are something else now; neither listed nor called until a person approves them. */
-  readonly held: readonly ToolContract[];
+  readonly held: Held;
   readonly changes: readonly ContractChange[];
   /** The whole server waits for a person. */
   readonly refused: boolean;
 }
 
 /**
- * Compares what a server offers with what was approved. What is new is taken over. A tool that is another one under
- * its old name is held back, whatever it is that changed: a description reaches the model as surely as a schema does,
- * and so do the server's own instructions, which stay as they were. What is gone stays approved as it was, so that
+ * Compares what a server offers with what was approved. What is new is taken over. A tool or prompt that is another one
+ * under its old name is held back, whatever it is that changed: a description reaches the model as surely as a schema
+ * does, and so do the server's own instructions, which stay as they were. What is gone stays approved as it was, so that
  * nothing comes back as another thing under its name.
  */
 export function judge(approved: Contract, observed: Contract, validation: SchemaValidation): Judgement {
   if (validation === "ignore") {
-    return { served: observed, approved: observed, held: [], changes: [], refused: false };
+    return { served: observed, approved: observed, held: NOTHING_HELD, changes: [], refused: false };
   }
-  const before = new Map(approved.tools.map((tool) => [tool.name, tool]));
-  const held = observed.tools.flatMap((tool) => {
-    const known = before.get(tool.name);
-    return known && toolCid(tool) !== toolCid(known) ? [known] : [];
-  });
+  const tools = sift(approved.tools, observed.tools);
+  const prompts = sift(approved.prompts, observed.prompts);
   const changes = driftOf(approved, observed);
-  const heldNames = new Set(held.map(({ name }) => name));
-  const names = new Set(observed.tools.map(({ name }) => name));
   const { description: _, ...rest } = observed;
   const told = approved.description === undefined ? rest : { ...rest, description: approved.description };
   return {
-    served: { ...told, tools: observed.tools.filter(({ name }) => !heldNames.has(name)) },
-    approved: {
-      ...told,
-      tools: [
-        ...observed.tools.map((tool) => before.get(tool.name) ?? tool),
-        ...approved.tools.filter(({ name }) => !names.has(name)),
-      ],
-    },
-    held,
+    served: { ...told, tools: tools.served, prompts: prompts.served },
+    approved: { ...told, tools: tools.approved, prompts: prompts.approved },
+    held: { tools: tools.held, prompts: prompts.held },
     changes,
     refused: validation === "error" && changes.some(({ effect }) => effect !== "compatible"),
   };
 }
 
-/** What is different, with a word on each tool that is another one in what no caller's code depends on. */
+interface Named {
+  readonly name: string;
+}
+
+function sift<Item extends Named>(approved: readonly Item[], observed: readonly Item[]) {
+  const before = byName(approved);
+  const now = byName(observed);
+  return {
+    served: observed.filter((item) => !isOther(before.get(item.name), item)),
+    approved: [
+      ...observed.map((item) => before.get(item.name) ?? item),
+      ...approved.filter(({ name }) => !now.has(name)),
+    ],
+    held: approved.filter((item) => isOther(now.get(item.name), item)),
+  };
+}
+
+/** What is different, with a word on each tool and prompt that is another one in what no caller's code depends on. */
 export function driftOf(approved: Contract, observed: Contract): ContractChange[] {
   const changes = compareContracts(approved, observed);
-  const before = new Map(approved.tools.map((tool) => [tool.name, tool]));
-  const silent = observed.tools.filter(({ name, ...tool }) => {
-    const known = before.get(name);
-    const isOther = known !== undefined && toolCid({ name, ...tool }) !== toolCid(known);
-    return isOther && !changes.some((change) => change.subject === "tool" && change.name === name);
-  });
+  const silent = (subject: "tool" | "prompt", before: readonly Named[], after: readonly Named[]): ContractChange[] => {
+    const known = byName(before);
+    const others = after.filter(
+      (item) =>
+        isOther(known.get(item.name), item) &&
+        !changes.some((change) => change.subject === subject && change.name === item.name),
+    );
+    return others.map(({ name }) => {
+      const message = `The ${subject} "${name}" is written in another way, and means the same to its callers.`;
+      return { subject, name, effect: "review", message };
+    });
+  };
   return [
     ...changes,
-    ...silent.map(({ name }): ContractChange => {
-      const message = `The tool "${name}" is written in another way, and means the same to its callers.`;
-      return { subject: "tool", name, effect: "review", message };
-    }),
+    ...silent("tool", approved.tools, observed.tools),
+    ...silent("prompt", approved.prompts, observed.prompts),
   ];
 }
 
-export function toolCid(tool: ToolContract): Cid {
-  return jsonBlock(tool).cid;
+function byName<Item extends Named>(items: readonly Item[]): ReadonlyMap<string, Item> {
+  return new Map(items.map((item) => [item.name, item]));
+}
+
+/** Whether there are both, and they differ in anything. */
+function isOther(one: Named | undefined, other: Named): boolean {
+  return one !== undefined && identityOf(one) !== identityOf(other);
+}
+
+/** Of a tool or prompt: another one in whatever it says of itself. */
+export function identityOf(offered: Named): Cid {
+  return jsonBlock(offered).cid;
 }

@@ -18,6 +18,7 @@ import { upstreamParts } from "./catalog.ts";
 import { approvedNow, type ApprovalDependencies, type Own } from "./approved.ts";
 import { curate } from "./curate.ts";
 import type { HostedUpstream } from "./hosted.ts";
+import { NOTHING_HELD } from "./judge.ts";
 import { problem, refused, start } from "./refusal.ts";
 
 /** A server of others, ready to serve, and the blocks of its release. */
@@ -107,7 +108,7 @@ export async function loadUpstream(
 async function observedNow(server: string, hosted: HostedUpstream): Promise<Own> {
   if (!hosted.observed) await start(server, hosted);
   const { contract, problems } = hosted.observed!;
-  return { own: contract, held: [], problems };
+  return { own: contract, held: NOTHING_HELD, problems };
 }
 
 /** Throws `server_refused` for a URI that is none, or that the tenant may not have. */

@@ -4,7 +4,8 @@ import type { JsonObject } from "../../json.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Completer, Completion, Prompt, PromptResult, ReadResult, Resource } from "../catalog.ts";
 import { callUpstream, passedOn, type UpstreamRequest } from "./call.ts";
-import type { HostedUpstream } from "./hosted.ts";
+import { heldBack, type HostedUpstream } from "./hosted.ts";
+import { identityOf } from "./judge.ts";
 import { completionOf, contentsOf, messagesOf } from "./results.ts";
 
 /** What a server of others offers besides tools, each carried out by the server. */
@@ -24,15 +25,19 @@ export function upstreamResource({ upstream, suspended }: HostedUpstream, uri: s
   };
 }
 
-export function upstreamPrompt({ upstream, suspended }: HostedUpstream, contract: PromptContract): Prompt {
+export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract): Prompt {
+  const { upstream, suspended } = hosted;
+  const cid = identityOf(contract);
   return {
     contract,
     async get(args, options) {
       const wrong = Object.keys(args).find((name) => typeof args[name] !== "string");
       if (wrong !== undefined) throw new BerthError("invalid_params", `/${wrong} must be a text`);
       const texts = args as Record<string, string>;
-      const send: Send<PromptResult> = async (connection, sent) =>
-        messagesOf(await connection.getPrompt(contract.name, texts, sent));
+      const send: Send<PromptResult> = async (connection, sent) => {
+        hosted.check("prompt", contract.name, cid);
+        return messagesOf(await connection.getPrompt(contract.name, texts, sent));
+      };
       try {
         return await callUpstream(upstream, suspended, { send }, options);
       } catch (error) {
@@ -40,6 +45,11 @@ export function upstreamPrompt({ upstream, suspended }: HostedUpstream, contract
       }
     },
   };
+}
+
+/** A prompt that waits for a person: who knows it from before is told why it is not there. */
+export function heldPrompt(contract: PromptContract): Prompt {
+  return { contract, get: () => Promise.reject(heldBack("prompt", contract.name)) };
 }
 
 export function upstreamCompleter(

@@ -11,7 +11,7 @@ import type { CallNotes } from "../observe.ts";
 import { endOfResult, type Ended } from "../outcomes.ts";
 import { callUpstream, passedOn, type UpstreamRequest } from "./call.ts";
 import { heldBack, type HostedUpstream } from "./hosted.ts";
-import { toolCid } from "./judge.ts";
+import { identityOf } from "./judge.ts";
 import { resultOf } from "./results.ts";
 import { withoutSuspended } from "./suspended.ts";
 
@@ -31,14 +31,14 @@ export interface UpstreamToolParts {
 /** A tool that the server carries out: what it says becomes a result, a transient error is tried again, each call is noted. */
 export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): Tool {
   const { hosted, original, configured, notes, limits, warn } = parts;
-  const cid = toolCid(original);
+  const cid = identityOf(original);
   const { name } = original;
 
   /** Makes the call once, and reads what the server says of how it ended. */
   async function once(args: JsonObject, options: CallOptions): Promise<Ended> {
     const context = contextMeta(contextOf(name, args, options, configured));
     const send: UpstreamRequest<CallResult>["send"] = async (connection, sent) => {
-      hosted.check(name, cid);
+      hosted.check("tool", name, cid);
       return resultOf(await connection.callTool(name, args, sent));
     };
     const request = { name, ...(!isEmpty(context) && { meta: context }), send };
@@ -91,7 +91,7 @@ export function heldTool(contract: ToolContract, notes: CallNotes): Tool {
     contract,
     async call(args, options) {
       notes.ended("error", performance.now(), args, options, undefined);
-      return asFailure(heldBack(contract.name), options);
+      return asFailure(heldBack("tool", contract.name), options);
     },
   };
 }
