@@ -31,7 +31,7 @@ export interface BootOptions {
   /** Takes nothing from the last image: every definition is compiled again. */
   readonly fresh?: boolean;
   readonly json?: boolean;
-  /** Prints nothing but problems. */
+  /** Prints nothing but what keeps the image from being made. */
   readonly quiet?: boolean;
 }
 
@@ -55,7 +55,7 @@ export async function boot(options: BootOptions, open?: Compiling["open"]): Prom
   const result = await run(from, out, options, open);
   if (options.json) process.stdout.write(`${JSON.stringify(result, null, 2)}\n`);
   else {
-    printProblems(result.problems);
+    printProblems(options.quiet ? result.problems.filter(({ severity }) => severity === "error") : result.problems);
     if (!options.quiet) tell(result, from, out);
   }
   return { written: 0, unchanged: 0, "no-sources": 0, stale: 1, "bad-sources": 2 }[result.status];
