@@ -1,4 +1,4 @@
-import { BerthError } from "../errors.ts";
+import { Refusals, TooManyRequests } from "./refusals.ts";
 
 /** How much one of those who share the service may have going on. */
 export interface GateLimits {
@@ -19,6 +19,7 @@ export class Gate {
   readonly #what: string;
   readonly #limits: GateLimits;
   readonly #burst: number;
+  #refusals: Refusals | undefined;
   #underWay = 0;
   #tokens: number;
   #filledAt = 0;
@@ -45,7 +46,7 @@ export class Gate {
   enter(now: number): void {
     const { requests, requestsPerSecond } = this.#limits;
     if (this.#underWay >= requests) {
-      throw refusal(`${this.#who} has ${requests} ${this.#what} under way, the most that it may`, 1);
+      throw this.#refusal(`has ${requests} ${this.#what} under way, the most that it may`, 1);
     }
     if (requestsPerSecond > 0) {
       const tokens = this.#tokensAt(now);
@@ -53,7 +54,7 @@ export class Gate {
       this.#filledAt = now;
       if (tokens < 1) {
         const seconds = Math.ceil((1 - tokens) / requestsPerSecond);
-        throw refusal(`${this.#who} may begin ${requestsPerSecond} ${this.#what} a second`, seconds);
+        throw this.#refusal(`may begin ${requestsPerSecond} ${this.#what} a second`, seconds);
       }
       this.#tokens = tokens - 1;
     }
@@ -65,14 +66,13 @@ export class Gate {
     this.#underWay -= 1;
   }
 
+  #refusal(why: string, seconds: number): TooManyRequests {
+    this.#refusals ??= new Refusals();
+    return new TooManyRequests(`${this.#who} ${why}`, seconds, this.#refusals);
+  }
+
   #tokensAt(now: number): number {
     const gained = ((now - this.#filledAt) / 1000) * this.#limits.requestsPerSecond;
     return Math.min(this.#burst, this.#tokens + gained);
   }
-}
-
-/** `retryAfterSeconds` becomes the header `Retry-After` (RFC 9110, 10.2.3). */
-function refusal(why: string, retryAfterSeconds: number): BerthError {
-  const again = `try again in ${retryAfterSeconds} s`;
-  return new BerthError("too_many_requests", `${why}; ${again}`, { data: { retryAfterSeconds } });
 }

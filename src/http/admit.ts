@@ -7,6 +7,7 @@ import { BerthError } from "../errors.ts";
 import { atClose } from "./at-close.ts";
 import type { Authenticate } from "./access/authenticate.ts";
 import { peerOf } from "./peer.ts";
+import { hold } from "./hold.ts";
 import { tenantOf } from "./place.ts";
 
 /** Of a request that is not counted to whom it will turn out to be. */
@@ -33,7 +34,27 @@ export interface AdmitOptions {
 
 /** Lets requests in as far as the limits of their tenants, and of who sends them, go. */
 export function createAdmit(options: AdmitOptions, authenticate: Authenticate): Admit {
-  return options.required ? admitKnown(options, authenticate) : admitAll(options, authenticate);
+  const admit = options.required ? admitKnown(options, authenticate) : admitAll(options, authenticate);
+  return { ...admit, authenticate: toldInTime(admit.authenticate) };
+}
+
+/** Whoever goes on above a limit hears of it later. */
+function toldInTime(authenticate: Authenticate): Authenticate {
+  const fail = (request: IncomingMessage, error: unknown): Promise<never> | never => {
+    const held = hold(request, error);
+    if (!held) throw error;
+    return held.then(() => {
+      throw error;
+    });
+  };
+  return (request) => {
+    try {
+      const found = authenticate(request);
+      return found instanceof Promise ? found.catch((error: unknown) => fail(request, error)) : found;
+    } catch (error) {
+      return fail(request, error);
+    }
+  };
 }
 
 /** Nobody is asked for a token: each request is one of its tenant. */

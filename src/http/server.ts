@@ -17,6 +17,7 @@ import { createChallenge } from "./access/challenge.ts";
 import { createResources } from "./access/resources.ts";
 import { createHealth, type Readiness } from "./health.ts";
 import { createGuard } from "./guard.ts";
+import { hold } from "./hold.ts";
 import { logRequests } from "./log-requests.ts";
 import { createMcpGet } from "./mcp-get.ts";
 import { createMcpRoute } from "./mcp-route.ts";
@@ -139,7 +140,8 @@ function createAnswer(options: HttpOptions): Answer {
     try {
       enter(request, response);
     } catch (error) {
-      return writeFailure(response, error, limits.stalledMs, options.log);
+      const write = (): void => writeFailure(response, error, limits.stalledMs, options.log);
+      return void (hold(request, error)?.then(write) ?? write());
     }
     answer(request, response);
   };
