@@ -17,6 +17,7 @@ export const errors = {
   tenant_suspended: { status: 403, rpc: -32602, message: "This tenant is suspended" },
   tenant_exists: { status: 409, rpc: -32602, message: "There is a tenant of that name already" },
   tenant_invalid: { status: 422, rpc: -32602, message: "The tenant cannot be like this" },
+  tenant_file_invalid: { status: 422, rpc: -32602, message: "This file cannot be imported, and nothing was changed" },
   starting: { status: 503, rpc: -32603, message: "Berth is starting; try again in a second" },
   server_not_found: { status: 404, rpc: -32602, message: "No such server" },
   server_disabled: { status: 403, rpc: -32602, message: "This server is disabled" },

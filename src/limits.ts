@@ -79,6 +79,9 @@ export interface Limits {
   /** A secret's value. */
   readonly secretBytes: number;
   readonly secretsPerTenant: number;
+  /** A tenant's file that is imported, and its longest line, which is a content. */
+  readonly importBytes: number;
+  readonly importLineBytes: number;
   readonly catalogs: number;
   /** Calls of a server that its page tells of: times, outcomes and sizes. */
   readonly recentCalls: number;
@@ -235,6 +238,8 @@ export const defaultLimits: Limits = {
   variableBytes: 1024 * 1024,
   secretBytes: 64 * 1024,
   secretsPerTenant: 1000,
+  importBytes: 8 * 1024 * 1024 * 1024,
+  importLineBytes: 16 * 1024 * 1024,
   catalogs: 512,
   recentCalls: 50,
   metricTools: 500,

@@ -102,3 +102,13 @@ export function readTenantLimits(before: JsonObject, texts: readonly string[]): 
   if (problems.length > 0) throw new BerthError("tenant_invalid", problems.join("; "));
   return limits;
 }
+
+/** Sentences about what is wrong with limits that a tenant is to have of its own. */
+export function tenantLimitProblems(limits: JsonObject): string[] {
+  return Object.entries(limits).flatMap(([name, value]) => {
+    if (!(NAMES as readonly string[]).includes(name))
+      return [`there is no limit ${JSON.stringify(name.slice(0, 100))}`];
+    const isRight = typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
+    return isRight ? [] : [`the limit "${name}" must be a whole number`];
+  });
+}

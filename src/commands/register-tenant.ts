@@ -5,7 +5,7 @@ const dataOption = ["--data <folder>", "folder of the store (BERTH_DATA, default
 
 /** `berth tenant …` (docs/tenants.md). A running Berth on the same data knows of it within a second. */
 export function registerTenantCommands(program: Command, run: typeof Run): void {
-  const tenant = program.command("tenant").description("Make, list, suspend and delete tenants.");
+  const tenant = program.command("tenant").description("Make, list, suspend, move and delete tenants.");
   const several = (value: string, before: readonly string[] = []): string[] => [...before, value];
 
   tenant
@@ -57,10 +57,46 @@ export function registerTenantCommands(program: Command, run: typeof Run): void 
     .action(async (name, options) => run((await import("./tenant.ts")).setSuspended(name, false, options)));
 
   tenant
+    .command("export")
+    .description("Write a tenant into one file, while Berth serves or not; no secrets, tokens and host names.")
+    .argument("<name>", "as the list shows it")
+    .option("--out <file>", "to write; without it, standard output is")
+    .option("--force", "replace the file")
+    .option(...dataOption)
+    .addHelpText(
+      "after",
+      examples("berth tenant export acme --out acme.berth", "berth tenant export acme | gzip > acme.berth.gz"),
+    )
+    .action(async (name, options) => run((await import("./tenant-files.ts")).exportTenant(name, options)));
+
+  tenant
+    .command("import")
+    .description("Make a tenant of a file that export has written, while Berth serves or not.")
+    .argument("<file>", "the file; - is standard input")
+    .option("--as <name>", "another name than it has in the file")
+    .option("--replace", "also a tenant that has something already; its secrets, tokens and host names stay")
+    .option("--yes", "do not ask before replacing")
+    .option("--check", "look at the whole file, and change nothing")
+    .option(...dataOption)
+    .addHelpText(
+      "after",
+      examples(
+        "berth tenant import acme.berth",
+        "berth tenant import acme.berth --as acme-next",
+        "gunzip -c acme.berth.gz | berth tenant import - --replace --yes",
+      ),
+    )
+    .action(async (file, options) => run((await import("./tenant-files.ts")).importTenantFile(file, options)));
+
+  tenant
     .command("delete")
     .description("Delete a tenant with all that it has; asks for the name again.")
     .argument("<name>", "as the list shows it")
     .option("--yes", "do not ask")
     .option(...dataOption)
     .action(async (name, options) => run((await import("./tenant.ts")).deleteTenant(name, options)));
+}
+
+function examples(...lines: readonly string[]): string {
+  return ["", "Examples:", ...lines.map((line) => `  ${line}`)].join("\n");
 }

@@ -1,6 +1,6 @@
 import { createInterface } from "node:readline/promises";
 import { readTenantLimits, tenantLimits } from "../admission/tenant-limits.ts";
-import { readConfig } from "../config.ts";
+import { readConfig, type Config } from "../config.ts";
 import { BerthError } from "../errors.ts";
 import { openSqliteStore } from "../store/sqlite.ts";
 import type { Tenant, Tenants } from "../store/tenants.ts";
@@ -88,15 +88,15 @@ async function isTypedAgain(name: string): Promise<boolean> {
   }
 }
 
-/** Opens the registry of a data folder for one piece of work. */
+/** Opens the registry of a data folder, with the configuration, for one piece of work. */
 export async function withTenants(
   { data }: TenantOptions,
-  work: (tenants: Tenants) => Promise<number>,
+  work: (tenants: Tenants, config: Config) => Promise<number>,
 ): Promise<number> {
-  const { dataDir } = readConfig(environmentOf(data === undefined ? {} : { data }));
-  const store = await openSqliteStore({ dataDir });
+  const config = readConfig(environmentOf(data === undefined ? {} : { data }));
+  const store = await openSqliteStore({ dataDir: config.dataDir });
   try {
-    return await work(store.tenants);
+    return await work(store.tenants, config);
   } finally {
     await store.close();
   }

@@ -102,7 +102,10 @@ export async function openTenancy({ tenants, open, rest, end, limits, log }: Ten
     const ended = end(name).finally(() => ending.delete(name));
     ending.set(name, ended);
     await ended;
-    log.info({ tenant: name }, now ? "a tenant was suspended" : "a tenant was deleted");
+    const isReplaced = now && now.suspendedAt === null;
+    // Nobody who is served without naming a tenant asks for it anew.
+    if (isReplaced && name === DEFAULT_TENANT) await admit(name);
+    log.info({ tenant: name }, isReplaced ? "a tenant was replaced" : `a tenant was ${now ? "suspended" : "deleted"}`);
   };
 
   const stop = tenants.onChange((name) => {

@@ -1,9 +1,9 @@
-import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
-import { chmod, copyFile, open, rename, rm } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { chmod, copyFile } from "node:fs/promises";
+import { join } from "node:path";
 import Database from "better-sqlite3";
 import { BerthError } from "../errors.ts";
+import { inDraft, publish } from "./draft-file.ts";
 import { DATABASE_FILE, upgradeDatabase } from "./open-database.ts";
 import { verifyDatabase, type Verified } from "./verify-database.ts";
 
@@ -104,32 +104,5 @@ function asOneFile(file: string, change: (database: Database.Database) => void =
     database.pragma("journal_mode = DELETE");
   } finally {
     database.close();
-  }
-}
-
-async function inDraft<T>(beside: string, work: (draft: string) => Promise<T>): Promise<T> {
-  const draft = `${beside}.${randomBytes(6).toString("hex")}`;
-  try {
-    // Secrets are kept here, so it is nobody else's from its beginning on.
-    await (await open(draft, "wx", 0o600)).close();
-    return await work(draft);
-  } finally {
-    for (const suffix of ["", "-wal", "-shm", "-journal"]) await rm(draft + suffix, { force: true });
-  }
-}
-
-/** Under its name once all of it is on the disk. */
-async function publish(draft: string, file: string): Promise<void> {
-  await sync(draft);
-  await rename(draft, file);
-  await sync(dirname(file));
-}
-
-async function sync(path: string): Promise<void> {
-  const handle = await open(path, "r");
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
   }
 }

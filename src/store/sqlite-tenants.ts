@@ -1,9 +1,13 @@
+import { randomBytes } from "node:crypto";
 import type Database from "better-sqlite3";
 import { BerthError } from "../errors.ts";
 import type { JsonObject } from "../json.ts";
 import { checkTenantName, DEFAULT_TENANT } from "../tenant-name.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";
-import type { Tenant, TenantRemains, Tenants, TenantSettings } from "./tenants.ts";
+import { aliasOf, leftClaims, wiping } from "./left-claims.ts";
+import { sqliteTenantSnapshot } from "./sqlite-tenant-snapshot.ts";
+import { hasAnything, removeLeftovers, sqliteTenantStaging } from "./sqlite-tenant-staging.ts";
+import type { Tenant, Tenants, TenantSettings } from "./tenants.ts";
 
 /** The registry of tenants in a SQLite file. Its changes stand in the log of changed names, under the kind `tenant`. */
 export function sqliteTenants(
@@ -12,6 +16,7 @@ export function sqliteTenants(
   onDeleted: (name: string) => void,
 ): Tenants {
   const statements = prepare(database);
+  const claims = leftClaims(database);
   const listeners = new Set<(name: string) => void>();
 
   const read = (row: TenantRow): Tenant => ({
@@ -33,6 +38,9 @@ export function sqliteTenants(
     }
   };
 
+  const recordChange = (name: string, at: number, by: string): number =>
+    Number(statements.recordChange.run(name, at, by).lastInsertRowid);
+
   const apply = (name: string, { suspended, hosts, limits, oauth, by }: TenantSettings): number => {
     if (suspended && name === DEFAULT_TENANT) {
       throw new BerthError("tenant_invalid", `"${name}" is always served; stop Berth to stop serving it`);
@@ -43,21 +51,21 @@ export function sqliteTenants(
     if (limits) statements.setLimits.run(JSON.stringify(limits), name);
     if (oauth !== undefined) statements.setOauth.run(oauth && JSON.stringify(oauth), name);
     if (hosts) setHosts(name, hosts);
-    return Number(statements.recordChange.run(name, now, by).lastInsertRowid);
+    return recordChange(name, now, by);
   };
 
-  /** All that stands under a name; also what the last calls of an earlier tenant of that name have left. */
-  const purge = (name: string): TenantRemains => {
-    const contents = statements.contentsOf.all(name);
+  /** All that stands under a name but claims on content, which are left behind. The number of names. */
+  const purge = (name: string, left: string): number => {
+    claims.move(name, left);
     const names = statements.removeNames.run(name).changes;
     for (const remove of statements.removals) remove.run(name);
-    const gone = contents.reduce((sum, id) => sum + statements.removeUnheld.run({ id }).changes, 0);
-    return { names, contents: gone };
+    return names;
   };
 
-  const create = database.transaction((name: string, settings: TenantSettings) => {
+  const create = database.transaction((name: string, settings: TenantSettings, left: string) => {
     if (statements.tenant.get(name)) throw new BerthError("tenant_exists", `"${name}"`);
-    purge(name);
+    // What the last calls of an earlier tenant of that name have left.
+    purge(name, left);
     statements.add.run(name, Date.now());
     return apply(name, settings);
   });
@@ -67,12 +75,12 @@ export function sqliteTenants(
     return apply(name, settings);
   });
 
-  const remove = database.transaction((name: string, by: string) => {
+  const remove = database.transaction((name: string, by: string, left: string) => {
     if (name === DEFAULT_TENANT) throw new BerthError("tenant_invalid", `"${name}" cannot be deleted`);
     if (!statements.tenant.get(name)) throw new BerthError("tenant_not_found", `"${name}"`);
-    const remains = purge(name);
+    const names = purge(name, left);
     statements.remove.run(name);
-    return { remains, changeId: Number(statements.recordChange.run(name, Date.now(), by).lastInsertRowid) };
+    return { names, changeId: recordChange(name, Date.now(), by) };
   });
 
   const tell = (name: string, changeId: number): void => {
@@ -94,21 +102,40 @@ export function sqliteTenants(
     hosts: async () => new Map(statements.hosts.all().map(({ host, tenant }) => [host, tenant])),
     async create(name, settings) {
       checkTenantName(name);
-      return commit(name, create.immediate(name, settings));
+      const left = leftAlias();
+      const tenant = commit(name, create.immediate(name, settings, left));
+      await claims.remove(left);
+      return tenant;
     },
     change: async (name, settings) => commit(name, change.immediate(name, settings)),
     async delete(name, by) {
-      // What was sealed, and what nobody else may read, is overwritten on the disk.
-      database.pragma("secure_delete = ON");
-      try {
-        const { remains, changeId } = remove.immediate(name, by);
-        onDeleted(name);
-        tell(name, changeId);
-        return remains;
-      } finally {
-        database.pragma("secure_delete = OFF");
-      }
+      await removeLeftovers(database);
+      const left = leftAlias();
+      // What was sealed is overwritten on the disk, too.
+      const { names, changeId } = wiping(database, () => remove.immediate(name, by, left));
+      onDeleted(name);
+      tell(name, changeId);
+      return { names, contents: await claims.remove(left) };
     },
+
+    async snapshot(name) {
+      return sqliteTenantSnapshot(database.name, name);
+    },
+
+    async stage() {
+      const staging = await sqliteTenantStaging(database, { record: recordChange, purge });
+      return {
+        ...staging,
+        async publish(name, settings) {
+          checkTenantName(name);
+          const changeId = await staging.publish(name, settings);
+          onDeleted(name);
+          tell(name, changeId);
+        },
+      };
+    },
+
+    hasAnything: async (name) => hasAnything(database, name),
 
     onChange(listener) {
       const own = (name: string): void => listener(name);
@@ -122,6 +149,10 @@ export function sqliteTenants(
       };
     },
   };
+}
+
+function leftAlias(): string {
+  return aliasOf(randomBytes(8).toString("hex"), "gone");
 }
 
 /** A name as it stands in a Host header, or an address there; the port is no part of it. */
@@ -159,14 +190,9 @@ function prepare(database: Database.Database) {
     addHost: database.prepare<[string, string]>("INSERT INTO tenant_host (host, tenant) VALUES (?, ?)"),
     removeHosts: database.prepare<[string]>("DELETE FROM tenant_host WHERE tenant = ?"),
     remove: database.prepare<[string]>("DELETE FROM tenant WHERE name = ?"),
-    contentsOf: database.prepare<[string], number>("SELECT content_id FROM tenant_content WHERE tenant = ?").pluck(),
     removeNames: database.prepare<[string]>("DELETE FROM name WHERE tenant = ?"),
-    removals: ["name_change", "record", "secret", "tenant_content"].map((table) =>
+    removals: ["name_change", "record", "secret"].map((table) =>
       database.prepare<[string]>(`DELETE FROM ${table} WHERE tenant = ?`),
-    ),
-    removeUnheld: database.prepare<[{ id: number }]>(
-      `DELETE FROM content WHERE id = @id AND NOT EXISTS (SELECT 1 FROM tenant_content WHERE content_id = @id)
-       AND NOT EXISTS (SELECT 1 FROM derived WHERE content_id = @id)`,
     ),
     recordChange: database.prepare<[string, number, string]>(
       "INSERT INTO name_change (tenant, kind, name, cid, changed_at, changed_by) VALUES (?, 'tenant', '', NULL, ?, ?)",

@@ -1,8 +1,9 @@
 import type Database from "better-sqlite3";
-import { matches, type Block, type Cid } from "../cid.ts";
+import type { Block, Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 import { ForeignChanges, type ForeignChange } from "./foreign-changes.ts";
 import { openDatabase } from "./open-database.ts";
+import { SqliteContent, verified } from "./sqlite-content.ts";
 import { sqliteSecrets } from "./sqlite-secrets.ts";
 import { sqliteTenants } from "./sqlite-tenants.ts";
 import { sqliteTokens } from "./sqlite-tokens.ts";
@@ -34,18 +35,10 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const { dataDir, busyMs = 5_000 } = options;
   const database = openDatabase(dataDir, busyMs);
   const statements = prepare(database);
+  const contents = new SqliteContent(database);
   const secrets = sqliteSecrets(database);
   const foreignChanges = new ForeignChanges(database);
   const storedBytes = new StoredBytes(database);
-
-  const contentIdOf = (block: Block): number => {
-    const { cid, bytes } = block;
-    const held = statements.held.get(cid);
-    if (!held) return Number(statements.putContent.run(cid, bytes).lastInsertRowid);
-    // Bytes that went bad on the disk are mended by whoever brings the right ones again.
-    if (!held.bytes.equals(bytes)) statements.mendContent.run(bytes, held.id);
-    return held.id;
-  };
 
   /** The number of the change; undefined when the name means this already. */
   const move = (
@@ -65,7 +58,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     if (cid === null) {
       statements.removeName.run(tenant, kind, name);
     } else {
-      if (!statements.owns.get(tenant, cid)) {
+      if (!contents.isClaimed(tenant, cid)) {
         throw new BerthError("content_missing", `${kind} "${name}" cannot be set to ${cid}`, { data: { cid } });
       }
       statements.setName.run(tenant, kind, name, cid, changedAt);
@@ -85,14 +78,14 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     const stood = storedBytesMax === undefined ? 0 : storedBytes.of(tenant);
     let added = 0;
     for (const block of put) {
-      if (statements.own.run(tenant, contentIdOf(block)).changes > 0) added += block.bytes.length;
+      if (contents.claim(tenant, block)) added += block.bytes.length;
     }
     if (storedBytesMax !== undefined) checkRoom(stood + added, storedBytesMax);
     return { added, moved: set.flatMap((nameMove) => move(tenant, by, changedAt, nameMove) ?? []) };
   });
 
   const applyDerived = database.transaction((entries: readonly { key: string; block: Block }[]) => {
-    for (const { key, block } of entries) statements.putDerived.run(key, contentIdOf(block));
+    for (const { key, block } of entries) statements.putDerived.run(key, contents.idOf(block));
   });
 
   /** The log need not be on the disk to outlive this process; waiting for the disk would hold up every call. */
@@ -128,7 +121,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     tokens: sqliteTokens(database, foreignChanges),
 
     async content(tenant, cid) {
-      const bytes = attempt(() => statements.content.get(tenant, cid));
+      const bytes = attempt(() => contents.read(tenant, cid));
       return bytes && verified(cid, bytes);
     },
 
@@ -251,20 +244,6 @@ interface NameRow {
 
 function prepare(database: Database.Database) {
   return {
-    held: database.prepare<[string], { id: number; bytes: Buffer }>("SELECT id, bytes FROM content WHERE cid = ?"),
-    putContent: database.prepare<[string, Uint8Array]>("INSERT INTO content (cid, bytes) VALUES (?, ?)"),
-    mendContent: database.prepare<[Uint8Array, number]>("UPDATE content SET bytes = ? WHERE id = ?"),
-    own: database.prepare<[string, number]>("INSERT OR IGNORE INTO tenant_content (tenant, content_id) VALUES (?, ?)"),
-    owns: database
-      .prepare<[string, string], number>(
-        "SELECT 1 FROM tenant_content JOIN content ON id = content_id WHERE tenant = ? AND cid = ?",
-      )
-      .pluck(),
-    content: database
-      .prepare<[string, string], Uint8Array>(
-        "SELECT bytes FROM tenant_content JOIN content ON id = content_id WHERE tenant = ? AND cid = ?",
-      )
-      .pluck(),
     name: database.prepare<[string, string, string], NameRow>(
       "SELECT name, cid, changed_at AS changedAt FROM name WHERE tenant = ? AND kind = ? AND name = ?",
     ),
@@ -312,11 +291,6 @@ function record(kind: NameKind, row: NameRow): NameRecord {
 function byName(a: { name: string }, b: { name: string }): number {
   if (a.name === b.name) return 0;
   return a.name < b.name ? -1 : 1;
-}
-
-function verified(cid: Cid, bytes: Uint8Array): Uint8Array {
-  if (matches(cid, bytes)) return bytes;
-  throw new BerthError("content_corrupt", cid, { data: { cid } });
 }
 
 /** Runs what touches the file; whatever SQLite throws becomes `store_failed`. */

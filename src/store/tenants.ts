@@ -1,4 +1,5 @@
 import type { JsonObject } from "../json.ts";
+import type { TenantSnapshot, TenantStaging } from "./tenant-copies.ts";
 
 /**
  * The registry of tenants: who may own names in a store. It knows nothing of what a tenant owns but that all of it goes
@@ -24,6 +25,15 @@ export interface Tenants {
    * other tenant holds. Rejects with `tenant_not_found`, and with `tenant_invalid` for `default`.
    */
   delete(name: string, by: string): Promise<TenantRemains>;
+
+  /** All that a tenant owns, to be read and closed. Rejects with `tenant_not_found`. */
+  snapshot(name: string): Promise<TenantSnapshot>;
+
+  /** To put a tenant together as it was elsewhere. Removes what processes have left that were ended over this. */
+  stage(): Promise<TenantStaging>;
+
+  /** Whether a tenant has names or content, which would be gone if it was put together anew. */
+  hasAnything(name: string): Promise<boolean>;
 
   /** Calls `listener` when a tenant has come, changed or gone: at once after a change here, and soon after another's. */
   onChange(listener: (name: string) => void): () => void;

@@ -1,0 +1,172 @@
+import { existsSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { createInterface } from "node:readline/promises";
+import { tenantLimitProblems, tenantLimits } from "../admission/tenant-limits.ts";
+import { packageVersion, type Config } from "../config.ts";
+import { BerthError } from "../errors.ts";
+import { importTenant, type Imported } from "../image/tenant/import.ts";
+import { tenantFile, type Written } from "../image/tenant/write.ts";
+import type { Problem } from "../problem.ts";
+import { inDraft, publish } from "../store/draft-file.ts";
+import { basePathOf } from "../tenant-name.ts";
+import { countProblems, printProblems } from "./print-problems.ts";
+import { withTenants, type TenantOptions } from "./tenant.ts";
+
+const BY = "import";
+/** Stands for standard input. */
+const STANDARD_INPUT = "-";
+const WRITE_BYTES = 64 * 1024;
+
+/** `berth tenant export NAME`: to standard output, or to a file that is there whole or not at all. */
+export function exportTenant(
+  name: string,
+  options: TenantOptions & { readonly out?: string; readonly force?: boolean },
+): Promise<number> {
+  return withTenants(options, async (tenants) => {
+    const { out, force = false } = options;
+    if (out === undefined && process.stdout.isTTY) {
+      throw new BerthError("config_invalid", "a terminal is no place for a tenant's file; say --out FILE");
+    }
+    if (out !== undefined && !force && existsSync(out)) {
+      throw new BerthError("config_invalid", `${out} is there already; --force replaces it`);
+    }
+    const snapshot = await tenants.snapshot(name);
+    try {
+      const lines = tenantFile(snapshot, { tenant: name, berth: packageVersion() });
+      const written = await (out === undefined ? writeTo(process.stdout, lines) : writeFile(out, lines));
+      tellExported(name, written);
+      return 0;
+    } finally {
+      snapshot.close();
+    }
+  });
+}
+
+export interface ImportCommandOptions extends TenantOptions {
+  readonly as?: string;
+  readonly replace?: boolean;
+  readonly yes?: boolean;
+  readonly check?: boolean;
+}
+
+/** `berth tenant import FILE`: of a file that `berth tenant export` has written; `-` is standard input. */
+export function importTenantFile(file: string, options: ImportCommandOptions): Promise<number> {
+  return withTenants(options, async (tenants, config) => {
+    const { as, replace = false, yes = false, check = false } = options;
+    const isReplaced = async (tenant: string): Promise<boolean> => replace && (await tenants.hasAnything(tenant));
+    try {
+      const imported = await importTenant(tenants, await read(file), {
+        by: BY,
+        as,
+        replace: replace || check,
+        limits: config.limits,
+        limitProblems: tenantLimitProblems,
+        async mayPublish(found) {
+          checkRoom(found, config);
+          return !check && (yes || !(await isReplaced(found.tenant)) || confirmed(found.tenant, file));
+        },
+      });
+      if (check) console.error(`${nameOf(file)} is whole: the tenant ${imported.header.tenant}, ${said(imported)}.`);
+      else if (imported.isPublished) tellImported(imported);
+      else console.error("Nothing was imported.");
+      return check || imported.isPublished ? 0 : 1;
+    } catch (error) {
+      const problems = error instanceof BerthError && error.code === "tenant_file_invalid" && error.data?.["problems"];
+      if (!problems) throw error;
+      printProblems((problems as Problem[]).map((problem) => Object.assign({}, problem, { file: nameOf(file) })));
+      console.error(`Nothing was imported: ${countProblems(problems as Problem[])}.`);
+      return 1;
+    }
+  });
+}
+
+async function read(file: string): Promise<AsyncIterable<Uint8Array>> {
+  if (file === STANDARD_INPUT) return process.stdin;
+  try {
+    return (await open(file)).createReadStream();
+  } catch (error) {
+    throw new BerthError("config_invalid", `${file} cannot be read: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+function nameOf(file: string): string {
+  return file === STANDARD_INPUT ? "standard input" : file;
+}
+
+function checkRoom({ bytes, header }: Imported, { limits }: Config): void {
+  const { storedBytes } = tenantLimits(limits, header.limits);
+  if (bytes <= storedBytes) return;
+  const detail = `the file brings ${bytes} bytes of content, and the tenant may have ${storedBytes}`;
+  throw new BerthError("storage_full", `${detail} (BERTH_STORED_BYTES_PER_TENANT)`);
+}
+
+async function confirmed(tenant: string, file: string): Promise<boolean> {
+  if (file === STANDARD_INPUT || !process.stdin.isTTY || !process.stderr.isTTY) {
+    console.error(`It cannot be asked here whether to replace the tenant ${tenant}; --yes replaces it.`);
+    return false;
+  }
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    const question = `What the tenant ${tenant} has goes, but for its secrets, tokens and host names. Type its name: `;
+    return (await terminal.question(question)).trim() === tenant;
+  } finally {
+    terminal.close();
+  }
+}
+
+function tellExported(name: string, { secretNames, ...written }: Written): void {
+  console.error(`The tenant ${name} is exported: ${said(written)}.`);
+  console.error("Its tokens and host names stay here, and no value of a secret is in it.");
+  if (secretNames.length > 0) console.error(`Set again where it goes: ${secretNames.join(", ")}.`);
+}
+
+function tellImported({ tenant, secretNames, header, ...imported }: Imported): void {
+  console.error(`The tenant ${tenant} is there, at ${basePathOf(tenant)}/mcp: ${said(imported)}.`);
+  const limits = Object.entries(header.limits).map(([limit, value]) => `${limit}=${JSON.stringify(value)}`);
+  if (limits.length > 0) console.error(`Limits of its own: ${limits.join(", ")}.`);
+  for (const secret of secretNames) console.error(`Set its secret: berth secret set ${secret} --tenant ${tenant}`);
+}
+
+function said({ contents, bytes, changes }: { contents: number; bytes: number; changes: number }): string {
+  return `${contents} contents of ${bytes} bytes, and ${changes} changes of names`;
+}
+
+async function writeFile(file: string, lines: Generator<string, Written>): Promise<Written> {
+  return inDraft(file, async (draft) => {
+    const handle = await open(draft, "r+");
+    const stream = handle.createWriteStream();
+    const written = await writeTo(stream, lines);
+    await new Promise<void>((resolve, reject) =>
+      stream.end((error?: Error | null) => (error ? reject(error) : resolve())),
+    );
+    await publish(draft, file);
+    return written;
+  });
+}
+
+/** Goes on when what was written is taken, so that a slow reader holds up the reading and fills no memory. */
+async function writeTo(stream: NodeJS.WritableStream, lines: Generator<string, Written>): Promise<Written> {
+  // The write that fails tells of it.
+  const onError = (): void => {};
+  stream.on("error", onError);
+  const write = (text: string): Promise<void> =>
+    new Promise((resolve, reject) => {
+      stream.write(text, (error) =>
+        error ? reject(new BerthError("config_invalid", `the file cannot be written: ${error.message}`)) : resolve(),
+      );
+    });
+  try {
+    let text = "";
+    for (;;) {
+      const { value, done } = lines.next();
+      if (!done) text += value;
+      if (text.length >= WRITE_BYTES || done) {
+        await write(text);
+        text = "";
+      }
+      if (done) return value;
+    }
+  } finally {
+    stream.removeListener("error", onError);
+  }
+}

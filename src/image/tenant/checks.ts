@@ -1,0 +1,281 @@
+import { createHash } from "node:crypto";
+import { isCid, isStructure, matches, type Cid } from "../../cid.ts";
+import { isObject, nestsTooDeep, type JsonObject } from "../../json.ts";
+import type { Problem } from "../../problem.ts";
+import type { NamedChange, TenantStaging } from "../../store/tenant-copies.ts";
+import { isTenantName } from "../../tenant-name.ts";
+import { serverNameProblem, variableNameProblem } from "../fields.ts";
+import {
+  changeLine,
+  contentLine,
+  FORMAT,
+  FORMAT_VERSION,
+  kindsOfNames,
+  lineStarts,
+  type TenantFileCounts,
+  type TenantFileHeader,
+} from "./format.ts";
+import { meaningProblem, structureProblem } from "./structures.ts";
+
+export interface CheckOptions {
+  /** Sentences about what is wrong with limits of a tenant. */
+  readonly limitProblems: (limits: JsonObject) => readonly string[];
+  readonly limits: { readonly sourceFiles: number };
+}
+
+/** Bytes of every line that brings no content. */
+const SHORT_LINE_BYTES = 64 * 1024;
+const AUTHOR_UNITS_MAX = 1_000;
+const SECRET_NAME = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
+
+/** What follows what; `end` is the last line. */
+const order = ["content", "change", "secret", "end"] as const satisfies (keyof typeof lineStarts)[];
+
+/** Takes the lines of a file one after the other, and remembers what a later line is compared with. */
+export class TenantFileChecks {
+  /** The line that is looked at. */
+  line = 0;
+  header: TenantFileHeader | undefined;
+  bytes = 0;
+  readonly problems: Problem[] = [];
+  readonly secretNames: string[] = [];
+  readonly #into: Pick<TenantStaging, "put" | "content" | "add">;
+  readonly #options: CheckOptions;
+  readonly #digest = createHash("sha256");
+  readonly #counts = { content: 0, change: 0, secret: 0, end: 0 };
+  #section = 0;
+  /** The content, name or secret of the line before. */
+  #before = "";
+  #changedAt: string | null = null;
+  /** Some of it could not be read. */
+  #isPartial = false;
+
+  constructor(into: Pick<TenantStaging, "put" | "content" | "add">, options: CheckOptions) {
+    this.#into = into;
+    this.#options = options;
+  }
+
+  get counts(): TenantFileCounts {
+    return { contents: this.#counts.content, changes: this.#counts.change, secrets: this.#counts.secret };
+  }
+
+  complain(code: string, message: string): void {
+    this.problems.push({ code, message, severity: "error", ...(this.line > 0 && { line: this.line }) });
+  }
+
+  /** For a line that cannot be read. */
+  skip(code: string, message: string): void {
+    this.#isPartial = true;
+    this.complain(code, message);
+  }
+
+  takeHeader(bytes: Uint8Array): void {
+    this.#hash(bytes);
+    const value = shortLine(bytes);
+    if (!isObject(value) || value["format"] !== FORMAT) {
+      this.complain("no-tenant-file", "This is no file that `berth tenant export` has written");
+      return;
+    }
+    if (value["version"] !== FORMAT_VERSION) {
+      const message = `The file is of version ${JSON.stringify(value["version"])?.slice(0, 40)} and this Berth reads ${FORMAT_VERSION}; import it with the Berth that wrote it, or a newer one`;
+      this.complain("other-version", message);
+      return;
+    }
+    const { format, version, berth, tenant, changedAt, limits } = value;
+    if (!isSame(bytes, JSON.stringify({ format, version, berth, tenant, changedAt, limits }))) this.#malformed();
+    if (typeof tenant !== "string" || !isTenantName(tenant)) this.complain("bad-name", "This is no name of a tenant");
+    if (!isObject(limits)) this.complain("wrong-type", `"limits" must be an object`);
+    else {
+      for (const wrong of this.#options.limitProblems(limits as JsonObject)) this.complain("bad-limit", wrong);
+    }
+    if (changedAt !== null && !isTime(changedAt)) this.complain("bad-time", `"changedAt" must be a time, or null`);
+    this.header = value as unknown as TenantFileHeader;
+  }
+
+  take(what: keyof typeof lineStarts | undefined, bytes: Uint8Array): void {
+    if (this.#counts.end > 0) {
+      this.complain("after-end", "Nothing may stand after the line that ends the file");
+      return;
+    }
+    if (what !== "end") this.#hash(bytes);
+    if (what === undefined) {
+      this.complain("unknown-line", "This is no line of a tenant's file");
+      return;
+    }
+    const section = order.indexOf(what);
+    if (section < this.#section) {
+      this.complain("wrong-order", `A line of "${what}" stands after one of "${order[this.#section]}"`);
+      return;
+    }
+    if (section > this.#section) this.#before = "";
+    this.#section = section;
+    const expected = this.counts;
+    this.#counts[what] += 1;
+    if (what === "content") {
+      this.#takeContent(bytes);
+      return;
+    }
+    const value = shortLine(bytes);
+    if (!isObject(value)) this.#malformed();
+    else if (what === "change") this.#takeChange(value, bytes);
+    else if (what === "secret") this.#takeSecret(value, bytes);
+    else this.#takeEnd(value, bytes, expected);
+  }
+
+  /** What only the whole file tells. */
+  end(): void {
+    if (!this.header) {
+      if (this.problems.length === 0) this.complain("no-tenant-file", "The file is empty");
+      return;
+    }
+    if (this.#counts.end === 0 && !this.#isPartial) {
+      this.complain("cut-file", "The file is cut: the line that ends it is missing");
+    }
+    if (this.header.changedAt !== this.#changedAt && this.problems.length === 0) {
+      this.line = 1;
+      this.complain("wrong-time", `"changedAt" is not the time of the last change in the file`);
+    }
+  }
+
+  #takeContent(bytes: Uint8Array): void {
+    const content = readContent(bytes);
+    if (!content) {
+      this.#malformed();
+      return;
+    }
+    const { cid } = content;
+    this.#follows(cid, false, `the content ${cid}`);
+    if (!matches(cid, content.bytes)) {
+      this.complain("wrong-content", `The bytes are not what ${cid} says`);
+      return;
+    }
+    if (isStructure(cid)) {
+      const wrong = structureProblem(content.bytes, this.#options.limits);
+      if (wrong !== undefined) this.complain("bad-structure", `The structure ${cid} cannot be kept: ${wrong}`);
+    }
+    this.bytes += content.bytes.length;
+    this.#into.put(content);
+  }
+
+  #takeChange(value: Record<string, unknown>, bytes: Uint8Array): void {
+    const { change: kind, name, cid, at, by } = value;
+    const isRight =
+      typeof name === "string" && (cid === null || typeof cid === "string") && isTime(at) && typeof by === "string";
+    if (!isRight) {
+      this.#malformed();
+      return;
+    }
+    if (!isKind(kind)) {
+      this.complain("unknown-kind", `There are no names of the kind ${JSON.stringify(kind)?.slice(0, 40)}`);
+      return;
+    }
+    const change: NamedChange = { kind, name, cid, changedAt: Date.parse(at), by };
+    if (!isSame(bytes, changeLine(change))) this.#malformed();
+    const wrongName = nameProblem(kind, name);
+    if (wrongName !== undefined) this.complain("bad-name", wrongName);
+    if (by.length > AUTHOR_UNITS_MAX) this.complain("bad-author", `"by" has more than ${AUTHOR_UNITS_MAX} characters`);
+    this.#follows(`${kind} ${name}`, true, `the ${kind} ${JSON.stringify(name.slice(0, 100))}`);
+    if (cid !== null) this.#checkMeaning(kind, cid);
+    if (this.#changedAt === null || at > this.#changedAt) this.#changedAt = at;
+    this.#into.add(change);
+  }
+
+  #checkMeaning(kind: NamedChange["kind"], cid: Cid): void {
+    const bytes = isCid(cid) ? this.#into.content(cid) : undefined;
+    if (!bytes) {
+      this.complain("missing-content", `The name stands for ${cid.slice(0, 100)}, which the file does not have`);
+      return;
+    }
+    const wrong = meaningProblem(kind, { cid, bytes }, (each) => this.#into.content(each) !== undefined);
+    if (wrong !== undefined)
+      this.complain("wrong-content", `The name stands for ${cid}, which is no ${kind}: ${wrong}`);
+  }
+
+  #takeSecret({ secret }: Record<string, unknown>, bytes: Uint8Array): void {
+    if (typeof secret !== "string" || !isSame(bytes, JSON.stringify({ secret }))) this.#malformed();
+    else if (!SECRET_NAME.test(secret)) this.complain("bad-name", "This is no name of a secret");
+    else {
+      this.#follows(secret, false, `the secret "${secret}"`);
+      this.secretNames.push(secret);
+    }
+  }
+
+  #takeEnd({ end, sha256 }: Record<string, unknown>, bytes: Uint8Array, expected: TenantFileCounts): void {
+    const counts = JSON.stringify(expected);
+    if (JSON.stringify(end) !== counts) {
+      this.complain("wrong-count", `The file ends with other counts than it has lines: it has ${counts}`);
+    }
+    const digest = this.#digest.digest("hex");
+    if (sha256 !== digest && !this.#isPartial) {
+      this.complain("wrong-digest", "The file was changed after it was written: its digest is another one");
+    }
+    if (!isSame(bytes, JSON.stringify({ end, sha256 }))) this.#malformed();
+  }
+
+  /** Lines of one section are sorted, so that none can stand there twice. */
+  #follows(text: string, mayRepeat: boolean, what: string): void {
+    if (text === this.#before && !mayRepeat) this.complain("duplicate", `${what} stands here a second time`);
+    else if (text < this.#before) this.complain("wrong-order", `${what} stands after what comes later`);
+    this.#before = text;
+  }
+
+  #malformed(): void {
+    this.complain("malformed-line", "The line is not written as `berth tenant export` writes it");
+  }
+
+  #hash(bytes: Uint8Array): void {
+    this.#digest.update(bytes).update("\n");
+  }
+}
+
+/** Undefined for what is no JSON, or too long or too deep for a line that brings no content. */
+function shortLine(bytes: Uint8Array): unknown {
+  if (bytes.length > SHORT_LINE_BYTES) return undefined;
+  try {
+    const value = JSON.parse(textOf(bytes)) as unknown;
+    return nestsTooDeep(value, bytes.length) ? undefined : value;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Read by its form, so that nothing but one text is ever made of it. */
+function readContent(line: Uint8Array): { cid: Cid; bytes: Uint8Array } | undefined {
+  try {
+    const text = textOf(line);
+    const [start, cid, encoding] = /^\{"content":"([a-z0-9]{1,100})","(text|base64)":(?=")/.exec(text) ?? [];
+    if (start === undefined || !text.endsWith(`"}`)) return undefined;
+    const value: unknown = JSON.parse(text.slice(start.length, -1));
+    if (typeof value !== "string" || !isCid(cid!)) return undefined;
+    const bytes = Buffer.from(value, encoding === "text" ? "utf8" : "base64");
+    return contentLine(cid!, bytes) === text ? { cid: cid!, bytes } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function nameProblem(kind: NamedChange["kind"], name: string): string | undefined {
+  if (kind === "variable") return variableNameProblem(name);
+  if (kind !== "image") return serverNameProblem(name);
+  return name === "applied" ? undefined : `there is no image ${JSON.stringify(name.slice(0, 100))}`;
+}
+
+function isKind(kind: unknown): kind is NamedChange["kind"] {
+  return (kindsOfNames as readonly unknown[]).includes(kind);
+}
+
+function isTime(text: unknown): text is string {
+  if (typeof text !== "string") return false;
+  const time = Date.parse(text);
+  return time >= 0 && new Date(time).toISOString() === text;
+}
+
+function isSame(bytes: Uint8Array, text: string): boolean {
+  return Buffer.from(text).equals(bytes);
+}
+
+function textOf(bytes: Uint8Array): string {
+  return decoder.decode(bytes);
+}
+
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });

@@ -1,0 +1,71 @@
+import type { Cid } from "../../cid.ts";
+import type { JsonObject } from "../../json.ts";
+import type { NamedChange } from "../../store/tenant-copies.ts";
+
+/**
+ * A tenant as one file: what `berth tenant export` writes and `berth tenant import` reads. It owns the format, and what
+ * has to be true of a file before anything of it is believed. It must not know how tenants are kept or served.
+ *
+ * The file is UTF-8, each line a JSON object written in one way only (no spaces, members in the order shown):
+ *
+ *   {"format":"berth-tenant","version":1,"berth":"0.1.0","tenant":"acme","changedAt":"…Z","limits":{}}
+ *   {"content":"<cid>","text":"…"}          every content, sorted by CID; "base64" where it is no text
+ *   {"change":"variable","name":"mcps","cid":"<cid>","at":"…Z","by":"page"}
+ *                                           the history of every name, sorted by kind and name, each from its beginning;
+ *                                           "cid":null removed the name; the last one is what it means
+ *   {"secret":"API_KEY"}                    the name of a secret that had a value, sorted
+ *   {"end":{"contents":1,"changes":1,"secrets":1},"sha256":"<hex>"}
+ *                                           how many lines of each there are, and the digest of all bytes before this line
+ *
+ * Nothing in it depends on when it was written: the same tenant gives the same bytes.
+ */
+export const FORMAT = "berth-tenant";
+export const FORMAT_VERSION = 1;
+
+export interface TenantFileHeader {
+  readonly format: typeof FORMAT;
+  readonly version: typeof FORMAT_VERSION;
+  /** The version that wrote it. */
+  readonly berth: string;
+  readonly tenant: string;
+  /** When one of its names was last changed; null when none ever was. */
+  readonly changedAt: string | null;
+  readonly limits: JsonObject;
+}
+
+export interface TenantFileCounts {
+  readonly contents: number;
+  readonly changes: number;
+  readonly secrets: number;
+}
+
+export const kindsOfNames = [
+  "image",
+  "release",
+  "server",
+  "upstream",
+  "variable",
+  "visibility",
+] as const satisfies readonly NamedChange["kind"][];
+
+/** How each kind of line begins. */
+export const lineStarts = {
+  content: '{"content":"',
+  change: '{"change":"',
+  secret: '{"secret":"',
+  end: '{"end":{',
+} as const;
+
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+export function contentLine(cid: Cid, bytes: Uint8Array): string {
+  try {
+    return JSON.stringify({ content: cid, text: decoder.decode(bytes) });
+  } catch {
+    return JSON.stringify({ content: cid, base64: Buffer.from(bytes).toString("base64") });
+  }
+}
+
+export function changeLine({ kind, name, cid, changedAt, by }: NamedChange): string {
+  return JSON.stringify({ change: kind, name, cid, at: new Date(changedAt).toISOString(), by });
+}

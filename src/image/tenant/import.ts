@@ -1,0 +1,66 @@
+import { BerthError } from "../../errors.ts";
+import type { Tenants } from "../../store/tenants.ts";
+import type { TenantFileCounts, TenantFileHeader } from "./format.ts";
+import { readTenantFile, type ReadOptions } from "./read.ts";
+
+export interface ImportOptions extends ReadOptions {
+  /** Who or what does it, for the tenant's history. */
+  readonly by: string;
+  /** The tenant's name here; without it, the one in the file. */
+  readonly as?: string | undefined;
+  /** Also a tenant that has anything. */
+  readonly replace: boolean;
+  /** Asked once the whole file is known to be good; false leaves everything as it is. */
+  readonly mayPublish?: (imported: Imported) => Promise<boolean>;
+}
+
+export interface Imported extends TenantFileCounts {
+  readonly tenant: string;
+  readonly header: TenantFileHeader;
+  /** Of content, as it is kept. */
+  readonly bytes: number;
+  /** Had a value where the file comes from, and have to be set here. */
+  readonly secretNames: readonly string[];
+  readonly isPublished: boolean;
+}
+
+/**
+ * Makes a tenant of a file, at one moment: a Berth that serves the store serves it from then on. Rejects with
+ * `tenant_file_invalid`, whose data has all problems, and with `tenant_exists`; then nothing was changed.
+ */
+export async function importTenant(
+  tenants: Tenants,
+  source: AsyncIterable<Uint8Array>,
+  options: ImportOptions,
+): Promise<Imported> {
+  const { by, as, replace, mayPublish = () => Promise.resolve(true) } = options;
+  const refuseNamesake = async (tenant: string): Promise<void> => {
+    if (!replace && (await tenants.hasAnything(tenant))) {
+      throw new BerthError("tenant_exists", `"${tenant}"; --replace replaces it, --as takes another name`);
+    }
+  };
+  if (as !== undefined) await refuseNamesake(as);
+  const staging = await tenants.stage();
+  try {
+    const read = await readTenantFile(source, staging, {
+      ...options,
+      onHeader: (header) => refuseNamesake(as ?? header.tenant),
+    });
+    if (read.problems) throw invalid(read.problems);
+    const { header, counts, bytes, secretNames } = read;
+    const tenant = as ?? header.tenant;
+    const imported = { tenant, header, ...counts, bytes, secretNames };
+    const isPublished = await mayPublish({ ...imported, isPublished: false });
+    if (isPublished) await staging.publish(tenant, { by, limits: header.limits, replace });
+    return { ...imported, isPublished };
+  } finally {
+    await staging.close();
+  }
+}
+
+function invalid(problems: readonly { message: string; line?: number }[]): BerthError {
+  const [first] = problems;
+  const where = first?.line === undefined ? "" : `line ${first.line}: `;
+  const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : "";
+  return new BerthError("tenant_file_invalid", `${where}${first?.message}${more}`, { data: { problems } });
+}

@@ -1,0 +1,92 @@
+import type { TenantStaging } from "../../store/tenant-copies.ts";
+import type { Problem } from "../../problem.ts";
+import { lineStarts, type TenantFileCounts, type TenantFileHeader } from "./format.ts";
+import { linesOf, type Line } from "./lines.ts";
+import { TenantFileChecks, type CheckOptions } from "./checks.ts";
+
+export interface ReadOptions extends CheckOptions {
+  readonly limits: CheckOptions["limits"] & { readonly importBytes: number; readonly importLineBytes: number };
+  /** Hears of the header before the rest is read. What it rejects with ends the reading. */
+  readonly onHeader?: (header: TenantFileHeader) => Promise<void>;
+}
+
+/** What a file holds, or everything that is wrong with it. */
+export type ReadTenantFile =
+  | { readonly problems: readonly Problem[] }
+  | {
+      readonly problems: undefined;
+      readonly header: TenantFileHeader;
+      readonly counts: TenantFileCounts;
+      /** Of content, as it is kept. */
+      readonly bytes: number;
+      readonly secretNames: readonly string[];
+    };
+
+/** Named problems are enough to know what is wrong with a file. */
+const PROBLEMS_MAX = 100;
+
+/**
+ * Reads a tenant's file, puts what it holds where `into` says, and looks at all of it: whether each content is what its
+ * CID says, whether names are names and stand for content of this very file, and whether the whole is what was written.
+ * One line at a time is in memory. Does not throw for what is wrong with the file.
+ */
+export async function readTenantFile(
+  source: AsyncIterable<Uint8Array>,
+  into: Pick<TenantStaging, "put" | "content" | "add">,
+  options: ReadOptions,
+): Promise<ReadTenantFile> {
+  const { importBytes, importLineBytes } = options.limits;
+  const checks = new TenantFileChecks(into, options);
+  const bounded = new BoundedSource(source, importBytes);
+  for await (const line of linesOf(bounded, importLineBytes)) {
+    takeLine(checks, line, importLineBytes);
+    // Of what is no such file nothing more could be said that helps.
+    if (!checks.header || checks.problems.length >= PROBLEMS_MAX) break;
+    if (line.number === 1) await options.onHeader?.(checks.header);
+  }
+  if (bounded.isTooLong) {
+    checks.complain("file-too-long", `The file has more than ${importBytes} bytes (BERTH_IMPORT_BYTES)`);
+  } else if (checks.problems.length < PROBLEMS_MAX) checks.end();
+  const { problems, header, counts, bytes, secretNames } = checks;
+  if (problems.length > 0 || !header) return { problems };
+  return { problems: undefined, header, counts, bytes, secretNames };
+}
+
+function takeLine(checks: TenantFileChecks, { number, bytes, isWhole }: Line, importLineBytes: number): void {
+  checks.line = number;
+  if (!bytes) {
+    checks.skip("line-too-long", `The line has more than ${importLineBytes} bytes (BERTH_IMPORT_LINE_BYTES)`);
+  } else if (!isWhole) {
+    checks.skip("cut-line", "The line is cut: the end of it and of the file is missing");
+  } else if (number === 1) {
+    checks.takeHeader(bytes);
+  } else {
+    const start = Buffer.from(bytes.subarray(0, 16)).toString("latin1");
+    const [what] = Object.entries(lineStarts).find(([, text]) => start.startsWith(text)) ?? [];
+    checks.take(what as keyof typeof lineStarts | undefined, bytes);
+  }
+}
+
+/** Ends after so many bytes. */
+class BoundedSource {
+  isTooLong = false;
+  readonly #source: AsyncIterable<Uint8Array>;
+  readonly #bytesMax: number;
+
+  constructor(source: AsyncIterable<Uint8Array>, bytesMax: number) {
+    this.#source = source;
+    this.#bytesMax = bytesMax;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    let total = 0;
+    for await (const piece of this.#source) {
+      total += piece.length;
+      if (total > this.#bytesMax) {
+        this.isTooLong = true;
+        return;
+      }
+      yield piece;
+    }
+  }
+}

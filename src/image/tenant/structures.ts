@@ -1,0 +1,88 @@
+import { isCid, isStructure, type Cid } from "../../cid.ts";
+import { BerthError } from "../../errors.ts";
+import { isObject, NESTING_MAX } from "../../json.ts";
+import type { NamedChange } from "../../store/tenant-copies.ts";
+import { parseManifest } from "../read.ts";
+
+/** A sentence about what is wrong with a structure's bytes, whatever it is for. */
+export function structureProblem(bytes: Uint8Array, { sourceFiles }: { sourceFiles: number }): string | undefined {
+  if (nestingOf(bytes) > NESTING_MAX) return `it has more than ${NESTING_MAX} levels of lists and objects`;
+  const value = parsed(bytes);
+  if (value === undefined) return "it is not JSON";
+  const files = isObject(value) ? value["files"] : undefined;
+  // What may be taken for a definition is read whole by whoever serves it.
+  if (isObject(files) && Object.keys(files).length > sourceFiles) {
+    return `it has more than ${sourceFiles} files (BERTH_SOURCE_FILES)`;
+  }
+  return undefined;
+}
+
+/** A sentence about why content cannot be what a name of this kind stands for. The content was looked at before. */
+export function meaningProblem(
+  kind: NamedChange["kind"],
+  { cid, bytes }: { cid: Cid; bytes: Uint8Array },
+  has: (cid: Cid) => boolean,
+): string | undefined {
+  if (kind === "variable") return undefined;
+  const value = isStructure(cid) ? parsed(bytes) : undefined;
+  if (!isObject(value)) return "it is not a structure";
+  const isReference = (name: string): boolean => typeof value[name] === "string" && isCid(value[name]);
+  const isReferenceOrNull = (name: string): boolean => value[name] === null || isReference(name);
+  switch (kind) {
+    case "server": {
+      const isRight = isReference("definition") && typeof value["enabled"] === "boolean";
+      return isRight ? undefined : "it has to say { definition, enabled }";
+    }
+    case "release": {
+      const isRight = ["definition", "bundle"].every(isReferenceOrNull) && ["config", "contract"].every(isReference);
+      return isRight ? undefined : "it has to say { definition, bundle, config, contract }";
+    }
+    case "visibility": {
+      const { hidden } = value;
+      const isRight = Array.isArray(hidden) && hidden.every((name) => typeof name === "string");
+      return isRight ? undefined : "it has to say { hidden }, a list of names";
+    }
+    case "upstream": {
+      const isRight = ["definition", "approved", "observed"].every(isReference);
+      return isRight ? undefined : "it has to say { definition, approved, observed }";
+    }
+    case "image":
+      return manifestProblem(bytes, cid, has);
+  }
+}
+
+/** What an applied image has brought is not brought again: it has to be there. */
+function manifestProblem(bytes: Uint8Array, cid: Cid, has: (cid: Cid) => boolean): string | undefined {
+  try {
+    const absent = parseManifest(bytes, cid).content.find((each) => !has(each));
+    return absent === undefined ? undefined : `it names ${absent}, which the file does not have`;
+  } catch (error) {
+    if (!(error instanceof BerthError)) throw error;
+    return error.message;
+  }
+}
+
+function parsed(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+const [QUOTE, BACKSLASH] = [0x22, 0x5c];
+const openings = new Set([0x5b, 0x7b]);
+const closings = new Set([0x5d, 0x7d]);
+
+/** Levels of lists and objects, told before anything is made of them; of what is not JSON it is any number. */
+function nestingOf(bytes: Uint8Array): number {
+  let [level, deepest, isText] = [0, 0, false];
+  for (let index = 0; index < bytes.length; index++) {
+    const byte = bytes[index]!;
+    if (byte === QUOTE) isText = !isText;
+    else if (isText) index += byte === BACKSLASH ? 1 : 0;
+    else if (openings.has(byte)) deepest = Math.max(deepest, ++level);
+    else if (closings.has(byte)) level--;
+  }
+  return deepest;
+}

@@ -1,0 +1,74 @@
+import { setTimeout as pause } from "node:timers/promises";
+import type Database from "better-sqlite3";
+
+/** Claims that are moved to one name, which no tenant can have. */
+const PREFIX = "~";
+/** Contents in one transaction. */
+const AT_ONCE = 100;
+
+/** The name that claims stand under which are no tenant's: yet, or no more. */
+export function aliasOf(id: string, what: "coming" | "gone"): string {
+  return `${PREFIX}${id}-${what}`;
+}
+
+/**
+ * Claims on content that a tenant has lost. They are taken away, with the content that nobody else has, in steps small
+ * enough for others to write in between.
+ */
+export function leftClaims(database: Database.Database) {
+  const some = database
+    .prepare<[string], number>(`SELECT content_id FROM tenant_content WHERE tenant = ? LIMIT ${AT_ONCE}`)
+    .pluck();
+  const release = database.prepare<[string, number]>("DELETE FROM tenant_content WHERE tenant = ? AND content_id = ?");
+  const removeUnheld = database.prepare<[{ id: number }]>(
+    `DELETE FROM content WHERE id = @id AND NOT EXISTS (SELECT 1 FROM tenant_content WHERE content_id = @id)
+     AND NOT EXISTS (SELECT 1 FROM derived WHERE content_id = @id)`,
+  );
+  const move = database.prepare<[string, string]>("UPDATE tenant_content SET tenant = ? WHERE tenant = ?");
+  const aliases = database
+    .prepare<[], string>(
+      `SELECT DISTINCT tenant FROM tenant_content WHERE tenant > '${PREFIX}' AND tenant < '${PREFIX}~'`,
+    )
+    .pluck();
+
+  const removeSome = database.transaction((alias: string) => {
+    const ids = some.all(alias);
+    let removed = 0;
+    for (const id of ids) {
+      release.run(alias, id);
+      removed += removeUnheld.run({ id }).changes;
+    }
+    return { released: ids.length, removed };
+  });
+
+  return {
+    /** Gives all claims of one name to another that has none; part of the caller's transaction. */
+    move: (from: string, to: string): void => void move.run(to, from),
+
+    /** The contents that are gone. */
+    async remove(alias: string): Promise<number> {
+      let total = 0;
+      for (;;) {
+        const began = performance.now();
+        const { released, removed } = wiping(database, () => removeSome.immediate(alias));
+        total += removed;
+        if (released < AT_ONCE) return total;
+        // As long as others waited for this, they go first.
+        await pause(performance.now() - began);
+      }
+    },
+
+    /** The ids of `aliasOf` that claims stand under. */
+    ids: (): string[] => [...new Set(aliases.all().map((alias) => alias.slice(PREFIX.length).split("-")[0]!))],
+  };
+}
+
+/** What is removed meanwhile is overwritten on the disk, because nobody may read it any more. */
+export function wiping<T>(database: Database.Database, work: () => T): T {
+  database.pragma("secure_delete = ON");
+  try {
+    return work();
+  } finally {
+    database.pragma("secure_delete = OFF");
+  }
+}

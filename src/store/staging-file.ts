@@ -1,0 +1,81 @@
+import { randomBytes } from "node:crypto";
+import { existsSync, readdirSync, rmSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { BerthError } from "../errors.ts";
+
+/**
+ * Files of tenants that are being put together, beside the database. Whoever made one holds a lock on it that the system
+ * takes away when the process ends, however it ends: so it is known which of them are nobody's any more.
+ */
+export interface StagingFile {
+  readonly id: string;
+  readonly database: Database.Database;
+  /** Removes it. */
+  close(): void;
+}
+
+const NAME = /^import-([0-9a-f]{16})\.sqlite$/;
+const ATTEMPTS_MAX = 5;
+
+export async function createStagingFile(dataDir: string): Promise<StagingFile> {
+  for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+    const id = randomBytes(8).toString("hex");
+    const file = fileOf(dataDir, id);
+    // It may hold what others may not read.
+    await (await open(file, "wx", 0o600)).close();
+    const database = lock(file);
+    // Somebody who looks for what is left over may have taken it for that, in the moment before the lock.
+    if (database && existsSync(file)) return { id, database, close: () => remove(database, file) };
+    database?.close();
+  }
+  throw new BerthError("store_failed", `no file could be made in ${dataDir}`);
+}
+
+/** Whether a process still works on the file. */
+export function isStaging(dataDir: string, id: string): boolean {
+  const file = fileOf(dataDir, id);
+  if (!existsSync(file)) return false;
+  const database = lock(file);
+  database?.close();
+  return !database;
+}
+
+/** Of all files there, whether or not somebody works on them. */
+export function stagingIds(dataDir: string): string[] {
+  return readdirSync(dataDir).flatMap((name) => NAME.exec(name)?.[1] ?? []);
+}
+
+/** Removes a file that nobody works on. */
+export function removeStagingFile(dataDir: string, id: string): void {
+  const file = fileOf(dataDir, id);
+  const database = existsSync(file) ? lock(file) : undefined;
+  if (database) remove(database, file);
+}
+
+function fileOf(dataDir: string, id: string): string {
+  return join(dataDir, `import-${id}.sqlite`);
+}
+
+/** Undefined when another process has the lock. */
+function lock(file: string): Database.Database | undefined {
+  const database = new Database(file, { timeout: 0 });
+  try {
+    database.pragma("locking_mode = EXCLUSIVE");
+    // Nothing of it outlives its process, so that nothing needs to be undone or to wait for the disk.
+    database.pragma("journal_mode = OFF");
+    database.pragma("synchronous = OFF");
+    database.exec("BEGIN EXCLUSIVE; COMMIT");
+    return database;
+  } catch (error) {
+    database.close();
+    if ((error as { code?: unknown }).code === "SQLITE_BUSY") return undefined;
+    throw error;
+  }
+}
+
+function remove(database: Database.Database, file: string): void {
+  rmSync(file, { force: true });
+  database.close();
+}
