@@ -116,7 +116,7 @@ async function confirmed(tenant: string, file: string): Promise<boolean> {
 
 function tellExported(name: string, { secretNames, ...written }: Written): void {
   console.error(`The tenant ${name} is exported: ${said(written)}.`);
-  console.error("Its tokens and host names stay here, and no value of a secret is in it.");
+  console.error("Tokens, authorization server and host names stay here, and no value of a secret is in it.");
   if (secretNames.length > 0) console.error(`Set again where it goes: ${secretNames.join(", ")}.`);
 }
 

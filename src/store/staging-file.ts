@@ -63,8 +63,8 @@ function lock(file: string): Database.Database | undefined {
   const database = new Database(file, { timeout: 0 });
   try {
     database.pragma("locking_mode = EXCLUSIVE");
-    // Nothing of it outlives its process, so that nothing needs to be undone or to wait for the disk.
-    database.pragma("journal_mode = OFF");
+    // Nothing of it is of use once its process has ended, so that nothing has to wait for the disk.
+    database.pragma("journal_mode = MEMORY");
     database.pragma("synchronous = OFF");
     database.exec("BEGIN EXCLUSIVE; COMMIT");
     return database;

@@ -202,7 +202,7 @@ export class TenantFileChecks {
 
   #takeEnd({ end, sha256 }: Record<string, unknown>, bytes: Uint8Array, expected: TenantFileCounts): void {
     const counts = JSON.stringify(expected);
-    if (JSON.stringify(end) !== counts) {
+    if (JSON.stringify(end) !== counts && !this.#isPartial) {
       this.complain("wrong-count", `The file ends with other counts than it has lines: it has ${counts}`);
     }
     const digest = this.#digest.digest("hex");
@@ -239,16 +239,22 @@ function shortLine(bytes: Uint8Array): unknown {
   }
 }
 
+const CONTENT_START = /^\{"content":"([a-z0-9]{1,100})","(text|base64)":(?=")/;
+const CONTENT_START_BYTES = 150;
+
 /** Read by its form, so that nothing but one text is ever made of it. */
 function readContent(line: Uint8Array): { cid: Cid; bytes: Uint8Array } | undefined {
+  // Of the start alone: a CID that was cut out of the line would hold on to all of it.
+  const head = Buffer.from(line.subarray(0, CONTENT_START_BYTES)).toString("latin1");
+  const [start, cid, encoding] = CONTENT_START.exec(head) ?? [];
+  if (start === undefined || cid === undefined || !isCid(cid)) return undefined;
   try {
     const text = textOf(line);
-    const [start, cid, encoding] = /^\{"content":"([a-z0-9]{1,100})","(text|base64)":(?=")/.exec(text) ?? [];
-    if (start === undefined || !text.endsWith(`"}`)) return undefined;
+    if (!text.endsWith(`"}`)) return undefined;
     const value: unknown = JSON.parse(text.slice(start.length, -1));
-    if (typeof value !== "string" || !isCid(cid!)) return undefined;
+    if (typeof value !== "string") return undefined;
     const bytes = Buffer.from(value, encoding === "text" ? "utf8" : "base64");
-    return contentLine(cid!, bytes) === text ? { cid: cid!, bytes } : undefined;
+    return contentLine(cid, bytes) === text ? { cid, bytes } : undefined;
   } catch {
     return undefined;
   }

@@ -56,7 +56,7 @@ function takeLine(checks: TenantFileChecks, { number, bytes, isWhole }: Line, im
   checks.line = number;
   if (!bytes) {
     checks.skip("line-too-long", `The line has more than ${importLineBytes} bytes (BERTH_IMPORT_LINE_BYTES)`);
-  } else if (!isWhole) {
+  } else if (!isWhole && number > 1) {
     checks.skip("cut-line", "The line is cut: the end of it and of the file is missing");
   } else if (number === 1) {
     checks.takeHeader(bytes);

@@ -1,0 +1,208 @@
+import assert from "node:assert/strict";
+import { fork, spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import {
+  createReadStream,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import Database from "better-sqlite3";
+import { rawBlock } from "../src/cid.ts";
+import { openSqliteStore } from "../src/store/sqlite.ts";
+import type { Store } from "../src/store/store.ts";
+import { addTenant, until } from "./tenants.rig.ts";
+
+const CLI = join("dist", "src", "cli.js");
+const MEBIBYTE = 1024 * 1024;
+const LARGE_BYTES = 64 * MEBIBYTE;
+/** Of a process that exports or imports it: it ends when it needs more. */
+const MEMORY_MIB = 40;
+
+const folder = mkdtempSync(join(tmpdir(), "berth-tenant-files-"));
+after(() => rmSync(folder, { recursive: true, force: true }));
+const fileIn = (name: string): string => join(folder, name);
+
+async function onStore<T>(name: string, work: (store: Store) => Promise<T>): Promise<T> {
+  const store = await openSqliteStore({ dataDir: fileIn(name) });
+  try {
+    return await work(store);
+  } finally {
+    await store.close();
+  }
+}
+
+const leftIn = (name: string): string[] => readdirSync(fileIn(name)).filter((each) => each.startsWith("import-"));
+const work = (what: "export" | "import", data: string, file: string): ChildProcess =>
+  fork(join("dist", "test", "tenant-file-process.js"), [what, fileIn(data), fileIn(file)], {
+    execArgv: [`--max-old-space-size=${MEMORY_MIB}`],
+  });
+const tenant = async (
+  args: string[],
+  input?: NodeJS.ReadableStream,
+): Promise<{ code: number; stdout: string; stderr: string }> => {
+  const child = spawn(process.execPath, [CLI, "tenant", ...args], {
+    stdio: [input ? "pipe" : "ignore", "pipe", "pipe"],
+  });
+  if (input) input.pipe(child.stdin!);
+  let [stdout, stderr] = ["", ""];
+  child.stdout!.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+  child.stderr!.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+  const [code] = (await once(child, "close")) as [number];
+  return { code, stdout, stderr };
+};
+
+describe("a large tenant", () => {
+  before(() =>
+    onStore("large", async (store) => {
+      await store.tenants.create("large", { by: "test" });
+      const text = "x".repeat(MEBIBYTE / 4);
+      for (let index = 0; index < LARGE_BYTES / text.length; index++) {
+        const block = rawBlock(`${index}${text}`);
+        const set = [{ kind: "variable", name: `v${index}`, cid: block.cid }] as const;
+        await store.change("large", { by: "test", put: [block], set });
+      }
+    }),
+  );
+
+  before(async () => {
+    await onStore("small", (store) => addTenant(store, "large", { variables: { plan: "small" } }));
+    assert.equal(
+      (await tenant(["export", "large", "--out", fileIn("small.berth"), "--data", fileIn("small")])).code,
+      0,
+    );
+  });
+
+  it("C8 is exported and imported in less memory than it has content", { timeout: 120_000 }, async () => {
+    for (const [what, data] of [
+      ["export", "large"],
+      ["import", "large-2"],
+    ] as const) {
+      const [code] = (await once(work(what, data, "large.berth"), "exit")) as [number];
+      assert.equal(code, 0, what);
+    }
+    assert.ok(statSync(fileIn("large.berth")).size > LARGE_BYTES);
+    await onStore("large-2", async (store) => assert.equal((await store.names("large", "variable")).length, 256));
+  });
+
+  it(
+    "C8 whose import is killed at any time is not there, and what is left of it goes with the next",
+    { timeout: 120_000 },
+    async () => {
+      const claimsOf = (like: string): number => {
+        const database = new Database(join(fileIn("killed"), "berth.sqlite"), { readonly: true });
+        const count = database.prepare<[string], number>("SELECT count(*) FROM tenant_content WHERE tenant LIKE ?");
+        const claims = count.pluck().get(like)!;
+        database.close();
+        return claims;
+      };
+
+      await onStore("killed", (store) => addTenant(store, "other", { variables: { plan: "other" } }));
+      const reading = work("import", "killed", "large.berth");
+      await until(async () => leftIn("killed").length === 1);
+      reading.kill("SIGKILL");
+      await once(reading, "exit");
+      assert.equal(claimsOf("~%"), 0, "what was not looked at whole is nowhere");
+
+      const writing = work("import", "killed", "large.berth");
+      await until(async () => claimsOf("~%") > 5);
+      writing.kill("SIGKILL");
+      await once(writing, "exit");
+      assert.ok(claimsOf("~%") < 256);
+      assert.equal(leftIn("killed").length, 1, "what the first has left is gone with the second");
+      await onStore("killed", async (store) => {
+        assert.equal(await store.tenants.find("large"), undefined);
+        assert.equal(await store.tenants.hasAnything("large"), false);
+      });
+
+      assert.equal(
+        (await tenant(["import", fileIn("small.berth"), "--as", "next", "--data", fileIn("killed")])).code,
+        0,
+      );
+      assert.deepEqual([leftIn("killed"), claimsOf("~%"), claimsOf("other")], [[], 0, 1]);
+      await onStore("killed", async (store) => {
+        const bytes = await store.content("next", rawBlock("small").cid);
+        assert.equal(bytes && new TextDecoder().decode(bytes), "small");
+      });
+    },
+  );
+});
+
+describe("berth tenant export and import", () => {
+  before(() =>
+    onStore("here", (store) =>
+      addTenant(store, "acme", { variables: { plan: "onwards" }, hosts: ["acme.example"], limits: { calls: 7 } }),
+    ),
+  );
+  const here = ["--data", fileIn("here")];
+  const there = ["--data", fileIn("there")];
+
+  it("C8 write a tenant to standard output or to a file that nobody else may read, and say what is not in it", async () => {
+    const printed = await tenant(["export", "acme", ...here]);
+    assert.equal(printed.code, 0, printed.stderr);
+    assert.match(
+      printed.stderr,
+      /^The tenant acme is exported: 1 contents of 7 bytes, and 1 changes of names\.\nTokens, /,
+    );
+    const out = fileIn("acme.berth");
+    assert.equal((await tenant(["export", "acme", "--out", out, ...here])).code, 0);
+    assert.equal(readFileSync(out, "utf8"), printed.stdout);
+    assert.equal(statSync(out).mode & 0o777, 0o600);
+    const again = await tenant(["export", "acme", "--out", out, ...here]);
+    assert.match(again.stderr, /acme\.berth is there already; --force replaces it/);
+    assert.equal((await tenant(["export", "acme", "--out", out, "--force", ...here])).code, 0);
+    const nobody = await tenant(["export", "nobody", "--out", fileIn("nobody.berth"), ...here]);
+    assert.deepEqual([nobody.code, nobody.stdout, existsSync(fileIn("nobody.berth"))], [2, "", false]);
+    assert.match(nobody.stderr, /No such tenant: "nobody"/);
+  });
+
+  it("C8 read it from a file or from standard input, under its name or another, and refuse what is there", async () => {
+    const file = fileIn("acme.berth");
+    const checked = await tenant(["import", file, "--check", ...there]);
+    assert.deepEqual(
+      [checked.code, /is whole: the tenant acme, 1 contents/.test(checked.stderr)],
+      [0, true],
+      checked.stderr,
+    );
+    await onStore("there", async (store) => assert.equal(await store.tenants.find("acme"), undefined));
+    const made = await tenant(["import", file, ...there]);
+    assert.match(made.stderr, /The tenant acme is there, at \/t\/acme\/mcp: .*\nLimits of its own: calls=7\.\n$/);
+    assert.match(
+      (await tenant(["import", file, ...there])).stderr,
+      /already: "acme"; --replace replaces it, --as takes/,
+    );
+    const asked = await tenant(["import", file, "--replace", ...there]);
+    assert.deepEqual([asked.code, /--yes replaces it\.\nNothing was imported/.test(asked.stderr)], [1, true]);
+    const replaced = await tenant(["import", "-", "--replace", "--yes", ...there], createReadStream(file));
+    assert.equal(replaced.code, 0, replaced.stderr);
+    assert.equal((await tenant(["import", "-", "--as", "next", ...there], createReadStream(file))).code, 0);
+    assert.match((await tenant(["import", fileIn("absent"), ...there])).stderr, /absent cannot be read/);
+  });
+
+  it("C8 tell everything that is wrong with a file, with its lines", async () => {
+    writeFileSync(fileIn("bad.berth"), readFileSync(fileIn("acme.berth"), "utf8").replace("onwards", "backwards"));
+    const { code, stderr } = await tenant(["import", fileIn("bad.berth"), "--as", "bad", ...there]);
+    assert.equal(code, 1);
+    assert.match(stderr, /bad\.berth:2: error: The bytes are not what bafk\w+ says \[wrong-content\]\n/);
+    assert.match(stderr, /bad\.berth:3: error: .*\[missing-content\]\n/);
+    assert.match(stderr, /bad\.berth:4: error: .*\[wrong-digest\]\nNothing was imported: 3 errors\.\n$/);
+    const room = await tenant(["import", fileIn("acme.berth"), "--as", "full", ...there]);
+    assert.equal(room.code, 0);
+  });
+
+  it("C8 refuse more content than the tenant may have", async () => {
+    await onStore("here", (store) => store.tenants.change("acme", { by: "test", limits: { storedBytes: 6 } }));
+    const file = fileIn("large-claim.berth");
+    assert.equal((await tenant(["export", "acme", "--out", file, ...here])).code, 0);
+    const { code, stderr } = await tenant(["import", file, "--as", "claim", ...there]);
+    assert.deepEqual([code, /brings 7 bytes of content, and the tenant may have 6/.test(stderr)], [2, true], stderr);
+    await onStore("there", async (store) => assert.equal(await store.tenants.find("claim"), undefined));
+  });
+});
