@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import fsPromises from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -208,4 +210,39 @@ test("C8 a store that fails says so when it is checked, and one that another pro
   await assert.rejects(store.check(), { code: "store_failed" });
   other.close();
   await store.close();
+});
+
+test("a change is acknowledged when it is on the disk, and nobody else waits for that", async (t) => {
+  const dataDir = dataFolder();
+  const store = await openSqliteStore({ dataDir });
+  t.after(() => store.close());
+  const block = rawBlock("kept");
+  const flushed: string[] = [];
+  let letFlush!: () => void;
+  const mayFlush = new Promise<void>((resolve) => (letFlush = resolve));
+  const { open } = fsPromises;
+  t.mock.method(fsPromises, "open", async (...given: Parameters<typeof open>) => {
+    const file = await open(...given);
+    const datasync = file.datasync.bind(file);
+    file.datasync = async () => {
+      await mayFlush;
+      await datasync();
+      flushed.push(String(given[0]));
+    };
+    return file;
+  });
+  syncBuiltinESMExports();
+  t.after(() => {
+    t.mock.restoreAll();
+    syncBuiltinESMExports();
+  });
+
+  let isAcknowledged = false;
+  const change = store.change("default", { by: "test", put: [block] }).then(() => (isAcknowledged = true));
+  assert.ok(await store.content("default", block.cid));
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.equal(isAcknowledged, false);
+  letFlush();
+  await change;
+  assert.deepEqual(flushed, [join(dataDir, `${DATABASE_FILE}-wal`)]);
 });

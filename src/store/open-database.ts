@@ -17,7 +17,7 @@ export function openDatabase(dataDir: string, busyMs: number): Database.Database
     database = new Database(file, { timeout: busyMs });
     chmodSync(file, 0o600);
     database.pragma("journal_mode = WAL");
-    // NORMAL would be faster, but in WAL mode a power cut could then take back a change that was acknowledged.
+    // In WAL mode a power cut could take back what was acknowledged without it, unless it is flushed by itself.
     database.pragma("synchronous = FULL");
     database.pragma("foreign_keys = ON");
     upgradeDatabase(database);

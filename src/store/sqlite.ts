@@ -1,6 +1,7 @@
 import type Database from "better-sqlite3";
 import type { Block, Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
+import { flushLog } from "./flush-log.ts";
 import { ForeignChanges, type ForeignChange } from "./foreign-changes.ts";
 import { openDatabase } from "./open-database.ts";
 import { SqliteContent, verified } from "./sqlite-content.ts";
@@ -88,7 +89,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     for (const { key, block } of entries) statements.putDerived.run(key, contents.idOf(block));
   });
 
-  /** The log need not be on the disk to outlive this process; waiting for the disk would hold up every call. */
+  /** The log need not be on the disk to outlive this process; waiting here for the disk would hold up every call. */
   const withoutDisk = <T>(work: () => T): T => {
     database.pragma("synchronous = NORMAL");
     try {
@@ -142,9 +143,10 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
     async change(tenant, change) {
       for (const block of change.put ?? []) verified(block.cid, block.bytes);
-      const { added, moved } = attempt(() => applyChange.immediate(tenant, change));
+      const { added, moved } = withoutDisk(() => attempt(() => applyChange.immediate(tenant, change)));
       storedBytes.added(tenant, added);
       foreignChanges.add(moved);
+      await flushLog(database.name);
     },
 
     onReplaced: (listener) => foreignChanges.listenToReplacing(listener),
