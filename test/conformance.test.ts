@@ -24,3 +24,14 @@ test("S12 the official conformance suite passes in every revision, and the tasks
     assert.ok(passed >= atLeast, `${what}: ${passed} checks passed, expected at least ${atLeast}`);
   }
 });
+
+test("C8 the suite has scenarios of authorization for clients and authorization servers, and none for servers", async () => {
+  // When it has some, they belong into scripts/conformance: no other test here would notice them.
+  const clients = "test/clients/node_modules";
+  const list = [`${clients}/@modelcontextprotocol/conformance/dist/index.js`, "list"];
+  const { stdout: forServers } = await run(`${clients}/.bin/node`, [...list, "--server"]);
+  assert.match(forServers, /^ {2}- server-stateless /m);
+  assert.doesNotMatch(forServers, /auth|oauth|token|protected-resource/i);
+  const { stdout: forClients } = await run(`${clients}/.bin/node`, [...list, "--client"]);
+  assert.match(forClients, /^ {2}- auth\/scope-step-up /m);
+});
