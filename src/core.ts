@@ -128,7 +128,7 @@ export async function openCore(
       onChange: (tenant, name) => host.secretChanged(tenant, name),
     });
     const { limits } = config;
-    const access = opened(accessOf(config, store, (tenant) => tenancy?.oauthOf(tenant)));
+    const access = opened(accessOf(config, log, store, (tenant) => tenancy?.oauthOf(tenant)));
     const sealKey = await readSealKey(config.dataDir);
     const endpoint = createEndpoint({
       host,
@@ -146,7 +146,10 @@ export async function openCore(
     closers.push(followChanges(store, host, tenancy, log));
     await tenancy.admit(DEFAULT_TENANT);
     const admission = new Admission(limitsOf);
-    tenancy.onChange((tenant) => admission.forget(tenant));
+    tenancy.onChange((tenant) => {
+      admission.forget(tenant);
+      access.oauthChanged(tenant);
+    });
     tenancy.onEnd((tenant) => admission.forget(tenant));
     observers.add(metrics.observer);
     if (log.isLevelEnabled("debug")) observers.add(logCalls(log));

@@ -4,6 +4,7 @@ import { oauthOfTenant } from "./access/oauth/tenant-settings.ts";
 import type { Config } from "./config.ts";
 import { BerthError } from "./errors.ts";
 import type { JsonObject } from "./json.ts";
+import type { Log } from "./log.ts";
 import { parseAddresses, type AllowedHost } from "./network/allow-list.ts";
 import { openPublicFetch } from "./network/public-fetch.ts";
 import type { Store } from "./store/store.ts";
@@ -15,6 +16,7 @@ import { DEFAULT_TENANT } from "./tenant-name.ts";
  */
 export function accessOf(
   config: Config,
+  log: Log,
   store: Pick<Store, "tokens" | "tenants">,
   oauthOf: (tenant: string) => JsonObject | undefined,
 ): Access {
@@ -28,6 +30,7 @@ export function accessOf(
     oauth: (tenant) => oauthOfTenant(oauthOf(tenant)) ?? (tenant === DEFAULT_TENANT ? configured : undefined),
     checkedFetch: openPublicFetch(privateIssuers(config)),
     limits,
+    log,
   });
 }
 

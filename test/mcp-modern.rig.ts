@@ -205,6 +205,7 @@ function accessOf(people: ReadonlyMap<string, Principal>): Access {
     required: false,
     tokens: {} as Access["tokens"],
     oauth: () => undefined,
+    oauthChanged: () => {},
     principalOf(token) {
       const principal = people.get(token);
       if (principal) return principal;

@@ -1,5 +1,6 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import { BerthError } from "../errors.ts";
+import type { Log } from "../log.ts";
 import type { Tenants } from "../store/tenants.ts";
 import type { TokenRecords } from "../store/tokens.ts";
 import { AccessTokens, type AccessTokenLimits, type AskedResource } from "./oauth/access-tokens.ts";
@@ -20,6 +21,8 @@ export interface Access {
    * gives undefined where none of them is taken. Throws or rejects with `unauthorized`, or `issuer_unavailable`.
    */
   principalOf(token: string, tenant: string, asked: () => AskedResource | undefined): Principal | Promise<Principal>;
+  /** The tenant may have another authorization server now: what the former one has said counts no more. */
+  oauthChanged(tenant: string): void;
   /** Calls `listener` with the id of a principal that is one no more. Gives the function that ends it. */
   onRevoked(listener: (principalId: string) => void): () => void;
   close(): Promise<void>;
@@ -36,6 +39,7 @@ export interface AccessOptions {
   /** Reaches what an issuer that is not the operator's own may be asked at. */
   readonly checkedFetch: typeof fetch;
   readonly limits: AccessTokenLimits;
+  readonly log: Pick<Log, "warn">;
 }
 
 export function openAccess(options: AccessOptions): Access {
@@ -46,7 +50,7 @@ export function openAccess(options: AccessOptions): Access {
   };
   const tokens = new Tokens(options.tokens, { knownTokens: limits.knownTokens, onRevoked });
   const stop = tenants.onChange((tenant) => tokens.forgetTenant(tenant));
-  const accessTokens = new AccessTokens(limits, options.checkedFetch);
+  const accessTokens = new AccessTokens(limits, options);
   const operators = new Map<string, Principal>();
   const adminHash = adminToken === undefined ? undefined : digest(adminToken);
 
@@ -75,6 +79,10 @@ export function openAccess(options: AccessOptions): Access {
       return tokens.principalOf(token, tenant);
     },
 
+    oauthChanged(tenant) {
+      for (const id of accessTokens.forget(tenant, oauth(tenant))) onRevoked(id);
+    },
+
     onRevoked(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);
@@ -90,7 +98,7 @@ export function openAccess(options: AccessOptions): Access {
 /** Whoever runs the service and has set the token in its environment. */
 const OPERATOR_ID = "operator";
 const NO_RESOURCE =
-  "it is made for an address, and this service cannot know its own: BERTH_PUBLIC_URL or the tenant's host name says it";
+  "it is made for an address, and this service has none that is known and safe: BERTH_PUBLIC_URL has to be its https URL";
 const JWT = /^[\w-]+\.[\w-]+\.[\w-]*$/;
 
 function digest(token: string): Buffer {

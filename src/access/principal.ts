@@ -39,13 +39,18 @@ const IMPLIED: Readonly<Record<Action, readonly Action[]>> = {
   admin: ACTIONS,
 };
 
+/** All that whoever can do these things can do. */
+export function impliedBy(can: readonly Action[]): ReadonlySet<Action> {
+  return new Set(can.flatMap((action) => IMPLIED[action]));
+}
+
 /** Whose requests permit what any of the grants does. */
 export function createPrincipal(
   { id, tenant, until }: Pick<Principal, "id" | "tenant" | "until">,
   grants: readonly Grant[],
 ): Principal {
   const rules = grants.map(({ can, servers, tools }) => ({
-    can: new Set(can.flatMap((action) => IMPLIED[action])),
+    can: impliedBy(can),
     servers: servers && new Set(servers),
     tools: tools && new Set(tools),
   }));

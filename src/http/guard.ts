@@ -29,7 +29,7 @@ export function createGuard(
     } = request;
     // An address with a host of its own would go before the header.
     if (!url.startsWith("/")) throw new BerthError("not_found", url);
-    if (isRepeated("host", rawHeaders)) throw new BerthError("forbidden_host", "there is more than one");
+    checkRepeated(rawHeaders);
     if (host === undefined || !good.has(host)) {
       const hostname = hostnameOf(`http://${host ?? ""}`);
       if (isKnown(hostname)) remember(host!);
@@ -49,11 +49,16 @@ export function createGuard(
 }
 
 /** Of repeated ones Node keeps the first, a proxy in front of it maybe the last. */
-function isRepeated(name: string, rawHeaders: readonly string[]): boolean {
-  let count = 0;
+function checkRepeated(rawHeaders: readonly string[]): void {
+  let [hosts, authorizations] = [0, 0];
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const each = rawHeaders[index]!;
-    if (each.length === name.length && each.toLowerCase() === name) count++;
+    if (each.length === HOST.length && each.toLowerCase() === HOST) hosts++;
+    else if (each.length === AUTHORIZATION.length && each.toLowerCase() === AUTHORIZATION) authorizations++;
   }
-  return count > 1;
+  if (hosts > 1) throw new BerthError("forbidden_host", "there is more than one");
+  if (authorizations > 1) throw new BerthError("invalid_request", "it has more than one Authorization header");
 }
+
+const HOST = "host";
+const AUTHORIZATION = "authorization";

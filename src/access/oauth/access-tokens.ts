@@ -3,7 +3,8 @@ import { hash } from "node:crypto";
 import type { Limits } from "../../limits.ts";
 import { BerthError } from "../../errors.ts";
 import { createPrincipal, type Grant, type Principal } from "../principal.ts";
-import { Issuers, type IssuersLimits } from "./issuers.ts";
+import { audiencesIn, canonicalAudience, checkKind, idOf, scopesIn } from "./claims.ts";
+import { Issuers, type Asking, type IssuersLimits } from "./issuers.ts";
 import { grantsOf } from "./scopes.ts";
 import type { OauthSettings } from "./settings.ts";
 
@@ -32,8 +33,6 @@ const ALGORITHMS = [
   "EdDSA",
   "Ed25519",
 ];
-/** RFC 9068 and those who do not say; other kinds of JWT are no access tokens. */
-const TYPES: ReadonlySet<unknown> = new Set([undefined, "at+jwt", "application/at+jwt", "jwt"]);
 /** Clocks differ. */
 const SKEW_S = 5;
 
@@ -46,10 +45,9 @@ export class AccessTokens {
   readonly #issuers: Issuers;
   readonly #verified = new Map<string, Verified>();
 
-  /** `checkedFetch` reaches what an issuer that is not the operator's own may be asked at. */
-  constructor(limits: AccessTokenLimits, checkedFetch: typeof fetch) {
+  constructor(limits: AccessTokenLimits, asking: Asking) {
     this.#limits = limits;
-    this.#issuers = new Issuers(limits, checkedFetch);
+    this.#issuers = new Issuers(limits, asking);
   }
 
   /** Throws or rejects with `unauthorized`, or with `issuer_unavailable`. */
@@ -58,10 +56,31 @@ export class AccessTokens {
     const verified = this.#verified.get(key);
     if (verified && verified.until > Date.now() && verified.settings === settings) return principalAt(asked, verified);
     return this.#verify(token, asked.tenant, settings).then((claims) => {
-      const fresh = { claims, settings, until: this.#until(claims), principals: new Map<string, Principal>() };
+      const audiences = audiencesIn(claims);
+      const fresh = {
+        tenant: asked.tenant,
+        claims,
+        settings,
+        audiences,
+        isForAll: settings.audience !== undefined && audiences.has(canonicalAudience(settings.audience)),
+        until: this.#until(claims),
+        principals: new Map<string, Principal>(),
+      };
       this.#remember(key, fresh);
       return principalAt(asked, fresh);
     });
+  }
+
+  /** Forgets what was verified by other settings of a tenant than these. Gives the ids of whom it was about. */
+  forget(tenant: string, settings: OauthSettings | undefined): Set<string> {
+    const now = JSON.stringify(settings);
+    const ids = new Set<string>();
+    for (const [key, verified] of this.#verified) {
+      if (verified.tenant !== tenant || JSON.stringify(verified.settings) === now) continue;
+      this.#verified.delete(key);
+      for (const { id } of verified.principals.values()) ids.add(id);
+    }
+    return ids;
   }
 
   async #verify(token: string, tenant: string, settings: OauthSettings): Promise<JWTPayload> {
@@ -72,9 +91,7 @@ export class AccessTokens {
         clockTolerance: SKEW_S,
         requiredClaims: ["exp", "aud"],
       });
-      if (!TYPES.has(protectedHeader.typ?.toLowerCase())) throw unauthorized("it is no access token");
-      // It is bound to a key of its client (RFC 9449, RFC 8705), which a bearer does not prove to have.
-      if (payload["cnf"] !== undefined) throw unauthorized("it is bound to a key and cannot be used as a bearer token");
+      checkKind(protectedHeader.typ, payload);
       return payload;
     } catch (error) {
       throw error instanceof BerthError ? error : unauthorized(reasonOf(error), error);
@@ -95,8 +112,12 @@ export class AccessTokens {
 export type AccessTokenLimits = IssuersLimits & Pick<Limits, "knownTokens" | "verifiedTokenMs">;
 
 interface Verified {
+  readonly tenant: string;
   readonly claims: JWTPayload;
   readonly settings: OauthSettings;
+  readonly audiences: ReadonlySet<unknown>;
+  /** It has the audience that stands for all of the tenant's servers. */
+  readonly isForAll: boolean;
   readonly until: number;
   /** By the audience that made it good where it was shown. */
   readonly principals: Map<string, Principal>;
@@ -105,11 +126,9 @@ interface Verified {
 const WHOLE = "";
 
 function principalAt(asked: AskedResource, verified: Verified): Principal {
-  const { principals, claims, settings } = verified;
-  const audiences = new Set<unknown>([claims.aud].flat());
-  const isMeant = (resource: string | undefined): boolean => resource !== undefined && audiences.has(resource);
-  const isWhole = isMeant(asked.whole) || isMeant(settings.audience);
-  const resource = isWhole ? WHOLE : asked.resources.find(isMeant);
+  const { principals, claims, settings, audiences, isForAll } = verified;
+  const isWhole = isForAll || audiences.has(asked.whole);
+  const resource = isWhole ? WHOLE : asked.resources.find((each) => audiences.has(each));
   if (resource === undefined) throw unauthorized("it was made for another audience");
   const known = principals.get(resource);
   if (known) return known;
@@ -127,23 +146,6 @@ function principalAt(asked: AskedResource, verified: Verified): Principal {
 /** A token that was made for one server is good for nothing of another. */
 function limited(grant: Grant, server: string): Grant[] {
   return grant.servers && !grant.servers.includes(server) ? [] : [{ ...grant, servers: [server] }];
-}
-
-/** `scope` is RFC 9068's, `scp` what some issuers have instead. */
-function scopesIn({ scope, scp }: JWTPayload): string[] {
-  const texts = [scope, scp].flat().filter((each) => typeof each === "string");
-  return texts.flatMap((text) => text.split(" ").filter(Boolean));
-}
-
-const NAME_CHARACTERS_MAX = 100;
-
-/** The same person by another client is another one: what one client has begun is not the other's to go on with. */
-function idOf(claims: JWTPayload): string {
-  const { iss, sub, client_id: clientId, azp } = claims;
-  const client = typeof clientId === "string" ? clientId : typeof azp === "string" ? azp : "";
-  if (sub === undefined && client === "") throw unauthorized("it does not say whose it is");
-  const rest = hash("sha256", JSON.stringify([iss, sub, client]), "hex").slice(0, 16);
-  return `oauth:${(sub ?? client).slice(0, NAME_CHARACTERS_MAX)}#${rest}`;
 }
 
 /** Nothing of the token itself. */

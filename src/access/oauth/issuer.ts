@@ -12,16 +12,16 @@ import { isTrustworthy } from "./settings.ts";
 export class Issuer {
   readonly #url: string;
   readonly #limits: IssuerLimits;
-  readonly #fetchFrom: typeof fetch;
+  readonly #asking: AskingIssuer;
   #keys: Promise<KeySet> | undefined;
   #foundAt = 0;
   #failedAt = Number.NEGATIVE_INFINITY;
   #waiting = 0;
 
-  constructor(url: string, limits: IssuerLimits, fetchFrom: typeof fetch) {
+  constructor(url: string, limits: IssuerLimits, asking: AskingIssuer) {
     this.#url = url;
     this.#limits = limits;
-    this.#fetchFrom = fetchFrom;
+    this.#asking = asking;
   }
 
   /** Finds the key of a token. Rejects with an error of jose's, or with `issuer_unavailable`. */
@@ -79,7 +79,7 @@ export class Issuer {
   async #fetch(url: string, init: RequestInit): Promise<Response> {
     if (performance.now() - this.#failedAt < FAILURE_MS) throw this.#unavailable("it did not answer a moment ago");
     try {
-      const response = await this.#fetchFrom(url, init);
+      const response = await this.#asking.fetchFrom(url, init);
       return new Response(await bounded(response, this.#limits.issuerBytes), { status: response.status });
     } catch (error) {
       throw this.#failed(causeOf(error), error);
@@ -88,7 +88,9 @@ export class Issuer {
 
   #failed(why: string, cause?: unknown): BerthError {
     this.#failedAt = performance.now();
-    return this.#unavailable(why, cause);
+    const failure = this.#unavailable(why, cause);
+    this.#asking.onFailure(failure);
+    return failure;
   }
 
   #unavailable(why: string, cause?: unknown): BerthError {
@@ -100,6 +102,12 @@ export type IssuerLimits = Pick<
   Limits,
   "jwksCooldownMs" | "jwksMaxAgeMs" | "issuerMs" | "issuerBytes" | "issuerWaiting"
 >;
+
+export interface AskingIssuer {
+  readonly fetchFrom: typeof fetch;
+  /** Hears of each failure with what caused it, which is not for those whose tokens could not be checked. */
+  readonly onFailure: (error: BerthError) => void;
+}
 
 type KeySet = ReturnType<typeof createRemoteJWKSet>;
 

@@ -1,4 +1,5 @@
 import type { Limits } from "../../limits.ts";
+import type { Log } from "../../log.ts";
 import { Issuer, type IssuerLimits } from "./issuer.ts";
 import type { OauthSettings } from "./settings.ts";
 
@@ -8,12 +9,12 @@ import type { OauthSettings } from "./settings.ts";
  */
 export class Issuers {
   readonly #limits: IssuersLimits;
-  readonly #checkedFetch: typeof fetch;
+  readonly #asking: Asking;
   readonly #kept = new Map<string, Kept>();
 
-  constructor(limits: IssuersLimits, checkedFetch: typeof fetch) {
+  constructor(limits: IssuersLimits, asking: Asking) {
     this.#limits = limits;
-    this.#checkedFetch = checkedFetch;
+    this.#asking = asking;
   }
 
   of(tenant: string, settings: OauthSettings): Issuer {
@@ -22,13 +23,23 @@ export class Issuers {
     this.#kept.delete(tenant);
     const [oldest] = this.#kept.keys();
     if (this.#kept.size >= this.#limits.issuers && oldest !== undefined) this.#kept.delete(oldest);
-    const issuer = new Issuer(settings.issuer, this.#limits, settings.isOperators ? fetch : this.#checkedFetch);
+    const { checkedFetch, log } = this.#asking;
+    const issuer = new Issuer(settings.issuer, this.#limits, {
+      fetchFrom: settings.isOperators ? fetch : checkedFetch,
+      onFailure: (error) => log.warn({ tenant, err: error }, "an authorization server cannot be asked for its keys"),
+    });
     this.#kept.set(tenant, { settings, issuer });
     return issuer;
   }
 }
 
 export type IssuersLimits = IssuerLimits & Pick<Limits, "issuers">;
+
+export interface Asking {
+  /** Reaches what an issuer that is not the operator's own may be asked at. */
+  readonly checkedFetch: typeof fetch;
+  readonly log: Pick<Log, "warn">;
+}
 
 interface Kept {
   readonly settings: OauthSettings;

@@ -1,4 +1,4 @@
-import type { Action, Grant } from "../principal.ts";
+import { impliedBy, type Action, type Grant } from "../principal.ts";
 import type { OauthSettings } from "./settings.ts";
 
 /** What Berth's own scopes are called: `mcp:call`, and `mcp:call:<server>` for one server alone. */
@@ -14,14 +14,29 @@ export function grantsOf(scopes: readonly string[], { scopes: mapped }: OauthSet
   });
 }
 
-/** The scopes that a client has to ask for, all of them, to do these things to a server. */
+/**
+ * The scopes that a client has to ask for, all of them, to do these things to a server: such that permit no more than it
+ * takes, as far as the tenant has any, and none that another of them makes needless.
+ */
 export function scopesFor(actions: readonly Action[], server: string | undefined, settings: OauthSettings): string[] {
   const { scopes: mapped } = settings;
   if (!mapped) return actions.map((action) => `mcp:${action}`);
-  const permitting = (action: Action): string | undefined =>
-    Object.entries(mapped).find(
-      ([, { can, servers }]) =>
-        can.includes(action) && (!servers || (server !== undefined && servers.includes(server))),
-    )?.[0];
-  return [...new Set(actions.flatMap((action) => permitting(action) ?? []))];
+  const here = Object.entries(mapped)
+    .filter(([, { servers }]) => !servers || (server !== undefined && servers.includes(server)))
+    .map(([scope, grant]) => ({ scope, permitted: impliedBy(grant.can), breadth: breadthOf(grant) }))
+    .sort((one, other) => one.breadth - other.breadth);
+  const picked = new Set(actions.flatMap((action) => here.find(({ permitted }) => permitted.has(action)) ?? []));
+  for (const each of picked) {
+    const others = [...picked].filter((other) => other !== each);
+    const isNeedless = actions.every(
+      (action) => !each.permitted.has(action) || others.some(({ permitted }) => permitted.has(action)),
+    );
+    if (isNeedless) picked.delete(each);
+  }
+  return Array.from(picked, ({ scope }) => scope);
+}
+
+/** What is for all servers is broader; what is for some tools alone may not be enough, and comes last. */
+function breadthOf({ can, servers, tools }: Grant): number {
+  return impliedBy(can).size * 2 + (servers ? 0 : 1) + (tools ? 100 : 0);
 }

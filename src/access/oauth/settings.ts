@@ -34,6 +34,9 @@ export function oauthOfConfig({ oauth, publicUrl, host, allowedHosts }: OauthCon
   if (publicUrl === undefined && (!isLoopback(host) || allowedHosts.length > 0)) {
     problems.push("tokens are made for an address, so that BERTH_PUBLIC_URL has to say which one is this service's");
   }
+  if (publicUrl !== undefined && !isTrustworthy(new URL(publicUrl))) {
+    problems.push("tokens may not be sent over plain HTTP, so that BERTH_PUBLIC_URL has to be an https URL");
+  }
   if (settings && problems.length === 0) return { ...settings, isOperators: true };
   throw new BerthError("config_invalid", `BERTH_OAUTH_ISSUER, _AUDIENCE and _SCOPES: ${problems.join("; ")}`);
 }
@@ -56,7 +59,7 @@ export function readOauthSettings(value: unknown): { settings?: OauthSettings; p
   return problems.length > 0 ? { problems } : { settings: value as unknown as OauthSettings, problems };
 }
 
-/** Keys that came over a connection that anyone can change would say nothing. */
+/** Keys that came over a connection that anyone can change would say nothing, and tokens on it would be everybody's. */
 export function isTrustworthy(url: URL): boolean {
   const hostname = url.hostname.replace(/^\[|\]$/g, "");
   return url.protocol === "https:" || (url.protocol === "http:" && isLoopback(hostname));

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { AskedResource } from "../../access/oauth/access-tokens.ts";
+import { isTrustworthy } from "../../access/oauth/settings.ts";
 import { isLoopback } from "../../config.ts";
 import type { Tenancy } from "../../host/tenancy.ts";
 import { hostnameOf } from "../hostname.ts";
@@ -26,7 +27,9 @@ export function createResources(
   { publicUrl, allowedHosts }: { readonly publicUrl: string | undefined; readonly allowedHosts: readonly string[] },
   tenancy: Pick<Tenancy, "ofHost">,
 ): Resources {
+  const isSafe = publicUrl === undefined || isTrustworthy(new URL(publicUrl));
   const originOf = (request: IncomingMessage): string | undefined => {
+    if (!isSafe) return undefined;
     const { host = "" } = request.headers;
     const hostname = hostnameOf(`http://${host}`);
     if (publicUrl === undefined) {
