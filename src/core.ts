@@ -101,6 +101,7 @@ export async function openCore(
     );
     const metrics = createMetrics(packageVersion(), config.limits);
     const observers = new Observers((error) => log.error({ err: error }, "an observer of calls failed"));
+    const grants = new Grants(secrets, log);
     const hosting = {
       store,
       executor,
@@ -109,7 +110,7 @@ export async function openCore(
       compiler: compilerCid(),
       log,
       observers,
-      grants: new Grants(secrets, log),
+      grants,
       upstreams,
       mayStartPrograms: (tenant: string) => config.tenantUpstreams === "all" || config.tenantUpstreams.includes(tenant),
       writable: config.image !== "readonly",
@@ -150,8 +151,10 @@ export async function openCore(
       admission.forget(tenant);
       access.oauthChanged(tenant);
     });
-    tenancy.onEnd((tenant) => admission.forget(tenant));
-    observers.add(metrics.observer);
+    tenancy.onEnd((tenant) => {
+      for (const part of [admission, metrics.calls, grants]) part.forget(tenant);
+    });
+    observers.add(metrics.calls.observer);
     if (log.isLevelEnabled("debug")) observers.add(logCalls(log));
     showParts(metrics, { observers, executor, upstreams, endpoint, store });
     return { host, tenancy, admission, access, edits, secrets: secretEdits, endpoint, executor, metrics, store, close };

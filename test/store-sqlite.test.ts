@@ -129,7 +129,7 @@ test("what was written is there when the store is opened again", async () => {
   const block = rawBlock("hello");
   const first = await openSqliteStore({ dataDir });
   await first.change("default", { by: "test", put: [block] });
-  await first.putDerived([{ key: "k", block }]);
+  await first.putDerived("default", [{ key: "k", block }]);
   await first.close();
   const second = await openSqliteStore({ dataDir });
   assert.ok(await second.content("default", block.cid));
@@ -142,7 +142,7 @@ test("bytes that were damaged on the disk are never handed out, and are mended b
   const block = rawBlock("a text that can be found in the file of the database");
   const store = await openSqliteStore({ dataDir });
   await store.change("default", { by: "test", put: [block] });
-  await store.putDerived([{ key: "k", block }]);
+  await store.putDerived("default", [{ key: "k", block }]);
   await store.close();
 
   const file = join(dataDir, DATABASE_FILE);

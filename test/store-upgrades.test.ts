@@ -93,6 +93,8 @@ describe("the database of an earlier Berth", () => {
       const set = [{ kind: "variable", name: "mcps", cid: OLD, expected: NOW }] as const;
       await store.change("default", { by: "test", set });
       assert.equal((await store.history("default", "variable", "mcps")).length, 3);
+      await store.tenants.delete("acme", "test");
+      assert.ok(await store.derived("compiled:echo"), "nobody knows who uses what was derived before");
       await store.close();
 
       const database = new Database(join(dataDir, DATABASE_FILE));

@@ -59,7 +59,7 @@ export function storeContract(
       await assert.rejects(store.change("default", { by: "test", put: [two, forged], set: [move] }), {
         code: "content_corrupt",
       });
-      await assert.rejects(store.putDerived([{ key: "k", block: forged }]), { code: "content_corrupt" });
+      await assert.rejects(store.putDerived("default", [{ key: "k", block: forged }]), { code: "content_corrupt" });
       assert.equal(await store.content("default", two.cid), undefined);
       assert.equal(await store.name("default", "variable", "greeting"), undefined);
       assert.equal(await store.derived("k"), undefined);
@@ -226,10 +226,26 @@ export function storeContract(
       }
     });
 
+    test("a derived result is there as long as a tenant holds it, and goes with the last one", async () => {
+      for (const tenant of ["acme", "zenith"]) await store.tenants.create(tenant, { by: "test" });
+      await store.putDerived("acme", [
+        { key: "compile:own", block: one },
+        { key: "compile:both", block: two },
+      ]);
+      assert.equal(await store.holdDerived("zenith", ["compile:both", "compile:absent"]), false);
+      assert.equal(await store.holdDerived("zenith", ["compile:both"]), true);
+      await store.tenants.delete("acme", "test");
+      assert.equal(await store.derived("compile:own"), undefined);
+      assert.ok(await store.derived("compile:both"));
+      assert.equal(await store.holdDerived("zenith", ["compile:own"]), false);
+      await store.tenants.delete("zenith", "test");
+      assert.equal(await store.derived("compile:both"), undefined);
+    });
+
     test("derived results are shared, verified and never changed", async () => {
       const result = jsonBlock({ tools: [] });
-      await store.putDerived([{ key: "compile:x", block: result }]);
-      await store.putDerived([
+      await store.putDerived("default", [{ key: "compile:x", block: result }]);
+      await store.putDerived("default", [
         { key: "compile:x", block: jsonBlock({ tools: ["other"] }) },
         { key: "compile:y", block: result },
       ]);

@@ -59,7 +59,7 @@ export async function buildCatalog(
   const hasCode = definition !== undefined || Object.keys(entry.transforms).length > 0;
   const strange = hasCode ? codeProblems(tenant, dependencies.executor) : [];
   if (strange.length > 0) throw refused(server, strange);
-  const compileOnce = compilingOnce(dependencies);
+  const compileOnce = compilingOnce(tenant, dependencies);
   const own = { definition, entry };
   const { found, language, bundle, compiled } = await compiledDefinition(
     tenant,

@@ -37,7 +37,7 @@ async function recordRelease(
   const current = await store.name(tenant, "release", server);
   if (current?.cid === release) return;
   const set = [{ kind: "release", name: server, cid: release }] as const;
-  await store.putDerived([{ key: releaseCompilerKey(release), block: rawBlock(compiler) }]);
+  await store.putDerived(tenant, [{ key: releaseCompilerKey(release), block: rawBlock(compiler) }]);
   await store.change(tenant, { by: "load", put: blocks, set });
 }
 

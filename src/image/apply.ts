@@ -63,7 +63,7 @@ async function applyOnce(store: Store, tenant: string, image: Image): Promise<Ap
   plan.set.push({ kind: "image", name: APPLIED, cid: manifest.cid, expected: last?.cid ?? null });
 
   // Derived results say nothing by themselves: that they may be there without the names does no harm.
-  await store.putDerived(derivedOf(image, base));
+  await store.putDerived(tenant, derivedOf(image, base));
   await store.change(tenant, { by: "image", put: plan.put, set: plan.set });
   const isKept = ({ outcome }: NameReport): boolean => outcome === "kept" || outcome === "conflict";
   return {

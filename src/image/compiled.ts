@@ -50,3 +50,8 @@ export function derivedEntries(key: string, packed: PackedCompiled): { key: stri
   if (packed.bundle) entries.push({ key: packed.bundle.cid, block: packed.bundle });
   return entries;
 }
+
+/** The keys of those entries. */
+export function derivedKeys(key: string, { bundle }: Pick<CompiledResult, "bundle">): string[] {
+  return bundle === null ? [key] : [key, bundle];
+}

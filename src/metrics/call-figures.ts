@@ -11,22 +11,34 @@ const HELP = "How long calls of tools took, by how they ended (ok, error, invali
 type Label = "tenant" | "server" | "tool" | "outcome";
 type Labels = Readonly<Record<Label, string>>;
 
+export interface CallFigures {
+  readonly observer: CallObserver;
+  /** Drops the figures of a tenant that is served no more, so that others' tools have room. */
+  forget(tenant: string): void;
+}
+
 /**
  * Counts and times calls by tenant, server, tool and outcome. Of the first `metricTools` tools that are called each has
  * figures of its own, and all others share those of the tool `other`: anyone who may add servers could else make the
  * figures grow without end.
  */
-export function countCalls(registry: Registry, metricTools: number): CallObserver {
+export function countCalls(registry: Registry, metricTools: number): CallFigures {
   const all = new Map<string, CallTimes>();
   const known = new Set<string>();
   const ofTool = new WeakMap<CalledTool, Partial<Record<CallOutcome, CallTimes>>>();
   // It registers itself.
   void new CallDurations(registry, all);
 
-  return ({ tool, outcome, ms }) => {
-    let own = ofTool.get(tool);
-    if (!own) ofTool.set(tool, (own = {}));
-    (own[outcome] ??= timesOf(tool, outcome)).add(ms / 1000);
+  return {
+    observer({ tool, outcome, ms }) {
+      let own = ofTool.get(tool);
+      if (!own) ofTool.set(tool, (own = {}));
+      (own[outcome] ??= timesOf(tool, outcome)).add(ms / 1000);
+    },
+    forget(tenant) {
+      for (const [key, { labels }] of all) if (labels.tenant === tenant) all.delete(key);
+      for (const which of known) if ((JSON.parse(which) as string[])[0] === tenant) known.delete(which);
+    },
   };
 
   function timesOf({ tenant, server, tool }: CalledTool, outcome: CallOutcome): CallTimes {

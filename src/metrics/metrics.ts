@@ -1,14 +1,13 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { CallObserver } from "../host/observe.ts";
-import { countCalls } from "./call-figures.ts";
+import { countCalls, type CallFigures } from "./call-figures.ts";
 
 /**
  * Figures about this process for Prometheus. It owns how many there may be and how they are written. It knows no HTTP,
  * and nothing of the parts whose figures it shows: `figures.ts` says what those are.
  */
 export interface Metrics {
-  /** Has each call counted and timed. */
-  readonly observer: CallObserver;
+  /** Of each call and how long it took. */
+  readonly calls: CallFigures;
   /** Shows what `read` gives whenever somebody looks. */
   show(figure: Figure): void;
   /** Gives what is to be told how long each piece of work took, and how it ended. */
@@ -48,7 +47,7 @@ export function createMetrics(version: string, { metricTools }: MetricLimits): M
 
   let watches = false;
   return {
-    observer: countCalls(registry, metricTools),
+    calls: countCalls(registry, metricTools),
 
     show({ name, help, label, read }) {
       const options = { name, help, labelNames: label === undefined ? [] : [label], registers };

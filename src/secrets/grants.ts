@@ -45,6 +45,13 @@ export class Grants {
     }
     return grant(tenant, server, names, redactor, this.#secrets, this.#log);
   }
+
+  /** Forgets every value of a tenant whose servers have ended: the next of its name is another one. */
+  forget(tenant: string): void {
+    for (const key of this.#redactors.keys()) {
+      if ((JSON.parse(key) as string[])[0] === tenant) this.#redactors.delete(key);
+    }
+  }
 }
 
 function grant(

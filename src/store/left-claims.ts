@@ -12,8 +12,8 @@ export function aliasOf(id: string, what: "coming" | "gone"): string {
 }
 
 /**
- * Claims on content that a tenant has lost. They are taken away, with the content that nobody else has, in steps small
- * enough for others to write in between.
+ * Claims on content and on derived results that a tenant has lost. They are taken away, with what nobody else has, in
+ * steps small enough for others to write in between.
  */
 export function leftClaims(database: Database.Database) {
   const some = database
@@ -25,34 +25,38 @@ export function leftClaims(database: Database.Database) {
      AND NOT EXISTS (SELECT 1 FROM derived WHERE content_id = @id)`,
   );
   const move = database.prepare<[string, string]>("UPDATE tenant_content SET tenant = ? WHERE tenant = ?");
+  const derived = leftResults(database);
   const aliases = database
     .prepare<[], string>(
-      `SELECT DISTINCT tenant FROM tenant_content WHERE tenant > '${PREFIX}' AND tenant < '${PREFIX}~'`,
+      `SELECT DISTINCT tenant FROM tenant_content WHERE tenant > '${PREFIX}' AND tenant < '${PREFIX}~'
+       UNION SELECT DISTINCT tenant FROM tenant_derived WHERE tenant > '${PREFIX}' AND tenant < '${PREFIX}~'`,
     )
     .pluck();
 
   const removeSome = database.transaction((alias: string) => {
     const ids = some.all(alias);
-    let removed = 0;
-    for (const id of ids) {
-      release.run(alias, id);
-      removed += removeUnheld.run({ id }).changes;
-    }
-    return { released: ids.length, removed };
+    for (const id of ids) release.run(alias, id);
+    const results = derived.release(alias);
+    const removed = ids.map((id) => removeUnheld.run({ id }).changes).filter(Boolean).length;
+    for (const id of results.contents) removeUnheld.run({ id });
+    return { isOver: ids.length < AT_ONCE && results.isOver, removed };
   });
 
   return {
-    /** Gives all claims of one name to another that has none; part of the caller's transaction. */
+    /** Gives all claims on content of one name to another that has none; part of the caller's transaction. */
     move: (from: string, to: string): void => void move.run(to, from),
+
+    /** As `move`, for claims on derived results. */
+    moveDerived: (from: string, to: string): void => derived.move(from, to),
 
     /** The contents that are gone. */
     async remove(alias: string): Promise<number> {
       let total = 0;
       for (;;) {
         const began = performance.now();
-        const { released, removed } = wiping(database, () => removeSome.immediate(alias));
+        const { isOver, removed } = wiping(database, () => removeSome.immediate(alias));
         total += removed;
-        if (released < AT_ONCE) return total;
+        if (isOver) return total;
         // As long as others waited for this, they go first.
         await pause(performance.now() - began);
       }
@@ -60,6 +64,29 @@ export function leftClaims(database: Database.Database) {
 
     /** The ids of `aliasOf` that claims stand under. */
     ids: (): string[] => [...new Set(aliases.all().map((alias) => alias.slice(PREFIX.length).split("-")[0]!))],
+  };
+}
+
+function leftResults(database: Database.Database) {
+  const move = database.prepare<[string, string]>("UPDATE tenant_derived SET tenant = ? WHERE tenant = ?");
+  const some = database
+    .prepare<[string], string>(`SELECT key FROM tenant_derived WHERE tenant = ? LIMIT ${AT_ONCE}`)
+    .pluck();
+  const release = database.prepare<[string, string]>("DELETE FROM tenant_derived WHERE tenant = ? AND key = ?");
+  const removeUnheld = database
+    .prepare<[{ key: string }], number>(
+      `DELETE FROM derived WHERE key = @key AND NOT EXISTS (SELECT 1 FROM tenant_derived WHERE key = @key)
+       RETURNING content_id`,
+    )
+    .pluck();
+  return {
+    move: (from: string, to: string): void => void move.run(to, from),
+    /** The contents that some of the results were, and whether there are no more. */
+    release(alias: string): { contents: number[]; isOver: boolean } {
+      const keys = some.all(alias);
+      for (const key of keys) release.run(alias, key);
+      return { contents: keys.flatMap((key) => removeUnheld.get({ key }) ?? []), isOver: keys.length < AT_ONCE };
+    },
   };
 }
 

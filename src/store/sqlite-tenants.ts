@@ -57,6 +57,7 @@ export function sqliteTenants(
   /** All that stands under a name but claims on content, which are left behind. The number of names. */
   const purge = (name: string, left: string): number => {
     claims.move(name, left);
+    claims.moveDerived(name, left);
     const names = statements.removeNames.run(name).changes;
     for (const remove of statements.removals) remove.run(name);
     return names;

@@ -1,10 +1,11 @@
 import type Database from "better-sqlite3";
-import type { Block, Cid } from "../cid.ts";
+import type { Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 import { flushLog } from "./flush-log.ts";
 import { ForeignChanges, type ForeignChange } from "./foreign-changes.ts";
 import { openDatabase } from "./open-database.ts";
 import { SqliteContent, verified } from "./sqlite-content.ts";
+import { sqliteDerived } from "./sqlite-derived.ts";
 import { sqliteSecrets } from "./sqlite-secrets.ts";
 import { sqliteTenants } from "./sqlite-tenants.ts";
 import { sqliteTokens } from "./sqlite-tokens.ts";
@@ -37,6 +38,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const database = openDatabase(dataDir, busyMs);
   const statements = prepare(database);
   const contents = new SqliteContent(database);
+  const derived = sqliteDerived(database, contents);
   const secrets = sqliteSecrets(database);
   const foreignChanges = new ForeignChanges(database);
   const storedBytes = new StoredBytes(database);
@@ -83,10 +85,6 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     }
     if (storedBytesMax !== undefined) checkRoom(stood + added, storedBytesMax);
     return { added, moved: set.flatMap((nameMove) => move(tenant, by, changedAt, nameMove) ?? []) };
-  });
-
-  const applyDerived = database.transaction((entries: readonly { key: string; block: Block }[]) => {
-    for (const { key, block } of entries) statements.putDerived.run(key, contents.idOf(block));
   });
 
   /** The log need not be on the disk to outlive this process; waiting here for the disk would hold up every call. */
@@ -158,14 +156,20 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       }),
 
     async derived(key) {
-      const row = attempt(() => statements.derived.get(key));
+      const row = attempt(() => derived.get(key));
       return row && verified(row.cid, row.bytes);
     },
 
-    async putDerived(entries) {
+    async putDerived(tenant, entries) {
       for (const { block } of entries) verified(block.cid, block.bytes);
       // What was lost with the power is made again.
-      withoutDisk(() => attempt(() => applyDerived.immediate(entries)));
+      withoutDisk(() => attempt(() => derived.put(tenant, entries)));
+    },
+
+    async holdDerived(tenant, keys) {
+      return (
+        attempt(() => derived.isHeld(tenant, keys)) || withoutDisk(() => attempt(() => derived.hold(tenant, keys)))
+      );
     },
 
     async record(tenant, kind, key) {
@@ -265,9 +269,6 @@ function prepare(database: Database.Database) {
       `SELECT cid, changed_at AS changedAt, changed_by AS "by" FROM name_change
        WHERE tenant = ? AND kind = ? AND name = ? ORDER BY id DESC`,
     ),
-    derived: database.prepare<[string], { cid: Cid; bytes: Uint8Array }>(
-      "SELECT cid, bytes FROM derived JOIN content ON id = content_id WHERE key = ?",
-    ),
     record: database.prepare<[string, string, string, number], StoredRecord>(
       "SELECT value, revision FROM record WHERE tenant = ? AND kind = ? AND key = ? AND expires_at > ?",
     ),
@@ -282,7 +283,6 @@ function prepare(database: Database.Database) {
     ),
     pages: database.prepare<[], number>("PRAGMA page_count").pluck(),
     pageBytes: database.prepare<[], number>("PRAGMA page_size").pluck(),
-    putDerived: database.prepare<[string, number]>("INSERT OR IGNORE INTO derived (key, content_id) VALUES (?, ?)"),
   };
 }
 

@@ -47,9 +47,15 @@ export interface Store {
    */
   onReplaced(listener: () => void): () => void;
 
-  /** Results that are a pure function of their key (discovery, bundles): shared by all tenants, never changed. */
+  /**
+   * Results that are a pure function of their key (discovery, bundles): shared by all tenants, never changed. Whoever puts
+   * one holds it, and it stays as long as any tenant does.
+   */
   derived(key: string): Promise<Uint8Array | undefined>;
-  putDerived(entries: readonly { key: string; block: Block }[]): Promise<void>;
+  putDerived(tenant: string, entries: readonly { key: string; block: Block }[]): Promise<void>;
+
+  /** Has a tenant hold results that are there; false, and it holds none of them, when one is not. */
+  holdDerived(tenant: string, keys: readonly string[]): Promise<boolean>;
 
   /** What changes often and expires by itself; undefined when it is not there, or not any more. */
   record(tenant: string, kind: RecordKind, key: string): Promise<StoredRecord | undefined>;

@@ -60,7 +60,7 @@ export async function runHook(
         fault: `it returned ${block.bytes.length} bytes, more than the limit transformBytes of ${limits.transformBytes}`,
       };
     }
-    await store.putDerived([{ key, block }]);
+    await store.putDerived(tenant, [{ key, block }]);
     return { value: outcome.value.value };
   } catch (error) {
     if (error instanceof BerthError) return { fault: error.message };

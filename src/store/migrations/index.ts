@@ -5,6 +5,7 @@ import { sql as tenants } from "./0004-tenants.ts";
 import { sql as tokens } from "./0005-tokens.ts";
 import { sql as holdersOfContent } from "./0006-holders-of-content.ts";
 import { sql as oauthOfTenants } from "./0007-oauth-of-tenants.ts";
+import { sql as holdersOfResults } from "./0008-holders-of-results.ts";
 
 /**
  * The steps from an empty database to today's, in order. A step that was released is never edited: the database
@@ -18,4 +19,5 @@ export const migrations: readonly string[] = [
   tokens,
   holdersOfContent,
   oauthOfTenants,
+  holdersOfResults,
 ];
