@@ -129,18 +129,30 @@ describe("C8 authorization servers of tenants", () => {
     assert.match(refused.headers.get("www-authenticate")!, /error="insufficient_scope".*scope="staff"/);
   });
 
-  it("C8 a tenant's authorization server is set, changed and ended while Berth runs", async () => {
+  it("C8 a tenant's authorization server is set, changed and ended while Berth runs, that of default, too", async () => {
+    const both = ["plain", "default"];
     const set = (oauth: { issuer: string } | null): Promise<unknown> =>
-      onStoreOf(berth, (store) => store.tenants.change("plain", { by: "test", oauth }));
-    const token = await ours.tokenFor(at("plain"), SCOPE);
-    assert.equal((await say(at("plain"), token)).status, 401);
+      onStoreOf(berth, async (store) => {
+        for (const tenant of both) await store.tenants.change(tenant, { by: "test", oauth });
+      });
+    const made = async (by: AuthorizationServer): Promise<(status: number) => Promise<boolean>> => {
+      const shown = await Promise.all(
+        both.map(async (tenant) => [at(tenant), await by.tokenFor(at(tenant), SCOPE)] as const),
+      );
+      return async (status) => {
+        const replies = await Promise.all(shown.map(([url, token]) => say(url, token)));
+        return replies.every((reply) => reply.status === status);
+      };
+    };
+    const [byOurs, byTheirs] = [await made(ours), await made(theirs)];
+    assert.ok(await byOurs(401));
     await set({ issuer: ours.issuer });
-    await until(async () => (await say(at("plain"), token)).status === 200);
+    await until(() => byOurs(200));
     await set({ issuer: theirs.issuer });
-    await until(async () => (await say(at("plain"), token)).status === 401);
-    assert.equal((await say(at("plain"), await theirs.tokenFor(at("plain"), SCOPE))).status, 200);
+    await until(() => byOurs(401));
+    assert.ok(await byTheirs(200));
     await set(null);
-    await until(async () => (await fetch(metadataOf(at("plain")))).status === 404);
+    await until(async () => (await byTheirs(401)) && (await fetch(metadataOf(at("plain")))).status === 404);
   });
 });
 
