@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { decodeJwt, SignJWT, type JWTPayload } from "jose";
+import { Issuers } from "../src/access/oauth/issuers.ts";
+import { defaultLimits } from "../src/limits.ts";
 import { bearer } from "./access.rig.ts";
 import { startAuthorizationServer, type AuthorizationServer } from "./authorization-server.ts";
 import { post, request, startTestBerth, type Reply, type TestBerth } from "./berth.ts";
@@ -97,5 +99,29 @@ describe("C8 the keys of an authorization server, after a while", () => {
       await berth.close();
       await issuer.close();
     }
+  });
+});
+
+describe("C8 the authorization servers that are kept", () => {
+  const asking = { checkedFetch: (): Promise<Response> => new Promise(() => {}), log: { warn: () => {} } };
+  const settings = { issuer: "https://login.example" };
+
+  it("C8 are so many and no more, one of each tenant", () => {
+    const issuers = new Issuers({ ...defaultLimits, issuers: 2 }, asking);
+    const [first, second] = [issuers.of("a", settings), issuers.of("b", settings)];
+    assert.notEqual(first, second);
+    assert.equal(issuers.of("a", settings), first);
+    const third = issuers.of("c", settings);
+    assert.equal(issuers.of("a", settings), first);
+    assert.notEqual(issuers.of("b", settings), second);
+    assert.notEqual(issuers.of("c", settings), third);
+    assert.notEqual(issuers.of("c", { ...settings }), issuers.of("c", settings));
+  });
+
+  it("C8 hold up so many requests and no more while they do not answer", async () => {
+    const issuer = new Issuers({ ...defaultLimits, issuerWaiting: 2 }, asking).of("a", settings);
+    const key = (): Promise<unknown> => Promise.resolve(issuer.key({ alg: "RS256" }, { payload: "", signature: "" }));
+    void Promise.allSettled([key(), key()]);
+    await assert.rejects(key(), /too many tokens wait for its keys/);
   });
 });

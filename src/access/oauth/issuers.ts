@@ -19,17 +19,21 @@ export class Issuers {
 
   of(tenant: string, settings: OauthSettings): Issuer {
     const kept = this.#kept.get(tenant);
-    if (kept?.settings === settings) return kept.issuer;
+    const used = kept?.settings === settings ? kept : { settings, issuer: this.#open(tenant, settings) };
+    // What was used last stands last.
     this.#kept.delete(tenant);
     const [oldest] = this.#kept.keys();
     if (this.#kept.size >= this.#limits.issuers && oldest !== undefined) this.#kept.delete(oldest);
+    this.#kept.set(tenant, used);
+    return used.issuer;
+  }
+
+  #open(tenant: string, { issuer, isOperators }: OauthSettings): Issuer {
     const { checkedFetch, log } = this.#asking;
-    const issuer = new Issuer(settings.issuer, this.#limits, {
-      fetchFrom: settings.isOperators ? fetch : checkedFetch,
+    return new Issuer(issuer, this.#limits, {
+      fetchFrom: isOperators ? fetch : checkedFetch,
       onFailure: (error) => log.warn({ tenant, err: error }, "an authorization server cannot be asked for its keys"),
     });
-    this.#kept.set(tenant, { settings, issuer });
-    return issuer;
   }
 }
 
