@@ -20,7 +20,10 @@ program
   .option("--port <number>", "port; 0 lets the system choose (BERTH_PORT, default 7420)")
   .option("--host <address>", "address to bind (BERTH_HOST, default 127.0.0.1)")
   .option("--data <folder>", "folder of the store (BERTH_DATA, default .berth)")
-  .option("--image <folder>", "folder of the boot image (BERTH_IMAGE_DIR, default: the one that comes with Berth)")
+  .option(
+    "--image <folder>",
+    "folder of the boot image (BERTH_IMAGE_DIR, default: the one that comes with Berth), or a tenant's file, served read-only",
+  )
   .option("--readonly", "boot the read-only image: no writes, no shell definitions")
   .action(async (options) => run((await import("./commands/serve.ts")).serve(options)));
 

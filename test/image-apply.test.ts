@@ -5,6 +5,7 @@ import { applyImage, type ApplyReport } from "../src/image/apply.ts";
 import { readCompiled } from "../src/image/compiled.ts";
 import { loadDefinition } from "../src/image/definition.ts";
 import type { Image } from "../src/image/image.ts";
+import { importImage } from "../src/image/tenant/import-image.ts";
 import { mergeThreeWays } from "../src/image/merge.ts";
 import { readImage } from "../src/image/read.ts";
 import { writeImage } from "../src/image/write.ts";
@@ -139,6 +140,27 @@ describe("applying an image", () => {
       assert.match(new TextDecoder().decode(await read(bundle!)), /bundle of/);
       assert.ok(await store.derived(bundle!), "another tenant with the same definition finds the bundle too");
     }
+  });
+
+  test("C8 of elsewhere is merged into a tenant, and what it says was compiled is believed by nobody", async () => {
+    const image = await imageOf({ servers: { mcp: "one" }, variables: { greeting: "Ahoy" } });
+    await importImage(store, "acme", image, "import");
+    const key = countingCompiling().key(rawBlock(definition("one")).cid, { language: "typescript", server: "mcp" });
+    assert.ok(await store.name("acme", "server", "mcp"));
+    assert.equal(await store.derived(key), undefined);
+    const set = [{ kind: "variable", name: "greeting", cid: rawBlock("Hello").cid }] as const;
+    await store.change("acme", { by: "person", put: [rawBlock("Hello")], set });
+    const { kept } = await importImage(store, "acme", await imageOf({ variables: { greeting: "Hey" } }), "import");
+    assert.deepEqual(
+      kept.map(({ name, outcome }) => [name, outcome]),
+      [["greeting", "conflict"]],
+    );
+    await assert.rejects(importImage(store, "default", image, "import"), { code: "tenant_invalid" });
+
+    const path = { name: "../up", definition_cid: image.manifest.variables[0]!.definition_cid, enabled: true };
+    const tricky = { ...image, manifest: { ...image.manifest, servers: [path] } };
+    await assert.rejects(importImage(store, "evil", tricky, "import"), { code: "image_invalid" });
+    assert.equal(await store.tenants.find("evil"), undefined);
   });
 
   test("a second time changes nothing, and looks up one name", async () => {

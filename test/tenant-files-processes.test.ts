@@ -4,6 +4,7 @@ import { once } from "node:events";
 import {
   createReadStream,
   existsSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -18,6 +19,9 @@ import Database from "better-sqlite3";
 import { rawBlock } from "../src/cid.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { Store } from "../src/store/store.ts";
+import { apiOf } from "./api.ts";
+import { call } from "./berth.ts";
+import { ServeProcess } from "./serve-process.ts";
 import { addTenant, until } from "./tenants.rig.ts";
 
 const CLI = join("dist", "src", "cli.js");
@@ -184,6 +188,65 @@ describe("berth tenant export and import", () => {
     assert.equal(replaced.code, 0, replaced.stderr);
     assert.equal((await tenant(["import", "-", "--as", "next", ...there], createReadStream(file))).code, 0);
     assert.match((await tenant(["import", fileIn("absent"), ...there])).stderr, /absent cannot be read/);
+  });
+
+  it("C8 take a file of default as default only when that is said: its code would be the operator's own", async () => {
+    const file = fileIn("default.berth");
+    assert.equal((await tenant(["export", "default", "--out", file, ...here])).code, 0);
+    const refused = await tenant(["import", file, "--data", fileIn("new")]);
+    assert.deepEqual(
+      [refused.code, /say --as default if you trust it/.test(refused.stderr)],
+      [2, true],
+      refused.stderr,
+    );
+    assert.equal((await tenant(["import", file, "--as", "default", "--data", fileIn("new")])).code, 0);
+    assert.equal((await tenant(["import", file, "--as", "guest", "--data", fileIn("new")])).code, 0);
+  });
+
+  it("C8 merge the folder of a boot image into a tenant", async () => {
+    const unnamed = await tenant(["import", "boot", ...there]);
+    assert.match(unnamed.stderr, /an image is of no tenant; say --as NAME/);
+    const made = await tenant(["import", "boot", "--as", "booted", ...there]);
+    assert.match(made.stderr, /^The tenant booted is there, at \/t\/booted\/mcp: \d+ names follow the image\.\n$/);
+    const again = await tenant(["import", "boot", "--as", "booted", ...there]);
+    assert.match(again.stderr, /: 0 names follow the image\.\n$/);
+    assert.match(
+      (await tenant(["import", "boot", "--as", "default", ...there])).stderr,
+      /follows the image that Berth/,
+    );
+    assert.match(
+      (await tenant(["import", "boot", "--as", "booted", "--check", ...there])).stderr,
+      /is whole: the image/,
+    );
+  });
+
+  it("C8 berth serve --image serves a tenant's file by itself, read-only, and leaves nothing", async () => {
+    await onStore("here", (store) =>
+      addTenant(store, "shown", { servers: { say: `export function say(): string { return "shown"; }\n` } }),
+    );
+    const file = fileIn("shown.berth");
+    assert.equal((await tenant(["export", "shown", "--out", file, ...here])).code, 0);
+    const data = join(folder, "tmp");
+    mkdirSync(data);
+    const served = await ServeProcess.start(["--port", "0", "--image", file], { TMPDIR: data });
+    try {
+      assert.match(served.url, /\/t\/shown$/);
+      assert.equal((await call(`${served.url}/mcp/say`, "say")).content[0].text, "shown");
+      const write = await apiOf(served).send("PUT", "/variables/plan", "x", { "If-None-Match": "*" });
+      assert.equal(write.status, 403);
+    } finally {
+      await served.end("SIGTERM");
+    }
+    assert.deepEqual(
+      readdirSync(data).filter((name) => name.startsWith("berth-image-")),
+      [],
+    );
+    const both = spawn(process.execPath, [CLI, "serve", "--image", file, ...here], {
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    const [text] = (await once(both.stderr.setEncoding("utf8"), "data")) as [string];
+    assert.match(text, /a tenant's file is served by itself/);
+    await once(both, "close");
   });
 
   it("C8 tell everything that is wrong with a file, with its lines", async () => {

@@ -72,7 +72,7 @@ export function registerTenantCommands(program: Command, run: typeof Run): void 
   tenant
     .command("import")
     .description("Make a tenant of a file that export has written, while Berth serves or not.")
-    .argument("<file>", "the file; - is standard input")
+    .argument("<file>", "the file; - is standard input; the folder of a boot image is merged into a tenant")
     .option("--as <name>", "another name than it has in the file")
     .option("--replace", "also a tenant that has something already; its secrets, tokens and host names stay")
     .option("--yes", "do not ask before replacing")
@@ -84,6 +84,7 @@ export function registerTenantCommands(program: Command, run: typeof Run): void 
         "berth tenant import acme.berth",
         "berth tenant import acme.berth --as acme-next",
         "gunzip -c acme.berth.gz | berth tenant import - --replace --yes",
+        "berth tenant import boot --as acme",
       ),
     )
     .action(async (file, options) => run((await import("./tenant-files.ts")).importTenantFile(file, options)));

@@ -1,6 +1,15 @@
+import { createReadStream, statSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { tenantLimitProblems } from "../admission/tenant-limits.ts";
 import { readConfig, type Config } from "../config.ts";
+import type { Fill } from "../core.ts";
+import { BerthError } from "../errors.ts";
+import { importTenant } from "../image/tenant/import.ts";
 import { createLog } from "../log.ts";
 import { startBerth } from "../main.ts";
+import { basePathOf, DEFAULT_TENANT } from "../tenant-name.ts";
 import { environmentOf, type StoreOptions } from "./environment.ts";
 import { signalled } from "./signalled.ts";
 
@@ -11,11 +20,22 @@ export interface ServeOptions extends StoreOptions {
 
 /** `berth serve`: serves until SIGINT or SIGTERM; a second signal ends at once. */
 export async function serve(options: ServeOptions): Promise<number> {
+  const { image } = options;
+  if (image !== undefined && statSync(image, { throwIfNoEntry: false })?.isFile())
+    return serveTenantFile(image, options);
   const config = readConfig(environmentOf(options), options.readonly ? { image: "readonly" } : {});
+  return serveUntilSignalled(config, undefined, (url) => announce(url, config));
+}
+
+async function serveUntilSignalled(
+  config: Config,
+  fill: Fill | undefined,
+  announce: (url: string) => void,
+): Promise<number> {
   const log = createLog(config.logLevel, [config.adminToken]);
   const ended = signalled();
-  let berth = await startBerth(config, log);
-  announce(berth.url, config);
+  let berth = await startBerth(config, log, fill);
+  announce(berth.url);
 
   for (;;) {
     const signal = await Promise.race([ended, berth.replaced]);
@@ -23,12 +43,41 @@ export async function serve(options: ServeOptions): Promise<number> {
     await berth.close();
     if (signal) return 0;
     log.warn("the store was restored: Berth serves anew what stands in it now");
-    berth = await startBerth({ ...config, port: Number(new URL(berth.url).port) }, log);
+    berth = await startBerth({ ...config, port: Number(new URL(berth.url).port) }, log, fill);
   }
 }
 
-function announce(url: string, { dataDir, access }: Config): void {
-  console.error(`Berth serves ${url}/mcp (data in ${dataDir}). Stop it with Ctrl-C.`);
+/** `berth serve --image FILE`: a tenant as it stands in its file, from a folder that is gone afterwards. */
+async function serveTenantFile(file: string, options: ServeOptions): Promise<number> {
+  if (options.data !== undefined) {
+    throw new BerthError(
+      "config_invalid",
+      `a tenant's file is served by itself; "berth tenant import" puts it into a store`,
+    );
+  }
+  const data = await mkdtemp(join(tmpdir(), "berth-image-"));
+  try {
+    const config = readConfig(environmentOf({ ...options, data }), { image: "readonly" });
+    let tenant = DEFAULT_TENANT;
+    const fill: Fill = async ({ tenants }) => {
+      const read = { by: "image", replace: true, mayBeDefault: true, limitProblems: tenantLimitProblems };
+      ({ tenant } = await importTenant(tenants, createReadStream(file), { ...read, limits: config.limits }));
+    };
+    return await serveUntilSignalled(config, fill, (url) => {
+      console.error(`Berth serves ${url}${basePathOf(tenant)}/mcp as it stands in ${file}. Stop it with Ctrl-C.`);
+      announceAccess(config);
+    });
+  } finally {
+    await rm(data, { recursive: true, force: true });
+  }
+}
+
+function announce(url: string, config: Config): void {
+  console.error(`Berth serves ${url}/mcp (data in ${config.dataDir}). Stop it with Ctrl-C.`);
+  announceAccess(config);
+}
+
+function announceAccess({ access }: Config): void {
   if (access === "open") console.error("Nobody is asked for a token: every program of this machine may use it.");
   else console.error("Everybody is asked for a token; `berth token create` makes one.");
 }

@@ -1,10 +1,12 @@
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { createInterface } from "node:readline/promises";
 import { tenantLimitProblems, tenantLimits } from "../admission/tenant-limits.ts";
 import { packageVersion, type Config } from "../config.ts";
 import { BerthError } from "../errors.ts";
+import { readImage } from "../image/read.ts";
 import { importTenant, type Imported } from "../image/tenant/import.ts";
+import { checkImage, importImage } from "../image/tenant/import-image.ts";
 import { tenantFile, type Written } from "../image/tenant/write.ts";
 import type { Problem } from "../problem.ts";
 import { inDraft, publish } from "../store/draft-file.ts";
@@ -49,8 +51,12 @@ export interface ImportCommandOptions extends TenantOptions {
   readonly check?: boolean;
 }
 
-/** `berth tenant import FILE`: of a file that `berth tenant export` has written; `-` is standard input. */
+/**
+ * `berth tenant import FILE`: of a file that `berth tenant export` has written; `-` is standard input. The folder of a boot
+ * image is merged into a tenant.
+ */
 export function importTenantFile(file: string, options: ImportCommandOptions): Promise<number> {
+  if (statSync(file, { throwIfNoEntry: false })?.isDirectory()) return importImageFolder(file, options);
   return withTenants(options, async (tenants, config) => {
     const { as, replace = false, yes = false, check = false } = options;
     const isReplaced = async (tenant: string): Promise<boolean> => replace && (await tenants.hasAnything(tenant));
@@ -77,6 +83,24 @@ export function importTenantFile(file: string, options: ImportCommandOptions): P
       console.error(`Nothing was imported: ${countProblems(problems as Problem[])}.`);
       return 1;
     }
+  });
+}
+
+function importImageFolder(folder: string, options: ImportCommandOptions): Promise<number> {
+  return withTenants(options, async (_tenants, _config, store) => {
+    const { as, replace, check } = options;
+    if (as === undefined) throw new BerthError("tenant_invalid", "an image is of no tenant; say --as NAME");
+    if (replace) throw new BerthError("tenant_invalid", "an image is merged into what is there; leave --replace out");
+    const image = await readImage(folder, "default");
+    if (check) {
+      checkImage(image);
+      console.error(`${folder} is whole: the image ${image.cid}.`);
+      return 0;
+    }
+    const { changed, kept } = await importImage(store, as, image, BY);
+    console.error(`The tenant ${as} is there, at ${basePathOf(as)}/mcp: ${changed.length} names follow the image.`);
+    for (const { kind, name, message } of kept) console.error(message ?? `The ${kind} ${name} stays as it was edited.`);
+    return 0;
   });
 }
 

@@ -3,6 +3,7 @@ import { readTenantLimits, tenantLimits } from "../admission/tenant-limits.ts";
 import { readConfig, type Config } from "../config.ts";
 import { BerthError } from "../errors.ts";
 import { openSqliteStore } from "../store/sqlite.ts";
+import type { Store } from "../store/store.ts";
 import type { Tenant, Tenants } from "../store/tenants.ts";
 import { basePathOf } from "../tenant-name.ts";
 import { environmentOf } from "./environment.ts";
@@ -91,12 +92,12 @@ async function isTypedAgain(name: string): Promise<boolean> {
 /** Opens the registry of a data folder, with the configuration, for one piece of work. */
 export async function withTenants(
   { data }: TenantOptions,
-  work: (tenants: Tenants, config: Config) => Promise<number>,
+  work: (tenants: Tenants, config: Config, store: Store) => Promise<number>,
 ): Promise<number> {
   const config = readConfig(environmentOf(data === undefined ? {} : { data }));
   const store = await openSqliteStore({ dataDir: config.dataDir });
   try {
-    return await work(store.tenants, config);
+    return await work(store.tenants, config, store);
   } finally {
     await store.close();
   }

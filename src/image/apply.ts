@@ -29,6 +29,11 @@ interface NameReport {
   readonly message?: string;
 }
 
+export interface ApplyOptions {
+  /** What the image says was compiled counts for all tenants; else it is compiled anew when it is needed. */
+  readonly believesCompiled: boolean;
+}
+
 /** The name under which a store remembers the manifest that was applied last. */
 const APPLIED = "applied";
 const ATTEMPTS = 5;
@@ -37,10 +42,15 @@ const ATTEMPTS = 5;
  * Brings a tenant's names to an image, in one transaction: names that nobody edited follow it, edited ones stay
  * and are reported. The variable `mcps` is merged entry by entry. An image that was applied last costs one look-up.
  */
-export async function applyImage(store: Store, tenant: string, image: Image): Promise<ApplyReport> {
+export async function applyImage(
+  store: Store,
+  tenant: string,
+  image: Image,
+  options: ApplyOptions = { believesCompiled: true },
+): Promise<ApplyReport> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await applyOnce(store, tenant, image);
+      return await applyOnce(store, tenant, image, options);
     } catch (error) {
       // A person edited in between: their edit is read and merged too.
       const moved = error instanceof BerthError && error.code === "name_moved";
@@ -49,7 +59,12 @@ export async function applyImage(store: Store, tenant: string, image: Image): Pr
   }
 }
 
-async function applyOnce(store: Store, tenant: string, image: Image): Promise<ApplyReport> {
+async function applyOnce(
+  store: Store,
+  tenant: string,
+  image: Image,
+  { believesCompiled }: ApplyOptions,
+): Promise<ApplyReport> {
   const last = await store.name(tenant, "image", APPLIED);
   if (last?.cid === image.cid) return { image: image.cid, applied: false, changed: [], kept: [] };
 
@@ -63,7 +78,7 @@ async function applyOnce(store: Store, tenant: string, image: Image): Promise<Ap
   plan.set.push({ kind: "image", name: APPLIED, cid: manifest.cid, expected: last?.cid ?? null });
 
   // Derived results say nothing by themselves: that they may be there without the names does no harm.
-  await store.putDerived(tenant, derivedOf(image, base));
+  if (believesCompiled) await store.putDerived(tenant, derivedOf(image, base));
   await store.change(tenant, { by: "image", put: plan.put, set: plan.set });
   const isKept = ({ outcome }: NameReport): boolean => outcome === "kept" || outcome === "conflict";
   return {

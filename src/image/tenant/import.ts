@@ -1,5 +1,6 @@
 import { BerthError } from "../../errors.ts";
 import type { Tenants } from "../../store/tenants.ts";
+import { DEFAULT_TENANT } from "../../tenant-name.ts";
 import type { TenantFileCounts, TenantFileHeader } from "./format.ts";
 import { readTenantFile, type ReadOptions } from "./read.ts";
 
@@ -10,6 +11,8 @@ export interface ImportOptions extends ReadOptions {
   readonly as?: string | undefined;
   /** Also a tenant that has anything. */
   readonly replace: boolean;
+  /** Without `as`, too, a file of the tenant `default` may become that: its code is then the operator's own. */
+  readonly mayBeDefault?: boolean;
   /** Asked once the whole file is known to be good; false leaves everything as it is. */
   readonly mayPublish?: (imported: Imported) => Promise<boolean>;
 }
@@ -33,7 +36,11 @@ export async function importTenant(
   source: AsyncIterable<Uint8Array>,
   options: ImportOptions,
 ): Promise<Imported> {
-  const { by, as, replace, mayPublish = () => Promise.resolve(true) } = options;
+  const { by, as, replace, mayBeDefault = false, mayPublish = () => Promise.resolve(true) } = options;
+  const refuseDefault = (): void => {
+    const why = `the file is of the tenant "${DEFAULT_TENANT}", whose code is trusted as the operator's own`;
+    throw new BerthError("tenant_invalid", `${why}; say --as ${DEFAULT_TENANT} if you trust it, or --as another name`);
+  };
   const refuseNamesake = async (tenant: string): Promise<void> => {
     if (!replace && (await tenants.hasAnything(tenant))) {
       throw new BerthError("tenant_exists", `"${tenant}"; --replace replaces it, --as takes another name`);
@@ -44,7 +51,10 @@ export async function importTenant(
   try {
     const read = await readTenantFile(source, staging, {
       ...options,
-      onHeader: (header) => refuseNamesake(as ?? header.tenant),
+      async onHeader({ tenant }) {
+        if (as === undefined && tenant === DEFAULT_TENANT && !mayBeDefault) refuseDefault();
+        await refuseNamesake(as ?? tenant);
+      },
     });
     if (read.problems) throw invalid(read.problems);
     const { header, counts, bytes, secretNames } = read;

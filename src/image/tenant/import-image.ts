@@ -1,0 +1,34 @@
+import { BerthError } from "../../errors.ts";
+import type { Store } from "../../store/store.ts";
+import { checkTenantName, DEFAULT_TENANT } from "../../tenant-name.ts";
+import { applyImage, type ApplyReport } from "../apply.ts";
+import { serverNameProblem, variableNameProblem } from "../fields.ts";
+import type { Image } from "../image.ts";
+import { verifyImage } from "../read.ts";
+
+/** Looks at everything that an image of elsewhere holds. Throws `image_invalid`. */
+export function checkImage(image: Image): void {
+  const { servers, variables } = image.manifest;
+  const wrong = [
+    ...servers.map(({ name }) => serverNameProblem(name)),
+    ...variables.map(({ name }) => variableNameProblem(name)),
+  ].filter((problem) => problem !== undefined);
+  if (wrong.length > 0) throw new BerthError("image_invalid", wrong.join("; "));
+  verifyImage(image);
+}
+
+/**
+ * Brings a tenant to a boot image as `default` is brought to its own at every start: names that were edited keep their
+ * edit, the others follow. Makes the tenant where there is none. What the image says was compiled is not believed, because
+ * it would count for all tenants. Rejects with `tenant_invalid` for `default`.
+ */
+export async function importImage(store: Store, tenant: string, image: Image, by: string): Promise<ApplyReport> {
+  checkTenantName(tenant);
+  if (tenant === DEFAULT_TENANT) {
+    const why = `"${tenant}" follows the image that Berth is started with; "berth serve --image" starts it with another`;
+    throw new BerthError("tenant_invalid", why);
+  }
+  checkImage(image);
+  if (!(await store.tenants.find(tenant))) await store.tenants.create(tenant, { by });
+  return applyImage(store, tenant, image, { believesCompiled: false });
+}
