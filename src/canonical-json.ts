@@ -38,12 +38,26 @@ function structureText(value: Structure): string | undefined {
     for (const item of value) text += `${text === "" ? "" : ","}${textOf(item) ?? "null"}`;
     return `[${text}]`;
   }
-  for (const name of Object.keys(value).sort()) {
+  for (const name of sorted(Object.keys(value))) {
     const member = textOf(value[name]);
     if (member !== undefined) text += `${text === "" ? "" : ","}${JSON.stringify(name)}:${member}`;
   }
   return `{${text}}`;
 }
+
+/** Most structures have few members, and a general sort makes more than it sorts. */
+function sorted(names: string[]): string[] {
+  if (names.length > FEW) return names.sort();
+  for (let index = 1; index < names.length; index++) {
+    const name = names[index]!;
+    let at = index;
+    for (; at > 0 && names[at - 1]! > name; at--) names[at] = names[at - 1]!;
+    names[at] = name;
+  }
+  return names;
+}
+
+const FEW = 12;
 
 function numberText(value: number): string {
   if (!Number.isFinite(value)) return "null";

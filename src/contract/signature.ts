@@ -29,8 +29,9 @@ export function typeText(schema: unknown, depth = 0): string {
   if (!isObject(schema)) return schema === false ? "never" : "unknown";
   if (typeof schema["$ref"] === "string") return schema["$ref"].split("/").at(-1)!;
   if ("const" in schema) return JSON.stringify(schema["const"]);
-  if (Array.isArray(schema["enum"])) return schema["enum"].map((value) => JSON.stringify(value)).join(" | ");
-  if (Array.isArray(schema["anyOf"])) return schema["anyOf"].map((one) => typeText(one, depth + 1)).join(" | ");
+  const { enum: values, anyOf } = schema;
+  if (Array.isArray(values)) return values.map((value) => JSON.stringify(value)).join(" | ");
+  if (Array.isArray(anyOf)) return anyOf.map((one) => typeText(one, depth + 1)).join(" | ");
   const { type } = schema;
   if (Array.isArray(type)) return type.map((one) => typeText({ ...schema, type: one }, depth)).join(" | ");
   if (type === "array") return arrayText(schema, depth);
@@ -57,9 +58,13 @@ function objectText(schema: JsonSchema, depth: number): string {
     additionalProperties?: unknown;
   };
   if (depth > 2) return "{ … }";
-  const parts = Object.entries(properties).map(
-    ([name, value]) => `${name}${required.includes(name) ? "" : "?"}: ${typeText(value, depth + 1)}`,
-  );
-  if (isObject(additionalProperties)) parts.push(`[key: string]: ${typeText(additionalProperties, depth + 1)}`);
-  return parts.length === 0 ? "object" : `{ ${parts.join("; ")} }`;
+  let parts = "";
+  for (const name of Object.keys(properties)) {
+    const mark = required.includes(name) ? "" : "?";
+    parts += `${parts && "; "}${name}${mark}: ${typeText(properties[name], depth + 1)}`;
+  }
+  if (isObject(additionalProperties)) {
+    parts += `${parts && "; "}[key: string]: ${typeText(additionalProperties, depth + 1)}`;
+  }
+  return parts === "" ? "object" : `{ ${parts} }`;
 }

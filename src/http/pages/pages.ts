@@ -19,6 +19,8 @@ import { Fragment, withFragments } from "./fragment.ts";
 export interface Pages {
   /** Renders a partial for each of the items, for who keeps that because it is asked for often. */
   fragment(partial: string, items: Iterable<object>): Fragment;
+  /** Renders a partial for a template to name like any other value. */
+  html(partial: string, context: object): unknown;
   /** Renders a page and sends it with its security headers, compressed where the client takes that. */
   send(request: Request, response: Response, view: string, page: Page, status?: number): Promise<void>;
 }
@@ -69,7 +71,7 @@ const COMPILE_OPTIONS = {
   preventIndent: true,
   // Without it every value is looked for among the helpers first, which doubles the time that a page takes.
   knownHelpersOnly: true,
-  knownHelpers: { asset: true, is: true, asText: true },
+  knownHelpers: { asset: true, is: true, asText: true, piece: true },
 };
 
 const gzipAsync = promisify(gzip);
@@ -95,6 +97,19 @@ export function createPages(assets: Assets): Pages {
 
   const partials = engine.partials as Record<string, handlebars.TemplateDelegate>;
 
+  /** Each of the items by itself: the text of all of them would be several times as large, and last as long as the work. */
+  const lists = new Map<string, handlebars.TemplateDelegate>();
+  engine.registerHelper("piece", function (this: unknown, options: handlebars.HelperOptions) {
+    (options.data as { pieces: Buffer[] }).pieces.push(Buffer.from(options.fn(this)));
+  });
+  function listOf(partial: string): handlebars.TemplateDelegate {
+    const known = lists.get(partial);
+    if (known) return known;
+    const list = engine.compile(`{{#each this}}{{#piece}}{{> ${partial}}}{{/piece}}{{/each}}`, COMPILE_OPTIONS);
+    lists.set(partial, list);
+    return list;
+  }
+
   function render(view: string, page: Page, base: string, signedIn: boolean): Buffer {
     const nav = SECTIONS.map(({ section, label, href }) => ({
       label,
@@ -110,9 +125,11 @@ export function createPages(assets: Assets): Pages {
 
   return {
     fragment(partial, items) {
-      // One after the other: the text of all of them would be several times as large, and last as long as the work.
-      return new Fragment(Buffer.concat(Array.from(items, (item) => Buffer.from(partials[partial]!(item)))));
+      const pieces: Buffer[] = [];
+      listOf(partial)(items, { data: { pieces } });
+      return new Fragment(Buffer.concat(pieces));
     },
+    html: (partial, context) => new handlebars.SafeString(partials[partial]!(context)),
     async send(request, response, view, page, status = 200) {
       const html = render(view, page, baseOf(request), isSignedIn(request));
       response.status(status);

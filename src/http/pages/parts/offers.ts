@@ -2,6 +2,7 @@ import type { PromptContract, ResourceContract, ResourceTemplateContract } from 
 import type { Catalog } from "../../../host/catalog.ts";
 import type { Fragment } from "../fragment.ts";
 import type { Pages } from "../pages.ts";
+import { schemaTables } from "./schema-rows.ts";
 import { countOf } from "./text.ts";
 import { idOf, toolView } from "./tool-view.ts";
 
@@ -37,12 +38,17 @@ function offersWith(catalog: Catalog, tools: Fragment): Record<string, unknown> 
   return { ...offersOf(catalog), ...(catalog.contract.tools.length > 0 && { tools }) };
 }
 
-function renderTools(pages: Pages, { contract, identity }: Catalog): Fragment {
+function renderTools(pages: Pages, catalog: Catalog): Fragment {
+  return pages.fragment("tool", toolViews(pages, catalog));
+}
+
+/** Each of them is gone when the next one is made. */
+function* toolViews(pages: Pages, { contract, identity }: Catalog): Generator<object> {
   const open = contract.tools.length <= OPEN_TOOLS_MAX;
-  const tools = contract.tools.map((tool) =>
-    Object.assign(toolView(tool, identity(tool.name)), { open, try: tryUrl("tool", tool.name) }),
-  );
-  return pages.fragment("tool", tools);
+  const tableOf = schemaTables((rows) => pages.html("rows", rows));
+  for (const tool of contract.tools) {
+    yield Object.assign(toolView(tool, identity(tool.name), tableOf), { open, try: tryUrl("tool", tool.name) });
+  }
 }
 
 function offersOf({ contract }: Catalog): Record<string, unknown> {

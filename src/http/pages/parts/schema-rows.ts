@@ -17,13 +17,34 @@ export interface SchemaRow {
   readonly description: string;
 }
 
+/** A schema's rows as HTML, and nothing where it has none. */
+export interface SchemaTable {
+  readonly rows: unknown;
+  readonly cut: boolean;
+}
+
+/** Tables of schemas, each rendered once: many tools of a server take, or give, the same. */
+export function schemaTables(render: (rows: readonly SchemaRow[]) => unknown): (schema: JsonSchema) => SchemaTable {
+  const known = new Map<string, SchemaTable>();
+  return (schema) => {
+    const key = JSON.stringify(schema);
+    let table = known.get(key);
+    if (!table) {
+      const { rows, cut } = schemaRows(schema);
+      table = { rows: rows.length > 0 ? render(rows) : "", cut };
+      known.set(key, table);
+    }
+    return table;
+  };
+}
+
 /** A table that is longer helps nobody: what is deeper stands in the JSON. */
 const ROWS_MAX = 60;
 const DEPTH_MAX = 4;
 const TYPE_MAX = 160;
 
 /** The parameters of a tool, each followed by the fields inside of it. `cut` when not all are shown. */
-export function schemaRows(schema: JsonSchema): { rows: readonly SchemaRow[]; cut: boolean } {
+function schemaRows(schema: JsonSchema): { rows: readonly SchemaRow[]; cut: boolean } {
   const rows: SchemaRow[] = [];
   let cut = false;
   addFields(schema, "", 0);

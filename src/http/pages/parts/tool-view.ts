@@ -1,7 +1,8 @@
 import { signatureOf } from "../../../contract/signature.ts";
+import type { JsonSchema } from "../../../json.ts";
 import type { ToolAnnotations, ToolContract } from "../../../contract/contract.ts";
 import type { ToolIdentity } from "../../../host/catalog.ts";
-import { schemaRows, type SchemaRow } from "./schema-rows.ts";
+import type { SchemaTable } from "./schema-rows.ts";
 import { firstLine, shortCid } from "./text.ts";
 
 /** A tool as `views/partials/tool.hbs` shows it. */
@@ -13,9 +14,10 @@ export interface ToolView {
   readonly description: string;
   readonly badges: readonly Badge[];
   readonly signature: string;
-  readonly rows: readonly SchemaRow[];
+  /** Tables, where there is anything to show in them. */
+  readonly rows: unknown;
   readonly cut: boolean;
-  readonly results: readonly SchemaRow[];
+  readonly results: unknown;
   readonly json: string;
   /** Its two CIDs: what it looks like, and what carries it out. */
   readonly versions: readonly { readonly label: string; readonly cid: string; readonly short: string }[];
@@ -30,9 +32,13 @@ export interface Badge {
 
 const SIGNATURE_WIDTH = 76;
 
-export function toolView(tool: ToolContract, identity: ToolIdentity | undefined): ToolView {
+export function toolView(
+  tool: ToolContract,
+  identity: ToolIdentity | undefined,
+  tableOf: (schema: JsonSchema) => SchemaTable,
+): ToolView {
   const { name, title = "", description = "", annotations = {} } = tool;
-  const { rows, cut } = schemaRows(tool.inputSchema);
+  const { rows, cut } = tableOf(tool.inputSchema);
   return {
     id: `tool-${idOf(name)}`,
     name,
@@ -43,7 +49,7 @@ export function toolView(tool: ToolContract, identity: ToolIdentity | undefined)
     signature: signatureOf(tool, SIGNATURE_WIDTH),
     rows,
     cut,
-    results: tool.outputSchema ? schemaRows(tool.outputSchema).rows : [],
+    results: tool.outputSchema ? tableOf(tool.outputSchema).rows : "",
     json: JSON.stringify(tool, null, 2),
     versions: identity
       ? [version("contract", identity.contract), version("implementation", identity.implementation)]
