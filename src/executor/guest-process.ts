@@ -62,6 +62,11 @@ export class GuestProcess {
     this.#readingTime = readingTime;
   }
 
+  /** Undefined until it has been started. */
+  get pid(): number | undefined {
+    return this.#group.pid;
+  }
+
   /** Bytes that the process has not taken yet. */
   get backlogBytes(): number {
     return (this.#pipe?.writableLength ?? 0) + this.#outbox.length;

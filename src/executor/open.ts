@@ -3,6 +3,7 @@ import { BerthError } from "../errors.ts";
 import type { Limits } from "../limits.ts";
 import { Call } from "./call.ts";
 import { cancelled, closed, needsSandbox, suspended, timedOutWaiting, tooBusy } from "./failures.ts";
+import { HeavyTenants } from "./heavy-tenants.ts";
 import { Lane } from "./lane.ts";
 import type { Launcher } from "./launcher.ts";
 import { Pool } from "./pool.ts";
@@ -82,6 +83,7 @@ class GuestExecutor implements Executor {
   readonly #limits: ExecutorLimits;
   readonly #log: ExecutorLog | undefined;
   readonly #limitsOf: (tenant: string) => ExecutorTenantLimits;
+  readonly #heavy = new HeavyTenants();
   readonly #pool: Pool;
   readonly #scripts: Scripts;
   readonly #lanes = new Map<string, Lane<Call>>();
@@ -96,12 +98,16 @@ class GuestExecutor implements Executor {
     this.#limits = limits;
     this.#log = log;
     this.#limitsOf = limitsOf ?? (() => sameForAll(limits));
-    this.#scripts = new Scripts(start, launcher, limits, (tenant) => this.#limitsOf(tenant).scriptProcesses);
+    this.#scripts = new Scripts(start, launcher, limits, {
+      processesOf: (tenant) => this.#limitsOf(tenant).scriptProcesses,
+      heavy: this.#heavy,
+    });
     this.#pool = new Pool(start, launcher.guest, limits, {
       processesOf: (tenant) => this.#limitsOf(tenant).guestProcesses,
       onCallOver: (call) => this.#leave(call),
       onEnded: (program, error, loaded) => this.#report(program, error, loaded),
       onLog: (program, line) => log?.info({ tenant: program.tenant, bundle: program.bundle, line }, "guest log"),
+      heavy: this.#heavy,
     });
   }
 
@@ -153,6 +159,7 @@ class GuestExecutor implements Executor {
     for (const call of this.#pool.waiting) this.#unwait(call, closed);
     await Promise.all([this.#pool.close(closed), this.#scripts.close()]);
     this.#ticker.stop();
+    this.#heavy.close();
   }
 
   #refusal(tenant: string): GuestFailure | undefined {

@@ -2,6 +2,7 @@ import type { Start } from "../starter/starter.ts";
 import { Backoff } from "./backoff.ts";
 import type { Call } from "./call.ts";
 import { failure } from "./failures.ts";
+import type { HeavyTenants } from "./heavy-tenants.ts";
 import type { LogSink } from "./guest-log.ts";
 import { ReadingTime } from "./reading-time.ts";
 import { Session, type SessionLimits } from "./session.ts";
@@ -26,6 +27,7 @@ export interface PoolOwner {
   onCallOver(call: Call): void;
   onEnded(program: GuestProgram, failure: GuestFailure, loaded: boolean): void;
   onLog: LogSink;
+  readonly heavy: HeavyTenants;
 }
 
 const IDLE_CHECK_MAX_MS = 10_000;
@@ -121,6 +123,7 @@ export class Pool {
     });
     this.#sessions.set(keyOf(program), session);
     this.#live.add(session);
+    this.#owner.heavy.add(program.tenant, session);
     return session;
   }
 
@@ -128,6 +131,7 @@ export class Pool {
     const { program } = session;
     this.killed++;
     this.#live.delete(session);
+    this.#owner.heavy.delete(session);
     this.#forget(session);
     if (error.reason !== "evicted") this.#backoff.onEnded(keyOf(program), performance.now(), error, loaded);
     this.#owner.onEnded(program, error, loaded);

@@ -39,6 +39,11 @@ export class ProcessGroup {
     );
   }
 
+  /** Undefined until it has been started. */
+  get pid(): number | undefined {
+    return this.#started?.pid;
+  }
+
   /** Ends the process, and whatever it started in its group, at once, or as soon as it has been started. */
   kill(): void {
     this.#isUnwanted = true;

@@ -3,6 +3,8 @@ import { ProcessGroup, type Command, type Exit } from "./process-group.ts";
 
 /** One process that reads a script from descriptor 3, runs it and ends. It knows no tenant and no deadline. */
 export interface ScriptProcess {
+  /** Undefined until it has been started. */
+  readonly pid: number | undefined;
   readonly kill: () => void;
   /** Resolves when nothing of it is alive. */
   readonly ended: Promise<ScriptEnd>;
@@ -50,5 +52,11 @@ export function runToEnd(start: Start, command: Command, script: string, outputB
     printed.length = 0;
     group.kill();
   };
-  return { kill: () => group.kill(), ended };
+  return {
+    get pid() {
+      return group.pid;
+    },
+    kill: () => group.kill(),
+    ended,
+  };
 }

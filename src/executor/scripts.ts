@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Start } from "../starter/starter.ts";
 import { cancelled, closed, ended, failure, outputTooLarge, timedOut, timedOutWaiting, tooBusy } from "./failures.ts";
+import type { HeavyTenants } from "./heavy-tenants.ts";
 import type { Interpreter, Launcher } from "./launcher.ts";
 import { runToEnd, type ScriptEnd, type ScriptProcess } from "./script-process.ts";
 import { TurnQueue } from "./turn-queue.ts";
@@ -18,11 +19,18 @@ export interface ScriptLimits {
   readonly queuedCallsPerTenant: number;
 }
 
+export interface ScriptsOwner {
+  /** How many scripts of one tenant may run. */
+  readonly processesOf: (tenant: string) => number;
+  readonly heavy: HeavyTenants;
+}
+
 export class Scripts {
   readonly #begin: Start;
   readonly #launcher: Launcher;
   readonly #limits: ScriptLimits;
   readonly #turns: TurnQueue;
+  readonly #heavy: HeavyTenants;
   /** What runs or waits, and whose it is. */
   readonly #runs = new Map<Promise<ScriptOutcome>, string>();
   /** What ends it, and whose it is. */
@@ -30,8 +38,8 @@ export class Scripts {
   started = 0;
   killed = 0;
 
-  /** `processesOf` tells how many scripts of one tenant may run. */
-  constructor(start: Start, launcher: Launcher, limits: ScriptLimits, processesOf: (tenant: string) => number) {
+  constructor(start: Start, launcher: Launcher, limits: ScriptLimits, { processesOf, heavy }: ScriptsOwner) {
+    this.#heavy = heavy;
     this.#begin = start;
     this.#launcher = launcher;
     this.#limits = limits;
@@ -83,11 +91,13 @@ export class Scripts {
       try {
         const end = await this.#start(script, interpreter, (started) => {
           process = started;
+          this.#heavy.add(script.tenant, started);
           if (verdict) started.kill();
         });
         if (verdict || end.overflowed) this.killed++;
         return outcomeOf(end, verdict, this.#limits.outputBytes);
       } finally {
+        if (process) this.#heavy.delete(process);
         this.#turns.leave(script.tenant);
       }
     } catch (error) {

@@ -87,6 +87,10 @@ export class Session {
     void this.#load();
   }
 
+  get pid(): number | undefined {
+    return this.#process.pid;
+  }
+
   get callsInFlight(): number {
     return this.#calls.size + (this.#unsent?.length ?? 0);
   }

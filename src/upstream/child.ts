@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
+import { giveWay } from "../give-way.ts";
 import type { Limits } from "../limits.ts";
 import type { Command } from "./command.ts";
 import { LineReader } from "./lines.ts";
@@ -61,6 +62,7 @@ export class Child {
     // A group of its own, so that what a launcher starts can be ended together with it.
     const child = spawnOrFail(command, cwd);
     this.#process = child;
+    if (child.pid !== undefined) giveWay(child.pid, NICENESS);
     let startError: Error | undefined;
     this.#exited = new Promise((resolve) => {
       child.once("exit", () => resolve());
@@ -235,6 +237,8 @@ export class Child {
   }
 }
 
+/** Whoever serves goes before it, and what starts takes much time. */
+const NICENESS = 10;
 /** Whoever holds a pipe open after the process itself has gone is not waited for longer than this. */
 const PIPES_CLOSE_MS = 200;
 const SECOND_MS = 1000;

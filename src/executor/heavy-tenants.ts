@@ -1,0 +1,129 @@
+import { giveWay } from "../give-way.ts";
+import { processorMsOf, treeOf } from "./process-tree.ts";
+
+/** A process of guest code; it may not have been started yet. */
+export interface GuestOfTenant {
+  readonly pid: number | undefined;
+}
+
+/**
+ * Which tenants' guests use much processor time. All guests of such a tenant give way to those of others and to the
+ * service itself until the tenant is calm again: they get what is left over, which is all where nobody else wants any.
+ * It looks on from outside, for a guest may say what it likes.
+ */
+export class HeavyTenants {
+  readonly #guests = new Map<GuestOfTenant, Watched>();
+  readonly #tenants = new Map<string, { isHeavy: boolean; share: number; calmSince: number }>();
+  readonly #calmMs: number;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** `calmMs`: how long a tenant has to use little until it is calm again. */
+  constructor(calmMs = CALM_MS) {
+    this.#calmMs = calmMs;
+  }
+
+  add(tenant: string, guest: GuestOfTenant): void {
+    const watched = new Watched(tenant, guest);
+    this.#guests.set(guest, watched);
+    if (this.isHeavy(tenant)) watched.lower();
+    if (process.platform === "linux") this.#timer ??= setInterval(() => this.#look(performance.now()), LOOK_MS).unref();
+  }
+
+  delete(guest: GuestOfTenant): void {
+    this.#guests.delete(guest);
+  }
+
+  isHeavy(tenant: string): boolean {
+    return this.#tenants.get(tenant)?.isHeavy === true;
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  #look(now: number): void {
+    for (const load of this.#tenants.values()) load.share = 0;
+    for (const watched of this.#guests.values()) {
+      const share = watched.look(now);
+      if (share > 0) this.#loadOf(watched.tenant).share += share;
+    }
+    for (const [tenant, load] of this.#tenants) {
+      if (load.share > CALM_SHARE) load.calmSince = now;
+      if (load.share > HEAVY_SHARE) load.isHeavy = true;
+      else if (now - load.calmSince > this.#calmMs) {
+        if (load.isHeavy) for (const watched of this.#of(tenant)) watched.raise();
+        this.#tenants.delete(tenant);
+        continue;
+      }
+      if (load.isHeavy) for (const watched of this.#of(tenant)) watched.lower();
+    }
+    if (this.#guests.size > 0 || this.#tenants.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #loadOf(tenant: string) {
+    const known = this.#tenants.get(tenant);
+    if (known) return known;
+    const load = { isHeavy: false, share: 0, calmSince: 0 };
+    this.#tenants.set(tenant, load);
+    return load;
+  }
+
+  *#of(tenant: string): Iterable<Watched> {
+    for (const watched of this.#guests.values()) if (watched.tenant === tenant) yield watched;
+  }
+}
+
+const LOOK_MS = 250;
+/** One that has used nothing is looked at again after so many looks. */
+const RESTING_LOOKS = 3;
+/** What a guest has started is looked for in the first looks, and then from time to time. */
+const TREE_LOOKS = 8;
+/** Of one processor, all guests of the tenant together. */
+const HEAVY_SHARE = 0.5;
+const CALM_SHARE = 0.1;
+const CALM_MS = 5_000;
+const LOWEST = 19;
+
+class Watched {
+  readonly tenant: string;
+  readonly #guest: GuestOfTenant;
+  #pids: readonly number[] = [];
+  #lowered = new Set<number>();
+  #usedMs = -1;
+  #lookedAt = 0;
+  #looks = 0;
+  #rest = 0;
+
+  constructor(tenant: string, guest: GuestOfTenant) {
+    this.tenant = tenant;
+    this.#guest = guest;
+    this.look(performance.now());
+  }
+
+  /** Of one processor, since the look before. */
+  look(now: number): number {
+    const { pid } = this.#guest;
+    if (pid === undefined || this.#rest-- > 0) return 0;
+    this.#rest = 0;
+    if (this.#looks++ % TREE_LOOKS < 2) this.#pids = treeOf(pid);
+    const usedMs = processorMsOf(this.#pids);
+    const before = this.#usedMs;
+    const share = before < 0 ? 0 : Math.max(0, usedMs - before) / (now - this.#lookedAt);
+    this.#usedMs = usedMs;
+    this.#lookedAt = now;
+    if (before === usedMs) this.#rest = RESTING_LOOKS;
+    return share;
+  }
+
+  lower(): void {
+    for (const pid of this.#pids) if (!this.#lowered.has(pid) && giveWay(pid, LOWEST)) this.#lowered.add(pid);
+  }
+
+  /** Only who is privileged may do that; for everybody else they stay as they are until they end. */
+  raise(): void {
+    for (const pid of this.#lowered) giveWay(pid, 0);
+    this.#lowered.clear();
+  }
+}

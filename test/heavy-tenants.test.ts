@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import { HeavyTenants } from "../src/executor/heavy-tenants.ts";
+import { processorMsOf, treeOf } from "../src/executor/process-tree.ts";
+import { until } from "./tenants.rig.ts";
+
+const BURN = "for (;;);";
+const REST = "setInterval(() => {}, 1000);";
+
+interface Running {
+  readonly pid: number;
+  end(): Promise<void>;
+}
+
+describe("tenants whose guests use much processor time", () => {
+  const started: Running[] = [];
+  let heavy: HeavyTenants;
+  beforeEach(() => (heavy = new HeavyTenants(300)));
+  const start = (code: string): Running => {
+    const child = spawn(process.execPath, ["-e", code], { stdio: "ignore", detached: true });
+    const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+    const running = { pid: child.pid!, end: () => (child.kill("SIGKILL"), ended) };
+    started.push(running);
+    return running;
+  };
+  const nicenessOf = ({ pid }: { readonly pid: number }): number =>
+    Number(/\) (?:\S+ ){16}(\S+)/.exec(readFileSync(`/proc/${pid}/stat`, "utf8"))![1]);
+  afterEach(async () => {
+    heavy.close();
+    await Promise.all(started.splice(0).map((running) => running.end()));
+  });
+
+  it("C8 give way with all that they have, while guests of others do not", async () => {
+    const [burning, resting, other] = [start(BURN), start(REST), start(REST)];
+    heavy.add("noisy", burning);
+    heavy.add("noisy", resting);
+    heavy.add("calm", other);
+    await until(async () => nicenessOf(burning) === 19 && nicenessOf(resting) === 19);
+    assert.equal(nicenessOf(other), 0);
+    const next = start(REST);
+    heavy.add("noisy", next);
+    assert.equal(nicenessOf(next), 19, "one that starts meanwhile as well");
+
+    await burning.end();
+    heavy.delete(burning);
+    await until(async () => !heavy.isHeavy("noisy"));
+    // Only the privileged may take back what they said.
+    assert.equal(nicenessOf(resting), process.getuid?.() === 0 ? 0 : 19);
+    const after = start(REST);
+    heavy.add("noisy", after);
+    assert.equal(nicenessOf(after), 0, "one that starts when they are calm again does not");
+  });
+
+  it("C8 cannot hide it in processes of processes", async () => {
+    const parent = start(
+      `require("child_process").spawn(process.execPath, ["-e", "${BURN}"], { stdio: "ignore" }); ${REST}`,
+    );
+    await until(async () => treeOf(parent.pid).length === 2);
+    const [, child] = treeOf(parent.pid);
+    try {
+      heavy.add("noisy", parent);
+      await until(async () => nicenessOf({ pid: child! }) === 19);
+      assert.ok(processorMsOf([child!]) > 0);
+    } finally {
+      process.kill(child!, "SIGKILL");
+    }
+  });
+
+  it("C8 are nobody's concern when a process has ended meanwhile", () => {
+    assert.deepEqual(treeOf(2 ** 22 + 1), [2 ** 22 + 1]);
+    assert.equal(processorMsOf([2 ** 22 + 1]), 0);
+    heavy.add("gone", { pid: 2 ** 22 + 1 });
+    heavy.add("unstarted", { pid: undefined });
+    assert.equal(heavy.isHeavy("gone"), false);
+  });
+});
