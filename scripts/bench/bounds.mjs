@@ -1,9 +1,12 @@
+import { attacks } from "./part-fairness.mjs";
+
 /**
  * The ratios that the bench is for, and what each must reach. `of` gives undefined where its part was not run.
  *
  * @typedef {{ trials: Record<string, Record<string, import("./rounds.mjs").Sample>>,
  *   servers?: import("./part-servers.mjs").ServersFigures[], image?: import("./part-image.mjs").ImageFigures[],
  *   streams?: import("./part-streams.mjs").StreamFigures, pages?: import("./part-pages.mjs").PagesFigures,
+ *   fairness?: import("./part-fairness.mjs").FairnessFigures,
  *   edits?: import("./part-edits.mjs").EditsFigures, upstreams?: import("./part-upstreams.mjs").UpstreamsFigures }} Figures
  * @typedef {{ name: string, title: string, atLeast?: number, atMost?: number,
  *   of: (figures: Figures) => number | undefined }} Ratio
@@ -12,6 +15,14 @@
 const speed = (figures, kind, contestant) => figures.trials[kind]?.[contestant]?.requestsPerSecond;
 const cpu = (figures, kind, contestant) => figures.trials[kind]?.[contestant]?.cpuMicros;
 const over = (upper, lower) => (upper === undefined || lower === undefined ? undefined : upper / lower);
+
+/** What calls of a tenant take at the 99th percentile while another one does its worst: the most, of alone. @type {Ratio[]} */
+const fairness = attacks.map(({ name, title }) => ({
+  name: `fairness${name[0].toUpperCase()}${name.slice(1)}`,
+  title: `p99 of one tenant: while another ${title} / alone`,
+  atMost: 1.2,
+  of: ({ fairness }) => fairness?.cases.find((each) => each.name === name)?.ratio,
+}));
 
 /** @type {Ratio[]} */
 export const ratios = [
@@ -169,6 +180,7 @@ export const ratios = [
     atMost: 0,
     of: ({ upstreams }) => upstreams?.idleChildren,
   },
+  ...fairness,
   {
     name: "callThroughputVsExpress",
     title: "tools/call, throughput: Berth / bare Express 5",

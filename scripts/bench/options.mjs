@@ -6,10 +6,10 @@ import { ratios } from "./bounds.mjs";
  * What the command line asks for.
  *
  * @typedef {{ parts: Set<string>, rounds: number, seconds: number, warmUpSeconds: number, serverCounts: number[],
- *   startRepeats: number, streams: { events: number, listeners: number }, saves: number, upstreams: { calls: number, seconds: number }, profile?: string, json: boolean, gate: boolean, help: boolean, keep: boolean }} Options
+ *   startRepeats: number, streams: { events: number, listeners: number }, saves: number, upstreams: { calls: number, seconds: number }, fairness: { rounds: number, seconds: number }, profile?: string, json: boolean, gate: boolean, help: boolean, keep: boolean }} Options
  */
 
-export const parts = ["call", "list", "servers", "image", "streams", "pages", "edits", "upstreams"];
+export const parts = ["call", "list", "servers", "image", "streams", "pages", "edits", "upstreams", "fairness"];
 
 /** @param {string[]} args @returns {Options} Throws with a sentence for a person. */
 export function readOptions(args) {
@@ -42,6 +42,7 @@ export function readOptions(args) {
     startRepeats: quick ? 1 : 3,
     streams: quick ? { events: 100_000, listeners: 500 } : { events: 1_000_000, listeners: 5_000 },
     saves: quick ? 3 : 20,
+    fairness: quick ? { rounds: 1, seconds: 2 } : { rounds: 5, seconds: 4 },
     upstreams: quick ? { calls: 500, seconds: 1 } : { calls: 5_000, seconds: 5 },
     json: values.json,
     profile: values.profile === undefined ? undefined : resolve(values.profile),
@@ -61,7 +62,7 @@ export function help() {
 
 Measures Berth beside a bare node:http server, Express 5, the official SDK and fastmcp: one at a time, in turn, the
 same load, the server, with whatever processes it starts, on one core and the load generator (wrk)
-on another; edits and upstreams have all cores. About ten minutes.
+on another; edits and upstreams have all cores. About sixteen minutes.
 
   --only PART[,PART]  ${parts.join(", ")} (all)
   --rounds N          times that each contestant has its turn; medians are reported (5)

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { serve } from "./berth.mjs";
 import { modernCall } from "./requests.mjs";
+import { percentile } from "./rounds.mjs";
 import { startServer } from "./server-process.mjs";
 
 /**
@@ -90,11 +91,6 @@ async function callUntil(send, { path, headers, body }, end) {
   }
   await Promise.all(calls);
   return taken;
-}
-
-function percentile(values, share) {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))];
 }
 
 /** @returns {Promise<{ status: number, text: string }>} */

@@ -102,6 +102,21 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
     );
   }
 
+  if (figures.fairness) {
+    const rows = figures.fairness.cases.map(({ name, quietMs, attackedMs, statuses }) => [
+      name,
+      fixed(quietMs, 2),
+      fixed(attackedMs, 2),
+      statuses,
+    ]);
+    table(
+      "Calls of one tenant while another does its worst",
+      ["p99 alone, ms", "meanwhile, ms", "what the other was answered"],
+      rows,
+      "attack",
+    );
+  }
+
   print(paint(1, "\nRatios"));
   const most = options.serverCounts.at(-1);
   if (most !== 1000)

@@ -8,6 +8,7 @@ import { trials } from "./contestants.mjs";
 import { describeMachine, requireWrk } from "./machine.mjs";
 import { help, readOptions } from "./options.mjs";
 import { measureEdits } from "./part-edits.mjs";
+import { measureFairness } from "./part-fairness.mjs";
 import { measureDiscovery, measureImage, newImage } from "./part-image.mjs";
 import { measurePages } from "./part-pages.mjs";
 import { measureServers } from "./part-servers.mjs";
@@ -82,6 +83,7 @@ async function measure(folder, options) {
   if (parts.has("pages")) figures.pages = await measurePages(folder, images.at(-1), say);
   if (parts.has("edits")) figures.edits = await measureEdits(folder, images.at(-1), options.saves, say);
   if (parts.has("upstreams")) figures.upstreams = await measureUpstreams(folder, options.upstreams, say);
+  if (parts.has("fairness")) figures.fairness = await measureFairness(folder, options.fairness, say);
   let discoveryMs;
   if (parts.has("image")) {
     figures.image = [];
