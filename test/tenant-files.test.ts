@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { rawBlock } from "../src/cid.ts";
+import { jsonBlock, rawBlock } from "../src/cid.ts";
+import { contentLine } from "../src/image/tenant/format.ts";
 import { apiOf } from "./api.ts";
 import { call, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { LegacyClient } from "./legacy-client.ts";
-import { exported, imported } from "./tenant-files.rig.ts";
+import { exported, forged, imported } from "./tenant-files.rig.ts";
 import { addTenant, onStoreOf, until } from "./tenants.rig.ts";
 import { changing, tool } from "./upstream-hosting.rig.ts";
 
@@ -204,6 +205,34 @@ describe("a tenant that moves", () => {
       assert.equal(await store.content("swapped", rawBlock(SAY("before")).cid), undefined);
       assert.equal((await store.history("swapped", "server", "say")).length, 1);
     });
+  });
+
+  it("C8 code that a file says was compiled of a definition is never run, nor is a release served that it made up", async () => {
+    const definition = rawBlock(SAY("as it is written"));
+    const bundle = rawBlock(`export function say() { return "as somebody else compiled it"; }`);
+    const contract = jsonBlock({
+      tools: [{ name: "say", inputSchema: {} }],
+      resources: [],
+      resourceTemplates: [],
+      prompts: [],
+    });
+    const config = rawBlock("{}");
+    const parts = { definition: definition.cid, bundle: bundle.cid, config: config.cid, contract: contract.cid };
+    const [release, record] = [jsonBlock(parts), jsonBlock({ definition: definition.cid, enabled: true })];
+    const at = "2026-01-01T00:00:00.000Z";
+    const header = { format: "berth-tenant", version: 1, berth: "0.1.0", tenant: "tricky", changedAt: at, limits: {} };
+    const blocks = [definition, bundle, contract, config, release, record];
+    const names = { release, server: record };
+    const tricky = forged([
+      JSON.stringify(header),
+      ...blocks.toSorted((a, b) => (a.cid < b.cid ? -1 : 1)).map(({ cid, bytes }) => contentLine(cid, bytes)),
+      ...Object.entries(names).map(([change, { cid }]) => JSON.stringify({ change, name: "say", cid, at, by: "x" })),
+    ]);
+    await onStoreOf(fresh, (store) => imported(store, tricky));
+    const url = `${fresh.url}/t/tricky/mcp/say`;
+    assert.equal((await post(`${url}@${release.cid}`, request("tools/list"))).status, 404);
+    assert.equal((await call(url, "say")).content[0].text, "as it is written");
+    assert.equal((await post(`${url}@${release.cid}`, request("tools/list"))).status, 404);
   });
 
   it("C8 default can be exported under another name, and be replaced while it is served", async () => {
