@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { readdirSync } from "node:fs";
+import { readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { CID } from "multiformats/cid";
 import { jsonBlock, rawBlock, type Block } from "../src/cid.ts";
@@ -83,6 +84,20 @@ describe("a tenant's file", () => {
 });
 
 describe("a file that is not as it was written", () => {
+  it("C8 is removed where an import has left it half written, which may be no database any more", async (t) => {
+    const store = await freshStore(t);
+    for (const [index, text] of ["", "half a database", "SQLite format 3\0 and so on"].entries()) {
+      writeFileSync(join(store.dataDir, `import-${"0".repeat(15)}${index}.sqlite`), text);
+    }
+    const other = join(store.dataDir, "import-of-mine.sqlite");
+    writeFileSync(other, "somebody's own");
+    await imported(store, await acmeFile(t));
+    assert.deepEqual(
+      readdirSync(store.dataDir).filter((name) => name.startsWith("import-")),
+      ["import-of-mine.sqlite"],
+    );
+  });
+
   it("C8 that was cut anywhere is refused, and changes nothing", async (t) => {
     const file = Buffer.from(await acmeFile(t));
     const store = await freshStore(t);

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type Database from "better-sqlite3";
+import { withoutDisk } from "./sqlite-work.ts";
 
 /** Claims that are moved to one name, which no tenant can have. */
 const PREFIX = "~";
@@ -54,7 +55,7 @@ export function leftClaims(database: Database.Database) {
       let total = 0;
       for (;;) {
         const began = performance.now();
-        const { isOver, removed } = wiping(database, () => removeSome.immediate(alias));
+        const { isOver, removed } = withoutDisk(database, () => wiping(database, () => removeSome.immediate(alias)));
         total += removed;
         if (isOver) return total;
         // As long as others waited for this, they go first.

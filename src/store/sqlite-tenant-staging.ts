@@ -6,6 +6,7 @@ import { BerthError } from "../errors.ts";
 import { aliasOf, leftClaims, wiping } from "./left-claims.ts";
 import { SqliteContent, verified } from "./sqlite-content.ts";
 import { CHANGES_OF_PLACE } from "./sqlite-tenant-snapshot.ts";
+import { withoutDisk } from "./sqlite-work.ts";
 import { createStagingFile, isStaging, removeStagingFile, stagingIds, type StagingFile } from "./staging-file.ts";
 import type { NamedChange, PublishSettings, TenantStaging } from "./tenant-copies.ts";
 
@@ -82,7 +83,7 @@ export async function sqliteTenantStaging(
     publish: async (name, settings) => {
       for (const batch of batches(own.contents.iterate())) {
         const began = performance.now();
-        write.immediate(batch);
+        withoutDisk(database, () => write.immediate(batch));
         // As long as others waited for this, they go first.
         await pause(performance.now() - began);
       }

@@ -6,6 +6,7 @@ import { checkTenantName, DEFAULT_TENANT } from "../tenant-name.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";
 import { aliasOf, leftClaims, wiping } from "./left-claims.ts";
 import { sqliteTenantSnapshot } from "./sqlite-tenant-snapshot.ts";
+import { attempt, attemptAll } from "./sqlite-work.ts";
 import { hasAnything, removeLeftovers, sqliteTenantStaging } from "./sqlite-tenant-staging.ts";
 import type { Tenant, Tenants, TenantSettings } from "./tenants.ts";
 
@@ -109,27 +110,30 @@ export function sqliteTenants(
       return tenant;
     },
     change: async (name, settings) => commit(name, change.immediate(name, settings)),
-    async delete(name, by) {
-      await removeLeftovers(database);
-      const left = leftAlias();
-      // What was sealed is overwritten on the disk, too.
-      const { names, changeId } = wiping(database, () => remove.immediate(name, by, left));
-      onDeleted(name);
-      tell(name, changeId);
-      return { names, contents: await claims.remove(left) };
-    },
+    delete: (name, by) =>
+      attemptAll(async () => {
+        await removeLeftovers(database);
+        const left = leftAlias();
+        // What was sealed is overwritten on the disk, too.
+        const { names, changeId } = wiping(database, () => remove.immediate(name, by, left));
+        onDeleted(name);
+        tell(name, changeId);
+        return { names, contents: await claims.remove(left) };
+      }),
 
     async snapshot(name) {
-      return sqliteTenantSnapshot(database.name, name);
+      return attempt(() => sqliteTenantSnapshot(database.name, name));
     },
 
     async stage() {
-      const staging = await sqliteTenantStaging(database, { record: recordChange, purge });
+      const staging = await attemptAll(() => sqliteTenantStaging(database, { record: recordChange, purge }));
       return {
         ...staging,
+        put: (block) => attempt(() => staging.put(block)),
+        add: (change) => attempt(() => staging.add(change)),
         async publish(name, settings) {
           checkTenantName(name);
-          const changeId = await staging.publish(name, settings);
+          const changeId = await attemptAll(() => staging.publish(name, settings));
           onDeleted(name);
           tell(name, changeId);
         },

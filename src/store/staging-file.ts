@@ -27,7 +27,16 @@ export async function createStagingFile(dataDir: string): Promise<StagingFile> {
     await (await open(file, "wx", 0o600)).close();
     const database = lock(file);
     // Somebody who looks for what is left over may have taken it for that, in the moment before the lock.
-    if (database && existsSync(file)) return { id, database, close: () => remove(database, file) };
+    if (database && existsSync(file)) {
+      return {
+        id,
+        database,
+        close() {
+          rmSync(file, { force: true });
+          database.close();
+        },
+      };
+    }
     database?.close();
   }
   throw new BerthError("store_failed", `no file could be made in ${dataDir}`);
@@ -36,10 +45,7 @@ export async function createStagingFile(dataDir: string): Promise<StagingFile> {
 /** Whether a process still works on the file. */
 export function isStaging(dataDir: string, id: string): boolean {
   const file = fileOf(dataDir, id);
-  if (!existsSync(file)) return false;
-  const database = lock(file);
-  database?.close();
-  return !database;
+  return existsSync(file) && inLock(file, () => {}) === "busy";
 }
 
 /** Of all files there, whether or not somebody works on them. */
@@ -50,8 +56,21 @@ export function stagingIds(dataDir: string): string[] {
 /** Removes a file that nobody works on. */
 export function removeStagingFile(dataDir: string, id: string): void {
   const file = fileOf(dataDir, id);
-  const database = existsSync(file) ? lock(file) : undefined;
-  if (database) remove(database, file);
+  if (existsSync(file) && inLock(file, () => rmSync(file, { force: true })) === "broken") rmSync(file, { force: true });
+}
+
+/** A process that was killed while it wrote has left what SQLite cannot read; whoever has the lock could not be there. */
+function inLock(file: string, work: () => void): "done" | "busy" | "broken" {
+  try {
+    const database = lock(file);
+    if (!database) return "busy";
+    work();
+    database.close();
+    return "done";
+  } catch (error) {
+    if (/^SQLITE_(?:CORRUPT|NOTADB)/.test(codeOf(error))) return "broken";
+    throw error;
+  }
 }
 
 function fileOf(dataDir: string, id: string): string {
@@ -70,12 +89,11 @@ function lock(file: string): Database.Database | undefined {
     return database;
   } catch (error) {
     database.close();
-    if ((error as { code?: unknown }).code === "SQLITE_BUSY") return undefined;
+    if (codeOf(error).startsWith("SQLITE_BUSY")) return undefined;
     throw error;
   }
 }
 
-function remove(database: Database.Database, file: string): void {
-  rmSync(file, { force: true });
-  database.close();
+function codeOf(error: unknown): string {
+  return String((error as { code?: unknown }).code);
 }

@@ -1,0 +1,116 @@
+import type Database from "better-sqlite3";
+import type { Cid } from "../cid.ts";
+import { BerthError } from "../errors.ts";
+import type { SqliteContent } from "./sqlite-content.ts";
+import type { StoredBytes } from "./stored-bytes.ts";
+import type { Change, NameChange, NameKind, NameMove, NameRecord } from "./store.ts";
+
+/** The part of the SQLite store that keeps names with their history. Each function is one transaction. */
+export function sqliteNames(database: Database.Database, contents: SqliteContent, storedBytes: StoredBytes) {
+  const statements = prepare(database);
+
+  /** The number of the change; undefined when the name means this already. */
+  const move = (
+    tenant: string,
+    by: string,
+    changedAt: number,
+    { kind, name, cid, expected }: NameMove,
+  ): number | undefined => {
+    const now = statements.name.get(tenant, kind, name)?.cid ?? null;
+    if (expected !== undefined && expected !== now) {
+      const data = { kind, name, expected, actual: now };
+      throw new BerthError("name_moved", `${kind} "${name}" is ${now ?? "not there"}, not ${expected ?? "absent"}`, {
+        data,
+      });
+    }
+    if (cid === now) return undefined;
+    if (cid === null) {
+      statements.removeName.run(tenant, kind, name);
+    } else {
+      if (!contents.isClaimed(tenant, cid)) {
+        throw new BerthError("content_missing", `${kind} "${name}" cannot be set to ${cid}`, { data: { cid } });
+      }
+      statements.setName.run(tenant, kind, name, cid, changedAt);
+    }
+    return Number(statements.recordChange.run(tenant, kind, name, cid, changedAt, by).lastInsertRowid);
+  };
+
+  const checkRoom = (bytes: number, storedBytesMax: number): void => {
+    if (bytes <= storedBytesMax) return;
+    const data = { bytes, storedBytesMax };
+    throw new BerthError("storage_full", `it would be ${bytes} bytes, and may be ${storedBytesMax}`, { data });
+  };
+
+  const change = database.transaction((tenant: string, { by, put = [], set = [], storedBytesMax }: Change) => {
+    const changedAt = Date.now();
+    const stood = storedBytesMax === undefined ? 0 : storedBytes.of(tenant);
+    let added = 0;
+    for (const block of put) {
+      if (contents.claim(tenant, block)) added += block.bytes.length;
+    }
+    if (storedBytesMax !== undefined) checkRoom(stood + added, storedBytesMax);
+    return { added, moved: set.flatMap((nameMove) => move(tenant, by, changedAt, nameMove) ?? []) };
+  });
+
+  return {
+    get(tenant: string, kind: NameKind, name: string): NameRecord | undefined {
+      const row = statements.name.get(tenant, kind, name);
+      return row && record(kind, row);
+    },
+
+    list: (tenant: string, kind: NameKind): NameRecord[] =>
+      // SQLite sorts by UTF-8 bytes, which differs from code units beyond the basic plane.
+      statements.names
+        .all(tenant, kind)
+        .map((row) => record(kind, row))
+        .sort(byName),
+
+    history: (tenant: string, kind: NameKind, name: string): NameChange[] => statements.history.all(tenant, kind, name),
+
+    /** The numbers of the changes. */
+    change(tenant: string, wanted: Change): readonly number[] {
+      const { added, moved } = change.immediate(tenant, wanted);
+      storedBytes.added(tenant, added);
+      return moved;
+    },
+  };
+}
+
+export function byName(a: { name: string }, b: { name: string }): number {
+  if (a.name === b.name) return 0;
+  return a.name < b.name ? -1 : 1;
+}
+
+interface NameRow {
+  readonly name: string;
+  readonly cid: Cid;
+  readonly changedAt: number;
+}
+
+function record(kind: NameKind, { name, cid, changedAt }: NameRow): NameRecord {
+  return { kind, name, cid, changedAt };
+}
+
+function prepare(database: Database.Database) {
+  return {
+    name: database.prepare<[string, string, string], NameRow>(
+      "SELECT name, cid, changed_at AS changedAt FROM name WHERE tenant = ? AND kind = ? AND name = ?",
+    ),
+    names: database.prepare<[string, string], NameRow>(
+      "SELECT name, cid, changed_at AS changedAt FROM name WHERE tenant = ? AND kind = ?",
+    ),
+    setName: database.prepare<[string, string, string, string, number]>(
+      "INSERT OR REPLACE INTO name (tenant, kind, name, cid, changed_at) VALUES (?, ?, ?, ?, ?)",
+    ),
+    removeName: database.prepare<[string, string, string]>(
+      "DELETE FROM name WHERE tenant = ? AND kind = ? AND name = ?",
+    ),
+    recordChange: database.prepare<[string, string, string, string | null, number, string]>(
+      "INSERT INTO name_change (tenant, kind, name, cid, changed_at, changed_by) VALUES (?, ?, ?, ?, ?, ?)",
+    ),
+    history: database.prepare<[string, string, string], NameChange>(
+      `SELECT cid, changed_at AS changedAt, changed_by AS "by" FROM name_change
+       WHERE tenant = ? AND kind = ? AND name = ? ORDER BY id DESC`,
+    ),
+  };
+}

@@ -1,0 +1,38 @@
+import type Database from "better-sqlite3";
+import { BerthError } from "../errors.ts";
+
+/** Runs what touches the file; whatever SQLite throws becomes `store_failed`. */
+export function attempt<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw asStoreFailure(error);
+  }
+}
+
+/** As `attempt`, for work in several steps. */
+export async function attemptAll<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw asStoreFailure(error);
+  }
+}
+
+export function asStoreFailure(error: unknown): BerthError {
+  if (error instanceof BerthError) return error;
+  return new BerthError("store_failed", (error as Error).message, { cause: error });
+}
+
+/**
+ * What is committed meanwhile outlives this process at once, and a power cut only once the log was flushed: waiting here
+ * for the disk would hold up every call.
+ */
+export function withoutDisk<T>(database: Database.Database, work: () => T): T {
+  database.pragma("synchronous = NORMAL");
+  try {
+    return work();
+  } finally {
+    database.pragma("synchronous = FULL");
+  }
+}
