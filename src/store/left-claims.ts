@@ -4,8 +4,9 @@ import { withoutDisk } from "./sqlite-work.ts";
 
 /** Claims that are moved to one name, which no tenant can have. */
 const PREFIX = "~";
-/** Contents in one transaction. */
+/** Contents, and their bytes, in one transaction during which others wait. */
 const AT_ONCE = 100;
+const BYTES_AT_ONCE = 512 * 1024;
 
 /** The name that claims stand under which are no tenant's: yet, or no more. */
 export function aliasOf(id: string, what: "coming" | "gone"): string {
@@ -17,9 +18,9 @@ export function aliasOf(id: string, what: "coming" | "gone"): string {
  * steps small enough for others to write in between.
  */
 export function leftClaims(database: Database.Database) {
-  const some = database
-    .prepare<[string], number>(`SELECT content_id FROM tenant_content WHERE tenant = ? LIMIT ${AT_ONCE}`)
-    .pluck();
+  const some = database.prepare<[string], { id: number; bytes: number }>(
+    `SELECT id, LENGTH(bytes) AS bytes FROM tenant_content JOIN content ON id = content_id WHERE tenant = ? LIMIT ${AT_ONCE}`,
+  );
   const release = database.prepare<[string, number]>("DELETE FROM tenant_content WHERE tenant = ? AND content_id = ?");
   const removeUnheld = database.prepare<[{ id: number }]>(
     `DELETE FROM content WHERE id = @id AND NOT EXISTS (SELECT 1 FROM tenant_content WHERE content_id = @id)
@@ -35,12 +36,13 @@ export function leftClaims(database: Database.Database) {
     .pluck();
 
   const removeSome = database.transaction((alias: string) => {
-    const ids = some.all(alias);
+    const found = some.all(alias);
+    const ids = firstOf(found);
     for (const id of ids) release.run(alias, id);
     const results = derived.release(alias);
     const removed = ids.map((id) => removeUnheld.run({ id }).changes).filter(Boolean).length;
     for (const id of results.contents) removeUnheld.run({ id });
-    return { isOver: ids.length < AT_ONCE && results.isOver, removed };
+    return { isOver: ids.length === found.length && found.length < AT_ONCE && results.isOver, removed };
   });
 
   return {
@@ -66,6 +68,13 @@ export function leftClaims(database: Database.Database) {
     /** The ids of `aliasOf` that claims stand under. */
     ids: (): string[] => [...new Set(aliases.all().map((alias) => alias.slice(PREFIX.length).split("-")[0]!))],
   };
+}
+
+/** So many contents, one at least, that one step is short. */
+function firstOf(found: readonly { id: number; bytes: number }[]): number[] {
+  let total = 0;
+  const isWithin = ({ bytes }: { bytes: number }): boolean => (total += bytes) - bytes < BYTES_AT_ONCE;
+  return found.filter(isWithin).map(({ id }) => id);
 }
 
 function leftResults(database: Database.Database) {
