@@ -71,7 +71,7 @@ const COMPILE_OPTIONS = {
   preventIndent: true,
   // Without it every value is looked for among the helpers first, which doubles the time that a page takes.
   knownHelpersOnly: true,
-  knownHelpers: { asset: true, is: true, asText: true, piece: true },
+  knownHelpers: { asset: true, is: true, asText: true },
 };
 
 const gzipAsync = promisify(gzip);
@@ -97,19 +97,6 @@ export function createPages(assets: Assets): Pages {
 
   const partials = engine.partials as Record<string, handlebars.TemplateDelegate>;
 
-  /** Each of the items by itself: the text of all of them would be several times as large, and last as long as the work. */
-  const lists = new Map<string, handlebars.TemplateDelegate>();
-  engine.registerHelper("piece", function (this: unknown, options: handlebars.HelperOptions) {
-    (options.data as { pieces: Buffer[] }).pieces.push(Buffer.from(options.fn(this)));
-  });
-  function listOf(partial: string): handlebars.TemplateDelegate {
-    const known = lists.get(partial);
-    if (known) return known;
-    const list = engine.compile(`{{#each this}}{{#piece}}{{> ${partial}}}{{/piece}}{{/each}}`, COMPILE_OPTIONS);
-    lists.set(partial, list);
-    return list;
-  }
-
   function render(view: string, page: Page, base: string, signedIn: boolean): Buffer {
     const nav = SECTIONS.map(({ section, label, href }) => ({
       label,
@@ -125,9 +112,8 @@ export function createPages(assets: Assets): Pages {
 
   return {
     fragment(partial, items) {
-      const pieces: Buffer[] = [];
-      listOf(partial)(items, { data: { pieces } });
-      return new Fragment(Buffer.concat(pieces));
+      // One after the other: the text of all of them would be several times as large, and last as long as the work.
+      return new Fragment(Buffer.concat(Array.from(items, (item) => Buffer.from(partials[partial]!(item)))));
     },
     html: (partial, context) => new handlebars.SafeString(partials[partial]!(context)),
     async send(request, response, view, page, status = 200) {
