@@ -47,6 +47,8 @@ export class CompilerProcess {
       // No variable of the service reaches it: it needs none, and its environment could name secrets.
       env: childEnvironment,
       stdio: ["ignore", "ignore", "pipe", "pipe", "pipe"],
+      // It gives way to guests, too, which have groups of their own.
+      group: true,
       niceness: NICENESS,
     });
     this.ended = starting.then(
@@ -105,11 +107,11 @@ export class CompilerProcess {
     this.#gone(this.#endingOf(exit));
   }
 
-  /** As soon as it has been started. */
+  /** It and its bundler, as soon as it has been started. */
   #kill(): void {
     this.#isUnwanted = true;
     try {
-      if (this.#child) process.kill(this.#child.pid, "SIGKILL");
+      if (this.#child) process.kill(-this.#child.pid, "SIGKILL");
     } catch {
       // It has gone already.
     }

@@ -22,7 +22,10 @@ export interface StartRequest {
   readonly stdio: readonly ("pipe" | "ignore")[];
   /** The process leads a group of its own. */
   readonly group?: boolean;
-  /** How far it gives way to others where there is not enough processor time for all: 0 (not at all) to 19. */
+  /**
+   * How far it gives way to others where there is not enough processor time for all: 0 (not at all) to 19. Without a
+   * group of its own it does so to those of its session alone, on systems that share time by session.
+   */
   readonly niceness?: number;
   /** Which processes the kernel ends first when memory is short: 0 to 1000. */
   readonly outOfMemoryScore?: number;
@@ -69,13 +72,19 @@ export const startDirectly: Start = async (request) => {
 };
 
 /** Preferences: some systems do not let us state them, and the process may have ended already. */
-function prefer(pid: number, { niceness, outOfMemoryScore }: StartRequest): void {
+function prefer(pid: number, { group, niceness, outOfMemoryScore }: StartRequest): void {
   try {
     // Before it has threads, for they take over what it is now.
     if (niceness !== undefined) setPriority(pid, niceness);
   } catch {}
-  if (outOfMemoryScore === undefined || process.platform !== "linux") return;
+  if (process.platform !== "linux") return;
+  // Linux may share time by session first (sched_autogroup_enabled); whoever leads a group leads a session, too.
+  if (group && niceness !== undefined) tell(`/proc/${pid}/autogroup`, niceness);
+  if (outOfMemoryScore !== undefined) tell(`/proc/${pid}/oom_score_adj`, outOfMemoryScore);
+}
+
+function tell(file: string, value: number): void {
   try {
-    writeFileSync(`/proc/${pid}/oom_score_adj`, String(outOfMemoryScore));
+    writeFileSync(file, String(value));
   } catch {}
 }
