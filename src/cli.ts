@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { Command } from "commander";
+import { registerAuditCommands } from "./commands/register-audit.ts";
 import { registerSecretCommands } from "./commands/register-secret.ts";
 import { registerTenantCommands } from "./commands/register-tenant.ts";
 import { registerTokenCommands } from "./commands/register-token.ts";
@@ -106,6 +107,7 @@ program
   .option(...dataOption)
   .action(async (file, options) => run((await import("./commands/backup.ts")).restore(file, options)));
 
+registerAuditCommands(program, run);
 registerSecretCommands(program, run);
 registerTenantCommands(program, run);
 registerTokenCommands(program, run);

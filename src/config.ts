@@ -48,6 +48,8 @@ export interface Config {
   readonly secretKeys: { readonly file: string | undefined; readonly text: string | undefined };
   /** Tenants other than `default` whose servers may start programs of others, outside of the sandbox. */
   readonly tenantUpstreams: "all" | readonly string[];
+  /** `all` records calls, too, in the audit log; `changes` only what changes something, and who comes in. */
+  readonly audit: "all" | "changes";
   readonly logLevel: string;
   /** Offers the server `explore`, which starts whatever program its caller names. */
   readonly explore: boolean;
@@ -100,6 +102,15 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
     return "required";
   };
 
+  const asked = overrides.access ?? access();
+  const audit = (): Config["audit"] => {
+    // Where nobody is asked for a token, the record of a call could not say whose it was.
+    const value = env["BERTH_AUDIT"] || (asked === "required" ? "all" : "changes");
+    if (value === "all" || value === "changes") return value;
+    problems.push(`BERTH_AUDIT must be all or changes, not "${value}"`);
+    return "all";
+  };
+
   const publicUrl = (): string | undefined => {
     const text = env["BERTH_PUBLIC_URL"] || undefined;
     if (text === undefined) return undefined;
@@ -147,7 +158,7 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
       .map((host) => host.trim())
       .filter(Boolean),
     publicUrl: publicUrl(),
-    access: access(),
+    access: asked,
     adminToken: adminToken(),
     oauth: {
       issuer: env["BERTH_OAUTH_ISSUER"] || undefined,
@@ -157,6 +168,7 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
     },
     secretKeys: secretKeys(),
     tenantUpstreams: tenantUpstreams(),
+    audit: audit(),
     logLevel: choice("logLevel", "BERTH_LOG"),
     explore: choice("explore", "BERTH_EXPLORE") === "on",
     limits,

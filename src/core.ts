@@ -1,5 +1,6 @@
 import type { Access } from "./access/access.ts";
 import { Admission } from "./admission/admission.ts";
+import { openAudit, type Audit } from "./audit/audit.ts";
 import { tenantLimits, type TenantLimits } from "./admission/tenant-limits.ts";
 import { packageVersion, type Config } from "./config.ts";
 import { openCompiler } from "./discover/compiler.ts";
@@ -44,6 +45,7 @@ export interface Core {
   readonly tenancy: Tenancy;
   readonly admission: Admission;
   readonly access: Access;
+  readonly audit: Audit;
   readonly edits: Edits;
   readonly secrets: SecretEdits;
   readonly endpoint: Endpoint;
@@ -78,6 +80,7 @@ export async function openCore(
   const start = starter?.start ?? startDirectly;
   try {
     const store = opened(await openSqliteStore({ dataDir: config.dataDir }));
+    const audit = opened(await auditOf(config, store, log));
     starting("the image is applied");
     await fill(store, DEFAULT_TENANT);
 
@@ -155,13 +158,38 @@ export async function openCore(
       for (const part of [admission, metrics.calls, grants]) part.forget(tenant);
     });
     observers.add(metrics.calls.observer);
+    if (audit.observer) observers.add(audit.observer);
     if (log.isLevelEnabled("debug")) observers.add(logCalls(log));
-    showParts(metrics, { observers, executor, upstreams, endpoint, store });
-    return { host, tenancy, admission, access, edits, secrets: secretEdits, endpoint, executor, metrics, store, close };
+    showParts(metrics, { audit, observers, executor, upstreams, endpoint, store });
+    return {
+      host,
+      tenancy,
+      admission,
+      access,
+      audit,
+      edits,
+      secrets: secretEdits,
+      endpoint,
+      executor,
+      metrics,
+      store,
+      close,
+    };
   } catch (error) {
     await close();
     throw error;
   }
+}
+
+function auditOf({ audit, limits }: Config, store: Store, log: Log): Promise<Audit> {
+  return openAudit({
+    links: store.audit,
+    calls: audit === "all",
+    version: packageVersion(),
+    madeAt: async (tenant) => (await store.tenants.find(tenant))?.createdAt ?? Infinity,
+    limits,
+    log,
+  });
 }
 
 /** What it takes to serve a tenant, and to serve it no more. */

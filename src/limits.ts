@@ -175,6 +175,20 @@ export interface Limits {
   /** One request to an authorization server, and its answer. */
   readonly issuerMs: number;
   readonly issuerBytes: number;
+  /** How long the audit log keeps anything, and how long the contents of its calls; 0 is for ever. */
+  readonly auditDays: number;
+  readonly auditCallDays: number;
+  /** Of each tenant, kept in the audit log: of calls, and of all else; 0 is without a limit. */
+  readonly auditCallBytesPerTenant: number;
+  readonly auditBytesPerTenant: number;
+  /** Calls of one tenant that wait to be recorded; those beyond are only counted. */
+  readonly auditQueuedCalls: number;
+  /** How long a call that has ended waits to be recorded. */
+  readonly auditDelayMs: number;
+  /** Refused attempts on one tenant that are recorded by themselves; those beyond are only counted. */
+  readonly auditRefusalsPerMinute: number;
+  /** Links of the audit log that one page of a search looks through. */
+  readonly auditSearchLinks: number;
   /** Requests with access tokens that wait at once for the keys of one authorization server. */
   readonly issuerWaiting: number;
   /** Authorization servers whose keys are kept, one of each tenant. */
@@ -293,6 +307,14 @@ export const defaultLimits: Limits = {
   jwksMaxAgeMs: 600_000,
   issuerMs: 5_000,
   issuerBytes: 256 * 1024,
+  auditDays: 730,
+  auditCallDays: 90,
+  auditCallBytesPerTenant: 256 * 1024 * 1024,
+  auditBytesPerTenant: 64 * 1024 * 1024,
+  auditQueuedCalls: 10_000,
+  auditDelayMs: 1_000,
+  auditRefusalsPerMinute: 20,
+  auditSearchLinks: 1_000,
   issuerWaiting: 256,
   issuers: 256,
 };

@@ -163,6 +163,14 @@ export async function startRig(
     edits: {} as Edits,
     secrets: {} as SecretEdits,
     access: accessOf(people),
+    audit: {
+      observer: undefined,
+      signedIn: async () => {},
+      refused() {},
+      search: async () => ({ records: [], next: undefined }),
+      stats: () => ({ queued: 0, dropped: 0 }),
+      async close() {},
+    },
     writable: true,
     endpoint,
     tenancy: {

@@ -187,7 +187,11 @@ describe("the key of secrets", () => {
     await secrets.set("acme", "B", VALUE, "test");
     rmSync(join(folder, "secret.key"));
     const without = (await open(folder)).secrets;
-    for (const attempt of [without.read("acme", "A"), without.set("acme", "C", VALUE, "test"), without.rotate()]) {
+    for (const attempt of [
+      without.read("acme", "A"),
+      without.set("acme", "C", VALUE, "test"),
+      without.rotate("test"),
+    ]) {
       await assert.rejects(attempt, { code: "secret_sealed", message: /give that key, or delete the secrets/ });
     }
     assert.equal((await without.list("acme")).length, 2);
@@ -236,7 +240,7 @@ describe("a rotation of the key", () => {
     const [oldKey, oldFile] = [await store.secretKeyId(), readFileSync(join(folder, "secret.key"), "latin1")];
     const [sealed, changed] = [(await store.secret("acme", "A"))!.sealed, (await store.secret("acme", "A"))!.changedAt];
 
-    const { keyId, secrets: count } = await secrets.rotate();
+    const { keyId, secrets: count } = await secrets.rotate("test");
     assert.equal(count, 2);
     assert.notEqual(keyId, oldKey);
     assert.equal(await store.secretKeyId(), keyId);
@@ -264,7 +268,7 @@ describe("a rotation of the key", () => {
     assert.equal(await after.read("acme", "A"), VALUE);
     await after.set("acme", "B", VALUE, "test");
     assert.equal(await secrets.read("acme", "B"), VALUE);
-    const { keyId } = await after.rotate();
+    const { keyId } = await after.rotate("test");
     assert.notEqual(keyId, next.id);
     assert.deepEqual(
       ring.keys().map(({ id }) => id),
@@ -280,7 +284,7 @@ describe("a rotation of the key", () => {
     const database = new Database(join(folder, DATABASE_FILE));
     database.exec("UPDATE secret SET sealed = x'00112233' WHERE name = 'B'");
     database.close();
-    await assert.rejects(secrets.rotate(), { code: "secret_sealed", message: /"B" was damaged/ });
+    await assert.rejects(secrets.rotate("test"), { code: "secret_sealed", message: /"B" was damaged/ });
     for (const name of ["A", "C"]) assert.equal(await secrets.read("acme", name), VALUE);
     const kept = (await store.secrets("acme")).find(({ name }) => name === "A")!;
     assert.deepEqual(kept.sealed, before[0]!.sealed);
@@ -292,9 +296,9 @@ describe("a rotation of the key", () => {
     await opened[0]!.secrets.set("acme", "A", VALUE, "test");
     await Promise.all(
       opened.flatMap(({ secrets }, index) => [
-        secrets.rotate(),
+        secrets.rotate("test"),
         secrets.set("acme", `S${index}`, `${VALUE} ${index}`, "test"),
-        secrets.rotate(),
+        secrets.rotate("test"),
       ]),
     );
     for (const { secrets } of opened) {
@@ -310,13 +314,13 @@ describe("a rotation of the key", () => {
     writeFileSync(file, old);
     const { secrets, store, folder } = await open(undefined, { file });
     await secrets.set("acme", "A", VALUE, "test");
-    await assert.rejects(secrets.rotate(), { code: "config_invalid", message: /write a new key before it/ });
+    await assert.rejects(secrets.rotate("test"), { code: "config_invalid", message: /write a new key before it/ });
     writeFileSync(file, `${next}\n${old}\n`);
-    await secrets.rotate();
+    await secrets.rotate("test");
     assert.equal(await store.secretKeyId(), keyOf(Buffer.from(next, "base64")).id);
     writeFileSync(file, next);
     assert.equal(await (await open(folder, { file })).secrets.read("acme", "A"), VALUE);
     const fromText = await open(folder, { text: `${old},${next}` });
-    assert.equal((await fromText.secrets.rotate()).keyId, keyOf(Buffer.from(old, "base64")).id);
+    assert.equal((await fromText.secrets.rotate("test")).keyId, keyOf(Buffer.from(old, "base64")).id);
   });
 });

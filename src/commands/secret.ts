@@ -55,7 +55,7 @@ export function deleteSecret(name: string, options: SecretOptions): Promise<numb
 /** `berth secret rotate`: of all tenants, for they are sealed with one key. */
 export function rotateSecrets(options: Pick<SecretOptions, "data">): Promise<number> {
   return withSecrets(options, async ({ secrets }) => {
-    const { keyId, secrets: count } = await secrets.rotate();
+    const { keyId, secrets: count } = await secrets.rotate("command");
     console.error(`${count} secret${count === 1 ? " is" : "s are"} sealed with the key ${keyId} now.`);
     return 0;
   });

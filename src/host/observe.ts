@@ -63,7 +63,7 @@ export interface ObservedCall {
   /** Whom the caller proved to be; undefined where nobody is asked. */
   readonly principal: Principal | undefined;
   readonly trace: Trace | undefined;
-  /** What was said, for observers that take its size or digest. They keep no reference to it. */
+  /** What was said, for observers that take its size or digest, such as the audit log. They keep no reference to it. */
   readonly args: JsonObject;
   /** Undefined where there is none: questions, a redirect that is followed elsewhere, or an error of the protocol. */
   readonly result: CallResult | undefined;

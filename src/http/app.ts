@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import express, { type ErrorRequestHandler, type Express, type Request, type RequestHandler } from "express";
 import type { Access } from "../access/access.ts";
+import type { Audit } from "../audit/audit.ts";
 import { BerthError } from "../errors.ts";
 import type { Edits } from "../host/edits/edits.ts";
 import type { Host } from "../host/host.ts";
@@ -11,7 +12,7 @@ import type { Metrics } from "../metrics/metrics.ts";
 import { tellable } from "../unforeseen.ts";
 import { authenticated, type Authenticate } from "./access/authenticate.ts";
 import type { Challenge } from "./access/challenge.ts";
-import { named, reading } from "./access/permit.ts";
+import { administering, named, reading } from "./access/permit.ts";
 import { protectedResource } from "./access/protected-resource.ts";
 import { WELL_KNOWN, type Resources } from "./access/resources.ts";
 import { sendSignIn, signIn, signInPage, signOut } from "./access/sign-in.ts";
@@ -20,6 +21,7 @@ import { openAssets } from "./assets.ts";
 import { allowOrigin, answerPreflight } from "./cors.ts";
 import type { OpenStreams } from "./open-streams.ts";
 import type { OriginOf } from "./origin.ts";
+import { auditPage } from "./pages/audit.ts";
 import { cidPage } from "./pages/cid.ts";
 import { baseOf } from "./place.ts";
 import { sendErrorPage, wantsPage, type ErrorOptions } from "./pages/error.ts";
@@ -43,6 +45,7 @@ export interface AppOptions {
   readonly isolation: string;
   readonly guard: (request: IncomingMessage) => void;
   readonly access: Access;
+  readonly audit: Audit;
   readonly authenticate: Authenticate;
   /** In front of what takes no token. */
   readonly forEverybody: RequestHandler;
@@ -86,6 +89,7 @@ export function createApp(options: AppOptions): Express {
   app.get("/variables", reading(), variablesPage({ ...options, pages }));
   app.get("/variables/:name", reading(), variablePage({ ...options, pages }));
   app.get("/secrets", reading(), secretsPage({ ...options, pages }));
+  app.get("/audit", administering as RequestHandler, auditPage({ ...options, pages }));
   app.get("/servers", serversPage({ ...options, pages }));
   app.use(serversRoute(options));
   app.get("/servers/:name", reading(named), serverPage({ ...options, pages }));

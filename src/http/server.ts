@@ -10,10 +10,12 @@ import type { Log } from "../log.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { createAdmit } from "./admit.ts";
+import type { Audit } from "../audit/audit.ts";
 import { createApp } from "./app.ts";
 import type { Access } from "../access/access.ts";
 import { createAuthenticate } from "./access/authenticate.ts";
 import { createChallenge } from "./access/challenge.ts";
+import { recordRefusals } from "./access/record-refusals.ts";
 import { createResources } from "./access/resources.ts";
 import { createHealth, type Readiness } from "./health.ts";
 import { createGuard } from "./guard.ts";
@@ -55,6 +57,7 @@ export interface HttpOptions {
   readonly publicUrl: string | undefined;
   /** Who may do what. */
   readonly access: Access;
+  readonly audit: Audit;
   /** False on a read-only boot. */
   readonly writable: boolean;
   /** The server's name that stands for all of them. */
@@ -120,7 +123,7 @@ function createAnswer(options: HttpOptions): Answer {
     },
     createAuthenticate(access, resources),
   );
-  const challenge = createChallenge(access, resources);
+  const challenge = recordRefusals(createChallenge(access, resources), options.audit);
   const streams = new OpenStreams(limits, options.admission);
   options.metrics.show({
     name: "berth_streams_open",

@@ -7,6 +7,7 @@ import type { Store } from "../store/store.ts";
 import type { Metrics } from "./metrics.ts";
 
 export interface MeasuredParts {
+  readonly audit: { stats(): { readonly queued: number; readonly dropped: number } };
   readonly observers: Pick<Observers, "inFlight">;
   readonly executor: { stats(): ExecutorStats };
   readonly upstreams: { stats(): HostingStats };
@@ -15,7 +16,8 @@ export interface MeasuredParts {
 }
 
 /** Shows what each part has going on now. */
-export function showParts(metrics: Metrics, { observers, executor, upstreams, endpoint, store }: MeasuredParts): void {
+export function showParts(metrics: Metrics, parts: MeasuredParts): void {
+  const { audit, observers, executor, upstreams, endpoint, store } = parts;
   metrics.show({
     name: "berth_calls_in_flight",
     help: "Calls of tools that are carried out now",
@@ -66,6 +68,16 @@ export function showParts(metrics: Metrics, { observers, executor, upstreams, en
     name: "berth_tasks_running",
     help: "Tasks that this process runs",
     read: () => endpoint.stats().tasks,
+  });
+  metrics.show({
+    name: "berth_audit_queued_calls",
+    help: "Calls that wait to be recorded in the audit log",
+    read: () => audit.stats().queued,
+  });
+  metrics.show({
+    name: "berth_audit_dropped_calls_total",
+    help: "Calls that the audit log only counts, because there was no room for more",
+    read: () => audit.stats().dropped,
   });
   metrics.show({ name: "berth_store_bytes", help: "Size of the store's database", read: () => store.size() });
 }

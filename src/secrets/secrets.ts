@@ -24,7 +24,7 @@ export interface Secrets {
    * Seals everything of all tenants with another key, at once or not at all. Whoever reads meanwhile, in this process or
    * another, reads on. Rejects as `set` does.
    */
-  rotate(): Promise<Rotation>;
+  rotate(by: string): Promise<Rotation>;
 }
 
 export interface SecretFacts {
@@ -93,16 +93,19 @@ export function openSecrets(store: SecretStore, ring: KeyRing, limits: SecretLim
 
     remove: (tenant, name, by) => store.removeSecret(tenant, name, by),
 
-    async rotate() {
+    async rotate(by) {
       let rotation: Rotation | undefined;
-      await store.resealSecrets((all) => {
-        const key = ring.next(all[0]?.keyId);
-        rotation = { keyId: key.id, secrets: all.length };
-        return all.map((secret) => {
-          const { tenant, name } = secret;
-          return { ...secret, keyId: key.id, sealed: seal(key, tenant, name, open(secret)) };
-        });
-      });
+      await store.resealSecrets(
+        (all) => {
+          const key = ring.next(all[0]?.keyId);
+          rotation = { keyId: key.id, secrets: all.length };
+          return all.map((secret) => {
+            const { tenant, name } = secret;
+            return { ...secret, keyId: key.id, sealed: seal(key, tenant, name, open(secret)) };
+          });
+        },
+        { by },
+      );
       // Under the same lock, so that no key is forgotten that another process has just begun to use.
       await store.resealSecrets((all) => {
         ring.keepOnly(all[0]?.keyId ?? rotation!.keyId);

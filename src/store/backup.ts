@@ -2,8 +2,11 @@ import { existsSync } from "node:fs";
 import { chmod, copyFile } from "node:fs/promises";
 import { join } from "node:path";
 import Database from "better-sqlite3";
+import { headText } from "../audit/chain.ts";
+import { entryOf, SERVICE } from "../audit/entry.ts";
 import { BerthError } from "../errors.ts";
 import { inDraft, publish } from "./draft-file.ts";
+import { SqliteAudit } from "./sqlite-audit.ts";
 import { DATABASE_FILE, upgradeDatabase } from "./open-database.ts";
 import { verifyDatabase, type Verified } from "./verify-database.ts";
 
@@ -48,7 +51,8 @@ export interface Restored extends Verified {
 
 /**
  * Puts back what `backupStore` wrote, in one transaction: other processes that use the store see what was, or what is.
- * What stood there before is kept as another backup beside it. Rejects with `backup_failed`, and nothing is changed, for
+ * What stood there before is kept as another backup beside it, and the audit log of what is restored says where the log
+ * that it replaces has ended. Rejects with `backup_failed`, and nothing is changed, for
  * a file that is damaged, no backup, or of a newer Berth.
  */
 export async function restoreStore({ dataDir, file }: Omit<BackupOptions, "replace">): Promise<Restored> {
@@ -62,6 +66,7 @@ export async function restoreStore({ dataDir, file }: Omit<BackupOptions, "repla
     let keyIds: string[] = [];
     asOneFile(draft, (database) => {
       upgradeDatabase(database);
+      recordRestore(database, headOf(to));
       keyIds = database.prepare<[], string>("SELECT DISTINCT key_id FROM secret ORDER BY key_id").pluck().all();
     });
     if (!existsSync(to)) {
@@ -74,6 +79,25 @@ export async function restoreStore({ dataDir, file }: Omit<BackupOptions, "repla
     checked(to, "what was restored is damaged");
     return { ...verified, kept, keyIds };
   });
+}
+
+function recordRestore(database: Database.Database, replaced: string | null): void {
+  new SqliteAudit(database).appendAll([entryOf(SERVICE, "service", { action: "restored", by: "command", replaced })]);
+}
+
+/** Null where no log is that could be read. */
+function headOf(file: string): string | null {
+  if (!existsSync(file)) return null;
+  const database = new Database(file, { readonly: true });
+  try {
+    const head = new SqliteAudit(database).head();
+    return head ? headText(head) : null;
+  } catch {
+    // It is older than the log, or damaged, which is why it is replaced.
+    return null;
+  } finally {
+    database.close();
+  }
 }
 
 /** SQLite's online backup: of one moment on the one side, and in one transaction on the other. */

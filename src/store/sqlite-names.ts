@@ -1,21 +1,28 @@
 import type Database from "better-sqlite3";
+import { auditOfChange } from "../audit/changes.ts";
 import type { Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
+import type { SqliteAudit } from "./sqlite-audit.ts";
 import type { SqliteContent } from "./sqlite-content.ts";
 import type { StoredBytes } from "./stored-bytes.ts";
 import type { Change, NameChange, NameKind, NameMove, NameRecord } from "./store.ts";
 
 /** The part of the SQLite store that keeps names with their history. Each function is one transaction. */
-export function sqliteNames(database: Database.Database, contents: SqliteContent, storedBytes: StoredBytes) {
+export function sqliteNames(
+  database: Database.Database,
+  contents: SqliteContent,
+  storedBytes: StoredBytes,
+  audit: SqliteAudit,
+) {
   const statements = prepare(database);
 
-  /** The number of the change; undefined when the name means this already. */
+  /** Undefined when the name means this already. */
   const move = (
     tenant: string,
     by: string,
     changedAt: number,
     { kind, name, cid, expected }: NameMove,
-  ): number | undefined => {
+  ): Moved | undefined => {
     const now = statements.name.get(tenant, kind, name)?.cid ?? null;
     if (expected !== undefined && expected !== now) {
       const data = { kind, name, expected, actual: now };
@@ -32,7 +39,8 @@ export function sqliteNames(database: Database.Database, contents: SqliteContent
       }
       statements.setName.run(tenant, kind, name, cid, changedAt);
     }
-    return Number(statements.recordChange.run(tenant, kind, name, cid, changedAt, by).lastInsertRowid);
+    const { lastInsertRowid } = statements.recordChange.run(tenant, kind, name, cid, changedAt, by);
+    return { id: Number(lastInsertRowid), kind, name, from: now, cid };
   };
 
   const checkRoom = (bytes: number, storedBytesMax: number): void => {
@@ -41,7 +49,8 @@ export function sqliteNames(database: Database.Database, contents: SqliteContent
     throw new BerthError("storage_full", `it would be ${bytes} bytes, and may be ${storedBytesMax}`, { data });
   };
 
-  const change = database.transaction((tenant: string, { by, put = [], set = [], storedBytesMax }: Change) => {
+  const change = database.transaction((tenant: string, wanted: Change) => {
+    const { by, put = [], set = [], storedBytesMax } = wanted;
     const changedAt = Date.now();
     const stood = storedBytesMax === undefined ? 0 : storedBytes.of(tenant);
     let added = 0;
@@ -49,7 +58,9 @@ export function sqliteNames(database: Database.Database, contents: SqliteContent
       if (contents.claim(tenant, block)) added += block.bytes.length;
     }
     if (storedBytesMax !== undefined) checkRoom(stood + added, storedBytesMax);
-    return { added, moved: set.flatMap((nameMove) => move(tenant, by, changedAt, nameMove) ?? []) };
+    const moved = set.flatMap((nameMove) => move(tenant, by, changedAt, nameMove) ?? []);
+    if (moved.length > 0) audit.append(auditOfChange(tenant, wanted, moved));
+    return { added, moved: moved.map(({ id }) => id) };
   });
 
   return {
@@ -79,6 +90,12 @@ export function sqliteNames(database: Database.Database, contents: SqliteContent
 export function byName(a: { name: string }, b: { name: string }): number {
   if (a.name === b.name) return 0;
   return a.name < b.name ? -1 : 1;
+}
+
+/** What a name meant and means, with the number of its change. */
+interface Moved extends Pick<NameMove, "kind" | "name" | "cid"> {
+  readonly id: number;
+  readonly from: Cid | null;
 }
 
 interface NameRow {

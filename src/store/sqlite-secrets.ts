@@ -1,8 +1,10 @@
 import type Database from "better-sqlite3";
+import { actorOf, entryOf, SERVICE } from "../audit/entry.ts";
+import type { SqliteAudit } from "./sqlite-audit.ts";
 import type { SealedSecret, SecretPut } from "./store.ts";
 
 /** The part of the SQLite store that keeps secrets. Each function is one transaction. */
-export function sqliteSecrets(database: Database.Database) {
+export function sqliteSecrets(database: Database.Database, audit: SqliteAudit) {
   const columns = `tenant, name, key_id AS keyId, sealed, changed_at AS changedAt, changed_by AS "by"`;
   const one = database.prepare<[string, string], SealedSecret>(
     `SELECT ${columns} FROM secret WHERE tenant = ? AND name = ?`,
@@ -26,18 +28,24 @@ export function sqliteSecrets(database: Database.Database) {
     if (others !== undefined && others !== keyId) return undefined;
     const changedAt = Date.now();
     write.run(tenant, name, keyId, sealed, changedAt, by);
+    audit.append(entryOf(tenant, "secret", { action: "set", ...actorOf(by), name }));
     return Number(note.run(tenant, name, changedAt, by).lastInsertRowid);
   });
 
   const removeNoted = database.transaction((tenant: string, name: string, by: string) => {
     if (remove.run(tenant, name).changes === 0) return undefined;
+    audit.append(entryOf(tenant, "secret", { action: "deleted", ...actorOf(by), name }));
     return Number(note.run(tenant, name, Date.now(), by).lastInsertRowid);
   });
 
-  const reseal = database.transaction((work: (secrets: readonly SealedSecret[]) => readonly SealedSecret[]) => {
-    for (const { tenant, name, keyId, sealed, changedAt, by } of work(all.all())) {
+  const reseal = database.transaction((work: Reseal, note: { by: string } | undefined) => {
+    const resealed = work(all.all());
+    for (const { tenant, name, keyId, sealed, changedAt, by } of resealed) {
       write.run(tenant, name, keyId, sealed, changedAt, by);
     }
+    if (!note) return;
+    const facts = { action: "rotated", ...actorOf(note.by), secrets: resealed.length, key: resealed[0]?.keyId ?? null };
+    audit.append(entryOf(SERVICE, "secret", facts));
   });
 
   /** What was sealed before is overwritten on the disk, too: its key may be out. */
@@ -58,10 +66,12 @@ export function sqliteSecrets(database: Database.Database) {
     put: (tenant: string, secret: SecretPut) => wiping(() => put.immediate(tenant, secret)),
     /** The number of the change; undefined when there is no such secret. */
     remove: (tenant: string, name: string, by: string) => wiping(() => removeNoted.immediate(tenant, name, by)),
-    reseal: (work: (secrets: readonly SealedSecret[]) => readonly SealedSecret[]) => {
-      wiping(() => reseal.immediate(work));
+    reseal: (work: Reseal, note: { by: string } | undefined) => {
+      wiping(() => reseal.immediate(work, note));
       // The log holds pages as they were. Whoever reads just now keeps it; then a later checkpoint takes them away.
       database.pragma("wal_checkpoint(TRUNCATE)");
     },
   };
 }
+
+type Reseal = (secrets: readonly SealedSecret[]) => readonly SealedSecret[];

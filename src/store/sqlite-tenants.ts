@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type Database from "better-sqlite3";
+import { actorOf, entryOf } from "../audit/entry.ts";
 import { BerthError } from "../errors.ts";
 import type { JsonObject } from "../json.ts";
 import { checkTenantName, DEFAULT_TENANT } from "../tenant-name.ts";
@@ -8,12 +9,14 @@ import { aliasOf, leftClaims, wiping } from "./left-claims.ts";
 import { sqliteTenantSnapshot } from "./sqlite-tenant-snapshot.ts";
 import { attempt, attemptAll } from "./sqlite-work.ts";
 import { hasAnything, removeLeftovers, sqliteTenantStaging } from "./sqlite-tenant-staging.ts";
+import type { SqliteAudit } from "./sqlite-audit.ts";
 import type { Tenant, Tenants, TenantSettings } from "./tenants.ts";
 
 /** The registry of tenants in a SQLite file. Its changes stand in the log of changed names, under the kind `tenant`. */
 export function sqliteTenants(
   database: Database.Database,
   foreignChanges: ForeignChanges,
+  audit: SqliteAudit,
   onDeleted: (name: string) => void,
 ): Tenants {
   const statements = prepare(database);
@@ -42,7 +45,8 @@ export function sqliteTenants(
   const recordChange = (name: string, at: number, by: string): number =>
     Number(statements.recordChange.run(name, at, by).lastInsertRowid);
 
-  const apply = (name: string, { suspended, hosts, limits, oauth, by }: TenantSettings): number => {
+  const apply = (name: string, action: "created" | "changed", settings: TenantSettings): number => {
+    const { suspended, hosts, limits, oauth, by } = settings;
     if (suspended && name === DEFAULT_TENANT) {
       throw new BerthError("tenant_invalid", `"${name}" is always served; stop Berth to stop serving it`);
     }
@@ -52,6 +56,13 @@ export function sqliteTenants(
     if (limits) statements.setLimits.run(JSON.stringify(limits), name);
     if (oauth !== undefined) statements.setOauth.run(oauth && JSON.stringify(oauth), name);
     if (hosts) setHosts(name, hosts);
+    const facts = {
+      ...(suspended !== undefined && { suspended }),
+      ...(hosts && { hosts: [...hosts] }),
+      ...(limits && { limits }),
+      ...(oauth !== undefined && { oauth }),
+    };
+    audit.append(entryOf(name, "tenant", { action, ...actorOf(by), ...facts }));
     return recordChange(name, now, by);
   };
 
@@ -69,12 +80,12 @@ export function sqliteTenants(
     // What the last calls of an earlier tenant of that name have left.
     purge(name, left);
     statements.add.run(name, Date.now());
-    return apply(name, settings);
+    return apply(name, "created", settings);
   });
 
   const change = database.transaction((name: string, settings: TenantSettings) => {
     if (!statements.tenant.get(name)) throw new BerthError("tenant_not_found", `"${name}"`);
-    return apply(name, settings);
+    return apply(name, "changed", settings);
   });
 
   const remove = database.transaction((name: string, by: string, left: string) => {
@@ -82,6 +93,7 @@ export function sqliteTenants(
     if (!statements.tenant.get(name)) throw new BerthError("tenant_not_found", `"${name}"`);
     const names = purge(name, left);
     statements.remove.run(name);
+    audit.append(entryOf(name, "tenant", { action: "deleted", ...actorOf(by), names }));
     return { names, changeId: recordChange(name, Date.now(), by) };
   });
 
@@ -126,7 +138,11 @@ export function sqliteTenants(
     },
 
     async stage() {
-      const staging = await attemptAll(() => sqliteTenantStaging(database, { record: recordChange, purge }));
+      const record = (name: string, at: number, by: string): number => {
+        audit.append(entryOf(name, "tenant", { action: "imported", ...actorOf(by) }));
+        return recordChange(name, at, by);
+      };
+      const staging = await attemptAll(() => sqliteTenantStaging(database, { record, purge }));
       return {
         ...staging,
         put: (block) => attempt(() => staging.put(block)),

@@ -1,11 +1,17 @@
 import type Database from "better-sqlite3";
+import { actorOf, entryOf } from "../audit/entry.ts";
 import { BerthError } from "../errors.ts";
 import type { JsonObject } from "../json.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";
+import type { SqliteAudit } from "./sqlite-audit.ts";
 import type { NewTokenRecord, TokenRecord, TokenRecords } from "./tokens.ts";
 
 /** Tokens in a SQLite file. Their changes stand in the log of changed names, under the kind `token`. */
-export function sqliteTokens(database: Database.Database, foreignChanges: ForeignChanges): TokenRecords {
+export function sqliteTokens(
+  database: Database.Database,
+  foreignChanges: ForeignChanges,
+  audit: SqliteAudit,
+): TokenRecords {
   const statements = prepare(database);
   const read = ({ grant, ...row }: TokenRow): TokenRecord => ({ ...row, grant: JSON.parse(grant) as JsonObject });
 
@@ -14,12 +20,14 @@ export function sqliteTokens(database: Database.Database, foreignChanges: Foreig
     if (!statements.tenant.get(tenant)) throw new BerthError("tenant_not_found", `"${tenant}"`);
     const now = Date.now();
     statements.add.run(id, tenant, hash, name, JSON.stringify(grant), now, expiresAt);
+    audit.append(entryOf(tenant, "token", { action: "created", ...actorOf(by), token: id, name, grant, expiresAt }));
     return Number(statements.recordChange.run(tenant, id, now, by).lastInsertRowid);
   });
 
   const revoke = database.transaction((tenant: string, id: string, by: string) => {
     const now = Date.now();
     if (statements.revoke.run(now, tenant, id).changes === 0) return undefined;
+    audit.append(entryOf(tenant, "token", { action: "revoked", ...actorOf(by), token: id }));
     return Number(statements.recordChange.run(tenant, id, now, by).lastInsertRowid);
   });
 

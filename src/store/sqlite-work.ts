@@ -36,3 +36,13 @@ export function withoutDisk<T>(database: Database.Database, work: () => T): T {
     database.pragma("synchronous = FULL");
   }
 }
+
+/** Does not wait for another process's writing, for which else `busyMs` are waited. */
+export function atOnce<T>(database: Database.Database, busyMs: number, work: () => T): T {
+  database.pragma("busy_timeout = 0");
+  try {
+    return work();
+  } finally {
+    database.pragma(`busy_timeout = ${busyMs}`);
+  }
+}

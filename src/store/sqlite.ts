@@ -1,6 +1,8 @@
 import { flushLog } from "./flush-log.ts";
 import { ForeignChanges, type ForeignChange } from "./foreign-changes.ts";
 import { openDatabase } from "./open-database.ts";
+import { sqliteAuditLinks } from "./sqlite-audit-links.ts";
+import { SqliteAudit } from "./sqlite-audit.ts";
 import { SqliteContent, verified } from "./sqlite-content.ts";
 import { sqliteDerived } from "./sqlite-derived.ts";
 import { byName, sqliteNames } from "./sqlite-names.ts";
@@ -8,7 +10,7 @@ import { sqliteRecords } from "./sqlite-records.ts";
 import { sqliteSecrets } from "./sqlite-secrets.ts";
 import { sqliteTenants } from "./sqlite-tenants.ts";
 import { sqliteTokens } from "./sqlite-tokens.ts";
-import { asStoreFailure, attempt, withoutDisk } from "./sqlite-work.ts";
+import { asStoreFailure, atOnce, attempt, withoutDisk } from "./sqlite-work.ts";
 import { StoredBytes } from "./stored-bytes.ts";
 import type { ChangedName, SecretStore, Store } from "./store.ts";
 
@@ -28,18 +30,20 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const database = openDatabase(dataDir, busyMs);
   const contents = new SqliteContent(database);
   const storedBytes = new StoredBytes(database);
-  const names = sqliteNames(database, contents, storedBytes);
+  const audit = new SqliteAudit(database);
+  const names = sqliteNames(database, contents, storedBytes, audit);
   const derived = sqliteDerived(database, contents);
   const records = sqliteRecords(database);
-  const secrets = sqliteSecrets(database);
+  const secrets = sqliteSecrets(database, audit);
   const foreignChanges = new ForeignChanges(database);
   const pages = database.prepare<[], number>("PRAGMA page_count").pluck();
   const pageBytes = database.prepare<[], number>("PRAGMA page_size").pluck();
   const soon = <T>(work: () => T): T => withoutDisk(database, () => attempt(work));
 
   return {
-    tenants: sqliteTenants(database, foreignChanges, (tenant) => storedBytes.forget(tenant)),
-    tokens: sqliteTokens(database, foreignChanges),
+    tenants: sqliteTenants(database, foreignChanges, audit, (tenant) => storedBytes.forget(tenant)),
+    tokens: sqliteTokens(database, foreignChanges, audit),
+    audit: sqliteAuditLinks(database, audit, busyMs),
 
     async content(tenant, cid) {
       const bytes = attempt(() => contents.read(tenant, cid));
@@ -123,19 +127,16 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       return changed !== undefined;
     },
 
-    async resealSecrets(reseal) {
-      attempt(() => secrets.reseal(reseal));
+    async resealSecrets(reseal, note) {
+      attempt(() => secrets.reseal(reseal, note));
     },
 
     async check() {
-      database.pragma("busy_timeout = 0");
       try {
-        withoutDisk(database, () => records.writeNothing());
+        atOnce(database, busyMs, () => withoutDisk(database, () => records.writeNothing()));
       } catch (error) {
         // Where another process is writing, one can write.
         if ((error as { code?: unknown }).code !== "SQLITE_BUSY") throw asStoreFailure(error);
-      } finally {
-        database.pragma(`busy_timeout = ${busyMs}`);
       }
     },
 

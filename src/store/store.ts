@@ -1,3 +1,4 @@
+import type { AuditLinks } from "../audit/entry.ts";
 import type { Block, Cid } from "../cid.ts";
 import type { Tenants } from "./tenants.ts";
 import type { TokenRecords } from "./tokens.ts";
@@ -15,6 +16,9 @@ export interface Store {
 
   /** Who may use what here. */
   readonly tokens: TokenRecords;
+
+  /** What happened here. Every change below that moves a name is recorded with it, or does not happen. */
+  readonly audit: AuditLinks;
 
   /** The bytes of `cid`, or undefined where this tenant does not have it. Rejects with `content_corrupt`. */
   content(tenant: string, cid: Cid): Promise<Uint8Array | undefined>;
@@ -104,9 +108,13 @@ export interface SecretStore {
 
   /**
    * Writes what `reseal` makes of the secrets of all tenants, in one transaction with which no other process's change
-   * interleaves. What it throws undoes everything. When and by whom a secret was changed stays as it is.
+   * interleaves. What it throws undoes everything. When and by whom a secret was changed stays as it is. With a `note`
+   * it is recorded that the key was changed.
    */
-  resealSecrets(reseal: (secrets: readonly SealedSecret[]) => readonly SealedSecret[]): Promise<void>;
+  resealSecrets(
+    reseal: (secrets: readonly SealedSecret[]) => readonly SealedSecret[],
+    note?: { readonly by: string },
+  ): Promise<void>;
 }
 
 export interface SealedSecret {
@@ -168,10 +176,20 @@ export interface NameChange {
 
 export interface Change {
   readonly by: string;
+  /** What a person meant to change, which may stand behind names of other kinds. For the audit log alone. */
+  readonly subject?: ChangeSubject;
   readonly put?: readonly Block[];
   readonly set?: readonly NameMove[];
   /** Refused with `storage_full` when the tenant would have a claim on more bytes of content than this. */
   readonly storedBytesMax?: number;
+}
+
+export interface ChangeSubject {
+  /** `contract`: what is approved of a server of others. */
+  readonly kind: "variable" | "definition" | "entry" | "release" | "contract";
+  readonly name: string;
+  /** That callers of it break was known, and allowed. */
+  readonly breaking?: boolean;
 }
 
 export interface NameMove {

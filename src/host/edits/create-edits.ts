@@ -2,6 +2,7 @@ import { rawBlock, type Cid } from "../../cid.ts";
 import { BerthError } from "../../errors.ts";
 import { loadDefinition } from "../../image/definition.ts";
 import { locationOf, type Problem } from "../../problem.ts";
+import type { ChangeSubject } from "../../store/store.ts";
 import { readDirectory, type Directory } from "../directory.ts";
 import { nextTurn } from "../../turns.ts";
 import { languageOfDraft, type DraftLimits } from "./draft-checks.ts";
@@ -48,6 +49,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
   async function save(
     tenant: string,
     makePlan: () => Promise<Plan>,
+    subject: ChangeSubject,
     { expected, allowBreaking = false, by }: SaveOptions,
   ): Promise<Saved> {
     if (!writable) throw new BerthError("read_only");
@@ -65,6 +67,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
         const storedBytesMax = dependencies.storedBytesOf?.(tenant);
         await store.change(tenant, {
           by,
+          subject: { ...subject, breaking: review.breaking },
           put: [...releases.put, ...put],
           set: [...releases.set, ...set],
           ...(storedBytesMax !== undefined && { storedBytesMax }),
@@ -129,13 +132,15 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     },
 
     save: (tenant, subject, draft, options) =>
-      save(tenant, () => plan(tenant, subject, draft, options.mustExist), options),
+      save(tenant, () => plan(tenant, subject, draft, options.mustExist), subject, options),
     history: (tenant, subject) => past.history(tenant, subject),
     version: (tenant, subject, cid) => past.draft(tenant, subject, cid),
     releases: (tenant, server) => host.releases(tenant, server),
     contract: (tenant, server, release) => contractOf(store, tenant, server, release),
-    restoreRelease: (tenant, server, release, options) =>
-      save(tenant, async () => planRestore(store, tenant, await directoryOf(tenant), server, release), options),
+    restoreRelease(tenant, server, release, options) {
+      const makePlan = async () => planRestore(store, tenant, await directoryOf(tenant), server, release);
+      return save(tenant, makePlan, { kind: "release", name: server }, options);
+    },
   };
 
   async function namesOf(tenant: string, kind: Subject["kind"]): Promise<string[]> {

@@ -48,6 +48,7 @@ export function proposeTo(store: Store): ProposedStore {
 
     tenants: store.tenants,
     tokens: store.tokens,
+    audit: store.audit,
     proposal: () => ({ put: [...blocks.values()], set: moves }),
     onChange: (listener) => store.onChange(listener),
     onReplaced: (listener) => store.onReplaced(listener),

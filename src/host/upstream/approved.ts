@@ -98,7 +98,8 @@ export async function approveUpstream(
     throw new BerthError("name_moved", detail, { data: { current: current ?? null } });
   }
   const approved = { approved: observed, observed, locked: remembered?.locked ?? null };
-  await writeRemembered(store, tenant, server, { uri: hosted.upstream.launch.uri, remembered: approved, by });
+  const { uri } = hosted.upstream.launch;
+  await writeRemembered(store, tenant, server, { uri, remembered: approved, by, approved: true });
   hosted.remembered = approved;
 }
 

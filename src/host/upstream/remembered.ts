@@ -30,12 +30,12 @@ export async function readRemembered(
   return approved && observed && { approved, observed, locked };
 }
 
-/** `by` says who decided, as everywhere in the history of names. */
+/** `by` says who decided, as everywhere in the history of names; `approved`, that a person did. */
 export async function writeRemembered(
   store: Store,
   tenant: string,
   server: string,
-  { uri, remembered, by }: { uri: string; remembered: Remembered; by: string },
+  { uri, remembered, by, approved: isApproval = false }: RememberedPut,
 ): Promise<void> {
   const definition = rawBlock(uri);
   const approved = jsonBlock(remembered.approved);
@@ -46,9 +46,17 @@ export async function writeRemembered(
   if (current?.cid === kept.cid) return;
   await store.change(tenant, {
     by,
+    ...(isApproval && { subject: { kind: "contract", name: server } }),
     put: [definition, approved, observed, kept],
     set: [{ kind: "upstream", name: server, cid: kept.cid }],
   });
+}
+
+interface RememberedPut {
+  readonly uri: string;
+  readonly remembered: Remembered;
+  readonly by: string;
+  readonly approved?: boolean;
 }
 
 export async function readContract(store: Store, tenant: string, cid: unknown): Promise<Contract | undefined> {

@@ -43,6 +43,21 @@ export function changing(action: "edit" | "admin", serverOf: ServerOf = whole): 
   };
 }
 
+/**
+ * For who administers the tenant: to look at what is no one else's business. Where nobody is asked for a token, that is
+ * whoever sits at this machine.
+ */
+export const administering: RequestHandler<Record<string, string>> = (request, _response, next) => {
+  if (principalOf(request)) checkPermitted(request, "admin");
+  else checkPeer(request, "admin");
+  next();
+};
+
+/** Whether it is anything that `administering` lets see. */
+export function mayAdminister(principal: Principal | undefined): boolean {
+  return !principal || principal.permits("admin");
+}
+
 /** Throws `forbidden`. */
 export function checkPermitted(request: IncomingMessage, action: Action, server?: string): void {
   const principal = principalOf(request);

@@ -1,8 +1,10 @@
 import { Router } from "express";
 import type { Access } from "../../access/access.ts";
+import type { Audit } from "../../audit/audit.ts";
 import type { Edits } from "../../host/edits/edits.ts";
 import type { Host } from "../../host/host.ts";
 import type { SecretEdits } from "../../host/secret-edits.ts";
+import { auditRoutes } from "./audit.ts";
 import { secretRoutes } from "./secrets.ts";
 import { serverRoutes } from "./servers.ts";
 import { subjectRoutes } from "./subjects.ts";
@@ -17,6 +19,7 @@ export interface ApiOptions {
   readonly secrets: SecretEdits;
   readonly host: Host;
   readonly access: Access;
+  readonly audit: Audit;
   readonly bodyBytes: number;
 }
 
@@ -40,5 +43,6 @@ export function createApi({ limits, ...rest }: CreateApiOptions): Router {
   router.use("/secrets", secretRoutes(options));
   router.use("/servers", serverRoutes(options));
   router.use("/tokens", tokenRoutes(options));
+  router.use("/audit", auditRoutes(options));
   return router;
 }

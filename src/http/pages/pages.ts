@@ -6,6 +6,7 @@ import type { Request, Response } from "express";
 import handlebars from "handlebars";
 import { packageRoot, packageVersion } from "../../config.ts";
 import { isSignedIn, principalOf } from "../access/authenticate.ts";
+import { mayAdminister } from "../access/permit.ts";
 import type { Assets } from "../assets.ts";
 import { baseOf } from "../place.ts";
 import { Fragment, withFragments } from "./fragment.ts";
@@ -29,7 +30,7 @@ export interface Pages {
 export interface Page {
   readonly title: string;
   /** Which of the main navigation's entries the page belongs to. */
-  readonly section?: "mcp" | "variables" | "servers" | "secrets";
+  readonly section?: "mcp" | "variables" | "servers" | "secrets" | "audit";
   /** The way from the top to this page; the last one has no `href`. */
   readonly crumbs?: readonly Crumb[];
   /** Names of assets, such as `editor.js`. `page.js` is on every page. */
@@ -50,6 +51,7 @@ const SECTIONS = [
   { section: "variables", label: "Variables", href: "/variables" },
   { section: "servers", label: "Definitions", href: "/servers" },
   { section: "secrets", label: "Secrets", href: "/secrets" },
+  { section: "audit", label: "Audit", href: "/audit" },
 ] as const;
 
 /** No script, style or address but our own, and no page of another site around ours. */
@@ -97,8 +99,13 @@ export function createPages(assets: Assets): Pages {
 
   const partials = engine.partials as Record<string, handlebars.TemplateDelegate>;
 
-  function render(view: string, page: Page, base: string, signedIn: boolean): Buffer {
-    const nav = SECTIONS.map(({ section, label, href }) => ({
+  function render(view: string, page: Page, request: Request): Buffer {
+    const base = baseOf(request);
+    const signedIn = isSignedIn(request);
+    const shown = mayAdminister(principalOf(request))
+      ? SECTIONS
+      : SECTIONS.filter(({ section }) => section !== "audit");
+    const nav = shown.map(({ section, label, href }) => ({
       label,
       href: base + href,
       current: section === page.section,
@@ -117,7 +124,7 @@ export function createPages(assets: Assets): Pages {
     },
     html: (partial, context) => new handlebars.SafeString(partials[partial]!(context)),
     async send(request, response, view, page, status = 200) {
-      const html = render(view, page, baseOf(request), isSignedIn(request));
+      const html = render(view, page, request);
       response.status(status);
       response.setHeader("Content-Type", "text/html; charset=utf-8");
       response.setHeader("Content-Security-Policy", policyFor(page));

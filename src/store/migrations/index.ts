@@ -6,6 +6,7 @@ import { sql as tokens } from "./0005-tokens.ts";
 import { sql as holdersOfContent } from "./0006-holders-of-content.ts";
 import { sql as oauthOfTenants } from "./0007-oauth-of-tenants.ts";
 import { sql as holdersOfResults } from "./0008-holders-of-results.ts";
+import { sql as audit } from "./0009-audit.ts";
 
 /**
  * The steps from an empty database to today's, in order. A step that was released is never edited: the database
@@ -20,4 +21,5 @@ export const migrations: readonly string[] = [
   holdersOfContent,
   oauthOfTenants,
   holdersOfResults,
+  audit,
 ];

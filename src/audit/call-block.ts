@@ -1,0 +1,163 @@
+import { hash } from "node:crypto";
+import { canonicalJson } from "../canonical-json.ts";
+import type { AuditEntry } from "./entry.ts";
+
+/** A call that has ended, as far as it is recorded. What was said is not: only its size and its digest. */
+export interface AuditedCall {
+  /** The same object for all calls of a tool of a release that is loaded. */
+  readonly tool: CalledTool;
+  readonly outcome: string;
+  /** On the process's clock (`performance.now`). */
+  readonly beganAt: number;
+  readonly ms: number;
+  readonly retries: number;
+  readonly principal: { readonly id: string } | undefined;
+  readonly trace: { readonly requestId: string } | undefined;
+  readonly args: object;
+  readonly result: object | undefined;
+}
+
+interface CalledTool {
+  readonly tenant: string;
+  readonly server: string;
+  readonly release: string;
+  readonly tool: string;
+}
+
+const FIRST_BYTES = 16 * 1024;
+
+/** Asked for once: it is no plain field. */
+const STARTED_AT = performance.timeOrigin;
+
+/**
+ * Many calls of one tenant, written as one body:
+ * `{"tools": [[server, release, tool]…], "principals": […], "dropped": n, "calls": […]}`. A call is
+ * `[tool, principal or -1, outcome, when it ended, ms, retries, request id, bytes, digest, bytes, digest]` of arguments
+ * and result. A call becomes bytes at once, so that nothing of it is kept alive, nor anything that is made of it: what
+ * the garbage collector would have to carry along costs a call more than all else here.
+ */
+export class CallBlock {
+  readonly tenant: string;
+  readonly #tools = new Map<CalledTool, number>();
+  readonly #principals = new Map<string, number>();
+  #bytes = Buffer.allocUnsafe(FIRST_BYTES);
+  #length = 0;
+  #since = Infinity;
+  calls = 0;
+  /** Calls that there was no room for. */
+  dropped = 0;
+
+  constructor(tenant: string) {
+    this.tenant = tenant;
+  }
+
+  add({ tool, outcome, beganAt, ms, retries, principal, trace, args, result }: AuditedCall): void {
+    const endedAt = Math.round(STARTED_AT + beganAt + ms);
+    if (endedAt < this.#since) this.#since = endedAt;
+    const who = principal ? indexIn(this.#principals, principal.id) : -1;
+    const request = trace ? JSON.stringify(trace.requestId) : "null";
+    const facts = `${indexIn(this.#tools, tool)},${who},"${outcome}",${endedAt},${Math.round(ms * 1000) / 1000},${retries}`;
+    this.#write(`[${facts},${request},${digestOf(args)},${result ? digestOf(result) : "null,null"}],`);
+    this.calls += 1;
+  }
+
+  #write(text: string): void {
+    // Three bytes a character are the most that there can be.
+    const needed = this.#length + text.length * 3;
+    if (needed > this.#bytes.length)
+      this.#bytes = Buffer.concat([this.#bytes], Math.max(needed, 2 * this.#bytes.length));
+    this.#length += this.#bytes.write(text, this.#length);
+  }
+
+  /** Undefined when there is nothing to tell. */
+  entry(): AuditEntry | undefined {
+    const { calls, dropped } = this;
+    const records = calls + dropped;
+    if (records === 0) return undefined;
+    const tools = [...this.#tools.keys()].map(({ server, release, tool }) => [server, release, tool]);
+    const head = JSON.stringify({ tools, principals: [...this.#principals.keys()], dropped });
+    // Without the comma after the last one.
+    const written = this.#bytes.subarray(0, Math.max(0, this.#length - 1));
+    const body = Buffer.concat([Buffer.from(`${head.slice(0, -1)},"calls":[`), written, Buffer.from("]}")]);
+    const since = calls > 0 ? { since: this.#since } : {};
+    return { tenant: this.tenant, kind: "call", body, records, ...since };
+  }
+}
+
+/** A call as it was recorded, read back. */
+export interface RecordedCall {
+  readonly server: string;
+  readonly release: string;
+  readonly tool: string;
+  readonly principal: string | undefined;
+  readonly outcome: string;
+  readonly endedAt: number;
+  readonly ms: number;
+  readonly retries: number;
+  readonly requestId: string | undefined;
+  readonly arguments: Digest;
+  /** Undefined where there was none: questions, or an error of the protocol. */
+  readonly result: Digest | undefined;
+}
+
+/** Of the canonical JSON of something, as UTF-8. */
+export interface Digest {
+  readonly bytes: number;
+  /** In hexadecimal. */
+  readonly sha256: string;
+}
+
+/** The calls of a body in the order in which they ended, and how many there was no room for. */
+export function readCallBlock(body: string): { calls: RecordedCall[]; dropped: number } {
+  const block = JSON.parse(body) as {
+    tools: [string, string, string][];
+    principals: string[];
+    dropped: number;
+    calls: [
+      number,
+      number,
+      string,
+      number,
+      number,
+      number,
+      string | null,
+      number,
+      string,
+      number | null,
+      string | null,
+    ][];
+  };
+  const calls = block.calls.map((call): RecordedCall => {
+    const [at, who, outcome, endedAt, ms, retries, requestId, argumentBytes, argumentDigest, bytes, digest] = call;
+    const [server, release, tool] = block.tools[at] ?? ["", "", ""];
+    return {
+      server,
+      release,
+      tool,
+      principal: block.principals[who],
+      outcome,
+      endedAt,
+      ms,
+      retries,
+      requestId: requestId ?? undefined,
+      arguments: { bytes: argumentBytes, sha256: hexOf(argumentDigest) },
+      result: bytes === null || digest === null ? undefined : { bytes, sha256: hexOf(digest) },
+    };
+  });
+  return { calls, dropped: block.dropped };
+}
+
+function digestOf(value: object): string {
+  const text = canonicalJson(value);
+  return `${Buffer.byteLength(text)},"${hash("sha256", text, "base64url")}"`;
+}
+
+function hexOf(digest: string): string {
+  return Buffer.from(digest, "base64url").toString("hex");
+}
+
+function indexIn<T>(known: Map<T, number>, value: T): number {
+  let index = known.get(value);
+  if (index === undefined) known.set(value, (index = known.size));
+  return index;
+}

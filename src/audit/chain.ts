@@ -1,0 +1,50 @@
+import { hash } from "node:crypto";
+import { canonicalJson } from "../canonical-json.ts";
+import type { AuditEntry, AuditHead, AuditLink } from "./entry.ts";
+
+/** What the first link of a chain has before it. */
+export const GENESIS: AuditHead = { number: 0, hash: new Uint8Array(32) };
+
+/** The link of an entry that comes after `previous` and is written at `at` (milliseconds since the epoch). */
+export function linkAfter(previous: AuditHead, at: number, entry: AuditEntry): Omit<AuditLink, "body"> {
+  const { tenant, kind, body, records, since } = entry;
+  const link = {
+    number: previous.number + 1,
+    at,
+    since: since ?? at,
+    tenant,
+    kind,
+    records,
+    bytes: Buffer.byteLength(body),
+    digest: hash("sha256", body, "buffer"),
+  };
+  return { ...link, hash: linkHash(previous.hash, link) };
+}
+
+/**
+ * SHA-256 of two lines: the hash of the link before, in hexadecimal, and the canonical JSON of all else that a link has
+ * but its body, of which the digest stands there. So the chain can be checked when bodies are gone, and by anything
+ * that computes SHA-256 (docs/audit.md).
+ */
+export function linkHash(previous: Uint8Array, link: Omit<AuditLink, "hash" | "body">): Uint8Array {
+  const { number, at, since, tenant, kind, records, bytes, digest } = link;
+  const line = canonicalJson({ number, at, since, tenant, kind, records, bytes, digest: hexOf(digest) });
+  return hash("sha256", `${hexOf(previous)}\n${line}`, "buffer");
+}
+
+export function hexOf(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex");
+}
+
+/** As `1234:9f86d0…`, whole. */
+export function headText({ number, hash }: AuditHead): string {
+  return `${number}:${hexOf(hash)}`;
+}
+
+const HEAD = /^([1-9]\d{0,14}):([0-9a-f]{64})$/;
+
+/** Undefined for what is no head. */
+export function readHead(text: string): AuditHead | undefined {
+  const [, number, hex] = HEAD.exec(text.trim()) ?? [];
+  return hex === undefined ? undefined : { number: Number(number), hash: Buffer.from(hex, "hex") };
+}

@@ -1,0 +1,78 @@
+import { turnTaker } from "../turns.ts";
+import { hexOf } from "./chain.ts";
+import type { AuditLink, AuditLinks } from "./entry.ts";
+import { fits, recordsOf, type AuditFilter, type AuditRecord } from "./record.ts";
+
+export interface AuditQuery extends AuditFilter {
+  /** Undefined for the whole log, the records of the service included. */
+  readonly tenant?: string | undefined;
+  /** Where an earlier search has ended. */
+  readonly cursor?: string | undefined;
+  /** How many records are wanted. */
+  readonly limit: number;
+  /** How many links may be looked through. */
+  readonly linksMax: number;
+}
+
+export interface FoundRecords {
+  /** The newest first. */
+  readonly records: readonly AuditRecord[];
+  /** Where to go on; undefined at the end. There can be a next page where this one has fewer records than were wanted. */
+  readonly next: string | undefined;
+}
+
+const LINKS_AT_ONCE = 20;
+
+/** Throws nothing for a cursor that leads nowhere: it is undefined then. */
+export async function searchLog(links: AuditLinks, query: AuditQuery): Promise<FoundRecords | undefined> {
+  const { tenant, kind, since, until, limit, linksMax } = query;
+  const place = query.cursor === undefined ? undefined : placeAt(links, query);
+  if (query.cursor !== undefined && !place) return undefined;
+  const takeTurn = turnTaker();
+  const records: AuditRecord[] = [];
+  let from: { at: number; number: number } | undefined = place?.link;
+  let skip = place?.skip ?? 0;
+  for (let looked = 0; ;) {
+    const page = links.newest({ tenant, kind, since, until, from, max: LINKS_AT_ONCE + 1 });
+    for (const link of page.slice(0, LINKS_AT_ONCE)) {
+      if (looked === linksMax) return { records, next: cursorTo(link, 0) };
+      const all = recordsOf(link);
+      for (let at = skip; at < all.length; at++) {
+        if (!fits(all[at]!, query)) continue;
+        if (records.length === limit) return { records, next: cursorTo(link, at) };
+        records.push(all[at]!);
+      }
+      skip = 0;
+      looked += 1;
+      await takeTurn();
+    }
+    from = page[LINKS_AT_ONCE];
+    if (!from) return { records, next: undefined };
+  }
+}
+
+/**
+ * A place in the log tells a tenant nothing of the others: not the link's number, which counts those of all of them, but
+ * its time and the beginning of its hash.
+ */
+function cursorTo({ at, hash }: AuditLink, skip: number): string {
+  return `${at.toString(36)}.${hexOf(hash).slice(0, 16)}.${skip}`;
+}
+
+const CURSOR = /^([0-9a-z]{1,10})\.([0-9a-f]{16})\.(\d{1,6})$/;
+
+function placeAt(
+  links: AuditLinks,
+  { cursor = "", tenant }: AuditQuery,
+): { link: AuditLink; skip: number } | undefined {
+  const [, time = "", hash = "", skip = ""] = CURSOR.exec(cursor) ?? [];
+  const at = parseInt(time, 36);
+  if (!Number.isSafeInteger(at)) return undefined;
+  const link = links
+    .newest({ tenant, from: { at, number: Number.MAX_SAFE_INTEGER }, since: at, max: SAME_MOMENT_MAX })
+    .find((each) => each.at === at && hexOf(each.hash).startsWith(hash));
+  return link && { link, skip: Number(skip) };
+}
+
+/** Links that are written in one millisecond: calls of so many tenants at most. */
+const SAME_MOMENT_MAX = 10_000;

@@ -1,0 +1,102 @@
+import { stripVTControlCharacters } from "node:util";
+import { headText, readHead } from "../audit/chain.ts";
+import type { AuditLinks } from "../audit/entry.ts";
+import { readFilter, type FilterTexts } from "../audit/filter-text.ts";
+import type { AuditRecord } from "../audit/record.ts";
+import { searchLog } from "../audit/search.ts";
+import { verifyLog } from "../audit/verify.ts";
+import { readConfig } from "../config.ts";
+import { BerthError } from "../errors.ts";
+import { openSqliteStore } from "../store/sqlite.ts";
+import { environmentOf } from "./environment.ts";
+
+export interface AuditOptions {
+  readonly data?: string;
+}
+
+export interface SearchOptions extends AuditOptions, FilterTexts {
+  readonly tenant?: string;
+  /** `json` is one object a line; without it that is so where nobody reads along. */
+  readonly format?: string;
+}
+
+/** `berth audit`: records of all tenants and of the service, the newest first. */
+export function searchAudit(options: SearchOptions): Promise<number> {
+  const { tenant, format = process.stdout.isTTY ? "text" : "json" } = options;
+  if (format !== "json" && format !== "text") {
+    throw new BerthError("invalid_params", `--format is json or text, not "${format}"`);
+  }
+  const filter = readFilter(options);
+  return withAudit(options, async (links) => {
+    const found = await searchLog(links, { ...filter, tenant, linksMax: Infinity });
+    for (const record of found?.records ?? []) console.log(format === "json" ? JSON.stringify(record) : lineOf(record));
+    if (found?.next !== undefined) console.error("There are earlier records: say --until, or a larger --limit.");
+    return 0;
+  });
+}
+
+/** `berth audit verify`: exit code 1, and the first link that does not fit, when the log is not what was recorded. */
+export function verifyAudit(
+  options: AuditOptions & { readonly head?: string; readonly json?: boolean },
+): Promise<number> {
+  const kept = options.head === undefined ? undefined : readHead(options.head);
+  if (options.head !== undefined && !kept) {
+    throw new BerthError("invalid_params", "--head is what an earlier berth audit verify has printed: NUMBER:HASH");
+  }
+  return withAudit(options, async (links) => {
+    const verified = verifyLog(links, kept);
+    const { fault, first, head, links: count, records, removedRecords } = verified;
+    const end = head && headText(head);
+    if (options.json) {
+      console.log(JSON.stringify({ ok: !fault, fault, first, head: end, links: count, records, removedRecords }));
+    } else if (fault) {
+      console.error(`The log does not fit at link ${fault.number}: ${fault.message}.`);
+    } else {
+      if (end !== undefined) console.log(end);
+      console.error(saidOf(verified));
+    }
+    return fault ? 1 : 0;
+  });
+}
+
+function saidOf({ first, head, links, records, removedRecords }: ReturnType<typeof verifyLog>): string {
+  if (!head) return "The log is empty.";
+  const removed = removedRecords > 0 ? `; retention has removed the contents of ${removedRecords} of them` : "";
+  const begins = first === 1 ? "" : `; retention has removed what was before link ${first}`;
+  const kept =
+    "Keep its head elsewhere, and give it to --head later: without it nothing tells whether the end was cut off.";
+  return `The log is whole: ${records} records in ${links} links${removed}${begins}. ${kept}`;
+}
+
+async function withAudit({ data }: AuditOptions, work: (links: AuditLinks) => Promise<number>): Promise<number> {
+  const { dataDir } = readConfig(environmentOf(data === undefined ? {} : { data }));
+  const store = await openSqliteStore({ dataDir });
+  try {
+    return await work(store.audit);
+  } finally {
+    await store.close();
+  }
+}
+
+/** As `2026-11-22T08:00:00.000Z  acme  call  ok  {"server":"echo",…}`, with what is common first. */
+function lineOf({ at, tenant, kind, outcome, ...facts }: AuditRecord): string {
+  const told = Object.entries(facts).map(([name, fact]) => `${name}=${textOf(fact)}`);
+  const cells = [
+    at,
+    (tenant ?? "-").padEnd(10),
+    kind.padEnd(9),
+    (typeof outcome === "string" ? outcome : "").padEnd(7),
+    told.join(" "),
+  ];
+  return stripVTControlCharacters(
+    cells
+      .join(" ")
+      .replace(/\p{Cc}/gu, " ")
+      .trimEnd(),
+  );
+}
+
+function textOf(fact: unknown): string {
+  if (typeof fact === "string" && /^[^\s"]+$/.test(fact)) return fact;
+  return JSON.stringify(fact);
+}

@@ -1,0 +1,117 @@
+import type { AuditRecord } from "../../audit/record.ts";
+import { isObject, type Json } from "../../json.ts";
+import { bytesText, countOf, shortCid, timeView } from "./parts/text.ts";
+
+/** One record in a row of the page: when, what, who, how it ended, and what more there is to know. */
+export interface RecordView {
+  readonly at: { readonly iso: string; readonly text: string };
+  readonly kind: string;
+  readonly what: string;
+  readonly who: string;
+  readonly outcome: string;
+  readonly tone: "good" | "bad" | "warn" | "";
+  readonly details: readonly Detail[];
+}
+
+interface Detail {
+  readonly label: string;
+  readonly text: string;
+  readonly href?: string;
+}
+
+const TONES: Readonly<Record<string, RecordView["tone"]>> = {
+  ok: "good",
+  error: "bad",
+  invalid: "warn",
+  refused: "bad",
+};
+
+export function recordView(base: string, record: AuditRecord): RecordView {
+  const { at, kind } = record;
+  const outcome = textIn(record["outcome"]);
+  const ms = Date.parse(at);
+  return {
+    // To the second: more than one record has happened in most minutes.
+    at: { iso: at, text: `${timeView(ms).text.slice(0, 16)}:${at.slice(17, 19)} UTC` },
+    kind,
+    what: whatOf(record),
+    who: [textIn(record["principal"]), textIn(record["by"])].filter(Boolean).join(", "),
+    outcome,
+    tone: TONES[outcome] ?? "",
+    details: detailsOf(base, record),
+  };
+}
+
+function whatOf(record: AuditRecord): string {
+  const { removed, dropped, more } = record;
+  if (typeof removed === "number") return `${countOf(removed, "record")}, no longer kept`;
+  if (typeof dropped === "number") return `${countOf(dropped, "call")} that there was no room to record`;
+  if (typeof more === "number") return countOf(more, "more refused attempt");
+  const { subject, action, name, token } = record;
+  const server = textIn(record["server"]);
+  switch (record.kind) {
+    case "call":
+      return `${server}.${textIn(record["tool"])}`;
+    case "edit":
+    case "approval":
+      return isObject(subject) ? `${textIn(subject["kind"])} ${textIn(subject["name"])}` : namesOf(record).join(", ");
+    case "secret":
+    case "token":
+      return [textIn(action), textIn(name), textIn(token)].filter(Boolean).join(" ");
+    case "login":
+      return textIn(record["path"]) || "signed in";
+    case "retention":
+      return `${countOf(numberIn(record["records"]), "record")} of ${textIn(record["of"])} removed`;
+    default:
+      return textIn(action);
+  }
+}
+
+/** The first few, in words. */
+function namesOf({ names }: AuditRecord): string[] {
+  const moved = (Array.isArray(names) ? names : []).map(objectIn);
+  const shown = moved.slice(0, 3).map(({ kind, name }) => `${textIn(kind)} ${textIn(name)}`);
+  return moved.length > 3 ? [...shown, `and ${moved.length - 3} more`] : shown;
+}
+
+function detailsOf(base: string, record: AuditRecord): Detail[] {
+  const details: Detail[] = [];
+  const add = (label: string, text: string, href?: string): void => {
+    if (text !== "") details.push({ label, text, ...(href !== undefined && { href }) });
+  };
+  const addCid = (label: string, cid: Json | undefined): void => {
+    if (typeof cid === "string") add(label, shortCid(cid), `${base}/cid/${encodeURIComponent(cid)}`);
+  };
+  addCid("release", record["release"]);
+  if (typeof record["ms"] === "number") add("took", `${record["ms"]} ms`);
+  for (const side of ["arguments", "result"]) {
+    const { bytes, sha256 } = objectIn(record[side]);
+    if (typeof bytes === "number") add(side, `${bytesText(bytes)}, SHA-256 ${textIn(sha256).slice(0, 12)}…`);
+  }
+  for (const moved of Array.isArray(record["names"]) ? record["names"].slice(0, NAMES_SHOWN) : []) {
+    const { kind, name, to } = objectIn(moved);
+    if (to === null) add(`${textIn(kind)} ${textIn(name)}`, "deleted");
+    else addCid(`${textIn(kind)} ${textIn(name)}`, to);
+  }
+  if (record["breaking"] === true) add("breaking", "allowed");
+  for (const field of ["reason", "from", "requestId"]) add(LABELS[field] ?? field, textIn(record[field]));
+  for (const field of ["grant", "limits", "hosts", "oauth", "suspended"]) {
+    if (record[field] !== undefined) add(field, JSON.stringify(record[field]));
+  }
+  return details;
+}
+
+const NAMES_SHOWN = 20;
+const LABELS: Readonly<Record<string, string>> = { requestId: "request" };
+
+function textIn(value: Json | undefined): string {
+  return typeof value === "string" ? value : "";
+}
+
+function numberIn(value: Json | undefined): number {
+  return typeof value === "number" ? value : 0;
+}
+
+function objectIn(value: Json | undefined): Readonly<Record<string, Json>> {
+  return isObject(value) ? value : {};
+}

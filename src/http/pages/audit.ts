@@ -1,0 +1,43 @@
+import type { RequestHandler } from "express";
+import type { Audit } from "../../audit/audit.ts";
+import { AUDIT_KINDS } from "../../audit/entry.ts";
+import { OUTCOMES } from "../../audit/filter-text.ts";
+import { filterTexts, readAuditQuery } from "../audit-query.ts";
+import { placeOf } from "../place.ts";
+import { recordView } from "./audit-record.ts";
+import type { Pages } from "./pages.ts";
+
+export interface AuditPageOptions {
+  readonly audit: Audit;
+  readonly pages: Pages;
+}
+
+/** `GET /audit`: what happened in the tenant, fifty records a page, and a form to look for some of it. */
+export function auditPage({ audit, pages }: AuditPageOptions): RequestHandler {
+  return async (request, response) => {
+    const { tenant, base } = placeOf(request);
+    const { records, next } = await audit.search(tenant, readAuditQuery(request));
+    const texts = filterTexts(request);
+    const asked = Object.entries(texts).filter(([, text]) => text !== "");
+    const { kind = "", outcome = "", server = "", tool = "", principal = "", since = "", until = "" } = texts;
+    response.setHeader("Cache-Control", "no-store");
+    await pages.send(request, response, "audit", {
+      title: "Audit",
+      section: "audit",
+      kinds: AUDIT_KINDS.map((value) => ({ value, chosen: value === kind })),
+      outcomes: OUTCOMES.map((value) => ({ value, chosen: value === outcome })),
+      fields: { server, tool, principal, since, until },
+      isAsked: asked.length > 0,
+      isLater: request.query["cursor"] !== undefined,
+      first: addressOf(base, asked),
+      next: next === undefined ? undefined : addressOf(base, [...asked, ["cursor", next]]),
+      records: records.map((record) => recordView(base, record)),
+      callsRecorded: audit.observer !== undefined,
+    });
+  };
+}
+
+function addressOf(base: string, asked: readonly (readonly [string, string])[]): string {
+  const query = new URLSearchParams(asked as [string, string][]).toString();
+  return `${base}/audit${query && `?${query}`}`;
+}

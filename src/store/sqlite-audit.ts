@@ -1,0 +1,201 @@
+import type Database from "better-sqlite3";
+import { GENESIS, linkAfter } from "../audit/chain.ts";
+import {
+  SERVICE,
+  entryOf,
+  type AuditEntry,
+  type AuditHead,
+  type AuditLink,
+  type Keep,
+  type LinkQuery,
+} from "../audit/entry.ts";
+import { readRemovals } from "./audit-removals.ts";
+
+/** What one transaction of retention takes away at most, so that none holds up calls for long. */
+const REMOVED_BYTES = 4 * 1024 * 1024;
+const REMOVED_LINKS = 2_000;
+/** Once there is too much, so much is left of what is allowed: a record of it is not to come with each new call. */
+const KEPT_SHARE = 0.9;
+const DAY_MS = 86_400_000;
+
+/** The audit log in a SQLite file. What changes something appends within its own transaction; everything else has one. */
+export class SqliteAudit {
+  readonly #database: Database.Database;
+  readonly #statements: ReturnType<typeof prepare>;
+
+  constructor(database: Database.Database) {
+    this.#database = database;
+    this.#statements = prepare(database);
+  }
+
+  /** Within a transaction that was begun as one that writes: so that no other process reads the same head. */
+  append(entry: AuditEntry): void {
+    const previous = this.#statements.last.get() ?? { ...GENESIS, at: 0 };
+    // The order of times is that of the chain, whatever happens to the clock.
+    const link = linkAfter(previous, Math.max(Date.now(), previous.at), entry);
+    const { number, at, since, tenant, kind, records, bytes, digest, hash } = link;
+    this.#statements.add.run(number, at, since, tenant, kind, records, bytes, digest, hash, entry.body);
+    // What says that something was removed stays for as long as its link.
+    if (kind !== "retention") this.#statements.count.run({ tenant, isCall: isCall(kind), bytes });
+  }
+
+  readonly appendAll = (entries: readonly AuditEntry[]): void => {
+    this.#database.transaction(() => entries.forEach((entry) => this.append(entry))).immediate();
+  };
+
+  newest({ tenant, kind, since, until, from, max }: LinkQuery): AuditLink[] {
+    const query = {
+      kind: kind ?? null,
+      since: since ?? 0,
+      until: until ?? Number.MAX_SAFE_INTEGER,
+      fromAt: from?.at ?? Number.MAX_SAFE_INTEGER,
+      fromNumber: from?.number ?? Number.MAX_SAFE_INTEGER,
+      max,
+    };
+    if (tenant === undefined) return this.#statements.newest.all(query);
+    return this.#statements.newestOfTenant.all({ ...query, tenant });
+  }
+
+  all(): Iterable<AuditLink> {
+    return this.#statements.all.iterate();
+  }
+
+  removals() {
+    return readRemovals(this.#statements.removals.all());
+  }
+
+  head(): AuditHead | undefined {
+    return this.#statements.last.get();
+  }
+
+  /** One step; true when there may be another. */
+  retain(keep: Keep): boolean {
+    const step = this.#database.transaction(() => this.#removeOldLinks(keep) || this.#removeBodies(keep));
+    // Most of the time there is nothing to do, and nobody is to wait for the lock.
+    return this.#removeOldLinks(keep, true) || this.#removeBodies(keep, true) ? step.immediate() : false;
+  }
+
+  #removeOldLinks({ auditDays }: Keep, isTrial = false): boolean {
+    const first = this.#statements.first.get();
+    const before = auditDays === 0 ? 0 : Date.now() - auditDays * DAY_MS;
+    if (!first || first.at >= before) return false;
+    if (isTrial) return true;
+    let [through, removed] = [first, 0];
+    for (const link of this.#statements.oldestLinks.all(REMOVED_LINKS)) {
+      if (link.at >= before || removed > REMOVED_BYTES) break;
+      through = link;
+      removed += link.keptBytes;
+    }
+    for (const { tenant, isCall, bytes } of this.#statements.bytesThrough.all(through.number)) {
+      this.#statements.count.run({ tenant, isCall, bytes: -bytes });
+    }
+    const hash = Buffer.from(through.hash).toString("hex");
+    const links = through.number - first.number + 1;
+    // First, for what comes next is numbered after what is there.
+    this.append(entryOf(SERVICE, "retention", { links, through: through.number, hash, reason: "auditDays" }));
+    this.#statements.removeThrough.run(through.number);
+    return true;
+  }
+
+  #removeBodies(keep: Keep, isTrial = false): boolean {
+    const { auditCallDays, auditCallBytesPerTenant, auditBytesPerTenant } = keep;
+    const before = auditCallDays === 0 ? 0 : Date.now() - auditCallDays * DAY_MS;
+    for (const { tenant, isCall, bytes } of this.#statements.keptBytes.all()) {
+      const bytesMax = (isCall ? auditCallBytesPerTenant : auditBytesPerTenant) || Infinity;
+      const oldest = isCall && before > 0 ? this.#statements.oldest.get({ tenant, isCall }) : undefined;
+      const isOld = oldest !== undefined && oldest.at < before;
+      if (bytes <= bytesMax && !isOld) continue;
+      if (isTrial) return true;
+      this.#removeBodiesOf(tenant, isCall, { over: bytes > bytesMax ? bytes - bytesMax * KEPT_SHARE : 0, before });
+      return true;
+    }
+    return false;
+  }
+
+  /** The oldest of them, until `over` bytes are gone and all from before `before`. */
+  #removeBodiesOf(tenant: string, isCall: number, { over, before }: { over: number; before: number }): void {
+    let [removed, records, through] = [0, 0, 0];
+    for (const link of this.#statements.oldestOf.all({ tenant, isCall, max: REMOVED_LINKS })) {
+      const isWanted = removed < over || (isCall === 1 && link.at < before);
+      if (!isWanted || removed > REMOVED_BYTES) break;
+      removed += link.bytes;
+      records += link.records;
+      through = link.number;
+    }
+    if (through === 0) return;
+    this.#statements.removeBodies.run({ tenant, isCall, through });
+    this.#statements.count.run({ tenant, isCall, bytes: -removed });
+    const reason = over > 0 ? (isCall ? "auditCallBytesPerTenant" : "auditBytesPerTenant") : "auditCallDays";
+    const facts = { of: isCall ? "calls" : "changes", records, bytes: removed, through, reason };
+    this.append(entryOf(tenant, "retention", facts));
+  }
+}
+
+function isCall(kind: string): number {
+  return kind === "call" ? 1 : 0;
+}
+
+interface KeptBytes {
+  readonly tenant: string;
+  readonly isCall: number;
+  readonly bytes: number;
+}
+
+interface NewestQuery extends Required<Pick<LinkQuery, "max">> {
+  readonly kind: string | null;
+  readonly since: number;
+  readonly until: number;
+  readonly fromAt: number;
+  readonly fromNumber: number;
+}
+
+function prepare(database: Database.Database) {
+  const columns = "number, at, since, tenant, kind, records, bytes, digest, hash, body";
+  const newest = (where: string): string =>
+    `SELECT ${columns} FROM audit
+     WHERE ${where} (at, number) <= (@fromAt, @fromNumber) AND at >= @since AND since <= @until
+       AND (@kind IS NULL OR kind = @kind)
+     ORDER BY at DESC, number DESC LIMIT @max`;
+  const kept = "tenant = @tenant AND (kind = 'call') = @isCall AND body IS NOT NULL AND kind <> 'retention'";
+  return {
+    last: database.prepare<[], AuditHead & { at: number }>(
+      "SELECT number, hash, at FROM audit ORDER BY number DESC LIMIT 1",
+    ),
+    first: database.prepare<[], AuditHead & { at: number }>(
+      "SELECT number, hash, at FROM audit ORDER BY number LIMIT 1",
+    ),
+    oldestLinks: database.prepare<[number], AuditHead & { at: number; keptBytes: number }>(
+      `SELECT number, hash, at, iif(body IS NULL, 0, bytes) AS "keptBytes" FROM audit ORDER BY number LIMIT ?`,
+    ),
+    add: database.prepare(`INSERT INTO audit (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS TEXT))`),
+    count: database.prepare<[KeptBytes]>(
+      `INSERT INTO audit_kept_bytes (tenant, is_call, bytes) VALUES (@tenant, @isCall, @bytes)
+       ON CONFLICT (tenant, is_call) DO UPDATE SET bytes = bytes + @bytes`,
+    ),
+    newest: database.prepare<[NewestQuery], AuditLink>(newest("")),
+    newestOfTenant: database.prepare<[NewestQuery & { tenant: string }], AuditLink>(newest("tenant = @tenant AND")),
+    all: database.prepare<[], AuditLink>(`SELECT ${columns} FROM audit ORDER BY number`),
+    // Newest first.
+    removals: database.prepare<[], { tenant: string; body: string | null }>(
+      "SELECT tenant, body FROM audit WHERE kind = 'retention' ORDER BY number DESC",
+    ),
+    keptBytes: database.prepare<[], KeptBytes>(
+      'SELECT tenant, is_call AS "isCall", bytes FROM audit_kept_bytes WHERE bytes > 0 ORDER BY tenant, is_call',
+    ),
+    oldest: database.prepare<[{ tenant: string; isCall: number }], { at: number }>(
+      `SELECT at FROM audit WHERE ${kept} ORDER BY number LIMIT 1`,
+    ),
+    oldestOf: database.prepare<
+      [{ tenant: string; isCall: number; max: number }],
+      { number: number; at: number; bytes: number; records: number }
+    >(`SELECT number, at, bytes, records FROM audit WHERE ${kept} ORDER BY number LIMIT @max`),
+    removeBodies: database.prepare<[{ tenant: string; isCall: number; through: number }]>(
+      `UPDATE audit SET body = NULL WHERE ${kept} AND number <= @through`,
+    ),
+    bytesThrough: database.prepare<[number], KeptBytes>(
+      `SELECT tenant, kind = 'call' AS "isCall", sum(bytes) AS bytes FROM audit
+       WHERE number <= ? AND body IS NOT NULL AND kind <> 'retention' GROUP BY tenant, kind = 'call'`,
+    ),
+    removeThrough: database.prepare<[number]>("DELETE FROM audit WHERE number <= ?"),
+  };
+}

@@ -1,0 +1,52 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import type { AuditedCall } from "../src/audit/call-block.ts";
+import type { AuditLinks } from "../src/audit/entry.ts";
+import type { AuditFilter, AuditRecord } from "../src/audit/record.ts";
+import { searchLog } from "../src/audit/search.ts";
+import { DATABASE_FILE } from "../src/store/open-database.ts";
+
+export class Folder {
+  readonly path = mkdtempSync(join(tmpdir(), "berth-audit-"));
+
+  /** What somebody with a hand on the file could do; gives what the statement changed. */
+  tamper(sql: string): number {
+    const database = new Database(join(this.path, DATABASE_FILE));
+    try {
+      return database.prepare(sql).run().changes;
+    } finally {
+      database.close();
+    }
+  }
+
+  remove(): void {
+    rmSync(this.path, { recursive: true, force: true });
+  }
+}
+
+/** All records of a log, the oldest first. */
+export async function recordsOf(
+  links: AuditLinks,
+  filter: AuditFilter & { tenant?: string } = {},
+): Promise<AuditRecord[]> {
+  const found = await searchLog(links, { ...filter, limit: 100_000, linksMax: Infinity });
+  return found!.records.toReversed();
+}
+
+/** A call as observers hear of it. */
+export function callOf(some: { tenant?: string; server?: string; tool?: string; text?: string } = {}): AuditedCall {
+  const { tenant = "default", server = "echo", tool = "say", text = "hello" } = some;
+  return {
+    tool: { tenant, server, release: "bafyrelease", tool },
+    outcome: "ok",
+    beganAt: performance.now(),
+    ms: 1.25,
+    retries: 0,
+    principal: { id: "token:1" },
+    trace: { requestId: "request-1" },
+    args: { text },
+    result: { content: [{ type: "text", text }] },
+  };
+}
