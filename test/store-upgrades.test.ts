@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import Database from "better-sqlite3";
+import { verifyLog } from "../src/audit/verify.ts";
 import { packageRoot } from "../src/config.ts";
 import { migrations } from "../src/store/migrations/index.ts";
 import { DATABASE_FILE } from "../src/store/open-database.ts";
@@ -94,6 +95,8 @@ describe("the database of an earlier Berth", () => {
       await store.change("default", { by: "test", set });
       assert.equal((await store.history("default", "variable", "mcps")).length, 3);
       await store.tenants.delete("acme", "test");
+      const { fault, records } = verifyLog(store.audit);
+      assert.deepEqual([fault, records], [undefined, 2], "both are recorded");
       assert.ok(await store.derived("compiled:echo"), "nobody knows who uses what was derived before");
       await store.close();
 
