@@ -1,13 +1,12 @@
 import { createHash } from "node:crypto";
 import { isCid, isStructure, matches, type Cid } from "../../cid.ts";
-import { isObject, nestsTooDeep, type JsonObject } from "../../json.ts";
+import { isObject, type JsonObject } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
 import type { NamedChange, TenantStaging } from "../../store/tenant-copies.ts";
 import { isTenantName } from "../../tenant-name.ts";
 import { serverNameProblem, variableNameProblem } from "../fields.ts";
 import {
   changeLine,
-  contentLine,
   FORMAT,
   FORMAT_VERSION,
   kindsOfNames,
@@ -15,6 +14,7 @@ import {
   type TenantFileCounts,
   type TenantFileHeader,
 } from "./format.ts";
+import { isSame, isTime, readContent, shortLine } from "./parse-line.ts";
 import { meaningProblem, structureProblem } from "./structures.ts";
 
 export interface CheckOptions {
@@ -23,8 +23,6 @@ export interface CheckOptions {
   readonly limits: { readonly sourceFiles: number };
 }
 
-/** Bytes of every line that brings no content. */
-const SHORT_LINE_BYTES = 64 * 1024;
 const AUTHOR_UNITS_MAX = 1_000;
 const SECRET_NAME = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
 
@@ -228,38 +226,6 @@ export class TenantFileChecks {
   }
 }
 
-/** Undefined for what is no JSON, or too long or too deep for a line that brings no content. */
-function shortLine(bytes: Uint8Array): unknown {
-  if (bytes.length > SHORT_LINE_BYTES) return undefined;
-  try {
-    const value = JSON.parse(textOf(bytes)) as unknown;
-    return nestsTooDeep(value, bytes.length) ? undefined : value;
-  } catch {
-    return undefined;
-  }
-}
-
-const CONTENT_START = /^\{"content":"([a-z0-9]{1,100})","(text|base64)":(?=")/;
-const CONTENT_START_BYTES = 150;
-
-/** Read by its form, so that nothing but one text is ever made of it. */
-function readContent(line: Uint8Array): { cid: Cid; bytes: Uint8Array } | undefined {
-  // Of the start alone: a CID that was cut out of the line would hold on to all of it.
-  const head = Buffer.from(line.subarray(0, CONTENT_START_BYTES)).toString("latin1");
-  const [start, cid, encoding] = CONTENT_START.exec(head) ?? [];
-  if (start === undefined || cid === undefined || !isCid(cid)) return undefined;
-  try {
-    const text = textOf(line);
-    if (!text.endsWith(`"}`)) return undefined;
-    const value: unknown = JSON.parse(text.slice(start.length, -1));
-    if (typeof value !== "string") return undefined;
-    const bytes = Buffer.from(value, encoding === "text" ? "utf8" : "base64");
-    return contentLine(cid, bytes) === text ? { cid, bytes } : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
 function nameProblem(kind: NamedChange["kind"], name: string): string | undefined {
   if (kind === "variable") return variableNameProblem(name);
   if (kind !== "image") return serverNameProblem(name);
@@ -269,19 +235,3 @@ function nameProblem(kind: NamedChange["kind"], name: string): string | undefine
 function isKind(kind: unknown): kind is NamedChange["kind"] {
   return (kindsOfNames as readonly unknown[]).includes(kind);
 }
-
-function isTime(text: unknown): text is string {
-  if (typeof text !== "string") return false;
-  const time = Date.parse(text);
-  return time >= 0 && new Date(time).toISOString() === text;
-}
-
-function isSame(bytes: Uint8Array, text: string): boolean {
-  return Buffer.from(text).equals(bytes);
-}
-
-function textOf(bytes: Uint8Array): string {
-  return decoder.decode(bytes);
-}
-
-const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
