@@ -96,6 +96,17 @@ describe("a large tenant", () => {
     await onStore("large-2", async (store) => assert.equal((await store.names("large", "variable")).length, 256));
   });
 
+  it("C8 whose reader goes away is not exported any further, and that is said", async () => {
+    const child = spawn(process.execPath, [CLI, "tenant", "export", "large", "--data", fileIn("large")], {
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    let stderr = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+    child.stdout.once("data", () => child.stdout.destroy());
+    const [code] = (await once(child, "close")) as [number];
+    assert.deepEqual([code, stderr], [2, "berth: Nothing was copied: the file cannot be written: write EPIPE\n"]);
+  });
+
   it(
     "C8 whose import is killed at any time is not there, and what is left of it goes with the next",
     { timeout: 120_000 },
@@ -160,8 +171,16 @@ describe("berth tenant export and import", () => {
     assert.equal(readFileSync(out, "utf8"), printed.stdout);
     assert.equal(statSync(out).mode & 0o777, 0o600);
     const again = await tenant(["export", "acme", "--out", out, ...here]);
-    assert.match(again.stderr, /acme\.berth is there already; --force replaces it/);
+    assert.match(again.stderr, /^berth: Nothing was copied: .*acme\.berth is there already; --force replaces it/);
     assert.equal((await tenant(["export", "acme", "--out", out, "--force", ...here])).code, 0);
+    const damaged = fileIn("damaged.berth");
+    await onStore("damaged", (store) => addTenant(store, "acme", { variables: { plan: "onwards" } }));
+    const database = new Database(join(fileIn("damaged"), "berth.sqlite"));
+    database.prepare("UPDATE content SET bytes = ?").run(Buffer.from("backwards"));
+    database.close();
+    const broken = await tenant(["export", "acme", "--out", damaged, "--data", fileIn("damaged")]);
+    assert.deepEqual([broken.code, existsSync(damaged)], [2, false]);
+    assert.match(broken.stderr, /Stored bytes do not match their CID: bafk/);
     const nobody = await tenant(["export", "nobody", "--out", fileIn("nobody.berth"), ...here]);
     assert.deepEqual([nobody.code, nobody.stdout, existsSync(fileIn("nobody.berth"))], [2, "", false]);
     assert.match(nobody.stderr, /No such tenant: "nobody"/);
@@ -187,7 +206,10 @@ describe("berth tenant export and import", () => {
     const replaced = await tenant(["import", "-", "--replace", "--yes", ...there], createReadStream(file));
     assert.equal(replaced.code, 0, replaced.stderr);
     assert.equal((await tenant(["import", "-", "--as", "next", ...there], createReadStream(file))).code, 0);
-    assert.match((await tenant(["import", fileIn("absent"), ...there])).stderr, /absent cannot be read/);
+    assert.match(
+      (await tenant(["import", fileIn("absent"), ...there])).stderr,
+      /^berth: This file cannot be imported, .*absent cannot be read/,
+    );
   });
 
   it("C8 take a file of default as default only when that is said: its code would be the operator's own", async () => {

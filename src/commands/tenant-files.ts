@@ -27,10 +27,10 @@ export function exportTenant(
   return withTenants(options, async (tenants) => {
     const { out, force = false } = options;
     if (out === undefined && process.stdout.isTTY) {
-      throw new BerthError("config_invalid", "a terminal is no place for a tenant's file; say --out FILE");
+      throw new BerthError("backup_failed", "a terminal is no place for a tenant's file; say --out FILE");
     }
     if (out !== undefined && !force && existsSync(out)) {
-      throw new BerthError("config_invalid", `${out} is there already; --force replaces it`);
+      throw new BerthError("backup_failed", `${out} is there already; --force replaces it`);
     }
     const snapshot = await tenants.snapshot(name);
     try {
@@ -109,7 +109,9 @@ async function read(file: string): Promise<AsyncIterable<Uint8Array>> {
   try {
     return (await open(file)).createReadStream();
   } catch (error) {
-    throw new BerthError("config_invalid", `${file} cannot be read: ${(error as Error).message}`, { cause: error });
+    throw new BerthError("tenant_file_invalid", `${file} cannot be read: ${(error as Error).message}`, {
+      cause: error,
+    });
   }
 }
 
@@ -176,7 +178,7 @@ async function writeTo(stream: NodeJS.WritableStream, lines: Generator<string, W
   const write = (text: string): Promise<void> =>
     new Promise((resolve, reject) => {
       stream.write(text, (error) =>
-        error ? reject(new BerthError("config_invalid", `the file cannot be written: ${error.message}`)) : resolve(),
+        error ? reject(new BerthError("backup_failed", `the file cannot be written: ${error.message}`)) : resolve(),
       );
     });
   try {
@@ -192,5 +194,7 @@ async function writeTo(stream: NodeJS.WritableStream, lines: Generator<string, W
     }
   } finally {
     stream.removeListener("error", onError);
+    // What reads has to be over before it can be closed.
+    lines.return(undefined as never);
   }
 }
