@@ -3,6 +3,7 @@ import { after, before, describe, it } from "node:test";
 import { jsonBlock, rawBlock } from "../src/cid.ts";
 import { contentLine } from "../src/image/tenant/format.ts";
 import { apiOf } from "./api.ts";
+import { recordsOf } from "./audit.rig.ts";
 import { call, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { LegacyClient } from "./legacy-client.ts";
 import { exported, forged, imported } from "./tenant-files.rig.ts";
@@ -204,6 +205,11 @@ describe("a tenant that moves", () => {
       );
       assert.equal(await store.content("swapped", rawBlock(SAY("before")).cid), undefined);
       assert.equal((await store.history("swapped", "server", "say")).length, 1);
+      const [noted] = (await recordsOf(store.audit, { tenant: "swapped", kind: "tenant" })).slice(-1);
+      assert.deepEqual(
+        [noted!["action"], noted!["by"], noted!["replaced"], noted!["changes"]],
+        ["imported", "import", true, 1],
+      );
     });
   });
 

@@ -3,6 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type Database from "better-sqlite3";
 import type { Block, Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
+import type { JsonObject } from "../json.ts";
 import { aliasOf, leftClaims, wiping } from "./left-claims.ts";
 import { SqliteContent, verified } from "./sqlite-content.ts";
 import { CHANGES_OF_PLACE } from "./sqlite-tenant-snapshot.ts";
@@ -15,9 +16,18 @@ const BYTES_AT_ONCE = 256 * 1024;
 
 export interface StagingOptions {
   /** Part of the publishing transaction; gives the number of the change. */
-  readonly record: (name: string, at: number, by: string) => number;
+  readonly record: (name: string, published: Published) => number;
   /** Leaves claims of an earlier tenant of the name behind, under `left`, and removes the rest; likewise. */
   readonly purge: (name: string, left: string) => void;
+}
+
+export interface Published {
+  readonly by: string;
+  readonly limits: JsonObject;
+  /** There was one of that name. */
+  readonly replaced: boolean;
+  /** Changes of names that it brought with it. */
+  readonly changes: number;
 }
 
 export type SqliteTenantStaging = Omit<TenantStaging, "publish"> & {
@@ -45,26 +55,29 @@ export async function sqliteTenantStaging(
     for (const block of blocks) contents.claim(coming, block);
   });
 
-  const makeRoom = (name: string, { limits, replace }: PublishSettings): void => {
+  /** True when there was a tenant of that name. */
+  const makeRoom = (name: string, { limits, replace }: PublishSettings): boolean => {
     const now = Date.now();
     const before = main.createdAt.get(name);
     if (before === undefined) {
       purge(name, gone);
       main.add.run(name, now, JSON.stringify(limits));
-      return;
+      return false;
     }
     if (!replace && hasAnything(database, name)) throw new BerthError("tenant_exists", `"${name}"`);
     claims.move(name, gone);
     for (const remove of main.removals) remove.run(name);
     // Who serves it knows by this that it is another one.
     main.renew.run(Math.max(now, before + 1), JSON.stringify(limits), name);
+    return true;
   };
 
   const swap = database.transaction((name: string, settings: PublishSettings) => {
-    makeRoom(name, settings);
+    const replaced = makeRoom(name, settings);
+    const changes = own.countChanges.get()!;
     claims.move(coming, name);
     // Older than all that was changed here, so that no process takes it for changes of now.
-    let id = Math.min(0, main.firstId.get() ?? 0) - own.countChanges.get()!;
+    let id = Math.min(0, main.firstId.get() ?? 0) - changes;
     for (const { kind, name: subject, cid, changedAt, by } of own.changes.iterate()) {
       if (cid !== null && !contents.isClaimed(name, cid)) throw missing(kind, subject, cid);
       main.addChange.run(id++, name, kind, subject, cid, changedAt, by);
@@ -72,7 +85,7 @@ export async function sqliteTenantStaging(
     for (const { kind, name: subject, cid, changedAt } of own.names.iterate()) {
       if (cid !== null) main.addName.run(name, kind, subject, cid, changedAt);
     }
-    return record(name, Date.now(), settings.by);
+    return record(name, { by: settings.by, limits: settings.limits, replaced, changes });
   });
 
   return {

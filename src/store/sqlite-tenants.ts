@@ -8,7 +8,7 @@ import type { ForeignChanges } from "./foreign-changes.ts";
 import { aliasOf, leftClaims, wiping } from "./left-claims.ts";
 import { sqliteTenantSnapshot } from "./sqlite-tenant-snapshot.ts";
 import { attempt, attemptAll } from "./sqlite-work.ts";
-import { hasAnything, removeLeftovers, sqliteTenantStaging } from "./sqlite-tenant-staging.ts";
+import { hasAnything, removeLeftovers, sqliteTenantStaging, type Published } from "./sqlite-tenant-staging.ts";
 import type { SqliteAudit } from "./sqlite-audit.ts";
 import type { Tenant, Tenants, TenantSettings } from "./tenants.ts";
 
@@ -138,9 +138,9 @@ export function sqliteTenants(
     },
 
     async stage() {
-      const record = (name: string, at: number, by: string): number => {
-        audit.append(entryOf(name, "tenant", { action: "imported", ...actorOf(by) }));
-        return recordChange(name, at, by);
+      const record = (name: string, { by, limits, ...facts }: Published): number => {
+        audit.append(entryOf(name, "tenant", { action: "imported", ...actorOf(by), ...facts, limits }));
+        return recordChange(name, Date.now(), by);
       };
       const staging = await attemptAll(() => sqliteTenantStaging(database, { record, purge }));
       return {
