@@ -97,7 +97,7 @@ export async function openCore(
     const upstreams = opened(
       new Hosting({
         open: hostedOpener(config.limits),
-        processesOf: (tenant) => limitsOf(tenant).upstreamProcesses,
+        limitsOf,
         limits: config.limits,
         log,
       }),
@@ -124,7 +124,12 @@ export async function openCore(
     const host = withAllServers(
       explore ? withBuiltIn(own, DEFAULT_TENANT, explore, { ...config.limits, observers }) : own,
     );
-    const edits = createEdits({ ...hosting, host, storedBytesOf: (tenant) => limitsOf(tenant).storedBytes });
+    const edits = createEdits({
+      ...hosting,
+      host,
+      storedBytesOf: (tenant) => limitsOf(tenant).storedBytes,
+      savesPerMinuteOf: (tenant) => limitsOf(tenant).savesPerMinute,
+    });
     const secretEdits = createSecretEdits({
       store,
       secrets,

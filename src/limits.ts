@@ -48,6 +48,10 @@ export interface Limits {
   readonly scriptProcessesPerTenant: number;
   /** Programs of others, each started for one hosted server. */
   readonly upstreamProcessesPerTenant: number;
+  /** Starts of guest processes, and of programs of others, each, after as many at once as there may be of them; 0 is as many as come. */
+  readonly processStartsPerMinutePerTenant: number;
+  /** Saves that change something, after a quarter of it at once; 0 is as many as come. */
+  readonly savesPerMinutePerTenant: number;
   /** Streams that stand until their clients leave: subscriptions, those of sessions, connections of HTTP+SSE. */
   readonly streamsPerTenant: number;
   readonly streamsPerPrincipal: number;
@@ -230,6 +234,8 @@ export const defaultLimits: Limits = {
   guestProcessesPerTenant: 48,
   scriptProcessesPerTenant: 12,
   upstreamProcessesPerTenant: 32,
+  processStartsPerMinutePerTenant: 240,
+  savesPerMinutePerTenant: 600,
   streamsPerTenant: 6_000,
   streamsPerPrincipal: 1_500,
   storedBytesPerTenant: 4 * 1024 * 1024 * 1024,

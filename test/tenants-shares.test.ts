@@ -4,6 +4,7 @@ import { Admission } from "../src/admission/admission.ts";
 import { tenantLimits } from "../src/admission/tenant-limits.ts";
 import { ProcessPlaces } from "../src/host/upstream/process-places.ts";
 import { defaultLimits } from "../src/limits.ts";
+import { Paces } from "../src/paces.ts";
 import { call, MODERN_META, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { LegacyClient, read, type EventReader } from "./legacy-client.ts";
 import { addTenant, onStoreOf, until } from "./tenants.rig.ts";
@@ -26,7 +27,7 @@ describe("places for programs of others", () => {
   it("C8 upstreamProcesses: the one that was idle longest makes room, and one in use never does", async () => {
     const all: ReturnType<typeof running>[] = [];
     const places = new ProcessPlaces(
-      () => 2,
+      () => ({ upstreamProcesses: 2, processStartsPerMinute: 0 }),
       (tenant) => (tenant === "acme" ? all : []),
     );
     all.push(running(2, await places.take("acme")), running(1, await places.take("acme")));
@@ -40,6 +41,33 @@ describe("places for programs of others", () => {
     await assert.rejects(places.take("acme"), {
       code: "too_many_processes",
       message: /the tenant "acme" has 2 programs of others .* limit upstreamProcesses, .* try again in 1 s$/,
+    });
+    (await places.take("evil"))();
+  });
+});
+
+describe("how often something may begin", () => {
+  it("C8 is a burst after a rest, then an even pace, for each tenant", () => {
+    const paces = new Paces((tenant) => ({ perMinute: tenant === "free" ? 0 : 60, burst: 2 }));
+    assert.deepEqual(
+      [0, 0, 0, 400].map((now) => paces.take("acme", now)),
+      [0, 0, 1_000, 600],
+    );
+    assert.equal(paces.take("evil", 400), 0);
+    assert.equal(paces.take("acme", 1_000), 0);
+    assert.equal(paces.take("acme", 1_000), 1_000);
+    for (let time = 0; time < 100; time++) assert.equal(paces.take("free", 0), 0);
+  });
+
+  it("C8 processStartsPerMinute: programs of others are started so often, and whoever comes too soon hears when", async () => {
+    const places = new ProcessPlaces(
+      () => ({ upstreamProcesses: 2, processStartsPerMinute: 1 }),
+      () => [],
+    );
+    for (let turn = 0; turn < 2; turn++) (await places.take("acme"))();
+    await assert.rejects(places.take("acme"), {
+      code: "too_many_processes",
+      message: /may start 1 programs of others a minute, which is its limit processStartsPerMinute; try again in 60 s$/,
     });
     (await places.take("evil"))();
   });
@@ -76,6 +104,10 @@ describe("shares of tenants in streams and programs of others", () => {
       const mcps = JSON.stringify({ one: upstream("one"), two: upstream("two"), unseen: upstream("unseen") });
       await addTenant(store, "busy", { variables: { mcps }, limits: { upstreamProcesses: 1 } });
       await addTenant(store, "calm", { variables: { mcps: JSON.stringify({ own: upstream("calm") }) } });
+      const [one, two] = [1, 2].map((number) => SAY.replace("hello", `hello ${number}`));
+      const thrashing = { guestProcesses: 1, processStartsPerMinute: 240 };
+      await addTenant(store, "thrashing", { servers: { one: one!, two: two! }, limits: thrashing });
+      await addTenant(store, "saving", { servers: { say: SAY }, limits: { savesPerMinute: 4 } });
       await addTenant(store, "streaming", { servers: { say: SAY }, limits: { streams: 2 } });
     });
   });
@@ -110,6 +142,35 @@ describe("shares of tenants in streams and programs of others", () => {
     assert.ok(processesWith(`${mark}-`).length <= 2);
     gone.abort();
     await until(async () => (await saidBy("busy", "unseen")) === "fine");
+  });
+
+  it("C8 processStartsPerMinute: guests that take turns with one place are started at the tenant's pace", async () => {
+    const began = performance.now();
+    for (const server of ["one", "two", "one", "two", "one"]) {
+      assert.match((await call(at("thrashing", server), "say")).content[0].text, /^hello/);
+    }
+    // Five starts: the first at once, then four in a second.
+    assert.ok(performance.now() - began > 990);
+    assert.equal((await call(`${berth.url}/mcp/say`, "say")).content[0].text, "hello");
+  });
+
+  it("C8 savesPerMinute: saves above it are refused with 429 until their time has come, those of others are not", async () => {
+    const put = (tenant: string, text: string): Promise<Response> =>
+      fetch(`${berth.url}${tenant}/api/variables/plan`, {
+        method: "PUT",
+        headers: { "Content-Type": "text/plain", "If-Match": "*" },
+        body: text,
+      });
+    const made = { method: "PUT", headers: { "Content-Type": "text/plain", "If-None-Match": "*" }, body: "first" };
+    for (const tenant of ["/t/saving", ""]) {
+      assert.equal((await fetch(`${berth.url}${tenant}/api/variables/plan`, made)).status, 201);
+    }
+    const refused = await put("/t/saving", "second");
+    assert.equal(refused.status, 429);
+    assert.match(refused.headers.get("retry-after") ?? "", /^1[0-5]$/);
+    assert.match(await refused.text(), /may save 4 times a minute, which is its limit savesPerMinute; try again in 1/);
+    assert.equal((await fetch(`${berth.url}/t/saving/api/variables/plan`)).status, 200);
+    assert.equal((await put("", "second")).status, 200);
   });
 
   const listenAt = (tenant: string): Promise<EventReader> =>

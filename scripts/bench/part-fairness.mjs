@@ -29,7 +29,7 @@ const [CALM, NOISY] = ["calm", "noisy"];
 /** What the noisy one may have. */
 const LIMITS = [
   ..."requests=64 requestsPerSecond=50 requestBurst=50 streams=32 calls=8 guestProcesses=2".split(" "),
-  ..."scriptProcesses=2 upstreamProcesses=2".split(" "),
+  ..."scriptProcesses=2 upstreamProcesses=2 processStartsPerMinute=60 savesPerMinute=60".split(" "),
 ];
 /** By the names that `fairness-attacks.mjs` knows. */
 export const attacks = [

@@ -25,6 +25,10 @@ export interface TenantLimits {
   readonly scriptProcesses: number;
   /** Programs of others that run as hosted servers. */
   readonly upstreamProcesses: number;
+  /** Starts of guest processes, and of programs of others; 0 is as many as come. */
+  readonly processStartsPerMinute: number;
+  /** Saves that change something; 0 is as many as come. */
+  readonly savesPerMinute: number;
   /** Bytes of content that it has a claim on. */
   readonly storedBytes: number;
 }
@@ -42,6 +46,8 @@ export interface TenantLimitDefaults {
   readonly guestProcessesPerTenant: number;
   readonly scriptProcessesPerTenant: number;
   readonly upstreamProcessesPerTenant: number;
+  readonly processStartsPerMinutePerTenant: number;
+  readonly savesPerMinutePerTenant: number;
   readonly storedBytesPerTenant: number;
 }
 
@@ -59,6 +65,8 @@ export function tenantLimits(defaults: TenantLimitDefaults, own: JsonObject = {}
     guestProcesses: defaults.guestProcessesPerTenant,
     scriptProcesses: defaults.scriptProcessesPerTenant,
     upstreamProcesses: defaults.upstreamProcessesPerTenant,
+    processStartsPerMinute: defaults.processStartsPerMinutePerTenant,
+    savesPerMinute: defaults.savesPerMinutePerTenant,
     storedBytes: defaults.storedBytesPerTenant,
   };
   return { ...limits, ...own };
@@ -77,6 +85,8 @@ const NAMES = [
   "guestProcesses",
   "scriptProcesses",
   "upstreamProcesses",
+  "processStartsPerMinute",
+  "savesPerMinute",
   "storedBytes",
 ] as const satisfies readonly (keyof TenantLimits)[];
 

@@ -34,6 +34,7 @@ export interface ExecutorTenantLimits {
   readonly calls: number;
   readonly guestProcesses: number;
   readonly scriptProcesses: number;
+  readonly processStartsPerMinute: number;
 }
 
 export type ExecutorLimits = Pick<
@@ -48,6 +49,7 @@ export type ExecutorLimits = Pick<
   | "callsPerTenant"
   | "guestProcessesPerTenant"
   | "scriptProcessesPerTenant"
+  | "processStartsPerMinutePerTenant"
   | "queuedCallsPerTenant"
   | "scriptProcesses"
   | "scriptMemoryMb"
@@ -104,6 +106,7 @@ class GuestExecutor implements Executor {
     });
     this.#pool = new Pool(start, launcher.guest, limits, {
       processesOf: (tenant) => this.#limitsOf(tenant).guestProcesses,
+      startsPerMinuteOf: (tenant) => this.#limitsOf(tenant).processStartsPerMinute,
       onCallOver: (call) => this.#leave(call),
       onEnded: (program, error, loaded) => this.#report(program, error, loaded),
       onLog: (program, line) => log?.info({ tenant: program.tenant, bundle: program.bundle, line }, "guest log"),
@@ -236,10 +239,10 @@ class GuestExecutor implements Executor {
 }
 
 function sameForAll(limits: ExecutorLimits): ExecutorTenantLimits {
-  const { callsPerTenant, guestProcessesPerTenant, scriptProcessesPerTenant } = limits;
   return {
-    calls: callsPerTenant,
-    guestProcesses: guestProcessesPerTenant,
-    scriptProcesses: scriptProcessesPerTenant,
+    calls: limits.callsPerTenant,
+    guestProcesses: limits.guestProcessesPerTenant,
+    scriptProcesses: limits.scriptProcessesPerTenant,
+    processStartsPerMinute: limits.processStartsPerMinutePerTenant,
   };
 }

@@ -1,3 +1,4 @@
+import { Paces } from "../paces.ts";
 import type { Start } from "../starter/starter.ts";
 import { Backoff } from "./backoff.ts";
 import type { Call } from "./call.ts";
@@ -24,6 +25,8 @@ export interface PoolLimits extends SessionLimits {
 export interface PoolOwner {
   /** How many processes one tenant may have. */
   processesOf(tenant: string): number;
+  /** How many may be started for one tenant in a minute; 0 is as many as are needed. */
+  startsPerMinuteOf(tenant: string): number;
   onCallOver(call: Call): void;
   onEnded(program: GuestProgram, failure: GuestFailure, loaded: boolean): void;
   onLog: LogSink;
@@ -31,12 +34,15 @@ export interface PoolOwner {
 }
 
 const IDLE_CHECK_MAX_MS = 10_000;
+const ADMIT_MAX_MS = 100;
 
 export class Pool {
   readonly #limits: PoolLimits;
   readonly #owner: PoolOwner;
   readonly #spares: Spares;
   readonly #backoff = new Backoff();
+  readonly #paces: Paces;
+  #admitTimer: NodeJS.Timeout | undefined;
   readonly #sessions = new Map<string, Session>();
   /** Those of `#sessions` and those that are about to end. */
   readonly #live = new Set<Session>();
@@ -49,6 +55,10 @@ export class Pool {
   constructor(start: Start, command: Command, limits: PoolLimits, owner: PoolOwner) {
     this.#limits = limits;
     this.#owner = owner;
+    this.#paces = new Paces((tenant) => ({
+      perMinute: owner.startsPerMinuteOf(tenant),
+      burst: owner.processesOf(tenant),
+    }));
     this.#spares = new Spares(start, command, limits.guestFrameBytes, limits.guestSpareProcesses);
     this.#spares.fill();
     const checkMs = Math.max(10, Math.min(limits.guestIdleMs / 4, IDLE_CHECK_MAX_MS));
@@ -87,11 +97,14 @@ export class Pool {
     if (refusal) {
       call.fail(refusal);
       this.#owner.onCallOver(call);
-    } else if (this.#makeRoom(program.tenant)) {
-      this.#start(program).run(call);
-    } else {
-      this.#waiting.add(call);
+      return;
     }
+    const startsInMs = this.#makeRoom(program.tenant);
+    if (startsInMs === 0) this.#start(program).run(call);
+    else this.#waiting.add(call);
+    if (startsInMs === 0 || startsInMs === Infinity) return;
+    // Another tenant's may be sooner than the one that is waited for.
+    this.#admitTimer ??= setTimeout(this.#admitLater, Math.min(startsInMs, ADMIT_MAX_MS)).unref();
   }
 
   /** Takes out a call that has no process yet; false when it has one. */
@@ -108,6 +121,7 @@ export class Pool {
   /** Ends everything; resolves when nothing is alive. */
   async close(reason: GuestFailure): Promise<void> {
     clearInterval(this.#idleTimer);
+    clearTimeout(this.#admitTimer);
     for (const session of this.#live) session.kill(reason);
     await this.#spares.close(reason);
   }
@@ -165,12 +179,25 @@ export class Pool {
     }
   }
 
-  /** False when there is none: neither in what all tenants may have together, nor in what this one may. */
-  #makeRoom(tenant: string): boolean {
+  readonly #admitLater = (): void => {
+    this.#admitTimer = undefined;
+    this.#admit();
+  };
+
+  /**
+   * 0 when there is room for one more process, in what all tenants may have together and in what this one may. Else in
+   * how many milliseconds it may start one, or `Infinity`: when another one is over.
+   */
+  #makeRoom(tenant: string): number {
     const { guestProcesses } = this.#limits;
     const own = this.#owner.processesOf(tenant);
-    if (own < guestProcesses && this.#processesOf(tenant) >= own) return this.#evict(tenant);
-    return this.#sessions.size < guestProcesses || this.#evict();
+    const isFull = own < guestProcesses && this.#processesOf(tenant) >= own;
+    const needsOther = isFull || this.#sessions.size >= guestProcesses;
+    const other = needsOther ? this.#idleLongest(isFull ? tenant : undefined) : undefined;
+    if (needsOther && !other) return Infinity;
+    const startsInMs = this.#paces.take(tenant, performance.now());
+    if (startsInMs === 0 && other) this.#end(other, "its place was needed for another program");
+    return startsInMs;
   }
 
   #processesOf(tenant: string): number {
@@ -179,15 +206,14 @@ export class Pool {
     return count;
   }
 
-  /** Makes room by ending the process, of one tenant or of any, that has been idle longest; false when all work. */
-  #evict(tenant?: string): boolean {
+  /** Of one tenant or of any: who makes room for others; undefined when all work. */
+  #idleLongest(tenant?: string): Session | undefined {
     let oldest: Session | undefined;
     for (const session of this.#sessions.values()) {
       if (tenant !== undefined && session.program.tenant !== tenant) continue;
       if (session.callsInFlight === 0 && (!oldest || session.lastUsedAt < oldest.lastUsedAt)) oldest = session;
     }
-    if (oldest) this.#end(oldest, "its place was needed for another program");
-    return oldest !== undefined;
+    return oldest;
   }
 
   #endIdle(): void {

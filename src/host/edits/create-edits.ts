@@ -4,6 +4,7 @@ import { loadDefinition } from "../../image/definition.ts";
 import { locationOf, type Problem } from "../../problem.ts";
 import type { ChangeSubject } from "../../store/store.ts";
 import { readDirectory, type Directory } from "../directory.ts";
+import { Paces } from "../../paces.ts";
 import { nextTurn } from "../../turns.ts";
 import { languageOfDraft, type DraftLimits } from "./draft-checks.ts";
 import type { Current, Draft, Edits, Listed, Saved, SaveOptions, Subject } from "./edits.ts";
@@ -16,6 +17,8 @@ import { contractOf, planRestore } from "./releases.ts";
 export interface EditsDependencies extends Examiner {
   /** Bytes of content that a tenant may have a claim on; as many as it likes without it. */
   readonly storedBytesOf?: (tenant: string) => number;
+  /** Saves that a tenant may make in a minute; 0, and none said, is as many as it likes. */
+  readonly savesPerMinuteOf?: (tenant: string) => number;
   readonly limits: Examiner["limits"] & DraftLimits;
 }
 
@@ -37,6 +40,19 @@ export function createEdits(dependencies: EditsDependencies): Edits {
   /** As the store has it now, which may be later than what the host knows. */
   const directoryOf = (tenant: string): Promise<Directory> => readDirectory(store, tenant, host.directory(tenant));
 
+  const paces = new Paces((tenant) => {
+    const perMinute = dependencies.savesPerMinuteOf?.(tenant) ?? 0;
+    return { perMinute, burst: perMinute / 4 };
+  });
+  function checkPace(tenant: string): void {
+    const waitMs = paces.take(tenant, performance.now());
+    if (waitMs === 0) return;
+    const retryAfterSeconds = Math.ceil(waitMs / 1000);
+    const limit = `the tenant "${tenant}" may save ${dependencies.savesPerMinuteOf?.(tenant)} times a minute`;
+    const detail = `${limit}, which is its limit savesPerMinute; try again in ${retryAfterSeconds} s`;
+    throw new BerthError("too_many_requests", detail, { data: { retryAfterSeconds } });
+  }
+
   async function plan(tenant: string, subject: Subject, draft: Draft | null, mustExist = false): Promise<Plan> {
     const before = await directoryOf(tenant);
     await nextTurn();
@@ -53,6 +69,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     { expected, allowBreaking = false, by }: SaveOptions,
   ): Promise<Saved> {
     if (!writable) throw new BerthError("read_only");
+    checkPace(tenant);
     for (let attempt = 1; ; attempt++) {
       const made = await makePlan();
       if (expected !== undefined && expected !== made.current) throw moved(made.current, expected);

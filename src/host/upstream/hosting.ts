@@ -11,14 +11,13 @@ import type { ServerEntry } from "../config/entry.ts";
 import type { Directory } from "../directory.ts";
 import { HostedUpstream, type OpenUpstream, type UpstreamListener } from "./hosted.ts";
 import { driftOf } from "./judge.ts";
-import { ProcessPlaces } from "./process-places.ts";
+import { ProcessPlaces, type ProcessLimits } from "./process-places.ts";
 import type { Remembered } from "./remembered.ts";
 import type { SuspendedLimits } from "./suspended.ts";
 
 export interface HostingOptions {
   readonly open: (launch: Launch, listener: UpstreamListener, given: GivenToUpstream) => Upstream;
-  /** How many programs of others may run for a tenant. */
-  readonly processesOf: (tenant: string) => number;
+  readonly limitsOf: (tenant: string) => ProcessLimits;
   readonly limits: SuspendedLimits;
   readonly log: Log;
 }
@@ -90,7 +89,7 @@ export class Hosting {
 
   constructor(options: HostingOptions) {
     this.#options = options;
-    this.#places = new ProcessPlaces(options.processesOf, (tenant) => this.#upstreamsOf(tenant));
+    this.#places = new ProcessPlaces(options.limitsOf, (tenant) => this.#upstreamsOf(tenant));
   }
 
   of(tenant: string, server: string, launch: Launch, grant: Grant | undefined): HostedUpstream {

@@ -1,4 +1,12 @@
 import { BerthError } from "../../errors.ts";
+import { Paces } from "../../paces.ts";
+
+/** What a tenant may have of programs of others. */
+export interface ProcessLimits {
+  readonly upstreamProcesses: number;
+  /** 0 is as many as are needed. */
+  readonly processStartsPerMinute: number;
+}
 
 /** What may run as a process of its own, and be ended while nobody uses it. */
 export interface Restable {
@@ -13,20 +21,37 @@ export interface Restable {
  * that nobody has used for longest, and never at the cost of another tenant.
  */
 export class ProcessPlaces {
-  readonly #limitOf: (tenant: string) => number;
+  readonly #limitsOf: (tenant: string) => ProcessLimits;
+  readonly #paces: Paces;
   readonly #runningOf: (tenant: string) => Iterable<Restable>;
   readonly #taken = new Map<string, number>();
 
-  constructor(limitOf: (tenant: string) => number, runningOf: (tenant: string) => Iterable<Restable>) {
-    this.#limitOf = limitOf;
+  constructor(limitsOf: (tenant: string) => ProcessLimits, runningOf: (tenant: string) => Iterable<Restable>) {
+    this.#limitsOf = limitsOf;
+    this.#paces = new Paces((tenant) => {
+      const { processStartsPerMinute, upstreamProcesses } = limitsOf(tenant);
+      return { perMinute: processStartsPerMinute, burst: upstreamProcesses };
+    });
     this.#runningOf = runningOf;
   }
 
-  /** Gives what the end of the process has to call, once. Rejects with `too_many_processes` while all are in use. */
+  /**
+   * Gives what the end of the process has to call, once. Rejects with `too_many_processes` while all are in use, and
+   * where too many were started just now.
+   */
   async take(tenant: string): Promise<() => void> {
-    while (this.#of(tenant) >= this.#limitOf(tenant)) {
+    const { upstreamProcesses, processStartsPerMinute } = this.#limitsOf(tenant);
+    const waitMs = this.#paces.take(tenant, performance.now());
+    if (waitMs > 0) {
+      const why = `may start ${processStartsPerMinute} programs of others a minute, which is its limit processStartsPerMinute`;
+      throw refusal(tenant, why, Math.ceil(waitMs / 1000));
+    }
+    while (this.#of(tenant) >= upstreamProcesses) {
       const gone = this.#restOne(tenant);
-      if (!gone) throw refusal(tenant, this.#limitOf(tenant));
+      if (!gone) {
+        const why = `has ${upstreamProcesses} programs of others running, which is its limit upstreamProcesses, and all are in use`;
+        throw refusal(tenant, why, 1);
+      }
       await gone;
     }
     this.#taken.set(tenant, this.#of(tenant) + 1);
@@ -51,7 +76,7 @@ export class ProcessPlaces {
   }
 }
 
-function refusal(tenant: string, limit: number): BerthError {
-  const why = `the tenant "${tenant}" has ${limit} programs of others running, which is its limit upstreamProcesses, and all are in use`;
-  return new BerthError("too_many_processes", `${why}; try again in 1 s`, { data: { retryAfterSeconds: 1 } });
+function refusal(tenant: string, why: string, retryAfterSeconds: number): BerthError {
+  const detail = `the tenant "${tenant}" ${why}; try again in ${retryAfterSeconds} s`;
+  return new BerthError("too_many_processes", detail, { data: { retryAfterSeconds } });
 }

@@ -1,0 +1,43 @@
+export interface Pace {
+  /** On average; 0 is as many as come. */
+  readonly perMinute: number;
+  /** At once after a time of rest. */
+  readonly burst: number;
+}
+
+/** How often something may begin for each tenant (a token bucket each). */
+export class Paces {
+  readonly #paceOf: (tenant: string) => Pace;
+  readonly #buckets = new Map<string, { tokens: number; filledAt: number }>();
+
+  constructor(paceOf: (tenant: string) => Pace) {
+    this.#paceOf = paceOf;
+  }
+
+  /** Takes one and gives 0, or gives in how many milliseconds there will be one; `now` of any steady clock. */
+  take(tenant: string, now: number): number {
+    const { perMinute, burst } = this.#paceOf(tenant);
+    if (perMinute === 0) return 0;
+    const perMs = perMinute / 60_000;
+    const bucket = this.#buckets.get(tenant) ?? this.#create(tenant, burst, now, perMs);
+    bucket.tokens = Math.min(Math.max(1, burst), bucket.tokens + (now - bucket.filledAt) * perMs);
+    bucket.filledAt = now;
+    if (bucket.tokens < 1) return Math.ceil((1 - bucket.tokens) / perMs);
+    bucket.tokens -= 1;
+    return 0;
+  }
+
+  #create(tenant: string, burst: number, now: number, perMs: number): { tokens: number; filledAt: number } {
+    if (this.#buckets.size >= REMEMBERED_MAX) {
+      for (const [name, { tokens, filledAt }] of this.#buckets) {
+        if (tokens + (now - filledAt) * perMs >= burst) this.#buckets.delete(name);
+      }
+    }
+    const bucket = { tokens: Math.max(1, burst), filledAt: now };
+    this.#buckets.set(tenant, bucket);
+    return bucket;
+  }
+}
+
+/** Beyond which tenants at rest are forgotten. */
+const REMEMBERED_MAX = 1_000;
