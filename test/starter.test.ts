@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { setTimeout as after } from "node:timers/promises";
 import { describe, it } from "node:test";
 import { openStarter, type Starter } from "../src/starter/apart.ts";
@@ -52,9 +52,6 @@ describe("processes are started", () => {
         const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
         assert.deepEqual([fields[2], fields[16]], [String(started.pid), "7"]);
         assert.equal(readFileSync(`/proc/${started.pid}/oom_score_adj`, "utf8"), "900\n");
-        if (existsSync("/proc/self/autogroup") && readFileSync("/proc/self/autogroup", "utf8") !== "") {
-          assert.match(readFileSync(`/proc/${started.pid}/autogroup`, "utf8"), /nice 7$/m);
-        }
         process.kill(-started.pid, "SIGTERM");
         assert.deepEqual(await started.exited, { code: null, signal: "SIGTERM" });
       }));

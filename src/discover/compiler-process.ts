@@ -18,8 +18,8 @@ export type Ending =
 const nodeOptions = ["--v8-pool-size=1", "--min-semi-space-size=16"];
 /** The bundler's threads. */
 const childEnvironment = { GOMAXPROCS: "1" };
-/** Who calls a tool waits for less than who saves one: a third of the share that a process has otherwise. */
-const NICENESS = 5;
+/** Who calls a tool waits for less than who saves one: half of the share that a process has otherwise. */
+const NICENESS = 3;
 const childFile = fileURLToPath(new URL("./child.js", import.meta.url));
 const frameBytesMax = 64 * 1024 * 1024;
 const stderrCharsMax = 4_000;
@@ -47,7 +47,6 @@ export class CompilerProcess {
       // No variable of the service reaches it: it needs none, and its environment could name secrets.
       env: childEnvironment,
       stdio: ["ignore", "ignore", "pipe", "pipe", "pipe"],
-      // It gives way to guests, too, which have groups of their own.
       group: true,
       niceness: NICENESS,
     });

@@ -20,12 +20,12 @@ export interface StartRequest {
   readonly gid?: number;
   /** What each descriptor is, from 0 on; the others are nothing. */
   readonly stdio: readonly ("pipe" | "ignore")[];
-  /** The process leads a group of its own. */
-  readonly group?: boolean;
   /**
-   * How far it gives way to others where there is not enough processor time for all: 0 (not at all) to 19. Without a
-   * group of its own it does so to those of its session alone, on systems that share time by session.
+   * The process leads a group of its own, and a session: where Linux shares time by session (sched_autogroup_enabled),
+   * it then takes none of the starter's.
    */
+  readonly group?: boolean;
+  /** How far it gives way to others where there is not enough processor time for all: 0 (not at all) to 19. */
   readonly niceness?: number;
   /** Which processes the kernel ends first when memory is short: 0 to 1000. */
   readonly outOfMemoryScore?: number;
@@ -72,19 +72,13 @@ export const startDirectly: Start = async (request) => {
 };
 
 /** Preferences: some systems do not let us state them, and the process may have ended already. */
-function prefer(pid: number, { group, niceness, outOfMemoryScore }: StartRequest): void {
+function prefer(pid: number, { niceness, outOfMemoryScore }: StartRequest): void {
   try {
     // Before it has threads, for they take over what it is now.
     if (niceness !== undefined) setPriority(pid, niceness);
   } catch {}
-  if (process.platform !== "linux") return;
-  // Linux may share time by session first (sched_autogroup_enabled); whoever leads a group leads a session, too.
-  if (group && niceness !== undefined) tell(`/proc/${pid}/autogroup`, niceness);
-  if (outOfMemoryScore !== undefined) tell(`/proc/${pid}/oom_score_adj`, outOfMemoryScore);
-}
-
-function tell(file: string, value: number): void {
+  if (outOfMemoryScore === undefined || process.platform !== "linux") return;
   try {
-    writeFileSync(file, String(value));
+    writeFileSync(`/proc/${pid}/oom_score_adj`, String(outOfMemoryScore));
   } catch {}
 }
