@@ -5,6 +5,7 @@ import { after, before, describe, it } from "node:test";
 import type { Router } from "express";
 import { packageRoot } from "../src/config.ts";
 import type { ApiOptions } from "../src/http/api/api.ts";
+import { auditRoutes } from "../src/http/api/audit.ts";
 import { secretRoutes } from "../src/http/api/secrets.ts";
 import { serverRoutes } from "../src/http/api/servers.ts";
 import { subjectRoutes } from "../src/http/api/subjects.ts";
@@ -45,6 +46,7 @@ describe("the document of the JSON API", () => {
       ["/secrets", secretRoutes(options)],
       ["/servers", serverRoutes(options)],
       ["/tokens", tokenRoutes(options)],
+      ["/audit", auditRoutes(options)],
       ...subjects.map(({ path, router }): [string, Router] => [path, router]),
     ];
     const shapeOf = (address: string): string => address.replaceAll(/<\w+>|:\w+/g, "*").replace(/\/$/, "");

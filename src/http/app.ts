@@ -46,6 +46,7 @@ export interface AppOptions {
   readonly guard: (request: IncomingMessage) => void;
   readonly access: Access;
   readonly audit: Audit;
+  readonly isProxied: boolean;
   readonly authenticate: Authenticate;
   /** In front of what takes no token. */
   readonly forEverybody: RequestHandler;

@@ -114,16 +114,17 @@ function createAnswer(options: HttpOptions): Answer {
   const place = createPlaces(tenancy, guard);
   const originOf = createOriginOf(publicUrl);
   const resources = createResources({ publicUrl, allowedHosts }, tenancy);
+  const isProxied = publicUrl !== undefined;
   const { enter, authenticate, forEverybody } = createAdmit(
     {
       admission: options.admission,
       strangers: new Strangers(limits),
       required: access.required,
-      isProxied: publicUrl !== undefined,
+      isProxied,
     },
     createAuthenticate(access, resources),
   );
-  const challenge = recordRefusals(createChallenge(access, resources), options.audit);
+  const challenge = recordRefusals(createChallenge(access, resources), { ...options, isProxied });
   const streams = new OpenStreams(limits, options.admission);
   options.metrics.show({
     name: "berth_streams_open",
@@ -135,7 +136,7 @@ function createAnswer(options: HttpOptions): Answer {
   const mcp = createMcpRoute(parts);
   const mcpGet = createMcpGet(parts);
   const sse = createSseRoute(parts);
-  const app = createApp({ ...parts, resources, originOf, forEverybody });
+  const app = createApp({ ...parts, isProxied, resources, originOf, forEverybody });
   const answer: Answer = (request, response) => {
     if (!mcp(request, response) && !mcpGet(request, response) && !sse(request, response)) app(request, response);
   };

@@ -1,5 +1,4 @@
 import type { Request, RequestHandler, Response } from "express";
-import type { Audit } from "../../audit/audit.ts";
 import type { Access } from "../../access/access.ts";
 import { BerthError } from "../../errors.ts";
 import { isObject } from "../../json.ts";
@@ -7,16 +6,16 @@ import { parseJson } from "../../mcp/json-rpc.ts";
 import { readBody } from "../body.ts";
 import type { OriginOf } from "../origin.ts";
 import type { Pages } from "../pages/pages.ts";
+import { peerOf } from "../peer.ts";
 import { baseOf, placeOf, type Place } from "../place.ts";
 import { servedPlace } from "./authenticate.ts";
 import { tokenCookie } from "./credential.ts";
 import { checkWritingPage } from "./own-page.ts";
-import { addressOf, recordRefusal } from "./record-refusals.ts";
+import { recordRefusal, type RefusalRecorder } from "./record-refusals.ts";
 import type { Resources } from "./resources.ts";
 
-export interface SignInOptions {
+export interface SignInOptions extends RefusalRecorder {
   readonly access: Access;
-  readonly audit: Audit;
   readonly resources: Resources;
   readonly originOf: OriginOf;
   readonly pages: Pages;
@@ -50,7 +49,8 @@ export function sendSignIn(
  * `POST /sign-in`: a form, or `{token}` as JSON. The cookie is HttpOnly, so that no script ever reads the token, and
  * SameSite=Strict. A form is led on to where the person wanted to be, JSON is answered with 204.
  */
-export function signIn({ access, audit, resources, originOf, pages }: SignInOptions): RequestHandler {
+export function signIn(options: SignInOptions): RequestHandler {
+  const { access, audit, isProxied, resources, originOf, pages } = options;
   return async (request, response) => {
     checkWritingPage(request);
     const { token, next, isForm } = await readForm(request);
@@ -64,11 +64,11 @@ export function signIn({ access, audit, resources, originOf, pages }: SignInOpti
         ...(principal.until !== undefined && { until: principal.until }),
       });
       if (cookie === undefined) throw new BerthError("unauthorized", "it is too long for a browser to keep");
-      await audit.signedIn(place.tenant, { principal: principal.id, from: addressOf(request.socket.remoteAddress) });
+      await audit.signedIn(place.tenant, { principal: principal.id, from: peerOf(request, isProxied) });
       response.setHeader("Set-Cookie", cookie);
     } catch (error) {
       if (!isForm || !(error instanceof BerthError) || error.code !== "unauthorized") throw error;
-      recordRefusal(audit, request, error);
+      recordRefusal(options, request, error);
       return sendSignIn(pages, request, response, { next, status: 401, message: error.message });
     }
     response.setHeader("Cache-Control", "no-store");
