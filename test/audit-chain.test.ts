@@ -1,10 +1,14 @@
 import assert from "node:assert/strict";
 import { hash } from "node:crypto";
+import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
+import Database from "better-sqlite3";
 import { headText, readHead } from "../src/audit/chain.ts";
 import { entryOf, SERVICE, type AuditHead } from "../src/audit/entry.ts";
 import { verifyLog } from "../src/audit/verify.ts";
 import { rawBlock } from "../src/cid.ts";
+import { backupStore, restoreStore } from "../src/store/backup.ts";
+import { SqliteAudit } from "../src/store/sqlite-audit.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { SecretStore, Store } from "../src/store/store.ts";
 import { Folder, recordsOf } from "./audit.rig.ts";
@@ -204,6 +208,38 @@ describe("the chain of the audit log", () => {
     await other.close();
     const verified = verifyLog(store.audit);
     assert.deepEqual([verified.fault, verified.links], [undefined, 15]);
+  });
+
+  it("C8 a restore goes on with the log of the backup, and says where the one that it replaces has ended", async () => {
+    await five();
+    const file = join(folder.path, "backup.sqlite");
+    await backupStore({ dataDir: folder.path, file });
+    await setVariable("v", "after the backup");
+    const replaced = store.audit.head()!;
+    await store.close();
+    const { kept } = await restoreStore({ dataDir: folder.path, file });
+    store = await openSqliteStore({ dataDir: folder.path });
+    const [{ at: _at, ...restored } = {}] = await recordsOf(store.audit, { kind: "service" });
+    const facts = { action: "restored", by: "command", replaced: headText(replaced) };
+    assert.deepEqual(restored, { tenant: null, kind: "service", ...facts });
+    assert.equal(faultOf(), undefined);
+    assert.equal(faultOf(replaced)?.number, 6);
+    const before = new Database(kept, { readonly: true });
+    assert.equal(headText(new SqliteAudit(before).head()!), headText(replaced), "the log that it replaces is kept");
+    before.close();
+  });
+
+  it("C8 the import of a tenant is recorded with it", async () => {
+    const staging = await store.tenants.stage();
+    const value = rawBlock("brought along");
+    staging.put(value);
+    staging.add({ kind: "variable", name: "v", cid: value.cid, changedAt: 1, by: "elsewhere" });
+    await staging.publish("acme", { by: "import", limits: {}, replace: false });
+    await staging.close();
+    const [{ at: _at, ...imported } = {}, ...others] = await recordsOf(store.audit);
+    const facts = { replaced: false, changes: 1, limits: {} };
+    assert.deepEqual(imported, { tenant: "acme", kind: "tenant", action: "imported", by: "import", ...facts });
+    assert.deepEqual([others.length, faultOf()], [0, undefined]);
   });
 
   it("C8 what is too old is removed from the beginning, and the log says so and can be checked from there on", async () => {

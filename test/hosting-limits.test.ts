@@ -215,7 +215,12 @@ describe("variables of a hosted server", () => {
     const given = { env: process.env, variables, folder: process.cwd(), limits };
     const open: OpenUpstream = (launch, listener) =>
       new Upstream(launch, { ...given, ...listener, clientInfo: { name: "test", version: "1" } });
-    const hosting = new Hosting({ open, limitsOf: () => ({ upstreamProcesses: 2, processStartsPerMinute: 0 }), limits, log });
+    const hosting = new Hosting({
+      open,
+      limitsOf: () => ({ upstreamProcesses: 2, processStartsPerMinute: 0 }),
+      limits,
+      log,
+    });
     t.after(() => hosting.close());
     const values = ["%24%7BHOSTING_TEST_LOGGED%7D", "%24%7BHOSTING_TEST_UNSET%7D"];
     for (const [index, variable] of values.entries()) {
