@@ -42,7 +42,7 @@ const installed = fileURLToPath(new URL("../../test/upstreams/node_modules/", im
 const script = join(installed, "@modelcontextprotocol", "server-everything", "dist", "index.js");
 export const everything = `mcp+node://${script}?command=stdio`;
 
-/** A second tenant with the same TypeScript servers. @param {string} dataDir */
+/** A second tenant with the same TypeScript servers, and the same server of others. @param {string} dataDir */
 export async function addTenant(dataDir) {
   const store = await openSqliteStore({ dataDir });
   try {
@@ -55,6 +55,9 @@ export async function addTenant(dataDir) {
       put.push(definition, record);
       set.push({ kind: "server", name: file.replace(/\.ts$/, ""), cid: record.cid });
     }
+    const mcps = rawBlock(JSON.stringify({ every: { upstream: everything } }));
+    put.push(mcps);
+    set.push({ kind: "variable", name: "mcps", cid: mcps.cid });
     await store.change(OTHER_TENANT, { by: "soak", put, set });
   } finally {
     await store.close();

@@ -11,6 +11,10 @@ const meta = {
   "io.modelcontextprotocol/clientCapabilities": {},
 };
 
+const FILTER = { toolsListChanged: true };
+/** How long a stream is held open. */
+const STREAM_MS = 2_000;
+
 /** What is asked, and what a right answer to it is; `every`: how seldom. */
 const kinds = [
   call("steady", "echo", { text: "hello" }, (result) => textOf(result) === "hello"),
@@ -22,7 +26,8 @@ const kinds = [
   call("fragile", "crash", {}, (result) => result.isError, 100),
   call("fragile", "eat", {}, (result) => result.isError, 400),
   call("words", "words", { text: "one two" }, (result) => textOf(result).trim() === "2", 30, true),
-  call("every", "echo", { message: "hi" }, (result) => textOf(result) === "Echo: hi", 5, true),
+  call("every", "echo", { message: "hi" }, (result) => textOf(result) === "Echo: hi", 5),
+  { server: "steady", method: "subscriptions/listen", params: { notifications: FILTER }, right: isOpen, every: 8 },
   { server: "steady", method: "tools/list", params: {}, right: (result) => result.tools.length === 5, every: 10 },
 ];
 
@@ -40,7 +45,7 @@ export async function runLoad(service, bases, signal, fault) {
     for (let round = number; !signal.aborted; round++) {
       for (const kind of kinds) {
         if (signal.aborted || round % kind.every !== 0 || (kind.defaultOnly && base !== "")) continue;
-        const outcome = await ask(service, base, kind);
+        const outcome = await (kind.right === isOpen ? hold : ask)(service, base, kind);
         if (outcome === undefined) {
           counts.broken += 1;
           await sleep(100);
@@ -56,16 +61,34 @@ export async function runLoad(service, bases, signal, fault) {
   return counts;
 }
 
+/** Whether the first event of a stream says that it is open. */
+function isOpen(text) {
+  return text.includes("notifications/subscriptions/acknowledged");
+}
+
+/** Opens a stream, and leaves it after a while without a word. As `ask`. */
+async function hold({ url, pid }, base, { server, method, params, right }) {
+  const gone = new AbortController();
+  try {
+    const { headers, body } = requestOf(method, undefined, params);
+    const response = await fetch(`${url}${base}/mcp/${server}`, { method: "POST", headers, body, signal: gone.signal });
+    const { value } = await response.body.pipeThrough(new TextDecoderStream()).getReader().read();
+    if (response.status === 503 && /starting/i.test(value)) return undefined;
+    if (response.status !== 200 || !right(value)) {
+      return `${base}/mcp/${server} ${method} (process ${pid}): ${response.status} ${value.slice(0, 300)}`;
+    }
+    await sleep(STREAM_MS);
+    return "";
+  } catch {
+    return undefined;
+  } finally {
+    gone.abort();
+  }
+}
+
 /** Empty when it is right, what is wrong with it, or undefined when nobody answered. */
 async function ask({ url, pid }, base, { server, method, name, params, right }) {
-  const headers = {
-    "Content-Type": "application/json",
-    Accept: "application/json",
-    "MCP-Protocol-Version": PROTOCOL_VERSION,
-    "Mcp-Method": method,
-    ...(name && { "Mcp-Name": name }),
-  };
-  const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method, params: { ...params, _meta: meta } });
+  const { headers, body } = requestOf(method, name, params);
   let response, text;
   try {
     response = await fetch(`${url}${base}/mcp/${server}`, { method: "POST", headers, body });
@@ -82,6 +105,17 @@ async function ask({ url, pid }, base, { server, method, name, params, right }) 
     // Told below.
   }
   return `${base}/mcp/${server} ${name ?? method} (process ${pid}): ${response.status} ${text.slice(0, 300)}`;
+}
+
+function requestOf(method, name, params) {
+  const headers = {
+    "Content-Type": "application/json",
+    Accept: method === "subscriptions/listen" ? "application/json, text/event-stream" : "application/json",
+    "MCP-Protocol-Version": PROTOCOL_VERSION,
+    "Mcp-Method": method,
+    ...(name && { "Mcp-Name": name }),
+  };
+  return { headers, body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params: { ...params, _meta: meta } }) };
 }
 
 function textOf(result) {

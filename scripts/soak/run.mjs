@@ -45,7 +45,11 @@ try {
   await makeImage(sources, image);
   await addTenant(data);
 
-  const service = await startService(serve(folder, image, { data }));
+  const launch = serve(folder, image, { data });
+  const service = await startService((port) => {
+    const { env, ...rest } = launch(port);
+    return { ...rest, env: { ...env, BERTH_TENANT_UPSTREAMS: "on" } };
+  });
   const stop = new AbortController();
   const editors = new Editors(service, ["", `/t/${OTHER_TENANT}`], fault);
   const load = runLoad(service, ["", `/t/${OTHER_TENANT}`], stop.signal, fault);
