@@ -51,7 +51,7 @@ describe("every page fits", () => {
         files: ["test/fixtures/servers/everyday.ts", "reference_templates/checksum.sh"],
         texts: { [`${LONG}.ts`]: LARGE, "many.ts": MANY, "partly.ts": PARTLY, "versions.ts": FIRST },
         mcps: {
-          off: { definition: "everyday.ts", enabled: false },
+          off: { definition: "everyday.ts", enabled: false, secrets: [LONG] },
           hosted: { upstream: upstream.uri, description: "Of others" },
         },
         variables: { [LONG]: "x".repeat(3000) },

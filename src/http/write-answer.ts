@@ -5,6 +5,7 @@ import { errorText } from "../mcp/json-rpc.ts";
 import type { Answer } from "../mcp/protocol.ts";
 import { tellable } from "../unforeseen.ts";
 import { endResponse } from "./event-stream.ts";
+import { opensPage, writePlainPage } from "./plain-page.ts";
 import { REQUEST_ID_HEADER, traceOf } from "./trace.ts";
 
 /** Writes an answer of the endpoint; `stalledMs` is how long the client may take none of it. */
@@ -27,7 +28,8 @@ export function writeFailure(response: ServerResponse, error: unknown, stalledMs
   const shown = tellable(error, traceOf(response.req).requestId, log, "answering a request failed");
   if (response.headersSent) return void response.destroy();
   sayWhenToRetry(response, shown);
-  writeAnswer(response, { status: shown.status, body: errorText(null, shown) }, stalledMs);
+  if (opensPage(response.req)) writePlainPage(response, shown);
+  else writeAnswer(response, { status: shown.status, body: errorText(null, shown) }, stalledMs);
 }
 
 /** RFC 9110, 10.2.3. */

@@ -1,0 +1,54 @@
+import { createHash } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import handlebars from "handlebars";
+import type { BerthError } from "../errors.ts";
+import { REQUEST_ID_HEADER, traceOf } from "./trace.ts";
+
+/**
+ * What a person sees who is refused before anything is looked at: one small page without templates, assets or scripts,
+ * so that refusing costs next to nothing and the page needs no further request, which would be refused as well.
+ */
+const STYLE = `:root { color-scheme: light dark; font: 100%/1.5 system-ui, sans-serif; }
+main { max-width: 38rem; margin: 15vh auto 0; padding: 0 1.25rem; overflow-wrap: anywhere; }
+h1 { font-size: 1.375rem; line-height: 1.3; }
+`;
+const POLICY = [
+  "default-src 'none'",
+  `style-src 'sha256-${createHash("sha256").update(STYLE).digest("base64")}'`,
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+/** Whether a person waits for a page: programs take anything, or name what they take. */
+export function opensPage({ method, headers: { accept } }: IncomingMessage): boolean {
+  return method === "GET" && accept !== undefined && accept.includes("text/html");
+}
+
+export function writePlainPage(response: ServerResponse, { status, message }: BerthError): void {
+  const html = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Error ${status}</title>
+<style>${STYLE}</style>
+</head>
+<body>
+<main>
+<p>Error ${status}</p>
+<h1>${handlebars.escapeExpression(message)}</h1>
+</main>
+</body>
+</html>
+`;
+  response.writeHead(status, {
+    "Content-Type": "text/html; charset=utf-8",
+    "Content-Length": Buffer.byteLength(html),
+    "Content-Security-Policy": POLICY,
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    Vary: "Accept",
+    [REQUEST_ID_HEADER]: traceOf(response.req).requestId,
+  });
+  response.end(html);
+}
