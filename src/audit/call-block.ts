@@ -84,76 +84,9 @@ export class CallBlock {
   }
 }
 
-/** A call as it was recorded, read back. */
-export interface RecordedCall {
-  readonly server: string;
-  readonly release: string;
-  readonly tool: string;
-  readonly principal: string | undefined;
-  readonly outcome: string;
-  readonly endedAt: number;
-  readonly ms: number;
-  readonly retries: number;
-  readonly requestId: string | undefined;
-  readonly arguments: Digest;
-  /** Undefined where there was none: questions, or an error of the protocol. */
-  readonly result: Digest | undefined;
-}
-
-/** Of the canonical JSON of something, as UTF-8. */
-export interface Digest {
-  readonly bytes: number;
-  /** In hexadecimal. */
-  readonly sha256: string;
-}
-
-/** The calls of a body in the order in which they ended, and how many there was no room for. */
-export function readCallBlock(body: string): { calls: RecordedCall[]; dropped: number } {
-  const block = JSON.parse(body) as {
-    tools: [string, string, string][];
-    principals: string[];
-    dropped: number;
-    calls: [
-      number,
-      number,
-      string,
-      number,
-      number,
-      number,
-      string | null,
-      number,
-      string,
-      number | null,
-      string | null,
-    ][];
-  };
-  const calls = block.calls.map((call): RecordedCall => {
-    const [at, who, outcome, endedAt, ms, retries, requestId, argumentBytes, argumentDigest, bytes, digest] = call;
-    const [server, release, tool] = block.tools[at] ?? ["", "", ""];
-    return {
-      server,
-      release,
-      tool,
-      principal: block.principals[who],
-      outcome,
-      endedAt,
-      ms,
-      retries,
-      requestId: requestId ?? undefined,
-      arguments: { bytes: argumentBytes, sha256: hexOf(argumentDigest) },
-      result: bytes === null || digest === null ? undefined : { bytes, sha256: hexOf(digest) },
-    };
-  });
-  return { calls, dropped: block.dropped };
-}
-
 function digestOf(value: object): string {
   const text = canonicalJson(value);
   return `${Buffer.byteLength(text)},"${hash("sha256", text, "base64url")}"`;
-}
-
-function hexOf(digest: string): string {
-  return Buffer.from(digest, "base64url").toString("hex");
 }
 
 function indexIn<T>(known: Map<T, number>, value: T): number {

@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from "../json.ts";
-import { readCallBlock } from "./call-block.ts";
 import { hexOf } from "./chain.ts";
 import type { AuditKind, AuditLink } from "./entry.ts";
+import { readCalls } from "./read-calls.ts";
 
 /** One record as it is shown: what it is about depends on its kind (docs/audit.md). */
 export interface AuditRecord extends JsonObject {
@@ -12,19 +12,39 @@ export interface AuditRecord extends JsonObject {
   readonly kind: AuditKind;
 }
 
-/** The records of a link, the newest first. */
-export function recordsOf(link: AuditLink): AuditRecord[] {
+/** A record that is looked for, and which of its link's it is, counted from the newest. */
+export interface PlacedRecord {
+  readonly place: number;
+  readonly record: AuditRecord;
+}
+
+/** Those records of a link that are looked for, the newest first, from a place on. */
+export function* recordsOf(link: AuditLink, filter: AuditFilter, from: number): Generator<PlacedRecord> {
   const { kind, body } = link;
+  if (body !== null && !mayFit(body, filter)) return;
   const shown = (at: number, facts: JsonObject): AuditRecord => {
     return { at: new Date(at).toISOString(), tenant: link.tenant || null, kind, ...facts };
   };
-  if (body === null) return [shown(link.at, { removed: link.records, digest: hexOf(link.digest) })];
-  if (kind !== "call") return [shown(link.at, JSON.parse(body) as JsonObject)];
-  const { calls, dropped } = readCallBlock(body);
-  const records = calls.map(({ endedAt, ...facts }) => shown(endedAt, withoutUndefined(facts)));
-  // A call that takes long can end after one that began later has been written.
-  records.reverse();
-  return dropped > 0 ? [shown(link.at, { dropped }), ...records] : records;
+  const single = (facts: JsonObject): PlacedRecord[] => {
+    const record = shown(link.at, facts);
+    return from === 0 && fits(record, filter) ? [{ place: 0, record }] : [];
+  };
+  if (body === null) return yield* single({ removed: link.records, digest: hexOf(link.digest) });
+  if (kind !== "call") return yield* single(JSON.parse(body) as JsonObject);
+
+  const calls = readCalls(body);
+  const { dropped, count } = calls;
+  const first = dropped > 0 ? 1 : 0;
+  if (dropped > 0) yield* single({ dropped });
+  for (let place = Math.max(from, first); place < first + count; place++) {
+    const { endedAt, ...facts } = calls.call(first + count - 1 - place, filter) ?? {};
+    if (endedAt !== undefined) yield { place, record: shown(endedAt, withoutUndefined(facts)) };
+  }
+}
+
+/** Bodies are long, and most have nothing of what is looked for: what stands there as a text is found without reading it. */
+function mayFit(body: string, { server, tool, principal, outcome }: AuditFilter): boolean {
+  return [server, tool, principal, outcome].every((text) => text === undefined || body.includes(JSON.stringify(text)));
 }
 
 function withoutUndefined(facts: object): JsonObject {
@@ -43,9 +63,8 @@ export interface AuditFilter {
   readonly until?: number | undefined;
 }
 
-export function fits(record: AuditRecord, filter: AuditFilter): boolean {
-  const { kind, server, tool, principal, outcome, since, until } = filter;
-  if (kind !== undefined && record.kind !== kind) return false;
+function fits(record: AuditRecord, filter: AuditFilter): boolean {
+  const { server, tool, principal, outcome, since, until } = filter;
   if (tool !== undefined && record["tool"] !== tool) return false;
   if (principal !== undefined && record["principal"] !== principal) return false;
   if (outcome !== undefined && record["outcome"] !== outcome) return false;

@@ -1,0 +1,91 @@
+import type { AuditFilter } from "./record.ts";
+
+/** A call as it was recorded, read back. */
+export interface RecordedCall {
+  readonly server: string;
+  readonly release: string;
+  readonly tool: string;
+  readonly principal: string | undefined;
+  readonly outcome: string;
+  /** Milliseconds since the epoch. */
+  readonly endedAt: number;
+  readonly ms: number;
+  readonly retries: number;
+  readonly requestId: string | undefined;
+  readonly arguments: Digest;
+  /** Undefined where there was none: questions, or an error of the protocol. */
+  readonly result: Digest | undefined;
+}
+
+/** Of the canonical JSON of something, as UTF-8. */
+export interface Digest {
+  readonly bytes: number;
+  /** In hexadecimal. */
+  readonly sha256: string;
+}
+
+/** What `CallBlock` writes. */
+interface Block {
+  readonly tools: readonly (readonly [server: string, release: string, tool: string])[];
+  readonly principals: readonly string[];
+  readonly dropped: number;
+  readonly calls: readonly BlockCall[];
+}
+
+type BlockCall = readonly [
+  tool: number,
+  principal: number,
+  outcome: string,
+  endedAt: number,
+  ms: number,
+  retries: number,
+  requestId: string | null,
+  argumentBytes: number,
+  argumentDigest: string,
+  resultBytes: number | null,
+  resultDigest: string | null,
+];
+
+export interface ReadCalls {
+  readonly dropped: number;
+  readonly count: number;
+  /** Of those that were recorded, in their order; undefined for one that is not what is looked for. */
+  call(index: number, filter: AuditFilter): RecordedCall | undefined;
+}
+
+/** Reads a block. Of most calls little more is looked at than whether they are looked for. */
+export function readCalls(body: string): ReadCalls {
+  const { tools, principals, dropped, calls } = JSON.parse(body) as Block;
+  return {
+    dropped,
+    count: calls.length,
+    call(index, filter) {
+      const call = calls[index]!;
+      const [of, who, outcome, endedAt, ms, retries, requestId, argumentBytes, argumentDigest, bytes, digest] = call;
+      const [server, release, tool] = tools[of]!;
+      const principal = principals[who];
+      if (filter.outcome !== undefined && outcome !== filter.outcome) return undefined;
+      if (filter.server !== undefined && server !== filter.server) return undefined;
+      if (filter.tool !== undefined && tool !== filter.tool) return undefined;
+      if (filter.principal !== undefined && principal !== filter.principal) return undefined;
+      if (endedAt < (filter.since ?? 0) || endedAt > (filter.until ?? Infinity)) return undefined;
+      return {
+        server,
+        release,
+        tool,
+        principal,
+        outcome,
+        endedAt,
+        ms,
+        retries,
+        requestId: requestId ?? undefined,
+        arguments: { bytes: argumentBytes, sha256: hexOf(argumentDigest) },
+        result: bytes === null || digest === null ? undefined : { bytes, sha256: hexOf(digest) },
+      };
+    },
+  };
+}
+
+function hexOf(digest: string): string {
+  return Buffer.from(digest, "base64url").toString("hex");
+}
