@@ -8,6 +8,7 @@ import type { DefinitionSource } from "./discover/discovery.ts";
 import { compileKey, compilerCid } from "./discover/key.ts";
 import type { Executor } from "./executor/executor.ts";
 import { openExecutor } from "./executor/open.ts";
+import { compilingInTurn } from "./host/compile-in-turn.ts";
 import { withAllServers } from "./host/aggregate.ts";
 import { openExplore } from "./host/builtin/explore-server.ts";
 import { withBuiltIn } from "./host/builtin/with-built-in.ts";
@@ -108,7 +109,7 @@ export async function openCore(
     const hosting = {
       store,
       executor,
-      compile: timeCompiling(metrics, (source: DefinitionSource) => compiler.compile(source)),
+      compile: compilingInTurn(timeCompiling(metrics, (source: DefinitionSource) => compiler.compile(source))),
       compileKey,
       compiler: compilerCid(),
       log,

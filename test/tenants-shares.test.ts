@@ -1,95 +1,11 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { Admission } from "../src/admission/admission.ts";
-import { tenantLimits } from "../src/admission/tenant-limits.ts";
-import { ProcessPlaces } from "../src/host/upstream/process-places.ts";
-import { defaultLimits } from "../src/limits.ts";
-import { Paces } from "../src/paces.ts";
 import { call, MODERN_META, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { LegacyClient, read, type EventReader } from "./legacy-client.ts";
 import { addTenant, onStoreOf, until } from "./tenants.rig.ts";
 import { hostile, processesWith } from "./upstream.rig.ts";
 
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
-
-describe("places for programs of others", () => {
-  /** A process that is ended when nobody uses it. */
-  const running = (usedAt: number, leave: () => void, inUse = false) => ({
-    usedAt,
-    rests: 0,
-    rest() {
-      if (inUse || this.rests > 0) return undefined;
-      this.rests += 1;
-      return Promise.resolve().then(leave);
-    },
-  });
-
-  it("C8 upstreamProcesses: the one that was idle longest makes room, and one in use never does", async () => {
-    const all: ReturnType<typeof running>[] = [];
-    const places = new ProcessPlaces(
-      () => ({ upstreamProcesses: 2, processStartsPerMinute: 0 }),
-      (tenant) => (tenant === "acme" ? all : []),
-    );
-    all.push(running(2, await places.take("acme")), running(1, await places.take("acme")));
-    const leave = await places.take("acme");
-    assert.deepEqual(
-      all.map(({ rests }) => rests),
-      [0, 1],
-    );
-    all.length = 0;
-    all.push(running(3, leave, true));
-    await assert.rejects(places.take("acme"), {
-      code: "too_many_processes",
-      message: /the tenant "acme" has 2 programs of others .* limit upstreamProcesses, .* try again in 1 s$/,
-    });
-    (await places.take("evil"))();
-  });
-});
-
-describe("how often something may begin", () => {
-  it("C8 is a burst after a rest, then an even pace, for each tenant", () => {
-    const paces = new Paces((tenant) => ({ perMinute: tenant === "free" ? 0 : 60, burst: 2 }));
-    assert.deepEqual(
-      [0, 0, 0, 400].map((now) => paces.take("acme", now)),
-      [0, 0, 1_000, 600],
-    );
-    assert.equal(paces.take("evil", 400), 0);
-    assert.equal(paces.take("acme", 1_000), 0);
-    assert.equal(paces.take("acme", 1_000), 1_000);
-    for (let time = 0; time < 100; time++) assert.equal(paces.take("free", 0), 0);
-  });
-
-  it("C8 processStartsPerMinute: programs of others are started so often, and whoever comes too soon hears when", async () => {
-    const places = new ProcessPlaces(
-      () => ({ upstreamProcesses: 2, processStartsPerMinute: 1 }),
-      () => [],
-    );
-    for (let turn = 0; turn < 2; turn++) (await places.take("acme"))();
-    await assert.rejects(places.take("acme"), {
-      code: "too_many_processes",
-      message: /may start 1 programs of others a minute, which is its limit processStartsPerMinute; try again in 60 s$/,
-    });
-    (await places.take("evil"))();
-  });
-});
-
-describe("streams that stand", () => {
-  it("C8 streams and principalStreams: each is counted, to its tenant and to whose it is, until it ends", () => {
-    const limits = { ...tenantLimits(defaultLimits), streams: 2, principalStreams: 1 };
-    const admission = new Admission(() => limits);
-    const person = { id: "ada", tenant: "acme" } as Parameters<Admission["enterAs"]>[0];
-    const leave = admission.enterStream("acme", person);
-    assert.throws(
-      () => admission.enterStream("acme", person),
-      /this token of the tenant "acme" has 1 streams under way/,
-    );
-    const leaveOther = admission.enterStream("acme", undefined);
-    assert.throws(() => admission.enterStream("acme", undefined), /the tenant "acme" has 2 streams under way/);
-    leaveOther();
-    leave();
-    admission.enterStream("acme", person);
-  });
-});
 
 describe("shares of tenants in streams and programs of others", () => {
   let berth: TestBerth;

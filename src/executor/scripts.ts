@@ -6,7 +6,7 @@ import { cancelled, closed, ended, failure, outputTooLarge, timedOut, timedOutWa
 import type { HeavyTenants } from "./heavy-tenants.ts";
 import type { Interpreter, Launcher } from "./launcher.ts";
 import { runToEnd, type ScriptEnd, type ScriptProcess } from "./script-process.ts";
-import { TurnQueue } from "./turn-queue.ts";
+import { TurnQueue } from "../turn-queue.ts";
 import type { GuestFailure, ScriptOutcome, ScriptRun } from "./executor.ts";
 
 /**

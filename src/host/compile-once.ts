@@ -18,7 +18,7 @@ export function compilingOnce(
     const known = await store.derived(key);
     const compiled = known && readCompiled(known);
     if (compiled && (await store.holdDerived(tenant, derivedKeys(key, compiled)))) return compiled;
-    const packed = packCompiled(await compile(source));
+    const packed = packCompiled(await compile(source, tenant));
     await store.putDerived(tenant, derivedEntries(key, packed));
     return readCompiled(packed.result.bytes);
   };

@@ -1,5 +1,6 @@
 import type { Cid } from "../cid.ts";
-import type { Compiled, DefinitionSource } from "../discover/discovery.ts";
+import type { DefinitionSource } from "../discover/discovery.ts";
+import type { CompileFor } from "./compile-in-turn.ts";
 import type { Executor } from "../executor/executor.ts";
 import type { Log } from "../log.ts";
 import type { FetchLimits } from "../network/fetches.ts";
@@ -83,7 +84,7 @@ export interface ServerSummary {
 export interface HostDependencies {
   readonly store: Store;
   readonly executor: Executor;
-  readonly compile: (source: DefinitionSource) => Promise<Compiled>;
+  readonly compile: CompileFor;
   readonly compileKey: (
     definition: Cid,
     source: { language: DefinitionSource["language"]; server: string },

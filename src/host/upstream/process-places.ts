@@ -30,7 +30,7 @@ export class ProcessPlaces {
     this.#limitsOf = limitsOf;
     this.#paces = new Paces((tenant) => {
       const { processStartsPerMinute, upstreamProcesses } = limitsOf(tenant);
-      return { perMinute: processStartsPerMinute, burst: upstreamProcesses };
+      return { perMinute: processStartsPerMinute, burst: Math.max(upstreamProcesses, BURST_MIN) };
     });
     this.#runningOf = runningOf;
   }
@@ -80,3 +80,6 @@ function refusal(tenant: string, why: string, retryAfterSeconds: number): BerthE
   const detail = `the tenant "${tenant}" ${why}; try again in ${retryAfterSeconds} s`;
   return new BerthError("too_many_processes", detail, { data: { retryAfterSeconds } });
 }
+
+/** Who may have few at a time may still change from one to the other. */
+const BURST_MIN = 10;
