@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { apiOf } from "./api.ts";
 import { call } from "./berth.ts";
 import { isTooWide, screenshot, startBrowser, violationsOf, type TestBrowser } from "./browser.ts";
 import { changing, host, tool, until } from "./upstream-hosting.rig.ts";
@@ -46,6 +47,9 @@ describe("pages of hosted servers of others", () => {
     await Promise.all([page.waitForEvent("load"), page.getByRole("button", { name: "Approve all of this" }).click()]);
     assert.equal(await page.getByRole("button", { name: "Approve all of this" }).count(), 0);
     assert.equal((await call(url, "hello", { name: "x", files: "y" })).isError, undefined);
+    const { body } = await apiOf(berth).send("GET", "/audit?kind=approval&server=server");
+    const said = body.records.map(({ by, subject }: Record<string, unknown>) => ({ by, subject }));
+    assert.deepEqual(said, [{ by: "page", subject: { kind: "contract", name: "server" } }]);
     await browser.leave(page);
     assert.deepEqual(browser.problems, []);
   });
