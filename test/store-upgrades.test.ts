@@ -9,6 +9,7 @@ import { packageRoot } from "../src/config.ts";
 import { migrations } from "../src/store/migrations/index.ts";
 import { DATABASE_FILE } from "../src/store/open-database.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
+import { recordsOf } from "./audit.rig.ts";
 
 /** What the fixtures hold; each table since the version that brought it. */
 const AT = 1_760_000_000_000;
@@ -96,7 +97,16 @@ describe("the database of an earlier Berth", () => {
       assert.equal((await store.history("default", "variable", "mcps")).length, 3);
       await store.tenants.delete("acme", "test");
       const { fault, records } = verifyLog(store.audit);
-      assert.deepEqual([fault, records], [undefined, 2], "both are recorded");
+      const audited = await recordsOf(store.audit, { tenant: "acme", kind: "call" });
+      assert.deepEqual(
+        audited.map(({ at, server, principal }) => [at, server, principal]),
+        version >= 9 ? [[new Date(AT + 8502).toISOString(), "echo", "token:tok_1"]] : [],
+      );
+      assert.deepEqual(
+        [fault, records],
+        [undefined, version >= 9 ? 4 : 2],
+        "both changes are recorded, after what was",
+      );
       assert.ok(await store.derived("compiled:echo"), "nobody knows who uses what was derived before");
       await store.close();
 

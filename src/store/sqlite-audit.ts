@@ -17,6 +17,8 @@ const REMOVED_LINKS = 2_000;
 /** Once there is too much, so much is left of what is allowed: a record of it is not to come with each new call. */
 const KEPT_SHARE = 0.9;
 const DAY_MS = 86_400_000;
+/** What happened is looked for among what was written so much later at most. */
+const WRITTEN_LATE_MS = 3_600_000;
 
 /** The audit log in a SQLite file. What changes something appends within its own transaction; everything else has one. */
 export class SqliteAudit {
@@ -44,16 +46,13 @@ export class SqliteAudit {
   };
 
   newest({ tenant, kind, since, until, from, max }: LinkQuery): AuditLink[] {
-    const query = {
-      kind: kind ?? null,
-      since: since ?? 0,
-      until: until ?? Number.MAX_SAFE_INTEGER,
-      fromAt: from?.at ?? Number.MAX_SAFE_INTEGER,
-      fromNumber: from?.number ?? Number.MAX_SAFE_INTEGER,
-      max,
-    };
-    if (tenant === undefined) return this.#statements.newest.all(query);
-    return this.#statements.newestOfTenant.all({ ...query, tenant });
+    const latest = until === undefined ? Number.MAX_SAFE_INTEGER : until + WRITTEN_LATE_MS;
+    const [fromAt, fromNumber] = !from || from.at > latest ? [latest, Number.MAX_SAFE_INTEGER] : [from.at, from.number];
+    const query = { since: since ?? 0, until: until ?? Number.MAX_SAFE_INTEGER, fromAt, fromNumber, max };
+    const { newest, newestOfKind, newestOfTenant, newestOfTenantAndKind } = this.#statements;
+    if (tenant === undefined) return kind === undefined ? newest.all(query) : newestOfKind.all({ ...query, kind });
+    if (kind === undefined) return newestOfTenant.all({ ...query, tenant });
+    return newestOfTenantAndKind.all({ ...query, tenant, kind });
   }
 
   all(): Iterable<AuditLink> {
@@ -142,7 +141,6 @@ interface KeptBytes {
 }
 
 interface NewestQuery extends Required<Pick<LinkQuery, "max">> {
-  readonly kind: string | null;
   readonly since: number;
   readonly until: number;
   readonly fromAt: number;
@@ -154,7 +152,6 @@ function prepare(database: Database.Database) {
   const newest = (where: string): string =>
     `SELECT ${columns} FROM audit
      WHERE ${where} (at, number) <= (@fromAt, @fromNumber) AND at >= @since AND since <= @until
-       AND (@kind IS NULL OR kind = @kind)
      ORDER BY at DESC, number DESC LIMIT @max`;
   const kept = "tenant = @tenant AND (kind = 'call') = @isCall AND body IS NOT NULL AND kind <> 'retention'";
   return {
@@ -173,7 +170,11 @@ function prepare(database: Database.Database) {
        ON CONFLICT (tenant, is_call) DO UPDATE SET bytes = bytes + @bytes`,
     ),
     newest: database.prepare<[NewestQuery], AuditLink>(newest("")),
+    newestOfKind: database.prepare<[NewestQuery & { kind: string }], AuditLink>(newest("kind = @kind AND")),
     newestOfTenant: database.prepare<[NewestQuery & { tenant: string }], AuditLink>(newest("tenant = @tenant AND")),
+    newestOfTenantAndKind: database.prepare<[NewestQuery & { tenant: string; kind: string }], AuditLink>(
+      newest("tenant = @tenant AND kind = @kind AND"),
+    ),
     all: database.prepare<[], AuditLink>(`SELECT ${columns} FROM audit ORDER BY number`),
     // Newest first.
     removals: database.prepare<[], { tenant: string; body: string | null }>(

@@ -7,6 +7,7 @@ import { sql as holdersOfContent } from "./0006-holders-of-content.ts";
 import { sql as oauthOfTenants } from "./0007-oauth-of-tenants.ts";
 import { sql as holdersOfResults } from "./0008-holders-of-results.ts";
 import { sql as audit } from "./0009-audit.ts";
+import { sql as auditByKind } from "./0010-audit-by-kind.ts";
 
 /**
  * The steps from an empty database to today's, in order. A step that was released is never edited: the database
@@ -22,4 +23,5 @@ export const migrations: readonly string[] = [
   oauthOfTenants,
   holdersOfResults,
   audit,
+  auditByKind,
 ];
