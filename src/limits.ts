@@ -103,6 +103,7 @@ export interface Limits {
   readonly sessionMs: number;
   /** Open connections of HTTP+SSE, the transport of 2024-11-05. */
   readonly sseConnections: number;
+  readonly sseConnectionsPerTenant: number;
   readonly streamsPerSession: number;
   readonly subscriptionsPerSession: number;
   /** Kept on each stream of a session for a client that lost its connection. */
@@ -130,6 +131,7 @@ export interface Limits {
   readonly taskLeaseMs: number;
   /** Tasks that run at once in one process. */
   readonly runningTasks: number;
+  readonly runningTasksPerTenant: number;
   /** After which a client that listens is asked whether it is there, and how long it may take to say so. */
   readonly pingMs: number;
   /** Between a signal to end and the end of new connections: `/readyz` says so meanwhile. */
@@ -270,6 +272,7 @@ export const defaultLimits: Limits = {
   sessions: 10_000,
   sessionMs: 7 * 24 * 3_600_000,
   sseConnections: 1000,
+  sseConnectionsPerTenant: 750,
   streamsPerSession: 32,
   subscriptionsPerSession: 256,
   streamEvents: 1000,
@@ -286,6 +289,7 @@ export const defaultLimits: Limits = {
   taskTtlMs: 86_400_000,
   taskLeaseMs: 15_000,
   runningTasks: 128,
+  runningTasksPerTenant: 96,
   pingMs: 120_000,
   drainMs: 0,
   shutdownMs: 10_000,

@@ -457,6 +457,24 @@ describe("tasks and the process that runs them", () => {
     await until(async () => (await send(rig, "tools/call", { name: "fails" })).result !== undefined);
     await rig.close();
   });
+
+  it("C8 runningTasksPerTenant: one tenant runs no more of them, and leaves room for others", async () => {
+    const host = new MemoryHost();
+    host.offer("server", OFFER);
+    const rig = await start(host, memoryRecords(), { runningTasksPerTenant: 1 });
+    const other: Rig = { ...rig, url: (server) => rig.url(server).replace("/mcp/", "/t/other/mcp/") };
+    const tasks = [];
+    for (const at of [rig, other]) tasks.push({ at, ...(await send(at, "tools/call", { name: "held" })).result });
+    for (const at of [rig, other]) {
+      const { error } = await send(at, "tools/call", { name: "held" });
+      assert.match(error.message, /the limit of a tenant is 1/);
+    }
+    for (const { at, taskId } of tasks) {
+      assert.equal(typeof taskId, "string");
+      await send(at, "tasks/cancel", { taskId });
+    }
+    await rig.close();
+  });
 });
 
 function nameOf({ taskId, name }: JsonObject): Record<string, string> {

@@ -169,6 +169,18 @@ describe("HTTP+SSE, the transport of 2024-11-05", () => {
     await small.close();
   });
 
+  it("C8 sseConnectionsPerTenant: one tenant has no more, and leaves room for others", async () => {
+    const small = await startRig({}, { sseConnectionsPerTenant: 1 });
+    small.host.offer("one", {});
+    const address = `${small.url("one")}/sse`;
+    const first = await read(address, {});
+    assert.equal((await read(address, {})).status, 503);
+    const other = await read(address.replace("/mcp/", "/t/other/mcp/"), {});
+    assert.equal(other.status, 200);
+    for (const stream of [first, other]) stream.close();
+    await small.close();
+  });
+
   it("T9.4 SDK 1.32 lists, calls, reads, subscribes and is asked over SSE", async () => {
     const { Client } = await load<{ Client: new (info: object, options?: object) => OlderClient }>("client/index.js");
     const { SSEClientTransport } = await load<{ SSEClientTransport: new (url: URL) => unknown }>("client/sse.js");

@@ -36,6 +36,7 @@ const IDLE_CHECK_MS = 50;
 export interface HttpLimits extends StreamLimits, StrangerLimits {
   readonly bodyBytes: number;
   readonly sseConnections: number;
+  readonly sseConnectionsPerTenant: number;
   readonly headerBytes: number;
   readonly headersMs: number;
   readonly requestMs: number;

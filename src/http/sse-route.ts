@@ -24,7 +24,10 @@ const SSE_PATH = /^\/mcp\/([^/?]+)\/(sse|messages)\/?(?:\?(.*))?$/;
 export interface SseRouteOptions extends McpRouteOptions {
   readonly host: Host;
   readonly tenancy: Pick<Tenancy, "onEnd">;
-  readonly limits: McpRouteOptions["limits"] & { readonly sseConnections: number };
+  readonly limits: McpRouteOptions["limits"] & {
+    readonly sseConnections: number;
+    readonly sseConnectionsPerTenant: number;
+  };
 }
 
 /**
@@ -79,6 +82,10 @@ export function createSseRoute(
     admit(principal, server);
     await host.server(tenant, server);
     if (response.destroyed) return;
+    const { sseConnectionsPerTenant } = options.limits;
+    if (connectionsOf(tenant) >= sseConnectionsPerTenant) {
+      throw new BerthError("too_many_streams", `the limit of a tenant is ${sseConnectionsPerTenant}`);
+    }
     const events = streams.take(response, principal);
     if (!events) throw new BerthError("too_many_streams");
     response.once("close", () => streams.giveBack(events));
@@ -91,6 +98,12 @@ export function createSseRoute(
       void connection.close();
     });
     void events.sendOther("endpoint", `${base}/mcp/${encodeURIComponent(server)}/messages?sessionId=${id}`);
+  }
+
+  function connectionsOf(tenant: string): number {
+    let count = 0;
+    for (const connection of connections.values()) if (connection.tenant === tenant) count += 1;
+    return count;
   }
 
   async function receive(

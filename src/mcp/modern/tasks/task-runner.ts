@@ -17,6 +17,7 @@ export interface TaskLimits {
   readonly taskTtlMs: number;
   readonly taskLeaseMs: number;
   readonly runningTasks: number;
+  readonly runningTasksPerTenant: number;
 }
 
 export interface TaskRunnerOptions {
@@ -45,7 +46,10 @@ export interface UntilTask extends Pick<CallOptions, "onProgress" | "onLog"> {
   readonly onTask: () => void;
 }
 
-type Callee = Pick<TaskOrder, "principal" | "trace" | "tool" | "args" | "answers" | "capabilities" | "context">;
+type Callee = Pick<
+  TaskOrder,
+  "tenant" | "principal" | "trace" | "tool" | "args" | "answers" | "capabilities" | "context"
+>;
 
 /** What a task is made of. */
 export interface TaskOrder {
@@ -83,10 +87,13 @@ export class TaskRunner {
   }
 
   /** Calls the tool as a task does. `until` hears of progress and logs for as long as it is none yet. */
-  begin({ principal, trace, tool, args, answers, capabilities, context }: Callee, until?: UntilTask): Work {
+  begin({ tenant, principal, trace, tool, args, answers, capabilities, context }: Callee, until?: UntilTask): Work {
     const { limits } = this.#options;
     if (this.#running.size >= limits.runningTasks) {
       throw new BerthError("too_many_tasks", `the limit is ${limits.runningTasks}`);
+    }
+    if (this.#runningOf(tenant) >= limits.runningTasksPerTenant) {
+      throw new BerthError("too_many_tasks", `the limit of a tenant is ${limits.runningTasksPerTenant}`);
     }
     const progress: Progress = { message: undefined };
     const cancellation = new Cancellation();
@@ -107,6 +114,12 @@ export class TaskRunner {
     // Whoever waits for it hears of it; until then it is nobody's unhandled rejection.
     outcome.catch(() => {});
     return { outcome, cancellation, progress };
+  }
+
+  #runningOf(tenant: string): number {
+    let count = 0;
+    for (const work of this.#running.values()) if (work.tenant === tenant) count += 1;
+    return count;
   }
 
   /** Makes a task of work that has begun; resolves when it is kept. */
