@@ -108,6 +108,22 @@ describe("the audit log of a service", () => {
     for (const token of [caller.token, wrong, admin.token, theirs.token]) assert.ok(!text.includes(token));
   });
 
+  it("C8 tells who wanted what their token does not permit", async () => {
+    const { token, id } = await makeToken(berth, { can: ["call"], servers: ["other"] }, { tenant: "acme" });
+    await shout("x", { at: "/t/acme/mcp/theirs", token });
+    await fetch(`${berth.url}/t/acme/variables`, { headers: bearer(token) });
+    const query = "?kind=login&outcome=refused&principal=token:" + id;
+    await until(async () => (await read(query, { at: "/t/acme", token: theirs.token })).body.records.length === 2);
+    const { body } = await read(query, { at: "/t/acme", token: theirs.token });
+    assert.deepEqual(
+      body.records.map(({ code, path }: Record<string, unknown>) => [code, path]),
+      [
+        ["forbidden", "/variables"],
+        ["forbidden", "/mcp/theirs"],
+      ],
+    );
+  });
+
   it("C8 shows a tenant its own records alone, and only to who administers it", async () => {
     await shout("theirs", { at: "/t/acme/mcp/theirs", token: theirs.token });
     await until(async () => {

@@ -44,7 +44,7 @@ async function answer(
         ? await endpoint.end(tenantOf(request), server, { headers: request.headers, principal })
         : await listen(server, principal, request, response, options);
     if (!answered || response.headersSent) return;
-    if (answered.denied) challenge(request, response, answered.denied);
+    if (answered.denied) challenge(request, response, answered.denied, principal);
     if (answered.status === 405) response.setHeader("Allow", "POST");
     writeAnswer(response, answered, limits.stalledMs);
   } catch (error) {

@@ -78,7 +78,7 @@ async function answerPost(
       events,
       signal,
     });
-    if (answer.denied) challenge(request, response, answer.denied);
+    if (answer.denied) challenge(request, response, answer.denied, principal);
     if (events?.isOpen) events.end(answer.body);
     else writeAnswer(response, answer, limits.stalledMs);
   } catch (error) {

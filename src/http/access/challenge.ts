@@ -1,16 +1,21 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Access } from "../../access/access.ts";
 import { scopesFor } from "../../access/oauth/scopes.ts";
-import type { Action } from "../../access/principal.ts";
+import type { Action, Principal } from "../../access/principal.ts";
 import { BerthError } from "../../errors.ts";
 import { tenantOf } from "../place.ts";
 import type { Resources } from "./resources.ts";
 
 /**
  * Tells a client by `WWW-Authenticate` what token it needs and where it gets one, when it was refused for want of one.
- * For other errors nothing is told.
+ * For other errors nothing is told. `principal` is whose request it was, where that is known apart from the request.
  */
-export type Challenge = (request: IncomingMessage, response: ServerResponse, refused: unknown) => void;
+export type Challenge = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  refused: unknown,
+  principal?: Principal,
+) => void;
 
 /** RFC 6750, section 3, with the parameters of RFC 9728 and of MCP (2026-07-28 `basic/authorization`). */
 export function createChallenge(access: Access, resources: Resources): Challenge {

@@ -12,9 +12,9 @@ const RECORDED: ReadonlySet<string> = new Set(["unauthorized", "forbidden"]);
 
 /** Has whoever is challenged recorded, wherever that happens. */
 export function recordRefusals(challenge: Challenge, recorder: RefusalRecorder): Challenge {
-  return (request, response, refused) => {
+  return (request, response, refused, principal) => {
     challenge(request, response, refused);
-    recordRefusal(recorder, request, refused);
+    recordRefusal(recorder, request, refused, principal);
   };
 }
 
@@ -24,13 +24,18 @@ export interface RefusalRecorder {
   readonly isProxied: boolean;
 }
 
-export function recordRefusal({ audit, isProxied }: RefusalRecorder, request: IncomingMessage, refused: unknown): void {
+export function recordRefusal(
+  { audit, isProxied }: RefusalRecorder,
+  request: IncomingMessage,
+  refused: unknown,
+  principal = principalOf(request),
+): void {
   if (!(refused instanceof BerthError) || !RECORDED.has(refused.code)) return;
   const { url = "" } = request;
   audit.refused(tenantIfAny(request), {
     code: refused.code,
     reason: refused.message,
-    principal: principalOf(request)?.id,
+    principal: principal?.id,
     from: peerOf(request, isProxied),
     // A token does not belong into an address, and yet may stand in its query.
     path: url.split("?", 1)[0]!,
