@@ -1,37 +1,65 @@
-// The commands that reach servers of others, bundled twice: dist/berth-mcp.mjs is all of them in one file, which needs
-// Node and nothing else; dist/reach is few files, each loaded when it is needed.
-import { chmodSync, readFileSync } from "node:fs";
+// The commands that reach servers of others, bundled, since node takes longer for a hundred small files than they do for
+// their work. dist/berth-mcp.mjs is all of them in one file, which needs Node and nothing else. dist/bin/berth.cjs is
+// `berth` as it is installed: it starts the server that such a command reaches, and loads the command meanwhile, from
+// few files; in CommonJS, which node loads sooner. All other commands are those of dist/src.
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
 
 const { version } = JSON.parse(readFileSync("package.json", "utf8"));
+const BIN = "dist/bin";
 
 /** @type {import("esbuild").BuildOptions} */
 const common = {
   bundle: true,
   platform: "node",
-  format: "esm",
   target: "node20.19",
   define: { BERTH_VERSION: JSON.stringify(version) },
-  // What is written in CommonJS asks for the parts of Node by require.
-  banner: {
-    js: 'import { createRequire as createRequireOfNode } from "node:module";\nconst require = createRequireOfNode(import.meta.url);',
-  },
+  legalComments: "inline",
   logLevel: "warning",
 };
+/** What is written in CommonJS asks for the parts of Node by require. */
+const REQUIRE =
+  'import { createRequire as createRequireOfNode } from "node:module";\nconst require = createRequireOfNode(import.meta.url);\n';
 
 await build({
   ...common,
   entryPoints: ["src/berth-mcp.ts"],
   outfile: "dist/berth-mcp.mjs",
-  legalComments: "inline",
+  format: "esm",
+  banner: { js: REQUIRE },
 });
 chmodSync("dist/berth-mcp.mjs", 0o755);
 
+const loadedLater = { "./cli.ts": "../src/cli.js", "./commands/upstream/reaching.ts": "./reaching.mjs" };
 await build({
   ...common,
-  entryPoints: ["src/commands/upstream/reaching.ts"],
-  outdir: "dist/reach",
-  outExtension: { ".js": ".mjs" },
-  splitting: true,
-  legalComments: "linked",
+  entryPoints: ["src/berth.ts"],
+  outfile: `${BIN}/berth.cjs`,
+  format: "cjs",
+  define: { ...common.define, "import.meta.url": "fileUrl" },
+  banner: { js: 'const fileUrl = require("node:url").pathToFileURL(__filename).href;' },
+  plugins: [
+    {
+      name: "loaded-later",
+      setup: (building) =>
+        building.onResolve({ filter: /\.ts$/ }, ({ path, kind }) =>
+          kind === "dynamic-import" ? { path: loadedLater[path], external: true } : undefined,
+        ),
+    },
+  ],
 });
+chmodSync(`${BIN}/berth.cjs`, 0o755);
+
+const { outputFiles } = await build({
+  ...common,
+  entryPoints: ["src/commands/upstream/reaching.ts"],
+  outdir: BIN,
+  outExtension: { ".js": ".mjs" },
+  format: "esm",
+  splitting: true,
+  write: false,
+});
+mkdirSync(BIN, { recursive: true });
+for (const { path, text } of outputFiles) {
+  writeFileSync(path, text.includes("typeof require ") ? `${REQUIRE}${text}` : text);
+}

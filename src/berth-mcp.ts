@@ -1,8 +1,10 @@
 #!/usr/bin/env node
-import { runReaching } from "./commands/upstream/reaching.ts";
+import { startAhead } from "./commands/upstream/ahead.ts";
 
 /**
  * The commands that reach servers of others, by themselves: the build makes one file of this, dist/berth-mcp.mjs, that
  * runs wherever Node does (J10). So nothing that it imports may know what is hosted here.
  */
-await runReaching("berth-mcp");
+const ahead = startAhead(process.argv.slice(2));
+const { runReaching } = await import("./commands/upstream/reaching.ts");
+await runReaching("berth-mcp", ahead);

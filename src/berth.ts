@@ -1,16 +1,19 @@
 #!/usr/bin/env node
+import { startAhead } from "./commands/upstream/ahead.ts";
 
 /**
- * `berth`, as it is installed. The commands that reach servers of others stand in pipes, where each moment counts: they
- * come from a few files that the build makes of them (scripts/bundle-commands.mjs), since node takes longer for a hundred
- * small files than these commands do for their work. All others come from cli.ts.
+ * `berth`, as it is installed: bundled by the build (scripts/bundle-commands.mjs), because the commands that reach servers
+ * of others stand in pipes, where each moment counts, and node takes longer for a hundred small files than these commands
+ * do for their work. All other commands come from cli.ts.
  */
 const reaching: ReadonlySet<string> = new Set(["inspect", "cat", "head", "tail", "put", "profile", "mcp"]);
 
-if (reaching.has(process.argv[2] ?? "")) {
-  const bundle = new URL("../reach/reaching.mjs", import.meta.url).href;
-  const { runReaching } = (await import(bundle)) as typeof import("./commands/upstream/reaching.ts");
-  await runReaching("berth");
-} else {
-  await import("./cli.ts");
+void start(process.argv.slice(2));
+
+async function start(argv: readonly string[]): Promise<void> {
+  if (reaching.has(argv[0] ?? "")) {
+    const ahead = startAhead(argv);
+    const { runReaching } = await import("./commands/upstream/reaching.ts");
+    await runReaching("berth", ahead);
+  } else await import("./cli.ts");
 }

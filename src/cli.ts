@@ -111,6 +111,6 @@ registerAuditCommands(program, run);
 registerSecretCommands(program, run);
 registerTenantCommands(program, run);
 registerTokenCommands(program, run);
-registerUpstreamCommands(program, run);
+registerUpstreamCommands(program, run, () => import("./commands/upstream/commands.ts"));
 
 await program.parseAsync();

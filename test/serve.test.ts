@@ -114,7 +114,7 @@ describe("berth serve", () => {
     }).trim();
     execFileSync("tar", ["-xzf", join(folder, tarball), "-C", folder]);
     await symlink(resolve("node_modules"), join(folder, "package/node_modules"));
-    const cli = join(folder, "package/dist/src/berth.js");
+    const cli = join(folder, "package/dist/bin/berth.cjs");
     for (const image of [[], ["--image", resolve("boot")]]) {
       const served = await serve(["--data", join(folder, `packed-${image.length}`), ...image], cli);
       const echoed = await call(`${served.url}/mcp/echo`, "echo", { message: "packed" });

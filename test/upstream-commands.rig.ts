@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { join } from "node:path";
 import { packageRoot } from "../src/config.ts";
 
-export const cli = join(packageRoot, "dist", "src", "berth.js");
+export const cli = join(packageRoot, "dist", "bin", "berth.cjs");
 
 export interface Ran {
   /** The exit code, or the signal's name. */

@@ -27,7 +27,7 @@ import { everything, everythingCommand, peer, startAndCall } from "./upstream-se
  * Times are of one call, or of one command from its start to its end. CPU times are of one call.
  */
 
-const berth = fileURLToPath(new URL("../../dist/src/berth.js", import.meta.url));
+const berth = fileURLToPath(new URL("../../dist/bin/berth.cjs", import.meta.url));
 
 /** The client that has the server for itself is on no core of its own either. */
 const ANYWHERE = { alone: false };

@@ -1,60 +1,68 @@
 import { readConfig } from "../../config.ts";
 import { BerthError } from "../../errors.ts";
+import { defaultLimits } from "../../limits.ts";
 import { Child } from "../../upstream/child.ts";
 import { commandOf } from "../../upstream/command.ts";
-import type { Launch } from "../../upstream/launch.ts";
+import type { Launch, ProgramLaunch } from "../../upstream/launch.ts";
 import { parseLauncher } from "../../upstream/launcher.ts";
-import { interruption } from "./interruption.ts";
+import { Interruption } from "./interruption.ts";
+
+const reaching: ReadonlySet<string> = new Set(["inspect", "cat", "head", "tail", "put"]);
+const helps: ReadonlySet<string> = new Set(["-h", "--help"]);
 
 /**
  * Starts the server that a command line names before the command itself is loaded: both take their time, and this way
  * at once. So nothing is imported here but what a start needs. Whatever is wrong with the command line is left for the
- * command to say; a server that it does not take is ended.
+ * command to say.
  */
-export function startAhead([command = "", ...rest]: readonly string[]): void {
+export function startAhead([command = "", ...rest]: readonly string[]): Ahead | undefined {
   const references = rest.filter((argument) => argument.startsWith("mcp+"));
   if (!reaching.has(command) || references.length !== 1 || rest.some((argument) => helps.has(argument))) return;
   const { launch } = parseLauncher(references[0]!);
   if (!launch || "url" in launch) return;
   try {
-    const { limits } = readConfig(process.env);
-    const child = new Child(commandOf(launch, { env: process.env, folder: process.cwd() }), limits);
-    ahead = { uri: launch.uri, child };
+    return new Ahead(launch);
   } catch (error) {
-    if (!(error instanceof BerthError)) throw error;
-    return;
+    if (error instanceof BerthError) return;
+    throw error;
   }
-  process.once("exit", abandon);
-  // Whoever interrupts from here on finds the server ended.
-  interruption();
 }
 
-/** The server, if it was started ahead for this very launch. It belongs to the caller from here on. */
-export function takeAhead({ uri }: Launch): Child | undefined {
-  return ahead?.uri === uri ? release() : undefined;
-}
+/** A server that was started ahead, until somebody takes it. */
+export class Ahead {
+  /** Of the whole command: whoever interrupts from the start on finds the server ended. */
+  readonly interruption: Interruption;
+  readonly #uri: string;
+  #child: Child | undefined;
+  /** The process ends without having taken the server: there is no time left to end it in good order. */
+  readonly #abandon = (): void => this.#release()?.abandon();
 
-/** Ends a server that nobody has taken. */
-export async function dropAhead(): Promise<void> {
-  const child = release();
-  if (!child) return;
-  await child.end();
-  interruption().close();
-}
+  constructor(launch: ProgramLaunch) {
+    const { env } = process;
+    // Most environments say nothing of it, and reading all of the configuration takes its time.
+    const isUsual = !Object.keys(env).some((name) => name.startsWith("BERTH_UPSTREAM_"));
+    const limits = isUsual ? defaultLimits : readConfig(env).limits;
+    this.#uri = launch.uri;
+    this.#child = new Child(commandOf(launch, { env, folder: process.cwd() }), limits);
+    this.interruption = new Interruption();
+    process.once("exit", this.#abandon);
+  }
 
-const reaching: ReadonlySet<string> = new Set(["inspect", "cat", "head", "tail", "put"]);
-const helps: ReadonlySet<string> = new Set(["-h", "--help"]);
+  /** The server, if it is the one of this launch. It belongs to the caller from here on. */
+  take({ uri }: Launch): Child | undefined {
+    return uri === this.#uri ? this.#release() : undefined;
+  }
 
-let ahead: { readonly uri: string; readonly child: Child } | undefined;
+  /** Ends the server if nobody has taken it. */
+  async drop(): Promise<void> {
+    await this.#release()?.end();
+    this.interruption.close();
+  }
 
-function release(): Child | undefined {
-  const child = ahead?.child;
-  ahead = undefined;
-  process.removeListener("exit", abandon);
-  return child;
-}
-
-/** There is no time left to end it in good order. */
-function abandon(): void {
-  release()?.abandon();
+  #release(): Child | undefined {
+    const child = this.#child;
+    this.#child = undefined;
+    process.removeListener("exit", this.#abandon);
+    return child;
+  }
 }

@@ -22,15 +22,7 @@ export class Interruption {
 
   close(): void {
     for (const forget of this.#forget) forget();
-    if (current === this) current = undefined;
   }
 }
 
 const signalNumbers = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 };
-
-let current: Interruption | undefined;
-
-/** That of the command that runs; begins with the first who asks for it. */
-export function interruption(): Interruption {
-  return (current ??= new Interruption());
-}

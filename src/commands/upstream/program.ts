@@ -1,6 +1,7 @@
 import { Command } from "commander";
 import { packageVersion } from "../../config.ts";
 import { run } from "../run.ts";
+import * as commands from "./commands.ts";
 import { registerUpstreamCommands } from "./register.ts";
 
 /** The commands that reach servers of others, and no others. */
@@ -10,6 +11,6 @@ export function reachingProgram(name: string): Command {
     .version(packageVersion())
     .showHelpAfterError()
     .configureHelp({ sortSubcommands: true });
-  registerUpstreamCommands(program, run);
+  registerUpstreamCommands(program, run, () => Promise.resolve(commands));
   return program;
 }

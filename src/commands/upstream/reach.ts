@@ -1,4 +1,4 @@
-import { toAbortSignal } from "../../cancellation.ts";
+import { isatty } from "node:tty";
 import { packageVersion, readConfig } from "../../config.ts";
 import { limitVariable, type Limits } from "../../limits.ts";
 import type { UpstreamConnection } from "../../upstream/connection.ts";
@@ -6,20 +6,16 @@ import type { Ask } from "../../upstream/request.ts";
 import { connectUpstream } from "../../upstream/connect.ts";
 import type { Operation } from "../../upstream/operation.ts";
 import { hostedCapabilities } from "../../upstream/hosted-capabilities.ts";
-import { profileLaunch } from "../../upstream/profiles/launch.ts";
 import type { Profile } from "../../upstream/profiles/profile.ts";
-import { profileResolver } from "../../upstream/profiles/resolve.ts";
 import { resolveReference, type Reference } from "../../upstream/reference.ts";
 import type { Launch, VariableLookup } from "../../upstream/launch.ts";
-import { askPerson } from "../ask-person.ts";
 import { tokenIfOwn } from "../own-berth.ts";
 import { progressLine } from "../progress.ts";
-import { Terminal } from "../terminal.ts";
-import { takeAhead } from "./ahead.ts";
+import type { Ahead } from "./ahead.ts";
 import { CallClock } from "./call-clock.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { failureFields, printFailure, usageFailure } from "./failure.ts";
-import { interruption } from "./interruption.ts";
+import { Interruption } from "./interruption.ts";
 import { ReaderGone } from "./output.ts";
 
 /** Options of every command that reaches a server of others. */
@@ -57,6 +53,13 @@ export interface Reached {
   readonly limits: Limits;
 }
 
+let begun: Ahead | undefined;
+
+/** The process has begun with a start: the command that is to reach this server finds it there. */
+export function beginWith(ahead: Ahead | undefined): void {
+  begun = ahead;
+}
+
 /** A start that takes longer than this is told on a terminal. */
 const SHOWN_AFTER_MS = 1000;
 
@@ -69,17 +72,14 @@ export async function reach(
   options: ReachOptions,
   work: (reached: Reached) => Promise<number>,
 ): Promise<number> {
-  const interrupted = interruption();
-  const line = process.stderr.isTTY ? progressLine(process.stderr) : { update() {}, end() {} };
-  const terminal = options.attended ? Terminal.open() : undefined;
+  const interrupted = begun?.interruption ?? new Interruption();
+  const line = isatty(2) ? progressLine(process.stderr) : { update() {}, end() {} };
   const clock = new CallClock();
-  const ask: Ask | undefined =
-    terminal &&
-    ((question, signal) => {
-      line.end();
-      const either = AbortSignal.any([interrupted.signal, ...(signal ? [toAbortSignal(signal)] : [])]);
-      return clock.asking(() => askPerson(terminal, question, either));
-    });
+  const person =
+    options.attended && isatty(0)
+      ? (await import("./person.ts")).personAtTerminal(clock, interrupted.signal, () => line.end())
+      : undefined;
+  const ask = person?.ask;
   try {
     const reference = await referenceOf(text, options);
     const { limits } = readConfig({ ...process.env, ...limitsOf(options) });
@@ -102,19 +102,23 @@ export async function reach(
     printFailure(failure);
     return failure.exitCode;
   } finally {
-    terminal?.close();
+    person?.close();
     interrupted.close();
   }
 }
 
+/** Profiles are loaded where one is named: most references are URIs, and profiles know a lot about contracts. */
 async function referenceOf(text: string, { ignoreSchema, profile }: ReachOptions): Promise<Reference> {
   const { env } = process;
-  if (profile) return { launch: profileLaunch(profile, env), operation: { arguments: { texts: [], json: {} } } };
+  if (profile) {
+    const { profileLaunch } = await import("../../upstream/profiles/launch.ts");
+    return { launch: profileLaunch(profile, env), operation: { arguments: { texts: [], json: {} } } };
+  }
   const warn = (warning: string): void => void process.stderr.write(`${warning}\n`);
-  return resolveReference(
-    text,
-    profileResolver({ env, folder: process.cwd(), warn, ...(ignoreSchema && { ignoreSchema }) }),
-  );
+  return resolveReference(text, async (named) => {
+    const { profileResolver } = await import("../../upstream/profiles/resolve.ts");
+    return profileResolver({ env, folder: process.cwd(), warn, ...(ignoreSchema && { ignoreSchema }) })(named);
+  });
 }
 
 async function open(
@@ -140,7 +144,7 @@ async function open(
       ...(ask && { ask, capabilities: { elicitation: { form: {}, url: {} } } }),
       ...(options.hosted && { capabilities: hostedCapabilities }),
       clientInfo: { name: "berth", version: packageVersion() },
-      started: takeAhead(launch),
+      started: begun?.take(launch),
       signal,
       ...(options.verbose && { onNotification: (method, params) => tell({ notification: { method, params } }) }),
     });

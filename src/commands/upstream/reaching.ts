@@ -1,12 +1,13 @@
-import { dropAhead, startAhead } from "./ahead.ts";
+import type { Ahead } from "./ahead.ts";
+import { reachingProgram } from "./program.ts";
+import { beginWith } from "./reach.ts";
 
 /** Runs the commands that reach servers of others; `name` is what the program was called by. */
-export async function runReaching(name: "berth" | "berth-mcp"): Promise<void> {
-  startAhead(process.argv.slice(2));
+export async function runReaching(name: "berth" | "berth-mcp", ahead: Ahead | undefined): Promise<void> {
+  beginWith(ahead);
   try {
-    const { reachingProgram } = await import("./program.ts");
     await reachingProgram(name).parseAsync();
   } finally {
-    await dropAhead();
+    await ahead?.drop();
   }
 }

@@ -1,7 +1,11 @@
 import type { Command } from "commander";
 
 /** The commands that reach servers of others. Errors of their use are one JSON object on stderr, as all their errors. */
-export function registerUpstreamCommands(program: Command, run: (command: Promise<number>) => Promise<void>): void {
+export function registerUpstreamCommands(
+  program: Command,
+  run: (command: Promise<number>) => Promise<void>,
+  load: () => Promise<typeof import("./commands.ts")>,
+): void {
   const add = (parent: Command, name: string, description: string): Command =>
     parent
       .command(name)
@@ -25,7 +29,7 @@ export function registerUpstreamCommands(program: Command, run: (command: Promis
   reaching(add(program, "inspect", "List what a server offers: tools, resources, templates and prompts."))
     .option("--format <format>", "text or json", "text")
     .addHelpText("after", examples(`berth inspect "${CONTEXT7}"`, `berth inspect "${FILES}" --format json`))
-    .action(async (reference, options) => run((await import("../inspect.ts")).inspect(reference, options)));
+    .action(async (reference, options) => run((await load()).inspect(reference, options)));
 
   reaching(add(program, "cat", "Call a tool, read a resource, get a prompt or a list; write records as NDJSON."))
     .option("--format <format>", RECORD_FORMATS, "ndjson")
@@ -40,7 +44,7 @@ export function registerUpstreamCommands(program: Command, run: (command: Promis
         `berth cat "mcp+https://example.org/mcp?list=tools&header.Authorization=Bearer%20\${TOKEN}"`,
       ),
     )
-    .action(async (reference, options) => run((await import("../cat.ts")).cat(reference, options)));
+    .action(async (reference, options) => run((await load()).cat(reference, options)));
 
   for (const [name, which] of [
     ["head", "first"],
@@ -51,11 +55,7 @@ export function registerUpstreamCommands(program: Command, run: (command: Promis
       .option("--format <format>", RECORD_FORMATS, "ndjson")
       .addHelpText("after", examples(`berth ${name} -n 3 "${CONTEXT7}?list=tools"`))
       .action(async (reference, options) =>
-        run(
-          name === "head"
-            ? (await import("../head.ts")).head(reference, options)
-            : (await import("../tail.ts")).tail(reference, options),
-        ),
+        run(name === "head" ? (await load()).head(reference, options) : (await load()).tail(reference, options)),
       );
   }
 
@@ -65,7 +65,7 @@ export function registerUpstreamCommands(program: Command, run: (command: Promis
     .option("--format <format>", RECORD_FORMATS, "ndjson")
     .option("--raw", "write whole results as the server gave them, one a line")
     .addHelpText("after", examples(`echo '{"path":"/tmp"}' | berth put "${FILES}&tool=list_directory"`))
-    .action(async (reference, options) => run((await import("../put.ts")).put(reference, options)));
+    .action(async (reference, options) => run((await load()).put(reference, options)));
 
   const mcp = program.command("mcp").description("Explore servers of others.");
   reaching(add(mcp, "explore", "Everything that a server offers, as JSON."))
