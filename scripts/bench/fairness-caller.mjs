@@ -30,7 +30,11 @@ function send(dueAt) {
   void caller.call().then(onAnswer, (error) => process.send({ failed: error.message }));
 }
 
-process.on("message", async (ms) => {
+process.on("message", (ms) => void measure(ms));
+process.on("disconnect", () => process.exit());
+process.send({ ready: true });
+
+async function measure(ms) {
   taken = [];
   const start = performance.now();
   for (let sent = 0; ;) {
@@ -41,6 +45,4 @@ process.on("message", async (ms) => {
   }
   while (free.length < CONNECTIONS) await sleep(5);
   process.send({ taken });
-});
-process.on("disconnect", () => process.exit());
-process.send({ ready: true });
+}
