@@ -39,6 +39,7 @@ describe("tenants whose guests use much processor time", () => {
     heavy.add("calm", other);
     await until(async () => nicenessOf(burning) === 19 && nicenessOf(resting) === 19);
     assert.equal(nicenessOf(other), 0);
+    assert.deepEqual([heavy.nicenessOf("noisy"), heavy.nicenessOf("calm")], [19, 0]);
     const next = start(REST);
     heavy.add("noisy", next);
     assert.equal(nicenessOf(next), 19, "one that starts meanwhile as well");

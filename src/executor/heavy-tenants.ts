@@ -25,12 +25,21 @@ export class HeavyTenants {
   add(tenant: string, guest: GuestOfTenant): void {
     const watched = new Watched(tenant, guest);
     this.#guests.set(guest, watched);
-    if (this.isHeavy(tenant)) watched.lower();
+    if (this.isHeavy(tenant)) {
+      watched.lower();
+      // What is only being started is not all there yet.
+      setTimeout(() => this.#guests.has(guest) && watched.lowerAll(), STARTED_MS).unref();
+    }
     if (process.platform === "linux") this.#timer ??= setInterval(() => this.#look(performance.now()), LOOK_MS).unref();
   }
 
   delete(guest: GuestOfTenant): void {
     this.#guests.delete(guest);
+  }
+
+  /** By how much what is started for the tenant is to give way from its beginning on. */
+  nicenessOf(tenant: string): number {
+    return this.isHeavy(tenant) ? LOWEST : 0;
   }
 
   isHeavy(tenant: string): boolean {
@@ -76,6 +85,8 @@ export class HeavyTenants {
 }
 
 const LOOK_MS = 250;
+/** After which a sandbox has usually been set up. */
+const STARTED_MS = 30;
 /** One that has used nothing is looked at again after so many looks. */
 const RESTING_LOOKS = 3;
 /** What a guest has started is looked for in the first looks, and then from time to time. */
@@ -115,6 +126,12 @@ class Watched {
     this.#lookedAt = now;
     if (before === usedMs) this.#rest = RESTING_LOOKS;
     return share;
+  }
+
+  lowerAll(): void {
+    const { pid } = this.#guest;
+    if (pid !== undefined) this.#pids = treeOf(pid);
+    this.lower();
   }
 
   lower(): void {

@@ -10,6 +10,8 @@ export interface Command {
   /** The user and group to become; only root may. */
   readonly uid?: number;
   readonly gid?: number;
+  /** How far it gives way to others from its beginning on: 0 (not at all) to 19. */
+  readonly niceness?: number;
   /** More arguments, for a program that reads them from descriptor 4: no list of processes shows those. */
   readonly hiddenArgs?: readonly string[];
 }

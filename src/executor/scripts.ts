@@ -123,7 +123,7 @@ export class Scripts {
   }
 
   async #start(
-    { script, argv, env, deadlineMs }: ScriptRun,
+    { tenant, script, argv, env, deadlineMs }: ScriptRun,
     interpreter: Interpreter,
     onStarted: (process: ScriptProcess) => void,
   ): Promise<ScriptEnd> {
@@ -131,7 +131,8 @@ export class Scripts {
     const begin = (folder?: string): Promise<ScriptEnd> => {
       this.started++;
       const command = this.#launcher.script({ interpreter, argv, env, deadlineMs, ...(folder && { folder }) });
-      const process = runToEnd(this.#begin, command, script, outputBytes);
+      const niceness = this.#heavy.nicenessOf(tenant);
+      const process = runToEnd(this.#begin, { ...command, niceness }, script, outputBytes);
       onStarted(process);
       return process.ended;
     };
