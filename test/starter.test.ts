@@ -1,4 +1,6 @@
 import { strict as assert } from "node:assert";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { setTimeout as after } from "node:timers/promises";
 import { describe, it } from "node:test";
@@ -105,6 +107,43 @@ describe("a starter apart", () => {
     await starter.close();
   });
 
+  it("ends with whoever it starts for, be that killed while a pipe is on its way to it", async () => {
+    const service = spawn(
+      process.execPath,
+      [
+        "--input-type=module",
+        "-e",
+        `
+        import { openStarter } from ${JSON.stringify(new URL("../src/starter/apart.js", import.meta.url).href)};
+        const starter = openStarter(() => {});
+        const sh = { file: "/bin/sh", args: ["-c", "read line"], env: {}, stdio: ["pipe"], group: true };
+        const parentOf = async ({ pid, pipes, exited }) => {
+          const parent = Number(readFileSync("/proc/" + pid + "/stat", "utf8").split(") ").at(-1).split(" ")[1]);
+          pipes[0].end();
+          await exited;
+          return parent;
+        };
+        while ((await parentOf(await starter.start(sh))) === process.pid);
+        void starter.start(sh);
+        // The question has been sent, and its answers are never taken.
+        setImmediate(() => {
+          writeSync(1, "asked");
+          Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+        });
+        import { readFileSync, writeSync } from "node:fs";
+      `,
+      ],
+      { stdio: ["ignore", "pipe", "inherit"] },
+    );
+    await once(service.stdout, "data");
+    const family = (): number[] => descendants(service.pid);
+    // Its starter, and what that has started.
+    await until(() => family().length === 2, "the process was started");
+    const all = family();
+    service.kill("SIGKILL");
+    await until(() => all.every((pid) => !isAlive(pid)), "nothing of it is alive");
+  });
+
   it("ends what still runs when it is closed", async () => {
     const starter = await openReady();
     const started = await starter.start({ ...sh("read line"), group: true });
@@ -113,6 +152,14 @@ describe("a starter apart", () => {
     await until(() => descendants().length === 0, "nothing of it is alive");
   });
 });
+
+function isAlive(pid: number): boolean {
+  try {
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return false;
+  }
+}
 
 /** Until then it starts processes directly, and they are no children of another process. */
 async function openReady(onGone: () => void = () => {}): Promise<Starter> {

@@ -70,7 +70,7 @@ class Apart {
     // Not detached: what it starts without a group shares the processors with who serves, as if that had started it.
     this.#child = spawn(process.execPath, [...nodeOptions, childFile], {
       env: {},
-      stdio: ["ignore", "ignore", "inherit", "ipc"],
+      stdio: ["pipe", "ignore", "inherit", "ipc"],
     });
     this.#child.on("message", (answer: StarterAnswer, pipe?: Socket) => this.#hear(answer, pipe));
     this.gone = new Promise((resolve) => {
@@ -86,6 +86,8 @@ class Apart {
     // Neither keeps anybody who has nothing else to do.
     this.#child.unref();
     this.#child.channel?.unref();
+    this.#lifeline.on("error", () => {});
+    this.#lifeline.unref();
   }
 
   start(request: StartRequest): Promise<Started> {
@@ -102,11 +104,16 @@ class Apart {
 
   async end(): Promise<void> {
     this.isReady = false;
-    if (this.#child.connected) this.#child.disconnect();
+    this.#lifeline.destroy();
     this.#child.ref();
     const timer = setTimeout(() => this.#child.kill("SIGKILL"), END_MS);
     await this.gone;
     clearTimeout(timer);
+  }
+
+  /** Nothing is written to it: its end is how the process learns that this one has ended, however it did. */
+  get #lifeline(): Socket {
+    return this.#child.stdin as Socket;
   }
 
   #hear(answer: StarterAnswer, pipe: Socket | undefined): void {

@@ -4,10 +4,11 @@ import type { StarterAnswer, StarterQuestion } from "./apart.ts";
 
 /**
  * The starter's process: it starts what it is asked to, hands over the pipes, and tells when each process has ended.
- * It ends when whoever asks does.
+ * It ends when its stdin does, which is when whoever asks does.
  */
 process.on("message", (question: StarterQuestion) => void carryOut(question));
-process.on("disconnect", () => process.exit(0));
+// Of a channel that ends while a pipe is on its way over it, Node tells nothing.
+process.stdin.resume().on("close", () => process.exit(0));
 // A terminal tells all of its processes at once. Who serves may need this one until it has ended what runs.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
 answer({ id: 0 });
