@@ -275,6 +275,26 @@ describe("C8 access with tokens", () => {
     for (const stream of streams) await assert.rejects(async () => void (await stream.read()), /terminated/);
   });
 
+  it("C8 what a token that was just made has opened stays open when the service hears that there is one", async () => {
+    const earlier = await makeToken(berth, { can: ["call"] });
+    await callTool("/mcp/one", "first", earlier.token);
+    const { token } = await makeToken(berth, { can: ["call", "read"] });
+    const open = await fetch(`${berth.url}/mcp/one/sse`, {
+      headers: { Accept: "text/event-stream", ...bearer(token) },
+    });
+    const stream = open.body!.getReader();
+    await stream.read();
+    // What is noticed later than that the token was made.
+    await revoke(berth, earlier.id);
+    await until(async () => (await callTool("/mcp/one", "first", earlier.token)).status === 401);
+    const next = stream.read().then(
+      () => "something",
+      () => "its end",
+    );
+    assert.equal(await Promise.race([next, new Promise((resolve) => setTimeout(resolve, 20, "nothing"))]), "nothing");
+    await stream.cancel();
+  });
+
   it("C8 a suspended tenant answers nobody, and its tokens are good again when it is resumed", async () => {
     await onStoreOf(berth, (store) => addTenant(store, "brief", { servers: { theirs: TWO } }));
     const { token } = await makeToken(berth, { can: ["call"] }, { tenant: "brief" });

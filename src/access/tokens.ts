@@ -17,14 +17,14 @@ export class Tokens {
   readonly #knownMax: number;
   readonly #onRevoked: (principalId: string) => void;
   readonly #stop: () => void;
-  /** Counts what may have been revoked. */
+  /** Counts what was revoked. */
   #changes = 0;
 
   constructor(records: TokenRecords, options: TokensOptions) {
     this.#records = records;
     this.#knownMax = options.knownTokens;
     this.#onRevoked = options.onRevoked;
-    this.#stop = records.onChange((id) => this.#forget(id));
+    this.#stop = records.onRevoke((id) => this.#forget(id));
   }
 
   /** Rejects with `tenant_not_found`. */
@@ -96,7 +96,7 @@ export class Tokens {
 export interface TokensOptions {
   /** Tokens that are known again without a look into the store. */
   readonly knownTokens: number;
-  /** Hears of each token that is good for nothing any more; and of those that were made, which nobody has used yet. */
+  /** Hears of each token that is good for nothing any more. */
   readonly onRevoked: (principalId: string) => void;
 }
 

@@ -46,9 +46,12 @@ export function sqliteTokens(
       if (change !== undefined) foreignChanges.add([change]);
       return change !== undefined;
     },
-    onChange: (listener) =>
+    onRevoke: (listener) =>
       foreignChanges.listen((changed) => {
-        for (const { kind, name } of changed) if (kind === "token") listener(name);
+        for (const { tenant, kind, name } of changed) {
+          // That one has come is a change, too.
+          if (kind === "token" && !statements.inForce.get(tenant, name)) listener(name);
+        }
       }),
   };
 }
@@ -63,6 +66,9 @@ function prepare(database: Database.Database) {
     byHash: database.prepare<[string], TokenRow>(`SELECT ${COLUMNS} FROM token WHERE hash = ?`),
     list: database.prepare<[string], TokenRow>(
       `SELECT ${COLUMNS} FROM token WHERE tenant = ? ORDER BY created_at DESC, id`,
+    ),
+    inForce: database.prepare<[string, string]>(
+      "SELECT 1 FROM token WHERE tenant = ? AND id = ? AND revoked_at IS NULL",
     ),
     add: database.prepare<[string, string, string, string, string, number, number | null]>(
       `INSERT INTO token (id, tenant, hash, name, "grant", created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,

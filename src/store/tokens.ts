@@ -17,8 +17,8 @@ export interface TokenRecords {
   /** False when the tenant has no such token, or it was revoked before. */
   revoke(tenant: string, id: string, by: string): Promise<boolean>;
 
-  /** Calls `listener` with the id of a token that has come or was revoked: soon after another process did it. */
-  onChange(listener: (id: string) => void): () => void;
+  /** Calls `listener` with the id of a token that was revoked, or went with its tenant: soon after another process did it. */
+  onRevoke(listener: (id: string) => void): () => void;
 }
 
 export interface NewTokenRecord {
