@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import { spawn, type ChildProcessByStdio } from "node:child_process";
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
@@ -14,7 +14,7 @@ import { openExecutor } from "../src/executor/open.ts";
 import { ReadingTime } from "../src/executor/reading-time.ts";
 import { TurnQueue } from "../src/turn-queue.ts";
 import type { GuestOutcome } from "../src/executor/executor.ts";
-import { assertNothingLeft, descendants, failureOf, until } from "./executor.rig.ts";
+import { assertNothingLeft, descendants, failureOf, isAlive, until } from "./executor.rig.ts";
 
 after(assertNothingLeft);
 
@@ -282,12 +282,4 @@ function startService(body: string, setup = ""): ChildProcessByStdio<null, Reada
     ${body}`;
   const script = `${setup}exec "$0" --input-type=module -e "$1"`;
   return spawn("sh", ["-c", script, process.execPath, program], { stdio: ["ignore", "pipe", "inherit"] });
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
-  } catch {
-    return false;
-  }
 }

@@ -124,6 +124,15 @@ export function descendants(root = process.pid): number[] {
   return found.slice(1).filter((pid) => !commandOf(pid).includes("esbuild"));
 }
 
+/** False for one that has ended and was not waited for yet, too. */
+export function isAlive(pid: number): boolean {
+  try {
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return false;
+  }
+}
+
 /** Megabytes of memory that the largest of the descendants has ever held. */
 export function largestMb(): number {
   const kilobytes = descendants().map((pid) => {

@@ -6,7 +6,7 @@ import { setTimeout as after } from "node:timers/promises";
 import { describe, it } from "node:test";
 import { openStarter, type Starter } from "../src/starter/apart.ts";
 import { startDirectly, type Start, type Started, type StartRequest } from "../src/starter/starter.ts";
-import { descendants, until } from "./executor.rig.ts";
+import { descendants, isAlive, until } from "./executor.rig.ts";
 
 const sh = (script: string, stdio: StartRequest["stdio"] = ["pipe", "pipe"]): StartRequest => ({
   file: "/bin/sh",
@@ -152,14 +152,6 @@ describe("a starter apart", () => {
     await until(() => descendants().length === 0, "nothing of it is alive");
   });
 });
-
-function isAlive(pid: number): boolean {
-  try {
-    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
-  } catch {
-    return false;
-  }
-}
 
 /** Until then it starts processes directly, and they are no children of another process. */
 async function openReady(onGone: () => void = () => {}): Promise<Starter> {

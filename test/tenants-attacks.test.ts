@@ -3,9 +3,9 @@ import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
 import { treeOf } from "../src/executor/process-tree.ts";
 import { apiOf } from "./api.ts";
-import { call, MODERN_META, request, startTestBerth, type TestBerth } from "./berth.ts";
-import { read, type EventReader } from "./legacy-client.ts";
-import { addTenant, onStoreOf } from "./tenants.rig.ts";
+import { call, startTestBerth, type TestBerth } from "./berth.ts";
+import type { EventReader } from "./legacy-client.ts";
+import { addTenant, listenTo, onStoreOf } from "./tenants.rig.ts";
 import { hostile, processesWith } from "./upstream.rig.ts";
 
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
@@ -84,19 +84,7 @@ describe("a tenant that takes all that it can get harms nobody:", () => {
     }
   }
 
-  const listen = (tenant: string): Promise<EventReader> =>
-    read(at(tenant, "say"), {
-      method: "POST",
-      headers: {
-        "Content-Type": "application/json",
-        Accept: "application/json, text/event-stream",
-        "MCP-Protocol-Version": "2026-07-28",
-        "Mcp-Method": "subscriptions/listen",
-      },
-      body: JSON.stringify(
-        request("subscriptions/listen", { notifications: { toolsListChanged: true }, _meta: MODERN_META }),
-      ),
-    });
+  const listen = (tenant: string): Promise<EventReader> => listenTo(at(tenant, "say"));
 
   it("C8 a memory bomb ends its own guest, and calls of others are answered meanwhile", async () => {
     await meanwhile(

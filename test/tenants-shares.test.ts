@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { call, MODERN_META, post, request, startTestBerth, type TestBerth } from "./berth.ts";
+import { call, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { LegacyClient, read, type EventReader } from "./legacy-client.ts";
-import { addTenant, onStoreOf, until } from "./tenants.rig.ts";
+import { addTenant, listenTo, onStoreOf, until } from "./tenants.rig.ts";
 import { hostile, processesWith } from "./upstream.rig.ts";
 
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
@@ -89,19 +89,7 @@ describe("shares of tenants in streams and programs of others", () => {
     assert.equal((await put("", "second")).status, 200);
   });
 
-  const listenAt = (tenant: string): Promise<EventReader> =>
-    read(at(tenant, "say"), {
-      method: "POST",
-      headers: {
-        "Content-Type": "application/json",
-        Accept: "application/json, text/event-stream",
-        "MCP-Protocol-Version": "2026-07-28",
-        "Mcp-Method": "subscriptions/listen",
-      },
-      body: JSON.stringify(
-        request("subscriptions/listen", { notifications: { toolsListChanged: true }, _meta: MODERN_META }),
-      ),
-    });
+  const listenAt = (tenant: string): Promise<EventReader> => listenTo(at(tenant, "say"));
 
   it("C8 streams: of every kind a tenant has as many as it may, its calls and other tenants' streams go on", async () => {
     const legacy = await LegacyClient.start(at("streaming", "say"));

@@ -3,7 +3,8 @@ import { jsonBlock, rawBlock } from "../src/cid.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { Store } from "../src/store/store.ts";
 import type { TenantSettings } from "../src/store/tenants.ts";
-import type { TestBerth } from "./berth.ts";
+import { MODERN_META, request, type TestBerth } from "./berth.ts";
+import { read, type EventReader } from "./legacy-client.ts";
 
 /** What another process on the same data folder does, such as `berth tenant`. */
 export async function onStoreOf<T>(berth: Pick<TestBerth, "folder">, work: (store: Store) => Promise<T>): Promise<T> {
@@ -47,4 +48,20 @@ export async function until(check: () => Promise<boolean>): Promise<void> {
     if (performance.now() > end) throw new Error(`waited in vain for: ${check.toString()}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
+}
+
+/** A subscription of the modern era to changes of a server's tools. */
+export function listenTo(url: string): Promise<EventReader> {
+  return read(url, {
+    method: "POST",
+    headers: {
+      "Content-Type": "application/json",
+      Accept: "application/json, text/event-stream",
+      "MCP-Protocol-Version": "2026-07-28",
+      "Mcp-Method": "subscriptions/listen",
+    },
+    body: JSON.stringify(
+      request("subscriptions/listen", { notifications: { toolsListChanged: true }, _meta: MODERN_META }),
+    ),
+  });
 }

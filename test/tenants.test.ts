@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { packageRoot } from "../src/config.ts";
-import { call, MODERN_META, post, request, startTestBerth, type TestBerth } from "./berth.ts";
+import { call, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { LegacyClient, read, type EventReader } from "./legacy-client.ts";
-import { addTenant, onStoreOf, until } from "./tenants.rig.ts";
+import { addTenant, listenTo, onStoreOf, until } from "./tenants.rig.ts";
 
 const SAY = (who: string): string => `/** Says who it is of. */\nexport function say(): string { return "${who}"; }\n`;
 
@@ -63,7 +63,7 @@ describe("tenants", () => {
     const stream = await client.listen();
     const oldClient = await read(`${url}/sse`, { headers: { Accept: "text/event-stream" } });
     assert.match((await oldClient.next())!.data, /^\/t\/slow\/mcp\/slow\/messages\?sessionId=/);
-    const subscription = await read(url, listenRequest());
+    const subscription = await listenTo(url);
     assert.equal((await subscription.nextMessage()).method, "notifications/subscriptions/acknowledged");
     const calling = await client.call("slow");
     assert.equal((await calling.nextMessage()).params.message, "on my way");
@@ -111,20 +111,6 @@ describe("berth tenant", () => {
     assert.match(tenant("delete", "default", "--yes").stderr, /cannot be deleted/);
   });
 });
-
-function listenRequest(): RequestInit {
-  const params = { _meta: MODERN_META, notifications: { toolsListChanged: true } };
-  return {
-    method: "POST",
-    headers: {
-      "Content-Type": "application/json",
-      Accept: "application/json, text/event-stream",
-      "MCP-Protocol-Version": "2026-07-28",
-      "Mcp-Method": "subscriptions/listen",
-    },
-    body: JSON.stringify(request("subscriptions/listen", params)),
-  };
-}
 
 /** Reads to the end of a stream. */
 async function ended(reader: EventReader): Promise<void> {

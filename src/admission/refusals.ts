@@ -12,9 +12,9 @@ export class TooManyRequests extends BerthError {
 }
 
 /**
- * How soon the refusals of one tenant, token or address are told. The first ones of each second are told at once. Whoever goes on regardless is
- * told no sooner than it was to come again, so that each of its connections brings one request in that time and not as
- * many as it can send; and what is above the most that may wait so is not told at all.
+ * How soon the refusals of one tenant, token or address are told. The first ones of each second are told at once. Whoever
+ * goes on regardless is told no sooner than it was to come again, so that each of its connections brings one request in
+ * that time and not as many as it can send; and what is above the most that may wait so is not told at all.
  */
 export class Refusals {
   #since = -Infinity;

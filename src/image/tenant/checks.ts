@@ -62,7 +62,7 @@ export class TenantFileChecks {
   }
 
   /** For a line that cannot be read. */
-  skip(code: string, message: string): void {
+  leaveOut(code: string, message: string): void {
     this.#isPartial = true;
     this.complain(code, message);
   }

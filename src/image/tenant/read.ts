@@ -55,9 +55,9 @@ export async function readTenantFile(
 function takeLine(checks: TenantFileChecks, { number, bytes, isWhole }: Line, importLineBytes: number): void {
   checks.line = number;
   if (!bytes) {
-    checks.skip("line-too-long", `The line has more than ${importLineBytes} bytes (BERTH_IMPORT_LINE_BYTES)`);
+    checks.leaveOut("line-too-long", `The line has more than ${importLineBytes} bytes (BERTH_IMPORT_LINE_BYTES)`);
   } else if (!isWhole && number > 1) {
-    checks.skip("cut-line", "The line is cut: the end of it and of the file is missing");
+    checks.leaveOut("cut-line", "The line is cut: the end of it and of the file is missing");
   } else if (number === 1) {
     checks.takeHeader(bytes);
   } else {
