@@ -4,7 +4,8 @@ import { fileURLToPath } from "node:url";
 import { buildSync } from "esbuild";
 import { defaultLimits } from "../src/limits.ts";
 import type { CallShape } from "../src/discover/discovery.ts";
-import { openExecutor, type ExecutorLimits } from "../src/executor/open.ts";
+import type { ExecutorLimits } from "../src/executor/limits.ts";
+import { openExecutor } from "../src/executor/open.ts";
 import type {
   Executor,
   GuestCall,

@@ -38,9 +38,16 @@ export function needsSandbox(tenant: string, reason: string): GuestFailure {
   );
 }
 
-/** What a sibling of the guilty call gets. */
-export function endedByNeighbour(why: string): GuestFailure {
+/** What a sibling of the call gets whose verdict ended their process. */
+export function endedByNeighbour(verdict: GuestFailure): GuestFailure {
+  const why = neighbourDid(verdict);
   return failure("evicted", `its process was ended because another call of the same program ${why}`, true);
+}
+
+function neighbourDid({ reason }: GuestFailure): string {
+  if (reason === "timeout") return "overran its deadline";
+  if (reason === "cancelled") return "was cancelled and did not stop";
+  return "broke a limit";
 }
 
 /** A process that ended by itself, from its exit and the end of what it wrote to stderr. */
@@ -53,6 +60,22 @@ export function ended(exit: Exit, stderr: string): GuestFailure {
   if (signal === "SIGKILL")
     return failure("crash", "its process was killed, perhaps for want of memory on this machine");
   return failure("crash", signal ? `its process ended by ${signal}` : `its process ended with exit code ${exit.code}`);
+}
+
+/** What a frame says of a program that does not load. */
+export function loadFailed([, message, stack]: readonly unknown[], program: GuestProgram): GuestFailure {
+  const said = `its program does not load: ${guestMessage(message, program)}`;
+  return failure("load", said, false, guestStack(stack, program));
+}
+
+/** What a frame says of a call that failed. */
+export function guestFailed(
+  [, , said, message, stack, transient, protocol]: readonly unknown[],
+  program: GuestProgram,
+): GuestFailure {
+  const reason = said === "output" || said === "load" ? said : "thrown";
+  const error = failure(reason, guestMessage(message, program), transient === 1, guestStack(stack, program));
+  return protocol === 1 ? { ...error, protocol: true } : error;
 }
 
 /** A message of the guest as far as it may be shown: a text of bounded length, without what nobody may see. */

@@ -1,5 +1,7 @@
 import { isObject, type JsonObject } from "../json.ts";
+import type { Call } from "./call.ts";
 import type { AskingCall, HostOperation, HostPort } from "./executor.ts";
+import type { GuestProcess } from "./guest-process.ts";
 import { messageUnitsMax, toGuest } from "./guest/wire.mts";
 
 const operations: readonly HostOperation[] = [
@@ -18,8 +20,32 @@ const operations: readonly HostOperation[] = [
 /** Requests of one process that may wait for their answers at a time. */
 const REQUESTS_MAX = 64;
 
-/** Carries out what a guest asks of the host. Resolves with the frame to write, whatever happens. */
-export async function answerRequest(
+/** What one process asks of the host in the midst of its calls. */
+export class HostRequests {
+  readonly #process: Pick<GuestProcess, "send">;
+  #waiting = 0;
+  #isOver = false;
+
+  constructor(process: Pick<GuestProcess, "send">) {
+    this.#process = process;
+  }
+
+  /** Carries it out, and writes the answer to the guest. */
+  async answer(call: Call, frame: readonly unknown[]): Promise<void> {
+    this.#waiting++;
+    const reply = await answerTo(call.program.port, frame, this.#waiting, call);
+    this.#waiting--;
+    if (!this.#isOver) this.#process.send(reply);
+  }
+
+  /** Nothing is written any more. */
+  end(): void {
+    this.#isOver = true;
+  }
+}
+
+/** Resolves with the frame to write, whatever happens. */
+async function answerTo(
   port: HostPort | undefined,
   frame: readonly unknown[],
   requests: number,

@@ -1,4 +1,3 @@
-import { Paces } from "../paces.ts";
 import type { Start } from "../starter/starter.ts";
 import { Backoff } from "./backoff.ts";
 import type { Call } from "./call.ts";
@@ -6,15 +5,16 @@ import { failure } from "./failures.ts";
 import type { HeavyTenants } from "./heavy-tenants.ts";
 import type { LogSink } from "./guest-log.ts";
 import { ReadingTime } from "./reading-time.ts";
+import { Room, type RoomLimits } from "./room.ts";
 import { Session, type SessionLimits } from "./session.ts";
 import { Spares } from "./spares.ts";
 import type { GuestFailure, GuestProgram } from "./executor.ts";
 import type { Command } from "./process-group.ts";
 
 /**
- * Which program has which process. It owns starting them lazily, the cap on how many are alive, who goes first when
- * room is needed (the one that was idle longest), and the end of idle ones. A process serves one program of one tenant
- * from its first frame to its end. It knows no deadline and no queue of calls.
+ * Which program has which process. It owns starting them lazily, who waits until there is room for one more, and the
+ * end of idle ones. A process serves one program of one tenant from its first frame to its end. It knows no deadline and
+ * no queue of calls.
  */
 export interface PoolLimits extends SessionLimits {
   readonly guestProcesses: number;
@@ -22,11 +22,7 @@ export interface PoolLimits extends SessionLimits {
   readonly guestIdleMs: number;
 }
 
-export interface PoolOwner {
-  /** How many processes one tenant may have. */
-  processesOf(tenant: string): number;
-  /** How many may be started for one tenant in a minute; 0 is as many as are needed. */
-  startsPerMinuteOf(tenant: string): number;
+export interface PoolOwner extends RoomLimits {
   onCallOver(call: Call): void;
   onEnded(program: GuestProgram, failure: GuestFailure, loaded: boolean): void;
   onLog: LogSink;
@@ -41,7 +37,7 @@ export class Pool {
   readonly #owner: PoolOwner;
   readonly #spares: Spares;
   readonly #backoff = new Backoff();
-  readonly #paces: Paces;
+  readonly #room: Room;
   #admitTimer: NodeJS.Timeout | undefined;
   readonly #sessions = new Map<string, Session>();
   /** Those of `#sessions` and those that are about to end. */
@@ -55,10 +51,7 @@ export class Pool {
   constructor(start: Start, command: Command, limits: PoolLimits, owner: PoolOwner) {
     this.#limits = limits;
     this.#owner = owner;
-    this.#paces = new Paces((tenant) => ({
-      perMinute: owner.startsPerMinuteOf(tenant),
-      burst: owner.processesOf(tenant),
-    }));
+    this.#room = new Room(this.#sessions, limits.guestProcesses, owner);
     this.#spares = new Spares(start, command, limits.guestFrameBytes, limits.guestSpareProcesses);
     this.#spares.fill();
     const checkMs = Math.max(10, Math.min(limits.guestIdleMs / 4, IDLE_CHECK_MAX_MS));
@@ -99,12 +92,16 @@ export class Pool {
       this.#owner.onCallOver(call);
       return;
     }
-    const startsInMs = this.#makeRoom(program.tenant);
-    if (startsInMs === 0) this.#start(program).run(call);
-    else this.#waiting.add(call);
-    if (startsInMs === 0 || startsInMs === Infinity) return;
+    const { startsInMs, instead } = this.#room.take(program.tenant);
+    if (startsInMs === 0) {
+      if (instead) this.#end(instead, "its place was needed for another program");
+      this.#start(program).run(call);
+      return;
+    }
+    this.#waiting.add(call);
     // Another tenant's may be sooner than the one that is waited for.
-    this.#admitTimer ??= setTimeout(this.#admitLater, Math.min(startsInMs, ADMIT_MAX_MS)).unref();
+    if (startsInMs !== Infinity)
+      this.#admitTimer ??= setTimeout(this.#admitLater, Math.min(startsInMs, ADMIT_MAX_MS)).unref();
   }
 
   /** Takes out a call that has no process yet; false when it has one. */
@@ -183,38 +180,6 @@ export class Pool {
     this.#admitTimer = undefined;
     this.#admit();
   };
-
-  /**
-   * 0 when there is room for one more process, in what all tenants may have together and in what this one may. Else in
-   * how many milliseconds it may start one, or `Infinity`: when another one is over.
-   */
-  #makeRoom(tenant: string): number {
-    const { guestProcesses } = this.#limits;
-    const own = this.#owner.processesOf(tenant);
-    const isFull = own < guestProcesses && this.#processesOf(tenant) >= own;
-    const needsOther = isFull || this.#sessions.size >= guestProcesses;
-    const other = needsOther ? this.#idleLongest(isFull ? tenant : undefined) : undefined;
-    if (needsOther && !other) return Infinity;
-    const startsInMs = this.#paces.take(tenant, performance.now());
-    if (startsInMs === 0 && other) this.#end(other, "its place was needed for another program");
-    return startsInMs;
-  }
-
-  #processesOf(tenant: string): number {
-    let count = 0;
-    for (const { program } of this.#sessions.values()) if (program.tenant === tenant) count += 1;
-    return count;
-  }
-
-  /** Of one tenant or of any: who makes room for others; undefined when all work. */
-  #idleLongest(tenant?: string): Session | undefined {
-    let oldest: Session | undefined;
-    for (const session of this.#sessions.values()) {
-      if (tenant !== undefined && session.program.tenant !== tenant) continue;
-      if (session.callsInFlight === 0 && (!oldest || session.lastUsedAt < oldest.lastUsedAt)) oldest = session;
-    }
-    return oldest;
-  }
 
   #endIdle(): void {
     const since = performance.now() - this.#limits.guestIdleMs;

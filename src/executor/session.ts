@@ -1,23 +1,24 @@
 import { CallTable } from "../call-table.ts";
-import type { CallShape } from "../discover/discovery.ts";
-import type { Json } from "../json.ts";
-import { Call } from "./call.ts";
+import type { Call } from "./call.ts";
+import { tellCaller } from "./caller-events.ts";
 import {
   cancelled,
   endedByNeighbour,
   failure,
-  guestMessage,
-  guestStack,
+  guestFailed,
+  loadFailed,
   outputTooLarge,
   timedOut,
   tooBusy,
 } from "./failures.ts";
 import { toGuest, toHost } from "./guest/wire.mts";
-import { answerRequest } from "./host-requests.ts";
+import { HostRequests } from "./host-requests.ts";
 import { readLog, type LogSink } from "./guest-log.ts";
-import { deliverProgress } from "./progress.ts";
+import { KnownShapes } from "./known-shapes.ts";
+import { askToStop, hasToEnd } from "./stopping.ts";
+import { StrayFrames } from "./stray-frames.ts";
 import { readValue } from "./values.ts";
-import type { GuestListener, GuestProcess } from "./guest-process.ts";
+import type { GuestProcess } from "./guest-process.ts";
 import type { ReadingTime } from "./reading-time.ts";
 import type { GuestFailure, GuestProgram } from "./executor.ts";
 
@@ -40,16 +41,6 @@ export interface SessionOwner {
   onLog: LogSink;
 }
 
-/** Between asking a call to stop and waiting for it no more. */
-const GRACE_MS = 100;
-/** Until a process that has not even heard of a cancellation counts as stuck. On a busy machine it is late at times. */
-const REACT_MS = 1_000;
-/** Frames about nothing that is in flight: a guest may be late now and then, not all the time. */
-const STRAYS_MAX = 10_000;
-const STRAYS_PER_MS = 0.1;
-/** Shapes that a process remembers; beyond that they travel with their first call each time. */
-const SHAPES_MAX = 4_096;
-
 export class Session {
   readonly program: GuestProgram;
   lastUsedAt = performance.now();
@@ -57,16 +48,14 @@ export class Session {
   readonly #limits: SessionLimits;
   readonly #owner: SessionOwner;
   readonly #calls = new CallTable<Call>();
-  readonly #shapes = new Map<CallShape, number>();
+  readonly #shapes: KnownShapes;
+  readonly #requests: HostRequests;
+  readonly #strays = new StrayFrames();
   #unsent: Call[] | undefined = [];
-  #strays = 0;
-  #strayAt = 0;
-  #requests = 0;
   #loaded = false;
   /** The call whose overrun ended the process. */
   #guilty: Call | undefined;
   #ending = false;
-  #ended = false;
 
   constructor(
     program: GuestProgram,
@@ -77,13 +66,12 @@ export class Session {
   ) {
     this.program = program;
     this.#process = process;
+    this.#shapes = new KnownShapes(process);
+    this.#requests = new HostRequests(process);
     this.#limits = limits;
     this.#owner = owner;
-    const listener: GuestListener = {
-      onFrame: (frame, units) => this.#onFrame(frame, units),
-      onEnded: (failure) => this.#onEnded(failure),
-    };
-    process.assign(listener, readingTime);
+    const onFrame = (frame: readonly unknown[], units: number): void => this.#onFrame(frame, units);
+    process.assign({ onFrame, onEnded: (failure) => this.#onEnded(failure) }, readingTime);
     void this.#load();
   }
 
@@ -109,14 +97,19 @@ export class Session {
   /** The caller wants no result any more. */
   cancel(call: Call): void {
     if (this.#unsent?.includes(call)) return this.#drop(call, cancelled);
-    if (this.#calls.get(call.id) === call && !call.verdict) this.#stop(call, cancelled, performance.now());
+    if (this.#calls.get(call.id) === call && !call.verdict)
+      askToStop(this.#process, call, cancelled, performance.now());
   }
 
   /** Stops the calls whose deadline has passed, and ends the process of those that did not stop in time. */
   sweep(now: number): void {
     for (const call of this.#calls.all()) {
-      if (call.killAt > 0 && now >= call.killAt) this.#giveUp(call, now);
-      else if (call.killAt === 0 && now >= call.deadlineAt) this.#stop(call, timedOut(call.given.deadlineMs), now);
+      if (call.killAt === 0 && now >= call.deadlineAt) {
+        askToStop(this.#process, call, timedOut(call.given.deadlineMs), now);
+      } else if (call.killAt > 0 && now >= call.killAt && hasToEnd(call, now)) {
+        this.#guilty = call;
+        this.kill(call.verdict!);
+      }
       if (this.#ending) return;
     }
     for (const call of this.#unsent?.filter((call) => now >= call.deadlineAt) ?? []) {
@@ -152,7 +145,7 @@ export class Session {
     let frame: string;
     try {
       const data = context ? `${JSON.stringify(args)},${JSON.stringify(context)}` : JSON.stringify(args);
-      frame = `[${toGuest.call},${call.id},${this.#shapeIndex(shape)},${data}]`;
+      frame = `[${toGuest.call},${call.id},${this.#shapes.indexOf(shape)},${data}]`;
     } catch {
       this.#calls.remove(call);
       return this.#refuse(call, failure("protocol", "its arguments cannot be written as JSON"));
@@ -170,38 +163,6 @@ export class Session {
     this.#owner.onCallOver(call);
   }
 
-  #shapeIndex(shape: CallShape): number {
-    const known = this.#shapes.get(shape);
-    if (known !== undefined) return known;
-    if (this.#shapes.size >= SHAPES_MAX) this.#shapes.clear();
-    const index = this.#shapes.size;
-    this.#shapes.set(shape, index);
-    this.#process.send(JSON.stringify([toGuest.shape, index, shape]));
-    return index;
-  }
-
-  #stop(call: Call, verdict: GuestFailure, now: number): void {
-    call.verdict ??= verdict;
-    call.killAt = now + GRACE_MS;
-    call.acknowledged = false;
-    this.#process.send(`[${toGuest.cancel},${call.id},"${verdict.reason}"]`);
-  }
-
-  /**
-   * The grace is over. A call that overran its deadline takes the process with it; a cancelled one only when the guest
-   * does not react at all, otherwise it may go on unheard until its deadline.
-   */
-  #giveUp(call: Call, now: number): void {
-    const { acknowledged, settled } = call;
-    if (call.verdict === cancelled && now < call.deadlineAt && (acknowledged || !settled)) {
-      call.fail(cancelled);
-      call.killAt = acknowledged ? 0 : now + REACT_MS;
-      return;
-    }
-    this.#guilty = call;
-    this.kill(call.verdict!);
-  }
-
   #onFrame(frame: readonly unknown[], units: number): void {
     switch (frame[0]) {
       case toHost.ready:
@@ -210,7 +171,7 @@ export class Session {
         this.#loaded = true;
         return;
       case toHost.loadFailed:
-        return this.kill(this.#loadFailure(frame));
+        return this.kill(loadFailed(frame, this.program));
     }
     const call = this.#calls.get(frame[1] as number);
     if (!call) return this.#onStray(frame);
@@ -228,12 +189,8 @@ export class Session {
           return this.#over(call, { ok: false, error: outputTooLarge(this.#limits.outputBytes) });
         return this.#over(call, { ok: true, value });
       }
-      case toHost.failed: {
-        const reason = frame[2] === "output" || frame[2] === "load" ? frame[2] : "thrown";
-        const { program } = call;
-        const error = failure(reason, guestMessage(frame[3], program), frame[5] === 1, guestStack(frame[4], program));
-        return this.#over(call, { ok: false, error: frame[6] === 1 ? { ...error, protocol: true } : error });
-      }
+      case toHost.failed:
+        return this.#over(call, { ok: false, error: guestFailed(frame, call.program) });
       case toHost.cancelling:
         call.acknowledged = true;
         return;
@@ -241,61 +198,22 @@ export class Session {
       case toHost.log:
       case toHost.task:
       case toHost.closeStream:
-        if (this.#spend(call)) this.#tell(call, frame);
+        if (this.#spend(call)) tellCaller(this.#process, call, frame);
         return;
       case toHost.request:
-        if (this.#spend(call)) this.#onRequest(call, frame);
+        if (this.#spend(call)) void this.#requests.answer(call, frame);
         return;
       default:
         return this.#fault("wrote a frame of an unknown kind");
     }
   }
 
-  #loadFailure([, message, stack]: readonly unknown[]): GuestFailure {
-    const { program } = this;
-    const said = `its program does not load: ${guestMessage(message, program)}`;
-    return failure("load", said, false, guestStack(stack, program));
-  }
-
-  /** A listener that throws wants no more of its call; it must not end the host from within a pipe's event. */
-  #tell(call: Call, frame: readonly unknown[]): void {
-    try {
-      if (frame[0] === toHost.progress) deliverProgress(this.#process, call, (frame[2] ?? null) as Json);
-      else if (call.settled) return;
-      else if (frame[0] === toHost.task) this.#becomeTask(call);
-      else if (frame[0] === toHost.closeStream) call.given.onCloseStream?.();
-      else {
-        const line = readLog(frame, call.program);
-        if (line) call.given.onLog?.(line);
-      }
-    } catch {
-      if (!call.verdict) this.#stop(call, cancelled, performance.now());
-    }
-  }
-
-  #becomeTask(call: Call): void {
-    if (call.isTask) return;
-    call.isTask = true;
-    call.given.onTask?.();
-  }
-
-  #onRequest(call: Call, frame: readonly unknown[]): void {
-    this.#requests++;
-    const reply = (text: string): void => {
-      this.#requests--;
-      if (!this.#ended) this.#process.send(text);
-    };
-    void answerRequest(call.program.port, frame, this.#requests, call).then(reply);
-  }
-
   /** Late words about a call that is over are normal; a log line may come from outside of any call. */
   #onStray(frame: readonly unknown[]): void {
     const line = frame[0] === toHost.log && frame[1] === 0 ? readLog(frame, this.program) : undefined;
     if (line) this.#owner.onLog(this.program, line);
-    const now = performance.now();
-    this.#strays = Math.max(0, this.#strays - (now - this.#strayAt) * STRAYS_PER_MS) + 1;
-    this.#strayAt = now;
-    if (this.#strays > STRAYS_MAX) this.#fault(`wrote more than ${STRAYS_MAX} frames about no call in flight`);
+    const tooMany = this.#strays.count(performance.now());
+    if (tooMany) this.#fault(tooMany);
   }
 
   #spend(call: Call): boolean {
@@ -318,7 +236,7 @@ export class Session {
 
   #onEnded(error: GuestFailure): void {
     this.#ending = true;
-    this.#ended = true;
+    this.#requests.end();
     const calls = [...this.#calls.all(), ...(this.#unsent ?? [])];
     this.#calls.clear();
     this.#unsent = undefined;
@@ -326,16 +244,10 @@ export class Session {
 
     const shared = calls.length > 1 && this.#loaded;
     for (const call of calls) {
-      if (this.#guilty && call !== this.#guilty) call.fail(endedByNeighbour(neighbourDid(error)));
+      if (this.#guilty && call !== this.#guilty) call.fail(endedByNeighbour(error));
       // Nobody can tell which of several calls made the process end by itself, so each may be tried again.
       else call.fail(shared && !this.#guilty ? { ...error, retriable: true } : error);
       this.#owner.onCallOver(call);
     }
   }
-}
-
-function neighbourDid(error: GuestFailure): string {
-  if (error.reason === "timeout") return "overran its deadline";
-  if (error.reason === "cancelled") return "was cancelled and did not stop";
-  return "broke a limit";
 }

@@ -1,0 +1,196 @@
+import type { CancelSignal } from "../cancellation.ts";
+import { startDirectly, type Start } from "../starter/starter.ts";
+import { DEFAULT_TENANT } from "../tenant-name.ts";
+import { Ticker } from "../ticker.ts";
+import { Call } from "./call.ts";
+import { cancelled, closed, needsSandbox, suspended, timedOutWaiting, tooBusy } from "./failures.ts";
+import { HeavyTenants } from "./heavy-tenants.ts";
+import { Lane } from "./lane.ts";
+import type { Launcher } from "./launcher.ts";
+import { sameForAll, type ExecutorLimits, type ExecutorTenantLimits } from "./limits.ts";
+import { Pool } from "./pool.ts";
+import { Scripts } from "./scripts.ts";
+import type { Executor, GuestCall, GuestFailure, GuestOutcome, GuestProgram } from "./executor.ts";
+
+export interface GuestExecutorOptions {
+  readonly limits: ExecutorLimits;
+  /** What a tenant may have now; every one the same without it. */
+  readonly limitsOf?: (tenant: string) => ExecutorTenantLimits;
+  /** How processes are started; directly without it. */
+  readonly start?: Start;
+  readonly log?: ExecutorLog;
+}
+
+/** The part of a logger that is used here. */
+export interface ExecutorLog {
+  debug(data: object, message: string): void;
+  info(data: object, message: string): void;
+  warn(data: object, message: string): void;
+}
+
+/**
+ * The way of a call: may its tenant run here, is it the tenant's turn, then the pool, and the sweep that keeps every
+ * deadline. It puts the parts together that this takes.
+ */
+export class GuestExecutor implements Executor {
+  readonly isolation: Executor["isolation"];
+  readonly reason?: string;
+  readonly #limits: ExecutorLimits;
+  readonly #log: ExecutorLog | undefined;
+  readonly #limitsOf: (tenant: string) => ExecutorTenantLimits;
+  readonly #heavy = new HeavyTenants();
+  readonly #pool: Pool;
+  readonly #scripts: Scripts;
+  readonly #lanes = new Map<string, Lane<Call>>();
+  readonly #suspended = new Set<string>();
+  readonly #ticker = new Ticker((now) => this.#sweep(now));
+  #inFlight = 0;
+  #closing: Promise<void> | undefined;
+
+  constructor(
+    launcher: Launcher,
+    { limits, limitsOf, start = startDirectly, log }: GuestExecutorOptions,
+    reason?: string,
+  ) {
+    this.isolation = launcher.isolation;
+    if (reason !== undefined) this.reason = reason;
+    this.#limits = limits;
+    this.#log = log;
+    this.#limitsOf = limitsOf ?? (() => sameForAll(limits));
+    this.#scripts = new Scripts(start, launcher, limits, {
+      processesOf: (tenant) => this.#limitsOf(tenant).scriptProcesses,
+      heavy: this.#heavy,
+    });
+    this.#pool = new Pool(start, launcher.guest, limits, {
+      processesOf: (tenant) => this.#limitsOf(tenant).guestProcesses,
+      startsPerMinuteOf: (tenant) => this.#limitsOf(tenant).processStartsPerMinute,
+      onCallOver: (call) => this.#leave(call),
+      onEnded: (program, error, loaded) => this.#report(program, error, loaded),
+      onLog: (program, line) => log?.info({ tenant: program.tenant, bundle: program.bundle, line }, "guest log"),
+      heavy: this.#heavy,
+    });
+  }
+
+  call(program: GuestProgram, given: GuestCall): Promise<GuestOutcome> {
+    return new Promise((resolve) => {
+      const call = new Call(program, given, performance.now(), resolve);
+      const refusal = this.#refusal(program.tenant) ?? (given.signal?.aborted ? cancelled : undefined);
+      if (refusal) return call.fail(refusal);
+      if (given.signal) this.#listen(call, given.signal);
+      this.#enter(call);
+    });
+  }
+
+  async runScript(script: Parameters<Executor["runScript"]>[0]): ReturnType<Executor["runScript"]> {
+    const error = this.#refusal(script.tenant);
+    return error ? { ok: false, error } : await this.#scripts.run(script);
+  }
+
+  stats(): ReturnType<Executor["stats"]> {
+    return {
+      programs: this.#pool.size,
+      spares: this.#pool.spares,
+      callsInFlight: this.#inFlight + this.#scripts.running,
+      started: this.#pool.started + this.#scripts.started,
+      killed: this.#pool.killed + this.#scripts.killed,
+    };
+  }
+
+  async suspend(tenant: string): Promise<void> {
+    this.#suspended.add(tenant);
+    const lane = this.#lanes.get(tenant);
+    for (const call of lane?.waiting ?? []) this.#unqueue(lane!, call, suspended);
+    for (const call of this.#pool.waiting) if (call.program.tenant === tenant) this.#unwait(call, suspended);
+    this.#pool.endTenant(tenant, suspended);
+    await this.#scripts.endTenant(tenant, suspended);
+  }
+
+  resume(tenant: string): void {
+    this.#suspended.delete(tenant);
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    for (const lane of this.#lanes.values()) for (const call of lane.waiting) this.#unqueue(lane, call, closed);
+    for (const call of this.#pool.waiting) this.#unwait(call, closed);
+    await Promise.all([this.#pool.close(closed), this.#scripts.close()]);
+    this.#ticker.stop();
+    this.#heavy.close();
+  }
+
+  #refusal(tenant: string): GuestFailure | undefined {
+    if (this.#closing) return closed;
+    if (this.#suspended.size > 0 && this.#suspended.has(tenant)) return suspended;
+    if (this.reason !== undefined && tenant !== DEFAULT_TENANT) return needsSandbox(tenant, this.reason);
+    return undefined;
+  }
+
+  #enter(call: Call): void {
+    const { tenant } = call.program;
+    let lane = this.#lanes.get(tenant);
+    if (!lane) {
+      const { calls: running } = this.#limitsOf(tenant);
+      lane = new Lane({ running, queued: this.#limits.queuedCallsPerTenant }, (call) => this.#pool.run(call));
+      this.#lanes.set(tenant, lane);
+    }
+    this.#inFlight++;
+    this.#ticker.wake();
+    if (lane.enter(call)) return;
+    this.#inFlight--;
+    call.fail(tooBusy(this.#limits.queuedCallsPerTenant));
+  }
+
+  #leave(call: Call): void {
+    this.#inFlight--;
+    this.#lanes.get(call.program.tenant)?.leave();
+  }
+
+  #listen(call: Call, signal: CancelSignal): void {
+    const onAbort = (): void => {
+      const lane = this.#lanes.get(call.program.tenant);
+      if (lane && this.#unqueue(lane, call, cancelled)) return;
+      if (this.#unwait(call, cancelled)) return;
+      for (const session of this.#pool.sessions) session.cancel(call);
+    };
+    signal.addEventListener("abort", onAbort);
+    call.forget = () => signal.removeEventListener("abort", onAbort);
+  }
+
+  #unqueue(lane: Lane<Call>, call: Call, error: GuestFailure): boolean {
+    if (!lane.remove(call)) return false;
+    this.#inFlight--;
+    call.fail(error);
+    return true;
+  }
+
+  #unwait(call: Call, error: GuestFailure): boolean {
+    if (!this.#pool.remove(call)) return false;
+    call.fail(error);
+    this.#leave(call);
+    return true;
+  }
+
+  #sweep(now: number): boolean {
+    for (const [tenant, lane] of this.#lanes) {
+      for (const call of lane.waiting) {
+        if (now >= call.deadlineAt) this.#unqueue(lane, call, timedOutWaiting(call.given.deadlineMs));
+      }
+      if (lane.idle) this.#lanes.delete(tenant);
+    }
+    for (const call of this.#pool.waiting) {
+      if (now >= call.deadlineAt) this.#unwait(call, timedOutWaiting(call.given.deadlineMs));
+    }
+    for (const session of this.#pool.sessions) session.sweep(now);
+    return this.#inFlight > 0;
+  }
+
+  #report(program: GuestProgram, error: GuestFailure, loaded: boolean): void {
+    const data = { tenant: program.tenant, bundle: program.bundle, reason: error.reason, loaded };
+    if (error.reason === "evicted") this.#log?.debug(data, "a guest process was ended");
+    else this.#log?.warn(data, `a guest process ended: ${error.message}`);
+  }
+}

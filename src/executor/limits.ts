@@ -1,0 +1,39 @@
+import type { Limits } from "../limits.ts";
+
+/** Calls that run at once, and processes of guest code and of scripts, of one tenant. */
+export interface ExecutorTenantLimits {
+  readonly calls: number;
+  readonly guestProcesses: number;
+  readonly scriptProcesses: number;
+  readonly processStartsPerMinute: number;
+}
+
+export type ExecutorLimits = Pick<
+  Limits,
+  | "outputBytes"
+  | "guestMemoryMb"
+  | "guestProcesses"
+  | "guestSpareProcesses"
+  | "guestIdleMs"
+  | "guestFrameBytes"
+  | "guestEventsPerCall"
+  | "callsPerTenant"
+  | "guestProcessesPerTenant"
+  | "scriptProcessesPerTenant"
+  | "processStartsPerMinutePerTenant"
+  | "queuedCallsPerTenant"
+  | "scriptProcesses"
+  | "scriptMemoryMb"
+  | "scriptDiskMb"
+  | "scriptTasks"
+>;
+
+/** What every tenant may have where none has limits of its own. */
+export function sameForAll(limits: ExecutorLimits): ExecutorTenantLimits {
+  return {
+    calls: limits.callsPerTenant,
+    guestProcesses: limits.guestProcessesPerTenant,
+    scriptProcesses: limits.scriptProcessesPerTenant,
+    processStartsPerMinute: limits.processStartsPerMinutePerTenant,
+  };
+}

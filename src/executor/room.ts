@@ -1,0 +1,66 @@
+import { Paces } from "../paces.ts";
+import type { Session } from "./session.ts";
+
+/**
+ * Whether one more process may start: in what all tenants may have together, in what its own may have, and in how many
+ * may be started in a minute. Where it is full, the one that was idle longest makes way.
+ */
+export interface RoomLimits {
+  /** How many processes one tenant may have. */
+  processesOf(tenant: string): number;
+  /** How many may be started for one tenant in a minute; 0 is as many as are needed. */
+  startsPerMinuteOf(tenant: string): number;
+}
+
+export interface Place {
+  /** 0: now, and the place is taken. `Infinity`: when another process is idle. */
+  readonly startsInMs: number;
+  /** Whose place it is: that process has to end first. */
+  readonly instead?: Session;
+}
+
+const none: Place = { startsInMs: Infinity };
+
+export class Room {
+  readonly #sessions: ReadonlyMap<string, Session>;
+  readonly #processes: number;
+  readonly #limits: RoomLimits;
+  readonly #paces: Paces;
+
+  /** `sessions` are those that take room now. */
+  constructor(sessions: ReadonlyMap<string, Session>, processes: number, limits: RoomLimits) {
+    this.#sessions = sessions;
+    this.#processes = processes;
+    this.#limits = limits;
+    this.#paces = new Paces((tenant) => ({
+      perMinute: limits.startsPerMinuteOf(tenant),
+      burst: limits.processesOf(tenant),
+    }));
+  }
+
+  take(tenant: string): Place {
+    const own = this.#limits.processesOf(tenant);
+    const isFull = own < this.#processes && this.#takenBy(tenant) >= own;
+    const needsOther = isFull || this.#sessions.size >= this.#processes;
+    const instead = needsOther ? this.#idleLongest(isFull ? tenant : undefined) : undefined;
+    if (needsOther && !instead) return none;
+    const startsInMs = this.#paces.take(tenant, performance.now());
+    return instead ? { startsInMs, instead } : { startsInMs };
+  }
+
+  #takenBy(tenant: string): number {
+    let count = 0;
+    for (const { program } of this.#sessions.values()) if (program.tenant === tenant) count += 1;
+    return count;
+  }
+
+  /** Of one tenant or of any; undefined when all work. */
+  #idleLongest(tenant?: string): Session | undefined {
+    let oldest: Session | undefined;
+    for (const session of this.#sessions.values()) {
+      if (tenant !== undefined && session.program.tenant !== tenant) continue;
+      if (session.callsInFlight === 0 && (!oldest || session.lastUsedAt < oldest.lastUsedAt)) oldest = session;
+    }
+    return oldest;
+  }
+}
