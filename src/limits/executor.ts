@@ -1,0 +1,13 @@
+/** What guests may take: processes, memory, what they say; and scripts. */
+export const executorLimits = {
+  guestMemoryMb: 64,
+  guestProcesses: 64,
+  guestSpareProcesses: 2,
+  guestIdleMs: 300_000,
+  guestFrameBytes: 4 * 1024 * 1024,
+  guestEventsPerCall: 10_000_000,
+  scriptProcesses: 16,
+  scriptMemoryMb: 256,
+  scriptDiskMb: 64,
+  scriptTasks: 64,
+};

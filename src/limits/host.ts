@@ -1,0 +1,20 @@
+/** What one call may take, what a server is made of, and what is told of it. */
+export const hostLimits = {
+  outputBytes: 4 * 1024 * 1024,
+  callMs: 30_000,
+  /** How often a call that ends with a transient error is tried again, and the longest first wait before it. */
+  retries: 3,
+  retryMs: 200,
+  /** How often one call or read may be led on to another function, by redirects and by addresses of functions. */
+  followedUris: 5,
+  /** How long a transform of an entry of `mcps` may take. */
+  transformMs: 10_000,
+  /** Of the JSON that a transform returns. */
+  transformBytes: 1024 * 1024,
+  transformItems: 1000,
+  catalogs: 512,
+  /** Calls of a server that its page tells of: times, outcomes and sizes. */
+  recentCalls: 50,
+  /** Tools that `/metrics` shows apart; all others are counted together. */
+  metricTools: 500,
+};

@@ -1,0 +1,19 @@
+/** What connections, requests and streams over HTTP may take, and how the service ends. */
+export const httpLimits = {
+  bodyBytes: 4 * 1024 * 1024,
+  headersMs: 10_000,
+  requestMs: 30_000,
+  headerBytes: 16 * 1024,
+  connections: 20_000,
+  /** Between two requests on one connection. */
+  idleConnectionMs: 5_000,
+  /** How long a client may take none of what is sent to it. */
+  stalledMs: 60_000,
+  /** Answers under way that are streams or may become some. */
+  openStreams: 10_000,
+  /** Between two signs of life on a quiet stream. */
+  streamCommentMs: 15_000,
+  /** Between a signal to end and the end of new connections: `/readyz` says so meanwhile. */
+  drainMs: 0,
+  shutdownMs: 10_000,
+};

@@ -1,0 +1,41 @@
+/** What the protocol keeps of clients and for them: sessions, streams, questions, tasks. */
+export const mcpLimits = {
+  /** How long a modern client may take to come again with the answers to questions. */
+  requestStateMs: 1_800_000,
+  batchMessages: 100,
+  /** Legacy sessions that the process remembers. */
+  sessions: 10_000,
+  sessionMs: 7 * 24 * 3_600_000,
+  streamsPerSession: 32,
+  subscriptionsPerSession: 256,
+  /** Open connections of HTTP+SSE, the transport of 2024-11-05. */
+  sseConnections: 1000,
+  sseConnectionsPerTenant: 750,
+  /** Kept on each stream of a session for a client that lost its connection. */
+  streamEvents: 1000,
+  streamBytes: 256 * 1024,
+  /** Kept on all streams together, and for how long after a stream ended or its client left. */
+  replayBytes: 64 * 1024 * 1024,
+  replayMs: 300_000,
+  /** After which a stream whose process says nothing any more counts as broken off. */
+  streamLeaseMs: 3_000,
+  /** What a client is told to wait before it takes up a stream again. */
+  streamRetryMs: 1000,
+  /** How long one connection of a session's stream lasts before the client is sent to come again; 0 is for ever. */
+  connectionMs: 300_000,
+  /** Until a call that has said nothing gets a stream, so that it outlives its connection. */
+  silentCallMs: 100,
+  /** How long a client, or the person before it, may take for the answer to a question. */
+  answerMs: 600_000,
+  /** After which a client that listens is asked whether it is there, and how long it may take to say so. */
+  pingMs: 120_000,
+  /** How long a task may run, all its rounds of questions together not counted. */
+  taskMs: 3_600_000,
+  /** How long a task is kept, from its creation. */
+  taskTtlMs: 86_400_000,
+  /** After which a task whose process says nothing any more counts as lost. */
+  taskLeaseMs: 15_000,
+  /** Tasks that run at once in one process. */
+  runningTasks: 128,
+  runningTasksPerTenant: 96,
+};

@@ -1,0 +1,11 @@
+/** What a tenant may keep besides its definitions, and bring along. */
+export const storeLimits = {
+  /** A variable's value, or an entry of `mcps`. */
+  variableBytes: 1024 * 1024,
+  /** A secret's value. */
+  secretBytes: 64 * 1024,
+  secretsPerTenant: 1000,
+  /** A tenant's file that is imported, and its longest line, which is a content. */
+  importBytes: 8 * 1024 * 1024 * 1024,
+  importLineBytes: 16 * 1024 * 1024,
+};

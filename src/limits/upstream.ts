@@ -1,0 +1,36 @@
+/** What servers of others may take. */
+export const upstreamLimits = {
+  /** For a server of others to start and say hello; its first installation included. */
+  upstreamStartMs: 300_000,
+  /** Until a server that says nothing to a modern hello is greeted the legacy way, too. */
+  upstreamProbeMs: 10_000,
+  /** One call, read or list of a server of others. */
+  upstreamCallMs: 60_000,
+  /** Between the ways to end a child: end of input, SIGTERM, SIGKILL. */
+  upstreamEndMs: 2_000,
+  /** The longest message of a server of others. */
+  upstreamMessageBytes: 16 * 1024 * 1024,
+  /** What may come on its stdout between two messages and be none. */
+  upstreamGarbageBytes: 1024 * 1024,
+  /** Above which a server of others waits before more is read of it. */
+  upstreamNotificationsPerSecond: 5000,
+  /** The end of stderr that is kept for errors. */
+  upstreamStderrBytes: 8 * 1024,
+  upstreamListPages: 100,
+  upstreamListItems: 10_000,
+  /** Rounds of questions in one call. */
+  upstreamRounds: 10,
+  /** After which a hosted server of others that nobody uses is ended; it is started again on demand. */
+  upstreamIdleMs: 300_000,
+  /** Requests at once to one of them. */
+  upstreamRequests: 256,
+  /** Between a failed start and the next: the first wait, and the longest. */
+  upstreamBackoffMs: 500,
+  upstreamBackoffMaxMs: 60_000,
+  /** How long a question waits until it is clear which call it belongs to. */
+  upstreamQuestionMs: 2_000,
+  /** Calls at once that wait for the answer to a question of a server of others. */
+  upstreamSuspended: 1_000,
+  /** Servers that are kept connected for whoever explores them. */
+  exploredServers: 8,
+};
