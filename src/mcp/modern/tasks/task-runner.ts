@@ -1,16 +1,10 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import type { Principal } from "../../../access/principal.ts";
-import { Cancellation } from "../../../cancellation.ts";
 import { BerthError } from "../../../errors.ts";
-import type { CallOptions, CallResult, Catalog, InputRequired, Tool } from "../../../host/catalog.ts";
-import type { Trace } from "../../../trace.ts";
-import { isObject, type Json, type JsonObject } from "../../../json.ts";
 import type { Log } from "../../../log.ts";
-import type { CallerContext } from "../../../outcome/context.ts";
-import type { Codec } from "../../protocol.ts";
-import { missingCapabilities } from "../required-capabilities.ts";
-import { asking, isOver, type Task } from "./task.ts";
+import { ended, failed, LOST } from "./endings.ts";
+import { isOver, type Task } from "./task.ts";
 import type { TaskStore } from "./task-store.ts";
+import { beginWork, type Callee, type TaskOrder, type UntilTask, type Work } from "./work.ts";
 
 export interface TaskLimits {
   readonly taskMs: number;
@@ -26,45 +20,6 @@ export interface TaskRunnerOptions {
   readonly log: Log;
   /** Hears of every change that is made here. */
   readonly onChange: (tenant: string, task: Task) => void;
-}
-
-/** A call of a tool that is under way and may become a task, or is one. */
-export interface Work {
-  readonly outcome: Promise<CallResult | InputRequired>;
-  readonly cancellation: Cancellation;
-  readonly progress: Progress;
-}
-
-/** What the guest said last of how far it is. */
-interface Progress {
-  message: string | undefined;
-}
-
-/** A call that its function makes a task of when it likes. */
-export interface UntilTask extends Pick<CallOptions, "onProgress" | "onLog"> {
-  isOver: boolean;
-  readonly onTask: () => void;
-}
-
-type Callee = Pick<
-  TaskOrder,
-  "tenant" | "principal" | "trace" | "tool" | "args" | "answers" | "capabilities" | "context"
->;
-
-/** What a task is made of. */
-export interface TaskOrder {
-  readonly tenant: string;
-  readonly server: string;
-  readonly principal: Principal | undefined;
-  readonly catalog: Catalog;
-  readonly tool: Tool;
-  readonly codec: Codec;
-  readonly args: JsonObject;
-  readonly capabilities: JsonObject;
-  readonly answers: JsonObject;
-  readonly context: CallerContext | undefined;
-  /** Of the request that has the tool called now. */
-  readonly trace: Trace | undefined;
 }
 
 /**
@@ -86,34 +41,14 @@ export class TaskRunner {
     return this.#running.size;
   }
 
-  /** Calls the tool as a task does. `until` hears of progress and logs for as long as it is none yet. */
-  begin({ tenant, principal, trace, tool, args, answers, capabilities, context }: Callee, until?: UntilTask): Work {
-    const { limits } = this.#options;
-    if (this.#running.size >= limits.runningTasks) {
-      throw new BerthError("too_many_tasks", `the limit is ${limits.runningTasks}`);
+  /** Calls the tool as a task does, where one more may run. `until` hears of it for as long as it is no task yet. */
+  begin(order: Callee & Pick<TaskOrder, "tenant">, until?: UntilTask): Work {
+    const { runningTasks, runningTasksPerTenant, taskMs } = this.#options.limits;
+    if (this.#running.size >= runningTasks) throw new BerthError("too_many_tasks", `the limit is ${runningTasks}`);
+    if (this.#runningOf(order.tenant) >= runningTasksPerTenant) {
+      throw new BerthError("too_many_tasks", `the limit of a tenant is ${runningTasksPerTenant}`);
     }
-    if (this.#runningOf(tenant) >= limits.runningTasksPerTenant) {
-      throw new BerthError("too_many_tasks", `the limit of a tenant is ${limits.runningTasksPerTenant}`);
-    }
-    const progress: Progress = { message: undefined };
-    const cancellation = new Cancellation();
-    const outcome = tool.call(args, {
-      principal,
-      signal: cancellation,
-      answers,
-      context,
-      trace,
-      client: { capabilities },
-      deadlineMs: limits.taskMs,
-      failuresReject: true,
-      onProgress: (event) =>
-        until?.isOver === false ? until.onProgress?.(event) : void (progress.message = messageOf(event)),
-      onLog: (line) => (until?.isOver === false ? until.onLog?.(line) : undefined),
-      ...(until && { onTask: () => until.onTask() }),
-    });
-    // Whoever waits for it hears of it; until then it is nobody's unhandled rejection.
-    outcome.catch(() => {});
-    return { outcome, cancellation, progress };
+    return beginWork(order, taskMs, until);
   }
 
   #runningOf(tenant: string): number {
@@ -219,29 +154,19 @@ export class TaskRunner {
     this.#settling.add(settling);
   }
 
-  async #settle(id: string, { tenant, catalog, tool, codec }: TaskOrder, work: Work): Promise<void> {
+  async #settle(id: string, order: TaskOrder, work: Work): Promise<void> {
+    const { tenant } = order;
     const { log } = this.#options;
     try {
-      const outcome = await work.outcome.catch((error: unknown) => error);
+      const outcome = await work.outcome.catch((error: unknown) => error as Error);
       // Off the list first: who is told of the change may ask for the next run at once.
       this.#running.delete(id);
       if (outcome instanceof Error) await this.fail(tenant, id, outcome);
-      else await this.#end(tenant, id, (task) => after(task, outcome as CallResult | InputRequired));
+      else await this.#end(tenant, id, (task) => ended(task, outcome, order));
     } catch (error) {
       log.error({ err: error, task: id }, "what became of a task could not be kept");
     } finally {
       this.#running.delete(id);
-    }
-
-    function after(task: Task, outcome: CallResult | InputRequired): Task {
-      if ("inputRequests" in outcome) {
-        const missing = missingCapabilities(task.capabilities, outcome.inputRequests);
-        if (!missing) return asking(task, outcome.inputRequests);
-        const data = { requiredCapabilities: missing };
-        return failed(task, new BerthError("missing_capability", Object.keys(missing).join(", "), { data }));
-      }
-      const result = JSON.parse(codec.callResult(catalog, tool.contract, outcome)) as Json;
-      return { ...task, status: "completed", result };
     }
   }
 
@@ -281,22 +206,3 @@ export class TaskRunner {
 }
 
 type RunningWork = Work & { readonly tenant: string };
-
-const LOST = new BerthError(
-  "guest_failed",
-  "the process that ran it is gone. The same call may succeed when repeated.",
-  { data: { retriable: true } },
-);
-
-function failed(task: Task, { rpc: code, message, data }: BerthError): Task {
-  const error = { code, message, ...(data && { data: data as JsonObject }) };
-  return { ...task, status: "failed", statusMessage: message, asked: {}, error };
-}
-
-function messageOf(event: Json): string {
-  if (typeof event === "string") return event;
-  if (!isObject(event) || typeof event["progress"] !== "number") return JSON.stringify(event);
-  const { progress, total, message } = event;
-  const share = typeof total === "number" ? `${JSON.stringify(progress)} of ${total}` : JSON.stringify(progress);
-  return typeof message === "string" ? message : share;
-}

@@ -13,7 +13,8 @@ import { readInputResponses } from "../input-responses.ts";
 import { catalogOfRelease } from "../release.ts";
 import type { ResultWriter } from "../results.ts";
 import { briefly, inDetail, type Task } from "./task.ts";
-import { TaskRunner, type TaskLimits, type TaskOrder, type UntilTask } from "./task-runner.ts";
+import { TaskRunner, type TaskLimits } from "./task-runner.ts";
+import type { TaskOrder, UntilTask } from "./work.ts";
 import { TaskStore, type TaskRecords } from "./task-store.ts";
 
 /**

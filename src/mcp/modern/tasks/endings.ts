@@ -1,0 +1,34 @@
+import { BerthError } from "../../../errors.ts";
+import type { CallResult, InputRequired } from "../../../host/catalog.ts";
+import type { Json, JsonObject } from "../../../json.ts";
+import { missingCapabilities } from "../required-capabilities.ts";
+import { asking, type Task } from "./task.ts";
+import type { TaskOrder } from "./work.ts";
+
+/** What becomes of a task when its tool has answered, asked, or failed. */
+
+export const LOST = new BerthError(
+  "guest_failed",
+  "the process that ran it is gone. The same call may succeed when repeated.",
+  { data: { retriable: true } },
+);
+
+export function ended(
+  task: Task,
+  outcome: CallResult | InputRequired,
+  { catalog, tool, codec }: Pick<TaskOrder, "catalog" | "tool" | "codec">,
+): Task {
+  if ("inputRequests" in outcome) {
+    const missing = missingCapabilities(task.capabilities, outcome.inputRequests);
+    if (!missing) return asking(task, outcome.inputRequests);
+    const data = { requiredCapabilities: missing };
+    return failed(task, new BerthError("missing_capability", Object.keys(missing).join(", "), { data }));
+  }
+  const result = JSON.parse(codec.callResult(catalog, tool.contract, outcome)) as Json;
+  return { ...task, status: "completed", result };
+}
+
+export function failed(task: Task, { rpc: code, message, data }: BerthError): Task {
+  const error = { code, message, ...(data && { data: data as JsonObject }) };
+  return { ...task, status: "failed", statusMessage: message, asked: {}, error };
+}

@@ -1,0 +1,78 @@
+import type { Principal } from "../../../access/principal.ts";
+import { Cancellation } from "../../../cancellation.ts";
+import type { CallOptions, CallResult, Catalog, InputRequired, Tool } from "../../../host/catalog.ts";
+import { isObject, type Json, type JsonObject } from "../../../json.ts";
+import type { CallerContext } from "../../../outcome/context.ts";
+import type { Trace } from "../../../trace.ts";
+import type { Codec } from "../../protocol.ts";
+
+/** What a task is made of. */
+export interface TaskOrder {
+  readonly tenant: string;
+  readonly server: string;
+  readonly principal: Principal | undefined;
+  readonly catalog: Catalog;
+  readonly tool: Tool;
+  readonly codec: Codec;
+  readonly args: JsonObject;
+  readonly capabilities: JsonObject;
+  readonly answers: JsonObject;
+  readonly context: CallerContext | undefined;
+  /** Of the request that has the tool called now. */
+  readonly trace: Trace | undefined;
+}
+
+/** A call of a tool that is under way and may become a task, or is one. */
+export interface Work {
+  readonly outcome: Promise<CallResult | InputRequired>;
+  readonly cancellation: Cancellation;
+  readonly progress: Progress;
+}
+
+/** What the guest said last of how far it is. */
+interface Progress {
+  message: string | undefined;
+}
+
+/** A call that its function makes a task of when it likes. */
+export interface UntilTask extends Pick<CallOptions, "onProgress" | "onLog"> {
+  isOver: boolean;
+  readonly onTask: () => void;
+}
+
+export type Callee = Pick<TaskOrder, "principal" | "trace" | "tool" | "args" | "answers" | "capabilities" | "context">;
+
+/** Calls the tool as a task does, for at most `taskMs`. `until` hears of progress and logs for as long as it is none yet. */
+export function beginWork(
+  { principal, trace, tool, args, answers, capabilities, context }: Callee,
+  taskMs: number,
+  until?: UntilTask,
+): Work {
+  const progress: Progress = { message: undefined };
+  const cancellation = new Cancellation();
+  const outcome = tool.call(args, {
+    principal,
+    signal: cancellation,
+    answers,
+    context,
+    trace,
+    client: { capabilities },
+    deadlineMs: taskMs,
+    failuresReject: true,
+    onProgress: (event) =>
+      until?.isOver === false ? until.onProgress?.(event) : void (progress.message = messageOf(event)),
+    onLog: (line) => (until?.isOver === false ? until.onLog?.(line) : undefined),
+    ...(until && { onTask: () => until.onTask() }),
+  });
+  // Whoever waits for it hears of it; until then it is nobody's unhandled rejection.
+  outcome.catch(() => {});
+  return { outcome, cancellation, progress };
+}
+
+function messageOf(event: Json): string {
+  if (typeof event === "string") return event;
+  if (!isObject(event) || typeof event["progress"] !== "number") return JSON.stringify(event);
+  const { progress, total, message } = event;
+  const share = typeof total === "number" ? `${JSON.stringify(progress)} of ${total}` : JSON.stringify(progress);
+  return typeof message === "string" ? message : share;
+}
