@@ -10,7 +10,7 @@ import { applyImage } from "./image/apply.ts";
 import { readImage } from "./image/read.ts";
 import { ServiceReadiness } from "./readiness.ts";
 import type { Log } from "./log.ts";
-import { openStdio } from "./mcp/stdio.ts";
+import { openStdio } from "./mcp/stdio/stdio.ts";
 import { openStarter } from "./starter/apart.ts";
 import type { Store } from "./store/store.ts";
 import { DEFAULT_TENANT } from "./tenant-name.ts";

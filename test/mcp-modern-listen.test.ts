@@ -7,7 +7,7 @@ import { Cancellation } from "../src/cancellation.ts";
 import type { JsonObject } from "../src/json.ts";
 import { createLog } from "../src/log.ts";
 import { createEndpoint } from "../src/mcp/endpoint.ts";
-import { openStdio } from "../src/mcp/stdio.ts";
+import { openStdio } from "../src/mcp/stdio/stdio.ts";
 import { modern, MODERN_META, request } from "./berth.ts";
 import { memoryRecords, MemoryHost, openStream, startRig, type OpenStream, type Rig } from "./mcp-modern.rig.ts";
 import { stopwatch } from "./stopwatch.ts";

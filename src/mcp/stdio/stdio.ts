@@ -1,21 +1,22 @@
 import type { Readable, Writable } from "node:stream";
-import { Cancellation } from "../cancellation.ts";
-import { BerthError } from "../errors.ts";
-import { isObject } from "../json.ts";
-import type { Log } from "../log.ts";
-import { beginTrace } from "../trace.ts";
-import type { Endpoint } from "./endpoint.ts";
-import { errorText, idOf, parseJson, readMessage, type Message, type Request, type RequestId } from "./json-rpc.ts";
-import { isNativeName } from "./native/native.ts";
-import type { Answer, Post } from "./protocol.ts";
-import { META_PROTOCOL_VERSION } from "./revisions.ts";
-import { LineReader } from "./stdio-lines.ts";
+import { Cancellation } from "../../cancellation.ts";
+import { BerthError } from "../../errors.ts";
+import { isObject } from "../../json.ts";
+import type { Log } from "../../log.ts";
+import { beginTrace } from "../../trace.ts";
+import type { Endpoint } from "../endpoint.ts";
+import { errorText, idOf, parseJson, readMessage, type Message, type Request, type RequestId } from "../json-rpc.ts";
+import { isNativeName } from "../native/native.ts";
+import type { Answer, Post } from "../protocol.ts";
+import { META_PROTOCOL_VERSION } from "../revisions.ts";
+import { Handshake } from "./handshake.ts";
+import { LineReader } from "./lines.ts";
+import { LineOutput } from "./output.ts";
 
 /**
  * One connection of newline-delimited messages, in both eras (`basic/transports/stdio`, `basic/lifecycle`), and of
- * native calls, which need no handshake. It owns what HTTP has for nothing: the order of a handshake, requests by
- * their ids, cancellation, the end. What a message means is the endpoint's business; the version and the session that a legacy handshake settles are told to it as the
- * headers that an HTTP client would send.
+ * native calls, which need no handshake. It owns what HTTP has for nothing: requests by their ids, cancellation, the
+ * end. What a message means is the endpoint's business.
  */
 export interface StdioOptions {
   readonly endpoint: Endpoint;
@@ -42,24 +43,16 @@ export function openStdio(options: StdioOptions): StdioConnection {
   return { ended: connection.ended, close: () => connection.close() };
 }
 
-/** Before the handshake a legacy client may only see whether anybody is there. */
-const BEFORE_HANDSHAKE: ReadonlySet<string> = new Set(["initialize", "ping"]);
-
 class Connection {
   readonly ended: Promise<void>;
   readonly #options: StdioOptions;
   /** Requests under way, by their ids. */
   readonly #underWay = new Map<RequestId, Cancellation>();
+  readonly #handshake = new Handshake();
+  readonly #output: LineOutput;
   #answering = 0;
   #isClosing = false;
-  /** The other side reads nothing any more. */
-  #isBroken = false;
-  /** What a legacy handshake has settled. */
-  #settled: Record<string, string> | undefined;
   #isListening = false;
-  /** A handshake under way, which later messages of its era wait for. */
-  #handshake: Promise<void> | undefined;
-  #room: Promise<void> | undefined;
   #end!: () => void;
   #onIdle: (() => void) | undefined;
 
@@ -67,6 +60,7 @@ class Connection {
     this.#options = options;
     this.ended = new Promise((resolve) => (this.#end = resolve));
     const { input, output, limits } = options;
+    this.#output = new LineOutput(output, input);
     const lines = new LineReader(limits.bodyBytes, {
       onLine: (line) => void this.#onLine(line),
       onBadLine: (reason) => this.#refuse(null, badLine(reason, limits.bodyBytes)),
@@ -83,8 +77,8 @@ class Connection {
 
   async close(): Promise<void> {
     this.#isClosing = true;
-    if (this.#answering > 0 && !this.#isBroken) await new Promise<void>((resolve) => (this.#onIdle = resolve));
-    if (this.#room) await this.#room;
+    if (this.#answering > 0 && !this.#output.isBroken) await new Promise<void>((resolve) => (this.#onIdle = resolve));
+    if (this.#output.room) await this.#output.room;
   }
 
   async #onLine(line: string): Promise<void> {
@@ -123,17 +117,17 @@ class Connection {
       const isNative = isNativeName(method);
       if (!isNative) this.#checkMcp(method);
       const needsNothing = isNative || isModernRequest(request);
-      if (!needsNothing && method !== "initialize") await this.#afterHandshake(method);
+      if (!needsNothing && method !== "initialize") await this.#handshake.before(method);
       const post: Post = {
-        headers: (needsNothing ? undefined : this.#settled) ?? {},
+        headers: needsNothing ? {} : this.#handshake.headers,
         headerless: true,
         body: line,
         signal: cancellation,
-        events: { send: (message) => (cancellation.aborted ? undefined : this.#write(message)) },
+        events: { send: (message) => (cancellation.aborted ? undefined : this.#output.write(message)) },
       };
       const answering = this.#receive(body, post);
-      const answer = await (method === "initialize" ? this.#shakeHands(answering) : answering);
-      if (answer.body !== undefined && !cancellation.aborted) void this.#write(answer.body);
+      const answer = await (method === "initialize" ? this.#handshake.settle(answering) : answering);
+      if (answer.body !== undefined && !cancellation.aborted) void this.#output.write(answer.body);
     } finally {
       this.#underWay.delete(id);
     }
@@ -146,19 +140,24 @@ class Connection {
 
   async #onBatch(body: unknown[], line: string): Promise<void> {
     this.#checkMcp("a batch");
-    await this.#afterHandshake(undefined);
+    await this.#handshake.before(undefined);
     if (this.#isClosing) throw new BerthError("not_initialized", "it is ending");
-    const events = { send: (message: string) => this.#write(message) };
-    const answer = await this.#receive(body, { headers: this.#settled!, headerless: true, body: line, events });
-    if (answer.body !== undefined) void this.#write(answer.body);
+    const events = { send: (message: string) => this.#output.write(message) };
+    const answer = await this.#receive(body, {
+      headers: this.#handshake.headers,
+      headerless: true,
+      body: line,
+      events,
+    });
+    if (answer.body !== undefined) void this.#output.write(answer.body);
   }
 
   /** Notifications and the client's answers to requests of ours; nobody waits for anything. */
   async #tell(body: unknown, line: string): Promise<void> {
     if (this.#options.nativeOnly) return;
-    await this.#handshake;
+    await this.#handshake.over;
     const { status, body: refusal } = await this.#receive(body, {
-      headers: this.#settled ?? {},
+      headers: this.#handshake.headers,
       headerless: true,
       body: line,
     });
@@ -168,11 +167,11 @@ class Connection {
 
   /** What a legacy server says of its own accord has a stream of its own over HTTP; here it goes where all goes. */
   async #listen(): Promise<void> {
-    const headers = this.#settled;
-    if (this.#isListening || headers?.["mcp-session-id"] === undefined) return;
+    const { headers } = this.#handshake;
+    if (this.#isListening || headers["mcp-session-id"] === undefined) return;
     this.#isListening = true;
     const { endpoint, tenant, server, log } = this.#options;
-    const events = { send: (message: string) => this.#write(message) };
+    const events = { send: (message: string) => this.#output.write(message) };
     const refusal = await endpoint.listen(tenant, server, { headers, events });
     if (refusal) log.error({ refusal: refusal.body }, "changes are not told on this connection");
   }
@@ -182,67 +181,18 @@ class Connection {
     return endpoint.receive(tenant, server, body, { ...post, trace: beginTrace() });
   }
 
-  async #afterHandshake(method: string | undefined): Promise<void> {
-    if (this.#handshake) await this.#handshake;
-    if (!this.#settled && (method === undefined || !BEFORE_HANDSHAKE.has(method))) {
-      throw new BerthError("not_initialized", 'send "initialize" first');
-    }
-  }
-
-  /** Keeps what later messages of the connection stand under. A second handshake changes nothing of it. */
-  async #shakeHands(answering: Promise<Answer>): Promise<Answer> {
-    let done!: () => void;
-    this.#handshake = new Promise((resolve) => (done = resolve));
-    try {
-      const answer = await answering;
-      const version = negotiated(answer.body);
-      if (version !== undefined) {
-        const session = answer.headers?.["Mcp-Session-Id"] ?? answer.headers?.["mcp-session-id"];
-        this.#settled = {
-          "mcp-protocol-version": version,
-          ...(session !== undefined && { "mcp-session-id": session }),
-        };
-      }
-      return answer;
-    } finally {
-      this.#handshake = undefined;
-      done();
-    }
-  }
-
   #cancel(id: unknown): void {
     this.#underWay.get(id as RequestId)?.abort();
   }
 
   #refuse(id: RequestId | null, error: unknown): void {
     if (!(error instanceof BerthError)) this.#options.log.error({ err: error }, "answering a line failed");
-    void this.#write(errorText(id, error instanceof BerthError ? error : new BerthError("internal")));
-  }
-
-  /** Gives something to wait for when the other side is behind; nothing more is read from it meanwhile. */
-  #write(message: string): void | Promise<void> {
-    if (this.#isBroken) return;
-    if (this.#options.output.write(`${message}\n`)) return;
-    return (this.#room ??= this.#waitForRoom());
-  }
-
-  #waitForRoom(): Promise<void> {
-    const { input, output } = this.#options;
-    input.pause();
-    return new Promise((resolve) => {
-      const onRoom = (): void => {
-        output.off("drain", onRoom).off("close", onRoom).off("error", onRoom);
-        this.#room = undefined;
-        if (!this.#isBroken) input.resume();
-        resolve();
-      };
-      output.on("drain", onRoom).on("close", onRoom).on("error", onRoom);
-    });
+    void this.#output.write(errorText(id, error instanceof BerthError ? error : new BerthError("internal")));
   }
 
   #break(): void {
-    if (this.#isBroken) return;
-    this.#isBroken = true;
+    if (this.#output.isBroken) return;
+    this.#output.isBroken = true;
     this.#isClosing = true;
     for (const cancellation of this.#underWay.values()) cancellation.abort();
     this.#onIdle?.();
@@ -258,11 +208,6 @@ function isModernRequest({ method, params }: Request): boolean {
 
 function isInitialized(body: unknown): boolean {
   return isObject(body) && body["method"] === "notifications/initialized";
-}
-
-function negotiated(body: string | undefined): string | undefined {
-  const { result } = JSON.parse(body ?? "{}") as { result?: { protocolVersion?: unknown } };
-  return typeof result?.protocolVersion === "string" ? result.protocolVersion : undefined;
 }
 
 function badLine(reason: "too long" | "not UTF-8", lineBytes: number): BerthError {
