@@ -4,7 +4,8 @@ import type { Limits } from "../../limits.ts";
 import { errorText, type RequestId } from "../json-rpc.ts";
 import type { Answer, Listen } from "../protocol.ts";
 import type { Session } from "./session.ts";
-import { eventId, type KeptEvents, type Position } from "./stream.ts";
+import { eventId, type Position } from "./event-id.ts";
+import type { KeptEvents } from "./stream.ts";
 import { answerLost, type StoredStream, type StreamStore } from "./stream-store.ts";
 import { primes } from "./streams.ts";
 

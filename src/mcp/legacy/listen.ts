@@ -7,7 +7,8 @@ import { follow } from "./follow.ts";
 import type { Legacy, LegacyOptions } from "./legacy.ts";
 import type { Session } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
-import { readEventId, type Position, type Stream } from "./stream.ts";
+import { readEventId, type Position } from "./event-id.ts";
+import type { Stream } from "./stream.ts";
 import { answerLost, type StreamStore } from "./stream-store.ts";
 import type { Streams } from "./streams.ts";
 

@@ -4,7 +4,8 @@ import type { RequestId } from "../json-rpc.ts";
 import { isObject } from "../../json.ts";
 import type { Session } from "./session.ts";
 import type { StoredStream, StreamStore } from "./stream-store.ts";
-import { Stream, streamId, type StreamOptions } from "./stream.ts";
+import { streamId } from "./event-id.ts";
+import { Stream, type StreamOptions } from "./stream.ts";
 
 /** Revisions in which events without a message, and reconnecting on the server's word, are known (SEP-1699). */
 const PRIMING: ReadonlySet<string> = new Set(["2025-11-25"]);
