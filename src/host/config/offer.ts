@@ -5,9 +5,9 @@ import type {
   ToolContract,
 } from "../../contract/contract.ts";
 import type { DiscoveredPrompt, DiscoveredResource, DiscoveredTool, Discovery } from "../../discover/discovery.ts";
-import { isTemplate } from "../../discover/uri-template.ts";
-import { isObject, type JsonObject, type JsonSchema } from "../../json.ts";
+import type { JsonObject } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
+import { configuredToolContract, discoveredToolContract, promptContract, resourceContract } from "./contracts.ts";
 import type { ServerEntry } from "./entry.ts";
 import { complain, inside, type Place } from "./place.ts";
 import type { ConfiguredPrompt } from "./prompt.ts";
@@ -97,7 +97,7 @@ export function contractsOf({ tools, resources, prompts }: Offered, found: Found
     tools: contracts(tools),
     resources: contracts(resources),
     prompts: contracts(prompts),
-    functions: found.tools.map((tool) => discoveredTool(tool).contract),
+    functions: found.tools.map((tool) => discoveredToolContract(tool)),
   };
 }
 
@@ -127,7 +127,7 @@ export function putTool(
   }
   const fixed = configured.arguments ? { ...base.fixed, ...configured.arguments } : base.fixed;
   tools.set(name, {
-    contract: toolContract(name, base.contract, configured),
+    contract: configuredToolContract(name, base.contract, configured),
     function: base.function,
     ...(fixed && { fixed }),
   });
@@ -163,16 +163,7 @@ export function putPrompt({ prompts }: Offered, name: string, prompt: Configured
 }
 
 function discoveredTool(tool: DiscoveredTool): OfferedTool {
-  const { name, title, description, inputSchema, outputSchema, annotations } = tool;
-  const contract: ToolContract = {
-    name,
-    ...(title !== undefined && { title }),
-    ...(description !== undefined && { description }),
-    inputSchema,
-    ...(outputSchema !== null && { outputSchema }),
-    ...(Object.keys(annotations).length > 0 && { annotations }),
-  };
-  return { contract, function: tool };
+  return { contract: discoveredToolContract(tool), function: tool };
 }
 
 function discoveredResource(resource: DiscoveredResource): OfferedResource {
@@ -183,59 +174,8 @@ function discoveredPrompt(prompt: DiscoveredPrompt): OfferedPrompt {
   return { contract: promptContract(prompt), source: { kind: "function", function: prompt } };
 }
 
-/** What a person configured goes before what was discovered, field by field. */
-function toolContract(name: string, base: ToolContract, configured: ConfiguredTool): ToolContract {
-  const title = configured.title ?? base.title;
-  const description = configured.description ?? base.description;
-  const outputSchema = configured.outputSchema ?? base.outputSchema;
-  const annotations = { ...base.annotations, ...configured.annotations };
-  return {
-    name,
-    ...(title !== undefined && { title }),
-    ...(description !== undefined && { description }),
-    inputSchema: configured.inputSchema ?? withoutArguments(base.inputSchema, configured.arguments),
-    ...(outputSchema !== undefined && { outputSchema }),
-    ...(Object.keys(annotations).length > 0 && { annotations }),
-  };
-}
-
-function withoutArguments(schema: JsonSchema, fixed: JsonObject | undefined): JsonSchema {
-  if (!fixed) return schema;
-  const { properties, required, ...rest } = schema;
-  const isFree = (name: unknown): boolean => !Object.hasOwn(fixed, name as string);
-  const left = Object.entries(isObject(properties) ? properties : {}).filter(([name]) => isFree(name));
-  const stillRequired = Array.isArray(required) ? required.filter(isFree) : [];
-  return {
-    ...rest,
-    properties: Object.fromEntries(left),
-    ...(stillRequired.length > 0 && { required: stillRequired }),
-  };
-}
-
 function unknownArgument({ inputSchema }: DiscoveredTool, fixed: JsonObject | undefined): string | undefined {
   const { properties, additionalProperties } = inputSchema;
   if (additionalProperties !== false) return undefined;
   return Object.keys(fixed ?? {}).find((name) => !Object.hasOwn((properties as object | undefined) ?? {}, name));
-}
-
-function resourceContract(
-  resource: Omit<ResourceContract, "uri"> & { uri: string },
-): ResourceContract | ResourceTemplateContract {
-  const { uri, name, title, description, mimeType } = resource;
-  return {
-    ...(isTemplate(uri) ? { uriTemplate: uri } : { uri }),
-    name,
-    ...(title !== undefined && { title }),
-    ...(description !== undefined && { description }),
-    ...(mimeType !== undefined && { mimeType }),
-  };
-}
-
-function promptContract({ name, title, description, arguments: args }: PromptContract): PromptContract {
-  return {
-    name,
-    ...(title !== undefined && { title }),
-    ...(description !== undefined && { description }),
-    ...(args && args.length > 0 && { arguments: args }),
-  };
 }
