@@ -1,11 +1,9 @@
 import { jsonBlock, type Block, type Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
-import type { NameKind, NameMove, Store } from "../store/store.ts";
+import type { Store } from "../store/store.ts";
 import { derivedEntries, readCompiled, type CompiledResult } from "./compiled.ts";
-import type { Image, Manifest, ServerRecord } from "./image.ts";
-import { mergeMcps } from "./merge-mcps.ts";
-import { mergeThreeWays } from "./merge.ts";
-import { compareText } from "./pretty-json.ts";
+import type { Image, Manifest } from "./image.ts";
+import { planNames, type NameReport, type Plan } from "./plan-names.ts";
 import { parseManifest } from "./read.ts";
 
 /** What applying an image did to a tenant's names. */
@@ -17,16 +15,6 @@ export interface ApplyReport {
   readonly changed: readonly NameReport[];
   /** Names that were edited here and stay so, whether or not the image changed them too. */
   readonly kept: readonly NameReport[];
-}
-
-interface NameReport {
-  readonly kind: "server" | "variable";
-  readonly name: string;
-  /** The entry of the variable `mcps` that it is about. */
-  readonly entry?: string;
-  /** `kept`: edited here, and the image did not change it. `conflict`: both did, and the edit stands. */
-  readonly outcome: "added" | "updated" | "removed" | "kept" | "conflict";
-  readonly message?: string;
 }
 
 export interface ApplyOptions {
@@ -70,8 +58,7 @@ async function applyOnce(
 
   const base = last && (await readManifest(store, tenant, last.cid));
   const plan: Plan = { put: contentOf(image, base), set: [], names: [] };
-  await planServers(plan, store, tenant, base, image.manifest);
-  await planVariables(plan, store, tenant, base, image);
+  await planNames(plan, store, tenant, base, image);
 
   const manifest = jsonBlock(image.manifest);
   plan.put.push(manifest);
@@ -87,12 +74,6 @@ async function applyOnce(
     changed: plan.names.filter((name) => !isKept(name)),
     kept: plan.names.filter(isKept),
   };
-}
-
-interface Plan {
-  readonly put: Block[];
-  readonly set: NameMove[];
-  readonly names: NameReport[];
 }
 
 async function readManifest(store: Store, tenant: string, cid: Cid): Promise<Manifest> {
@@ -128,106 +109,4 @@ function compiledHere(bytes: Uint8Array): CompiledResult | undefined {
     if (error instanceof BerthError && error.code === "image_invalid") return undefined;
     throw error;
   }
-}
-
-async function planServers(
-  plan: Plan,
-  store: Store,
-  tenant: string,
-  base: Manifest | undefined,
-  manifest: Manifest,
-): Promise<void> {
-  const blockOf = ({ definition_cid: definition, enabled }: Manifest["servers"][number]): Block => {
-    const record: ServerRecord = { definition, enabled };
-    return jsonBlock(record);
-  };
-  const theirs = new Map(manifest.servers.map((server) => [server.name, blockOf(server)]));
-  const before = new Map(base?.servers.map((server) => [server.name, blockOf(server).cid]));
-  const mine = await cidsByName(store, tenant, "server");
-  plan.put.push(...theirs.values());
-  for (const name of allNames(theirs, before, mine)) {
-    planName(plan, { kind: "server", name }, before.get(name), mine.get(name), theirs.get(name)?.cid);
-  }
-}
-
-async function planVariables(
-  plan: Plan,
-  store: Store,
-  tenant: string,
-  base: Manifest | undefined,
-  image: Image,
-): Promise<void> {
-  const cidsOf = (manifest: Manifest | undefined) => {
-    const enabled = manifest?.variables.filter((variable) => variable.enabled) ?? [];
-    return new Map(enabled.map(({ name, definition_cid: cid }) => [name, cid]));
-  };
-  const theirs = cidsOf(image.manifest);
-  const before = cidsOf(base);
-  const mine = await cidsByName(store, tenant, "variable");
-  for (const name of allNames(theirs, before, mine)) {
-    const [base, here, there] = [before.get(name), mine.get(name), theirs.get(name)];
-    const { outcome } = mergeThreeWays(base, here, there, Object.is);
-    if (name === "mcps" && outcome === "conflict" && here !== undefined && there !== undefined) {
-      await planMcps(plan, store, tenant, image, { base, mine: here, theirs: there });
-    } else {
-      planName(plan, { kind: "variable", name }, base, here, there);
-    }
-  }
-}
-
-/** Both sides changed the configuration: whoever changed an entry has it. */
-async function planMcps(
-  plan: Plan,
-  store: Store,
-  tenant: string,
-  image: Image,
-  { base, mine, theirs }: { base: Cid | undefined; mine: Cid; theirs: Cid },
-): Promise<void> {
-  const stored = (cid: Cid): Promise<Uint8Array | undefined> => store.content(tenant, cid);
-  const merged = await mergeMcps({
-    base: base === undefined ? undefined : await stored(base),
-    mine: await stored(mine),
-    theirs: image.content(theirs),
-    read: stored,
-  });
-  for (const { entry, ...report } of merged.entries) {
-    plan.names.push({ kind: "variable", name: "mcps", ...(entry !== undefined && { entry }), ...report });
-  }
-  if (!merged.value || merged.value.cid === mine) return;
-  plan.put.push(merged.value);
-  plan.set.push({ kind: "variable", name: "mcps", cid: merged.value.cid, expected: mine });
-}
-
-function planName(
-  plan: Plan,
-  { kind, name }: { kind: "server" | "variable"; name: string },
-  base: Cid | undefined,
-  mine: Cid | undefined,
-  theirs: Cid | undefined,
-): void {
-  const merge = mergeThreeWays(base, mine, theirs, Object.is);
-  const { outcome } = merge;
-  // A name that no image ever knew is a person's own and no business of the image's.
-  if (outcome === "same" || (base === undefined && theirs === undefined)) return;
-  if (outcome === "conflict") {
-    plan.names.push({ kind, name, outcome, message: conflictMessage(`The ${kind} "${name}"`, mine, theirs) });
-    return;
-  }
-  plan.names.push({ kind, name, outcome });
-  if (outcome === "kept") return;
-  plan.set.push({ kind, name, cid: "value" in merge ? merge.value : null, expected: mine ?? null });
-}
-
-function conflictMessage(what: string, mine: Cid | undefined, theirs: Cid | undefined): string {
-  if (theirs === undefined) return `${what} is no longer in the image, but was edited here: the edit is kept`;
-  if (mine === undefined) return `${what} was removed here and changed by the image: it stays removed`;
-  return `${what} was changed here and by the image: the edit is kept; the image has ${theirs}`;
-}
-
-async function cidsByName(store: Store, tenant: string, kind: NameKind): Promise<Map<string, Cid>> {
-  return new Map((await store.names(tenant, kind)).map(({ name, cid }) => [name, cid]));
-}
-
-function allNames(...maps: readonly ReadonlyMap<string, unknown>[]): string[] {
-  return [...new Set(maps.flatMap((map) => Array.from(map.keys())))].sort(compareText);
 }

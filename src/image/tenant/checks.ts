@@ -3,17 +3,9 @@ import { isCid, isStructure, matches, type Cid } from "../../cid.ts";
 import { isObject, type JsonObject } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
 import type { NamedChange, TenantStaging } from "../../store/tenant-copies.ts";
-import { isTenantName } from "../../tenant-name.ts";
-import { serverNameProblem, variableNameProblem } from "../fields.ts";
-import {
-  changeLine,
-  FORMAT,
-  FORMAT_VERSION,
-  kindsOfNames,
-  lineStarts,
-  type TenantFileCounts,
-  type TenantFileHeader,
-} from "./format.ts";
+import { changeLine, lineStarts, type TenantFileCounts, type TenantFileHeader } from "./format.ts";
+import { malformed, readHeader } from "./header.ts";
+import { isKind, isSecretName, nameProblem } from "./names.ts";
 import { isSame, isTime, readContent, shortLine } from "./parse-line.ts";
 import { meaningProblem, structureProblem } from "./structures.ts";
 
@@ -24,7 +16,6 @@ export interface CheckOptions {
 }
 
 const AUTHOR_UNITS_MAX = 1_000;
-const SECRET_NAME = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
 
 /** What follows what; `end` is the last line. */
 const order = ["content", "change", "secret", "end"] as const satisfies (keyof typeof lineStarts)[];
@@ -69,25 +60,9 @@ export class TenantFileChecks {
 
   takeHeader(bytes: Uint8Array): void {
     this.#hash(bytes);
-    const value = shortLine(bytes);
-    if (!isObject(value) || value["format"] !== FORMAT) {
-      this.complain("no-tenant-file", "This is no file that `berth tenant export` has written");
-      return;
-    }
-    if (value["version"] !== FORMAT_VERSION) {
-      const message = `The file is of version ${JSON.stringify(value["version"])?.slice(0, 40)} and this Berth reads ${FORMAT_VERSION}; import it with the Berth that wrote it, or a newer one`;
-      this.complain("other-version", message);
-      return;
-    }
-    const { format, version, berth, tenant, changedAt, limits } = value;
-    if (!isSame(bytes, JSON.stringify({ format, version, berth, tenant, changedAt, limits }))) this.#malformed();
-    if (typeof tenant !== "string" || !isTenantName(tenant)) this.complain("bad-name", "This is no name of a tenant");
-    if (!isObject(limits)) this.complain("wrong-type", `"limits" must be an object`);
-    else {
-      for (const wrong of this.#options.limitProblems(limits as JsonObject)) this.complain("bad-limit", wrong);
-    }
-    if (changedAt !== null && !isTime(changedAt)) this.complain("bad-time", `"changedAt" must be a time, or null`);
-    this.header = value as unknown as TenantFileHeader;
+    const { header, problems } = readHeader(bytes, this.#options.limitProblems);
+    for (const { code, message } of problems) this.complain(code, message);
+    this.header = header;
   }
 
   take(what: keyof typeof lineStarts | undefined, bytes: Uint8Array): void {
@@ -191,7 +166,7 @@ export class TenantFileChecks {
 
   #takeSecret({ secret }: Record<string, unknown>, bytes: Uint8Array): void {
     if (typeof secret !== "string" || !isSame(bytes, JSON.stringify({ secret }))) this.#malformed();
-    else if (!SECRET_NAME.test(secret)) this.complain("bad-name", "This is no name of a secret");
+    else if (!isSecretName(secret)) this.complain("bad-name", "This is no name of a secret");
     else {
       this.#follows(secret, false, `the secret "${secret}"`);
       this.secretNames.push(secret);
@@ -218,20 +193,10 @@ export class TenantFileChecks {
   }
 
   #malformed(): void {
-    this.complain("malformed-line", "The line is not written as `berth tenant export` writes it");
+    this.complain(malformed.code, malformed.message);
   }
 
   #hash(bytes: Uint8Array): void {
     this.#digest.update(bytes).update("\n");
   }
-}
-
-function nameProblem(kind: NamedChange["kind"], name: string): string | undefined {
-  if (kind === "variable") return variableNameProblem(name);
-  if (kind !== "image") return serverNameProblem(name);
-  return name === "applied" ? undefined : `there is no image ${JSON.stringify(name.slice(0, 100))}`;
-}
-
-function isKind(kind: unknown): kind is NamedChange["kind"] {
-  return (kindsOfNames as readonly unknown[]).includes(kind);
 }
