@@ -1,0 +1,58 @@
+import { BerthError } from "../../errors.ts";
+import type { Answer } from "../protocol.ts";
+
+/** Before the handshake a legacy client may only see whether anybody is there. */
+const BEFORE_HANDSHAKE: ReadonlySet<string> = new Set(["initialize", "ping"]);
+
+/**
+ * The handshake of a legacy client on its one connection: what it settles, and what has to wait for it. The version and
+ * the session stand as the headers that an HTTP client would send.
+ */
+export class Handshake {
+  #settled: Record<string, string> | undefined;
+  #underWay: Promise<void> | undefined;
+
+  /** What later messages stand under; nothing before the first handshake. */
+  get headers(): Record<string, string> {
+    return this.#settled ?? {};
+  }
+
+  /** Resolves when the one under way is over, which later messages of its era wait for; undefined while there is none. */
+  get over(): Promise<void> | undefined {
+    return this.#underWay;
+  }
+
+  /** Resolves when `method` may be carried out, or a batch. Rejects before the first handshake. */
+  async before(method: string | undefined): Promise<void> {
+    if (this.#underWay) await this.#underWay;
+    if (!this.#settled && (method === undefined || !BEFORE_HANDSHAKE.has(method))) {
+      throw new BerthError("not_initialized", 'send "initialize" first');
+    }
+  }
+
+  /** Keeps what the answer to `initialize` settles. */
+  async settle(answering: Promise<Answer>): Promise<Answer> {
+    let done!: () => void;
+    this.#underWay = new Promise((resolve) => (done = resolve));
+    try {
+      const answer = await answering;
+      const version = negotiated(answer.body);
+      if (version !== undefined) {
+        const session = answer.headers?.["Mcp-Session-Id"] ?? answer.headers?.["mcp-session-id"];
+        this.#settled = {
+          "mcp-protocol-version": version,
+          ...(session !== undefined && { "mcp-session-id": session }),
+        };
+      }
+      return answer;
+    } finally {
+      this.#underWay = undefined;
+      done();
+    }
+  }
+}
+
+function negotiated(body: string | undefined): string | undefined {
+  const { result } = JSON.parse(body ?? "{}") as { result?: { protocolVersion?: unknown } };
+  return typeof result?.protocolVersion === "string" ? result.protocolVersion : undefined;
+}
