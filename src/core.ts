@@ -97,7 +97,7 @@ export async function openCore(
     const secrets = openSecrets(store, openKeyRing(config.dataDir, config.secretKeys), config.limits);
     const upstreams = opened(
       new Hosting({
-        open: hostedOpener(config.limits),
+        open: hostedOpener(config.limits, start),
         limitsOf,
         limits: config.limits,
         log,
@@ -120,7 +120,7 @@ export async function openCore(
       writable: config.image !== "readonly",
       limits: config.limits,
     };
-    const explore = config.explore ? opened(openExplore(exploring(config, log))) : undefined;
+    const explore = config.explore ? opened(openExplore(exploring(config, log, start))) : undefined;
     const own = await openHost([], hosting);
     const host = withAllServers(
       explore ? withBuiltIn(own, DEFAULT_TENANT, explore, { ...config.limits, observers }) : own,

@@ -4,6 +4,7 @@ import type { ExploreOptions } from "./host/builtin/explore-server.ts";
 import type { HostingOptions } from "./host/upstream/hosting.ts";
 import type { Log } from "./log.ts";
 import { openPublicFetch } from "./network/public-fetch.ts";
+import type { Start } from "./starter/starter.ts";
 import { DEFAULT_TENANT } from "./tenant-name.ts";
 import { hostedVariables } from "./upstream/hosted-variables.ts";
 import { profileFolders } from "./upstream/profiles/locate.ts";
@@ -15,11 +16,11 @@ import { Upstream } from "./upstream/upstream.ts";
  */
 const clientInfo = { name: "berth", version: packageVersion() };
 
-export function exploring({ limits }: Config, log: Log): ExploreOptions {
+export function exploring({ limits }: Config, log: Log, start: Start): ExploreOptions {
   const [env, folder] = [process.env, process.cwd()];
   const variables = async () => hostedVariables(env);
   // Servers offer less to those who cannot be asked. A profile is of what commands see, and they cannot.
-  const options = { env, folder, clientInfo, limits, variables, capabilities: {} };
+  const options = { env, folder, clientInfo, limits, start, variables, capabilities: {} };
   return {
     open: (launch, listener) => new Upstream(launch, { ...options, ...listener }),
     limits,
@@ -35,7 +36,7 @@ export function exploring({ limits }: Config, log: Log): ExploreOptions {
  * Hosted ones get their secrets. Those of `default` also get what they ask for of the environment, and may be anywhere;
  * every other tenant's are out in the world.
  */
-export function hostedOpener(limits: Limits): HostingOptions["open"] {
+export function hostedOpener(limits: Limits, start: Start): HostingOptions["open"] {
   const { env } = process;
   const publicFetch = openPublicFetch();
   return (launch, listener, { tenant, grant }) => {
@@ -45,6 +46,7 @@ export function hostedOpener(limits: Limits): HostingOptions["open"] {
       folder: process.cwd(),
       clientInfo,
       limits,
+      start,
       ...listener,
       ...(!isOwn && { fetch: publicFetch }),
       ...(grant && { hide: (value) => grant.hideIn(value) }),

@@ -1,7 +1,9 @@
 import { strict as assert } from "node:assert";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import { describe, it } from "node:test";
 import { openStarter, type Starter } from "../src/starter/apart.ts";
@@ -142,6 +144,40 @@ describe("a starter apart", () => {
     const all = family();
     service.kill("SIGKILL");
     await until(() => all.every((pid) => !isAlive(pid)), "nothing of it is alive");
+  });
+
+  it("ends what does not end with its pipes when whoever it starts for is killed, and removes its own folder", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "berth-starter-"));
+    const service = spawn(
+      process.execPath,
+      [
+        "--input-type=module",
+        "-e",
+        `
+        import { openStarter } from ${JSON.stringify(new URL("../src/starter/apart.js", import.meta.url).href)};
+        import { readFileSync } from "node:fs";
+        const starter = openStarter(() => {});
+        const wait = { file: "/bin/sh", args: ["-c", "read line"], env: {}, stdio: ["pipe"], group: true };
+        const stubborn = { ...wait, args: ["-c", "trap '' TERM HUP INT; while :; do sleep 1; done"], stdio: [] };
+        for (;;) {
+          const { pid, pipes, exited } = await starter.start(wait);
+          const parent = Number(readFileSync("/proc/" + pid + "/stat", "utf8").split(") ").at(-1).split(" ")[1]);
+          pipes[0].end();
+          await exited;
+          if (parent !== process.pid) break;
+        }
+        await starter.start({ ...stubborn, cwd: ${JSON.stringify(folder)}, hasOwnFolder: true });
+        console.log("started");
+      `,
+      ],
+      { stdio: ["ignore", "pipe", "inherit"] },
+    );
+    await once(service.stdout, "data");
+    // The starter, the shell, and what that waits for.
+    await until(() => descendants(service.pid).length === 3, "all is running");
+    const all = descendants(service.pid);
+    service.kill("SIGKILL");
+    await until(() => !all.some((pid) => isAlive(pid)) && !existsSync(folder), "nothing of it is left");
   });
 
   it("ends what still runs when it is closed", async () => {

@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import type { Socket } from "node:net";
 import { fileURLToPath } from "node:url";
+import { killGroup } from "./kill-group.ts";
 import { startDirectly, type ExitStatus, type Start, type Started, type StartRequest } from "./starter.ts";
 
 /** Starts processes from a small process beside this one, which goes on with its work meanwhile. */
@@ -76,8 +77,7 @@ class Apart {
     this.gone = new Promise((resolve) => {
       const over = (exit: ExitStatus): void => {
         this.isReady = false;
-        for (const order of this.#orders.values()) order.abandon();
-        this.#orders.clear();
+        this.#abandonAll();
         resolve(exit);
       };
       this.#child.once("exit", (code, signal) => over({ code, signal }));
@@ -104,6 +104,7 @@ class Apart {
 
   async end(): Promise<void> {
     this.isReady = false;
+    this.#abandonAll();
     this.#lifeline.destroy();
     this.#child.ref();
     const timer = setTimeout(() => this.#child.kill("SIGKILL"), END_MS);
@@ -114,6 +115,11 @@ class Apart {
   /** Nothing is written to it: its end is how the process learns that this one has ended, however it did. */
   get #lifeline(): Socket {
     return this.#child.stdin as Socket;
+  }
+
+  #abandonAll(): void {
+    for (const order of this.#orders.values()) order.abandon();
+    this.#orders.clear();
   }
 
   #hear(answer: StarterAnswer, pipe: Socket | undefined): void {
@@ -158,7 +164,7 @@ class Order {
 
   /** Nobody will say any more how it ends. */
   abandon(): void {
-    if (this.#pid !== undefined) kill(this.#pid);
+    if (this.#pid !== undefined) killGroup(this.#pid);
     for (const pipe of this.#pipes) pipe?.destroy();
     this.#reject(new Error("what starts processes has ended"));
     this.#exit({ code: null, signal: "SIGKILL" });
@@ -171,19 +177,8 @@ class Order {
       this.#resolve({ pid: this.#pid!, pipes, exited: this.#exited });
       return;
     }
-    kill(this.#pid!);
+    killGroup(this.#pid!);
     for (const pipe of pipes) pipe?.destroy();
     this.#reject(Object.assign(new Error("no descriptor is left for its pipes"), { code: "EMFILE" }));
-  }
-}
-
-/** It, and its group when it leads one. */
-function kill(pid: number): void {
-  for (const target of [-pid, pid]) {
-    try {
-      process.kill(target, "SIGKILL");
-    } catch {
-      // It leads none, or has gone.
-    }
   }
 }

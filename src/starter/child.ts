@@ -1,32 +1,64 @@
+import { rmSync } from "node:fs";
 import type { Socket } from "node:net";
-import { startDirectly } from "./starter.ts";
 import type { StarterAnswer, StarterQuestion } from "./apart.ts";
+import { killGroup } from "./kill-group.ts";
+import { startDirectly, type StartRequest } from "./starter.ts";
 
 /**
  * The starter's process: it starts what it is asked to, hands over the pipes, and tells when each process has ended.
- * It ends when its stdin does, which is when whoever asks does.
+ * Its stdin ends when whoever asks does: then it lets what it has started end, ends it, and ends.
  */
+/** How long those that run may go on to run when nobody is left who uses them: most end when their pipes do. */
+const LAST_MS = 1_000;
+
+/** What runs, by its process id. */
+const running = new Map<number, StartRequest>();
+let isLast = false;
+
 process.on("message", (question: StarterQuestion) => void carryOut(question));
 // Of a channel that ends while a pipe is on its way over it, Node tells nothing.
-process.stdin.resume().on("close", () => process.exit(0));
+process.stdin.resume().on("close", () => {
+  isLast = true;
+  setTimeout(() => {
+    for (const pid of running.keys()) remove(pid);
+    process.exit(0);
+  }, LAST_MS);
+  endWhenAlone();
+});
 // A terminal tells all of its processes at once. Who serves may need this one until it has ended what runs.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
 answer({ id: 0 });
 
 async function carryOut({ id, request }: StarterQuestion): Promise<void> {
+  if (isLast) return;
   try {
     const starting = startDirectly(request);
     const { pid, pipes, exited } = await starting;
+    running.set(pid, request);
     // What is written from now on is for whoever gets the pipe, and nothing else is done in this turn.
     for (const pipe of pipes) stopReading(pipe as Socket | undefined);
     answer({ id, pid });
     for (const [descriptor, pipe] of pipes.entries()) if (pipe) answer({ id, descriptor }, pipe as Socket);
     answer({ id, isComplete: true });
     answer({ id, exit: await exited });
+    if (isLast) remove(pid);
+    running.delete(pid);
+    endWhenAlone();
   } catch (error) {
     const { message, code } = error as NodeJS.ErrnoException;
     answer({ id, error: { message, ...(code !== undefined && { code }) } });
   }
+}
+
+function endWhenAlone(): void {
+  if (isLast && running.size === 0) process.exit(0);
+}
+
+/** It and what it may have left behind. */
+function remove(pid: number): void {
+  const { cwd, hasOwnFolder } = running.get(pid)!;
+  killGroup(pid);
+  if (hasOwnFolder) rmSync(cwd!, { recursive: true, force: true, maxRetries: 2 });
 }
 
 /** Node begins to read every pipe that it makes, and has no public way to end that. */

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
-import { setPriority } from "node:os";
 import type { Duplex } from "node:stream";
+import { giveWay } from "../give-way.ts";
 
 /**
  * How processes are started: guests, scripts, the compiler. To start one takes its starter some milliseconds in which
@@ -15,6 +15,8 @@ export interface StartRequest {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd?: string;
+  /** `cwd` was made for it alone: where nobody else is left to do so, its starter removes it after its end. */
+  readonly hasOwnFolder?: boolean;
   /** The user and group to become; only root may. */
   readonly uid?: number;
   readonly gid?: number;
@@ -25,7 +27,7 @@ export interface StartRequest {
    * it then takes none of the starter's.
    */
   readonly group?: boolean;
-  /** How far it gives way to others where there is not enough processor time for all: 0 (not at all) to 19. */
+  /** How far it and its group give way where there is not enough processor time for all: 0 (not at all) to 19. */
   readonly niceness?: number;
   /** Which processes the kernel ends first when memory is short: 0 to 1000. */
   readonly outOfMemoryScore?: number;
@@ -72,11 +74,9 @@ export const startDirectly: Start = async (request) => {
 };
 
 /** Preferences: some systems do not let us state them, and the process may have ended already. */
-function prefer(pid: number, { niceness, outOfMemoryScore }: StartRequest): void {
-  try {
-    // Before it has threads, for they take over what it is now.
-    if (niceness !== undefined) setPriority(pid, niceness);
-  } catch {}
+function prefer(pid: number, { niceness = 0, outOfMemoryScore }: StartRequest): void {
+  // Before it has threads, for they take over what it is now.
+  if (niceness > 0) giveWay(pid, niceness);
   if (outOfMemoryScore === undefined || process.platform !== "linux") return;
   try {
     writeFileSync(`/proc/${pid}/oom_score_adj`, String(outOfMemoryScore));

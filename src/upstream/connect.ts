@@ -1,7 +1,8 @@
 import type { Limits } from "../limits.ts";
 import type { JsonObject } from "../json.ts";
-import { Child, type ChildLimits } from "./child.ts";
-import { commandOf, addressOf, type Surroundings } from "./command.ts";
+import type { Start } from "../starter/starter.ts";
+import type { Child, ChildLimits } from "./child.ts";
+import { addressOf, type Surroundings } from "./command.ts";
 import { UpstreamConnection, type Channel, type ConnectionLimits } from "./connection.ts";
 import type { Launch } from "./launch.ts";
 import type { Ask } from "./request.ts";
@@ -24,8 +25,10 @@ export interface ConnectOptions extends Surroundings {
   readonly ask?: Ask;
   /** Log messages, changed lists, updated resources: whatever is no progress. */
   readonly onNotification?: (method: string, params: JsonObject) => void;
+  /** How a program is started; by default by this process itself. */
+  readonly start?: Start | undefined;
   /** The server's process, where it was started before; this takes it over. */
-  readonly started?: Child | undefined;
+  readonly started?: Promise<Child> | undefined;
   /** How a remote server is reached; by default anywhere. */
   readonly fetch?: typeof fetch;
   /** Ends the start. */
@@ -45,8 +48,7 @@ export async function connectUpstream(launch: Launch, options: ConnectOptions): 
 
 async function channelTo(launch: Launch, options: ConnectOptions, questions: Questions): Promise<Channel> {
   if (!("url" in launch)) {
-    const child = options.started ?? new Child(commandOf(launch, options), options.limits);
-    return pipeChannel(await greetChild(launch, child, options, questions), options, questions);
+    return pipeChannel(await greetChild(launch, options, questions), options, questions);
   }
   const { openRemote } = await import("./official-client.ts");
   return openRemote(launch, addressOf(launch, options), options, questions);

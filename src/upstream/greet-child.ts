@@ -1,6 +1,7 @@
 import { setTimeout as after } from "node:timers/promises";
 import { BerthError } from "../errors.ts";
 import type { Child } from "./child.ts";
+import { commandOf } from "./command.ts";
 import type { ConnectOptions } from "./connect.ts";
 import type { Peer } from "./connection.ts";
 import { discover, envelopeOf, initialize, type Discovered } from "./hello.ts";
@@ -9,7 +10,9 @@ import { PipeInbox } from "./pipe-inbox.ts";
 import { PipeRequests } from "./pipe-requests.ts";
 import type { Questions } from "./questions.ts";
 import type { Result } from "./request.ts";
+import { startChild } from "./start-child.ts";
 import { UpstreamError } from "./upstream-error.ts";
+import { within } from "./within.ts";
 
 /** A server that was greeted, and the way to it. */
 export interface Greeted {
@@ -20,38 +23,41 @@ export interface Greeted {
 }
 
 /**
- * Says hello to a child that was just started, in the era that it understands, within the limit `upstreamStartMs`.
- * Where that fails the child has ended.
+ * Starts a program, unless it was started before, and says hello to it in the era that it understands, within the limit
+ * `upstreamStartMs`. Where that fails nothing of it is left.
  */
 export async function greetChild(
   launch: ProgramLaunch,
-  started: Child,
   options: ConnectOptions,
   questions: Questions,
 ): Promise<Greeted> {
-  const timeout = AbortSignal.timeout(options.limits.upstreamStartMs);
+  const { limits, start } = options;
+  const timeout = AbortSignal.timeout(limits.upstreamStartMs);
   const signal = options.signal ? AbortSignal.any([options.signal, timeout]) : timeout;
+  const startOne = (): Promise<Child> => startChild(commandOf(launch, options), { limits, start, signal });
   const requestsTo = (child: Child): PipeRequests => {
-    const requests = new PipeRequests(child, options.limits.upstreamCallMs);
+    const requests = new PipeRequests(child, limits.upstreamCallMs);
     const inbox = new PipeInbox(requests, questions, options.onNotification);
     requests.onOther = (message) => inbox.take(message);
     return requests;
   };
-  let requests = requestsTo(started);
+  let child: Child | undefined;
   try {
+    child = await (options.started ?? startOne());
+    let requests = requestsTo(child);
     let greeted = await greet(requests, options, signal);
-    if (!greeted && !signal.aborted && !(await isLauncherFailure(started))) {
+    if (!greeted && !signal.aborted && !(await isLauncherFailure(child))) {
       // Some servers end at anything that comes before `initialize`: they get a second start, and the legacy hello.
-      requests = requestsTo(started.again());
+      child = await startOne();
+      requests = requestsTo(child);
       greeted = await greetLegacy(requests, options, signal);
     }
-    if (!greeted) throw await whyNot(launch, requests.child, timeout, options);
+    if (!greeted) throw await whyNot(launch, child, timeout, options);
     if (greeted.peer.era === "modern") requests.envelope = envelopeOf(options);
     return { requests, ...greeted };
   } catch (error) {
-    const { child } = requests;
     const why = error instanceof BerthError ? error : await whyNot(launch, child, timeout, options, error as Error);
-    await child.end();
+    await child?.end();
     throw why;
   }
 }
@@ -94,34 +100,34 @@ async function greetLegacy(
 }
 
 /** Between a pipe that closes and the news of the end. */
-const END_IS_TOLD_MS = 100;
+const END_IS_TOLD_MS = 300;
 
 async function endsSoon(child: Child): Promise<boolean> {
-  return Promise.race([child.ended.then(() => true), after(END_IS_TOLD_MS, false)]);
+  return (await within(END_IS_TOLD_MS, child.ended)) !== undefined;
 }
 
 /** npm says so when there is no such package, or no way to it: another start would fail the same way. */
 async function isLauncherFailure(child: Child): Promise<boolean> {
-  const { startError, stderr } = await child.ended;
-  return startError !== undefined || /^npm (?:error|ERR!)/m.test(stderr);
+  const { stderr } = await child.ended;
+  return /^npm (?:error|ERR!)/m.test(stderr);
 }
 
 async function whyNot(
   { name }: ProgramLaunch,
-  child: Child,
+  child: Child | undefined,
   timeout: AbortSignal,
   { limits, signal }: ConnectOptions,
   cause?: Error,
 ): Promise<BerthError> {
   if (signal?.aborted) return new BerthError("cancelled", `starting ${name}`);
   const seconds = limits.upstreamStartMs / 1000;
-  const garbage = child.garbage === "" ? "" : `; on stdout came "${child.garbage}", which is no message`;
-  const { stderr } = child;
+  const { garbage: printed = "", stderr = "" } = child ?? {};
+  const garbage = printed === "" ? "" : `; on stdout came "${printed}", which is no message`;
   if (timeout.aborted) {
     return new UpstreamError("upstream_timeout", `${name} did not say hello within ${seconds} s${garbage}`, { stderr });
   }
-  if (cause !== undefined) {
-    return new UpstreamError("upstream_not_started", `${name}: ${cause.message}${garbage}`, { stderr, cause });
+  if (cause !== undefined || !child) {
+    return new UpstreamError("upstream_not_started", `${name}: ${cause?.message}${garbage}`, { stderr, cause });
   }
   const end = await child.ended;
   return new UpstreamError("upstream_not_started", `${name} ${end.reason}${garbage}`, { stderr: end.stderr });

@@ -1,10 +1,11 @@
 import { readConfig } from "../../config.ts";
 import { BerthError } from "../../errors.ts";
 import { defaultLimits } from "../../limits.ts";
-import { Child } from "../../upstream/child.ts";
+import type { Child } from "../../upstream/child.ts";
 import { commandOf } from "../../upstream/command.ts";
 import type { Launch, ProgramLaunch } from "../../upstream/launch.ts";
 import { parseLauncher } from "../../upstream/launcher.ts";
+import { startChild } from "../../upstream/start-child.ts";
 import { Interruption } from "./interruption.ts";
 
 const reaching: ReadonlySet<string> = new Set(["inspect", "cat", "head", "tail", "put"]);
@@ -33,9 +34,10 @@ export class Ahead {
   /** Of the whole command: whoever interrupts from the start on finds the server ended. */
   readonly interruption: Interruption;
   readonly #uri: string;
+  #starting: Promise<Child> | undefined;
   #child: Child | undefined;
   /** The process ends without having taken the server: there is no time left to end it in good order. */
-  readonly #abandon = (): void => this.#release()?.abandon();
+  readonly #abandon = (): void => this.#child?.abandon();
 
   constructor(launch: ProgramLaunch) {
     const { env } = process;
@@ -43,26 +45,32 @@ export class Ahead {
     const isUsual = !Object.keys(env).some((name) => name.startsWith("BERTH_UPSTREAM_"));
     const limits = isUsual ? defaultLimits : readConfig(env).limits;
     this.#uri = launch.uri;
-    this.#child = new Child(commandOf(launch, { env, folder: process.cwd() }), limits);
+    this.#starting = startChild(commandOf(launch, { env, folder: process.cwd() }), { limits });
+    // Whoever takes it hears why it cannot be started.
+    this.#starting.then(
+      (child) => (this.#child = child),
+      () => {},
+    );
     this.interruption = new Interruption();
     process.once("exit", this.#abandon);
   }
 
   /** The server, if it is the one of this launch. It belongs to the caller from here on. */
-  take({ uri }: Launch): Child | undefined {
+  take({ uri }: Launch): Promise<Child> | undefined {
     return uri === this.#uri ? this.#release() : undefined;
   }
 
   /** Ends the server if nobody has taken it. */
   async drop(): Promise<void> {
-    await this.#release()?.end();
+    const child = await this.#release()?.catch(() => undefined);
+    await child?.end();
     this.interruption.close();
   }
 
-  #release(): Child | undefined {
-    const child = this.#child;
-    this.#child = undefined;
+  #release(): Promise<Child> | undefined {
+    const starting = this.#starting;
+    this.#starting = undefined;
     process.removeListener("exit", this.#abandon);
-    return child;
+    return starting;
   }
 }

@@ -1,0 +1,64 @@
+import { mkdtempSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startDirectly, type Start } from "../starter/starter.ts";
+import { Child, type ChildLimits } from "./child.ts";
+import type { Command } from "./command.ts";
+import { within } from "./within.ts";
+
+export interface ChildStart {
+  readonly limits: ChildLimits;
+  /** By default this process starts it itself, before this returns. */
+  readonly start?: Start | undefined;
+  /** Nobody wants it any more. */
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Starts a program as a process group of its own, by default in a new empty folder. Rejects with why it cannot be
+ * started, or with the reason of `signal`; nothing is left of it then.
+ */
+export async function startChild(command: Command, options: ChildStart): Promise<Child> {
+  const { limits, start = startDirectly, signal } = options;
+  const { file, args, env, cwd, secrets } = command;
+  const folder = cwd === undefined ? mkdtempSync(join(tmpdir(), "berth-upstream-")) : undefined;
+  const removeFolder = async (): Promise<void> => {
+    if (folder !== undefined) await rm(folder, { recursive: true, force: true });
+  };
+  const starting = start({
+    file,
+    args,
+    env,
+    cwd: cwd ?? folder!,
+    ...(folder !== undefined && { hasOwnFolder: true }),
+    stdio: ["pipe", "pipe", "pipe"],
+    // So that what a launcher starts can be ended together with it.
+    group: true,
+    niceness: NICENESS,
+  }).then(
+    (started) => new Child(started, { limits, secrets, folder }),
+    async (error: unknown) => {
+      await removeFolder();
+      throw new Error(`it could not be started: ${(error as Error).message}`, { cause: error });
+    },
+  );
+  if (!signal) return starting;
+  const child = await Promise.race([starting, aborted(signal)]);
+  if (child && !signal.aborted) return child;
+  // It is not waited for without end: who starts it may be stuck.
+  const ended = starting.then((late) => late.end()).catch(() => {});
+  await within(3 * limits.upstreamEndMs, ended);
+  await removeFolder();
+  throw signal.reason;
+}
+
+/** Whoever serves goes before it, and what starts takes much time. */
+const NICENESS = 10;
+
+function aborted(signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(undefined);
+    else signal.addEventListener("abort", () => resolve(undefined), { once: true });
+  });
+}
