@@ -80,7 +80,7 @@ export async function openCore(
   if (starter) opened(starter);
   const start = starter?.start ?? startDirectly;
   try {
-    const store = opened(await openSqliteStore({ dataDir: config.dataDir }));
+    const store = opened(await openSqliteStore({ dataDir: config.dataDir, log }));
     const audit = opened(await auditOf(config, store, log));
     starting("the image is applied");
     await fill(store, DEFAULT_TENANT);

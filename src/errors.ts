@@ -62,6 +62,11 @@ export const errors = {
   secret_not_found: { status: 404, rpc: -32602, message: "No such secret" },
   secret_sealed: { status: 503, rpc: -32603, message: "The secrets cannot be opened" },
   store_failed: { status: 503, rpc: -32603, message: "The store failed" },
+  store_unsure: {
+    status: 500,
+    rpc: -32603,
+    message: "The disk failed while this was written: it is done, and a power cut may take it back",
+  },
   backup_failed: { status: 500, rpc: -32603, message: "Nothing was copied" },
   edit_refused: { status: 422, rpc: -32603, message: "The edit has problems, and nothing was changed" },
   edit_breaking: { status: 409, rpc: -32603, message: "The edit would break callers, and nothing was changed" },

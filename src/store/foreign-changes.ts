@@ -1,4 +1,5 @@
 import type Database from "better-sqlite3";
+import { BerthError } from "../errors.ts";
 import type { ChangedName } from "./store.ts";
 
 /** A changed name, or by itself a changed tenant, or a token by its id. */
@@ -64,6 +65,16 @@ export class ForeignChanges {
     if (this.#timer) for (const id of ids) this.#own.add(id);
   }
 
+  /** What was changed here and may be lost is told as if another process had changed it: who waited for it has an error. */
+  async tellIfUnsure<T>(changed: readonly ForeignChange[], kept: Promise<T>): Promise<T> {
+    try {
+      return await kept;
+    } catch (error) {
+      if (error instanceof BerthError && error.code === "store_unsure") this.#tell(changed);
+      throw error;
+    }
+  }
+
   close(): void {
     clearInterval(this.#timer);
     this.#timer = undefined;
@@ -78,9 +89,13 @@ export class ForeignChanges {
       // The database is busy, or failing, of which those hear who use it. The next look sees the same.
       return;
     }
-    if (changed.length > 0) for (const listener of this.#listeners) listener(changed);
+    if (changed.length > 0) this.#tell(changed);
     if (this.#isReplaced) for (const listener of this.#onReplaced) listener();
     this.#isReplaced = false;
+  }
+
+  #tell(changed: readonly ForeignChange[]): void {
+    for (const listener of this.#listeners) listener(changed);
   }
 
   #lookAtSchema(): void {

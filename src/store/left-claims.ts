@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type Database from "better-sqlite3";
-import { withoutDisk } from "./sqlite-work.ts";
+import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /** Claims that are moved to one name, which no tenant can have. */
 const PREFIX = "~";
@@ -17,7 +17,7 @@ export function aliasOf(id: string, what: "coming" | "gone"): string {
  * Claims on content and on derived results that a tenant has lost. They are taken away, with what nobody else has, in
  * steps small enough for others to write in between.
  */
-export function leftClaims(database: Database.Database) {
+export function leftClaims(database: Database.Database, log: WriteAheadLog) {
   const some = database.prepare<[string], { id: number; bytes: number }>(
     `SELECT id, LENGTH(bytes) AS bytes FROM tenant_content JOIN content ON id = content_id WHERE tenant = ? LIMIT ${AT_ONCE}`,
   );
@@ -57,7 +57,7 @@ export function leftClaims(database: Database.Database) {
       let total = 0;
       for (;;) {
         const began = performance.now();
-        const { isOver, removed } = withoutDisk(database, () => wiping(database, () => removeSome.immediate(alias)));
+        const { isOver, removed } = await log.write(() => wiping(database, () => removeSome.immediate(alias)));
         total += removed;
         if (isOver) return total;
         // As long as others waited for this, they go first.

@@ -17,8 +17,8 @@ export function openDatabase(dataDir: string, busyMs: number): Database.Database
     database = new Database(file, { timeout: busyMs });
     chmodSync(file, 0o600);
     database.pragma("journal_mode = WAL");
-    // In WAL mode a power cut could take back what was acknowledged without it, unless it is flushed by itself.
-    database.pragma("synchronous = FULL");
+    // Whoever writes does not wait for the disk: what is to be kept is flushed by itself (`write-ahead-log.ts`).
+    database.pragma("synchronous = NORMAL");
     database.pragma("foreign_keys = ON");
     upgradeDatabase(database);
     return database;

@@ -7,9 +7,9 @@ import type { JsonObject } from "../json.ts";
 import { aliasOf, leftClaims, wiping } from "./left-claims.ts";
 import { SqliteContent, verified } from "./sqlite-content.ts";
 import { CHANGES_OF_PLACE } from "./sqlite-tenant-snapshot.ts";
-import { withoutDisk } from "./sqlite-work.ts";
 import { createStagingFile, isStaging, removeStagingFile, stagingIds, type StagingFile } from "./staging-file.ts";
 import type { NamedChange, PublishSettings, TenantStaging } from "./tenant-copies.ts";
+import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /** Bytes of content that are written in one transaction, while others wait. */
 const BYTES_AT_ONCE = 256 * 1024;
@@ -17,6 +17,8 @@ const BYTES_AT_ONCE = 256 * 1024;
 export interface StagingOptions {
   /** Part of the publishing transaction; gives the number of the change. */
   readonly record: (name: string, published: Published) => number;
+  /** Right after that transaction. */
+  readonly published: (name: string, changeId: number) => void;
   /** Leaves claims of an earlier tenant of the name behind, under `left`, and removes the rest; likewise. */
   readonly purge: (name: string, left: string) => void;
 }
@@ -30,23 +32,19 @@ export interface Published {
   readonly changes: number;
 }
 
-export type SqliteTenantStaging = Omit<TenantStaging, "publish"> & {
-  /** As `TenantStaging.publish`; gives the number of the change. */
-  readonly publish: (name: string, settings: PublishSettings) => Promise<number>;
-};
-
 /**
  * Puts a tenant together in a file beside the database, so that nothing that was not looked at is ever in it. To publish
  * it, its content is written under a name that nobody can have, in steps, and then given to the tenant in one.
  */
 export async function sqliteTenantStaging(
   database: Database.Database,
-  { record, purge }: StagingOptions,
-): Promise<SqliteTenantStaging> {
+  log: WriteAheadLog,
+  { record, published, purge }: StagingOptions,
+): Promise<TenantStaging> {
   const main = prepareMain(database);
   const contents = new SqliteContent(database);
-  const claims = leftClaims(database);
-  await removeLeftovers(database);
+  const claims = leftClaims(database, log);
+  await removeLeftovers(database, log);
   const staged = await createStagingFile(dirname(database.name));
   const own = prepareStaged(staged);
   const [coming, gone] = [aliasOf(staged.id, "coming"), aliasOf(staged.id, "gone")];
@@ -96,13 +94,17 @@ export async function sqliteTenantStaging(
     publish: async (name, settings) => {
       for (const batch of batches(own.contents.iterate())) {
         const began = performance.now();
-        withoutDisk(database, () => write.immediate(batch));
+        await log.write(() => write.immediate(batch));
         // As long as others waited for this, they go first.
         await pause(performance.now() - began);
       }
-      const changeId = wiping(database, () => swap.immediate(name, settings));
+      await log.keep(() =>
+        published(
+          name,
+          wiping(database, () => swap.immediate(name, settings)),
+        ),
+      );
       await claims.remove(gone);
-      return changeId;
     },
 
     async close() {
@@ -122,9 +124,9 @@ export function hasAnything(database: Database.Database, name: string): boolean 
 }
 
 /** What processes have left that were ended while they put a tenant together, or removed one. */
-export async function removeLeftovers(database: Database.Database): Promise<void> {
+export async function removeLeftovers(database: Database.Database, log: WriteAheadLog): Promise<void> {
   const dataDir = dirname(database.name);
-  const claims = leftClaims(database);
+  const claims = leftClaims(database, log);
   for (const id of new Set([...claims.ids(), ...stagingIds(dataDir)])) {
     if (isStaging(dataDir, id)) continue;
     await claims.remove(aliasOf(id, "coming"));

@@ -11,16 +11,18 @@ import { attempt, attemptAll } from "./sqlite-work.ts";
 import { hasAnything, removeLeftovers, sqliteTenantStaging, type Published } from "./sqlite-tenant-staging.ts";
 import type { SqliteAudit } from "./sqlite-audit.ts";
 import type { Tenant, Tenants, TenantSettings } from "./tenants.ts";
+import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /** The registry of tenants in a SQLite file. Its changes stand in the log of changed names, under the kind `tenant`. */
 export function sqliteTenants(
   database: Database.Database,
+  log: WriteAheadLog,
   foreignChanges: ForeignChanges,
   audit: SqliteAudit,
   onDeleted: (name: string) => void,
 ): Tenants {
   const statements = prepare(database);
-  const claims = leftClaims(database);
+  const claims = leftClaims(database, log);
   const listeners = new Set<(name: string) => void>();
 
   const read = (row: TenantRow): Tenant => ({
@@ -117,19 +119,22 @@ export function sqliteTenants(
     async create(name, settings) {
       checkTenantName(name);
       const left = leftAlias();
-      const tenant = commit(name, create.immediate(name, settings, left));
+      const tenant = await log.keep(() => commit(name, create.immediate(name, settings, left)));
       await claims.remove(left);
       return tenant;
     },
-    change: async (name, settings) => commit(name, change.immediate(name, settings)),
+    change: (name, settings) => log.keep(() => commit(name, change.immediate(name, settings))),
     delete: (name, by) =>
       attemptAll(async () => {
-        await removeLeftovers(database);
+        await removeLeftovers(database, log);
         const left = leftAlias();
-        // What was sealed is overwritten on the disk, too.
-        const { names, changeId } = wiping(database, () => remove.immediate(name, by, left));
-        onDeleted(name);
-        tell(name, changeId);
+        const names = await log.keep(() => {
+          // What was sealed is overwritten on the disk, too.
+          const removed = wiping(database, () => remove.immediate(name, by, left));
+          onDeleted(name);
+          tell(name, removed.changeId);
+          return removed.names;
+        });
         return { names, contents: await claims.remove(left) };
       }),
 
@@ -142,16 +147,18 @@ export function sqliteTenants(
         audit.append(entryOf(name, "tenant", { action: "imported", ...actorOf(by), ...facts, limits }));
         return recordChange(name, Date.now(), by);
       };
-      const staging = await attemptAll(() => sqliteTenantStaging(database, { record, purge }));
+      const published = (name: string, changeId: number): void => {
+        onDeleted(name);
+        tell(name, changeId);
+      };
+      const staging = await attemptAll(() => sqliteTenantStaging(database, log, { record, published, purge }));
       return {
         ...staging,
         put: (block) => attempt(() => staging.put(block)),
         add: (change) => attempt(() => staging.add(change)),
         async publish(name, settings) {
           checkTenantName(name);
-          const changeId = await attemptAll(() => staging.publish(name, settings));
-          onDeleted(name);
-          tell(name, changeId);
+          await attemptAll(() => staging.publish(name, settings));
         },
       };
     },

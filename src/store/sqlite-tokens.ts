@@ -5,10 +5,12 @@ import type { JsonObject } from "../json.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";
 import type { SqliteAudit } from "./sqlite-audit.ts";
 import type { NewTokenRecord, TokenRecord, TokenRecords } from "./tokens.ts";
+import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /** Tokens in a SQLite file. Their changes stand in the log of changed names, under the kind `token`. */
 export function sqliteTokens(
   database: Database.Database,
+  log: WriteAheadLog,
   foreignChanges: ForeignChanges,
   audit: SqliteAudit,
 ): TokenRecords {
@@ -38,13 +40,16 @@ export function sqliteTokens(
     },
     list: async (tenant) => statements.list.all(tenant).map(read),
     async add(token, by) {
-      foreignChanges.add([add.immediate(token, by)]);
+      await log.keep(() => foreignChanges.add([add.immediate(token, by)]));
       return read(statements.byHash.get(token.hash)!);
     },
     async revoke(tenant, id, by) {
-      const change = revoke.immediate(tenant, id, by);
-      if (change !== undefined) foreignChanges.add([change]);
-      return change !== undefined;
+      const revoked = log.keep(() => {
+        const change = revoke.immediate(tenant, id, by);
+        if (change !== undefined) foreignChanges.add([change]);
+        return change !== undefined;
+      });
+      return foreignChanges.tellIfUnsure([{ tenant, kind: "token", name: id }], revoked);
     },
     onRevoke: (listener) =>
       foreignChanges.listen((changed) => {

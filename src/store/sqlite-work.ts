@@ -24,19 +24,6 @@ export function asStoreFailure(error: unknown): BerthError {
   return new BerthError("store_failed", (error as Error).message, { cause: error });
 }
 
-/**
- * What is committed meanwhile outlives this process at once, and a power cut only once the log was flushed: waiting here
- * for the disk would hold up every call.
- */
-export function withoutDisk<T>(database: Database.Database, work: () => T): T {
-  database.pragma("synchronous = NORMAL");
-  try {
-    return work();
-  } finally {
-    database.pragma("synchronous = FULL");
-  }
-}
-
 /** Does not wait for another process's writing, for which else `busyMs` are waited. */
 export function atOnce<T>(database: Database.Database, busyMs: number, work: () => T): T {
   database.pragma("busy_timeout = 0");

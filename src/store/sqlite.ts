@@ -1,4 +1,4 @@
-import { flushLog } from "./flush-log.ts";
+import type { Log } from "../log.ts";
 import { ForeignChanges, type ForeignChange } from "./foreign-changes.ts";
 import { openDatabase } from "./open-database.ts";
 import { sqliteAuditLinks } from "./sqlite-audit-links.ts";
@@ -10,24 +10,32 @@ import { sqliteRecords } from "./sqlite-records.ts";
 import { sqliteSecrets } from "./sqlite-secrets.ts";
 import { sqliteTenants } from "./sqlite-tenants.ts";
 import { sqliteTokens } from "./sqlite-tokens.ts";
-import { asStoreFailure, atOnce, attempt, withoutDisk } from "./sqlite-work.ts";
+import { atOnce, attempt } from "./sqlite-work.ts";
 import { StoredBytes } from "./stored-bytes.ts";
-import type { ChangedName, SecretStore, Store } from "./store.ts";
+import { WriteAheadLog } from "./write-ahead-log.ts";
+import type { Change, ChangedName, SecretStore, Store } from "./store.ts";
 
 export interface SqliteStoreOptions {
   /** The folder of the database; made when it is missing. */
   readonly dataDir: string;
   /** How long a change waits for another process's change before it fails with `store_failed`. Default 5,000. */
   readonly busyMs?: number;
+  /** What SQLite's log may grow to before it is moved into the database. Default 16 MiB. */
+  readonly logBytes?: number;
+  /** Hears of a disk that fails. */
+  readonly log?: Log;
 }
+
+const LOG_BYTES = 16 * 1024 * 1024;
 
 /**
  * The store of one machine: a SQLite file, which several processes may have open at once. Each part of it keeps its own
  * tables; here stands what is asked of the disk, and that whatever SQLite throws becomes `store_failed`.
  */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store & SecretStore> {
-  const { dataDir, busyMs = 5_000 } = options;
+  const { dataDir, busyMs = 5_000, logBytes = LOG_BYTES } = options;
   const database = openDatabase(dataDir, busyMs);
+  const log = new WriteAheadLog(database, logBytes, options.log);
   const contents = new SqliteContent(database);
   const storedBytes = new StoredBytes(database);
   const audit = new SqliteAudit(database);
@@ -38,12 +46,20 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const foreignChanges = new ForeignChanges(database);
   const pages = database.prepare<[], number>("PRAGMA page_count").pluck();
   const pageBytes = database.prepare<[], number>("PRAGMA page_size").pluck();
-  const soon = <T>(work: () => T): T => withoutDisk(database, () => attempt(work));
+
+  const keepSecret = (tenant: string, name: string, work: () => number | undefined): Promise<boolean> => {
+    const kept = log.keep(() => {
+      const changed = work();
+      if (changed !== undefined) foreignChanges.add([changed]);
+      return changed !== undefined;
+    });
+    return foreignChanges.tellIfUnsure([{ tenant, kind: "secret", name }], kept);
+  };
 
   return {
-    tenants: sqliteTenants(database, foreignChanges, audit, (tenant) => storedBytes.forget(tenant)),
-    tokens: sqliteTokens(database, foreignChanges, audit),
-    audit: sqliteAuditLinks(database, audit, busyMs),
+    tenants: sqliteTenants(database, log, foreignChanges, audit, (tenant) => storedBytes.forget(tenant)),
+    tokens: sqliteTokens(database, log, foreignChanges, audit),
+    audit: sqliteAuditLinks(database, log, audit, busyMs),
 
     async content(tenant, cid) {
       const bytes = attempt(() => contents.read(tenant, cid));
@@ -64,8 +80,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
     async change(tenant, change) {
       for (const block of change.put ?? []) verified(block.cid, block.bytes);
-      foreignChanges.add(soon(() => names.change(tenant, change)));
-      await flushLog(database.name);
+      const kept = log.keep(() => foreignChanges.add(names.change(tenant, change)));
+      await foreignChanges.tellIfUnsure(namesOf(tenant, change), kept);
     },
 
     onReplaced: (listener) => foreignChanges.listenToReplacing(listener),
@@ -84,24 +100,19 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     async putDerived(tenant, entries) {
       for (const { block } of entries) verified(block.cid, block.bytes);
       // What was lost with the power is made again.
-      soon(() => derived.put(tenant, entries));
+      await log.write(() => derived.put(tenant, entries));
     },
 
     async holdDerived(tenant, keys) {
-      return attempt(() => derived.isHeld(tenant, keys)) || soon(() => derived.hold(tenant, keys));
+      return attempt(() => derived.isHeld(tenant, keys)) || log.write(() => derived.hold(tenant, keys));
     },
 
     async record(tenant, kind, key) {
       return attempt(() => records.get(tenant, kind, key));
     },
 
-    async putRecord(tenant, kind, key, put) {
-      return attempt(() => records.put(tenant, kind, key, put));
-    },
-
-    async putRecords(tenant, kind, puts) {
-      return soon(() => records.putAll(tenant, kind, puts));
-    },
+    putRecord: (tenant, kind, key, put) => log.keep(() => records.put(tenant, kind, key, put)),
+    putRecords: (tenant, kind, puts) => log.write(() => records.putAll(tenant, kind, puts)),
 
     async secret(tenant, name) {
       return attempt(() => secrets.get(tenant, name));
@@ -116,27 +127,24 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     },
 
     async putSecret(tenant, put) {
-      const changed = attempt(() => secrets.put(tenant, put));
-      if (changed !== undefined) foreignChanges.add([changed]);
-      return changed !== undefined;
+      return keepSecret(tenant, put.name, () => secrets.put(tenant, put));
     },
 
     async removeSecret(tenant, name, by) {
-      const changed = attempt(() => secrets.remove(tenant, name, by));
-      if (changed !== undefined) foreignChanges.add([changed]);
-      return changed !== undefined;
+      return keepSecret(tenant, name, () => secrets.remove(tenant, name, by));
     },
 
     async resealSecrets(reseal, note) {
-      attempt(() => secrets.reseal(reseal, note));
+      await log.keep(() => secrets.reseal(reseal, note));
     },
 
     async check() {
+      log.check();
       try {
-        atOnce(database, busyMs, () => withoutDisk(database, () => records.writeNothing()));
+        await log.write(() => atOnce(database, busyMs, () => records.writeNothing()));
       } catch (error) {
         // Where another process is writing, one can write.
-        if ((error as { code?: unknown }).code !== "SQLITE_BUSY") throw asStoreFailure(error);
+        if (((error as Error).cause as { code?: unknown } | undefined)?.code !== "SQLITE_BUSY") throw error;
       }
     },
 
@@ -146,9 +154,14 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
     async close() {
       foreignChanges.close();
+      await log.close();
       database.close();
     },
   };
+}
+
+function namesOf(tenant: string, { set = [] }: Change): ChangedName[] {
+  return set.map(({ kind, name }) => ({ tenant, kind, name }));
 }
 
 function isName(change: ForeignChange): change is ChangedName {

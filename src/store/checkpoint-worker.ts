@@ -1,0 +1,74 @@
+/** A thread of its own for one checkpoint; it ends with it. Started by `checkpoints.ts`. */
+import { once } from "node:events";
+import { parentPort, workerData } from "node:worker_threads";
+import Database from "better-sqlite3";
+import type { CheckpointOrder, CheckpointReport } from "./checkpoints.ts";
+
+interface Progress {
+  /** Frames of the log, and how many of them are in the database. */
+  readonly log: number;
+  readonly checkpointed: number;
+}
+
+/** So much may be left for the moment in which nobody writes. */
+const LAST_FRAMES = 256;
+const PASSES_MAX = 4;
+
+const { file, logBytes } = workerData as CheckpointOrder;
+const port = parentPort!;
+
+let report: CheckpointReport;
+try {
+  report = { isComplete: await checkpoint() };
+} catch (error) {
+  const { code, message } = error as { code?: string; message: string };
+  report = { isComplete: false, error: { code, message } };
+}
+port.postMessage(report);
+port.close();
+
+/** True when all of the log is in the database, on the disk. */
+async function checkpoint(): Promise<boolean> {
+  const database = new Database(file, { fileMustExist: true, timeout: 0 });
+  const reader = new Database(file, { fileMustExist: true, readonly: true });
+  try {
+    // A log that has grown beyond it, because somebody read it for long, is cut off when it begins anew.
+    database.pragma(`journal_size_limit = ${logBytes}`);
+    for (let pass = 1; pass <= PASSES_MAX; pass++) {
+      const wanted = progressOf(database, "NOOP").log;
+      // As long as somebody reads, nobody who writes begins the log anew, for which they would wait for the disk.
+      reader.exec("BEGIN");
+      reader.pragma("user_version");
+      const { checkpointed } = progressOf(database, "PASSIVE");
+      if (checkpointed < wanted) return false;
+      if (progressOf(database, "NOOP").log - checkpointed <= LAST_FRAMES || pass === PASSES_MAX) break;
+      reader.exec("COMMIT");
+    }
+    await writingPaused();
+    reader.exec("COMMIT");
+    const { log, checkpointed } = progressOf(database, "PASSIVE");
+    if (checkpointed < log) return false;
+    beginLogAnew(database);
+    return true;
+  } finally {
+    reader.close();
+    database.close();
+  }
+}
+
+/** Whoever writes first after a whole checkpoint does this, and waits for the disk: a write that changes nothing. */
+function beginLogAnew(database: Database.Database): void {
+  database.exec("BEGIN IMMEDIATE");
+  const version = database.pragma("user_version", { simple: true }) as number;
+  database.pragma(`user_version = ${version}`);
+  database.exec("COMMIT");
+}
+
+function progressOf(database: Database.Database, mode: "PASSIVE" | "NOOP"): Progress {
+  return (database.pragma(`wal_checkpoint(${mode})`) as [Progress])[0];
+}
+
+async function writingPaused(): Promise<void> {
+  port.postMessage("pause");
+  await once(port, "message");
+}

@@ -1,0 +1,159 @@
+import { Worker } from "node:worker_threads";
+import type Database from "better-sqlite3";
+
+/**
+ * Moves what stands in SQLite's write-ahead log into the database, which waits for the disk, in a thread of its own:
+ * whoever writes would else do it. Nothing runs as long as the log is short. A log that somebody reads cannot begin anew
+ * until they have ended; it is tried again until then.
+ */
+export interface CheckpointsOptions {
+  /** A log of more is moved into the database. */
+  readonly logBytes: number;
+  /** All that was written before, and before a checkpoint was wanted, is in the database and on the disk. */
+  readonly onComplete: () => void;
+  readonly onFailure: (error: CheckpointFailure) => void;
+  /** There is no thread to be had: SQLite makes checkpoints where it writes from now on. */
+  readonly onGone: (error: unknown) => void;
+}
+
+export interface CheckpointOrder {
+  readonly file: string;
+  readonly logBytes: number;
+}
+
+export interface CheckpointFailure {
+  /** As SQLite names it. */
+  readonly code: string | undefined;
+  readonly message: string;
+}
+
+export interface CheckpointReport {
+  readonly isComplete: boolean;
+  readonly error?: CheckpointFailure;
+}
+
+/** After a write, and after a checkpoint that could not be whole. */
+const LOOK_MS = 500;
+const AGAIN_MS = 1_000;
+/** Pages, as SQLite has it by default. */
+const OWN_CHECKPOINT_PAGES = 1_000;
+const workerFile = new URL("./checkpoint-worker.js", import.meta.url);
+/** It takes about 7 MB as long as it runs. */
+const resourceLimits = { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 1 };
+
+export class Checkpoints {
+  /** While the log begins anew: whoever writes waits for it, and does not wait for the lock meanwhile. */
+  pause: Promise<void> | undefined;
+  readonly #database: Database.Database;
+  readonly #options: CheckpointsOptions;
+  readonly #pageBytes: number;
+  /** Reads a number from shared memory. */
+  readonly #state: Database.Statement<[], { readonly log: number }>;
+  #timer: NodeJS.Timeout | undefined;
+  #worker: Worker | undefined;
+  #ended: Promise<void> = Promise.resolve();
+  #isWanted = false;
+  #isOver = false;
+
+  constructor(database: Database.Database, options: CheckpointsOptions) {
+    this.#database = database;
+    this.#options = options;
+    this.#state = database.prepare("PRAGMA wal_checkpoint(NOOP)");
+    this.#pageBytes = database.pragma("page_size", { simple: true }) as number;
+    database.pragma("wal_autocheckpoint = 0");
+  }
+
+  /** Something was written. */
+  wrote(): void {
+    if (!this.#isOver) this.#timer ??= setTimeout(() => this.#look(), LOOK_MS).unref();
+  }
+
+  /** However short the log is: a checkpoint that begins now or later, until one is complete. */
+  want(): void {
+    this.#isWanted = true;
+    this.#again(0);
+  }
+
+  /** The one that is under way comes to its end. */
+  async close(): Promise<void> {
+    this.#isOver = true;
+    clearTimeout(this.#timer);
+    this.#worker?.ref();
+    await this.#ended;
+  }
+
+  #again(waitMs: number): void {
+    clearTimeout(this.#timer);
+    if (!this.#isOver) this.#timer = setTimeout(() => this.#look(), waitMs).unref();
+  }
+
+  #look(): void {
+    this.#timer = undefined;
+    if (!this.#worker && (this.#isWanted || this.#isLong())) this.#start();
+  }
+
+  #isLong(): boolean {
+    try {
+      return this.#state.get()!.log * this.#pageBytes > this.#options.logBytes;
+    } catch {
+      // Somebody reads with this very connection. The next write looks again.
+      return false;
+    }
+  }
+
+  #start(): void {
+    const wasWanted = this.#isWanted;
+    this.#isWanted = false;
+    const workerData: CheckpointOrder = { file: this.#database.name, logBytes: this.#options.logBytes };
+    let report: CheckpointReport | undefined;
+    let fault: unknown;
+    let resume = (): void => {};
+    try {
+      this.#worker = new Worker(workerFile, { workerData, resourceLimits, execArgv: [], env: {} });
+    } catch (error) {
+      this.#giveUp(error);
+      return;
+    }
+    const worker = this.#worker;
+    worker.unref();
+    worker.on("error", (error) => (fault = error));
+    worker.on("message", (message: "pause" | CheckpointReport) => {
+      if (message !== "pause") {
+        report = message;
+        return;
+      }
+      this.pause = new Promise((resolve) => (resume = resolve));
+      // Whoever waits for it may be all that the process still does.
+      worker.ref();
+      worker.postMessage("paused", []);
+    });
+    this.#ended = new Promise((resolve) => {
+      worker.once("exit", () => {
+        this.#worker = this.pause = undefined;
+        resume();
+        if (!report?.isComplete) this.#isWanted ||= wasWanted;
+        if (report) this.#hear(report);
+        else this.#giveUp(fault);
+        resolve();
+      });
+    });
+  }
+
+  #hear({ isComplete, error }: CheckpointReport): void {
+    const { onComplete, onFailure } = this.#options;
+    if (isComplete) {
+      if (!this.#isWanted) onComplete();
+      // What was written meanwhile may be much.
+      this.wrote();
+      return;
+    }
+    if (error && !error.code?.startsWith("SQLITE_BUSY")) onFailure(error);
+    this.#again(AGAIN_MS);
+  }
+
+  #giveUp(error: unknown): void {
+    this.#isOver = true;
+    this.#database.pragma(`wal_autocheckpoint = ${OWN_CHECKPOINT_PAGES}`);
+    this.#options.onGone(error);
+  }
+}

@@ -1,0 +1,77 @@
+import type Database from "better-sqlite3";
+import type { Log } from "../log.ts";
+import { Checkpoints, type CheckpointFailure } from "./checkpoints.ts";
+import { Durability } from "./durability.ts";
+import { attempt } from "./sqlite-work.ts";
+
+/**
+ * How everything is written into the SQLite file: a commit goes into its log without waiting for the disk. What is to be
+ * kept is then flushed, and a log that has become long is moved into the database; both while calls go on.
+ */
+export class WriteAheadLog {
+  readonly #checkpoints: Checkpoints;
+  readonly #durability: Durability;
+  readonly #log: Log | undefined;
+  #isCheckpointFailing = false;
+
+  constructor(database: Database.Database, logBytes: number, log: Log | undefined) {
+    this.#log = log;
+    this.#durability = new Durability(database.name, (error, isNew) => {
+      if (isNew)
+        log?.error(
+          { err: error },
+          "the disk failed: a power cut may take back what was written, which is written anew",
+        );
+      // What is in the log goes into the database, by another way to the disk.
+      this.#checkpoints.want();
+    });
+    this.#checkpoints = new Checkpoints(database, {
+      logBytes,
+      onComplete: () => this.#onComplete(),
+      onFailure: (error) => this.#onFailure(error),
+      onGone: (error) =>
+        log?.error({ err: error }, "checkpoints of the store have no thread of their own; calls wait for them now"),
+    });
+  }
+
+  /** What is committed meanwhile outlives this process at once, and a power cut soon. Rejects with `store_failed`. */
+  async write<T>(work: () => T): Promise<T> {
+    while (this.#checkpoints.pause) await this.#checkpoints.pause;
+    try {
+      return attempt(work);
+    } finally {
+      this.#checkpoints.wrote();
+    }
+  }
+
+  /** As `write`, and on the disk when it resolves. Rejects with `store_unsure` where it was committed and may be lost. */
+  async keep<T>(work: () => T): Promise<T> {
+    this.#durability.check();
+    const result = await this.write(work);
+    await this.#durability.flush();
+    return result;
+  }
+
+  /** Throws `store_failed` when something that was written may be lost. */
+  check(): void {
+    this.#durability.check();
+  }
+
+  close(): Promise<void> {
+    return this.#checkpoints.close();
+  }
+
+  #onComplete(): void {
+    this.#isCheckpointFailing = false;
+    if (this.#durability.restored()) this.#log?.info("what was written to the store is on the disk");
+  }
+
+  #onFailure(error: CheckpointFailure): void {
+    if (!this.#isCheckpointFailing) {
+      this.#log?.error({ err: error }, "the log of the store could not be moved into it; it is tried again");
+    }
+    this.#isCheckpointFailing = true;
+    // It was the disk, which may not say it again to whoever flushes.
+    if (error.code?.startsWith("SQLITE_IOERR")) this.#durability.lost(error);
+  }
+}
