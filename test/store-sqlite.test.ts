@@ -2,8 +2,6 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import fsPromises from "node:fs/promises";
-import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -13,6 +11,7 @@ import Database from "better-sqlite3";
 import { rawBlock } from "../src/cid.ts";
 import { DATABASE_FILE } from "../src/store/open-database.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
+import { onFlush } from "./flush.rig.ts";
 import { storeContract } from "./store.contract.ts";
 
 const folders: string[] = [];
@@ -220,21 +219,10 @@ test("a change is acknowledged when it is on the disk, and nobody else waits for
   const flushed: string[] = [];
   let letFlush!: () => void;
   const mayFlush = new Promise<void>((resolve) => (letFlush = resolve));
-  const { open } = fsPromises;
-  t.mock.method(fsPromises, "open", async (...given: Parameters<typeof open>) => {
-    const file = await open(...given);
-    const datasync = file.datasync.bind(file);
-    file.datasync = async () => {
-      await mayFlush;
-      await datasync();
-      flushed.push(String(given[0]));
-    };
-    return file;
-  });
-  syncBuiltinESMExports();
-  t.after(() => {
-    t.mock.restoreAll();
-    syncBuiltinESMExports();
+  onFlush(t, async (file, flush) => {
+    await mayFlush;
+    await flush();
+    flushed.push(file);
   });
 
   let isAcknowledged = false;

@@ -1,12 +1,15 @@
-/** A process that writes without end and says on stdout what was acknowledged. Killed by the tests that start it. */
+/**
+ * A process that writes without end and says on stdout what was acknowledged, until the tests that start it kill it:
+ * `FOLDER WRITER [LOG_BYTES [WRITES]]`. After so many writes it ends without closing anything.
+ */
 import { writeSync } from "node:fs";
 import { rawBlock } from "../src/cid.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 
-const [dataDir, writer] = process.argv.slice(2) as [string, string];
-const store = await openSqliteStore({ dataDir });
+const [dataDir, writer, logBytes, writes = Infinity] = process.argv.slice(2) as [string, string, string?, string?];
+const store = await openSqliteStore({ dataDir, ...(logBytes !== undefined && { logBytes: Number(logBytes) }) });
 
-for (let count = 0; ; count++) {
+for (let count = 0; count < Number(writes); count++) {
   const block = rawBlock(`${writer} wrote ${count} ${"x".repeat((count * 97) % 5_000)}`);
   await store.change(writer, {
     by: writer,
