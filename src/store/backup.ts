@@ -6,6 +6,7 @@ import { headText } from "../audit/chain.ts";
 import { entryOf, SERVICE } from "../audit/entry.ts";
 import { BerthError } from "../errors.ts";
 import { inDraft, publish } from "./draft-file.ts";
+import { flushLog } from "./flush-log.ts";
 import { SqliteAudit } from "./sqlite-audit.ts";
 import { DATABASE_FILE, upgradeDatabase } from "./open-database.ts";
 import { verifyDatabase, type Verified } from "./verify-database.ts";
@@ -76,6 +77,8 @@ export async function restoreStore({ dataDir, file }: Omit<BackupOptions, "repla
     const kept = join(dataDir, `before-restore-${new Date().toISOString().replaceAll(":", "-")}.sqlite`);
     await backupStore({ dataDir, file: kept });
     await copyDatabase(draft, to);
+    // Whoever serves has it open, so that it stands in the log alone.
+    await flushLog(to);
     checked(to, "what was restored is damaged");
     return { ...verified, kept, keyIds };
   });
