@@ -1,15 +1,16 @@
+import { setMaxListeners } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { PROTOCOL_VERSION } from "./requests.mjs";
 
 /**
- * The tenant that takes what it can get, as a process of its own: carries on one kind of attack until the bench says
- * `stop`, and answers with how many of its requests were answered by which status. It goes on at once after each
- * refusal.
+ * The tenant that takes what it can get, as a process of its own: carries on one kind of attack from when the bench says
+ * `go` until it says `pause`, gives up then what is under way, and answers with how many of its requests were answered by
+ * which status. It goes on at once after each refusal.
  */
 
 const [base, kind] = process.argv.slice(2);
-const statuses = {};
-const stop = new AbortController();
+let statuses = {};
+let pause = new AbortController();
 
 const meta = {
   "io.modelcontextprotocol/protocolVersion": PROTOCOL_VERSION,
@@ -30,11 +31,12 @@ const attacks = {
 /** So many at once, each begun anew when it ends. */
 async function repeat(count, work) {
   const one = async (number) => {
-    for (let turn = number; !stop.signal.aborted; turn++) {
+    for (let turn = number; !pause.signal.aborted; turn++) {
       try {
         const status = await work(turn);
         statuses[status] = (statuses[status] ?? 0) + 1;
       } catch {
+        if (pause.signal.aborted) return;
         statuses["cut off"] = (statuses["cut off"] ?? 0) + 1;
         await sleep(1);
       }
@@ -53,7 +55,12 @@ let saves = 0;
 async function save() {
   const body = `/** Says which. */\nexport function which(): string { return "value ${++saves} ${process.pid}"; }\n`;
   const headers = { "Content-Type": "text/plain", "If-Match": "*", "Berth-Allow-Breaking": "true" };
-  const response = await fetch(`${base}/api/definitions/edited`, { method: "PUT", headers, body });
+  const response = await fetch(`${base}/api/definitions/edited`, {
+    method: "PUT",
+    headers,
+    body,
+    signal: pause.signal,
+  });
   await response.text();
   return response.status;
 }
@@ -68,7 +75,8 @@ async function listen() {
   return response.status;
 }
 
-function post(path, method, params, headers, signal) {
+function post(path, method, params, headers, gone) {
+  const signal = gone ? AbortSignal.any([gone, pause.signal]) : pause.signal;
   return fetch(`${base}${path}`, {
     method: "POST",
     headers: {
@@ -83,10 +91,21 @@ function post(path, method, params, headers, signal) {
   });
 }
 
-process.on("message", () => {
-  stop.abort();
-  process.send({ statuses }, () => process.exit());
-});
+/** Ends when it is told to pause. */
+let underWay;
+async function obey(message) {
+  if (message === "go") {
+    pause = new AbortController();
+    setMaxListeners(0, pause.signal);
+    statuses = {};
+    underWay = attacks[kind]();
+  } else {
+    pause.abort();
+    await underWay;
+  }
+  process.send({ statuses });
+}
+
+process.on("message", (message) => void obey(message));
 process.on("disconnect", () => process.exit());
 process.send({ ready: true });
-await attacks[kind]();

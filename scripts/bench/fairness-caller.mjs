@@ -1,11 +1,15 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { modernCall } from "./requests.mjs";
+import { schedulingOf } from "./proc.mjs";
 import { rawCaller } from "./upstream-callers.mjs";
 
 /**
  * The tenant that is measured, as a process of its own: calls its tool at a steady rate for as many milliseconds as the
- * bench says, and answers with what the calls took. Each call counts from when it was to be sent, whether or not there
- * was a connection for it then, so that one long pause counts for every call that it held up.
+ * bench says, and answers with what the calls took.
+ *
+ * A call counts from when it was written. What no connection was free for counts from when it was due, so that one long
+ * pause counts for every call that it held up. That this process was woken late for a call is no doing of the server: it
+ * is not counted, and the call comes that much later.
  */
 
 const EVERY_MS = 4;
@@ -36,13 +40,14 @@ process.send({ ready: true });
 
 async function measure(ms) {
   taken = [];
+  const before = schedulingOf(process.pid);
   const start = performance.now();
   for (let sent = 0; ;) {
     const now = performance.now() - start;
     if (now >= ms) break;
-    for (; sent * EVERY_MS <= now; sent++) send(start + sent * EVERY_MS);
+    for (; sent * EVERY_MS <= now; sent++) send(performance.now());
     await sleep(Math.max(0, sent * EVERY_MS - (performance.now() - start)));
   }
   while (free.length < CONNECTIONS) await sleep(5);
-  process.send({ taken });
+  process.send({ taken, waitedMs: schedulingOf(process.pid).waitedMs - before.waitedMs });
 }

@@ -7,21 +7,28 @@ import { fileURLToPath } from "node:url";
 import { cli, makeImage, serve, writeImageSources } from "./berth.mjs";
 import { echoModule } from "./definitions.mjs";
 import { machine, pinned } from "./machine.mjs";
-import { median, percentile } from "./rounds.mjs";
+import { schedulingOf } from "./proc.mjs";
+import { percentile } from "./rounds.mjs";
 import { startServer } from "./server-process.mjs";
 import { everything } from "./upstream-server.mjs";
 
 /**
  * Two tenants: whether one that is at its limits changes what calls of the other take. The calm one is called at a
- * steady, moderate rate; in each round first alone, then while the other does the same bad thing over and over: more
- * requests than it may send, code that burns processors and memory, saves, programs and guests that have to be started
- * each time, scripts, streams. What counts is the 99th percentile of the calm one's calls, the median of all rounds, and
- * its ratio to the one without the attack.
+ * steady, moderate rate, in many short windows: one alone, one while the other does the same bad thing over and over, and
+ * so on in turns, so that whatever else the machine does meets both alike. The attacks are more requests than it may
+ * send, code that burns processors and memory, saves, programs and guests that have to be started each time, scripts,
+ * streams. What counts is the 99th percentile of all of the calm one's calls of all windows, and its ratio to the one
+ * without the attack; the interval beside it is what nine of ten repetitions would give.
  *
- * The server is on its core with all that it starts, both callers are on the other one, each a process of its own; the
- * attacker's has the lowest priority there, because it stands for a machine that is not this one.
+ * The server is on one core with all that it starts: there the system can give the thread that serves no other core
+ * while a guest holds the one, as on a machine of which a tenant keeps all cores busy. Both callers are on another core,
+ * for they stand for machines that are not this one; where the attacker's wants the core together with the calm one's,
+ * the calm one's has it at once (SCHED_IDLE), else its waiting would be taken for the server's. How long the thread that
+ * serves was ready and had to wait for its core is reported besides: what is over and above it was its own work.
  *
- * @typedef {{ name: string, quietMs: number, attackedMs: number, ratio: number, statuses: string }} FairnessCase
+ * @typedef {{ p50Ms: number, p99Ms: number, longestMs: number, calls: number, ran: number, waited: number, callerWaited: number }} Spread
+ * `ran` and `waited` are what the thread that serves did in one second, in seconds; `callerWaited` is the calm caller's.
+ * @typedef {{ name: string, quiet: Spread, attacked: Spread, ratio: number, from: number, to: number, statuses: string }} FairnessCase
  * @typedef {{ cases: FairnessCase[] }} FairnessFigures
  */
 
@@ -42,8 +49,10 @@ export const attacks = [
   { name: "streams", title: "opens streams" },
 ];
 const WARM_UP_MS = 2_000;
-/** Until the attack is in full swing, and until nothing of it is left. */
-const SETTLE_MS = 1_500;
+/** Until the attack is in full swing. */
+const ONSET_MS = 700;
+/** Until nothing of it is left. */
+const SETTLE_MS = 1_000;
 
 /** Connections are kept between two measurements. */
 const PATIENT = { BERTH_IDLE_CONNECTION_MS: "60000" };
@@ -59,48 +68,114 @@ const definitions = {
 
 /**
  * @param {string} folder
- * @param {{ rounds: number, seconds: number, only?: readonly string[] }} size
+ * @param {{ rounds: number, seconds: number, only?: readonly string[] }} size windows of each kind, and their length
  * @param {(line: string) => void} say
  * @returns {Promise<FairnessFigures>}
  */
 export async function measureFairness(folder, { rounds, seconds, only }, say) {
   const server = await startServer(await prepare(folder));
-  const calm = startPart("fairness-caller.mjs", [String(server.port), `/t/${CALM}/mcp/echo`]);
+  const parts = [];
+  const endParts = () => {
+    for (const part of parts) part.end();
+  };
+  process.prependOnceListener("exit", endParts);
+  const start = async (...args) => {
+    parts.push(startPart(...args));
+    await parts.at(-1).answer();
+    return parts.at(-1);
+  };
   try {
     await configure(server.port);
-    await calm.answer();
+    const calm = await start("fairness-caller.mjs", [String(server.port), `/t/${CALM}/mcp/echo`]);
     await calm.ask(WARM_UP_MS);
-    const measure = async () => percentile((await calm.ask(seconds * 1000)).taken, 0.99);
-    const chosen = attacks.map(({ name }) => name).filter((name) => only?.includes(name) ?? true);
-    const cases = chosen.map((name) => ({ name, quiet: [], attacked: [], statuses: {} }));
+    const measure = async () => {
+      const before = schedulingOf(server.pid);
+      const { taken, waitedMs } = await calm.ask(seconds * 1000);
+      const after = schedulingOf(server.pid);
+      return {
+        taken,
+        ran: (after.ranMs - before.ranMs) / seconds / 1000,
+        waited: (after.waitedMs - before.waitedMs) / seconds / 1000,
+        callerWaited: waitedMs / seconds / 1000,
+      };
+    };
+    const cases = [];
+    for (const { name } of attacks) {
+      if (only && !only.includes(name)) continue;
+      const attack = await start("fairness-attacks.mjs", [`http://127.0.0.1:${server.port}/t/${NOISY}`, name]);
+      cases.push({ name, attack, quiet: [], attacked: [], statuses: {} });
+    }
     for (let round = 1; round <= rounds; round++) {
       for (const each of cases) {
         each.quiet.push(await measure());
-        const attack = startPart("fairness-attacks.mjs", [`http://127.0.0.1:${server.port}/t/${NOISY}`, each.name]);
-        try {
-          await attack.answer();
-          await sleep(SETTLE_MS);
-          each.attacked.push(await measure());
-          Object.assign(each.statuses, (await attack.ask("stop")).statuses);
-        } finally {
-          attack.end();
+        await each.attack.ask("go");
+        await sleep(ONSET_MS);
+        each.attacked.push(await measure());
+        const { statuses } = await each.attack.ask("pause");
+        for (const [status, count] of Object.entries(statuses)) {
+          each.statuses[status] = (each.statuses[status] ?? 0) + count;
         }
         await sleep(SETTLE_MS);
-        const [quiet, attacked] = [each.quiet.at(-1), each.attacked.at(-1)].map((ms) => ms.toFixed(2));
-        say(`round ${round}/${rounds}  ${each.name.padEnd(8)} p99 ${quiet} ms, ${attacked} ms under attack`);
+        const [quiet, attacked] = [each.quiet, each.attacked].map((windows) => spreadOf(windows.slice(-1)));
+        say(
+          `round ${round}/${rounds}  ${each.name.padEnd(8)} p99 ${quiet.p99Ms.toFixed(2)} ms, ` +
+            `${attacked.p99Ms.toFixed(2)} ms under attack`,
+        );
       }
     }
     return { cases: cases.map(caseOf) };
   } finally {
-    calm.end();
+    process.removeListener("exit", endParts);
+    endParts();
     await server.stop();
   }
 }
 
 function caseOf({ name, quiet, attacked, statuses }) {
-  const [quietMs, attackedMs] = [median(quiet), median(attacked)];
+  const ratioOf = (windows) => p99Of(windows.map((at) => attacked[at])) / p99Of(windows.map((at) => quiet[at]));
+  const all = quiet.map((_, index) => index);
+  const drawn = Array.from({ length: REPETITIONS }, () => ratioOf(all.map(() => all[randomBelow(all.length)])));
   const counts = Object.entries(statuses).map(([status, count]) => `${count} × ${status}`);
-  return { name, quietMs, attackedMs, ratio: attackedMs / quietMs, statuses: counts.join(", ") };
+  return {
+    name,
+    quiet: spreadOf(quiet),
+    attacked: spreadOf(attacked),
+    ratio: ratioOf(all),
+    from: percentile(drawn, 0.05),
+    to: percentile(drawn, 0.95),
+    statuses: counts.join(", "),
+  };
+}
+
+function spreadOf(windows) {
+  const taken = windows.flatMap((window) => window.taken);
+  const meanOf = (field) => windows.reduce((sum, window) => sum + window[field], 0) / windows.length;
+  return {
+    p50Ms: percentile(taken, 0.5),
+    p99Ms: percentile(taken, 0.99),
+    longestMs: percentile(taken, 1),
+    calls: taken.length,
+    ran: meanOf("ran"),
+    waited: meanOf("waited"),
+    callerWaited: meanOf("callerWaited"),
+  };
+}
+
+function p99Of(windows) {
+  return percentile(
+    windows.flatMap(({ taken }) => taken),
+    0.99,
+  );
+}
+
+/** Windows are drawn so many times from those that there are (bootstrap), to tell what is chance. */
+const REPETITIONS = 300;
+
+/** The same ones each time. */
+let seed = 1;
+function randomBelow(limit) {
+  seed = (seed * 48_271) % 2_147_483_647;
+  return seed % limit;
 }
 
 /** An image of nothing, and a data folder with both tenants. */
@@ -152,11 +227,10 @@ async function configure(port) {
 /** A process of the bench beside this one: says that it is ready, and answers each message with one. */
 function startPart(file, args) {
   const path = fileURLToPath(new URL(file, import.meta.url));
-  const niced = file === "fairness-attacks.mjs" ? ["nice", "-n", "19"] : [];
-  const [program, ...rest] = pinned(machine.generatorCore, [...niced, process.execPath, path, ...args]);
+  const canYield = file === "fairness-attacks.mjs" && machine.generatorCore !== undefined;
+  const yielding = canYield ? ["chrt", "--idle", "0"] : [];
+  const [program, ...rest] = pinned(machine.generatorCore, [...yielding, process.execPath, path, ...args]);
   const child = spawn(program, rest, { stdio: ["ignore", "ignore", "inherit", "ipc"] });
-  const killOnExit = () => child.kill("SIGKILL");
-  process.prependOnceListener("exit", killOnExit);
   const ended = once(child, "exit").then(() => [{ failed: "it ended" }]);
   const answer = async () => {
     const [said] = await Promise.race([once(child, "message"), ended]);
@@ -170,9 +244,6 @@ function startPart(file, args) {
       child.send(message);
       return answered;
     },
-    end() {
-      process.removeListener("exit", killOnExit);
-      child.kill("SIGKILL");
-    },
+    end: () => void child.kill("SIGKILL"),
   };
 }

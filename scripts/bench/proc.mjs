@@ -19,6 +19,16 @@ export function exactCpuMicros(pid) {
   return threads.reduce((sum, nanoseconds) => sum + nanoseconds, 0) / 1000;
 }
 
+/**
+ * What the main thread has run, and what it was ready to run and had to wait for a processor.
+ *
+ * @param {number} pid
+ */
+export function schedulingOf(pid) {
+  const [ran, waited] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ");
+  return { ranMs: Number(ran) / 1e6, waitedMs: Number(waited) / 1e6 };
+}
+
 /** As `cpuMicros`, summed over processes; those that have ended count nothing. @param {number[]} pids */
 export function cpuMicrosOf(pids) {
   return pids.reduce((sum, pid) => sum + orZero(() => cpuMicros(pid)), 0);

@@ -103,15 +103,25 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
   }
 
   if (figures.fairness) {
-    const rows = figures.fairness.cases.map(({ name, quietMs, attackedMs, statuses }) => [
+    const rows = figures.fairness.cases.map(({ name, quiet, attacked, from, to, statuses }) => [
       name,
-      fixed(quietMs, 2),
-      fixed(attackedMs, 2),
+      ...[quiet, attacked].flatMap(({ p50Ms, p99Ms, waited, ran }) => [
+        `${fixed(p50Ms, 2)} / ${fixed(p99Ms, 2)}`,
+        `${percent(ran)} + ${percent(waited)}`,
+      ]),
+      `${fixed(from, 2)}–${fixed(to, 2)}`,
       statuses,
     ]);
     table(
       "Calls of one tenant while another does its worst",
-      ["p99 alone, ms", "meanwhile, ms", "what the other was answered"],
+      [
+        "p50 / p99 alone, ms",
+        "ran + waited",
+        "meanwhile, ms",
+        "ran + waited",
+        "9 of 10 ratios",
+        "what the other was answered",
+      ],
       rows,
       "attack",
     );
