@@ -18,8 +18,11 @@ export function giveWay(pid: number, niceness: number): boolean {
   return sessionGivesWay(pid, niceness);
 }
 
-/** Where the kernel shares out time by sessions (`sched(7)`, autogroups), a niceness counts within its session alone. */
-function sessionGivesWay(pid: number, niceness: number): boolean {
+/**
+ * Where the kernel shares out time by sessions (`sched(7)`, autogroups), a niceness counts within its session alone, and
+ * this is how far all of a session gives way. Unlike a niceness it may be taken back. False: the system is to be told again.
+ */
+export function sessionGivesWay(pid: number, niceness: number): boolean {
   try {
     writeFileSync(`/proc/${pid}/autogroup`, String(niceness));
     return true;

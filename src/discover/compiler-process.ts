@@ -1,6 +1,7 @@
 import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { ExitStatus, Start, Started } from "../starter/starter.ts";
+import { YieldingSession } from "../yielding-session.ts";
 import type { CompileTask } from "./compile.ts";
 import type { Compiled, DefinitionSource } from "./discovery.ts";
 import { frame, FrameReader, FrameTooLarge } from "./frames.ts";
@@ -20,6 +21,8 @@ const nodeOptions = ["--v8-pool-size=1", "--min-semi-space-size=16"];
 const childEnvironment = { GOMAXPROCS: "1" };
 /** Who calls a tool waits for less than who saves one: half of the share that a process has otherwise. */
 const NICENESS = 3;
+/** Nobody waits for a call because of what is compiled in less time than this; of the rest see {@link NICENESS}. */
+const LEISURE = { niceness: 7, forMs: 1_000 };
 const childFile = fileURLToPath(new URL("./child.js", import.meta.url));
 const frameBytesMax = 64 * 1024 * 1024;
 const stderrCharsMax = 4_000;
@@ -31,6 +34,7 @@ export class CompilerProcess {
   /** Resolves when the process is gone. */
   readonly ended: Promise<void>;
   readonly #reader = new FrameReader(frameBytesMax);
+  readonly #session = new YieldingSession(() => (this.#isGone ? undefined : this.#child?.pid), LEISURE);
   /** Undefined until the process has been started. */
   #child: Started | undefined;
   #unsent: string | undefined;
@@ -67,10 +71,12 @@ export class CompilerProcess {
       }, timeoutMs);
       this.#finish = (ending) => {
         clearTimeout(timer);
+        this.#session.end();
         this.#finish = undefined;
         this.isUsed = true;
         resolve(ending);
       };
+      this.#session.begin();
       const job = frame({ id: this.#jobs, task, source });
       if (this.#child) jobsPipe(this.#child).write(job);
       else this.#unsent = job;
@@ -89,6 +95,7 @@ export class CompilerProcess {
 
   async #begin(child: Started): Promise<void> {
     this.#child = child;
+    this.#session.lower();
     const [, , stderr, jobs, answers] = child.pipes as readonly Duplex[];
     stderr!.on("data", (chunk: Buffer) => {
       if (this.#stderr.length < stderrCharsMax) this.#stderr += chunk.toString("utf8");

@@ -1,0 +1,49 @@
+import { sessionGivesWay } from "./give-way.ts";
+
+/**
+ * A process that leads a session and does one job after the other, each of them at leisure for a while: where Linux shares
+ * out time by sessions, whoever else has something to do is let in at once. On a machine that is always busy such a job
+ * would hardly ever end, so that it takes its part from then on. Unprivileged, that can be said of a session alone, and
+ * not of a process.
+ */
+export class YieldingSession {
+  readonly #pid: () => number | undefined;
+  readonly #niceness: number;
+  readonly #forMs: number;
+  #givesWay = false;
+  #insisting: NodeJS.Timeout | undefined;
+
+  /** `pid` gives undefined where the process does not run; it gives way by `niceness` (0 to 19) for `forMs` of each job. */
+  constructor(pid: () => number | undefined, { niceness, forMs }: { niceness: number; forMs: number }) {
+    this.#pid = pid;
+    this.#niceness = niceness;
+    this.#forMs = forMs;
+  }
+
+  /** A job begins. */
+  begin(): void {
+    this.lower();
+    clearTimeout(this.#insisting);
+    this.#insisting = setTimeout(() => this.#insist(), this.#forMs);
+  }
+
+  /** To be called, too, when a process runs that did not yet when its job began. */
+  lower(): void {
+    const pid = this.#pid();
+    if (pid !== undefined && !this.#givesWay) this.#givesWay = sessionGivesWay(pid, this.#niceness);
+  }
+
+  /** The job is over. What comes next begins at leisure. */
+  end(): void {
+    clearTimeout(this.#insisting);
+  }
+
+  #insist(): void {
+    const pid = this.#pid();
+    if (pid !== undefined && this.#givesWay) this.#givesWay = !sessionGivesWay(pid, 0);
+    if (pid === undefined || this.#givesWay) this.#insisting = setTimeout(() => this.#insist(), AGAIN_MS);
+  }
+}
+
+/** The system may refuse to be told twice within a tenth of a second. */
+const AGAIN_MS = 150;

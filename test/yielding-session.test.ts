@@ -1,0 +1,54 @@
+import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
+import { describe, it } from "node:test";
+import { startDirectly, type Started } from "../src/starter/starter.ts";
+import { YieldingSession } from "../src/yielding-session.ts";
+import { until } from "./executor.rig.ts";
+
+/** How far the session gives way; where the system does not share time by sessions, what is expected. */
+function nicenessOf({ pid }: Started, expected: number): number {
+  const file = `/proc/${pid}/autogroup`;
+  const said = existsSync(file) ? / nice (-?\d+)$/m.exec(readFileSync(file, "utf8")) : null;
+  return said ? Number(said[1]) : expected;
+}
+
+describe("a session that yields", () => {
+  const withSession = async (forMs: number, use: (session: YieldingSession, started: Started) => Promise<void>) => {
+    let started: Started | undefined;
+    const session = new YieldingSession(() => started?.pid, { niceness: 7, forMs });
+    session.begin();
+    started = await startDirectly({ file: "/bin/cat", args: [], env: {}, stdio: ["pipe", "ignore"], group: true });
+    try {
+      await use(session, started);
+    } finally {
+      session.end();
+      started.pipes[0]!.end();
+      await started.exited;
+    }
+  };
+
+  it("gives way to others in each of its jobs, from when its process runs", () =>
+    withSession(60_000, async (session, started) => {
+      await until(() => {
+        session.lower();
+        return nicenessOf(started, 7) === 7;
+      }, "it gives way");
+      session.end();
+      session.begin();
+      assert.equal(nicenessOf(started, 7), 7);
+    }));
+
+  it("takes its part again when a job takes long, and gives way in the next one", () =>
+    withSession(200, async (session, started) => {
+      await until(() => {
+        session.lower();
+        return nicenessOf(started, 7) === 7;
+      }, "it gives way");
+      await until(() => nicenessOf(started, 0) === 0, "it takes its part");
+      session.end();
+      await until(() => {
+        session.begin();
+        return nicenessOf(started, 7) === 7;
+      }, "it gives way");
+    }));
+});
