@@ -22,6 +22,8 @@ describe("what waits to be recorded", () => {
   let audit: Audit;
   /** How often the store could not be written. */
   let failures: number;
+  /** How many links were written at once, and after how many turns of the event loop. */
+  let pieces: { links: number; turn: number }[];
   beforeEach(async () => {
     folder = new Folder();
     store = await openSqliteStore({ dataDir: folder.path });
@@ -36,8 +38,12 @@ describe("what waits to be recorded", () => {
     const limits = { ...defaultLimits, auditDelayMs: 60_000, ...some };
     const log = createLog("silent");
     failures = 0;
+    let turn = 0;
+    pieces = [];
     const append: AuditLinks["append"] = async (entries, how) => {
       try {
+        pieces.push({ links: entries.length, turn });
+        setImmediate(() => (turn += 1));
         await store.audit.append(entries, how);
       } catch (error) {
         failures += 1;
@@ -109,6 +115,22 @@ describe("what waits to be recorded", () => {
     await open();
     for (let n = 0; n < 1_000; n++) audit.observer!(callOf());
     await until(async () => (await recorded("call")) === 1_000);
+  });
+
+  it("C8 of many tenants, few are written at once, and whoever calls has a turn in between", async () => {
+    await open();
+    for (let n = 0; n < 300; n++) audit.observer!(callOf({ tenant: `tenant-${n % 30}` }));
+    assert.equal(audit.stats().queued, 300);
+    await audit.close();
+    assert.equal(await recorded("call"), 300);
+    // The first one says that the service begins.
+    const [, ...written] = pieces;
+    assert.deepEqual(
+      written.map(({ links }) => links),
+      [8, 8, 8, 7],
+    );
+    assert.equal(new Set(written.map(({ turn }) => turn)).size, 4);
+    assert.equal(verifyLog(store.audit).fault, undefined);
   });
 
   it("C8 of a flood that cannot be written, what there is no room for is counted, and other tenants lose nothing", async () => {

@@ -1,4 +1,5 @@
 import type { Log } from "../log.ts";
+import { nextTurn } from "../turns.ts";
 import { CallBlock, type AuditedCall } from "./call-block.ts";
 import type { AuditEntry, AuditLinks, Keep } from "./entry.ts";
 
@@ -11,8 +12,12 @@ export interface WriterLimits extends Keep {
 
 /** A block is written before it has more calls than this, so that none takes long to write. */
 const BLOCK_CALLS = 1_000;
+/** What is written at once, before calls go on: so many of the blocks of all tenants. */
+const PIECE_ENTRIES = 8;
 const RETENTION_CHECK_MS = 60_000;
 const RETAIN_NOW = 0;
+/** After one write; calls go on in between. */
+const RETENTION_STEPS = 8;
 
 /**
  * What is recorded soon and not at once: calls, many at a time. What waits is bounded for each tenant, so that no
@@ -23,8 +28,9 @@ export class AuditWriter {
   readonly #limits: WriterLimits;
   readonly #log: Log;
   readonly #blocks = new Map<string, CallBlock>();
-  /** What was handed to the store, and could not be written yet. */
-  #unwritten: readonly AuditEntry[] = [];
+  /** What is being written, piece by piece, and the piece that was handed to the store. */
+  #taken: (AuditEntry | CallBlock)[] = [];
+  #piece: readonly AuditEntry[] = [];
   #others: AuditEntry[] = [];
   #timer: NodeJS.Timeout | undefined;
   #hurrying: NodeJS.Immediate | undefined;
@@ -45,9 +51,8 @@ export class AuditWriter {
 
   /** Calls that wait. */
   get queued(): number {
-    let sum = this.#unwritten.reduce((calls, { records }) => calls + records, 0);
-    for (const { calls } of this.#blocks.values()) sum += calls;
-    return sum;
+    const waiting = [...this.#piece, ...this.#taken, ...this.#blocks.values()];
+    return waiting.reduce((calls, each) => calls + recordsOf(each), 0);
   }
 
   call(call: AuditedCall): void {
@@ -88,33 +93,59 @@ export class AuditWriter {
   }
 
   async #write(patient: boolean): Promise<void> {
-    if (this.#unwritten.length === 0) this.#unwritten = this.#taken();
+    if (this.#piece.length === 0 && this.#taken.length === 0) this.#take();
     try {
-      if (this.#unwritten.length > 0) await this.#links.append(this.#unwritten, { patient });
-      this.#unwritten = [];
+      while (this.#cutPiece()) {
+        await this.#links.append(this.#piece, { patient });
+        this.#piece = [];
+        if (this.#taken.length > 0) await nextTurn();
+      }
       this.#isFailing = false;
       await this.#retain();
     } catch (error) {
       if (!this.#isFailing) this.#log.error({ err: error }, "the audit log could not be written; it is tried again");
       this.#isFailing = true;
     }
-    const isMore = this.#unwritten.length > 0 || this.#blocks.size > 0 || this.#others.length > 0;
+    const isMore = this.#piece.length > 0 || this.#blocks.size > 0 || this.#others.length > 0;
     if ((isMore || this.#retainAt === RETAIN_NOW) && !this.#isClosed) {
       this.#timer ??= setTimeout(() => void this.write(), this.#limits.auditDelayMs);
     }
   }
 
-  #taken(): AuditEntry[] {
-    const calls = [...this.#blocks.values()].flatMap((block) => block.entry() ?? []);
-    const taken = [...this.#others, ...calls];
+  #take(): void {
+    this.#taken = [...this.#others, ...this.#blocks.values()];
     this.#others = [];
     this.#blocks.clear();
-    return taken;
+  }
+
+  /** False when there is nothing more to write. */
+  #cutPiece(): boolean {
+    if (this.#piece.length > 0) return true;
+    const piece: AuditEntry[] = [];
+    let [taken, records] = [0, 0];
+    for (const each of this.#taken) {
+      records += recordsOf(each);
+      if (piece.length === PIECE_ENTRIES || (piece.length > 0 && records > BLOCK_CALLS)) break;
+      const entry = each instanceof CallBlock ? each.entry() : each;
+      if (entry) piece.push(entry);
+      taken += 1;
+    }
+    this.#taken.splice(0, taken);
+    this.#piece = piece;
+    return piece.length > 0;
   }
 
   async #retain(): Promise<void> {
     if (performance.now() < this.#retainAt || this.#isClosed) return;
-    const isMore = await this.#links.retain(this.#limits);
+    let isMore = true;
+    for (let step = 0; isMore && step < RETENTION_STEPS; step++) {
+      isMore = await this.#links.retain(this.#limits);
+      await nextTurn();
+    }
     this.#retainAt = isMore ? RETAIN_NOW : performance.now() + RETENTION_CHECK_MS;
   }
+}
+
+function recordsOf(waiting: AuditEntry | CallBlock): number {
+  return waiting instanceof CallBlock ? waiting.calls : waiting.records;
 }

@@ -12,8 +12,8 @@ import {
 import { readRemovals } from "./audit-removals.ts";
 
 /** What one transaction of retention takes away at most, so that none holds up calls for long. */
-const REMOVED_BYTES = 4 * 1024 * 1024;
-const REMOVED_LINKS = 2_000;
+const REMOVED_BYTES = 1024 * 1024;
+const REMOVED_LINKS = 250;
 /** Once there is too much, so much is left of what is allowed: a record of it is not to come with each new call. */
 const KEPT_SHARE = 0.9;
 const DAY_MS = 86_400_000;
