@@ -80,6 +80,7 @@ describe("the database of an earlier Berth", () => {
       const [acme, own, ...others] = await store.tenants.list();
       assert.deepEqual([acme!.name, own!.name, others.length], ["acme", "default", 0]);
       assert.deepEqual([acme!.createdAt, own!.createdAt], [AT + 4000, AT]);
+      assert.deepEqual([acme!.replacedAt, own!.replacedAt], [null, null]);
       assert.deepEqual(
         [acme!.suspendedAt, acme!.hosts, acme!.limits],
         version >= 4 ? [AT + 6000, ["acme.example.org"], { callsPerTenant: 8 }] : [null, [], {}],

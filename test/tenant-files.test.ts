@@ -180,6 +180,7 @@ describe("a tenant that moves", () => {
       const token = { id: "tok_kept", tenant: "swapped", hash: "h", name: "kept", grant, expiresAt: null };
       await store.tokens.add(token, "test");
     });
+    const made = await onStoreOf(fresh, async (store) => (await store.tenants.find("swapped"))!.createdAt);
     const url = `${fresh.url}/t/swapped/mcp/say`;
     assert.equal((await call(url, "say")).content[0].text, "before");
     const client = await LegacyClient.start(url);
@@ -210,7 +211,14 @@ describe("a tenant that moves", () => {
         [noted!["action"], noted!["by"], noted!["replaced"], noted!["changes"]],
         ["imported", "import", true, 1],
       );
+      assert.equal((await store.tenants.find("swapped"))!.createdAt, made);
     });
+    const { body } = await apiOf({ url: `${fresh.url}/t/swapped` }).send("GET", "/audit?kind=tenant");
+    assert.deepEqual(
+      body.records.map(({ action }: { action: string }) => action),
+      ["imported", "created"],
+      "whoever answers for it sees what happened before, too",
+    );
   });
 
   it("C8 code that a file says was compiled of a definition is never run, nor is a release served that it made up", async () => {

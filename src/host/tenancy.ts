@@ -92,7 +92,7 @@ export async function openTenancy({ tenants, open, rest, end, limits, log }: Ten
     if (!entry) return;
     await entry.opening.catch(() => {});
     const [before, now] = [entry.tenant, await tenants.find(name)];
-    if (before && now?.createdAt === before.createdAt && now.suspendedAt === null) {
+    if (before && isSame(before, now) && now.suspendedAt === null) {
       entry.tenant = now;
       for (const listener of changeListeners) listener(name);
       return;
@@ -146,4 +146,9 @@ export async function openTenancy({ tenants, open, rest, end, limits, log }: Ten
       return changing;
     },
   };
+}
+
+/** Whether it is served on: neither deleted and made anew, nor replaced. */
+function isSame(before: Tenant, now: Tenant | undefined): now is Tenant {
+  return now?.createdAt === before.createdAt && now.replacedAt === before.replacedAt;
 }

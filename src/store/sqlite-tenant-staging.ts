@@ -56,8 +56,8 @@ export async function sqliteTenantStaging(
   /** True when there was a tenant of that name. */
   const makeRoom = (name: string, { limits, replace }: PublishSettings): boolean => {
     const now = Date.now();
-    const before = main.createdAt.get(name);
-    if (before === undefined) {
+    const before = main.replacedAt.get(name);
+    if (!before) {
       purge(name, gone);
       main.add.run(name, now, JSON.stringify(limits));
       return false;
@@ -66,7 +66,7 @@ export async function sqliteTenantStaging(
     claims.move(name, gone);
     for (const remove of main.removals) remove.run(name);
     // Who serves it knows by this that it is another one.
-    main.renew.run(Math.max(now, before + 1), JSON.stringify(limits), name);
+    main.replace.run(Math.max(now, (before.replacedAt ?? 0) + 1), JSON.stringify(limits), name);
     return true;
   };
 
@@ -175,10 +175,12 @@ function prepareStaged({ database }: StagingFile) {
 
 function prepareMain(database: Database.Database) {
   return {
-    createdAt: database.prepare<[string], number>("SELECT created_at FROM tenant WHERE name = ?").pluck(),
+    replacedAt: database.prepare<[string], { replacedAt: number | null }>(
+      "SELECT replaced_at AS replacedAt FROM tenant WHERE name = ?",
+    ),
     firstId: database.prepare<[], number | null>("SELECT min(id) FROM name_change").pluck(),
     add: database.prepare<[string, number, string]>("INSERT INTO tenant (name, created_at, limits) VALUES (?, ?, ?)"),
-    renew: database.prepare<[number, string, string]>("UPDATE tenant SET created_at = ?, limits = ? WHERE name = ?"),
+    replace: database.prepare<[number, string, string]>("UPDATE tenant SET replaced_at = ?, limits = ? WHERE name = ?"),
     removals: [
       "DELETE FROM name WHERE tenant = ?",
       `DELETE FROM name_change WHERE tenant = ? AND kind NOT IN ${CHANGES_OF_PLACE}`,

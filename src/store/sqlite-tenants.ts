@@ -28,6 +28,7 @@ export function sqliteTenants(
   const read = (row: TenantRow): Tenant => ({
     name: row.name,
     createdAt: row.createdAt,
+    replacedAt: row.replacedAt,
     suspendedAt: row.suspendedAt,
     hosts: statements.hostsOf.all(row.name),
     limits: JSON.parse(row.limits) as JsonObject,
@@ -194,12 +195,13 @@ function checkHost(host: string): void {
 interface TenantRow {
   readonly name: string;
   readonly createdAt: number;
+  readonly replacedAt: number | null;
   readonly suspendedAt: number | null;
   readonly limits: string;
   readonly oauth: string | null;
 }
 
-const COLUMNS = "name, created_at AS createdAt, suspended_at AS suspendedAt, limits, oauth";
+const COLUMNS = "name, created_at AS createdAt, replaced_at AS replacedAt, suspended_at AS suspendedAt, limits, oauth";
 
 function prepare(database: Database.Database) {
   return {

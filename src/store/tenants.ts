@@ -43,6 +43,8 @@ export interface Tenant {
   readonly name: string;
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
+  /** When an import has replaced all that it had, which is later each time; null for never. */
+  readonly replacedAt: number | null;
   /** Since when nothing of it is served; null while it is. */
   readonly suspendedAt: number | null;
   /** Host names that select it, sorted, without a port. */

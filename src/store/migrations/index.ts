@@ -8,6 +8,7 @@ import { sql as oauthOfTenants } from "./0007-oauth-of-tenants.ts";
 import { sql as holdersOfResults } from "./0008-holders-of-results.ts";
 import { sql as audit } from "./0009-audit.ts";
 import { sql as auditByKind } from "./0010-audit-by-kind.ts";
+import { sql as replacedTenants } from "./0011-replaced-tenants.ts";
 
 /**
  * The steps from an empty database to today's, in order. A step that was released is never edited: the database
@@ -24,4 +25,5 @@ export const migrations: readonly string[] = [
   holdersOfResults,
   audit,
   auditByKind,
+  replacedTenants,
 ];
