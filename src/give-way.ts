@@ -1,4 +1,4 @@
-import { readdirSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { setPriority } from "node:os";
 
 /**
@@ -18,16 +18,42 @@ export function giveWay(pid: number, niceness: number): boolean {
   return sessionGivesWay(pid, niceness);
 }
 
+/** The same, as far as `giveWay(pid, 0)` can take it back: of a session anybody may say so, of threads the privileged. */
+export function giveWayForNow(pid: number, niceness: number): void {
+  if (mayTakeBack()) giveWay(pid, niceness);
+  else if (process.platform === "linux") sessionGivesWay(pid, niceness);
+}
+
 /**
  * Where the kernel shares out time by sessions (`sched(7)`, autogroups), a niceness counts within its session alone, and
  * this is how far all of a session gives way. Unlike a niceness it may be taken back. False: the system is to be told again.
  */
 export function sessionGivesWay(pid: number, niceness: number): boolean {
+  const file = `/proc/${pid}/autogroup`;
   try {
-    writeFileSync(`/proc/${pid}/autogroup`, String(niceness));
+    // `/autogroup-57 nice 19`
+    if (Number(readFileSync(file, "latin1").split(" ").at(-1)) !== niceness) writeFileSync(file, String(niceness));
     return true;
   } catch (error) {
     // It is busy for a tenth of a second after each change; where there is no such file there is nothing to do.
     return (error as NodeJS.ErrnoException).code !== "EAGAIN";
+  }
+}
+
+/** `CAP_SYS_NICE`, see `capabilities(7)`. */
+const SYS_NICE = 1n << 23n;
+let isPrivileged: boolean | undefined;
+
+function mayTakeBack(): boolean {
+  isPrivileged ??= process.platform === "linux" && (capabilities() & SYS_NICE) !== 0n;
+  return isPrivileged;
+}
+
+function capabilities(): bigint {
+  try {
+    const status = readFileSync("/proc/self/status", "latin1");
+    return BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(status)![1]}`);
+  } catch {
+    return 0n;
   }
 }

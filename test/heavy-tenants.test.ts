@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { HeavyTenants } from "../src/executor/heavy-tenants.ts";
 import { processorMsOf, treeOf } from "../src/executor/process-tree.ts";
+import { descendants, openRig, shape } from "./executor.rig.ts";
 import { until } from "./tenants.rig.ts";
 
 const BURN = "for (;;);";
@@ -13,6 +14,33 @@ interface Running {
   readonly pid: number;
   end(): Promise<void>;
 }
+
+/** How far it gives way: by itself, and, where the system shares out time by sessions, with its session. */
+function nicenessesOf(pid: number): number[] {
+  const session = `/proc/${pid}/autogroup`;
+  const own = Number(/\) (?:\S+ ){16}(\S+)/.exec(readFileSync(`/proc/${pid}/stat`, "utf8"))![1]);
+  return existsSync(session) ? [own, Number(readFileSync(session, "utf8").trim().split(" ").at(-1))] : [own];
+}
+
+describe("a guest process that nobody has taken yet", () => {
+  it("C8 gives way to all others, and keeps up with them as soon as it has a program", async () => {
+    const rig = await openRig(process.platform === "linux" ? "sandboxed" : "trusted");
+    try {
+      let spare: number[] = [];
+      // The sandbox is two processes around it.
+      const isWhole = async (): Promise<boolean> =>
+        (spare = descendants()).length >= (process.platform === "linux" ? 3 : 0);
+      await until(isWhole);
+      if (existsSync("/proc/self/autogroup")) {
+        assert.ok(spare.every((pid) => nicenessesOf(pid).includes(10)));
+      }
+      await rig.value(shape("echo", ["message"]), { message: "hello" });
+      await until(async () => spare.every((pid) => nicenessesOf(pid).every((niceness) => niceness === 0)));
+    } finally {
+      await rig.close();
+    }
+  });
+});
 
 describe("tenants whose guests use much processor time", () => {
   const started: Running[] = [];

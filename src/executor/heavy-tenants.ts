@@ -22,13 +22,15 @@ export class HeavyTenants {
     this.#calmMs = calmMs;
   }
 
-  add(tenant: string, guest: GuestOfTenant): void {
-    const watched = new Watched(tenant, guest);
+  /** `givesWay`: it was started so, which is to last only while its tenant is heavy. */
+  add(tenant: string, guest: GuestOfTenant, givesWay = false): void {
+    const watched = new Watched(tenant, guest, givesWay);
     this.#guests.set(guest, watched);
-    if (this.isHeavy(tenant)) {
-      watched.lower();
+    const settle = (): void => (this.isHeavy(tenant) ? watched.lowerAll() : watched.keepUp());
+    if (givesWay || this.isHeavy(tenant)) {
+      settle();
       // What is only being started is not all there yet.
-      setTimeout(() => this.#guests.has(guest) && watched.lowerAll(), STARTED_MS).unref();
+      setTimeout(() => this.#guests.has(guest) && settle(), STARTED_MS).unref();
     }
     if (process.platform === "linux") this.#timer ??= setInterval(() => this.#look(performance.now()), LOOK_MS).unref();
   }
@@ -55,6 +57,7 @@ export class HeavyTenants {
     for (const watched of this.#guests.values()) {
       const share = watched.look(now);
       if (share > 0) this.#loadOf(watched.tenant).share += share;
+      if (!this.isHeavy(watched.tenant)) watched.keepUp();
     }
     for (const [tenant, load] of this.#tenants) {
       if (load.share > CALM_SHARE) load.calmSince = now;
@@ -100,6 +103,7 @@ const LOWEST = 19;
 class Watched {
   readonly tenant: string;
   readonly #guest: GuestOfTenant;
+  #givesWay: boolean;
   #pids: readonly number[] = [];
   #lowered = new Set<number>();
   #usedMs = -1;
@@ -107,9 +111,10 @@ class Watched {
   #looks = 0;
   #rest = 0;
 
-  constructor(tenant: string, guest: GuestOfTenant) {
+  constructor(tenant: string, guest: GuestOfTenant, givesWay: boolean) {
     this.tenant = tenant;
     this.#guest = guest;
+    this.#givesWay = givesWay;
     this.look(performance.now());
   }
 
@@ -136,6 +141,15 @@ class Watched {
 
   lower(): void {
     for (const pid of this.#pids) if (!this.#lowered.has(pid) && giveWay(pid, LOWEST)) this.#lowered.add(pid);
+  }
+
+  /** Takes back what it was started with; tried again until the system lets us. */
+  keepUp(): void {
+    if (!this.#givesWay) return;
+    const { pid } = this.#guest;
+    if (pid === undefined) return;
+    this.#pids = treeOf(pid);
+    this.#givesWay = !this.#pids.map((each) => giveWay(each, 0)).every(Boolean);
   }
 
   /** Only who is privileged may do that; for everybody else they stay as they are until they end. */

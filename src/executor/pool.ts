@@ -134,7 +134,7 @@ export class Pool {
     });
     this.#sessions.set(keyOf(program), session);
     this.#live.add(session);
-    this.#owner.heavy.add(program.tenant, session);
+    this.#owner.heavy.add(program.tenant, session, true);
     return session;
   }
 

@@ -12,6 +12,8 @@ export interface Command {
   readonly gid?: number;
   /** How far it gives way to others from its beginning on: 0 (not at all) to 19. */
   readonly niceness?: number;
+  /** The same until `giveWay` says otherwise. */
+  readonly nicenessForNow?: number;
   /** More arguments, for a program that reads them from descriptor 4: no list of processes shows those. */
   readonly hiddenArgs?: readonly string[];
 }

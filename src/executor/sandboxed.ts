@@ -105,8 +105,9 @@ function scriptCommand(
   };
 }
 
+/** No session of their own: they lead one already, without a terminal, and what it gives way counts for all in it. */
 const namespaces = words(
-  "--unshare-user --unshare-all --disable-userns --die-with-parent --new-session " +
+  "--unshare-user --unshare-all --disable-userns --die-with-parent " +
     `--cap-drop ALL --uid ${INSIDE_ID} --gid ${INSIDE_ID} --clearenv`,
 );
 

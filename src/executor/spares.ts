@@ -8,6 +8,8 @@ import type { Command } from "./process-group.ts";
  * Blank processes, started before anyone needs them and handed to one program each: a first call then waits for its
  * bundle only, not for Node to start. Blank ones that fail are replaced at a growing distance.
  */
+/** Nobody waits for a blank process: it starts in what time others leave. Whoever takes it may have it keep up. */
+const NICENESS = 10;
 /** Starting a process costs the host some milliseconds, so the call that took a spare goes first. */
 const REPLACE_AFTER_MS = 30;
 const REPLACE_AFTER_MAX_MS = 30_000;
@@ -27,7 +29,7 @@ export class Spares {
 
   constructor(start: Start, command: Command, frameBytes: number, wanted: number) {
     this.#begin = start;
-    this.#command = command;
+    this.#command = { ...command, nicenessForNow: NICENESS };
     this.#frameBytes = frameBytes;
     this.#wanted = wanted;
   }
@@ -36,7 +38,7 @@ export class Spares {
     return this.#ready.length + this.#starting.size;
   }
 
-  /** A process of the taker's own; it may still be starting, but takes frames at once. */
+  /** A process of the taker's own, which still gives way; it may still be starting, but takes frames at once. */
   take(): GuestProcess {
     let process = this.#ready.shift();
     if (!process) {

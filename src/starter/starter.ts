@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import type { Duplex } from "node:stream";
-import { giveWay } from "../give-way.ts";
+import { giveWay, giveWayForNow } from "../give-way.ts";
 
 /**
  * How processes are started: guests, scripts, the compiler. To start one takes its starter some milliseconds in which
@@ -29,6 +29,8 @@ export interface StartRequest {
   readonly group?: boolean;
   /** How far it and its group give way where there is not enough processor time for all: 0 (not at all) to 19. */
   readonly niceness?: number;
+  /** The same, as far as that can be taken back. */
+  readonly nicenessForNow?: number;
   /** Which processes the kernel ends first when memory is short: 0 to 1000. */
   readonly outOfMemoryScore?: number;
 }
@@ -74,9 +76,10 @@ export const startDirectly: Start = async (request) => {
 };
 
 /** Preferences: some systems do not let us state them, and the process may have ended already. */
-function prefer(pid: number, { niceness = 0, outOfMemoryScore }: StartRequest): void {
+function prefer(pid: number, { niceness = 0, nicenessForNow = 0, outOfMemoryScore }: StartRequest): void {
   // Before it has threads, for they take over what it is now.
   if (niceness > 0) giveWay(pid, niceness);
+  else if (nicenessForNow > 0) giveWayForNow(pid, nicenessForNow);
   if (outOfMemoryScore === undefined || process.platform !== "linux") return;
   try {
     writeFileSync(`/proc/${pid}/oom_score_adj`, String(outOfMemoryScore));
