@@ -8,15 +8,33 @@ import { addTenant, onStoreOf } from "./tenants.rig.ts";
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
 
 describe("refusals of one tenant", () => {
-  it("C8 are told at once for the first ones of a second, then later, and at last not at all", () => {
+  const next = (refusals: Refusals, count: number, now: number): (number | undefined)[] =>
+    Array.from({ length: count }, () => refusals.next(now, 1_000));
+
+  it("C8 are told at once for the first ones, then later, and at last not at all", () => {
     const refusals = new Refusals();
-    const next = (count: number, now: number): string[] => Array.from({ length: count }, () => refusals.next(now));
-    assert.deepEqual(new Set(next(50, 0)), new Set(["at once"]));
-    assert.deepEqual(new Set(next(500, 10)), new Set(["later"]));
-    assert.deepEqual(next(1, 999), ["never"]);
+    assert.deepEqual(new Set(next(refusals, 50, 0)), new Set([0]));
+    assert.ok(next(refusals, 500, 10).every((ms) => ms !== undefined && ms >= 1_000));
+    assert.deepEqual(next(refusals, 1, 15), [undefined]);
     refusals.told();
-    assert.deepEqual(next(2, 999), ["later", "never"]);
-    assert.deepEqual(next(1, 1_000), ["at once"]);
+    const [later, never] = next(refusals, 2, 15);
+    assert.ok(later! >= 1_000);
+    assert.equal(never, undefined);
+  });
+
+  it("C8 are told at once for fifty more in each second, spread over it", () => {
+    const refusals = new Refusals();
+    next(refusals, 50, 0);
+    const atOnce = Array.from({ length: 1_000 }, (_, ms) => next(refusals, 1, ms)[0] === 0);
+    const quarters = [0, 250, 500, 750].map((from) => atOnce.slice(from, from + 250).filter(Boolean).length);
+    for (const count of quarters) assert.ok(count >= 12 && count <= 13, `${count} in a quarter of it`);
+  });
+
+  it("C8 that wait are told one after the other", () => {
+    const refusals = new Refusals();
+    next(refusals, 50, 0);
+    assert.deepEqual(next(refusals, 4, 0), [1_000, 1_010, 1_020, 1_030]);
+    assert.deepEqual(refusals.next(1, 60_000), 5_000, "and none is kept for longer than that for its own sake");
   });
 });
 

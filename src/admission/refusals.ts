@@ -12,28 +12,32 @@ export class TooManyRequests extends BerthError {
 }
 
 /**
- * How soon the refusals of one tenant, token or address are told. The first ones of each second are told at once. Whoever
- * goes on regardless is told no sooner than it was to come again, so that each of its connections brings one request in
- * that time and not as many as it can send; and what is above the most that may wait so is not told at all.
+ * How soon the refusals of one tenant, token or address are told. The first ones are told at once, and so many more in
+ * each second. Whoever goes on regardless is told no sooner than it was to come again, so that each of its connections
+ * brings one request in that time and not as many as it can send; those that wait are told one by one, so that they do
+ * not all come again at the same moment; and what is above the most that may wait so is not told at all.
  */
 export class Refusals {
-  #since = -Infinity;
-  #toldAtOnce = 0;
+  #atOnce = AT_ONCE;
+  #filledAt = -Infinity;
+  #lastAt = -Infinity;
   #waiting = 0;
 
-  /** At `now` in milliseconds of any steady clock. */
-  next(now: number): "at once" | "later" | "never" {
-    if (now - this.#since >= 1_000) {
-      this.#since = now;
-      this.#toldAtOnce = 0;
+  /**
+   * In how many milliseconds the next one is told, who sent it being asked to come again after `retryMs`; undefined when
+   * it never is. `now` in milliseconds of any steady clock. Unless it is 0, `told` is to follow.
+   */
+  next(now: number, retryMs: number): number | undefined {
+    this.#atOnce = Math.min(AT_ONCE, this.#atOnce + ((now - this.#filledAt) / 1_000) * AT_ONCE_PER_SECOND);
+    this.#filledAt = now;
+    if (this.#atOnce >= 1) {
+      this.#atOnce -= 1;
+      return 0;
     }
-    if (this.#toldAtOnce < AT_ONCE_PER_SECOND) {
-      this.#toldAtOnce += 1;
-      return "at once";
-    }
-    if (this.#waiting >= WAITING_MAX) return "never";
+    if (this.#waiting >= WAITING_MAX) return undefined;
     this.#waiting += 1;
-    return "later";
+    this.#lastAt = Math.max(now + Math.min(retryMs, WAIT_MAX_MS), this.#lastAt + APART_MS);
+    return this.#lastAt - now;
   }
 
   /** One that was to be told later is told now, or nobody is there any more to hear it. */
@@ -42,5 +46,8 @@ export class Refusals {
   };
 }
 
+const AT_ONCE = 50;
 const AT_ONCE_PER_SECOND = 50;
 const WAITING_MAX = 500;
+const WAIT_MAX_MS = 5_000;
+const APART_MS = 10;

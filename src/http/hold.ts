@@ -4,7 +4,6 @@ import { TooManyRequests } from "../admission/refusals.ts";
 
 type Holding = Socket & { [IS_HELD]?: boolean };
 const IS_HELD = Symbol("held");
-const HELD_MAX_MS = 5_000;
 
 /**
  * Resolves when a refusal is to be told; undefined where that is at once. Who sends more than it may and goes on doing
@@ -15,9 +14,10 @@ export function hold(request: IncomingMessage, error: unknown): Promise<void> | 
   if (!(error instanceof TooManyRequests)) return undefined;
   const { refusals, data } = error;
   const socket = request.socket as Holding;
-  const when = socket[IS_HELD] ? "never" : refusals.next(performance.now());
-  if (when === "at once") return undefined;
-  if (when === "never") {
+  const retryMs = 1_000 * Number(data?.["retryAfterSeconds"]);
+  const inMs = socket[IS_HELD] ? undefined : refusals.next(performance.now(), retryMs);
+  if (inMs === 0) return undefined;
+  if (inMs === undefined) {
     socket.destroy();
     return new Promise(() => {});
   }
@@ -30,8 +30,7 @@ export function hold(request: IncomingMessage, error: unknown): Promise<void> | 
       refusals.told();
       if (!socket.destroyed) resolve();
     };
-    const ms = Math.min(1_000 * Number(data?.["retryAfterSeconds"]), HELD_MAX_MS);
-    const timer = setTimeout(end, ms).unref();
+    const timer = setTimeout(end, inMs).unref();
     socket.on("close", end);
   });
 }
