@@ -26,3 +26,18 @@ function isDeeper(value: unknown, levels: number): boolean {
   for (const key in value) if (isDeeper((value as Record<string, unknown>)[key], levels - 1)) return true;
   return false;
 }
+
+/** Whether both are written the same, members in the same order; never true of what nests too deep to be looked through. */
+export function isSameJson(one: unknown, other: unknown, levels = NESTING_MAX): boolean {
+  if (typeof one !== "object" || typeof other !== "object" || one === null || other === null) return one === other;
+  if (levels === 0 || Array.isArray(one) !== Array.isArray(other)) return false;
+  const [keys, others] = [Object.keys(one), Object.keys(other)];
+  return (
+    keys.length === others.length &&
+    keys.every(
+      (key, index) =>
+        key === others[index] &&
+        isSameJson((one as Record<string, unknown>)[key], (other as Record<string, unknown>)[key], levels - 1),
+    )
+  );
+}

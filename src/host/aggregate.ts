@@ -22,8 +22,8 @@ export function withAllServers(host: Host): Host {
     server: (tenant, name) => (name === ALL_SERVERS ? all(tenant).catalog() : host.server(tenant, name)),
     watch: (tenant, name, listener) =>
       name === ALL_SERVERS ? all(tenant).watch(listener) : host.watch(tenant, name, listener),
-    async reload(tenant) {
-      await host.reload(tenant);
+    async reload(tenant, foreseen) {
+      await host.reload(tenant, foreseen);
       await tenants.get(tenant)?.changed();
     },
     rest(tenant) {

@@ -1,5 +1,5 @@
 import { decodeJson, isCid, type Cid } from "../cid.ts";
-import { isObject, type Json, type JsonObject } from "../json.ts";
+import { isObject, isSameJson, type Json, type JsonObject } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import type { Store } from "../store/store.ts";
 import { nextTurn, turnTaker } from "../turns.ts";
@@ -58,6 +58,7 @@ export async function readDirectory(
   const { entries, problems, mcps } = await readMcps(store, tenant, known.mcps);
   const named = await readServerNames(store, tenant, known);
   const hidden = await readVisibility(store, tenant);
+  if (entries === known.mcps?.entries && isUnchanged(known, named, hidden)) return known;
   const names = [...new Set([...Object.keys(entries), ...named.keys()])].sort();
 
   const servers = new Map<string, DirectoryEntry>();
@@ -82,26 +83,38 @@ export async function readDirectory(
   return { servers, problems, mcps };
 }
 
+/** True where nothing but the entries could say anything else than it did. */
+function isUnchanged(
+  known: Directory,
+  named: ReadonlyMap<string, ServerNameRecord>,
+  hidden: ReadonlyMap<string, readonly string[]>,
+): boolean {
+  let records = 0;
+  for (const [name, listed] of known.servers) {
+    if (listed.record !== named.get(name) || !areSame(listed.hidden, hidden.get(name) ?? nothing)) return false;
+    if (listed.record) records += 1;
+  }
+  return records === named.size;
+}
+
 const nothing: readonly never[] = [];
 const unnamed: ReadEntry = { entry: unnamedEntry, problems: nothing, refused: false };
 
 function readEntryOf(name: string, raw: Json | undefined, before: DirectoryEntry | undefined): ReadEntry {
   if (raw === undefined) return unnamed;
   // Of a wrong entry it is not kept what was written.
-  const isKnown = before?.problems.length === 0 && JSON.stringify(before.entry.raw) === JSON.stringify(raw);
+  const isKnown = before?.problems.length === 0 && isSameJson(before.entry.raw, raw);
   return isKnown ? before : readNamedEntry(name, raw);
 }
 
 /** Enabled or not, and with which definition, follows from the rest. */
 function isSame(before: DirectoryEntry, now: DirectoryEntry): boolean {
   const { entry, record, hidden } = now;
-  const isHidden = (name: string, index: number): boolean => before.hidden[index] === name;
-  return (
-    before.entry === entry &&
-    before.record === record &&
-    before.hidden.length === hidden.length &&
-    hidden.every(isHidden)
-  );
+  return before.entry === entry && before.record === record && areSame(before.hidden, hidden);
+}
+
+function areSame(before: readonly string[], now: readonly string[]): boolean {
+  return before.length === now.length && now.every((name, index) => before[index] === name);
 }
 
 /** The variable's value is the configuration itself, or the CID of it. */

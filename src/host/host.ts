@@ -53,8 +53,11 @@ export interface Host {
   approveUpstream(tenant: string, name: string, approval: { contract: Cid; by: string }): Promise<void>;
   /** What is wrong with the tenant's configuration as a whole. */
   problems(tenant: string): readonly Problem[];
-  /** Reads the tenant's names again, after a change. Servers whose definition and entry are the same stay loaded. */
-  reload(tenant: string): Promise<void>;
+  /**
+   * Reads the tenant's names again, after a change. Servers whose definition and entry are the same stay loaded. What is
+   * found to be as it was `foreseen` is not read again; without that, what is as it was before.
+   */
+  reload(tenant: string, foreseen?: Directory): Promise<void>;
   /** Forgets a tenant that nobody uses, until it is loaded again; false, and nothing, when somebody does. */
   rest(tenant: string): boolean;
   /** Forgets all of a tenant, and ends what runs for it. */

@@ -31,10 +31,10 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   const readings = new Map<string, number>();
   let readingsBegun = 0;
 
-  const reload = async (tenant: string): Promise<void> => {
+  const reload = async (tenant: string, foreseen = directories.get(tenant)): Promise<void> => {
     const before = closings.get(tenant);
     const reading = ++readingsBegun;
-    const directory = await readDirectory(store, tenant, directories.get(tenant));
+    const directory = await readDirectory(store, tenant, foreseen);
     // What was read before a tenant was closed does not bring it back.
     if (closings.get(tenant) !== before) return;
     // Two may read at once; whoever began later knows all that the other does.

@@ -31,8 +31,8 @@ export function createEdits(dependencies: EditsDependencies): Edits {
 
   /** One after the other, so that none that began earlier ends later, with what it had read by then. */
   let reloading: Promise<void> = Promise.resolve();
-  function reload(tenant: string): Promise<void> {
-    const next = reloading.catch(() => {}).then(() => host.reload(tenant));
+  function reload(tenant: string, foreseen: Directory | undefined): Promise<void> {
+    const next = reloading.catch(() => {}).then(() => host.reload(tenant, foreseen));
     reloading = next;
     return next;
   }
@@ -74,7 +74,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
       const made = await makePlan();
       if (expected !== undefined && expected !== made.current) throw moved(made.current, expected);
       await nextTurn();
-      const { review, releases } = await examine(dependencies, tenant, made);
+      const { review, releases, after } = await examine(dependencies, tenant, made);
       const errors = review.problems.filter(({ severity }) => severity === "error");
       if (errors.length > 0) throw refusedFor(review.problems, errors.length);
       if (review.breaking && !allowBreaking) throw new BerthError("edit_breaking", undefined, { data: { review } });
@@ -94,7 +94,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
         continue;
       }
       await nextTurn();
-      await reload(tenant);
+      await reload(tenant, after);
       return { cid: made.next, review };
     }
   }

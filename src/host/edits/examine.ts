@@ -24,6 +24,8 @@ export interface Examiner extends HostDependencies {
 export interface Examined {
   readonly review: Review;
   readonly releases: ReturnType<ProposedStore["proposal"]>;
+  /** All servers as they would be; undefined where the plan means nothing. */
+  readonly after: Directory | undefined;
 }
 
 /**
@@ -35,8 +37,9 @@ export async function examine(examiner: Examiner, tenant: string, plan: Plan): P
   const servers: ServerEffect[] = [];
   // What stands now may never have been loaded, and has to be addressable all the same once it is replaced.
   const standing = proposeTo(examiner.store);
+  let after: Directory | undefined;
   if (problems.length === 0) {
-    const after = await readDirectory(plan.proposed, tenant, plan.before);
+    after = await readDirectory(plan.proposed, tenant, plan.before);
     problems.push(...newProblems(plan, plan.before.problems, after.problems));
     for (const name of differing(plan.before, after)) {
       await nextTurn();
@@ -49,7 +52,7 @@ export async function examine(examiner: Examiner, tenant: string, plan: Plan): P
     }
   }
   const releases = standing.proposal();
-  return { review: reviewOf(problems.map(plan.place), servers), releases };
+  return { review: reviewOf(problems.map(plan.place), servers), releases, after };
 }
 
 function reviewOf(problems: readonly Problem[], servers: readonly ServerEffect[]): Review {

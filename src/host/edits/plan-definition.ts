@@ -4,6 +4,7 @@ import type { ServerRecord } from "../../image/image.ts";
 import { isObject } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
 import type { NameMove } from "../../store/store.ts";
+import type { Directory } from "../directory.ts";
 import { languageOfDraft } from "./draft-checks.ts";
 import type { Draft } from "./edits.ts";
 import { withMember } from "./json-text.ts";
@@ -31,7 +32,7 @@ export async function planDefinition({ store, tenant, before, name, draft, probl
     const packed = packDefinition(draft.entry, draft.files);
     next = packed.cid;
     await proposed.change(tenant, { by: "edit", put: packed.blocks });
-    await moveDefinition(proposed, tenant, name, packed.cid, mcps);
+    await moveDefinition(proposed, tenant, name, packed.cid, mcps, rawEntryOf(name, mcps, before));
   }
   return {
     current: before.servers.get(name)?.definition ?? null,
@@ -52,6 +53,12 @@ function placeOf(name: string, draft: Draft | null, mcps: McpsText): Place {
   return (problem: Problem) => (problem.file === compiledAs ? { ...problem, file: draft.entry } : inMcps(problem));
 }
 
+/** An entry as it is written. Of a configuration that was read whole it is known, and thousands need not be read again. */
+function rawEntryOf(name: string, { variable, text }: McpsText, { mcps }: Directory): unknown {
+  if (mcps && mcps.cid === variable) return Object.hasOwn(mcps.entries, name) ? mcps.entries[name] : undefined;
+  return readRawEntries(text)?.get(name);
+}
+
 /** Makes `definition` what a server is made of, where that is said now: in its entry, or else in its own record. */
 async function moveDefinition(
   proposed: ProposedStore,
@@ -59,8 +66,8 @@ async function moveDefinition(
   name: string,
   definition: Cid,
   mcps: McpsText,
+  raw: unknown,
 ): Promise<void> {
-  const raw = readRawEntries(mcps.text)?.get(name);
   const { entry, through } = await resolveEntry(proposed, tenant, raw);
   if (isObject(entry) && Object.hasOwn(entry, "definition")) {
     return moveInEntry(proposed, tenant, name, definition, through, mcps);
