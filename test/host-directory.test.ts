@@ -92,6 +92,40 @@ describe("the variable mcps", () => {
     assert.equal((await readDirectory(store, "default", before)).servers.get("one")?.enabled, false);
   });
 
+  it("is the same directory until a record comes, changes or goes, or something is hidden", async () => {
+    const move = async (kind: "server" | "visibility", value: object | null) => {
+      const block = value ? jsonBlock(value) : undefined;
+      const set = [{ kind, name: "two", cid: block?.cid ?? null }];
+      await store.change("default", { by: "test", ...(block && { put: [block] }), set });
+    };
+    let known = await read(JSON.stringify({ one: { definition: DEFINITION.cid } }));
+    const record = { definition: DEFINITION.cid, enabled: true };
+    for (const change of [
+      () => move("server", record),
+      () => move("visibility", { hidden: ["a", "b"] }),
+      () => move("visibility", { hidden: ["a", "c"] }),
+      () => move("visibility", null),
+      () => move("server", { ...record, enabled: false }),
+      () => move("server", null),
+    ]) {
+      assert.equal(await readDirectory(store, "default", known), known);
+      await change();
+      const now = await readDirectory(store, "default", known);
+      assert.notEqual(now, known);
+      assert.deepEqual(now, await readDirectory(store, "default"));
+      known = now;
+    }
+  });
+
+  it("is read with members in the order in which they are written now", async () => {
+    const before = await read('{"one":{"title":"One","description":"First"}}');
+    const value = rawBlock('{"one":{"description":"First","title":"One"}}');
+    const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
+    await store.change("default", { by: "test", put: [value], set });
+    const after = await readDirectory(store, "default", before);
+    assert.equal(JSON.stringify(after.servers.get("one")?.entry.raw), '{"description":"First","title":"One"}');
+  });
+
   it("T1.5 says nothing of a server that it does not name", async () => {
     const { servers } = await read(JSON.stringify({ one: { definition: DEFINITION.cid } }));
     assert.equal(servers.get("two"), undefined);
