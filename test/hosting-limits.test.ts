@@ -29,7 +29,7 @@ describe("hosted servers that behave badly", () => {
         t,
         { bad: { upstream: hostile(way, `&env.BERTH_TEST_MARK=${mark}`) }, good: { upstream: hostile(SOUND) } },
         {
-          ...(neverAnswer.has(way) && { BERTH_UPSTREAM_START_MS: "1500" }),
+          ...(neverAnswer.has(way) && { BERTH_UPSTREAM_START_MS: "3000" }),
           BERTH_UPSTREAM_PROBE_MS: "300",
           BERTH_UPSTREAM_END_MS: "300",
         },
@@ -61,7 +61,7 @@ describe("hosted servers that behave badly", () => {
   it("J9 one that floods or never answers in a call fails that call alone", async (t) => {
     const mark = `incall-${process.pid}`;
     const uri = hostile(SOUND, `&env.BERTH_TEST_MARK=${mark}`);
-    const berth = await host(t, { bad: { upstream: uri } }, { BERTH_UPSTREAM_CALL_MS: "700" });
+    const berth = await host(t, { bad: { upstream: uri } }, { BERTH_UPSTREAM_CALL_MS: "2000" });
     const url = `${berth.url}/mcp/bad`;
     const hanging = await call(url, "hang");
     assert.match(textOf(hanging), /^The upstream server took too long/);

@@ -1,4 +1,3 @@
-import { jsonBlock } from "../../cid.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import { BerthError } from "../../errors.ts";
 import type { Problem } from "../../problem.ts";
@@ -9,6 +8,7 @@ import type { HostedUpstream } from "./hosted.ts";
 import type { Hosting } from "./hosting.ts";
 import { judge, type Held, type Judgement } from "./judge.ts";
 import { refused, start } from "./refusal.ts";
+import { cidOf, makeCids } from "./structure-cid.ts";
 import { readContract, readRemembered, writeRemembered, type Remembered } from "./remembered.ts";
 
 export interface ApprovalDependencies {
@@ -44,6 +44,10 @@ export async function approvedNow(
   if (!known && !hosted.observed) await start(server, hosted);
 
   const seen = hosted.observed?.contract;
+  if (known && cidOf(known.approved) !== cidOf(seen ?? known.observed)) {
+    await makeCids(known.approved);
+    await makeCids(seen ?? known.observed);
+  }
   const judged = judge(known?.approved ?? seen!, seen ?? known!.observed, entry.schemaValidation);
   const problems = [...(hosted.observed?.problems ?? []), ...driftProblems(judged)];
   if (!isTrial) {
@@ -92,7 +96,7 @@ export async function approveUpstream(
 ): Promise<void> {
   const { remembered } = hosted;
   const observed = hosted.observed?.contract ?? remembered?.observed;
-  const current = observed && jsonBlock(observed).cid;
+  const current = observed && cidOf(observed);
   if (!observed || current !== contract) {
     const detail = current === undefined ? "nothing is known of the server yet" : `the server offers ${current} now`;
     throw new BerthError("name_moved", detail, { data: { current: current ?? null } });

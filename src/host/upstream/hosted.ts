@@ -1,9 +1,9 @@
-import { jsonBlock, type Cid } from "../../cid.ts";
+import type { PromptContract, ToolContract } from "../../contract/contract.ts";
 import { BerthError } from "../../errors.ts";
 import type { Launch } from "../../upstream/launch.ts";
 import type { Observed, Upstream, UpstreamOptions } from "../../upstream/upstream.ts";
-import { identityOf } from "./judge.ts";
 import type { Remembered } from "./remembered.ts";
+import { cidOf, makeCids } from "./structure-cid.ts";
 import { SuspendedCalls, type SuspendedLimits } from "./suspended.ts";
 
 /** How a host reaches servers of others; what the way there needs is bound by whoever gives it. */
@@ -21,8 +21,8 @@ export class HostedUpstream {
   /** What counts where nothing can be stored. */
   remembered: Remembered | undefined;
   #observed: Observed | undefined;
-  #observedCid: Cid | undefined;
-  #offered = new Map<string, Cid>();
+  #offered: Offered = { tool: new Map(), prompt: new Map() };
+  #looks = 0;
 
   /** `onChange` hears when the server offers something else than when it was last seen. */
   constructor(
@@ -34,19 +34,8 @@ export class HostedUpstream {
     this.suspended = new SuspendedCalls(limits);
     this.upstream = open(launch, {
       ...listener,
-      onContract: (observed) => {
-        const { cid } = jsonBlock(observed.contract);
-        // What is seen first may differ from what was seen in an earlier life of this Berth.
-        const before = this.#observedCid ?? (this.remembered && jsonBlock(this.remembered.observed).cid);
-        this.#observed = observed;
-        this.#observedCid = cid;
-        const { tools, prompts } = observed.contract;
-        this.#offered = new Map([
-          ...tools.map((tool) => [keyOf("tool", tool.name), identityOf(tool)] as const),
-          ...prompts.map((prompt) => [keyOf("prompt", prompt.name), identityOf(prompt)] as const),
-        ]);
-        if (before !== undefined && before !== cid) listener.onChange();
-        return Promise.resolve();
+      onContract: async (observed) => {
+        if (await this.#take(observed)) listener.onChange();
       },
     });
   }
@@ -55,21 +44,43 @@ export class HostedUpstream {
     return this.#observed;
   }
 
-  /** Throws when the server has none of that name any more, or another one: `served` is the one wanted. */
-  check(kind: HeldKind, name: string, served: Cid): void {
-    const now = this.#offered.get(keyOf(kind, name));
-    if (now === served) return;
+  /** Throws when the server has none of that name any more, or another one than `served`. */
+  check(kind: HeldKind, served: ToolContract | PromptContract): void {
+    const { name } = served;
+    const now = this.#offered[kind].get(name);
+    if (now === served || (now !== undefined && cidOf(now) === cidOf(served))) return;
     if (now !== undefined) throw heldBack(kind, name);
     throw new BerthError("upstream_changed", `it has no ${kind} "${name}" any more`);
   }
+
+  /** Whether it is something else than what was seen last. */
+  async #take(observed: Observed): Promise<boolean> {
+    const { contract, problems } = observed;
+    const look = ++this.#looks;
+    const last = this.#observed?.contract;
+    if (last && cidOf(last) === cidOf(contract)) {
+      this.#observed = { contract: last, problems };
+      return false;
+    }
+    await makeCids(contract);
+    // Whoever has looked later has seen what it is now.
+    if (look !== this.#looks) return false;
+    // What is seen first may differ from what was seen in an earlier life of this Berth.
+    const before = last ?? this.remembered?.observed;
+    this.#observed = observed;
+    this.#offered = {
+      tool: new Map(contract.tools.map((tool) => [tool.name, tool])),
+      prompt: new Map(contract.prompts.map((prompt) => [prompt.name, prompt])),
+    };
+    return before !== undefined && cidOf(before) !== cidOf(contract);
+  }
 }
+
+/** By name. */
+type Offered = Readonly<Record<HeldKind, ReadonlyMap<string, ToolContract | PromptContract>>>;
 
 /** What is held back when it is another one than was approved. */
 export type HeldKind = "tool" | "prompt";
-
-function keyOf(kind: HeldKind, name: string): string {
-  return `${kind} ${name}`;
-}
 
 export function heldBack(kind: HeldKind, name: string): BerthError {
   const detail = `the ${kind} "${name}" is not what was approved; it is held back until a person approves the change`;

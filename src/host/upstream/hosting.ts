@@ -1,4 +1,4 @@
-import { jsonBlock, type Cid } from "../../cid.ts";
+import type { Cid } from "../../cid.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import type { Contract } from "../../contract/contract.ts";
 import type { Log } from "../../log.ts";
@@ -14,6 +14,7 @@ import { driftOf } from "./judge.ts";
 import { ProcessPlaces, type ProcessLimits } from "./process-places.ts";
 import type { Remembered } from "./remembered.ts";
 import type { SuspendedLimits } from "./suspended.ts";
+import { cidOf } from "./structure-cid.ts";
 
 export interface HostingOptions {
   readonly open: (launch: Launch, listener: UpstreamListener, given: GivenToUpstream) => Upstream;
@@ -183,7 +184,7 @@ export class Hosting {
 
 function pendingOf({ approved, observed }: Remembered): PendingChange | undefined {
   const changes = driftOf(approved, observed);
-  return changes.length > 0 ? { contract: jsonBlock(observed).cid, changes, approved, observed } : undefined;
+  return changes.length > 0 ? { contract: cidOf(observed), changes, approved, observed } : undefined;
 }
 
 /** For the log. The rest of an error's data may show a launcher URI, and what is written out in it. */

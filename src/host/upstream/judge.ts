@@ -1,8 +1,8 @@
-import { jsonBlock, type Cid } from "../../cid.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import { compareContracts } from "../../contract/compare.ts";
 import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
 import type { SchemaValidation } from "../config/entry.ts";
+import { cidOf } from "./structure-cid.ts";
 
 /** What was approved of what is something else now; neither listed nor used until a person approves it. */
 export interface Held {
@@ -32,6 +32,9 @@ export interface Judgement {
 export function judge(approved: Contract, observed: Contract, validation: SchemaValidation): Judgement {
   if (validation === "ignore") {
     return { served: observed, approved: observed, held: NOTHING_HELD, changes: [], refused: false };
+  }
+  if (isSame(approved, observed)) {
+    return { served: observed, approved, held: NOTHING_HELD, changes: [], refused: false };
   }
   const tools = sift(approved.tools, observed.tools);
   const prompts = sift(approved.prompts, observed.prompts);
@@ -66,7 +69,9 @@ function sift<Item extends Named>(approved: readonly Item[], observed: readonly 
 
 /** What is different, with a word on each tool and prompt that is another one in what no caller's code depends on. */
 export function driftOf(approved: Contract, observed: Contract): ContractChange[] {
-  const changes = compareContracts(approved, observed);
+  if (isSame(approved, observed)) return [];
+  // What is the same in both has no part in any change, and is most of them.
+  const changes = compareContracts(without(observed, approved), without(approved, observed));
   const silent = (subject: "tool" | "prompt", before: readonly Named[], after: readonly Named[]): ContractChange[] => {
     const known = byName(before);
     const others = after.filter(
@@ -90,12 +95,22 @@ function byName<Item extends Named>(items: readonly Item[]): ReadonlyMap<string,
   return new Map(items.map((item) => [item.name, item]));
 }
 
-/** Whether there are both, and they differ in anything. */
-function isOther(one: Named | undefined, other: Named): boolean {
-  return one !== undefined && identityOf(one) !== identityOf(other);
+/** A contract without the tools and prompts that `known` has just so. */
+function without(known: Contract, contract: Contract): Contract {
+  const tools = byName(known.tools);
+  const prompts = byName(known.prompts);
+  return {
+    ...contract,
+    tools: contract.tools.filter((tool) => !isSame(tools.get(tool.name), tool)),
+    prompts: contract.prompts.filter((prompt) => !isSame(prompts.get(prompt.name), prompt)),
+  };
 }
 
-/** Of a tool or prompt: another one in whatever it says of itself. */
-export function identityOf(offered: Named): Cid {
-  return jsonBlock(offered).cid;
+/** Whether there are both, and they differ in anything that they say of themselves. */
+function isOther(one: Named | undefined, other: Named): boolean {
+  return one !== undefined && !isSame(one, other);
+}
+
+function isSame(one: object | undefined, other: object): boolean {
+  return one === other || (one !== undefined && cidOf(one) === cidOf(other));
 }

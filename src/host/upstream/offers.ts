@@ -5,7 +5,6 @@ import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Completer, Completion, Prompt, PromptResult, ReadResult, Resource } from "../catalog.ts";
 import { callUpstream, passedOn, type UpstreamRequest } from "./call.ts";
 import { heldBack, type HostedUpstream } from "./hosted.ts";
-import { identityOf } from "./judge.ts";
 import { completionOf, contentsOf, messagesOf } from "./results.ts";
 
 /** What a server of others offers besides tools, each carried out by the server. */
@@ -27,7 +26,6 @@ export function upstreamResource({ upstream, suspended }: HostedUpstream, uri: s
 
 export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract): Prompt {
   const { upstream, suspended } = hosted;
-  const cid = identityOf(contract);
   return {
     contract,
     async get(args, options) {
@@ -35,7 +33,7 @@ export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract)
       if (wrong !== undefined) throw new BerthError("invalid_params", `/${wrong} must be a text`);
       const texts = args as Record<string, string>;
       const send: Send<PromptResult> = async (connection, sent) => {
-        hosted.check("prompt", contract.name, cid);
+        hosted.check("prompt", contract);
         return messagesOf(await connection.getPrompt(contract.name, texts, sent));
       };
       try {

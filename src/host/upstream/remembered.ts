@@ -2,6 +2,7 @@ import { decodeJson, jsonBlock, rawBlock, type Cid } from "../../cid.ts";
 import type { Contract } from "../../contract/contract.ts";
 import { isObject } from "../../json.ts";
 import type { Store } from "../../store/store.ts";
+import { cidOf, readAs } from "./structure-cid.ts";
 
 /** What is kept of a server of others from one of its lives to the next. */
 export interface Remembered {
@@ -22,10 +23,9 @@ export async function readRemembered(
   const record = await store.name(tenant, "upstream", server);
   const kept = record && (await structure(store, tenant, record.cid));
   if (!isObject(kept) || kept["definition"] !== rawBlock(uri).cid) return undefined;
-  const [approved, observed] = [
-    await readContract(store, tenant, kept["approved"]),
-    await readContract(store, tenant, kept["observed"]),
-  ];
+  const approved = await readContract(store, tenant, kept["approved"]);
+  const isSame = kept["observed"] === kept["approved"];
+  const observed = isSame ? approved : await readContract(store, tenant, kept["observed"]);
   const locked = typeof kept["locked"] === "string" ? kept["locked"] : null;
   return approved && observed && { approved, observed, locked };
 }
@@ -38,16 +38,14 @@ export async function writeRemembered(
   { uri, remembered, by, approved: isApproval = false }: RememberedPut,
 ): Promise<void> {
   const definition = rawBlock(uri);
-  const approved = jsonBlock(remembered.approved);
-  const observed = jsonBlock(remembered.observed);
-  const { locked } = remembered;
-  const kept = jsonBlock({ definition: definition.cid, approved: approved.cid, observed: observed.cid, locked });
+  const { approved, observed, locked } = remembered;
+  const kept = jsonBlock({ definition: definition.cid, approved: cidOf(approved), observed: cidOf(observed), locked });
   const current = await store.name(tenant, "upstream", server);
   if (current?.cid === kept.cid) return;
   await store.change(tenant, {
     by,
     ...(isApproval && { subject: { kind: "contract", name: server } }),
-    put: [definition, approved, observed, kept],
+    put: [definition, ...Array.from(new Set([approved, observed]), jsonBlock), kept],
     set: [{ kind: "upstream", name: server, cid: kept.cid }],
   });
 }
@@ -61,7 +59,9 @@ interface RememberedPut {
 
 export async function readContract(store: Store, tenant: string, cid: unknown): Promise<Contract | undefined> {
   const contract = typeof cid === "string" ? await structure(store, tenant, cid) : undefined;
-  return isObject(contract) && Array.isArray(contract["tools"]) ? (contract as unknown as Contract) : undefined;
+  if (!isObject(contract) || !Array.isArray(contract["tools"])) return undefined;
+  readAs(cid as Cid, contract);
+  return contract as unknown as Contract;
 }
 
 async function structure(store: Store, tenant: string, cid: Cid): Promise<unknown> {

@@ -11,7 +11,6 @@ import type { CallNotes } from "../observe.ts";
 import { endOfResult, type Ended } from "../outcomes.ts";
 import { callUpstream, passedOn, type UpstreamRequest } from "./call.ts";
 import { heldBack, type HostedUpstream } from "./hosted.ts";
-import { identityOf } from "./judge.ts";
 import { resultOf } from "./results.ts";
 import { withoutSuspended } from "./suspended.ts";
 
@@ -31,14 +30,13 @@ export interface UpstreamToolParts {
 /** A tool that the server carries out: what it says becomes a result, a transient error is tried again, each call is noted. */
 export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): Tool {
   const { hosted, original, configured, notes, limits, warn } = parts;
-  const cid = identityOf(original);
   const { name } = original;
 
   /** Makes the call once, and reads what the server says of how it ended. */
   async function once(args: JsonObject, options: CallOptions): Promise<Ended> {
     const context = contextMeta(contextOf(name, args, options, configured));
     const send: UpstreamRequest<CallResult>["send"] = async (connection, sent) => {
-      hosted.check("tool", name, cid);
+      hosted.check("tool", original);
       return resultOf(await connection.callTool(name, args, sent));
     };
     const request = { name, ...(!isEmpty(context) && { meta: context }), send };
