@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { makeImage, serve, writeImageSources } from "../bench/berth.mjs";
+import { auditVerifier } from "./audit.mjs";
 import { addTenant, definitions, everything, OTHER_TENANT } from "./definitions.mjs";
 import { Editors } from "./editors.mjs";
 import { runLoad } from "./load.mjs";
@@ -13,8 +14,8 @@ import { startService } from "./service.mjs";
 /**
  * `npm run soak`: two tenants, mixed calls, edits, crashing guests and kill -9 of Berth itself, for ten minutes or
  * `--minutes`. In the first 40 % of the time Berth is killed every 20 s; in the rest it runs on, and its memory has to
- * stay where it was after a warm-up. Everything is on this machine. Ends with 1 when an acknowledged write was lost, a
- * call was answered wrongly, a process was left behind, or the memory grew.
+ * stay where it was after a warm-up. Calls are recorded. Everything is on this machine. Ends with 1 when an acknowledged
+ * write was lost, the audit log was broken, a call was answered wrongly, a process was left behind, or the memory grew.
  */
 
 const KILL_EVERY_MS = 20_000;
@@ -48,8 +49,9 @@ try {
   const launch = serve(folder, image, { data });
   const service = await startService((port) => {
     const { env, ...rest } = launch(port);
-    return { ...rest, env: { ...env, BERTH_TENANT_UPSTREAMS: "on" } };
+    return { ...rest, env: { ...env, BERTH_TENANT_UPSTREAMS: "on", BERTH_AUDIT: "all" } };
   });
+  const verifyAudit = auditVerifier(data, fault);
   const stop = new AbortController();
   const editors = new Editors(service, ["", `/t/${OTHER_TENANT}`], fault);
   const load = runLoad(service, ["", `/t/${OTHER_TENANT}`], stop.signal, fault);
@@ -62,7 +64,7 @@ try {
     await service.killAndRestart();
     kills += 1;
     const checked = await editors.checkAcknowledged();
-    say(`killed and back ${kills} times; ${checked} acknowledged writes are there`);
+    say(`killed and back ${kills} times; ${checked} acknowledged writes are there. ${await verifyAudit()}`);
   }
 
   const restMs = totalMs * (1 - KILLING_SHARE);
@@ -80,7 +82,7 @@ try {
   if (endMb - warmMb > GROWTH_MB_MAX) fault(`memory grew from ${warmMb.toFixed(0)} to ${endMb.toFixed(0)} MB`);
   await sleep(3_000);
   for (const [pid, line] of running(folder)) if (!before.has(pid)) fault(`left behind: ${pid} ${line.slice(0, 300)}`);
-  say(`calls: ${JSON.stringify(counts)}`);
+  say(`calls: ${JSON.stringify(counts)}. ${await verifyAudit()}`);
   say(
     `${checked} acknowledged writes kept, ${kills} kills, ${warmMb.toFixed(0)} MB warm, ${endMb.toFixed(0)} MB at the end`,
   );

@@ -1,0 +1,26 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { cli } from "../bench/berth.mjs";
+
+/**
+ * Has `berth audit verify` walk the audit log of a data folder, which Berth may be serving, again and again: what stood
+ * at its end before has to be there still.
+ *
+ * @param {string} data
+ * @param {(text: string) => void} fault
+ * @returns {() => Promise<string>} what it said
+ */
+export function auditVerifier(data, fault) {
+  let head;
+  return async () => {
+    const args = [cli, "audit", "verify", "--data", data, ...(head ? ["--head", head] : [])];
+    try {
+      const { stdout, stderr } = await promisify(execFile)(process.execPath, args);
+      head = stdout.trim();
+      return stderr.split(". ")[0];
+    } catch (error) {
+      fault(`the audit log: ${error.stderr || error.message}`);
+      return "The log is broken";
+    }
+  };
+}
