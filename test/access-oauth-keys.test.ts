@@ -7,7 +7,7 @@ import { bearer } from "./access.rig.ts";
 import { startAuthorizationServer, type AuthorizationServer } from "./authorization-server.ts";
 import { post, request, startTestBerth, type Reply, type TestBerth } from "./berth.ts";
 import { Ada, connectAs } from "./oauth-client.ts";
-import { until } from "./tenants.rig.ts";
+import { until } from "./until.ts";
 
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
 const SCOPE = "mcp:call mcp:read";

@@ -7,7 +7,7 @@ import { readConfig } from "../src/config.ts";
 import { bearer, makeToken, revoke } from "./access.rig.ts";
 import { post, request, type Reply } from "./berth.ts";
 import { ServeProcess } from "./serve-process.ts";
-import { until } from "./tenants.rig.ts";
+import { until } from "./until.ts";
 
 const ADMIN = "the-operators-own-token";
 

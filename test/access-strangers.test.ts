@@ -11,7 +11,8 @@ import { newToken } from "../src/access/token-text.ts";
 import { bearer, makeToken } from "./access.rig.ts";
 import { post, request, startTestBerth, type Reply, type TestBerth } from "./berth.ts";
 import { connectRaw, rawPost } from "./raw-http.ts";
-import { addTenant, onStoreOf, until } from "./tenants.rig.ts";
+import { addTenant, onStoreOf } from "./tenants.rig.ts";
+import { until } from "./until.ts";
 
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
 const LIMITS = {

@@ -4,7 +4,8 @@ import { newToken } from "../src/access/token-text.ts";
 import { bearer, makeToken, revoke } from "./access.rig.ts";
 import { apiOf, type Api } from "./api.ts";
 import { post, request, startTestBerth, type Reply, type TestBerth } from "./berth.ts";
-import { addTenant, onStoreOf, until } from "./tenants.rig.ts";
+import { addTenant, onStoreOf } from "./tenants.rig.ts";
+import { until } from "./until.ts";
 
 const ADMIN = "the-operators-own-token";
 const ONE = `

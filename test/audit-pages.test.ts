@@ -5,7 +5,8 @@ import { bearer, makeToken } from "./access.rig.ts";
 import { apiOf } from "./api.ts";
 import { call, startTestBerth, type TestBerth } from "./berth.ts";
 import { isTooWide, screenshot, startBrowser, violationsOf, type TestBrowser } from "./browser.ts";
-import { addTenant, onStoreOf, until } from "./tenants.rig.ts";
+import { addTenant, onStoreOf } from "./tenants.rig.ts";
+import { until } from "./until.ts";
 
 const NOTES = `/** Says it louder. */
 export const shout = (text: string): string => text.toUpperCase();

@@ -14,7 +14,7 @@ import { DATABASE_FILE } from "../src/store/open-database.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { Store } from "../src/store/store.ts";
 import { callOf, Folder, recordsOf } from "./audit.rig.ts";
-import { until } from "./tenants.rig.ts";
+import { until } from "./until.ts";
 
 describe("what waits to be recorded", () => {
   let folder: Folder;

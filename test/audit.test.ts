@@ -11,7 +11,8 @@ import { recordsOf } from "./audit.rig.ts";
 import { post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { ServeProcess } from "./serve-process.ts";
 import { CLI } from "./stdio-session.ts";
-import { addTenant, onStoreOf, until } from "./tenants.rig.ts";
+import { addTenant, onStoreOf } from "./tenants.rig.ts";
+import { until } from "./until.ts";
 
 const NOTES = `/** Says it louder. */
 export const shout = (text: string): string => text.toUpperCase();

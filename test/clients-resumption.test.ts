@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { call, startTestBerth, type TestBerth } from "./berth.ts";
 import { officialSession } from "./clients/official-session.ts";
 import { olderSession } from "./clients/older-session.ts";
-import { until } from "./legacy-client.ts";
+import { until } from "./until.ts";
 
 const CONNECTION_MS = 150;
 

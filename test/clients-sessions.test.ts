@@ -3,7 +3,7 @@ import { after, before, describe, it } from "node:test";
 import { startTestBerth, type TestBerth } from "./berth.ts";
 import type { ClientSession, SessionOpener } from "./clients/client-session.ts";
 import { everySession } from "./clients/every-session.ts";
-import { until } from "./legacy-client.ts";
+import { until } from "./until.ts";
 
 /** Every client does all that there is, in one session each, at one server that runs through it all. */
 describe("whole sessions of client libraries", () => {

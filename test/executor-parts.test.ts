@@ -14,7 +14,9 @@ import { openExecutor } from "../src/executor/open.ts";
 import { ReadingTime } from "../src/executor/reading-time.ts";
 import { TurnQueue } from "../src/turn-queue.ts";
 import type { GuestOutcome } from "../src/executor/executor.ts";
-import { assertNothingLeft, descendants, failureOf, isAlive, until } from "./executor.rig.ts";
+import { assertNothingLeft, failureOf } from "./executor.rig.ts";
+import { descendants, isAlive } from "./processes.ts";
+import { until } from "./until.ts";
 
 after(assertNothingLeft);
 

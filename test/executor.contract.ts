@@ -11,11 +11,11 @@ import {
   programWith,
   shape,
   testPort,
-  until,
   valueOf,
   type Mode,
   type Rig,
 } from "./executor.rig.ts";
+import { until } from "./until.ts";
 
 /** What every engine does alike: values, streams, cancellation, errors, and each limit of functions. */
 export function executorContract(mode: Mode): void {

@@ -1,5 +1,4 @@
 import { strict as assert } from "node:assert";
-import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { buildSync } from "esbuild";
 import { defaultLimits } from "../src/limits.ts";
@@ -15,8 +14,10 @@ import type {
   HostPort,
 } from "../src/executor/executor.ts";
 import type { Json, JsonObject } from "../src/json.ts";
+import { commandOf, descendants, memoryOf } from "./processes.ts";
+import { until } from "./until.ts";
 
-/** What the executor's tests share: guests that are really bundled, short ways to call them, and an eye on /proc. */
+/** What the executor's tests share: guests that are really bundled, and short ways to call them. */
 export interface Rig {
   readonly executor: Executor;
   /** The outcome of one call of the friendly guest, or of another program. */
@@ -104,46 +105,9 @@ export function latch<T>(): { promise: Promise<T>; open: (value: T) => void } {
   return { promise, open };
 }
 
-/** Asks until `condition` holds; fails when it never does. */
-export async function until(condition: () => boolean, what: string, ms = 10_000): Promise<void> {
-  for (const end = Date.now() + ms; !condition();) {
-    assert.ok(Date.now() < end, `still not so after ${ms} ms: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-}
-
-/** Every process that descends from `root`, by number, but for the bundler's; empty where there is no /proc. */
-export function descendants(root = process.pid): number[] {
-  if (process.platform !== "linux") return [];
-  const children = new Map<number, number[]>();
-  for (const name of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
-    const parent = parentOf(name);
-    if (parent !== undefined) children.set(parent, [...(children.get(parent) ?? []), Number(name)]);
-  }
-  const found = [root];
-  for (const pid of found) found.push(...(children.get(pid) ?? []));
-  return found.slice(1).filter((pid) => !commandOf(pid).includes("esbuild"));
-}
-
-/** False for one that has ended and was not waited for yet, too. */
-export function isAlive(pid: number): boolean {
-  try {
-    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
-  } catch {
-    return false;
-  }
-}
-
 /** Megabytes of memory that the largest of the descendants has ever held. */
 export function largestMb(): number {
-  const kilobytes = descendants().map((pid) => {
-    try {
-      return Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0);
-    } catch {
-      return 0;
-    }
-  });
-  return Math.max(0, ...kilobytes) / 1024;
+  return Math.max(0, ...descendants().map((pid) => memoryOf(pid).peakMb));
 }
 
 /** For an `after` hook, when every executor is closed. */
@@ -155,26 +119,6 @@ export async function assertNothingLeft(): Promise<void> {
   await until(() => left().length === 0, "no process is left behind").catch(() => {
     assert.deepEqual(left(), [], "processes were left behind");
   });
-}
-
-function commandOf(pid: number): string {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ").slice(0, 200);
-  } catch {
-    return "";
-  }
-}
-
-function parentOf(pid: string): number | undefined {
-  try {
-    // The command's name may hold spaces and brackets; the state and the parent follow its last bracket.
-    const [, parent] = readFileSync(`/proc/${pid}/stat`, "utf8")
-      .replace(/^.*\) /s, "")
-      .split(" ");
-    return Number(parent);
-  } catch {
-    return undefined;
-  }
 }
 
 function bundle(fixture: string): string {

@@ -2,7 +2,9 @@ import { strict as assert } from "node:assert";
 import { createServer } from "node:net";
 import { after, before, describe, it } from "node:test";
 import type { ScriptOutcome, ScriptRun } from "../src/executor/executor.ts";
-import { assertNothingLeft, descendants, failureOf, openRig, until, type Mode, type Rig } from "./executor.rig.ts";
+import { assertNothingLeft, failureOf, openRig, type Mode, type Rig } from "./executor.rig.ts";
+import { descendants } from "./processes.ts";
+import { until } from "./until.ts";
 
 /** Shell definitions: what every engine does alike, and what only the sandbox claims. */
 export function scriptsContract(mode: Mode): void {

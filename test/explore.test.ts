@@ -8,7 +8,8 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { readConfig } from "../src/config.ts";
 import { startTestBerth } from "./berth.ts";
 import { berth, cli } from "./upstream-commands.rig.ts";
-import { everything, hostile, installed, processesWith } from "./upstream.rig.ts";
+import { processesWith } from "./processes.ts";
+import { everything, hostile, installed } from "./upstream.rig.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- tests look into results freely
 type Loose = any;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -10,6 +10,7 @@ import { post, request as rpc, startTestBerth, type TestBerth } from "./berth.ts
 import { body, DEFINITION, headers, headersOf } from "./fuzz-messages.ts";
 import { connectRaw, eventsOf, rawPost } from "./raw-http.ts";
 import { CLI } from "./stdio-session.ts";
+import { memoryOf } from "./processes.ts";
 
 const runs = Number(process.env["BERTH_FUZZ_RUNS"] ?? 60);
 const options = { numRuns: runs, interruptAfterTimeLimit: 60_000, markInterruptAsFailure: false };
@@ -187,8 +188,6 @@ describe("arbitrary requests over HTTP", () => {
     "memory stays where it is, however much is sent",
     { skip: process.platform !== "linux" && "reads /proc" },
     async () => {
-      const memoryMb = async (): Promise<number> =>
-        Number(/VmRSS:\s+(\d+)/.exec(await readFile(`/proc/${child.pid}/status`, "utf8"))?.[1]) / 1024;
       const load = async (rounds: number): Promise<void> => {
         const samples = fc.sample(fc.tuple(body, headers), { numRuns: 40 });
         for (let round = 0; round < rounds; round++) {
@@ -207,9 +206,9 @@ describe("arbitrary requests over HTTP", () => {
         }
       };
       await load(20);
-      const before = await memoryMb();
+      const before = memoryOf(child.pid!).nowMb;
       await load(40);
-      const grown = (await memoryMb()) - before;
+      const grown = memoryOf(child.pid!).nowMb - before;
       assert.ok(grown < 40, `${grown.toFixed(1)} MB more after 1600 requests`);
       await isAlive();
     },

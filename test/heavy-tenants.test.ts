@@ -4,8 +4,9 @@ import { existsSync, readFileSync } from "node:fs";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { HeavyTenants } from "../src/executor/heavy-tenants.ts";
 import { processorMsOf, treeOf } from "../src/executor/process-tree.ts";
-import { descendants, openRig, shape } from "./executor.rig.ts";
-import { until } from "./tenants.rig.ts";
+import { openRig, shape } from "./executor.rig.ts";
+import { descendants, statOf } from "./processes.ts";
+import { until } from "./until.ts";
 
 const BURN = "for (;;);";
 const REST = "setInterval(() => {}, 1000);";
@@ -53,8 +54,7 @@ describe("tenants whose guests use much processor time", () => {
     started.push(running);
     return running;
   };
-  const nicenessOf = ({ pid }: { readonly pid: number }): number =>
-    Number(/\) (?:\S+ ){16}(\S+)/.exec(readFileSync(`/proc/${pid}/stat`, "utf8"))![1]);
+  const nicenessOf = ({ pid }: { readonly pid: number }): number => statOf(pid)!.niceness;
   afterEach(async () => {
     heavy.close();
     await Promise.all(started.splice(0).map((running) => running.end()));

@@ -1,5 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
-
 /** What a test needs to speak as a legacy client does: one session, and streams read event by event. */
 export interface Event {
   readonly event?: string;
@@ -103,15 +101,6 @@ export class LegacyClient {
   async end(): Promise<number> {
     return (await fetch(this.url, { method: "DELETE", headers: this.headers })).status;
   }
-}
-
-/** Waits for what another party is about to make true. */
-export async function until(isTrue: () => boolean): Promise<void> {
-  for (let tries = 0; tries < 500; tries++) {
-    if (isTrue()) return;
-    await sleep(10);
-  }
-  throw new Error("it did not become true");
 }
 
 export async function read(url: string, init: RequestInit): Promise<EventReader> {

@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { defaultLimits } from "../src/limits.ts";
-import { LegacyClient, read, until } from "./legacy-client.ts";
+import { LegacyClient, read } from "./legacy-client.ts";
 import { startRig, type Rig } from "./mcp-modern.rig.ts";
+import { until } from "./until.ts";
 
 const KEY = new Uint8Array(32).fill(7);
 const LIMITS = { ...defaultLimits, silentCallMs: 20, streamRetryMs: 25, streamEvents: 50 };

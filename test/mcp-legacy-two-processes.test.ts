@@ -3,8 +3,9 @@ import { afterEach, beforeEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { defaultLimits, type Limits } from "../src/limits.ts";
 import type { Records } from "../src/mcp/records.ts";
-import { LegacyClient, until, type EventReader } from "./legacy-client.ts";
+import { LegacyClient, type EventReader } from "./legacy-client.ts";
 import { memoryRecords, startRig, type Rig } from "./mcp-modern.rig.ts";
+import { until } from "./until.ts";
 
 const KEY = new Uint8Array(32).fill(7);
 const LIMITS = { ...defaultLimits, silentCallMs: 20, streamRetryMs: 25, streamLeaseMs: 10_000 };

@@ -4,10 +4,10 @@ import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 import type { JsonObject } from "../src/json.ts";
 import { modern, startTestBerth, type Reply, type TestBerth } from "./berth.ts";
 import { declaring, openStream } from "./mcp-modern.rig.ts";
+import { until } from "./until.ts";
 
 const EXTENSION = "io.modelcontextprotocol/tasks";
 const META = declaring({ elicitation: {}, extensions: { [EXTENSION]: {} } });
@@ -262,14 +262,4 @@ async function serve(folder: string): Promise<Service> {
       await ended;
     },
   };
-}
-
-async function until<T>(find: () => T | Promise<T>): Promise<NonNullable<T>> {
-  const deadline = Date.now() + 15_000;
-  for (;;) {
-    const found = await find();
-    if (found) return found;
-    assert.ok(Date.now() < deadline, "it did not come true");
-    await sleep(20);
-  }
 }

@@ -11,6 +11,7 @@ import { openStdio } from "../src/mcp/stdio/stdio.ts";
 import { modern, MODERN_META, request } from "./berth.ts";
 import { memoryRecords, MemoryHost, openStream, startRig, type OpenStream, type Rig } from "./mcp-modern.rig.ts";
 import { stopwatch } from "./stopwatch.ts";
+import { until } from "./until.ts";
 
 const SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId";
 const ALL = { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true };
@@ -289,12 +290,4 @@ async function take(stream: OpenStream, count: number): Promise<any[]> {
 async function retried(open: () => Promise<OpenStream>): Promise<number> {
   const stream = await open();
   return stream.status;
-}
-
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 5000;
-  while (!(await holds())) {
-    assert.ok(Date.now() < deadline, "it did not come true");
-    await sleep(5);
-  }
 }

@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { defaultLimits } from "../src/limits.ts";
-import { LegacyClient, until } from "./legacy-client.ts";
+import { LegacyClient } from "./legacy-client.ts";
 import { memoryRecords, MemoryHost, startRig, type Rig } from "./mcp-modern.rig.ts";
+import { until } from "./until.ts";
 
 const KEY = new Uint8Array(32).fill(7);
 const VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"] as const;

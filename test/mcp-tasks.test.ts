@@ -7,6 +7,7 @@ import type { CallOptions, CallResult, InputRequests, InputRequired } from "../s
 import type { JsonObject } from "../src/json.ts";
 import { modern, type Reply } from "./berth.ts";
 import { declaring, memoryRecords, MemoryHost, openStream, startRig, type Offer, type Rig } from "./mcp-modern.rig.ts";
+import { until } from "./until.ts";
 
 const EXTENSION = "io.modelcontextprotocol/tasks";
 const WITH_TASKS = declaring({ elicitation: {}, extensions: { [EXTENSION]: {} } });
@@ -480,14 +481,4 @@ describe("tasks and the process that runs them", () => {
 function nameOf({ taskId, name }: JsonObject): Record<string, string> {
   const said = taskId ?? name;
   return typeof said === "string" ? { "Mcp-Name": said } : {};
-}
-
-async function until<T>(find: () => T | Promise<T>): Promise<NonNullable<T>> {
-  const deadline = Date.now() + 5000;
-  for (;;) {
-    const found = await find();
-    if (found) return found;
-    assert.ok(Date.now() < deadline, "it did not come true");
-    await sleep(5);
-  }
 }

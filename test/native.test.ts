@@ -7,6 +7,7 @@ import type { JsonObject } from "../src/json.ts";
 import { call, modern, MODERN_META, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { LegacyClient } from "./legacy-client.ts";
 import { connectRaw, eventsOf, rawPost } from "./raw-http.ts";
+import { until } from "./until.ts";
 
 const ASKING = `
 import type { ToolContext } from "berth";
@@ -61,8 +62,8 @@ describe("native calls", () => {
   });
   after(() => berth.close());
 
-  const stopped = async (): Promise<number> =>
-    (await call(`${berth.url}/mcp/streaming`, "state")).structuredContent.stopped as number;
+  const stateNow = async (): Promise<{ yielded: number; stopped: number; begun: number }> =>
+    (await call(`${berth.url}/mcp/streaming`, "state")).structuredContent;
 
   it("S9 a tool is a method of its own, with its events as notifications and its result at the end", async () => {
     const body = request("streaming.drip", { count: 2, ms: 0, bytes: 1 }, "call-1");
@@ -252,17 +253,18 @@ describe("native calls", () => {
   });
 
   it("S5 S9 who stops taking events ends the work, and so does a signal", async () => {
-    const before = await stopped();
+    const before = await stateNow();
     const calling = callNative({ url: berth.url, method: "streaming.drip", args: { count: 1000, ms: 20 } });
     await calling.next();
     await calling.return(undefined as never);
-    while ((await stopped()) === before) await sleep(20);
+    await until(async () => (await stateNow()).stopped > before.stopped);
 
     const cancelling = new AbortController();
     const waiting = native(berth.url, "streaming.quiet", { ms: 60_000 }, { signal: cancelling.signal });
-    setTimeout(() => cancelling.abort(new Error("enough")), 200);
+    await until(async () => (await stateNow()).begun > before.begun);
+    cancelling.abort(new Error("enough"));
     await assert.rejects(waiting, /enough/);
-    while ((await stopped()) === before + 1) await sleep(20);
+    await until(async () => (await stateNow()).stopped > before.stopped + 1);
   });
 
   it("S3 S9 a client that takes nothing holds the tool back", async () => {
@@ -272,7 +274,7 @@ describe("native calls", () => {
     let last = -1;
     for (;;) {
       await sleep(300);
-      const { yielded } = (await call(`${berth.url}/mcp/streaming`, "state")).structuredContent as { yielded: number };
+      const { yielded } = await stateNow();
       if (yielded === last && yielded > 0) break;
       last = yielded;
     }

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { call, startTestBerth, type TestBerth } from "./berth.ts";
-import { until } from "./upstream-hosting.rig.ts";
+import { until } from "./until.ts";
 
 const context = 'context: import("berth").ToolContext';
 const GUEST = `

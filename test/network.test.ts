@@ -7,7 +7,7 @@ import { defaultLimits } from "../src/limits.ts";
 import type { Json, JsonObject } from "../src/json.ts";
 import { parseAllowedHost, type AllowedHost } from "../src/network/allow-list.ts";
 import { Fetches, type FetchLimits, type FetchStep } from "../src/network/fetches.ts";
-import { until } from "./upstream-hosting.rig.ts";
+import { until } from "./until.ts";
 
 /** A call of a guest that can be over. */
 class Call {

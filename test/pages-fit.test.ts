@@ -3,7 +3,8 @@ import { after, before, describe, it } from "node:test";
 import type { Page } from "playwright-core";
 import { call, startTestBerth, type TestBerth } from "./berth.ts";
 import { isTooWide, screenshot, spilledTexts, startBrowser, violationsOf, type TestBrowser } from "./browser.ts";
-import { changing, tool, until } from "./upstream-hosting.rig.ts";
+import { changing, tool } from "./upstream-hosting.rig.ts";
+import { until } from "./until.ts";
 
 const LONG = "averylongnamewithoutanyplacetobreakitthatsomebodychoseforareason".slice(0, 64);
 const SAID = "A description that goes on and on, for its author had much to say about all of it. ".repeat(6);

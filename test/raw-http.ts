@@ -5,7 +5,7 @@ export interface RawConnection {
   readonly socket: Socket;
   /** All that has come so far. */
   text(): string;
-  /** Resolves when what has come matches; rejects when the connection ends before, or after 10 s. */
+  /** Resolves when what has come matches; rejects when the connection ends before, or after 20 s. */
   until(pattern: RegExp): Promise<RegExpExecArray>;
   /** Resolves with all that came when the other side has ended the connection. */
   readonly closed: Promise<string>;
@@ -37,7 +37,7 @@ export async function connectRaw(url: string): Promise<RawConnection> {
     closed,
     until: (pattern) =>
       new Promise((resolve, reject) => {
-        const timer = setTimeout(() => reject(new Error(`waited for ${pattern} in: ${text.slice(-2000)}`)), 10_000);
+        const timer = setTimeout(() => reject(new Error(`waited for ${pattern} in: ${text.slice(-2000)}`)), 20_000);
         const previous = onChange;
         onChange = () => {
           previous();

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -8,7 +7,8 @@ import { pino } from "pino";
 import { apiOf, type Api } from "./api.ts";
 import { call, startTestBerth, type TestBerth } from "./berth.ts";
 import { fixtures } from "./upstream.rig.ts";
-import { until } from "./upstream-hosting.rig.ts";
+import { commandOf, processes } from "./processes.ts";
+import { until } from "./until.ts";
 
 /** Long enough to be found, and with what JSON, URLs and patterns write in another way. */
 const VALUE = 'hunter2 "very/secret" +[value]\\ $& é';
@@ -152,8 +152,12 @@ describe("servers and their secrets", () => {
     const headers = { "Content-Type": "application/json", Accept: "text/event-stream, application/json" };
     const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "script.script", params: { how: "wait" } });
     const waiting = fetch(`${berth.url}/mcp`, { method: "POST", headers, body, signal: stop.signal });
-    await until(() => commandLines().some((line) => line.includes("31.4159")));
-    for (const line of commandLines()) assert.ok(!line.includes(VALUE) && !line.includes(OTHER), line);
+    await until(() =>
+      processes()
+        .map(commandOf)
+        .some((line) => line.includes("31.4159")),
+    );
+    for (const line of processes().map(commandOf)) assert.ok(!line.includes(VALUE) && !line.includes(OTHER), line);
     stop.abort();
     await (await waiting.catch(() => undefined))?.text().catch(() => undefined);
     assert.doesNotMatch(await callTool("unlucky", "unlucky", { how: "env" }), /TOKEN/);
@@ -259,17 +263,6 @@ function formsOf(value: string): string[] {
   const bytes = Buffer.from(value);
   const base64 = bytes.toString("base64").replace(/=+$/, "");
   return [value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value), base64, bytes.toString("hex")];
-}
-
-function commandLines(): string[] {
-  const processes = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
-  return processes.flatMap((name) => {
-    try {
-      return [readFileSync(`/proc/${name}/cmdline`, "utf8").replaceAll("\0", " ")];
-    } catch {
-      return [];
-    }
-  });
 }
 
 /** A server that keeps the tokens it is sent, and says them in its refusal. */

@@ -4,7 +4,8 @@ import type { Page } from "playwright-core";
 import { bearer, makeToken, revoke } from "./access.rig.ts";
 import { post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { startBrowser, violationsOf, type TestBrowser } from "./browser.ts";
-import { addTenant, onStoreOf, until } from "./tenants.rig.ts";
+import { addTenant, onStoreOf } from "./tenants.rig.ts";
+import { until } from "./until.ts";
 
 const NOTES = `/** Says it louder. */
 export const shout = (text: string): string => text.toUpperCase();

@@ -4,8 +4,9 @@ import { after, before, describe, it } from "node:test";
 import { defaultLimits } from "../src/limits.ts";
 import type { JsonObject } from "../src/json.ts";
 import { resolveClient } from "./clients/real-client.ts";
-import { read, until, type EventReader } from "./legacy-client.ts";
+import { read, type EventReader } from "./legacy-client.ts";
 import { startRig, type Rig } from "./mcp-modern.rig.ts";
+import { until } from "./until.ts";
 
 /** The little that is used of SDK 1.32, whose types are not the product's to install. */
 interface OlderClient {

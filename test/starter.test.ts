@@ -8,7 +8,8 @@ import { setTimeout as after } from "node:timers/promises";
 import { describe, it } from "node:test";
 import { openStarter, type Starter } from "../src/starter/apart.ts";
 import { startDirectly, type Start, type Started, type StartRequest } from "../src/starter/starter.ts";
-import { descendants, isAlive, until } from "./executor.rig.ts";
+import { descendants, isAlive, statOf } from "./processes.ts";
+import { until } from "./until.ts";
 
 const sh = (script: string, stdio: StartRequest["stdio"] = ["pipe", "pipe"]): StartRequest => ({
   file: "/bin/sh",
@@ -52,9 +53,8 @@ describe("processes are started", () => {
     it(`${how}, giving way and leading a group when asked to`, () =>
       withStart(async (start) => {
         const started = await start({ ...sh("read line"), group: true, niceness: 7, outOfMemoryScore: 900 });
-        const stat = readFileSync(`/proc/${started.pid}/stat`, "utf8");
-        const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-        assert.deepEqual([fields[2], fields[16]], [String(started.pid), "7"]);
+        const { group, niceness } = statOf(started.pid)!;
+        assert.deepEqual([group, niceness], [started.pid, 7]);
         assert.equal(readFileSync(`/proc/${started.pid}/oom_score_adj`, "utf8"), "900\n");
         process.kill(-started.pid, "SIGTERM");
         assert.deepEqual(await started.exited, { code: null, signal: "SIGTERM" });
@@ -86,8 +86,7 @@ describe("a starter apart", () => {
   it("is the parent of what it starts, so that who serves is held up by none of it", async () => {
     const starter = await openReady();
     const started = await starter.start(sh("read line"));
-    const stat = readFileSync(`/proc/${started.pid}/stat`, "utf8");
-    const parent = Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]);
+    const { parent } = statOf(started.pid)!;
     assert.notEqual(parent, process.pid);
     assert.ok(descendants().includes(parent));
     started.pipes[0]!.end();
@@ -100,8 +99,7 @@ describe("a starter apart", () => {
     let gone = 0;
     const starter = await openReady(() => (gone += 1));
     const started = await starter.start({ ...sh("read line"), group: true });
-    const stat = readFileSync(`/proc/${started.pid}/stat`, "utf8");
-    process.kill(Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]), "SIGKILL");
+    process.kill(statOf(started.pid)!.parent, "SIGKILL");
     assert.deepEqual(await started.exited, { code: null, signal: "SIGKILL" });
     await until(() => gone === 1 && descendants().length === 0, "nothing of it is alive");
     const next = await starter.start(sh("exit 3"));
@@ -194,10 +192,10 @@ async function openReady(onGone: () => void = () => {}): Promise<Starter> {
   const starter = openStarter(onGone);
   for (;;) {
     const { pid, exited, pipes } = await starter.start(sh("read line"));
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    const { parent } = statOf(pid)!;
     pipes[0]!.end();
     await exited;
-    if (Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]) !== process.pid) return starter;
+    if (parent !== process.pid) return starter;
     await after(5);
   }
 }

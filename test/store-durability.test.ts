@@ -12,7 +12,7 @@ import type { ChangedName } from "../src/store/store.ts";
 import { apiOf } from "./api.ts";
 import { call, startTestBerth } from "./berth.ts";
 import { onFlush } from "./flush.rig.ts";
-import { until } from "./tenants.rig.ts";
+import { until } from "./until.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "berth-durability-"));
 after(() => rmSync(folder, { recursive: true, force: true }));

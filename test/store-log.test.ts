@@ -13,7 +13,7 @@ import { rawBlock } from "../src/cid.ts";
 import { DATABASE_FILE } from "../src/store/open-database.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { Store } from "../src/store/store.ts";
-import { until } from "./tenants.rig.ts";
+import { until } from "./until.ts";
 
 const PAGE_BYTES = 4096;
 const LOG_BYTES = 256 * 1024;

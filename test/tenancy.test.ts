@@ -8,7 +8,8 @@ import { openTenancy, type Tenancy } from "../src/host/tenancy.ts";
 import { createLog } from "../src/log.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { SecretStore, Store } from "../src/store/store.ts";
-import { addTenant, until } from "./tenants.rig.ts";
+import { addTenant } from "./tenants.rig.ts";
+import { until } from "./until.ts";
 
 describe("which tenants a process serves", () => {
   let folder: string;

@@ -22,7 +22,8 @@ import type { Store } from "../src/store/store.ts";
 import { apiOf } from "./api.ts";
 import { call } from "./berth.ts";
 import { ServeProcess } from "./serve-process.ts";
-import { addTenant, until } from "./tenants.rig.ts";
+import { addTenant } from "./tenants.rig.ts";
+import { until } from "./until.ts";
 
 const CLI = join("dist", "src", "cli.js");
 const MEBIBYTE = 1024 * 1024;

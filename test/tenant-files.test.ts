@@ -7,8 +7,9 @@ import { recordsOf } from "./audit.rig.ts";
 import { call, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { LegacyClient } from "./legacy-client.ts";
 import { exported, forged, imported } from "./tenant-files.rig.ts";
-import { addTenant, onStoreOf, until } from "./tenants.rig.ts";
+import { addTenant, onStoreOf } from "./tenants.rig.ts";
 import { changing, tool } from "./upstream-hosting.rig.ts";
+import { until } from "./until.ts";
 
 const DOOR = `import type { ToolContext } from "berth";
 /** Says who it is. */

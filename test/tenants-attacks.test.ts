@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
 import { processorMsOf, treeOf } from "../src/executor/process-tree.ts";
 import { apiOf } from "./api.ts";
 import { call, startTestBerth, type TestBerth } from "./berth.ts";
 import type { EventReader } from "./legacy-client.ts";
 import { addTenant, listenTo, onStoreOf } from "./tenants.rig.ts";
-import { hostile, processesWith } from "./upstream.rig.ts";
+import { processesWith, statOf } from "./processes.ts";
+import { hostile } from "./upstream.rig.ts";
 
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
 const EAT = `/** Takes memory without end. */
@@ -99,7 +99,10 @@ describe("a tenant that takes all that it can get harms nobody:", () => {
 
   it("C8 guests that burn processors give way, and calls of others are answered meanwhile", async () => {
     const isBurning = (pid: number): boolean => processorMsOf([pid]) > 300;
-    const nicenesses = (): number[] => treeOf(process.pid).filter(isBurning).flatMap(nicenessOf);
+    const nicenesses = (): number[] =>
+      treeOf(process.pid)
+        .filter(isBurning)
+        .flatMap((pid) => statOf(pid)?.niceness ?? []);
     await meanwhile(
       4,
       () => ask("evil", "burn", "burn"),
@@ -193,12 +196,3 @@ describe("a tenant that takes all that it can get harms nobody:", () => {
     assert.ok(most <= 2, `${most} at once`);
   });
 });
-
-function nicenessOf(pid: number): number[] {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    return [Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[16])];
-  } catch {
-    return [];
-  }
-}

@@ -8,7 +8,8 @@ import { readCompiled } from "../src/image/compiled.ts";
 import { apiOf } from "./api.ts";
 import { call, startTestBerth, type TestBerth } from "./berth.ts";
 import { exported, imported } from "./tenant-files.rig.ts";
-import { addTenant, onStoreOf, until } from "./tenants.rig.ts";
+import { addTenant, onStoreOf } from "./tenants.rig.ts";
+import { until } from "./until.ts";
 
 const SHARED = `/** Says it. */\nexport function say(): string { return "shared"; }\n`;
 const OWN = (what: string): string => `/** Says it. */\nexport function say(): string { return "${what}"; }\n`;

@@ -6,7 +6,8 @@ import { call, modern, post, request, startTestBerth, type Reply, type TestBerth
 import { LegacyClient, read } from "./legacy-client.ts";
 import { declaring } from "./mcp-modern.rig.ts";
 import { connectRaw, rawPost } from "./raw-http.ts";
-import { addTenant, onStoreOf, until } from "./tenants.rig.ts";
+import { addTenant, onStoreOf } from "./tenants.rig.ts";
+import { until } from "./until.ts";
 
 /** Stands in all that the one tenant has, and may be in nothing that the other gets. */
 const MARK = "jewels-of-acme";

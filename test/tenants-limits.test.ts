@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { call, post, request, startTestBerth, type TestBerth } from "./berth.ts";
-import { addTenant, onStoreOf, until } from "./tenants.rig.ts";
+import { addTenant, onStoreOf } from "./tenants.rig.ts";
+import { until } from "./until.ts";
 
 const HELD = `import { setTimeout } from "node:timers/promises";
 /** Ends after a while. */

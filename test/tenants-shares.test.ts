@@ -2,8 +2,10 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { call, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { LegacyClient, read, type EventReader } from "./legacy-client.ts";
-import { addTenant, listenTo, onStoreOf, until } from "./tenants.rig.ts";
-import { hostile, processesWith } from "./upstream.rig.ts";
+import { addTenant, listenTo, onStoreOf } from "./tenants.rig.ts";
+import { processesWith } from "./processes.ts";
+import { hostile } from "./upstream.rig.ts";
+import { until } from "./until.ts";
 
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
 

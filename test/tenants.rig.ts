@@ -41,15 +41,6 @@ export async function addTenant(store: Store, name: string, tenant: NewTenant = 
   await store.change(name, { by: "test", put, set });
 }
 
-/** Resolves when `check` gives true; rejects after 10 s. What another process did is noticed within a second. */
-export async function until(check: () => Promise<boolean>): Promise<void> {
-  const end = performance.now() + 10_000;
-  while (!(await check())) {
-    if (performance.now() > end) throw new Error(`waited in vain for: ${check.toString()}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-}
-
 /** A subscription of the modern era to changes of a server's tools. */
 export function listenTo(url: string): Promise<EventReader> {
   return read(url, {

@@ -7,7 +7,8 @@ import { after, before, describe, it } from "node:test";
 import { packageRoot } from "../src/config.ts";
 import { call, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { LegacyClient, read, type EventReader } from "./legacy-client.ts";
-import { addTenant, listenTo, onStoreOf, until } from "./tenants.rig.ts";
+import { addTenant, listenTo, onStoreOf } from "./tenants.rig.ts";
+import { until } from "./until.ts";
 
 const SAY = (who: string): string => `/** Says who it is of. */\nexport function say(): string { return "${who}"; }\n`;
 

@@ -171,7 +171,7 @@ describe("log lines", () => {
   });
   const taken = (): Record<string, unknown>[] => lines.splice(0).map((line) => JSON.parse(line) as never);
 
-  it("C8 an error that nobody foresaw is found in the log by the id that its caller was given", async () => {
+  it("T12.4 C8 an error that nobody foresaw is -32603, says nothing of the inside, and is found in the log by the id that its caller was given", async () => {
     class Failing extends MemoryHost {
       override server(): never {
         throw new Error("a secret of the inside");
@@ -183,6 +183,7 @@ describe("log lines", () => {
     await rig.close();
     assert.equal(answer.status, 500);
     assert.equal(answer.headers.get("x-request-id"), "look-for-me");
+    assert.deepEqual([answer.body.id, answer.body.error.code], [1, -32603]);
     assert.deepEqual(answer.body.error.data, { reference: "look-for-me" });
     assert.ok(!answer.text.includes("secret"));
     const [line] = taken();

@@ -6,8 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { atOnce, berth, cli } from "./upstream-commands.rig.ts";
-import { until } from "./upstream-hosting.rig.ts";
-import { everything, fixtures, hostile, installed, notes, processesWith } from "./upstream.rig.ts";
+import { processesWith } from "./processes.ts";
+import { everything, fixtures, hostile, installed, notes } from "./upstream.rig.ts";
+import { until } from "./until.ts";
 
 test("J2 berth inspect prints what a server offers as the seed shows it", async () => {
   const { code, stdout, stderr } = await berth(["inspect", `${notes}?arg=x`, "--format", "json"]);

@@ -5,7 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { UpstreamError } from "../src/upstream/upstream-error.ts";
-import { connect, hostile, installed, processesWith } from "./upstream.rig.ts";
+import { processesWith } from "./processes.ts";
+import { connect, hostile, installed } from "./upstream.rig.ts";
 
 /** Connects, expects the failure, and finds that nothing is left running. */
 async function fails(way: string, limits: Parameters<typeof connect>[1]): Promise<UpstreamError> {

@@ -1,4 +1,3 @@
-import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -51,14 +50,6 @@ export function answerTo(method: string): JsonObject {
     return { role: "assistant", content: { type: "text", text: "sampled" }, model: "none" };
   }
   return { action: "accept", content: { name: "Ada", check: true } };
-}
-
-export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 15_000;
-  while (!(await isSo())) {
-    assert.ok(Date.now() < deadline, "it did not happen in time");
-    await new Promise((later) => setTimeout(later, 50));
-  }
 }
 
 /** A server whose tools the test changes. */

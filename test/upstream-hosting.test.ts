@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { call, startTestBerth } from "./berth.ts";
-import { ALL, answerTo, host, open, until } from "./upstream-hosting.rig.ts";
-import { connect, everything, hostile, processesWith } from "./upstream.rig.ts";
+import { ALL, answerTo, host, open } from "./upstream-hosting.rig.ts";
+import { processesWith } from "./processes.ts";
+import { connect, everything, hostile } from "./upstream.rig.ts";
+import { until } from "./until.ts";
 
 const EVERY = `${everything}&env.BERTH_TEST_MARK=hosting-${process.pid}`;
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { existsSync, readFileSync, readlinkSync } from "node:fs";
+import { existsSync, readlinkSync } from "node:fs";
 import { test, type TestContext } from "node:test";
 import { setTimeout as after } from "node:timers/promises";
 import { startDirectly, type Start, type StartRequest } from "../src/starter/starter.ts";
@@ -7,8 +7,10 @@ import type { UpstreamError } from "../src/upstream/upstream-error.ts";
 import { apiOf } from "./api.ts";
 import { call } from "./berth.ts";
 import { ServeProcess } from "./serve-process.ts";
-import { dataFolder, host, until } from "./upstream-hosting.rig.ts";
-import { connect, hostile, processesWith } from "./upstream.rig.ts";
+import { dataFolder, host } from "./upstream-hosting.rig.ts";
+import { processesWith, statOf } from "./processes.ts";
+import { connect, hostile } from "./upstream.rig.ts";
+import { until } from "./until.ts";
 
 const SOUND = "misbehaves in calls";
 
@@ -20,9 +22,9 @@ test("J9 a hosted server is started by a process beside Berth, in an empty folde
   await until(async () => {
     assert.equal((await call(`${berth.url}/mcp/sound`, "echo")).content[0].text, "fine");
     const [pid] = processesWith(mark);
-    if (pid === undefined || statOf(pid).parent === process.pid) return false;
-    assert.equal(statOf(pid).group, pid);
-    assert.equal(statOf(pid).niceness, 10);
+    if (pid === undefined || statOf(pid)!.parent === process.pid) return false;
+    assert.equal(statOf(pid)!.group, pid);
+    assert.equal(statOf(pid)!.niceness, 10);
     return true;
   });
 });
@@ -88,14 +90,4 @@ function recorded(start: Start): { start: Start; asked: StartRequest[] } {
 async function connectTo(t: TestContext, mark: string, options: Parameters<typeof connect>[1]): Promise<void> {
   const upstream = await connect(hostile(SOUND, `&env.MARK=${mark}`), options);
   t.after(() => upstream.close());
-}
-
-/** `proc(5)` */
-function statOf(pid: number): { parent: number; group: number; niceness: number } {
-  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-  const fields = stat
-    .slice(stat.lastIndexOf(")") + 2)
-    .split(" ")
-    .map(Number);
-  return { parent: fields[1]!, group: fields[2]!, niceness: fields[16]! };
 }

@@ -1,4 +1,3 @@
-import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { packageRoot } from "../src/config.ts";
 import { defaultLimits, type Limits } from "../src/limits.ts";
@@ -52,21 +51,5 @@ export async function withUpstream<T>(
     return await use(connection);
   } finally {
     await connection.close();
-  }
-}
-
-/** Processes whose command line or environment holds the text: what a test started marks itself by it. */
-export function processesWith(mark: string): number[] {
-  return readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
-    .filter((pid) => readOr(`/proc/${pid}/environ`).includes(mark) || readOr(`/proc/${pid}/cmdline`).includes(mark))
-    .map(Number);
-}
-
-function readOr(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch {
-    return "";
   }
 }

@@ -1,0 +1,67 @@
+import { readdirSync, readFileSync } from "node:fs";
+
+/** What tests see of processes, as `proc(5)` has it; nothing where there is no /proc. */
+
+/** Every process that descends from `root`, by number, but for the bundler's. */
+export function descendants(root = process.pid): number[] {
+  const children = new Map<number, number[]>();
+  for (const pid of processes()) {
+    const parent = statOf(pid)?.parent;
+    if (parent !== undefined) children.set(parent, [...(children.get(parent) ?? []), pid]);
+  }
+  const found = [root];
+  for (const pid of found) found.push(...(children.get(pid) ?? []));
+  return found.slice(1).filter((pid) => !commandOf(pid).includes("esbuild"));
+}
+
+/** False for one that has ended and was not waited for yet, too: it has no memory and runs nothing. */
+export function isAlive(pid: number): boolean {
+  const { state = "X" } = statOf(pid) ?? {};
+  return state !== "Z" && state !== "X";
+}
+
+/** Undefined for one that is gone. */
+export function statOf(pid: number): { state: string; parent: number; group: number; niceness: number } | undefined {
+  const stat = readOr(`/proc/${pid}/stat`);
+  if (stat === "") return undefined;
+  // The command's name may hold spaces and brackets; everything else follows its last bracket.
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return { state: fields[0]!, parent: Number(fields[1]), group: Number(fields[2]), niceness: Number(fields[16]) };
+}
+
+export function commandOf(pid: number): string {
+  return readOr(`/proc/${pid}/cmdline`).replaceAll("\0", " ");
+}
+
+/** Megabytes of memory that it holds now, and the most that it has ever held; 0 for one that is gone. */
+export function memoryOf(pid: number): { nowMb: number; peakMb: number } {
+  const status = readOr(`/proc/${pid}/status`);
+  const megabytes = (name: string): number =>
+    Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1] ?? 0) / 1024;
+  return { nowMb: megabytes("VmRSS"), peakMb: megabytes("VmHWM") };
+}
+
+/** Processes whose command line or environment holds the text: what a test started marks itself by it. */
+export function processesWith(mark: string): number[] {
+  return processes().filter(
+    (pid) =>
+      pid !== process.pid &&
+      (readOr(`/proc/${pid}/environ`).includes(mark) || readOr(`/proc/${pid}/cmdline`).includes(mark)),
+  );
+}
+
+/** All of the machine, but those that other users hide. */
+export function processes(): number[] {
+  if (process.platform !== "linux") return [];
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number);
+}
+
+function readOr(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { describe, it } from "node:test";
+
+/** Which part of `src/` each library works for, and no other. */
+const jobs: Readonly<Record<string, readonly string[]>> = {
+  express: ["http/"],
+  "better-sqlite3": ["store/"],
+  ajv: ["host/arguments.ts", "discover/given-input.ts"],
+  esbuild: ["discover/"],
+  handlebars: ["http/"],
+  multiformats: ["cid.ts"],
+  typescript: ["discover/"],
+};
+
+describe("the product", () => {
+  it("C9 each library does its job, in one place", () => {
+    const sources = readdirSync("src", { recursive: true, encoding: "utf8" })
+      .filter((file) => /\.m?tsx?$/.test(file))
+      .map((file) => [file, readFileSync(`src/${file}`, "utf8")] as const);
+    for (const [library, places] of Object.entries(jobs)) {
+      const imported = new RegExp(
+        `^import (?!type )[^;]*? from "#?${library}(/[^"]*)?";|= (await import|require)\\("#?${library}(/[^"]*)?"\\)`,
+        "m",
+      );
+      const users = sources.filter(([, text]) => imported.test(text)).map(([file]) => file);
+      assert.notDeepEqual(users, [], library);
+      for (const place of places) {
+        assert.ok(
+          users.some((file) => file.startsWith(place)),
+          `nothing in src/${place} uses ${library}`,
+        );
+      }
+      const elsewhere = users.filter((file) => !places.some((place) => file.startsWith(place)));
+      assert.deepEqual(elsewhere, [], `${library} is used elsewhere`);
+    }
+  });
+
+  it("C9 has the top level that its design names", () => {
+    const files = ["package.json", "tsconfig.json", "README.md", "LICENSE", "CHANGELOG.md"];
+    const folders = ["src", "reference_templates", "boot", "views", "scripts", "test", "docs", ".ci"];
+    for (const name of [...files, ...folders]) assert.ok(existsSync(name), name);
+    const parts = ["http", "mcp", "host", "image", "discover", "executor", "upstream", "store"];
+    for (const name of [...parts, "cli.ts", "main.ts", "config.ts", "cid.ts", "errors.ts", "log.ts"]) {
+      assert.ok(existsSync(`src/${name}`), `src/${name}`);
+    }
+  });
+});

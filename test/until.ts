@@ -1,0 +1,16 @@
+import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** Looks until there is something to find, and gives it; fails when there never is. What to look for stands in `what`. */
+export async function until<T>(
+  find: () => T | Promise<T>,
+  what = find.toString(),
+  ms = 15_000,
+): Promise<NonNullable<T>> {
+  for (const end = performance.now() + ms; ;) {
+    const found = await find();
+    if (found) return found;
+    assert.ok(performance.now() < end, `not so after ${ms} ms: ${what}`);
+    await sleep(10);
+  }
+}
