@@ -40,9 +40,23 @@ function structureText(value: Structure): string | undefined {
   }
   for (const name of sorted(Object.keys(value))) {
     const member = textOf(value[name]);
-    if (member !== undefined) text += `${text === "" ? "" : ","}${JSON.stringify(name)}:${member}`;
+    if (member !== undefined) text += `${text === "" ? "" : ","}${nameText(name)}${member}`;
   }
   return `{${text}}`;
+}
+
+/** The names of members, as they were written: the same few are needed again and again. */
+const known = new Map<string, string>();
+const KNOWN_MAX = 1_024;
+const KNOWN_LETTERS_MAX = 64;
+
+function nameText(name: string): string {
+  let text = known.get(name);
+  if (text === undefined) {
+    text = `${JSON.stringify(name)}:`;
+    if (known.size < KNOWN_MAX && name.length <= KNOWN_LETTERS_MAX) known.set(name, text);
+  }
+  return text;
 }
 
 /** Most structures have few members, and a general sort makes more than it sorts. */

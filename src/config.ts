@@ -5,7 +5,7 @@ import { BerthError } from "./errors.ts";
 import { defaultLimits, limitVariable, type Limits } from "./limits.ts";
 import { isTenantName } from "./tenant-name.ts";
 
-/** Where the package stands: the folder with `boot/`, `reference_templates/` and `views/`. */
+/** Where the package stands: the folder with `boot/`, `reference_templates/` and `dist/`. */
 export const packageRoot = fileURLToPath(new URL("../../", import.meta.url));
 
 /** Set where Berth's commands are bundled into one file, beside which no package stands. */

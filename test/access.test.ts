@@ -160,6 +160,9 @@ describe("C8 access with tokens", () => {
     const meta = await (await get("/mcp/meta/one", token, { Accept: "text/html" })).text();
     assert.match(meta, /id="tool-second"/);
     assert.doesNotMatch(meta, /id="tool-first"/);
+    const asJson = ["/mcp/meta/one?tool=second", "/mcp/meta/one?tool=first", "/mcp/meta/two?tool=third"];
+    const statuses = await Promise.all(asJson.map(async (path) => (await get(path, token)).status));
+    assert.deepEqual(statuses, [200, 404, 403]);
     const servers = await api.send("GET", "/servers", undefined, bearer(token));
     assert.deepEqual(
       servers.body.servers.map(({ name }: { name: string }) => name),

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { call, startTestBerth, type TestBerth } from "./berth.ts";
+import { call, modern, startTestBerth, type TestBerth } from "./berth.ts";
 import { screenshot, startBrowser, violationsOf, type TestBrowser } from "./browser.ts";
 
 const HOSTILE = `/**
@@ -77,7 +77,17 @@ describe("pages", () => {
     await tool.getByText("As JSON").click();
     const shown = JSON.parse(await tool.locator(".raw code").innerText()) as { name: string };
     assert.equal(shown.name, "add");
+    await tool.getByRole("button", { name: "Copy add as JSON" }).waitFor();
     await browser.leave(page);
+  });
+
+  it("C6 a tool stands as JSON at an address of its own, as clients are given it", async () => {
+    const { body } = await modern(`${berth.url}/mcp/everyday`, "tools/list");
+    const listed = body.result.tools.find(({ name }: { name: string }) => name === "add");
+    const address = `${berth.url}/mcp/meta/everyday?tool=add`;
+    assert.deepEqual(await (await fetch(address)).json(), listed);
+    assert.match(listed._meta["dev.berth/implementation"], /^bagu/);
+    assert.equal((await fetch(`${berth.url}/mcp/meta/everyday?tool=no_such_tool`)).status, 404);
   });
 
   it("C6 pages can be read without scripts", async () => {

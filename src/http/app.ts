@@ -32,6 +32,7 @@ import { pathsOf } from "./pages/parts/origin.ts";
 import { createPages } from "./pages/pages.ts";
 import { secretsPage } from "./pages/secrets.ts";
 import { serverPage, serversPage } from "./pages/servers.ts";
+import { warmUp } from "./pages/warm-up.ts";
 import { variablePage, variablesPage } from "./pages/variables.ts";
 import { REQUEST_ID_HEADER, traceOf } from "./trace.ts";
 import { serversRoute } from "./servers/servers-route.ts";
@@ -102,6 +103,7 @@ export function createApp(options: AppOptions): Express {
     throw new BerthError("not_found", request.path);
   });
   app.use(showError({ ...options, pages }));
+  warmUp(pages).catch((error: unknown) => options.log.warn({ err: error }, "pages are not warmed up"));
   return app;
 }
 

@@ -6,8 +6,13 @@ const SHOWN_MS = 1600;
  */
 export function copyOnClick(): void {
   for (const source of document.querySelectorAll<HTMLElement>("[data-copy]")) {
-    source.after(buttonFor(source));
+    copyable(source);
   }
+}
+
+/** The same for an element that was made later, once it stands in another one. */
+export function copyable(source: HTMLElement): void {
+  source.after(buttonFor(source));
 }
 
 function buttonFor(source: HTMLElement): HTMLButtonElement {

@@ -1,8 +1,10 @@
-import type { Request, RequestHandler } from "express";
+import type { Request, RequestHandler, Response } from "express";
 import type { Access } from "../../access/access.ts";
+import { BerthError } from "../../errors.ts";
 import type { Catalog } from "../../host/catalog.ts";
 import type { Host, ServerSummary } from "../../host/host.ts";
 import { permittedCatalog } from "../../host/permitted.ts";
+import { listedTool } from "../../mcp/methods/lists.ts";
 import { principalOf } from "../access/authenticate.ts";
 import { checkPermitted, checkReadable, toolsShown } from "../access/permit.ts";
 import type { OriginOf } from "../origin.ts";
@@ -30,14 +32,42 @@ interface Parts extends MetaOptions, Place {
   readonly offersOf: ReturnType<typeof createOffers>;
 }
 
-/** `GET /mcp/meta/<server>`: all about one server, or about the release `<server>@<cid>` (C6). */
+/**
+ * `GET /mcp/meta/<server>`: all about one server, or about the release `<server>@<cid>` (C6). With `?tool=<name>`, that
+ * tool as JSON: as clients are given it.
+ */
 export function metaPage(options: MetaOptions): RequestHandler<{ server: string }> {
   const offersOf = createOffers(options.pages);
   return async (request, response) => {
     checkReadable(request, request.params.server);
+    const { tool } = request.query;
+    if (typeof tool === "string") return sendTool(tool, request, response, options.host);
     const page = await readPage(request.params.server, request, { ...options, ...placeOf(request), offersOf });
     await options.pages.send(request, response, "meta", page);
   };
+}
+
+async function sendTool(
+  tool: string,
+  request: Request<{ server: string }>,
+  response: Response,
+  host: Host,
+): Promise<void> {
+  const { server } = request.params;
+  const { tenant } = placeOf(request);
+  const summary = await host.summary(tenant, server);
+  const found = summary ? summary.catalog : await host.server(tenant, server);
+  const catalog = found && shownCatalog(found, request);
+  const contract = catalog?.contract.tools.find(({ name }) => name === tool);
+  if (!catalog || !contract) throw new BerthError("not_found", `"${server}" has no tool "${tool}"`);
+  response.setHeader("Cache-Control", "no-cache");
+  response.type("json").send(JSON.stringify(listedTool(contract, catalog), null, 2));
+}
+
+/** All of it for who only looks at it; else what may be called. */
+function shownCatalog(catalog: Catalog, request: Request): Catalog {
+  const principal = principalOf(request);
+  return principal?.permits("call", catalog.server) ? permittedCatalog(catalog, principal) : catalog;
 }
 
 async function readPage(name: string, request: Request, options: Parts): Promise<Page> {
@@ -78,14 +108,14 @@ async function servedPage(summary: Served, request: Request, options: Parts): Pr
   const { host, tenant, base, isolation } = options;
   const principal = principalOf(request);
   const isShown = toolsShown(principal, name);
-  const catalog = principal?.permits("call", name) ? permittedCatalog(summary.catalog, principal) : summary.catalog;
+  const catalog = shownCatalog(summary.catalog, request);
   const releases = await host.releases(tenant, name);
   const activity = host.activity(tenant, name);
   const origin = options.originOf(request);
   return {
     ...frameOf(summary, options),
     ...addresses(name, name, catalog, { base, origin }),
-    ...options.offersOf(catalog),
+    ...(await options.offersOf(catalog)),
     served: true,
     asksToken: options.access.required,
     facts: healthFacts(catalog, {

@@ -1,25 +1,27 @@
-import { readdirSync, readFileSync } from "node:fs";
-import { basename, extname, join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { Request, Response } from "express";
-import handlebars from "handlebars";
-import { packageRoot, packageVersion } from "../../config.ts";
+import { packageVersion } from "../../config.ts";
 import { isSignedIn, principalOf } from "../access/authenticate.ts";
 import { mayAdminister } from "../access/permit.ts";
 import type { Assets } from "../assets.ts";
 import { baseOf } from "../place.ts";
 import { Fragment, withFragments } from "./fragment.ts";
+import { openViews } from "./views.ts";
 
 /**
  * How a page is made: `views/pages/<view>.hbs` in `views/layout.hbs`, with every `views/partials/*.hbs` as a partial.
- * Templates are compiled once and escape every value; a value that they name and that is missing is an error.
+ * How templates become functions, views.ts says.
  * A script of a page is a file of src/browser/, named in `scripts`; nothing is ever written inline.
  * It knows nothing of what pages are about.
  */
 export interface Pages {
-  /** Renders a partial for each of the items, for who keeps that because it is asked for often. */
-  fragment(partial: string, items: Iterable<object>): Fragment;
+  /**
+   * Renders a partial for each of the items, for who keeps that because it is asked for often. That may take long, so
+   * `giveWay` is awaited whenever it has taken a few milliseconds: unless it is given, until others had their turn.
+   */
+  fragment(partial: string, items: Iterable<object>, giveWay?: () => Promise<void>): Promise<Fragment>;
   /** Renders a partial for a template to name like any other value. */
   html(partial: string, context: object): unknown;
   /** Renders a page and sends it with its security headers, compressed where the client takes that. */
@@ -45,7 +47,6 @@ export interface Crumb {
   readonly href?: string;
 }
 
-const VIEWS = join(packageRoot, "views");
 const SECTIONS = [
   { section: "mcp", label: "Servers", href: "/mcp" },
   { section: "variables", label: "Variables", href: "/variables" },
@@ -67,37 +68,16 @@ const POLICY = [
   "frame-ancestors 'none'",
 ].join("; ");
 
-/** A partial's lines are not to be indented as the line is that names it: what is in a `pre` would be, too. */
-const COMPILE_OPTIONS = {
-  strict: true,
-  preventIndent: true,
-  // Without it every value is looked for among the helpers first, which doubles the time that a page takes.
-  knownHelpersOnly: true,
-  knownHelpers: { asset: true, is: true, asText: true },
-};
-
 const gzipAsync = promisify(gzip);
 /** A page is made for one reader, so the time to compress it counts, too: the next level takes twice as long. */
 const GZIP_LEVEL = 3;
 const COMPRESSED_FROM_BYTES = 1024;
+/** So long others wait for the making of a page, at most but for one of its items. */
+const PIECE_MS = 2;
 
 export function createPages(assets: Assets): Pages {
-  const engine = handlebars.create();
-  engine.registerHelper("asset", (name: string) => assets.url(name));
-  engine.registerHelper("is", (left: unknown, right: unknown) => left === right);
-  engine.registerHelper("asText", (text: string) => new handlebars.SafeString(escapeText(text)));
-  for (const folder of ["partials", "pages"]) {
-    for (const file of readdirSync(join(VIEWS, folder))) {
-      const name = basename(file, extname(file));
-      const text = readFileSync(join(VIEWS, folder, file), "utf8");
-      // Compiled here, for else the engine compiles a partial anew for each template that it is part of.
-      engine.registerPartial(folder === "pages" ? `pages/${name}` : name, engine.compile(text, COMPILE_OPTIONS));
-    }
-  }
-  const layout = engine.compile(readFileSync(join(VIEWS, "layout.hbs"), "utf8"), COMPILE_OPTIONS);
+  const views = openViews(assets);
   const version = packageVersion();
-
-  const partials = engine.partials as Record<string, handlebars.TemplateDelegate>;
 
   function render(view: string, page: Page, request: Request): Buffer {
     const base = baseOf(request);
@@ -110,7 +90,7 @@ export function createPages(assets: Assets): Pages {
       href: base + href,
       current: section === page.section,
     }));
-    const html = layout({ scripts: [], ...page, base, signedIn, version, nav, view: `pages/${view}` });
+    const html = views.layout({ scripts: [], ...page, base, signedIn, version, nav, view: `pages/${view}` });
     return withFragments(
       html,
       Object.values(page).filter((value) => value instanceof Fragment),
@@ -118,11 +98,19 @@ export function createPages(assets: Assets): Pages {
   }
 
   return {
-    fragment(partial, items) {
-      // One after the other: the text of all of them would be several times as large, and last as long as the work.
-      return new Fragment(Buffer.concat(Array.from(items, (item) => Buffer.from(partials[partial]!(item)))));
+    async fragment(partial, items, giveWay = () => setImmediate()) {
+      const pieces: Buffer[] = [];
+      let began = performance.now();
+      for (const item of items) {
+        // One after the other: the text of all of them would be several times as large, and last as long as the work.
+        pieces.push(Buffer.from(views.partial(partial, item)));
+        if (performance.now() - began < PIECE_MS) continue;
+        await giveWay();
+        began = performance.now();
+      }
+      return new Fragment(Buffer.concat(pieces));
     },
-    html: (partial, context) => new handlebars.SafeString(partials[partial]!(context)),
+    html: (partial, context) => views.safe(views.partial(partial, context)),
     async send(request, response, view, page, status = 200) {
       const html = render(view, page, request);
       response.status(status);
@@ -139,11 +127,6 @@ export function createPages(assets: Assets): Pages {
       response.end(await gzipAsync(html, { level: GZIP_LEVEL }));
     },
   };
-}
-
-/** Escapes what stands between tags and not within one, where quotes are letters like any other. */
-function escapeText(text: string): string {
-  return text.replace(/[&<>]/g, (letter) => (letter === "&" ? "&amp;" : letter === "<" ? "&lt;" : "&gt;"));
 }
 
 function policyFor({ styleNonce }: Page): string {

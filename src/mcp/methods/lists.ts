@@ -18,7 +18,7 @@ export function listMethod(list: ListName): Method {
       const end = start + PAGE_ITEMS;
       const nextCursor = end < items.length ? { nextCursor: cursorOf(list, end) } : {};
       const own = items.slice(start, end);
-      const shown = list === "tools" ? (own as ToolContract[]).map((tool) => withIdentity(tool, catalog)) : own;
+      const shown = list === "tools" ? (own as ToolContract[]).map((tool) => listedTool(tool, catalog)) : own;
       page = codec.listPage(catalog, list, { items: shown, ...nextCursor });
       pages.set(start, page);
     }
@@ -27,7 +27,7 @@ export function listMethod(list: ListName): Method {
 }
 
 /** So that a client can tell another behaviour behind the same contract, and the same tool under another name. */
-function withIdentity(tool: ToolContract, catalog: Catalog): object {
+export function listedTool(tool: ToolContract, catalog: Catalog): object {
   const identity = catalog.identity(tool.name);
   if (!identity) return tool;
   const { contract, implementation } = identity;

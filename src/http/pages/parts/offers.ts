@@ -1,10 +1,15 @@
-import type { PromptContract, ResourceContract, ResourceTemplateContract } from "../../../contract/contract.ts";
+import type {
+  Contract,
+  PromptContract,
+  ResourceContract,
+  ResourceTemplateContract,
+} from "../../../contract/contract.ts";
 import type { Catalog } from "../../../host/catalog.ts";
 import type { Fragment } from "../fragment.ts";
 import type { Pages } from "../pages.ts";
 import { schemaTables } from "./schema-rows.ts";
 import { countOf } from "./text.ts";
-import { idOf, toolView } from "./tool-view.ts";
+import { idOf, toolView, tryUrl } from "./tool-view.ts";
 
 /** So many tools are shown whole; of more one sees the names first. */
 const OPEN_TOOLS_MAX = 4;
@@ -17,42 +22,48 @@ const LINKED_TOOLS_MIN = 2;
 const RENDERED_MAX = 16;
 
 /** What a server offers, for `views/pages/meta.hbs`. */
-export function createOffers(pages: Pages): (catalog: Catalog) => Record<string, unknown> {
-  const rendered = new Map<string, Fragment>();
-  return (catalog) => {
-    const { release, contractCid, isNarrowed } = catalog;
-    if (isNarrowed) return offersWith(catalog, renderTools(pages, catalog));
+export function createOffers(pages: Pages): (catalog: Catalog) => Promise<Record<string, unknown>> {
+  const rendered = new Map<string, Promise<Fragment>>();
+  return async (catalog) => {
+    const { release, contractCid, contract, isNarrowed } = catalog;
+    if (contract.tools.length === 0) return offersOf(contract);
+    if (isNarrowed) return { ...offersOf(contract), tools: await renderTools(pages, contract) };
     const key = `${release} ${contractCid}`;
-    const tools = rendered.get(key) ?? renderTools(pages, catalog);
+    const known = rendered.get(key);
+    const tools = known ?? renderTools(pages, contract);
+    if (!known) tools.catch(() => rendered.delete(key));
     rendered.delete(key);
     rendered.set(key, tools);
     for (const oldest of rendered.keys()) {
       if (rendered.size <= RENDERED_MAX) break;
       rendered.delete(oldest);
     }
-    return offersWith(catalog, tools);
+    return { ...offersOf(contract), tools: await tools };
   };
 }
 
-function offersWith(catalog: Catalog, tools: Fragment): Record<string, unknown> {
-  return { ...offersOf(catalog), ...(catalog.contract.tools.length > 0 && { tools }) };
+/** `giveWay` is awaited between pieces, as `Pages.fragment` says. */
+export function renderTools(
+  pages: Pick<Pages, "fragment" | "html">,
+  { tools }: Pick<Contract, "tools">,
+  giveWay?: () => Promise<void>,
+): Promise<Fragment> {
+  return pages.fragment("tools", toolViews(pages, tools), giveWay);
 }
 
-function renderTools(pages: Pages, catalog: Catalog): Fragment {
-  return pages.fragment("tool", toolViews(pages, catalog));
-}
+/** Each rendering takes a time that does not depend on how many it is for. */
+const TOGETHER = 4;
 
-/** Each of them is gone when the next one is made. */
-function* toolViews(pages: Pages, { contract, identity }: Catalog): Generator<object> {
-  const open = contract.tools.length <= OPEN_TOOLS_MAX;
+/** A few at a time, which are gone when the next ones are made. */
+function* toolViews(pages: Pick<Pages, "html">, tools: Contract["tools"]): Generator<object> {
+  const open = tools.length <= OPEN_TOOLS_MAX;
   const tableOf = schemaTables((rows) => pages.html("rows", rows));
-  for (const tool of contract.tools) {
-    yield Object.assign(toolView(tool, identity(tool.name), tableOf), { open, try: tryUrl("tool", tool.name) });
+  for (let start = 0; start < tools.length; start += TOGETHER) {
+    yield tools.slice(start, start + TOGETHER).map((tool) => toolView(tool, open, tableOf));
   }
 }
 
-function offersOf({ contract }: Catalog): Record<string, unknown> {
-  const { tools, resources, resourceTemplates, prompts } = contract;
+function offersOf({ tools, resources, resourceTemplates, prompts }: Contract): Record<string, unknown> {
   const all = resources.length + resourceTemplates.length;
   const counts = [
     { label: countOf(tools.length, "tool"), href: "#tools", count: tools.length },
@@ -92,9 +103,4 @@ function promptView({ name, title = "", description = "", arguments: args = [] }
     constraints: [],
   }));
   return { name, title, description, rows, try: tryUrl("prompt", name) };
-}
-
-/** Opens the page's tester there; src/browser/tester/target.ts reads it. */
-function tryUrl(kind: "tool" | "resource" | "prompt", name: string): string {
-  return `#${kind}=${encodeURIComponent(name)}`;
 }

@@ -12,7 +12,7 @@ export interface SchemaRow {
   readonly noted: boolean;
   /** As JSON; undefined when there is none. */
   readonly fallback: string | undefined;
-  /** `≥ 0`, `1 to 40 characters`, … */
+  /** `at least 0`, `at most 40 characters`, … */
   readonly constraints: readonly string[];
   readonly description: string;
 }
@@ -96,22 +96,26 @@ function rowOf(schema: JsonSchema, path: string, name: string, required: boolean
 
 /** In words, in the order of the schema; what it has no words for stands in the JSON. */
 const LIMITS: ReadonlyMap<string, (value: string) => string> = new Map([
-  ["minimum", (value) => `≥ ${value}`],
-  ["exclusiveMinimum", (value) => `> ${value}`],
-  ["maximum", (value) => `≤ ${value}`],
-  ["exclusiveMaximum", (value) => `< ${value}`],
+  ["minimum", (value) => `at least ${value}`],
+  ["exclusiveMinimum", (value) => `more than ${value}`],
+  ["maximum", (value) => `at most ${value}`],
+  ["exclusiveMaximum", (value) => `less than ${value}`],
   ["multipleOf", (value) => `multiple of ${value}`],
-  ["minLength", (value) => `at least ${value} characters`],
-  ["maxLength", (value) => `at most ${value} characters`],
+  ["minLength", (value) => `at least ${count(value, "character")}`],
+  ["maxLength", (value) => `at most ${count(value, "character")}`],
   ["pattern", (value) => `matches ${value}`],
   ["format", (value) => value],
   ["contentEncoding", (value) => value],
   ["contentMediaType", (value) => value],
-  ["minItems", (value) => `at least ${value} items`],
-  ["maxItems", (value) => `at most ${value} items`],
-  ["minProperties", (value) => `at least ${value} entries`],
-  ["maxProperties", (value) => `at most ${value} entries`],
+  ["minItems", (value) => `at least ${count(value, "item")}`],
+  ["maxItems", (value) => `at most ${count(value, "item")}`],
+  ["minProperties", (value) => `at least ${count(value, "entry", "entries")}`],
+  ["maxProperties", (value) => `at most ${count(value, "entry", "entries")}`],
 ]);
+
+function count(value: string, one: string, many = `${one}s`): string {
+  return `${value} ${value === "1" ? one : many}`;
+}
 
 function constraintsOf(schema: JsonSchema): string[] {
   const found: string[] = [];

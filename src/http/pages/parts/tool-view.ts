@@ -1,26 +1,28 @@
 import { signatureOf } from "../../../contract/signature.ts";
 import type { JsonSchema } from "../../../json.ts";
 import type { ToolAnnotations, ToolContract } from "../../../contract/contract.ts";
-import type { ToolIdentity } from "../../../host/catalog.ts";
 import type { SchemaTable } from "./schema-rows.ts";
-import { firstLine, shortCid } from "./text.ts";
+import { firstLine } from "./text.ts";
 
-/** A tool as `views/partials/tool.hbs` shows it. */
+/** A tool as `views/partials/tools.hbs` shows it. */
 export interface ToolView {
   readonly id: string;
   readonly name: string;
   readonly title: string;
   readonly summary: string;
   readonly description: string;
+  /** Whether it is shown whole, or only once somebody asks. */
+  readonly open: boolean;
   readonly badges: readonly Badge[];
   readonly signature: string;
   /** Tables, where there is anything to show in them. */
   readonly rows: unknown;
   readonly cut: boolean;
   readonly results: unknown;
+  /** Where it is as JSON, seen from the page. */
   readonly json: string;
-  /** Its two CIDs: what it looks like, and what carries it out. */
-  readonly versions: readonly { readonly label: string; readonly cid: string; readonly short: string }[];
+  /** Opens the page's tester there. */
+  readonly try: string;
 }
 
 export interface Badge {
@@ -32,11 +34,7 @@ export interface Badge {
 
 const SIGNATURE_WIDTH = 76;
 
-export function toolView(
-  tool: ToolContract,
-  identity: ToolIdentity | undefined,
-  tableOf: (schema: JsonSchema) => SchemaTable,
-): ToolView {
+export function toolView(tool: ToolContract, open: boolean, tableOf: (schema: JsonSchema) => SchemaTable): ToolView {
   const { name, title = "", description = "", annotations = {} } = tool;
   const { rows, cut } = tableOf(tool.inputSchema);
   return {
@@ -45,20 +43,20 @@ export function toolView(
     title,
     summary: title || firstLine(description),
     description,
+    open,
     badges: badgesOf(annotations),
     signature: signatureOf(tool, SIGNATURE_WIDTH),
     rows,
     cut,
     results: tool.outputSchema ? tableOf(tool.outputSchema).rows : "",
-    json: JSON.stringify(tool, null, 2),
-    versions: identity
-      ? [version("contract", identity.contract), version("implementation", identity.implementation)]
-      : [],
+    json: `?tool=${encodeURIComponent(name)}`,
+    try: tryUrl("tool", name),
   };
 }
 
-function version(label: string, cid: string): ToolView["versions"][number] {
-  return { label, cid, short: shortCid(cid) };
+/** Opens the page's tester there; src/browser/tester/target.ts reads it. */
+export function tryUrl(kind: "tool" | "resource" | "prompt", name: string): string {
+  return `#${kind}=${encodeURIComponent(name)}`;
 }
 
 /** Names of tools are hardly ever anything else; an id only must not have a space. */

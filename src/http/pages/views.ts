@@ -1,0 +1,47 @@
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import type Handlebars from "handlebars";
+import { packageRoot } from "../../config.ts";
+import type { Assets } from "../assets.ts";
+
+/**
+ * The templates of `views/` as functions, which `npm run build` has made (scripts/compile-views.mjs). They escape every
+ * value; a value that they name and that is missing is an error.
+ */
+export interface Views {
+  layout(page: object): string;
+  partial(name: string, context: object): string;
+  /** HTML that templates are not to escape. */
+  safe(html: string): unknown;
+}
+
+interface Compiled {
+  readonly layout: TemplateSpecification;
+  readonly partials: Readonly<Record<string, TemplateSpecification>>;
+}
+
+const require = createRequire(import.meta.url);
+/** Without its compiler. Its types are those of the whole. */
+const handlebars = require("handlebars/runtime") as typeof Handlebars;
+
+export function openViews(assets: Assets): Views {
+  const { layout, partials } = require(join(packageRoot, "dist/views.cjs")) as Compiled;
+  const engine = handlebars.create();
+  engine.registerHelper("asset", (name: string) => assets.url(name));
+  engine.registerHelper("is", (left: unknown, right: unknown) => left === right);
+  engine.registerHelper("asText", (text: string) => new handlebars.SafeString(escapeText(text)));
+  const made = Object.fromEntries(
+    Object.entries(partials).map(([name, specification]) => [name, engine.template(specification)]),
+  );
+  engine.registerPartial(made);
+  return {
+    layout: engine.template(layout),
+    partial: (name, context) => made[name]!(context),
+    safe: (html) => new handlebars.SafeString(html),
+  };
+}
+
+/** Escapes what stands between tags and not within one, where quotes are letters like any other. */
+function escapeText(text: string): string {
+  return text.replace(/[&<>]/g, (letter) => (letter === "&" ? "&amp;" : letter === "<" ? "&lt;" : "&gt;"));
+}
