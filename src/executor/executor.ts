@@ -2,6 +2,7 @@ import type { CancelSignal } from "../cancellation.ts";
 import type { Cid } from "../cid.ts";
 import type { CallShape } from "../discover/discovery.ts";
 import type { Json, JsonObject } from "../json.ts";
+import type { LogLevel } from "../log-level.ts";
 
 /**
  * The contract of every engine that runs guest code. It owns processes, their limits and their end.
@@ -63,7 +64,7 @@ export interface GuestCall {
 }
 
 export interface GuestLog {
-  readonly level: "debug" | "info" | "notice" | "warning" | "error" | "critical" | "alert" | "emergency";
+  readonly level: LogLevel;
   readonly message: Json;
   /** The part of the program that says so, when it has named it. */
   readonly logger?: string;

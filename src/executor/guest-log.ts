@@ -1,11 +1,10 @@
 import type { Json } from "../json.ts";
+import { isLogLevel } from "../log-level.ts";
 import type { GuestLog, GuestProgram } from "./executor.ts";
 import { nameUnitsMax } from "./guest/wire.mts";
 
 /** Takes the lines that belong to no call: a bundle's own evaluation, a timer that outlived its call. */
 export type LogSink = (program: GuestProgram, line: GuestLog) => void;
-
-const levels = new Set(["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]);
 
 /** The line in a log frame, without what nobody may see; undefined when its level is none. */
 export function readLog(
@@ -18,8 +17,4 @@ export function readLog(
   if (typeof logger !== "string" || logger === "") return line;
   const name = logger.slice(0, nameUnitsMax);
   return { ...line, logger: hide ? (hide(name) as string) : name };
-}
-
-function isLogLevel(level: unknown): level is GuestLog["level"] {
-  return typeof level === "string" && levels.has(level);
 }

@@ -12,6 +12,7 @@ import type {
 } from "../host/catalog.ts";
 import type { Trace } from "../trace.ts";
 import type { JsonObject } from "../json.ts";
+import type { LogLevel } from "../log-level.ts";
 import type { Request } from "./json-rpc.ts";
 
 /**
@@ -123,8 +124,6 @@ export interface Client {
   /** The session that the request belongs to, when it has one. */
   readonly session?: string;
 }
-
-export type LogLevel = "debug" | "info" | "notice" | "warning" | "error" | "critical" | "alert" | "emergency";
 
 /** Gives the JSON text of the result. Throws `BerthError` for a protocol error. */
 export type Method = (call: MethodCall) => string | Promise<string>;

@@ -1,5 +1,6 @@
 import { BerthError } from "../../errors.ts";
 import { isObject, type JsonObject } from "../../json.ts";
+import { isLogLevel } from "../../log-level.ts";
 import type { UpstreamConnection } from "../../upstream/connection.ts";
 import type { Ask, CallOptions as SentOptions } from "../../upstream/request.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
@@ -95,20 +96,13 @@ const CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
 
 /** 2026-07-28 `server/utilities/logging`: the least level that a request is told of. */
 const LOG_LEVEL = "io.modelcontextprotocol/logLevel";
-const LEVELS: ReadonlySet<unknown> = new Set([
-  "debug",
-  "info",
-  "notice",
-  "warning",
-  "error",
-  "critical",
-  "alert",
-  "emergency",
-]);
 
 function logLine({ level, data, logger }: JsonObject): GuestLog {
-  const known = LEVELS.has(level) ? (level as GuestLog["level"]) : "info";
-  return { level: known, message: data ?? null, ...(typeof logger === "string" && { logger }) };
+  return {
+    level: isLogLevel(level) ? level : "info",
+    message: data ?? null,
+    ...(typeof logger === "string" && { logger }),
+  };
 }
 
 /** What a server said of a request of ours, in the words in which it is passed on. */

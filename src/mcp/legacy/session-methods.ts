@@ -1,6 +1,6 @@
 import { BerthError } from "../../errors.ts";
-import { LOG_LEVELS } from "../methods/log.ts";
-import type { LogLevel, Method, MethodCall } from "../protocol.ts";
+import { isLogLevel, LOG_LEVELS } from "../../log-level.ts";
+import type { Method, MethodCall } from "../protocol.ts";
 import type { LegacyClient } from "./client.ts";
 import type { Session } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
@@ -32,10 +32,10 @@ export function sessionMethods(
 
 function setLevel(session: Session, call: MethodCall): void {
   const { level } = call.params;
-  if (!(LOG_LEVELS as readonly unknown[]).includes(level)) {
+  if (!isLogLevel(level)) {
     throw new BerthError("invalid_params", `"level" must be one of ${LOG_LEVELS.join(", ")}`);
   }
-  session.logLevel = level as LogLevel;
+  session.logLevel = level;
 }
 
 function subscribe({ subscriptions }: Session, call: MethodCall, subscriptionsMax: number): void {

@@ -1,5 +1,5 @@
 import { BerthError } from "../../errors.ts";
-import type { LogLevel } from "../protocol.ts";
+import type { LogLevel } from "../../log-level.ts";
 import type { Records } from "../records.ts";
 import type { SessionFacts } from "./session.ts";
 

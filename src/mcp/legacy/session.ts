@@ -2,7 +2,8 @@ import { randomUUID } from "node:crypto";
 import type { Cancellation } from "../../cancellation.ts";
 import type { JsonObject } from "../../json.ts";
 import { notificationText, type RequestId } from "../json-rpc.ts";
-import type { LogLevel, Place } from "../protocol.ts";
+import type { LogLevel } from "../../log-level.ts";
+import type { Place } from "../protocol.ts";
 import type { Stream } from "./stream.ts";
 
 /** What the token of a session says: all that a call depends on, so that any process can carry it out. */

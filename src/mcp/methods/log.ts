@@ -1,18 +1,7 @@
 import type { GuestLog } from "../../host/catalog.ts";
+import { LOG_LEVELS } from "../../log-level.ts";
 import { notificationText } from "../json-rpc.ts";
-import type { Client, EventSink, LogLevel } from "../protocol.ts";
-
-/** RFC 5424, from the least to the most severe. */
-export const LOG_LEVELS: readonly LogLevel[] = [
-  "debug",
-  "info",
-  "notice",
-  "warning",
-  "error",
-  "critical",
-  "alert",
-  "emergency",
-];
+import type { Client, EventSink } from "../protocol.ts";
 
 /** Log lines of guest code, for a client that asked for them and from the level that it asked for. */
 export function logReporter({ logLevel }: Client, events: EventSink): ((line: GuestLog) => void) | undefined {

@@ -1,9 +1,9 @@
 import { BerthError } from "../../errors.ts";
 import type { Catalog, Tool } from "../../host/catalog.ts";
 import { isObject, type JsonObject } from "../../json.ts";
-import { LOG_LEVELS } from "../methods/log.ts";
+import { isLogLevel, LOG_LEVELS, type LogLevel } from "../../log-level.ts";
 import type { Request } from "../json-rpc.ts";
-import type { Client, LogLevel, Post } from "../protocol.ts";
+import type { Client, Post } from "../protocol.ts";
 import {
   isModern,
   META_CLIENT_CAPABILITIES,
@@ -48,6 +48,6 @@ function checkMarkedArguments(request: Request, headers: Post["headers"], catalo
 
 function logLevelOf(level: unknown): LogLevel | undefined {
   if (level === undefined) return undefined;
-  if ((LOG_LEVELS as readonly unknown[]).includes(level)) return level as LogLevel;
+  if (isLogLevel(level)) return level;
   throw new BerthError("invalid_params", `"${META_LOG_LEVEL}" must be one of ${LOG_LEVELS.join(", ")}`);
 }

@@ -1,0 +1,10 @@
+/** How severe what a guest, a server of others or a client means is: RFC 5424, from the least to the most severe. */
+export const LOG_LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"] as const;
+
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+const known: ReadonlySet<unknown> = new Set(LOG_LEVELS);
+
+export function isLogLevel(level: unknown): level is LogLevel {
+  return known.has(level);
+}
