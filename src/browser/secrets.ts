@@ -4,7 +4,7 @@ import { ask } from "./editor/ask.ts";
 import { element } from "./editor/dom.ts";
 import { openNotices } from "./editor/notices.ts";
 import { refreshPage } from "./editor/refresh-page.ts";
-import { askToken, asksForToken } from "./sign-in/ask-token.ts";
+import { askToken, asksForToken } from "./shared/ask-token.ts";
 
 const form = document.querySelector<HTMLFormElement>("#set-secret");
 const notices = openNotices();

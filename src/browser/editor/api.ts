@@ -1,7 +1,7 @@
 import type { ContractChange } from "../../contract/change.ts";
 import type { Problem } from "../../problem.ts";
 import type { Draft } from "./draft.ts";
-import { asksForToken } from "../sign-in/ask-token.ts";
+import { asksForToken } from "../shared/ask-token.ts";
 
 /** The JSON API of edits, as pages use it. What it answers to a save is a value, not an exception. */
 

@@ -1,11 +1,11 @@
-import { tenantBase } from "../base.ts";
+import { tenantBase } from "../shared/base.ts";
 import type { Review, SaveOutcome } from "./api.ts";
 import { askBreaking } from "./ask.ts";
 import { showConflict, type ConflictParts } from "./conflict.ts";
 import { element } from "./dom.ts";
 import type { Draft } from "./draft.ts";
 import { showEffects } from "./effects.ts";
-import { askToken } from "../sign-in/ask-token.ts";
+import { askToken } from "../shared/ask-token.ts";
 
 export interface SaverParts extends ConflictParts {
   readonly onSaved: () => void;

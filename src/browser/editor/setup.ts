@@ -1,4 +1,4 @@
-import { tenantBase } from "../base.ts";
+import { tenantBase } from "../shared/base.ts";
 import type { Draft } from "./draft.ts";
 
 /** What the page says about an editor that stands in it. */

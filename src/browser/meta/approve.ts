@@ -1,4 +1,4 @@
-import { askToken, asksForToken } from "../sign-in/ask-token.ts";
+import { askToken, asksForToken } from "../shared/ask-token.ts";
 
 /** `<button data-approve="URL" data-contract="CID">` approves what a server of others has become: what the page shows. */
 export function approveChanges(): void {

@@ -1,5 +1,5 @@
 import type { ContractChange } from "../../contract/change.ts";
-import { askToken, asksForToken } from "../sign-in/ask-token.ts";
+import { askToken, asksForToken } from "../shared/ask-token.ts";
 
 /** What the API says when it refuses (docs/api.md). */
 interface Refusal {

@@ -1,4 +1,4 @@
-import { tenantBase } from "../base.ts";
+import { tenantBase } from "./base.ts";
 import { button, element } from "../editor/dom.ts";
 
 /** What the API answers to who has no token, or not one for this. */
