@@ -4,16 +4,17 @@ import { schedulingOf } from "./proc.mjs";
 import { rawCaller } from "./upstream-callers.mjs";
 
 /**
- * The tenant that is measured, as a process of its own: calls its tool at a steady rate for as many milliseconds as the
- * bench says, and answers with what the calls took.
+ * The tenant that is measured, as a process of its own: calls its tool for as many milliseconds as the bench says, so
+ * many times in a second, and answers with what the calls took. The calls come as those of many who know nothing of each
+ * other do, at any moment (exponential distances), two together at times: at a steady beat no call would ever meet
+ * another one of its own, and each one of somebody else would show.
  *
  * A call counts from when it was written. What no connection was free for counts from when it was due, so that one long
  * pause counts for every call that it held up. That this process was woken late for a call is no doing of the server: it
  * is not counted, and the call comes that much later.
  */
 
-const EVERY_MS = 4;
-const CONNECTIONS = 8;
+const CONNECTIONS = 16;
 
 const [port, path] = process.argv.slice(2);
 const load = modernCall(path);
@@ -34,20 +35,28 @@ function send(dueAt) {
   void caller.call().then(onAnswer, (error) => process.send({ failed: error.message }));
 }
 
-process.on("message", (ms) => void measure(ms));
+process.on("message", (wanted) => void measure(wanted));
 process.on("disconnect", () => process.exit());
 process.send({ ready: true });
 
-async function measure(ms) {
+async function measure({ ms, perSecond }) {
   taken = [];
   const before = schedulingOf(process.pid);
   const start = performance.now();
-  for (let sent = 0; ;) {
+  const distance = () => (-Math.log(1 - random()) * 1000) / perSecond;
+  for (let next = distance(); ;) {
     const now = performance.now() - start;
     if (now >= ms) break;
-    for (; sent * EVERY_MS <= now; sent++) send(performance.now());
-    await sleep(Math.max(0, sent * EVERY_MS - (performance.now() - start)));
+    for (; next <= now; next += distance()) send(performance.now());
+    await sleep(Math.max(0, next - (performance.now() - start)));
   }
   while (free.length < CONNECTIONS) await sleep(5);
   process.send({ taken, waitedMs: schedulingOf(process.pid).waitedMs - before.waitedMs });
+}
+
+/** From 0 to 1; the same ones in each run. */
+let seed = 1;
+function random() {
+  seed = (seed * 48_271) % 2_147_483_647;
+  return seed / 2_147_483_647;
 }

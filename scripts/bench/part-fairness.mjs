@@ -14,7 +14,7 @@ import { everything } from "./upstream-server.mjs";
 
 /**
  * Two tenants: whether one that is at its limits changes what calls of the other take. The calm one is called at a
- * steady, moderate rate, in many short windows: one alone, one while the other does the same bad thing over and over, and
+ * moderate rate, in many short windows: one alone, one while the other does the same bad thing over and over, and
  * so on in turns, so that whatever else the machine does meets both alike. The attacks are more requests than it may
  * send, code that burns processors and memory, saves, programs and guests that have to be started each time, scripts,
  * streams. What counts is the 99th percentile of all of the calm one's calls of all windows, and its ratio to the one
@@ -48,7 +48,10 @@ export const attacks = [
   { name: "scripts", title: "runs scripts" },
   { name: "streams", title: "opens streams" },
 ];
-const WARM_UP_MS = 2_000;
+const CALLS_PER_SECOND = 250;
+/** Until V8 has compiled what serves calls and attacks: on the one core that takes milliseconds from calls at a time. */
+const WARM_UP = { ms: 6_000, perSecond: 2_000 };
+const ATTACK_WARM_UP_MS = 3_000;
 /** Until the attack is in full swing. */
 const ONSET_MS = 700;
 /** Until nothing of it is left. */
@@ -87,10 +90,10 @@ export async function measureFairness(folder, { rounds, seconds, only }, say) {
   try {
     await configure(server.port);
     const calm = await start("fairness-caller.mjs", [String(server.port), `/t/${CALM}/mcp/echo`]);
-    await calm.ask(WARM_UP_MS);
+    await calm.ask(WARM_UP);
     const measure = async () => {
       const before = schedulingOf(server.pid);
-      const { taken, waitedMs } = await calm.ask(seconds * 1000);
+      const { taken, waitedMs } = await calm.ask({ ms: seconds * 1000, perSecond: CALLS_PER_SECOND });
       const after = schedulingOf(server.pid);
       return {
         taken,
@@ -104,6 +107,9 @@ export async function measureFairness(folder, { rounds, seconds, only }, say) {
       if (only && !only.includes(name)) continue;
       const attack = await start("fairness-attacks.mjs", [`http://127.0.0.1:${server.port}/t/${NOISY}`, name]);
       cases.push({ name, attack, quiet: [], attacked: [], statuses: {} });
+      await attack.ask("go");
+      await calm.ask({ ms: ATTACK_WARM_UP_MS, perSecond: CALLS_PER_SECOND });
+      await attack.ask("pause");
     }
     for (let round = 1; round <= rounds; round++) {
       for (const each of cases) {
