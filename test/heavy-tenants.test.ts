@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { afterEach, beforeEach, describe, it } from "node:test";
+import { giveWayForNow } from "../src/give-way.ts";
 import { HeavyTenants } from "../src/executor/heavy-tenants.ts";
 import { processorMsOf, treeOf } from "../src/executor/process-tree.ts";
 import { openRig, shape } from "./executor.rig.ts";
@@ -95,6 +96,19 @@ describe("tenants whose guests use much processor time", () => {
     } finally {
       process.kill(child!, "SIGKILL");
     }
+  });
+
+  it("C8 or that have as many started as they may have their new ones give way until they are calm", async () => {
+    const [hasty, calm] = [start(REST), start(REST)];
+    for (const { pid } of [hasty, calm]) giveWayForNow(pid, 10);
+    const asStarted = nicenessesOf(hasty.pid);
+    heavy.noteHurry("hasty");
+    heavy.add("hasty", hasty, true);
+    heavy.add("calm", calm, true);
+    assert.deepEqual(nicenessesOf(hasty.pid), asStarted);
+    const keepsUp = ({ pid }: Running): boolean => nicenessesOf(pid).every((niceness) => niceness === 0);
+    await until(async () => keepsUp(calm));
+    await until(async () => keepsUp(hasty));
   });
 
   it("C8 are nobody's concern when a process has ended meanwhile", () => {

@@ -14,6 +14,8 @@ export interface GuestOfTenant {
 export class HeavyTenants {
   readonly #guests = new Map<GuestOfTenant, Watched>();
   readonly #tenants = new Map<string, { isHeavy: boolean; share: number; calmSince: number }>();
+  /** Those that had to wait for a start, and when it was that they last had. */
+  readonly #hurried = new Map<string, number>();
   readonly #calmMs: number;
   #timer: NodeJS.Timeout | undefined;
 
@@ -22,11 +24,12 @@ export class HeavyTenants {
     this.#calmMs = calmMs;
   }
 
-  /** `givesWay`: it was started so, which is to last only while its tenant is heavy. */
+  /** `givesWay`: it was started so, which is to last only while its tenant is heavy or in a hurry. */
   add(tenant: string, guest: GuestOfTenant, givesWay = false): void {
     const watched = new Watched(tenant, guest, givesWay);
     this.#guests.set(guest, watched);
-    const settle = (): void => (this.isHeavy(tenant) ? watched.lowerAll() : watched.keepUp());
+    const settle = (): void =>
+      this.isHeavy(tenant) ? watched.lowerAll() : this.#letKeepUp(watched, performance.now());
     if (givesWay || this.isHeavy(tenant)) {
       settle();
       // What is only being started is not all there yet.
@@ -37,6 +40,11 @@ export class HeavyTenants {
 
   delete(guest: GuestOfTenant): void {
     this.#guests.delete(guest);
+  }
+
+  /** The tenant starts as many as it may: until it is calm again, its new ones give way as they did when they started. */
+  noteHurry(tenant: string): void {
+    this.#hurried.set(tenant, performance.now());
   }
 
   /** By how much what is started for the tenant is to give way from its beginning on. */
@@ -53,11 +61,12 @@ export class HeavyTenants {
   }
 
   #look(now: number): void {
+    for (const [tenant, since] of this.#hurried) if (now - since > this.#calmMs) this.#hurried.delete(tenant);
     for (const load of this.#tenants.values()) load.share = 0;
     for (const watched of this.#guests.values()) {
       const share = watched.look(now);
       if (share > 0) this.#loadOf(watched.tenant).share += share;
-      if (!this.isHeavy(watched.tenant)) watched.keepUp();
+      if (!this.isHeavy(watched.tenant)) this.#letKeepUp(watched, now);
     }
     for (const [tenant, load] of this.#tenants) {
       if (load.share > CALM_SHARE) load.calmSince = now;
@@ -69,9 +78,13 @@ export class HeavyTenants {
       }
       if (load.isHeavy) for (const watched of this.#of(tenant)) watched.lower();
     }
-    if (this.#guests.size > 0 || this.#tenants.size > 0) return;
+    if (this.#guests.size > 0 || this.#tenants.size > 0 || this.#hurried.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
+  }
+
+  #letKeepUp(watched: Watched, now: number): void {
+    if (now - (this.#hurried.get(watched.tenant) ?? -Infinity) > this.#calmMs) watched.keepUp();
   }
 
   #loadOf(tenant: string) {

@@ -99,9 +99,10 @@ export class Pool {
       return;
     }
     this.#waiting.add(call);
+    if (startsInMs === Infinity) return;
+    this.#owner.heavy.noteHurry(program.tenant);
     // Another tenant's may be sooner than the one that is waited for.
-    if (startsInMs !== Infinity)
-      this.#admitTimer ??= setTimeout(this.#admitLater, Math.min(startsInMs, ADMIT_MAX_MS)).unref();
+    this.#admitTimer ??= setTimeout(this.#admitLater, Math.min(startsInMs, ADMIT_MAX_MS)).unref();
   }
 
   /** Takes out a call that has no process yet; false when it has one. */
