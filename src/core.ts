@@ -38,6 +38,9 @@ import { openSqliteStore } from "./store/sqlite.ts";
 import type { Store } from "./store/store.ts";
 import { DEFAULT_TENANT } from "./tenant-name.ts";
 
+/** Most definitions are compiled in less, and on a machine that is always busy nobody waits much longer for this. */
+const COMPILER_GIVES_WAY_MS = 2_000;
+
 /** Brings a store's names to what is to be served, before anything is. */
 export type Fill = (store: Store, tenant: string) => Promise<void>;
 
@@ -92,7 +95,7 @@ export async function openCore(
     if (executor.isolation === "trusted")
       log.warn({ reason: executor.reason }, "guest code runs trusted, not sandboxed");
     starting("servers are read");
-    const compiler = opened(openCompiler(config.limits, start));
+    const compiler = opened(openCompiler(config.limits, start, COMPILER_GIVES_WAY_MS));
 
     const secrets = openSecrets(store, openKeyRing(config.dataDir, config.secretKeys), config.limits);
     const upstreams = opened(

@@ -12,6 +12,7 @@ export class YieldingSession {
   readonly #forMs: number;
   #givesWay = false;
   #insisting: NodeJS.Timeout | undefined;
+  #lowering: NodeJS.Timeout | undefined;
 
   /** `pid` gives undefined where the process does not run; it gives way by `niceness` (0 to 19) for `forMs` of each job. */
   constructor(pid: () => number | undefined, { niceness, forMs }: { niceness: number; forMs: number }) {
@@ -30,16 +31,21 @@ export class YieldingSession {
   /** To be called, too, when a process runs that did not yet when its job began. */
   lower(): void {
     const pid = this.#pid();
-    if (pid !== undefined && !this.#givesWay) this.#givesWay = sessionGivesWay(pid, this.#niceness);
+    clearTimeout(this.#lowering);
+    if (pid === undefined || this.#givesWay) return;
+    this.#givesWay = sessionGivesWay(pid, this.#niceness);
+    if (!this.#givesWay) this.#lowering = setTimeout(() => this.lower(), AGAIN_MS);
   }
 
   /** The job is over. What comes next begins at leisure. */
   end(): void {
+    clearTimeout(this.#lowering);
     clearTimeout(this.#insisting);
   }
 
   #insist(): void {
     const pid = this.#pid();
+    clearTimeout(this.#lowering);
     if (pid !== undefined && this.#givesWay) this.#givesWay = !sessionGivesWay(pid, 0);
     if (pid === undefined || this.#givesWay) this.#insisting = setTimeout(() => this.#insist(), AGAIN_MS);
   }

@@ -4,6 +4,8 @@ import { after, test } from "node:test";
 import { openCompiler, type Compiler, type CompilerLimits } from "../src/discover/compiler.ts";
 import { nothingFound, type DefinitionSource } from "../src/discover/discovery.ts";
 import { FrameReader, FrameTooLarge, frame } from "../src/discover/frames.ts";
+import { startDirectly } from "../src/starter/starter.ts";
+import { until } from "./until.ts";
 
 const limits: CompilerLimits = { compileMs: 60_000, compileMemoryMb: 384 };
 
@@ -35,6 +37,14 @@ const compiler = open({ after });
 function children(): string[] {
   const list = `/proc/${process.pid}/task/${process.pid}/children`;
   return existsSync(list) ? readFileSync(list, "utf8").split(" ").filter(Boolean) : [];
+}
+
+function readIfThere(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    return "";
+  }
 }
 
 test("T11.1 a definition is discovered and bundled in a child process", async () => {
@@ -84,6 +94,20 @@ test("a definition that takes too long is stopped, and the next one is compiled"
   const [bad, good] = await Promise.all([compiler.discover(hostile), compiler.discover(sound)]);
   assert.match(bad.problems[0]!.code, /^compiler-(timeout|memory)$/);
   assert.equal(good.tools.length, 1, JSON.stringify(good.problems));
+});
+
+test("where somebody serves, others go first while a definition is compiled; where a person waits, nobody", async (context) => {
+  const before = children();
+  const compilers = [open(context), openCompiler(limits, startDirectly, 60_000)];
+  context.after(() => compilers[1]!.close());
+  const compiling = compilers.map((compiler) => compiler.compile(sound));
+  // Where time is not shared by sessions, there is nothing to see, and what is compiled is the same.
+  const nicenessOf = (pid: string): string[] => / nice \S+/.exec(readIfThere(`/proc/${pid}/autogroup`)) ?? [];
+  if (readIfThere("/proc/self/autogroup") !== "") {
+    const seen = (): string[] => children().flatMap((pid) => (before.includes(pid) ? [] : nicenessOf(pid)));
+    await until(() => seen().sort().join() === " nice 0, nice 7", "one of the two gives way");
+  }
+  for (const { tools } of await Promise.all(compiling)) assert.equal(tools.length, 1);
 });
 
 test("a source that breaks the parser is a problem of its own, not of the next", async () => {

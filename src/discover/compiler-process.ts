@@ -21,8 +21,8 @@ const nodeOptions = ["--v8-pool-size=1", "--min-semi-space-size=16"];
 const childEnvironment = { GOMAXPROCS: "1" };
 /** Who calls a tool waits for less than who saves one: half of the share that a process has otherwise. */
 const NICENESS = 3;
-/** Nobody waits for a call because of what is compiled in less time than this; of the rest see {@link NICENESS}. */
-const LEISURE = { niceness: 7, forMs: 1_000 };
+/** How far its session gives way at first: more makes it later, and calls hardly any sooner. */
+const SESSION_NICENESS = 7;
 const childFile = fileURLToPath(new URL("./child.js", import.meta.url));
 const frameBytesMax = 64 * 1024 * 1024;
 const stderrCharsMax = 4_000;
@@ -34,7 +34,7 @@ export class CompilerProcess {
   /** Resolves when the process is gone. */
   readonly ended: Promise<void>;
   readonly #reader = new FrameReader(frameBytesMax);
-  readonly #session = new YieldingSession(() => (this.#isGone ? undefined : this.#child?.pid), LEISURE);
+  readonly #session: YieldingSession | undefined;
   /** Undefined until the process has been started. */
   #child: Started | undefined;
   #unsent: string | undefined;
@@ -44,7 +44,11 @@ export class CompilerProcess {
   #isUnwanted = false;
   #isGone = false;
 
-  constructor(start: Start, memoryMb: number) {
+  /** `givesWayMs`: for so long of each definition others go first, wherever they are. */
+  constructor(start: Start, memoryMb: number, givesWayMs: number) {
+    const pid = (): number | undefined => (this.#isGone ? undefined : this.#child?.pid);
+    const session = { niceness: SESSION_NICENESS, forMs: givesWayMs };
+    this.#session = givesWayMs > 0 ? new YieldingSession(pid, session) : undefined;
     const starting = start({
       file: process.execPath,
       args: [...nodeOptions, `--max-old-space-size=${memoryMb}`, childFile],
@@ -71,12 +75,12 @@ export class CompilerProcess {
       }, timeoutMs);
       this.#finish = (ending) => {
         clearTimeout(timer);
-        this.#session.end();
+        this.#session?.end();
         this.#finish = undefined;
         this.isUsed = true;
         resolve(ending);
       };
-      this.#session.begin();
+      this.#session?.begin();
       const job = frame({ id: this.#jobs, task, source });
       if (this.#child) jobsPipe(this.#child).write(job);
       else this.#unsent = job;
@@ -95,7 +99,7 @@ export class CompilerProcess {
 
   async #begin(child: Started): Promise<void> {
     this.#child = child;
-    this.#session.lower();
+    this.#session?.lower();
     const [, , stderr, jobs, answers] = child.pipes as readonly Duplex[];
     stderr!.on("data", (chunk: Buffer) => {
       if (this.#stderr.length < stderrCharsMax) this.#stderr += chunk.toString("utf8");

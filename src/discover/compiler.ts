@@ -23,7 +23,11 @@ export type CompilerLimits = Pick<Limits, "compileMs" | "compileMemoryMb">;
 
 const idleMs = 1_000;
 
-export function openCompiler(limits: CompilerLimits, start: Start = startDirectly): Compiler {
+/**
+ * Who serves beside it lets it give way to whatever else there is to do for the first `givesWayMs` of each definition;
+ * somebody who waits for nothing else does not.
+ */
+export function openCompiler(limits: CompilerLimits, start: Start = startDirectly, givesWayMs = 0): Compiler {
   let child: CompilerProcess | undefined;
   let queue: Promise<unknown> = Promise.resolve();
   let waiting = 0;
@@ -49,7 +53,7 @@ export function openCompiler(limits: CompilerLimits, start: Start = startDirectl
   const attempt = async (task: CompileTask, source: DefinitionSource): Promise<Compiled> => {
     for (;;) {
       if (isClosed) return failed(source, { kind: "closed" }, limits);
-      child ??= new CompilerProcess(start, limits.compileMemoryMb);
+      child ??= new CompilerProcess(start, limits.compileMemoryMb, givesWayMs);
       const { isUsed } = child;
       const ending = await child.compile(task, source, limits.compileMs);
       if (ending.kind === "result") return ending.result;
