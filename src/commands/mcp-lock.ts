@@ -16,7 +16,8 @@ import { isObject } from "../json.ts";
 import { hostedVariables } from "../upstream/hosted-variables.ts";
 import type { Launch } from "../upstream/launch.ts";
 import { parseLauncher } from "../upstream/launcher.ts";
-import { Upstream, type Observed } from "../upstream/upstream.ts";
+import type { Observed } from "../upstream/observed.ts";
+import { Upstream } from "../upstream/upstream.ts";
 import { printProblems } from "./print-problems.ts";
 
 export interface LockOptions {

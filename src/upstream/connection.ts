@@ -1,5 +1,6 @@
 import type { Limits } from "../limits.ts";
 import { isObject, type JsonObject } from "../json.ts";
+import type { Channel, Closed, Peer } from "./channel.ts";
 import { readPages, type ListLimits } from "./list-pages.ts";
 import {
   mendPrompt,
@@ -14,7 +15,7 @@ import {
   type ListedTool,
 } from "./lists.ts";
 import type { Questions } from "./questions.ts";
-import type { CallOptions, RequestOptions, Requests, Result } from "./request.ts";
+import type { CallOptions, RequestOptions, Result } from "./request.ts";
 import {
   asks,
   broken,
@@ -30,37 +31,6 @@ import {
 } from "./results.ts";
 
 export type ConnectionLimits = ListLimits & Pick<Limits, "upstreamRounds">;
-
-export interface Closed {
-  /** Completes "the server …": "ended with exit code 1". */
-  readonly reason: string;
-  /** The end of its stderr; for the log and for who started it, not for clients. Empty for remote servers. */
-  readonly stderr: string;
-  /** It was closed from here. */
-  readonly expected: boolean;
-}
-
-/** What a server said of itself when it was greeted. */
-export interface Peer {
-  readonly era: "modern" | "legacy";
-  /** Such as `2025-11-25`. */
-  readonly protocolVersion: string;
-  readonly capabilities: JsonObject;
-  readonly instructions?: string;
-  /** It may lie, and a modern one may say nothing. */
-  readonly serverInfo?: { readonly name: string; readonly version: string };
-}
-
-/** What only the way of reaching the server knows. */
-export interface Channel {
-  readonly transport: "stdio" | "http";
-  readonly peer: Peer;
-  readonly requests: Requests;
-  /** A modern server's change notifications come only while it is listened to; they go to `onNotification`. */
-  listen(filter: JsonObject, timeoutMs: number): Promise<void>;
-  readonly closed: Promise<Closed>;
-  close(): Promise<void>;
-}
 
 /**
  * One open connection to a server of others, whatever it speaks. Any number of requests may be under way at once.
@@ -99,7 +69,6 @@ export class UpstreamConnection implements Peer {
     return this.#channel.peer.instructions;
   }
 
-  /** Resolves once, when the connection is gone for whatever reason. Never rejects. */
   get closed(): Promise<Closed> {
     return this.#channel.closed;
   }

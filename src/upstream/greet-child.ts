@@ -3,7 +3,7 @@ import { BerthError } from "../errors.ts";
 import type { Child } from "./child.ts";
 import { commandOf } from "./command.ts";
 import type { ConnectOptions } from "./connect.ts";
-import type { Peer } from "./connection.ts";
+import type { Peer } from "./channel.ts";
 import { discover, envelopeOf, initialize, type Discovered } from "./hello.ts";
 import type { ProgramLaunch } from "./launch.ts";
 import { PipeInbox } from "./pipe-inbox.ts";

@@ -1,6 +1,6 @@
 import { isObject, type JsonObject } from "../json.ts";
 import type { ConnectOptions } from "./connect.ts";
-import type { Peer } from "./connection.ts";
+import type { Peer } from "./channel.ts";
 import type { PipeRequests } from "./pipe-requests.ts";
 import type { Result } from "./request.ts";
 import { isText } from "./results.ts";

@@ -1,29 +1,16 @@
 import { BerthError } from "../errors.ts";
-import type { Closed, UpstreamConnection } from "./connection.ts";
+import type { Closed } from "./channel.ts";
+import type { UpstreamConnection } from "./connection.ts";
+import { FailedStarts, type StartWaits } from "./failed-starts.ts";
+import { IdleTimer } from "./idle-timer.ts";
+import { healthOf, type LinkHealth } from "./link-health.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
-export interface LinkLimits {
+export interface LinkLimits extends StartWaits {
   /** After which a connection that nobody uses is ended; it is made again on demand. */
   readonly upstreamIdleMs: number;
   /** Requests at once on one connection. */
   readonly upstreamRequests: number;
-  /** Between a failed start and the next: the first one, and the longest. Each is twice the one before. */
-  readonly upstreamBackoffMs: number;
-  readonly upstreamBackoffMaxMs: number;
-}
-
-export interface LinkHealth {
-  readonly state: "idle" | "starting" | "running" | "failed";
-  /** Starts so far. */
-  readonly starts: number;
-  readonly requests: number;
-  /** Why it failed last; safe to show. */
-  readonly failure?: string;
-  /** Milliseconds since the epoch: before then nothing is tried again. */
-  readonly retryAt?: number;
-  /** `MODERN 2026-07-28`-like facts of the running connection. */
-  readonly protocolVersion?: string;
-  readonly server?: { readonly name: string; readonly version: string };
 }
 
 export interface LinkOptions {
@@ -64,16 +51,17 @@ export class Link {
   #renewals = 0;
   #requests = 0;
   #starts = 0;
-  #failures = 0;
-  #failure: string | undefined;
-  #notBefore = 0;
-  #usedAt = 0;
-  #idleTimer: NodeJS.Timeout | undefined;
+  readonly #failed: FailedStarts;
+  readonly #idle: IdleTimer;
   /** The end of a connection that nobody used; another one may be made meanwhile. */
   #stopping: Promise<void> | undefined;
 
   constructor(options: LinkOptions) {
     this.#options = options;
+    const { limits } = options;
+    this.#failed = new FailedStarts(limits);
+    const stop = (): void => void (this.#stopping = this.#stop());
+    this.#idle = new IdleTimer(limits.upstreamIdleMs, () => this.#requests > 0, stop);
   }
 
   /** Gives `work` the connection. Rejects as `work` does, or with why there is no connection. */
@@ -91,8 +79,7 @@ export class Link {
     } finally {
       this.#requests--;
       if (open && --open.requests === 0 && open !== this.#current && this.#retired.has(open)) this.#end(open);
-      this.#usedAt = Date.now();
-      this.#idleTimer ??= this.#stopWhenIdle(limits.upstreamIdleMs);
+      this.#idle.used();
     }
   }
 
@@ -103,26 +90,14 @@ export class Link {
   }
 
   get health(): LinkHealth {
-    const connection = this.#current?.connection;
-    const state = connection ? "running" : this.#opening ? "starting" : this.#failure === undefined ? "idle" : "failed";
-    const server = connection?.serverInfo;
-    return {
-      state,
-      starts: this.#starts,
-      requests: this.#requests,
-      ...(this.#failure !== undefined && { failure: this.#failure }),
-      ...(!connection && this.#notBefore > Date.now() && { retryAt: this.#notBefore }),
-      ...(connection && { protocolVersion: connection.protocolVersion }),
-      ...(server && { server: { name: server.name, version: server.version } }),
-    };
+    const starts = { failed: this.#failed, count: this.#starts, isOneUnderWay: this.#opening !== undefined };
+    return healthOf(this.#current?.connection, starts, this.#requests);
   }
 
   /** Whoever comes from now on gets a new connection, and at once; requests under way keep the one that they have. */
   renew(): void {
     this.#renewals++;
-    this.#failures = 0;
-    this.#failure = undefined;
-    this.#notBefore = 0;
+    this.#failed.forget();
     const open = this.#current;
     this.#current = undefined;
     if (!open) return;
@@ -132,7 +107,7 @@ export class Link {
 
   /** When it was used last, in milliseconds since the epoch. */
   get usedAt(): number {
-    return this.#usedAt;
+    return this.#idle.usedAt;
   }
 
   /** Ends a connection that nobody uses now; whoever comes next gets a new one. Undefined where there is none to end. */
@@ -148,7 +123,7 @@ export class Link {
   /** Ends the connection; requests under way fail. Nothing is started after it. */
   async close(): Promise<void> {
     this.#ending.abort();
-    clearTimeout(this.#idleTimer);
+    this.#idle.stop();
     await this.#opening?.catch(() => {});
     const all = [...this.#retired, ...(this.#current ? [this.#current] : [])];
     await Promise.all([...all.map(({ connection }) => connection.close()), this.#stopping]);
@@ -161,10 +136,10 @@ export class Link {
 
   #connected(): Promise<Open> {
     if (this.#ending.signal.aborted) return Promise.reject(new BerthError("cancelled", "this Berth is shutting down"));
-    const waitMs = this.#notBefore - Date.now();
-    if (waitMs > 0 && !this.#opening) {
-      const seconds = Math.ceil(waitMs / 1000);
-      const detail = `${this.#failure ?? this.#options.name}; the next try is in ${seconds} s`;
+    const { reason, retryAt } = this.#failed;
+    if (retryAt !== undefined && !this.#opening) {
+      const seconds = Math.ceil((retryAt - Date.now()) / 1000);
+      const detail = `${reason ?? this.#options.name}; the next try is in ${seconds} s`;
       return Promise.reject(new UpstreamError("upstream_not_started", detail));
     }
     this.#opening ??= this.#open().finally(() => (this.#opening = undefined));
@@ -176,7 +151,7 @@ export class Link {
       const renewals = this.#renewals;
       const connection = await this.#openOnce();
       if (renewals === this.#renewals) {
-        this.#failure = undefined;
+        this.#failed.worked();
         this.#current = { connection, requests: 0 };
         return this.#current;
       }
@@ -204,7 +179,7 @@ export class Link {
       }
       return connection;
     } catch (error) {
-      this.#backOff(detailOf(error));
+      this.#failed.add(detailOf(error));
       this.#options.onFailed?.(error);
       throw error;
     }
@@ -214,35 +189,15 @@ export class Link {
     if (this.#current?.connection !== connection) return;
     this.#current = undefined;
     if (closed.expected) return;
-    if (Date.now() - startedAt >= LASTED_MS) this.#failures = 0;
-    this.#backOff(`${this.#options.name} ${closed.reason}`);
+    if (Date.now() - startedAt >= LASTED_MS) this.#failed.lasted();
+    this.#failed.add(`${this.#options.name} ${closed.reason}`);
     this.#options.onLost?.(closed);
-  }
-
-  /** The first failure lets the next call try at once: most servers that end come back. */
-  #backOff(failure: string): void {
-    const { upstreamBackoffMs, upstreamBackoffMaxMs } = this.#options.limits;
-    this.#failure = failure;
-    const waits = this.#failures++;
-    const waitMs = waits === 0 ? 0 : Math.min(upstreamBackoffMs * 2 ** (waits - 1), upstreamBackoffMaxMs);
-    this.#notBefore = Date.now() + waitMs;
-  }
-
-  #stopWhenIdle(ms: number): NodeJS.Timeout {
-    const timer = setTimeout(() => {
-      this.#idleTimer = undefined;
-      const leftMs = this.#usedAt + this.#options.limits.upstreamIdleMs - Date.now();
-      if (this.#requests > 0 || leftMs > 0) this.#idleTimer = this.#stopWhenIdle(Math.max(leftMs, 1_000));
-      else this.#stopping = this.#stop();
-    }, ms);
-    timer.unref();
-    return timer;
   }
 
   async #stop(): Promise<void> {
     const open = this.#current;
     this.#current = undefined;
-    this.#failures = 0;
+    this.#failed.lasted();
     await open?.connection.close();
   }
 }

@@ -2,7 +2,7 @@ import { Client, type DiscoverResult } from "@modelcontextprotocol/client";
 import type { JsonObject } from "../json.ts";
 import { ChildTransport } from "./child-transport.ts";
 import type { ConnectOptions } from "./connect.ts";
-import type { Channel } from "./connection.ts";
+import type { Channel } from "./channel.ts";
 import { failureOf } from "./failures.ts";
 import type { Greeted } from "./greet-child.ts";
 import type { RemoteLaunch } from "./launch.ts";

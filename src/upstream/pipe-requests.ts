@@ -1,12 +1,12 @@
 import { CallTable } from "../call-table.ts";
-import type { CancelSignal } from "../cancellation.ts";
 import { BerthError } from "../errors.ts";
 import { isObject, type JsonObject } from "../json.ts";
 import { Ticker } from "../ticker.ts";
 import type { Child } from "./child.ts";
 import type { Message } from "./messages.ts";
+import { PipeCall } from "./pipe-call.ts";
 import type { Answer } from "./pipe-inbox.ts";
-import type { Progress, RequestOptions, Requests, Result } from "./request.ts";
+import type { RequestOptions, Requests, Result } from "./request.ts";
 import { refusedByServer, UpstreamError } from "./upstream-error.ts";
 
 /**
@@ -117,22 +117,10 @@ export class PipeRequests implements Requests {
 
   /** Whether the token can only be one from here. */
   #tellProgress(params: unknown): boolean {
-    const { progressToken, progress, total, message } = isObject(params) ? params : NOTHING;
-    const id = Number(progressToken);
+    const said = isObject(params) ? params : NOTHING;
+    const id = Number(said["progressToken"]);
     if (!(id > LAST_ID_OF_OTHERS)) return false;
-    const onProgress = this.#calls.get(id)?.onProgress;
-    if (onProgress && typeof progress === "number") {
-      const told: Progress = {
-        progress,
-        ...(typeof total === "number" && { total }),
-        ...(typeof message === "string" && { message }),
-      };
-      try {
-        onProgress(told);
-      } catch {
-        // Whoever listens wants no more of it.
-      }
-    }
+    this.#calls.get(id)?.tell(said);
     return true;
   }
 
@@ -173,35 +161,6 @@ export class PipeRequests implements Requests {
   #forget(call: PipeCall): void {
     this.#calls.remove(call);
     if (call.onAbort) call.signal?.removeEventListener("abort", call.onAbort);
-  }
-}
-
-/** One request from here on. */
-class PipeCall {
-  id = 0;
-  onAbort: (() => void) | undefined;
-  readonly what: string;
-  readonly onProgress: RequestOptions["onProgress"];
-  readonly signal: CancelSignal | undefined;
-  /** On the clock of `performance.now()`. */
-  readonly deadlineAt: number;
-  readonly resolve: (result: Result) => void;
-  readonly reject: (error: BerthError) => void;
-
-  constructor(
-    what: string,
-    onProgress: RequestOptions["onProgress"],
-    signal: CancelSignal | undefined,
-    deadlineAt: number,
-    resolve: (result: Result) => void,
-    reject: (error: BerthError) => void,
-  ) {
-    this.what = what;
-    this.onProgress = onProgress;
-    this.signal = signal;
-    this.deadlineAt = deadlineAt;
-    this.resolve = resolve;
-    this.reject = reject;
   }
 }
 

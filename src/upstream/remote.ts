@@ -11,7 +11,7 @@ import type { JsonObject } from "../json.ts";
 import { boundedFetch } from "./bounded-fetch.ts";
 import { ClientRequests } from "./client-requests.ts";
 import type { ConnectOptions } from "./connect.ts";
-import type { Channel, Closed, Peer } from "./connection.ts";
+import type { Channel, Closed, Peer } from "./channel.ts";
 import { failureOf, httpFailure } from "./failures.ts";
 import type { RemoteLaunch } from "./launch.ts";
 import { setResultsAside } from "./results-aside.ts";

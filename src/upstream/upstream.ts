@@ -1,17 +1,17 @@
-import type { Contract } from "../contract/contract.ts";
 import type { Limits } from "../limits.ts";
 import type { Json, JsonObject } from "../json.ts";
-import type { Problem } from "../problem.ts";
-import { Attribution } from "./attribution.ts";
-import { contractOf } from "./contract-of.ts";
+import { AttributedCalls } from "./attributed-calls.ts";
+import type { Closed } from "./channel.ts";
 import { connectUpstream, type ConnectOptions } from "./connect.ts";
-import type { Closed, UpstreamConnection } from "./connection.ts";
+import type { UpstreamConnection } from "./connection.ts";
 import type { Ask } from "./request.ts";
 import { hideInError } from "./hide-in-error.ts";
 import type { Launch, VariableLookup } from "./launch.ts";
 import { hostedCapabilities } from "./hosted-capabilities.ts";
-import { Link, type LinkHealth, type LinkLimits } from "./link.ts";
-import { surveyOf } from "./survey.ts";
+import { Link, type LinkLimits } from "./link.ts";
+import type { LinkHealth } from "./link-health.ts";
+import { LookingAgain } from "./looking-again.ts";
+import { observe, subscribe, type Observed } from "./observed.ts";
 import { UnderWay } from "./under-way.ts";
 
 export interface UpstreamOptions extends Omit<
@@ -33,12 +33,6 @@ export interface UpstreamOptions extends Omit<
   readonly onError: (error: unknown) => void;
 }
 
-export interface Observed {
-  readonly contract: Contract;
-  /** What of the lists is not sound and is left out. */
-  readonly problems: readonly Problem[];
-}
-
 export interface UpstreamCall {
   /** What is called, to learn which tools ask. */
   readonly name?: string;
@@ -46,9 +40,6 @@ export interface UpstreamCall {
   readonly ask?: Ask | undefined;
   readonly onLog?: ((params: JsonObject) => void) | undefined;
 }
-
-/** Changes that come together are looked at together. */
-const CHANGED_MS = 50;
 
 /**
  * A server of others that many callers share, over one connection. It knows which caller a question or a log line is
@@ -58,19 +49,14 @@ export class Upstream {
   readonly launch: Launch;
   readonly #options: UpstreamOptions;
   readonly #link: Link;
-  readonly #attribution: Attribution;
+  readonly #attributed: AttributedCalls;
   readonly #calls = new UnderWay<UpstreamCall>();
-  /** Tools of a legacy server that ended once without a question: their calls need not wait for each other. */
-  readonly #quiet = new Set<string>();
-  #turn: Promise<void> = Promise.resolve();
-  /** While the server says that it has changed, until it is known how: nothing is called meanwhile. */
-  #looking: Promise<void> | undefined;
-  #isLookDue = false;
+  readonly #looking = new LookingAgain(() => this.#lookAgain());
 
   constructor(launch: Launch, options: UpstreamOptions) {
     this.launch = launch;
     this.#options = options;
-    this.#attribution = new Attribution(options.limits.upstreamQuestionMs);
+    this.#attributed = new AttributedCalls(options.limits.upstreamQuestionMs);
     this.#link = new Link({
       name: launch.name,
       limits: options.limits,
@@ -111,7 +97,8 @@ export class Upstream {
     call: UpstreamCall,
     work: (connection: UpstreamConnection, ask: Ask | undefined) => Promise<T>,
   ): Promise<T> {
-    if (this.#looking) await this.#looking;
+    // What it is now is not known: nothing is called meanwhile.
+    if (this.#looking.underWay) await this.#looking.underWay;
     return this.#link.use((connection) => this.#carryOut(call, connection, work));
   }
 
@@ -128,45 +115,12 @@ export class Upstream {
     try {
       return connection.era === "modern"
         ? await work(connection, call.ask)
-        : await this.#attributed(call, connection, work);
+        : await this.#attributed.run(call.name ?? "", call.ask, () => work(connection, undefined));
     } catch (error) {
       throw hideInError(error, this.#options.hide);
     } finally {
       this.#calls.remove(call);
     }
-  }
-
-  /** Calls that may ask go one after the other, so that a question has one possible owner. */
-  async #attributed<T>(
-    call: UpstreamCall,
-    connection: UpstreamConnection,
-    work: (connection: UpstreamConnection, ask: undefined) => Promise<T>,
-  ): Promise<T> {
-    const { name = "", ask } = call;
-    const mayAsk = ask !== undefined && !this.#quiet.has(name);
-    const endTurn = mayAsk ? await this.#takeTurn() : undefined;
-    while (this.#attribution.closed) await this.#attribution.closed;
-    let asked = false;
-    const own: Ask | undefined = ask && ((question, signal) => ((asked = true), ask(question, signal)));
-    const entered = { ask: own };
-    this.#attribution.enter(entered);
-    try {
-      const result = await work(connection, undefined);
-      if (mayAsk && !asked && name !== "") this.#quiet.add(name);
-      return result;
-    } finally {
-      if (asked) this.#quiet.delete(name);
-      this.#attribution.leave(entered);
-      endTurn?.();
-    }
-  }
-
-  async #takeTurn(): Promise<() => void> {
-    const before = this.#turn;
-    let end = (): void => {};
-    this.#turn = new Promise((resolve) => (end = resolve));
-    await before;
-    return end;
   }
 
   async #connect(signal: AbortSignal): Promise<UpstreamConnection> {
@@ -176,7 +130,7 @@ export class Upstream {
         ...options,
         ...(variables && { variable: await variables() }),
         capabilities: options.capabilities ?? hostedCapabilities,
-        ask: (question, signal) => this.#attribution.ask(question, signal),
+        ask: this.#attributed.ask,
         onNotification: (method, params) => this.#heard(method, params),
         signal,
       });
@@ -187,7 +141,8 @@ export class Upstream {
 
   async #opened(connection: UpstreamConnection): Promise<void> {
     try {
-      await this.#meet(connection);
+      await subscribe(connection, this.#options.limits.upstreamCallMs);
+      await this.#options.onContract(await observe(connection));
     } catch (error) {
       throw hideInError(error, this.#options.hide);
     }
@@ -199,23 +154,12 @@ export class Upstream {
     return { ...closed, reason: hide(closed.reason) as string, stderr: hide(closed.stderr) as string };
   }
 
-  async #meet(connection: UpstreamConnection): Promise<void> {
-    const { capabilities, era } = connection;
-    if (era === "legacy" && capabilities["logging"] !== undefined) {
-      await connection.request("logging/setLevel", { level: "debug" });
-    }
-    // Before its lists are read, so that no change is missed.
-    const filter = era === "modern" ? listenFilter(capabilities) : {};
-    if (Object.keys(filter).length > 0) await connection.listen(filter, this.#options.limits.upstreamCallMs);
-    await this.#options.onContract(await observed(connection));
-  }
-
   #heard(method: string, params: JsonObject): void {
     switch (method) {
       case "notifications/tools/list_changed":
       case "notifications/resources/list_changed":
       case "notifications/prompts/list_changed":
-        this.#hasChanged();
+        this.#looking.hasChanged();
         return;
       case "notifications/resources/updated":
         if (typeof params["uri"] === "string") this.#options.onResourceUpdated(params["uri"]);
@@ -227,22 +171,10 @@ export class Upstream {
     }
   }
 
-  #hasChanged(): void {
-    if (this.#isLookDue) return;
-    this.#isLookDue = true;
-    const looking = (this.#looking ?? Promise.resolve()).then(() => this.#lookAgain());
-    this.#looking = looking;
-    void looking.finally(() => {
-      if (this.#looking === looking) this.#looking = undefined;
-    });
-  }
-
   async #lookAgain(): Promise<void> {
-    await new Promise<void>((resolve) => setTimeout(resolve, CHANGED_MS).unref());
-    this.#isLookDue = false;
     const look = this.#link.peek(async (connection) => {
       try {
-        await this.#options.onContract(await observed(connection));
+        await this.#options.onContract(await observe(connection));
       } catch (error) {
         // What it has become is not known, so nothing of it may be called; the next start looks again.
         await connection.close();
@@ -251,18 +183,4 @@ export class Upstream {
     });
     await look.catch(this.#options.onError);
   }
-}
-
-async function observed(connection: UpstreamConnection): Promise<Observed> {
-  const survey = await surveyOf(connection);
-  return { contract: contractOf(survey), problems: survey.problems };
-}
-
-function listenFilter(capabilities: JsonObject): JsonObject {
-  const changes = (name: string): boolean => (capabilities[name] as JsonObject | undefined)?.["listChanged"] === true;
-  return {
-    ...(changes("tools") && { toolsListChanged: true }),
-    ...(changes("resources") && { resourcesListChanged: true }),
-    ...(changes("prompts") && { promptsListChanged: true }),
-  };
 }

@@ -1,7 +1,8 @@
 import type { PromptContract, ToolContract } from "../../contract/contract.ts";
 import { BerthError } from "../../errors.ts";
 import type { Launch } from "../../upstream/launch.ts";
-import type { Observed, Upstream, UpstreamOptions } from "../../upstream/upstream.ts";
+import type { Observed } from "../../upstream/observed.ts";
+import type { Upstream, UpstreamOptions } from "../../upstream/upstream.ts";
 import type { Remembered } from "./remembered.ts";
 import { cidOf, makeCids } from "./structure-cid.ts";
 import { SuspendedCalls, type SuspendedLimits } from "./suspended.ts";

@@ -4,7 +4,7 @@ import type { Contract } from "../../contract/contract.ts";
 import type { Log } from "../../log.ts";
 import type { Grant } from "../../secrets/grants.ts";
 import type { Launch } from "../../upstream/launch.ts";
-import type { LinkHealth } from "../../upstream/link.ts";
+import type { LinkHealth } from "../../upstream/link-health.ts";
 import type { Upstream } from "../../upstream/upstream.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { ServerEntry } from "../config/entry.ts";

@@ -1,0 +1,41 @@
+/** Tells when something was not used for a while, with one timer however often it is used. Keeps no process alive. */
+export class IdleTimer {
+  readonly #ms: number;
+  readonly #isInUse: () => boolean;
+  readonly #onIdle: () => void;
+  #usedAt = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(ms: number, isInUse: () => boolean, onIdle: () => void) {
+    this.#ms = ms;
+    this.#isInUse = isInUse;
+    this.#onIdle = onIdle;
+  }
+
+  /** In milliseconds since the epoch. */
+  get usedAt(): number {
+    return this.#usedAt;
+  }
+
+  used(): void {
+    this.#usedAt = Date.now();
+    this.#timer ??= this.#look(this.#ms);
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+
+  #look(ms: number): NodeJS.Timeout {
+    const timer = setTimeout(() => {
+      this.#timer = undefined;
+      const leftMs = this.#usedAt + this.#ms - Date.now();
+      if (this.#isInUse() || leftMs > 0) this.#timer = this.#look(Math.max(leftMs, LEAST_MS));
+      else this.#onIdle();
+    }, ms);
+    timer.unref();
+    return timer;
+  }
+}
+
+const LEAST_MS = 1_000;

@@ -1,0 +1,36 @@
+import type { UpstreamConnection } from "./connection.ts";
+import type { FailedStarts } from "./failed-starts.ts";
+
+/** How a server of others is, for people and for metrics. */
+export interface LinkHealth {
+  readonly state: "idle" | "starting" | "running" | "failed";
+  /** Starts so far. */
+  readonly starts: number;
+  readonly requests: number;
+  /** Why it failed last; safe to show. */
+  readonly failure?: string;
+  /** Milliseconds since the epoch: before then nothing is tried again. */
+  readonly retryAt?: number;
+  /** `MODERN 2026-07-28`-like facts of the running connection. */
+  readonly protocolVersion?: string;
+  readonly server?: { readonly name: string; readonly version: string };
+}
+
+export function healthOf(
+  connection: UpstreamConnection | undefined,
+  starts: { readonly failed: FailedStarts; readonly count: number; readonly isOneUnderWay: boolean },
+  requests: number,
+): LinkHealth {
+  const { reason, retryAt } = starts.failed;
+  const whileNone = starts.isOneUnderWay ? "starting" : reason === undefined ? "idle" : "failed";
+  const server = connection?.serverInfo;
+  return {
+    state: connection ? "running" : whileNone,
+    starts: starts.count,
+    requests,
+    ...(reason !== undefined && { failure: reason }),
+    ...(!connection && retryAt !== undefined && { retryAt }),
+    ...(connection && { protocolVersion: connection.protocolVersion }),
+    ...(server && { server: { name: server.name, version: server.version } }),
+  };
+}

@@ -1,0 +1,47 @@
+import type { CancelSignal } from "../cancellation.ts";
+import type { BerthError } from "../errors.ts";
+import type { Progress, RequestOptions, Result } from "./request.ts";
+
+/** One request to a child, from the wish to send it to its answer. */
+export class PipeCall {
+  id = 0;
+  onAbort: (() => void) | undefined;
+  readonly what: string;
+  readonly onProgress: RequestOptions["onProgress"];
+  readonly signal: CancelSignal | undefined;
+  /** On the clock of `performance.now()`. */
+  readonly deadlineAt: number;
+  readonly resolve: (result: Result) => void;
+  readonly reject: (error: BerthError) => void;
+
+  constructor(
+    what: string,
+    onProgress: RequestOptions["onProgress"],
+    signal: CancelSignal | undefined,
+    deadlineAt: number,
+    resolve: (result: Result) => void,
+    reject: (error: BerthError) => void,
+  ) {
+    this.what = what;
+    this.onProgress = onProgress;
+    this.signal = signal;
+    this.deadlineAt = deadlineAt;
+    this.resolve = resolve;
+    this.reject = reject;
+  }
+
+  /** Progress, as the server says it. */
+  tell({ progress, total, message }: Result): void {
+    if (!this.onProgress || typeof progress !== "number") return;
+    const told: Progress = {
+      progress,
+      ...(typeof total === "number" && { total }),
+      ...(typeof message === "string" && { message }),
+    };
+    try {
+      this.onProgress(told);
+    } catch {
+      // Whoever listens wants no more of it.
+    }
+  }
+}
