@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { apiOf } from "./api.ts";
 import { call, startTestBerth } from "./berth.ts";
 import { ALL, answerTo, host, open } from "./upstream-hosting.rig.ts";
 import { processesWith } from "./processes.ts";
@@ -89,7 +90,7 @@ test("J9 a hosted server that is killed in the middle of a call fails that call,
   await call(url, "echo", { message: "hi" });
   const [pid] = processesWith(mark);
   const long = call(url, "trigger-long-running-operation", { duration: 60, steps: 2 });
-  await new Promise((later) => setTimeout(later, 300));
+  await until(async () => (await apiOf(berth).send("GET", "/servers/every/upstream")).body.requests === 1);
   process.kill(pid!, "SIGKILL");
   const result = await long;
   assert.equal(result.isError, true);
