@@ -214,6 +214,9 @@ describe("a file that somebody wrote who knows the format", () => {
       const lines = [DATED, ...contentLines(code, RECORD), nameLine(kind, "say", RECORD.cid)];
       assert.deepEqual(await problemsOf(store, forged(lines)), ["4 unknown-kind"], kind);
     }
+    for (const secret of ["", "a.b", "1ST", "LD_PRELOAD", "BERTH_ADMIN_TOKEN", "x".repeat(129)]) {
+      assert.deepEqual(await problemsOf(store, forged([HEADER, JSON.stringify({ secret })])), ["2 bad-name"], secret);
+    }
     for (const tenant of ["../acme", "Acme", "~coming", "", "a--b"]) {
       const header = HEADER.replace(`"tenant":"acme"`, `"tenant":${JSON.stringify(tenant)}`);
       assert.deepEqual(await problemsOf(store, forged([header])), ["1 bad-name"], tenant);

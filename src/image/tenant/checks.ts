@@ -2,10 +2,11 @@ import { createHash } from "node:crypto";
 import { isCid, isStructure, matches, type Cid } from "../../cid.ts";
 import { isObject, type JsonObject } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
+import { nameFault } from "../../secrets/rules.ts";
 import type { NamedChange, TenantStaging } from "../../store/tenant-copies.ts";
 import { changeLine, lineStarts, type TenantFileCounts, type TenantFileHeader } from "./format.ts";
 import { malformed, readHeader } from "./header.ts";
-import { isKind, isSecretName, nameProblem } from "./names.ts";
+import { isKind, nameProblem } from "./names.ts";
 import { isSame, isTime, readContent, shortLine } from "./parse-line.ts";
 import { meaningProblem, structureProblem } from "./structures.ts";
 
@@ -166,7 +167,7 @@ export class TenantFileChecks {
 
   #takeSecret({ secret }: Record<string, unknown>, bytes: Uint8Array): void {
     if (typeof secret !== "string" || !isSame(bytes, JSON.stringify({ secret }))) this.#malformed();
-    else if (!isSecretName(secret)) this.complain("bad-name", "This is no name of a secret");
+    else if (nameFault(secret) !== undefined) this.complain("bad-name", "This is no name of a secret");
     else {
       this.#follows(secret, false, `the secret "${secret}"`);
       this.secretNames.push(secret);

@@ -2,10 +2,6 @@ import type { NamedChange } from "../../store/tenant-copies.ts";
 import { serverNameProblem, variableNameProblem } from "../fields.ts";
 import { kindsOfNames } from "./format.ts";
 
-/** Which names a tenant's file may hold. */
-
-const SECRET_NAME = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
-
 /** What is wrong with a name of that kind; undefined when nothing is. */
 export function nameProblem(kind: NamedChange["kind"], name: string): string | undefined {
   if (kind === "variable") return variableNameProblem(name);
@@ -15,8 +11,4 @@ export function nameProblem(kind: NamedChange["kind"], name: string): string | u
 
 export function isKind(kind: unknown): kind is NamedChange["kind"] {
   return (kindsOfNames as readonly unknown[]).includes(kind);
-}
-
-export function isSecretName(name: string): boolean {
-  return SECRET_NAME.test(name);
 }
