@@ -10,15 +10,20 @@ export class YieldingSession {
   readonly #pid: () => number | undefined;
   readonly #niceness: number;
   readonly #forMs: number;
+  readonly #otherwise: number;
   #givesWay = false;
   #insisting: NodeJS.Timeout | undefined;
   #lowering: NodeJS.Timeout | undefined;
 
-  /** `pid` gives undefined where the process does not run; it gives way by `niceness` (0 to 19) for `forMs` of each job. */
-  constructor(pid: () => number | undefined, { niceness, forMs }: { niceness: number; forMs: number }) {
+  /**
+   * `pid` gives undefined where the process does not run; it gives way by `niceness` (0 to 19) for `forMs` of each job, and
+   * by `otherwise` from then on.
+   */
+  constructor(pid: () => number | undefined, { niceness, forMs, otherwise }: Yielding) {
     this.#pid = pid;
     this.#niceness = niceness;
     this.#forMs = forMs;
+    this.#otherwise = otherwise;
   }
 
   /** A job begins. */
@@ -46,9 +51,15 @@ export class YieldingSession {
   #insist(): void {
     const pid = this.#pid();
     clearTimeout(this.#lowering);
-    if (pid !== undefined && this.#givesWay) this.#givesWay = !sessionGivesWay(pid, 0);
+    if (pid !== undefined && this.#givesWay) this.#givesWay = !sessionGivesWay(pid, this.#otherwise);
     if (pid === undefined || this.#givesWay) this.#insisting = setTimeout(() => this.#insist(), AGAIN_MS);
   }
+}
+
+interface Yielding {
+  readonly niceness: number;
+  readonly forMs: number;
+  readonly otherwise: number;
 }
 
 /** The system may refuse to be told twice within a tenth of a second. */

@@ -47,7 +47,7 @@ export class CompilerProcess {
   /** `givesWayMs`: for so long of each definition others go first, wherever they are. */
   constructor(start: Start, memoryMb: number, givesWayMs: number) {
     const pid = (): number | undefined => (this.#isGone ? undefined : this.#child?.pid);
-    const session = { niceness: SESSION_NICENESS, forMs: givesWayMs };
+    const session = { niceness: SESSION_NICENESS, forMs: givesWayMs, otherwise: NICENESS };
     this.#session = givesWayMs > 0 ? new YieldingSession(pid, session) : undefined;
     const starting = start({
       file: process.execPath,
