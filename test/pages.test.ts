@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { after, before, describe, it, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { call, modern, startTestBerth, type TestBerth } from "./berth.ts";
 import { screenshot, startBrowser, violationsOf, type TestBrowser } from "./browser.ts";
@@ -286,4 +286,24 @@ describe("pages", () => {
       assert.equal((await fetch(`${berth.url}/assets/${path}`)).status, 404, path);
     }
   });
+});
+
+test("C6 every page of a Berth that hosts nothing yet says so, and how to begin", async () => {
+  const empty = await startTestBerth({});
+  try {
+    const said = {
+      "/mcp": "Nothing is hosted here yet",
+      "/servers": "There is no definition yet. Name one above to write it.",
+      "/secrets": "There is no secret yet",
+      "/variables": "New variable",
+      "/audit": "image applied",
+    };
+    for (const [path, words] of Object.entries(said)) {
+      const response = await fetch(`${empty.url}${path}`, { headers: { Accept: "text/html" } });
+      assert.equal(response.status, 200, path);
+      assert.ok((await response.text()).includes(words), path);
+    }
+  } finally {
+    await empty.close();
+  }
 });

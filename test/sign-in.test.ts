@@ -42,6 +42,20 @@ describe("C8 signing in with a browser", () => {
   });
   const cookieOf = (response: Response): string => response.headers.get("set-cookie")!.split(";")[0]!;
 
+  it("C8 leads nobody to pages that refuse them, and those who are refused to signing in with another token", async () => {
+    const pageFor = async (path: string, cookie = ""): Promise<string> =>
+      (await send(path, { headers: { Accept: "text/html", Cookie: cookie } })).text();
+    const { token } = await makeToken(berth, { can: ["call", "read"], servers: ["notes"] });
+    const cookie = cookieOf(await send("/sign-in", form({ token })));
+    const links = (html: string): string[] =>
+      [...(/<nav aria-label="Main">(.*?)<\/nav>/s.exec(html)?.[1] ?? "").matchAll(/href="([^"]*)"/g)].map(
+        ([, to]) => to!,
+      );
+    assert.deepEqual(links(await pageFor("/mcp", cookie)), ["/mcp", "/servers"]);
+    assert.deepEqual(links(await pageFor("/mcp")), []);
+    assert.match(await pageFor("/mcp/meta/other", cookie), /href="\/sign-in\?next&#x3D;%2Fmcp%2Fmeta%2Fother"/);
+  });
+
   it("C8 keeps a token in a cookie that no script and no other tenant's address gets", async () => {
     const { token } = await makeToken(berth, { can: ["call", "read"], expires: "1h" });
     const signedIn = await send("/sign-in", form({ token, next: "/mcp/meta/notes" }));

@@ -9,7 +9,7 @@ export function askBreaking(review: Review, verb: string): Promise<boolean> {
     content: [
       element("p", {}, "Clients that work today may fail once this is done:"),
       showBreaking(review),
-      element("p", { className: "muted" }, "The releases of before stay reachable by their CID."),
+      element("p", { className: "muted" }, "Earlier releases stay reachable by their CID."),
     ],
     no: "Change nothing",
     yes: `${verb} all the same`,

@@ -28,7 +28,7 @@ const OUTCOMES = {
 const EFFECTS = {
   breaking: ["breaking", "bad"],
   compatible: ["compatible", "good"],
-  review: ["look at it", "warn"],
+  review: ["for you to judge", "warn"],
 } as const;
 
 function showServer({ server, outcome, changes, newBehaviour }: ServerEffect): HTMLElement {

@@ -61,7 +61,10 @@ export class Runner {
     this.run.set({ title, startedAt, progress: [], log: [], questions: [] });
     const options: RunOptions = {
       signal: abort.signal,
-      onprogress: (event) => this.#change(({ progress }) => ({ progress: append(progress, event) })),
+      onprogress: (event) => {
+        if (!OWN_PROGRESS.test(event.message ?? ""))
+          this.#change(({ progress }) => ({ progress: append(progress, event) }));
+      },
       timeout: CALL_TIMEOUT_MS,
       resetTimeoutOnProgress: true,
     };
@@ -111,6 +114,9 @@ export class Runner {
     if (run && run.outcome === undefined) this.run.set({ ...run, ...change(run) });
   }
 }
+
+/** What the client itself reports, as if it were the server: that a question is being answered, which one sees. */
+const OWN_PROGRESS = /^Fulfilling input required by '/;
 
 function append<Item>(items: readonly Item[], item: Item): Item[] {
   return [...items.slice(-(SHOWN_LINES - 1)), item];

@@ -37,6 +37,7 @@ export function sendSignIn(
 ): Promise<void> {
   const page = {
     title: "Sign in",
+    bare: true,
     next: nextOf(next, baseOf(request)),
     message,
     // A browser keeps a strict cookie to itself when a link on another site leads here.

@@ -1,6 +1,6 @@
 import type { AuditRecord } from "../../audit/record.ts";
 import { isObject, type Json } from "../../json.ts";
-import { bytesText, countOf, shortCid, timeView } from "./parts/text.ts";
+import { authorText, bytesText, countOf, shortCid, timeView } from "./parts/text.ts";
 
 /** One record in a row of the page: when, what, who, how it ended, and what more there is to know. */
 export interface RecordView {
@@ -35,7 +35,7 @@ export function recordView(base: string, record: AuditRecord): RecordView {
     at: { iso: at, text: `${timeView(ms).text.slice(0, 16)}:${at.slice(17, 19)} UTC` },
     kind,
     what: whatOf(record),
-    who: [textIn(record["principal"]), textIn(record["by"])].filter(Boolean).join(", "),
+    who: [textIn(record["principal"]), authorText(textIn(record["by"]))].filter(Boolean).join(", "),
     outcome,
     tone: TONES[outcome] ?? "",
     details: detailsOf(base, record),

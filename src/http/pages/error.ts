@@ -3,7 +3,7 @@ import type { BerthError, ErrorCode } from "../../errors.ts";
 import type { Access } from "../../access/access.ts";
 import type { Host } from "../../host/host.ts";
 import type { Problem } from "../../problem.ts";
-import { principalOf } from "../access/authenticate.ts";
+import { isSignedIn, principalOf } from "../access/authenticate.ts";
 import { mayKnow } from "../access/permit.ts";
 import { placeOf, type Place } from "../place.ts";
 import { traceOf } from "../trace.ts";
@@ -47,6 +47,7 @@ export function sendErrorPage(
       message: error.message,
       advice: ADVICE[error.code] ?? (error.status >= 500 ? SERVER_ADVICE : ""),
       path: request.originalUrl,
+      signIn: error.code === "forbidden" && isSignedIn(request) ? signInAt(place, request) : undefined,
       start: STARTS.find(({ href }) => request.path.startsWith(href)) ?? ALL_SERVERS,
       requestId: traceOf(request).requestId,
       problems: Array.isArray(problems) ? (problems as Problem[]).map(problemView) : [],
@@ -63,6 +64,10 @@ function placeIfAny(request: Request): Place | undefined {
   } catch {
     return undefined;
   }
+}
+
+function signInAt(place: Place | undefined, { originalUrl }: Request): string {
+  return `${place?.base ?? ""}/sign-in?${new URLSearchParams({ next: originalUrl }).toString()}`;
 }
 
 /** Where a person goes on from what is not there. */

@@ -11,6 +11,7 @@ import { placeOf } from "../place.ts";
 import type { Pages } from "./pages.ts";
 import { pathsOf } from "./parts/origin.ts";
 import { problemView } from "./parts/problem-view.ts";
+import { SERVER_STATES } from "./parts/server-state.ts";
 import { setupsFor } from "./parts/setup.ts";
 import { countOf, firstLine } from "./parts/text.ts";
 
@@ -60,15 +61,6 @@ const FILTERED_FROM = 8;
 /** Names of tools that a server's line shows; its own page has all of them. */
 const NAMES_MAX = 8;
 
-const LABELS = {
-  ready: "",
-  disabled: "disabled",
-  refused: "refused",
-  unstarted: "not started yet",
-  starting: "starting",
-};
-const TONES = { ready: "good", disabled: "", refused: "bad", unstarted: "", starting: "accent" } as const;
-
 function serverView(
   base: string,
   { name, state, description = "", tools, problems }: Overview,
@@ -79,8 +71,7 @@ function serverView(
   return {
     name,
     state,
-    label: LABELS[state],
-    tone: TONES[state],
+    ...SERVER_STATES[state],
     upstream: upstreamBadge(upstream),
     description: firstLine(description),
     endpoint,

@@ -14,6 +14,7 @@ import { callViews, healthFacts, releaseViews } from "./parts/health.ts";
 import { createOffers } from "./parts/offers.ts";
 import { pathsOf } from "./parts/origin.ts";
 import { problemView } from "./parts/problem-view.ts";
+import { SERVER_STATES } from "./parts/server-state.ts";
 import { setupsFor } from "./parts/setup.ts";
 import { upstreamView } from "./parts/upstream.ts";
 import { shortCid } from "./parts/text.ts";
@@ -150,14 +151,6 @@ const REFUSALS = {
   starting: UNSTARTED,
 } as const;
 
-const STATES = {
-  ready: { label: "ready", tone: "good" },
-  disabled: { label: "disabled", tone: "" },
-  refused: { label: "refused", tone: "bad" },
-  unstarted: { label: "not started yet", tone: "" },
-  starting: { label: "starting", tone: "accent" },
-} as const;
-
 function frameOf(
   { name, isBuiltIn, state, description = "", problems }: ServerSummary,
   { host, tenant, base }: Parts,
@@ -168,7 +161,7 @@ function frameOf(
     section: "mcp",
     crumbs: [{ label: "Servers", href: `${base}/mcp` }, { label: name }],
     name,
-    state: STATES[state],
+    state: SERVER_STATES[state],
     description,
     pin: undefined,
     upstream: upstream && upstreamView(base, name, upstream),

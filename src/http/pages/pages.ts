@@ -2,9 +2,10 @@ import { setImmediate } from "node:timers/promises";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { Request, Response } from "express";
+import type { Principal } from "../../access/principal.ts";
 import { packageVersion } from "../../config.ts";
 import { isSignedIn, principalOf } from "../access/authenticate.ts";
-import { mayAdminister } from "../access/permit.ts";
+import { mayAdminister, mayKnow } from "../access/permit.ts";
 import type { Assets } from "../assets.ts";
 import { baseOf } from "../place.ts";
 import { Fragment, withFragments } from "./fragment.ts";
@@ -33,6 +34,8 @@ export interface Page {
   readonly title: string;
   /** Which of the main navigation's entries the page belongs to. */
   readonly section?: "mcp" | "variables" | "servers" | "secrets" | "audit";
+  /** Without the main navigation: for who may go nowhere yet. */
+  readonly bare?: boolean;
   /** The way from the top to this page; the last one has no `href`. */
   readonly crumbs?: readonly Crumb[];
   /** Names of assets, such as `editor.js`. `page.js` is on every page. */
@@ -54,6 +57,15 @@ const SECTIONS = [
   { section: "secrets", label: "Secrets", href: "/secrets" },
   { section: "audit", label: "Audit", href: "/audit" },
 ] as const;
+
+/** A link that leads to a refusal helps nobody. */
+const NEEDS: Record<NonNullable<Page["section"]>, (principal: Principal | undefined) => boolean> = {
+  mcp: () => true,
+  variables: (principal) => mayKnow(principal),
+  servers: () => true,
+  secrets: (principal) => mayKnow(principal),
+  audit: (principal) => mayAdminister(principal),
+};
 
 /** No script, style or address but our own, and no page of another site around ours. */
 const POLICY = [
@@ -82,9 +94,8 @@ export function createPages(assets: Assets): Pages {
   function render(view: string, page: Page, request: Request): Buffer {
     const base = baseOf(request);
     const signedIn = isSignedIn(request);
-    const shown = mayAdminister(principalOf(request))
-      ? SECTIONS
-      : SECTIONS.filter(({ section }) => section !== "audit");
+    const principal = principalOf(request);
+    const shown = SECTIONS.filter(({ section }) => page.bare !== true && NEEDS[section](principal));
     const nav = shown.map(({ section, label, href }) => ({
       label,
       href: base + href,

@@ -10,6 +10,7 @@ import { placeOf, type Place } from "../place.ts";
 import type { Pages } from "./pages.ts";
 import { pathsOf } from "./parts/origin.ts";
 import { problemView } from "./parts/problem-view.ts";
+import { SERVER_STATES } from "./parts/server-state.ts";
 import { countOf, shortCid } from "./parts/text.ts";
 import { starterOf, type StarterLanguage } from "./servers-starter.ts";
 import { lastDraft, viewComparison, viewSubject, type EditPageOptions, type SubjectPlace } from "./subject.ts";
@@ -154,14 +155,6 @@ async function sendComparison(
   });
 }
 
-const STATES = {
-  ready: { label: "ready", tone: "good" },
-  disabled: { label: "disabled", tone: "" },
-  refused: { label: "cannot be served", tone: "bad" },
-  unstarted: { label: "not started yet", tone: "" },
-  starting: { label: "starting", tone: "accent" },
-} as const;
-
 function viewSummary(
   { name, state, description, catalog, problems }: ServerSummary,
   { base, origin }: { base: string; origin: string },
@@ -169,7 +162,7 @@ function viewSummary(
   const { endpoint, page, edit } = pathsOf(base, name);
   return {
     name,
-    state: STATES[state],
+    state: SERVER_STATES[state],
     description: description ?? "",
     tools: catalog ? countOf(catalog.contract.tools.length, "tool") : "",
     release: catalog?.release ?? "",

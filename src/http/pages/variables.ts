@@ -117,6 +117,7 @@ function linksOf(base: string, { entry, files }: Current): readonly object[] {
   return Object.entries(value).map(([server, raw]) => ({
     server,
     paths: pathsOf(base, server),
+    edited: typeof raw === "object" && raw !== null && "upstream" in raw ? "entry" : "definition",
     cids: cidsIn(raw).map(([field, cid]) => ({ field, cid, short: shortCid(cid), href: `${base}/cid/${cid}` })),
   }));
 }

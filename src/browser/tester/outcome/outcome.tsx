@@ -34,7 +34,7 @@ export function OutcomeView({ outcome, reader }: ContentProps & { outcome: Outco
 }
 
 function ToolResult({ result, reader }: ContentProps & { result: CallToolResult }) {
-  const { content, structuredContent, isError, _meta } = result;
+  const { content, structuredContent, _meta } = result;
   const texts = content.map((block) => (block.type === "text" ? block.text : undefined));
   // Servers give structured content as text, too, for clients that know no other. It is shown once: a single value as
   // the text, anything else as the tree.
@@ -45,7 +45,6 @@ function ToolResult({ result, reader }: ContentProps & { result: CallToolResult 
   );
   return (
     <div class="result">
-      {isError && <p class="badge bad">The tool reported an error</p>}
       {structuredContent !== undefined && !isSaid && (
         <section>
           <h3>Structured content</h3>

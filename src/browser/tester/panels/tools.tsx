@@ -102,10 +102,10 @@ function Hints({ tool: { annotations = {}, execution } }: { tool: Tool }) {
   const { readOnlyHint, destructiveHint, idempotentHint, openWorldHint } = annotations;
   return (
     <p class="badges">
-      {readOnlyHint && <span class="badge good">read only</span>}
-      {!readOnlyHint && destructiveHint && <span class="badge warn">destructive</span>}
+      {readOnlyHint && <span class="badge good">read-only</span>}
+      {!readOnlyHint && destructiveHint && <span class="badge bad">destructive</span>}
       {!readOnlyHint && idempotentHint && <span class="badge">idempotent</span>}
-      {openWorldHint && <span class="badge">reaches outside</span>}
+      {openWorldHint && <span class="badge">open world</span>}
       {execution?.taskSupport === "required" && <span class="badge warn">for clients with tasks only</span>}
     </p>
   );

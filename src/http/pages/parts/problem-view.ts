@@ -5,6 +5,8 @@ export interface ProblemView {
   readonly tone: "bad" | "warn";
   readonly label: string;
   readonly message: string;
+  /** Whether there is a tool or a place that it is about. */
+  readonly located: boolean;
   readonly tool: string;
   readonly location: string;
   readonly frame: string;
@@ -13,12 +15,14 @@ export interface ProblemView {
 export function problemView(problem: Problem): ProblemView {
   const { severity, message, tool = "", frame = "" } = problem;
   const isError = severity === "error";
+  const location = locationOf(problem);
   return {
     tone: isError ? "bad" : "warn",
     label: isError ? "Error" : "Warning",
     message,
+    located: location !== "" || tool !== "",
     tool,
-    location: locationOf(problem),
+    location,
     frame,
   };
 }
