@@ -10,9 +10,10 @@ import { fileURLToPath } from "node:url";
 import type { Worker } from "node:worker_threads";
 import Database from "better-sqlite3";
 import { rawBlock } from "../src/cid.ts";
-import { DATABASE_FILE } from "../src/store/open-database.ts";
+import { DATABASE_FILE, openDatabase } from "../src/store/open-database.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { Store } from "../src/store/store.ts";
+import { WriteAheadLog } from "../src/store/write-ahead-log.ts";
 import { until } from "./until.ts";
 
 const PAGE_BYTES = 4096;
@@ -83,10 +84,12 @@ describe("the log of the store", () => {
   it("C8 is not begun anew while another process reads what it holds, and cut off afterwards", async (t) => {
     const { store, dataDir, other, log } = await open(t);
     const reader = new Database(join(dataDir, DATABASE_FILE), { readonly: true });
-    await write(store, LOG_BYTES);
+    // All of it at once, so that it stands in the log when they begin.
+    const written = Array.from({ length: 8 }, () => write(store, 50_000));
     reader.exec("BEGIN");
     const seen = reader.prepare<[], number>("SELECT count(*) FROM content").pluck();
     const before = seen.get();
+    await Promise.all(written);
     await write(store, LOG_BYTES * 4);
     // What stood in it before they began to read is moved meanwhile.
     await until(async () => log().moved >= LOG_BYTES);
@@ -106,6 +109,32 @@ describe("the log of the store", () => {
     await until(async () => threads.length > 1);
     other.exec("COMMIT");
     await until(async () => log().bytes < LOG_BYTES);
+  });
+
+  it("C8 that begins anew is no change of another process, but what another process writes is one", async (t) => {
+    const dataDir = join(folder, String((folders += 1)));
+    const database = openDatabase(dataDir, 5_000);
+    const log = new WriteAheadLog(database, LOG_BYTES, undefined);
+    const other = new Database(join(dataDir, DATABASE_FILE));
+    t.after(async () => {
+      other.close();
+      await log.close();
+      database.close();
+    });
+    const fill = database.prepare("INSERT INTO content (cid, bytes) VALUES (?, zeroblob(?))");
+    const beginAnew = async (): Promise<void> => {
+      await log.write(() => fill.run(`own ${(blocks += 1)}`, LOG_BYTES * 2));
+      await until(async () => (other.pragma("wal_checkpoint(NOOP)") as [{ log: number }])[0].log === 1);
+      await log.write(() => {});
+    };
+    const before = log.version();
+    await beginAnew();
+    assert.equal(log.version(), before);
+    other.exec("INSERT INTO content (cid, bytes) VALUES ('other', '')");
+    const changed = log.version();
+    assert.notEqual(changed, before);
+    await beginAnew();
+    assert.equal(log.version(), changed);
   });
 
   it("C8 does not grow without end under writes that never stop", async (t) => {

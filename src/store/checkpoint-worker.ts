@@ -19,16 +19,16 @@ const port = parentPort!;
 
 let report: CheckpointReport;
 try {
-  report = { isComplete: await checkpoint() };
+  report = { pages: await checkpoint() };
 } catch (error) {
   const { code, message } = error as { code?: string; message: string };
-  report = { isComplete: false, error: { code, message } };
+  report = { error: { code, message } };
 }
 port.postMessage(report);
 port.close();
 
-/** True when all of the log is in the database, on the disk. */
-async function checkpoint(): Promise<boolean> {
+/** How long the log was that is in the database now, on the disk; undefined when not all of it could be moved. */
+async function checkpoint(): Promise<number | undefined> {
   const database = new Database(file, { fileMustExist: true, timeout: 0 });
   const reader = new Database(file, { fileMustExist: true, readonly: true });
   try {
@@ -40,16 +40,16 @@ async function checkpoint(): Promise<boolean> {
       reader.exec("BEGIN");
       reader.pragma("user_version");
       const { checkpointed } = progressOf(database, "PASSIVE");
-      if (checkpointed < wanted) return false;
+      if (checkpointed < wanted) return undefined;
       if (progressOf(database, "NOOP").log - checkpointed <= LAST_FRAMES || pass === PASSES_MAX) break;
       reader.exec("COMMIT");
     }
     await writingPaused();
     reader.exec("COMMIT");
     const { log, checkpointed } = progressOf(database, "PASSIVE");
-    if (checkpointed < log) return false;
+    if (checkpointed < log) return undefined;
     beginLogAnew(database);
-    return true;
+    return log;
   } finally {
     reader.close();
     database.close();

@@ -28,7 +28,8 @@ export interface CheckpointFailure {
 }
 
 export interface CheckpointReport {
-  readonly isComplete: boolean;
+  /** Of the log, all of which was moved before it began anew; undefined when that could not be done. */
+  readonly pages?: number | undefined;
   readonly error?: CheckpointFailure;
 }
 
@@ -47,8 +48,11 @@ export class Checkpoints {
   readonly #database: Database.Database;
   readonly #options: CheckpointsOptions;
   readonly #pageBytes: number;
-  /** Reads a number from shared memory. */
+  /** Both read a number from shared memory. */
   readonly #state: Database.Statement<[], { readonly log: number }>;
+  readonly #version: Database.Statement<[], number>;
+  /** By how much that number has grown because the log was begun anew. */
+  #ownChanges = 0;
   #timer: NodeJS.Timeout | undefined;
   #worker: Worker | undefined;
   #ended: Promise<void> = Promise.resolve();
@@ -59,8 +63,14 @@ export class Checkpoints {
     this.#database = database;
     this.#options = options;
     this.#state = database.prepare("PRAGMA wal_checkpoint(NOOP)");
+    this.#version = database.prepare<[], number>("PRAGMA data_version").pluck();
     this.#pageBytes = database.pragma("page_size", { simple: true }) as number;
     database.pragma("wal_autocheckpoint = 0");
+  }
+
+  /** A number that changes with each commit of another process, and with nothing else. */
+  version(): number {
+    return this.#version.get()! - this.#ownChanges;
   }
 
   /** Something was written. */
@@ -93,11 +103,16 @@ export class Checkpoints {
   }
 
   #isLong(): boolean {
+    // Where it is not known, the next write looks again.
+    return (this.#pages() ?? 0) * this.#pageBytes > this.#options.logBytes;
+  }
+
+  /** Of the log; undefined where somebody reads with this very connection. */
+  #pages(): number | undefined {
     try {
-      return this.#state.get()!.log * this.#pageBytes > this.#options.logBytes;
+      return this.#state.get()?.log;
     } catch {
-      // Somebody reads with this very connection. The next write looks again.
-      return false;
+      return undefined;
     }
   }
 
@@ -108,6 +123,7 @@ export class Checkpoints {
     let report: CheckpointReport | undefined;
     let fault: unknown;
     let resume = (): void => {};
+    let before: { readonly pages?: number | undefined; readonly version: number } = { version: 0 };
     try {
       this.#worker = new Worker(workerFile, { workerData, resourceLimits, execArgv: [], env: {} });
     } catch (error) {
@@ -122,6 +138,7 @@ export class Checkpoints {
         report = message;
         return;
       }
+      before = { pages: this.#pages(), version: this.#version.get()! };
       this.pause = new Promise((resolve) => (resume = resolve));
       // Whoever waits for it may be all that the process still does.
       worker.ref();
@@ -129,9 +146,11 @@ export class Checkpoints {
     });
     this.#ended = new Promise((resolve) => {
       worker.once("exit", () => {
+        const isComplete = report?.pages !== undefined;
+        if (isComplete && report?.pages === before.pages) this.#discount(before.version);
         this.#worker = this.pause = undefined;
         resume();
-        if (!report?.isComplete) this.#isWanted ||= wasWanted;
+        if (!isComplete) this.#isWanted ||= wasWanted;
         if (report) this.#hear(report);
         else this.#giveUp(fault);
         resolve();
@@ -139,9 +158,15 @@ export class Checkpoints {
     });
   }
 
-  #hear({ isComplete, error }: CheckpointReport): void {
+  /** Nobody wrote until the log was begun anew. Where nobody has since, nothing else has changed. */
+  #discount(before: number): void {
+    const version = this.#version.get()!;
+    if (this.#pages() === 1) this.#ownChanges += version - before;
+  }
+
+  #hear({ pages, error }: CheckpointReport): void {
     const { onComplete, onFailure } = this.#options;
-    if (isComplete) {
+    if (pages !== undefined) {
       if (!this.#isWanted) onComplete();
       // What was written meanwhile may be much.
       this.wrote();

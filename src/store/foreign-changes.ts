@@ -1,6 +1,7 @@
 import type Database from "better-sqlite3";
 import { BerthError } from "../errors.ts";
 import type { ChangedName } from "./store.ts";
+import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /** A changed name, or by itself a changed tenant, or a token by its id. */
 export type ForeignChange = Omit<ChangedName, "kind"> & { readonly kind: ChangedName["kind"] | "tenant" | "token" };
@@ -15,8 +16,7 @@ const LOOK_MS = 500;
 export class ForeignChanges {
   readonly #listeners = new Set<(changed: readonly ForeignChange[]) => void>();
   readonly #onReplaced = new Set<() => void>();
-  /** It changes with each commit of another connection, and with none of our own. */
-  readonly #version: Database.Statement<[], number>;
+  readonly #log: WriteAheadLog;
   readonly #since: Database.Statement<[number], ForeignChange & { readonly id: number }>;
   readonly #newest: Database.Statement<[], number | null>;
   /** Only an upgrade changes it, or a copy that was put in the place of it all. */
@@ -29,8 +29,8 @@ export class ForeignChanges {
   #timer: NodeJS.Timeout | undefined;
   #isReplaced = false;
 
-  constructor(database: Database.Database) {
-    this.#version = database.prepare<[], number>("PRAGMA data_version").pluck();
+  constructor(database: Database.Database, log: WriteAheadLog) {
+    this.#log = log;
     this.#since = database.prepare("SELECT id, tenant, kind, name FROM name_change WHERE id > ? ORDER BY id");
     this.#schema = database.prepare<[], number>("PRAGMA schema_version").pluck();
     this.#newest = database.prepare<[], number | null>("SELECT max(id) FROM name_change").pluck();
@@ -40,7 +40,7 @@ export class ForeignChanges {
     this.#listeners.add(listener);
     if (!this.#timer) {
       this.#seenSchema = this.#schema.get() ?? 0;
-      this.#seenVersion = this.#version.get() ?? 0;
+      this.#seenVersion = this.#log.version();
       this.#seenId = this.#newest.get() ?? 0;
       this.#timer = setInterval(() => this.#look(), LOOK_MS).unref();
     }
@@ -105,7 +105,7 @@ export class ForeignChanges {
   }
 
   #read(): ForeignChange[] {
-    const version = this.#version.get() ?? 0;
+    const version = this.#log.version();
     const rows = version === this.#seenVersion ? [] : this.#since.all(this.#seenId);
     if (version !== this.#seenVersion) this.#lookAtSchema();
     this.#seenVersion = version;

@@ -37,13 +37,13 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const database = openDatabase(dataDir, busyMs);
   const log = new WriteAheadLog(database, logBytes, options.log);
   const contents = new SqliteContent(database);
-  const storedBytes = new StoredBytes(database);
+  const storedBytes = new StoredBytes(database, log);
   const audit = new SqliteAudit(database);
   const names = sqliteNames(database, contents, storedBytes, audit);
   const derived = sqliteDerived(database, contents);
   const records = sqliteRecords(database);
   const secrets = sqliteSecrets(database, audit);
-  const foreignChanges = new ForeignChanges(database);
+  const foreignChanges = new ForeignChanges(database, log);
   const pages = database.prepare<[], number>("PRAGMA page_count").pluck();
   const pageBytes = database.prepare<[], number>("PRAGMA page_size").pluck();
 

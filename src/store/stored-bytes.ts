@@ -1,4 +1,5 @@
 import type Database from "better-sqlite3";
+import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /**
  * How many bytes of content each tenant has. They are added up once and counted on from then: adding up takes longer
@@ -7,12 +8,11 @@ import type Database from "better-sqlite3";
 export class StoredBytes {
   readonly #known = new Map<string, number>();
   readonly #sum: Database.Statement<[string], number | null>;
-  /** It changes with each commit of another connection, and with none of our own. */
-  readonly #version: Database.Statement<[], number>;
+  readonly #log: WriteAheadLog;
   #seenVersion: number | undefined;
 
-  constructor(database: Database.Database) {
-    this.#version = database.prepare<[], number>("PRAGMA data_version").pluck();
+  constructor(database: Database.Database, log: WriteAheadLog) {
+    this.#log = log;
     // The length of a blob is known without reading it.
     this.#sum = database
       .prepare<[string], number | null>(
@@ -23,7 +23,7 @@ export class StoredBytes {
 
   /** Asked within a change, so that nobody else adds to it until that is over, and before it adds anything itself. */
   of(tenant: string): number {
-    const version = this.#version.get();
+    const version = this.#log.version();
     if (version !== this.#seenVersion) this.#known.clear();
     this.#seenVersion = version;
     const known = this.#known.get(tenant) ?? this.#sum.get(tenant) ?? 0;

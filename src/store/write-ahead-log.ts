@@ -52,6 +52,11 @@ export class WriteAheadLog {
     return result;
   }
 
+  /** A number that changes with each commit of another process, and with nothing else. */
+  version(): number {
+    return this.#checkpoints.version();
+  }
+
   /** Throws `store_failed` when something that was written may be lost. */
   check(): void {
     this.#durability.check();
