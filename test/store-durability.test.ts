@@ -23,6 +23,34 @@ function change(text: string) {
   return { by: "test", put: [block], set: [{ kind: "variable", name: "motto", cid: block.cid }] } as const;
 }
 
+describe("what is to be kept", () => {
+  it("C8 is flushed together with what others keep meanwhile, and counts by a flush that began after it", async (t) => {
+    const store = await openSqliteStore({ dataDir: join(folder, String((folders += 1))) });
+    t.after(() => store.close());
+    const begun: (() => void)[] = [];
+    onFlush(t, async (_file, flush) => {
+      await new Promise<void>((resolve) => begun.push(resolve));
+      await flush();
+    });
+    const kept: string[] = [];
+    const keep = async (text: string): Promise<void> => {
+      await store.change("default", { by: "test", put: [rawBlock(text)] });
+      kept.push(text);
+    };
+    const first = keep("first");
+    await until(() => begun.length === 1);
+    const others = Array.from({ length: 20 }, (_, number) => keep(`other ${number}`));
+    assert.equal(begun.length, 1, "one at a time");
+    begun[0]!();
+    await first;
+    await until(() => begun.length === 2);
+    assert.deepEqual(kept, ["first"]);
+    begun[1]!();
+    await Promise.all(others);
+    assert.deepEqual([kept.length, begun.length], [21, 2]);
+  });
+});
+
 describe("a disk that fails when something that was written is flushed", () => {
   it("C8 leaves no doubt what stands: it is done, may be lost, and nothing else is taken until it is written anew", async (t) => {
     const lines: string[] = [];
