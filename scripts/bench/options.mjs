@@ -42,7 +42,7 @@ export function readOptions(args) {
     startRepeats: quick ? 1 : 3,
     streams: quick ? { events: 100_000, listeners: 500 } : { events: 1_000_000, listeners: 5_000 },
     saves: quick ? 3 : 20,
-    fairness: quick ? { rounds: 2, seconds: 1 } : { rounds: 20, seconds: 1 },
+    fairness: quick ? { rounds: 2, seconds: 1 } : { rounds: 10, seconds: 2 },
     upstreams: quick ? { calls: 500, seconds: 1 } : { calls: 5_000, seconds: 5 },
     json: values.json,
     profile: values.profile === undefined ? undefined : resolve(values.profile),

@@ -55,7 +55,7 @@ const ATTACK_WARM_UP_MS = 3_000;
 /** Until the attack is in full swing. */
 const ONSET_MS = 700;
 /** Until nothing of it is left. */
-const SETTLE_MS = 1_000;
+const SETTLE_MS = 1_500;
 
 /** Connections are kept between two measurements. */
 const PATIENT = { BERTH_IDLE_CONNECTION_MS: "60000" };
@@ -202,7 +202,7 @@ async function prepare(folder) {
   return (port) => {
     const { env, ...rest } = launch(port);
     // A guest that never ends is ended soon, so that starting the next one is a part of the attack.
-    return { ...rest, env: { ...env, BERTH_TENANT_UPSTREAMS: "on", BERTH_CALL_MS: "3000", ...PATIENT } };
+    return { ...rest, env: { ...env, BERTH_TENANT_UPSTREAMS: "on", BERTH_CALL_MS: "1000", ...PATIENT } };
   };
 }
 
