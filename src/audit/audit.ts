@@ -3,7 +3,7 @@ import type { Log } from "../log.ts";
 import type { AuditedCall } from "./call-block.ts";
 import { entryOf, SERVICE, type AuditLinks } from "./entry.ts";
 import { Refusals, type Refusal } from "./refusals.ts";
-import type { AuditFilter } from "./record.ts";
+import type { AuditFilter } from "./filter.ts";
 import { searchLog, type FoundRecords } from "./search.ts";
 import { AuditWriter, type WriterLimits } from "./writer.ts";
 

@@ -1,6 +1,6 @@
 import { BerthError } from "../errors.ts";
 import { AUDIT_KINDS, type AuditKind } from "./entry.ts";
-import type { AuditFilter } from "./record.ts";
+import type { AuditFilter } from "./filter.ts";
 
 /** A search as it is written: in an address, in a form, or on the command line. Empty texts count as left out. */
 export const FILTER_FIELDS = ["kind", "server", "tool", "principal", "outcome", "since", "until", "limit"] as const;

@@ -1,4 +1,4 @@
-import type { AuditFilter } from "./record.ts";
+import type { AuditFilter } from "./filter.ts";
 
 /** A call as it was recorded, read back. */
 export interface RecordedCall {

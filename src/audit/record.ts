@@ -1,6 +1,7 @@
-import type { Json, JsonObject } from "../json.ts";
+import type { JsonObject } from "../json.ts";
 import { hexOf } from "./chain.ts";
 import type { AuditKind, AuditLink } from "./entry.ts";
+import { fits, mayFit, type AuditFilter } from "./filter.ts";
 import { readCalls } from "./read-calls.ts";
 
 /** One record as it is shown: what it is about depends on its kind (docs/audit.md). */
@@ -42,45 +43,6 @@ export function* recordsOf(link: AuditLink, filter: AuditFilter, from: number): 
   }
 }
 
-/** Bodies are long, and most have nothing of what is looked for: what stands there as a text is found without reading it. */
-function mayFit(body: string, { server, tool, principal, outcome }: AuditFilter): boolean {
-  return [server, tool, principal, outcome].every((text) => text === undefined || body.includes(JSON.stringify(text)));
-}
-
 function withoutUndefined(facts: object): JsonObject {
   return Object.fromEntries(Object.entries(facts).filter(([, value]) => value !== undefined));
-}
-
-/** What records are asked for; what is left out does not matter. */
-export interface AuditFilter {
-  readonly kind?: AuditKind | undefined;
-  readonly server?: string | undefined;
-  readonly tool?: string | undefined;
-  readonly principal?: string | undefined;
-  readonly outcome?: string | undefined;
-  /** Milliseconds since the epoch, both included. */
-  readonly since?: number | undefined;
-  readonly until?: number | undefined;
-}
-
-function fits(record: AuditRecord, filter: AuditFilter): boolean {
-  const { server, tool, principal, outcome, since, until } = filter;
-  if (tool !== undefined && record["tool"] !== tool) return false;
-  if (principal !== undefined && record["principal"] !== principal) return false;
-  if (outcome !== undefined && record["outcome"] !== outcome) return false;
-  if (server !== undefined && !isAbout(record, server)) return false;
-  const at = Date.parse(record.at);
-  return (since === undefined || at >= since) && (until === undefined || at <= until);
-}
-
-/** Called there, or changed: by its own names, or as what an edit was about. */
-function isAbout(record: AuditRecord, server: string): boolean {
-  if (record["server"] === server) return true;
-  const about = [record["subject"], ...(Array.isArray(record["names"]) ? record["names"] : [])];
-  return about.some((each) => isServer(each, server));
-}
-
-function isServer(about: Json | undefined, server: string): boolean {
-  const { kind, name } = (about ?? {}) as { kind?: unknown; name?: unknown };
-  return name === server && kind !== "variable";
 }

@@ -1,7 +1,8 @@
 import { turnTaker } from "../turns.ts";
 import { hexOf } from "./chain.ts";
 import type { AuditLink, AuditLinks } from "./entry.ts";
-import { recordsOf, type AuditFilter, type AuditRecord } from "./record.ts";
+import type { AuditFilter } from "./filter.ts";
+import { recordsOf, type AuditRecord } from "./record.ts";
 
 export interface AuditQuery extends AuditFilter {
   /** Undefined for the whole log, the records of the service included. */
