@@ -10,7 +10,7 @@ import {
   coversType,
 } from "./compare-normal.ts";
 import { Findings } from "./compare-findings.ts";
-import type { Walk } from "./compare-schemas.ts";
+import type { Walk } from "./compare-walk.ts";
 
 /** Schemas with `anyOf` or `oneOf`: what one of them takes has to be taken by one of the other's alternatives. */
 

@@ -2,7 +2,7 @@ import { isObject, type JsonSchema } from "../json.ts";
 import { findRenamed, wordLikeness } from "./compare-names.ts";
 import { canonical, demands, resolve } from "./compare-normal.ts";
 import type { Findings } from "./compare-findings.ts";
-import type { Walk } from "./compare-schemas.ts";
+import type { Walk } from "./compare-walk.ts";
 
 /** Objects by their properties: what is gone, new, renamed, required or no longer so. */
 

@@ -4,19 +4,7 @@ import { Findings, subject, type Direction, type Finding } from "./compare-findi
 import { compareLimits, limitKeywords } from "./compare-limits.ts";
 import { canonical, coversType, demands, isAnnotation, isNever, resolve, typesOf, valuesOf } from "./compare-normal.ts";
 import { compareObjects, objectKeywords } from "./compare-objects.ts";
-
-/** Lays two schemas side by side. A pair of references that is being compared already is not compared again. */
-export interface Walk {
-  readonly before: JsonSchema;
-  readonly after: JsonSchema;
-  readonly under: ReadonlySet<string>;
-  /** Inside of alternatives no validator fills in defaults. */
-  readonly hasDefaults: boolean;
-  readonly level: number;
-  /** Pairs that may still be compared: alternatives of alternatives grow with the power of their depth. */
-  readonly budget: { left: number };
-  readonly compare: (before: unknown, after: unknown, pointer: string, findings: Findings, walk: Walk) => void;
-}
+import type { Walk } from "./compare-walk.ts";
 
 /**
  * What differs between two schemas. `sent`: what a caller may send; its callers send nothing that the schema does not
