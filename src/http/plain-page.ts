@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import handlebars from "handlebars";
 import type { BerthError } from "../errors.ts";
+import { handlebars } from "./handlebars.ts";
 import { REQUEST_ID_HEADER, traceOf } from "./trace.ts";
 
 /**
@@ -9,8 +9,10 @@ import { REQUEST_ID_HEADER, traceOf } from "./trace.ts";
  * so that refusing costs next to nothing and the page needs no further request, which would be refused as well.
  */
 const STYLE = `:root { color-scheme: light dark; font: 100%/1.5 system-ui, sans-serif; }
+html { color: light-dark(#1c242d, #e3e7ec); background: light-dark(#fbfbf9, #13171c); }
+p { margin: 0 0 0.25rem; font-size: 0.8125rem; font-weight: 600; color: light-dark(#57616d, #9ba7b4); }
 main { max-width: 38rem; margin: 15vh auto 0; padding: 0 1.25rem; overflow-wrap: anywhere; }
-h1 { font-size: 1.375rem; line-height: 1.3; }
+h1 { margin: 0; font-size: 1.375rem; line-height: 1.3; }
 `;
 const POLICY = [
   "default-src 'none'",

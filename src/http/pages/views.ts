@@ -1,8 +1,8 @@
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import type Handlebars from "handlebars";
 import { packageRoot } from "../../config.ts";
 import type { Assets } from "../assets.ts";
+import { handlebars } from "../handlebars.ts";
 
 /**
  * The templates of `views/` as functions, which `npm run build` has made (scripts/compile-views.mjs). They escape every
@@ -21,8 +21,6 @@ interface Compiled {
 }
 
 const require = createRequire(import.meta.url);
-/** Without its compiler. Its types are those of the whole. */
-const handlebars = require("handlebars/runtime") as typeof Handlebars;
 
 export function openViews(assets: Assets): Views {
   const { layout, partials } = require(join(packageRoot, "dist/views.cjs")) as Compiled;
