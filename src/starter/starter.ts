@@ -4,9 +4,10 @@ import type { Duplex } from "node:stream";
 import { giveWay, giveWayForNow } from "../give-way.ts";
 
 /**
- * How processes are started: guests, scripts, the compiler. To start one takes its starter some milliseconds in which
- * it does nothing else, more of them when the machine is busy. Whoever serves calls meanwhile hands that to a starter
- * of its own (apart.ts); everybody else starts them directly. This folder knows nothing of what is started.
+ * How processes are started: guests, scripts, the compiler, programs of others. To start one takes its starter some
+ * milliseconds in which it does nothing else, more of them when the machine is busy. Whoever serves calls meanwhile hands
+ * that to a starter of its own (apart.ts); everybody else starts them directly. This folder knows nothing of what is
+ * started.
  */
 export type Start = (request: StartRequest) => Promise<Started>;
 

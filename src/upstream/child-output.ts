@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
 import type { Limits } from "../limits.ts";
 import { LineReader } from "./lines.ts";
-import { parseMessages, type Message } from "./messages.ts";
+import { readLine, type Message } from "./messages.ts";
 
 export type OutputLimits = Pick<
   Limits,
@@ -67,10 +67,11 @@ export class ChildOutput {
 
   #read(line: Buffer): void {
     if (this.#isFaulty) return;
-    const messages = parseMessages(line);
-    if (messages) {
+    const read = readLine(line);
+    if (read) {
       this.#garbageBytes = 0;
-      for (const message of messages) this.#deliver(message);
+      if (!Array.isArray(read)) this.#deliver(read as Message);
+      else for (const message of read as Message[]) this.#deliver(message);
       return;
     }
     if (this.#firstGarbage === "") this.#firstGarbage = line.toString("utf8", 0, GARBAGE_SHOWN_BYTES).trim();

@@ -26,7 +26,7 @@ export class ChildTransport implements Transport {
 
   // oxlint-disable-next-line typescript/require-await -- what it throws is a rejection
   async send(message: Message): Promise<void> {
-    this.#requests.child.send(message);
+    this.#requests.child.send(JSON.stringify(message));
   }
 
   close(): Promise<void> {

@@ -79,14 +79,14 @@ export class Child {
     return this.#isRunning && this.#stdin.writable;
   }
 
-  /** Throws when it is gone, or reads nothing of what is sent to it. */
-  send(message: unknown): void {
+  /** Sends a message as its JSON. Throws when it is gone, or reads nothing of what is sent to it. */
+  send(json: string): void {
     if (!this.isRunning) throw new Error("The server has ended.");
     // One message is taken however long it is; a queue of them is not.
     if (this.#stdin.writableLength > this.#limits.upstreamMessageBytes) {
       throw new Error("The server does not read what is sent to it.");
     }
-    this.#stdin.write(`${JSON.stringify(message)}\n`);
+    this.#stdin.write(`${json}\n`);
   }
 
   /** Ends its input, asks it to end, ends it: each after the limit's time. Resolves when all of the group is gone. */

@@ -4,19 +4,24 @@ import { isObject } from "../json.ts";
 /** A JSON-RPC message of a server, sound in form. */
 export type Message = JSONRPCMessage;
 
-/** The messages of one line: one, or those of a batch (2025-03-26). Undefined for what is no message. */
-export function parseMessages(line: Buffer): readonly Message[] | undefined {
-  let value: unknown;
+/** What one line holds: a message, or those of a batch (2025-03-26). Undefined for what is no message. */
+export function readLine(line: Buffer): Message | readonly Message[] | undefined {
   // Who floods with text must not cost an exception a line.
-  const first = line.find((byte) => byte > SPACE);
-  if (first !== OPEN_BRACE && first !== OPEN_BRACKET) return undefined;
+  if (!isStructure(line)) return undefined;
+  let value: unknown;
   try {
-    value = JSON.parse(line.toString("utf8"));
+    value = JSON.parse(line.toString());
   } catch {
     return undefined;
   }
-  const messages: unknown[] = Array.isArray(value) ? value : [value];
-  return messages.length > 0 && messages.every(isMessage) ? messages : undefined;
+  if (!Array.isArray(value)) return isMessage(value) ? value : undefined;
+  return value.length > 0 && value.every(isMessage) ? value : undefined;
+}
+
+function isStructure(line: Buffer): boolean {
+  let at = 0;
+  while (at < line.length && line[at]! <= SPACE) at += 1;
+  return line[at] === OPEN_BRACE || line[at] === OPEN_BRACKET;
 }
 
 const SPACE = 32;

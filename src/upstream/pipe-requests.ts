@@ -40,11 +40,12 @@ export class PipeRequests implements Requests {
       const call = new PipeCall(what, onProgress, signal, performance.now() + timeoutMs, resolve, reject);
       this.#calls.add(call);
       try {
-        this.#write({ id: call.id, method, params: this.#sent(params, meta, onProgress && call.id) });
+        const sent = JSON.stringify(this.#sent(params, meta, onProgress && call.id));
+        this.child.send(`{"jsonrpc":"2.0","id":${call.id},"method":${JSON.stringify(method)},"params":${sent}}`);
       } catch (error) {
         return this.#fail(call, this.#notSent(what, error as Error));
       }
-      this.#ticker.wake();
+      if (timeoutMs !== Infinity) this.#ticker.wake();
       if (!signal) return;
       call.onAbort = () => this.#give(call, "cancelled", new BerthError("cancelled", what));
       signal.addEventListener("abort", call.onAbort);
@@ -68,7 +69,7 @@ export class PipeRequests implements Requests {
   }
 
   #write(message: Record<string, unknown>): void {
-    this.child.send({ jsonrpc: "2.0", ...message });
+    this.child.send(JSON.stringify({ jsonrpc: "2.0", ...message }));
   }
 
   #notSent(what: string, error: Error): UpstreamError {
