@@ -71,6 +71,34 @@ test("a server that is greeted and answers oddly is not started, and why is said
   });
 });
 
+test("a modern server that is listened to says what changes, or why it is not listened to", async () => {
+  const listening = (way: string): string => hostile("is listened to", `&arg=${encodeURIComponent(way)}`);
+  const filter = { toolsListChanged: true };
+  const heard: string[] = [];
+  const onNotification = (method: string): void => void heard.push(method);
+  await withUpstream(
+    listening("agrees"),
+    async (upstream) => {
+      await upstream.listen(filter, 10_000);
+      assert.equal(await textOf(upstream.callTool("told", {})), "[]");
+      assert.deepEqual(heard, ["notifications/tools/list_changed"]);
+    },
+    { onNotification },
+  );
+  for (const [way, code, message] of [
+    ["refuses", "upstream_refused", /listening for changes: Nobody listens to me \(-32601\)$/],
+    ["is over", "upstream_protocol", /listening for changes: it does not begin to$/],
+  ] as const) {
+    await withUpstream(listening(way), async (upstream) => {
+      await assert.rejects(upstream.listen(filter, 10_000), { code, message });
+    });
+  }
+  await withUpstream(listening("never agrees"), async (upstream) => {
+    await assert.rejects(upstream.listen(filter, 50), { code: "upstream_timeout" });
+    assert.equal(await textOf(upstream.callTool("told", {})), '["notifications/cancelled"]');
+  });
+});
+
 test("a server that asks by itself is answered: whether somebody is there, what is known, and not what it takes back", async () => {
   const heard: unknown[] = [];
   const ask = ({ params }: { params: JsonObject }, signal?: CancelSignal): Promise<JsonObject> => {

@@ -49,23 +49,19 @@ export async function connectUpstream(launch: Launch, options: ConnectOptions): 
 
 async function channelTo(launch: Launch, options: ConnectOptions, questions: Questions): Promise<Channel> {
   if (!("url" in launch)) {
-    return pipeChannel(await greetChild(launch, options, questions), options, questions);
+    return pipeChannel(await greetChild(launch, options, questions));
   }
   const { openRemote } = await import("./official-client.ts");
   return openRemote(launch, addressOf(launch, options), options, questions);
 }
 
-function pipeChannel(greeted: Greeted, options: ConnectOptions, questions: Questions): Channel {
-  const { peer, requests } = greeted;
+function pipeChannel({ peer, requests, inbox }: Greeted): Channel {
   const { child } = requests;
   return {
     transport: "stdio",
     peer,
     requests,
-    listen: async (filter, timeoutMs) => {
-      const { listenToChild } = await import("./official-client.ts");
-      await listenToChild(greeted, filter, timeoutMs, options, questions);
-    },
+    listen: (filter, timeoutMs) => inbox.listen(filter, timeoutMs),
     closed: child.ended,
     close: () => child.end(),
   };

@@ -22,7 +22,7 @@ export function failureOf(error: unknown, what: string, signal: CancelSignal | u
     }
   }
   const { message } = error instanceof Error ? error : new Error(String(error));
-  if (message === "Not connected" || message === "The server has ended.") {
+  if (message === "Not connected") {
     return new UpstreamError("upstream_ended", `${what}: ${ended}`, { cause: error });
   }
   return new UpstreamError("upstream_protocol", `${what}: ${message}`, { cause: error });

@@ -4,12 +4,11 @@ import type { Child } from "./child.ts";
 import { commandOf } from "./command.ts";
 import type { ConnectOptions } from "./connect.ts";
 import type { Peer } from "./channel.ts";
-import { discover, envelopeOf, initialize, type Discovered } from "./hello.ts";
+import { discover, envelopeOf, initialize } from "./hello.ts";
 import type { ProgramLaunch } from "./launch.ts";
 import { PipeInbox } from "./pipe-inbox.ts";
 import { PipeRequests } from "./pipe-requests.ts";
 import type { Questions } from "./questions.ts";
-import type { Result } from "./request.ts";
 import { startChild } from "./start-child.ts";
 import { UpstreamError } from "./upstream-error.ts";
 import { within } from "./within.ts";
@@ -18,8 +17,7 @@ import { within } from "./within.ts";
 export interface Greeted {
   readonly peer: Peer;
   readonly requests: PipeRequests;
-  /** A modern server's own words. */
-  readonly discovery?: Result;
+  readonly inbox: PipeInbox;
 }
 
 /**
@@ -35,26 +33,24 @@ export async function greetChild(
   const timeout = AbortSignal.timeout(limits.upstreamStartMs);
   const signal = options.signal ? AbortSignal.any([options.signal, timeout]) : timeout;
   const startOne = (): Promise<Child> => startChild(commandOf(launch, options), { limits, start, signal });
-  const requestsTo = (child: Child): PipeRequests => {
+  const pipeOf = (child: Child): Omit<Greeted, "peer"> => {
     const requests = new PipeRequests(child, limits.upstreamCallMs);
-    const inbox = new PipeInbox(requests, questions, options.onNotification);
-    requests.onOther = (message) => inbox.take(message);
-    return requests;
+    return { requests, inbox: new PipeInbox(requests, questions, options.onNotification) };
   };
   let child: Child | undefined;
   try {
     child = await (options.started ?? startOne());
-    let requests = requestsTo(child);
-    let greeted = await greet(requests, options, signal);
-    if (!greeted && !signal.aborted && !(await isLauncherFailure(child))) {
+    let pipe = pipeOf(child);
+    let peer = await greet(pipe.requests, options, signal);
+    if (!peer && !signal.aborted && !(await isLauncherFailure(child))) {
       // Some servers end at anything that comes before `initialize`: they get a second start, and the legacy hello.
       child = await startOne();
-      requests = requestsTo(child);
-      greeted = await greetLegacy(requests, options, signal);
+      pipe = pipeOf(child);
+      peer = await greetLegacy(pipe.requests, options, signal);
     }
-    if (!greeted) throw await whyNot(launch, child, timeout, options);
-    if (greeted.peer.era === "modern") requests.envelope = envelopeOf(options);
-    return { requests, ...greeted };
+    if (!peer) throw await whyNot(launch, child, timeout, options);
+    if (peer.era === "modern") pipe.requests.envelope = envelopeOf(options);
+    return { peer, ...pipe };
   } catch (error) {
     const why = error instanceof BerthError ? error : await whyNot(launch, child, timeout, options, error as Error);
     await child?.end();
@@ -62,14 +58,12 @@ export async function greetChild(
   }
 }
 
-type Said = Pick<Greeted, "peer" | "discovery">;
-
 /** Undefined when the server is gone or the time is over. */
-async function greet(requests: PipeRequests, options: ConnectOptions, signal: AbortSignal): Promise<Said | undefined> {
+async function greet(requests: PipeRequests, options: ConnectOptions, signal: AbortSignal): Promise<Peer | undefined> {
   const answer = discover(requests, options).catch(gone);
   const silence = new AbortController();
   const silent = after(options.limits.upstreamProbeMs, "silent" as const, { signal: silence.signal }).catch(gone);
-  const hello: Discovered | "silent" | "gone" | undefined = await Promise.race([answer, silent, aborted(signal)]);
+  const hello: Peer | "silent" | "gone" | undefined = await Promise.race([answer, silent, aborted(signal)]);
   silence.abort();
   if (hello === "gone") return undefined;
   if (hello === undefined) return greetLegacy(requests, options, signal);
@@ -79,7 +73,7 @@ async function greet(requests: PipeRequests, options: ConnectOptions, signal: Ab
   // hellos now; the first one was sent first, so that a server that knows both eras answers it first.
   const legacy = greetLegacy(requests, options, signal);
   legacy.catch(gone);
-  const modern = answer.then((discovered) => (typeof discovered === "object" ? discovered : legacy));
+  const modern = answer.then((peer) => (typeof peer === "object" ? peer : legacy));
   return Promise.race([legacy, modern]);
 }
 
@@ -88,11 +82,11 @@ async function greetLegacy(
   requests: PipeRequests,
   options: ConnectOptions,
   signal: AbortSignal,
-): Promise<Said | undefined> {
+): Promise<Peer | undefined> {
   const { child } = requests;
   try {
     const peer = await Promise.race([initialize(requests, options), aborted(signal)]);
-    return peer === "gone" ? undefined : { peer };
+    return peer === "gone" ? undefined : peer;
   } catch (error) {
     if (signal.aborted || (await endsSoon(child))) return undefined;
     throw error;

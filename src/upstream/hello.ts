@@ -13,22 +13,14 @@ const MODERN_VERSION = "2026-07-28";
 const LEGACY_VERSIONS: readonly unknown[] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
 const SERVER_INFO = "io.modelcontextprotocol/serverInfo";
 
-/** A server that answered the modern hello as one of the modern era, and what it answered. */
-export interface Discovered {
-  readonly peer: Peer;
-  readonly discovery: Result;
-}
-
 /**
  * The modern hello. Resolves with undefined when the server is none of that era, and rejects with `upstream_ended` when
  * it has gone. It may never be answered: the server may be at its installation for minutes.
  */
-export async function discover(requests: PipeRequests, identity: Identity): Promise<Discovered | undefined> {
+export async function discover(requests: PipeRequests, identity: Identity): Promise<Peer | undefined> {
   try {
     const params = { _meta: envelopeOf(identity) };
-    const discovery = await requests.send("server/discover", params, WHAT, { timeoutMs: Infinity });
-    const peer = readDiscovery(discovery);
-    return peer && { peer, discovery };
+    return readDiscovery(await requests.send("server/discover", params, WHAT, { timeoutMs: Infinity }));
   } catch (error) {
     if (error instanceof UpstreamError && error.code === "upstream_refused") return undefined;
     throw error;

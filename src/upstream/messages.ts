@@ -4,6 +4,9 @@ import { isObject } from "../json.ts";
 /** A JSON-RPC message of a server, sound in form. */
 export type Message = JSONRPCMessage;
 
+/** One that is no answer. */
+export type RequestMessage = Extract<Message, { readonly method: string }>;
+
 /** What one line holds: a message, or those of a batch (2025-03-26). Undefined for what is no message. */
 export function readLine(line: Buffer): Message | readonly Message[] | undefined {
   // Who floods with text must not cost an exception a line.

@@ -1,8 +1,11 @@
+import { Cancellation } from "../cancellation.ts";
 import { isObject, type JsonObject } from "../json.ts";
 import type { ConnectOptions } from "./connect.ts";
-import type { Message } from "./messages.ts";
+import type { RequestMessage } from "./messages.ts";
 import type { PipeRequests } from "./pipe-requests.ts";
 import type { Questions } from "./questions.ts";
+import { UpstreamError } from "./upstream-error.ts";
+import { within } from "./within.ts";
 
 /** What a server says over its pipe by itself: its questions, which get their answers here, and notifications. */
 export class PipeInbox {
@@ -11,21 +14,42 @@ export class PipeInbox {
   readonly #onNotification: ConnectOptions["onNotification"];
   /** Questions that are open, by the server's own ids. */
   readonly #open = new Map<string | number, AbortController>();
+  #onAcknowledged = (): void => {};
 
   constructor(requests: PipeRequests, questions: Questions, onNotification: ConnectOptions["onNotification"]) {
     this.#requests = requests;
     this.#questions = questions;
     this.#onNotification = onNotification;
+    requests.onOther = (message) => this.#take(message);
     void requests.child.ended.then(() => this.#cancelAll());
   }
 
-  take(message: Message): void {
-    // An answer to nothing.
-    if (!("method" in message)) return;
+  /**
+   * Has a modern server say what changes (2026-07-28 `basic/patterns/subscriptions`). Resolves when it has agreed; the
+   * request for it is answered when it says no more.
+   */
+  async listen(filter: JsonObject, timeoutMs: number): Promise<void> {
+    const what = "listening for changes";
+    const stop = new Cancellation();
+    const said = this.#requests
+      .send("subscriptions/listen", { notifications: filter }, what, { timeoutMs: Infinity, signal: stop })
+      .then(() => "over" as const);
+    const agreed = new Promise<"agreed">((resolve) => (this.#onAcknowledged = () => resolve("agreed")));
+    const answer = await within(timeoutMs, Promise.race([said, agreed]));
+    // Nobody waits for its end any more.
+    said.catch(() => {});
+    if (answer === "agreed") return;
+    stop.abort();
+    if (answer === "over") throw new UpstreamError("upstream_protocol", `${what}: it does not begin to`);
+    throw new UpstreamError("upstream_timeout", what);
+  }
+
+  #take(message: RequestMessage): void {
     const { method } = message;
     const params = isObject(message.params) ? (message.params as JsonObject) : {};
     if ("id" in message) void this.#answer(message.id, method, params);
     else if (method === "notifications/cancelled") this.#open.get(params["requestId"] as string | number)?.abort();
+    else if (method === "notifications/subscriptions/acknowledged") this.#onAcknowledged();
     else this.#onNotification?.(method, params);
   }
 

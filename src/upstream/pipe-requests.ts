@@ -3,7 +3,7 @@ import { BerthError } from "../errors.ts";
 import { isObject, type JsonObject } from "../json.ts";
 import { Ticker } from "../ticker.ts";
 import type { Child } from "./child.ts";
-import type { Message } from "./messages.ts";
+import type { Message, RequestMessage } from "./messages.ts";
 import { PipeCall } from "./pipe-call.ts";
 import type { Answer } from "./pipe-inbox.ts";
 import type { RequestOptions, Requests, Result } from "./request.ts";
@@ -17,12 +17,12 @@ import { refusedByServer, UpstreamError } from "./upstream-error.ts";
  */
 export class PipeRequests implements Requests {
   readonly child: Child;
-  /** Hears what is about no request from here: one place for each message. */
-  onOther: (message: Message) => void = () => {};
+  /** Hears what the server says by itself. */
+  onOther: (message: RequestMessage) => void = () => {};
   /** What a modern server wants to see in the `_meta` of each message. */
   envelope: JsonObject | undefined;
   readonly #timeoutMs: number;
-  readonly #calls = new CallTable<PipeCall>(LAST_ID_OF_OTHERS);
+  readonly #calls = new CallTable<PipeCall>();
   readonly #ticker = new Ticker((now) => this.#sweep(now));
   #end: string | undefined;
 
@@ -85,15 +85,15 @@ export class PipeRequests implements Requests {
       const id = Number(message.id);
       const call = this.#calls.get(id);
       if (call) this.#answered(call, message);
-      else if (!(id > LAST_ID_OF_OTHERS)) this.#pass(message);
       return call !== undefined;
     }
-    if (message.method !== PROGRESS || !this.#tellProgress(message.params)) this.#pass(message);
+    if (message.method === PROGRESS) this.#tellProgress(message.params);
+    else this.#pass(message);
     return false;
   }
 
   /** What a listener throws must not end this process from within a pipe's event. */
-  #pass(message: Message): void {
+  #pass(message: RequestMessage): void {
     try {
       this.onOther(message);
     } catch {
@@ -116,13 +116,8 @@ export class PipeRequests implements Requests {
     this.#fail(call, refusedByServer(call.what, error));
   }
 
-  /** Whether the token can only be one from here. */
-  #tellProgress(params: unknown): boolean {
-    const said = isObject(params) ? params : NOTHING;
-    const id = Number(said["progressToken"]);
-    if (!(id > LAST_ID_OF_OTHERS)) return false;
-    this.#calls.get(id)?.tell(said);
-    return true;
+  #tellProgress(params: unknown): void {
+    if (isObject(params)) this.#calls.get(Number(params["progressToken"]))?.tell(params);
   }
 
   /** Nobody waits for it any more, which the server is told. */
@@ -165,8 +160,6 @@ export class PipeRequests implements Requests {
   }
 }
 
-/** The official client counts from 0, and sends next to nothing. */
-const LAST_ID_OF_OTHERS = 1_000_000;
 const PROGRESS = "notifications/progress";
 const INTERNAL_ERROR = -32603;
 const NOTHING: Result = {};
