@@ -36,6 +36,17 @@ describe("refusals of one tenant", () => {
     assert.deepEqual(next(refusals, 4, 0), [1_000, 1_010, 1_020, 1_030]);
     assert.deepEqual(refusals.next(1, 60_000), 5_000, "and none is kept for longer than that for its own sake");
   });
+
+  it("C8 wait for nobody who has gone", () => {
+    const refusals = new Refusals();
+    next(refusals, 50, 0);
+    for (let gone = 0; gone < 10_000; gone++) {
+      refusals.next(0, 1_000);
+      refusals.told();
+    }
+    const ms = refusals.next(0, 1_000)!;
+    assert.ok(ms <= 5_010, `it is told after ${ms} ms`);
+  });
 });
 
 describe("a tenant that sends more than it may", () => {

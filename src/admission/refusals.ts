@@ -36,7 +36,9 @@ export class Refusals {
     }
     if (this.#waiting >= WAITING_MAX) return undefined;
     this.#waiting += 1;
-    this.#lastAt = Math.max(now + Math.min(retryMs, WAIT_MAX_MS), this.#lastAt + APART_MS);
+    const wanted = Math.max(now + Math.min(retryMs, WAIT_MAX_MS), this.#lastAt + APART_MS);
+    // Those who were to be told before may have gone since, and nobody waits behind them.
+    this.#lastAt = Math.min(wanted, now + WAIT_MAX_MS + this.#waiting * APART_MS);
     return this.#lastAt - now;
   }
 
