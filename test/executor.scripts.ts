@@ -2,8 +2,8 @@ import { strict as assert } from "node:assert";
 import { createServer } from "node:net";
 import { after, before, describe, it } from "node:test";
 import type { ScriptOutcome, ScriptRun } from "../src/executor/executor.ts";
-import { assertNothingLeft, failureOf, openRig, type Mode, type Rig } from "./executor.rig.ts";
-import { descendants } from "./processes.ts";
+import { assertNothingLeft, failureOf, openRig, programOf, shape, type Mode, type Rig } from "./executor.rig.ts";
+import { commandOf, descendants, statOf } from "./processes.ts";
 import { until } from "./until.ts";
 
 /** Shell definitions: what every engine does alike, and what only the sandbox claims. */
@@ -56,6 +56,24 @@ export function scriptsContract(mode: Mode): void {
         assert.equal(failure.reason, "load");
         assert.match(failure.message, /only sh and bash/);
       }
+    });
+
+    it("starts scripts, like guests, in sessions of their own, which have no terminal", async () => {
+      const { executor, value, close } = await openRig(mode, { guestSpareProcesses: 0 });
+      await value(shape("nothing"), {}, { program: programOf("friendly") });
+      const script = { tenant: "default", script: "sleep 100; true", argv: [], env: {}, deadlineMs: 60_000 };
+      const outcome = executor.runScript(script);
+      await until(() => descendants().some((pid) => commandOf(pid).startsWith("sleep 100")), "the script runs");
+      const all = descendants();
+      const leaders = all.filter((pid) => statOf(pid)!.parent === process.pid);
+      assert.equal(leaders.length, 2, "one for the guest and one for the script");
+      for (const pid of all) {
+        const { session, terminal } = statOf(pid)!;
+        assert.equal(terminal, 0, commandOf(pid));
+        assert.ok(leaders.includes(session), `${commandOf(pid)}is in the session of ${session}`);
+      }
+      await close();
+      failureOf(await outcome);
     });
 
     it("has an empty stdin and a working folder of its own, which is empty and writable", async () => {

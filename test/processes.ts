@@ -21,12 +21,23 @@ export function isAlive(pid: number): boolean {
 }
 
 /** Undefined for one that is gone. */
-export function statOf(pid: number): { state: string; parent: number; group: number; niceness: number } | undefined {
+export function statOf(pid: number): ProcessStat | undefined {
   const stat = readOr(`/proc/${pid}/stat`);
   if (stat === "") return undefined;
   // The command's name may hold spaces and brackets; everything else follows its last bracket.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  return { state: fields[0]!, parent: Number(fields[1]), group: Number(fields[2]), niceness: Number(fields[16]) };
+  const [parent, group, session, terminal] = fields.slice(1, 5).map(Number) as [number, number, number, number];
+  return { state: fields[0]!, parent, group, session, terminal, niceness: Number(fields[16]) };
+}
+
+export interface ProcessStat {
+  readonly state: string;
+  readonly parent: number;
+  readonly group: number;
+  readonly session: number;
+  /** The device number of its controlling terminal; 0 for none. */
+  readonly terminal: number;
+  readonly niceness: number;
 }
 
 export function commandOf(pid: number): string {

@@ -50,11 +50,11 @@ describe("processes are started", () => {
         assert.deepEqual(await Promise.all([1, 2, 3].map((each) => textOf(started, each))), Array(3).fill(expected));
       }));
 
-    it(`${how}, giving way and leading a group when asked to`, () =>
+    it(`${how}, giving way and leading a group and a session without a terminal when asked to`, () =>
       withStart(async (start) => {
         const started = await start({ ...sh("read line"), group: true, niceness: 7, outOfMemoryScore: 900 });
-        const { group, niceness } = statOf(started.pid)!;
-        assert.deepEqual([group, niceness], [started.pid, 7]);
+        const { group, session, terminal, niceness } = statOf(started.pid)!;
+        assert.deepEqual([group, session, terminal, niceness], [started.pid, started.pid, 0, 7]);
         assert.equal(readFileSync(`/proc/${started.pid}/oom_score_adj`, "utf8"), "900\n");
         process.kill(-started.pid, "SIGTERM");
         assert.deepEqual(await started.exited, { code: null, signal: "SIGTERM" });
