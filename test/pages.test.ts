@@ -183,6 +183,16 @@ describe("pages", () => {
     ]);
     assert.equal((await call(url, "tell")).content[0].text, "first");
     await browser.leave(page);
+
+    const { releases } = (await (await fetch(`${berth.url}/api/servers/versions/releases`)).json()) as {
+      releases: { release: string; changedAt: string; current: boolean }[];
+    };
+    for (const { release, changedAt, current } of releases) {
+      const own = await html(`/mcp/meta/versions@${release}`);
+      assert.match(own, current ? /the current one/ : /an earlier one/);
+      const [, since] = /<dt>Since<\/dt><dd><time datetime="([^"]+)"/.exec(own)!;
+      assert.equal(Date.parse(since!), new Date(changedAt).getTime());
+    }
   });
 
   it("a problem is shown with its place, on both pages", async () => {

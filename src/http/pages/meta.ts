@@ -124,7 +124,7 @@ async function servedPage(summary: Served, request: Request, options: Parts): Pr
       // What others wrote is no guest: how it runs stands with it.
       isolation: host.upstream(tenant, name) ? undefined : isolation,
       inFlight: activity.inFlight,
-      since: releases.find((each) => each.current),
+      since: releases.find(({ release }) => release === catalog.release),
     }),
     releases: releaseViews(releases, name, { origin, base, writable: options.writable }),
     calls: callViews(activity.recent().filter(({ tool }) => isShown(tool))),
