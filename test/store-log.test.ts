@@ -14,6 +14,7 @@ import { DATABASE_FILE, openDatabase } from "../src/store/open-database.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { Store } from "../src/store/store.ts";
 import { WriteAheadLog } from "../src/store/write-ahead-log.ts";
+import { onFlush } from "./flush.rig.ts";
 import { until } from "./until.ts";
 
 const PAGE_BYTES = 4096;
@@ -172,6 +173,24 @@ describe("the log of the store", () => {
     const [{ log: pages }] = other.pragma("wal_checkpoint(NOOP)") as [{ log: number }];
     other.close();
     assert.ok(pages < 1_050, `the log has ${pages} pages`);
+  });
+
+  it("C8 is moved without a thread, too, once a disk that had failed works again", async (t) => {
+    const lines: string[] = [];
+    const note = (...said: unknown[]): void => void lines.push(String(said.at(-1)));
+    const dataDir = join(folder, String((folders += 1)));
+    const store = await openSqliteStore({ dataDir, logBytes: LOG_BYTES, log: { error: note, info: note } as never });
+    t.after(() => store.close());
+    const die = (worker: Worker): void => void worker.terminate();
+    process.on("worker", die);
+    t.after(() => process.off("worker", die));
+    await write(store, LOG_BYTES * 2);
+    await until(async () => lines.length > 0);
+    onFlush(t, () => Promise.reject(new Error("EIO: i/o error")));
+    await assert.rejects(write(store, PAGE_BYTES), { code: "store_unsure" });
+    await until(async () => lines.includes("what was written to the store is on the disk"));
+    t.mock.restoreAll();
+    await store.check();
   });
 });
 

@@ -57,6 +57,8 @@ export class Checkpoints {
   #worker: Worker | undefined;
   #ended: Promise<void> = Promise.resolve();
   #isWanted = false;
+  /** There is no thread to be had. */
+  #isAlone = false;
   #isOver = false;
 
   constructor(database: Database.Database, options: CheckpointsOptions) {
@@ -75,7 +77,7 @@ export class Checkpoints {
 
   /** Something was written. */
   wrote(): void {
-    if (!this.#isOver) this.#timer ??= setTimeout(() => this.#look(), LOOK_MS).unref();
+    if (!this.#isOver && !this.#isAlone) this.#timer ??= setTimeout(() => this.#look(), LOOK_MS).unref();
   }
 
   /** However short the log is: a checkpoint that begins now or later, until one is complete. */
@@ -99,7 +101,23 @@ export class Checkpoints {
 
   #look(): void {
     this.#timer = undefined;
-    if (!this.#worker && (this.#isWanted || this.#isLong())) this.#start();
+    if (this.#isAlone) this.#checkpointHere();
+    else if (!this.#worker && (this.#isWanted || this.#isLong())) this.#start();
+  }
+
+  /** Calls wait for it; it is done where nothing else is kept without it. */
+  #checkpointHere(): void {
+    if (!this.#isWanted) return;
+    let report: CheckpointReport;
+    try {
+      const [state] = this.#database.pragma("wal_checkpoint(PASSIVE)") as [{ log: number; checkpointed: number }];
+      report = { pages: state.checkpointed < state.log ? undefined : state.log };
+    } catch (error) {
+      const { code, message } = error as { code?: string; message: string };
+      report = { error: { code, message } };
+    }
+    this.#isWanted = report.pages === undefined;
+    this.#hear(report);
   }
 
   #isLong(): boolean {
@@ -127,6 +145,7 @@ export class Checkpoints {
     try {
       this.#worker = new Worker(workerFile, { workerData, resourceLimits, execArgv: [], env: {} });
     } catch (error) {
+      this.#isWanted = wasWanted;
       this.#giveUp(error);
       return;
     }
@@ -177,8 +196,9 @@ export class Checkpoints {
   }
 
   #giveUp(error: unknown): void {
-    this.#isOver = true;
+    this.#isAlone = true;
     this.#database.pragma(`wal_autocheckpoint = ${OWN_CHECKPOINT_PAGES}`);
     this.#options.onGone(error);
+    if (this.#isWanted) this.#again(AGAIN_MS);
   }
 }
