@@ -59,10 +59,10 @@ export function scriptsContract(mode: Mode): void {
     });
 
     it("starts scripts, like guests, in sessions of their own, which have no terminal", async () => {
-      const { executor, value, close } = await openRig(mode, { guestSpareProcesses: 0 });
-      await value(shape("nothing"), {}, { program: programOf("friendly") });
+      const own = await openRig(mode, { guestSpareProcesses: 0 });
+      await own.value(shape("nothing"), {}, { program: programOf("friendly") });
       const script = { tenant: "default", script: "sleep 100; true", argv: [], env: {}, deadlineMs: 60_000 };
-      const outcome = executor.runScript(script);
+      const outcome = own.executor.runScript(script);
       await until(() => descendants().some((pid) => commandOf(pid).startsWith("sleep 100")), "the script runs");
       const all = descendants();
       const leaders = all.filter((pid) => statOf(pid)!.parent === process.pid);
@@ -72,7 +72,7 @@ export function scriptsContract(mode: Mode): void {
         assert.equal(terminal, 0, commandOf(pid));
         assert.ok(leaders.includes(session), `${commandOf(pid)}is in the session of ${session}`);
       }
-      await close();
+      await own.close();
       failureOf(await outcome);
     });
 
