@@ -163,6 +163,11 @@ export const ratios = [
     of: ({ upstreams }) => over(upstreams?.hostedCpuMicros, upstreams?.directCpuMicros),
   },
   {
+    name: "hostedManyCpuVsDirect",
+    title: "CPU of a hosted call / over stdio, 20 calls at a time",
+    of: ({ upstreams }) => over(upstreams?.hostedManyCpuMicros, upstreams?.directManyCpuMicros),
+  },
+  {
     name: "hostedThroughputVsSupergateway",
     title: "calls of a hosted server, 20 clients: Berth / supergateway",
     atLeast: 3,

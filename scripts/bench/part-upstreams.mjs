@@ -19,10 +19,11 @@ import { everything, everythingCommand, peer, startAndCall } from "./upstream-se
  * bridge of a few lines that checks nothing: no host in Node that is reached over HTTP can be much faster. All that is
  * compared is measured in turns, and of each the turn counts that was disturbed least, so that a busy machine is as
  * busy for all. CPU time is that of whoever speaks to the server and of the server itself: of the official client and
- * its server, of Berth and its server.
+ * its server, of Berth and its server; for one call at a time, and for as many calls at a time as there are clients.
  *
  * @typedef {{ hostedMs: number, directMs: number, bareMs: number, hostedCpuMicros: number, directCpuMicros: number,
- *   hostedPerSecond: number, bridgedPerSecond: number, clients: number,
+ *   hostedManyCpuMicros: number, directManyCpuMicros: number, hostedPerSecond: number, bridgedPerSecond: number,
+ *   clients: number,
  *   catMs: number, ownMs: number, nodeMs: number, idleServers: number, idleChildren: number }} UpstreamsFigures
  * Times are of one call, or of one command from its start to its end. CPU times are of one call.
  */
@@ -104,16 +105,33 @@ async function measureCalls(folder, berthServer, calls) {
     const cpus = [direct.cpuMicros, () => exactCpuMicros(berthServer.pid) + exactCpuMicros(child), () => 0];
     const each = Math.ceil(calls / TURNS);
     const [directCalls, hostedCalls, bareCalls] = await inTurns(TURNS, each, ways, cpus);
+    // A connection that nobody uses for a while is closed, so these are made only now.
+    const many = Array.from({ length: CLIENTS }, () => rawCaller(berthServer.port, load, message));
+    closing.push(...many.map(({ close }) => close));
+    const clients = [many.map(() => direct.call), many.map(({ call }) => call)];
+    const manyWays = clients.map((callers) => () => callTogether(callers, each));
+    const [directMany, hostedMany] = await inTurns(TURNS, 1, manyWays, cpus);
     return {
       directMs: directCalls.ms,
       hostedMs: hostedCalls.ms,
       bareMs: bareCalls.ms,
       directCpuMicros: directCalls.cpuMicros,
       hostedCpuMicros: hostedCalls.cpuMicros,
+      directManyCpuMicros: directMany.cpuMicros / each,
+      hostedManyCpuMicros: hostedMany.cpuMicros / each,
     };
   } finally {
     await Promise.all(closing.map((close) => close()));
   }
+}
+
+/** So many calls, of each caller one at a time. @param {import("./upstream-callers.mjs").Call[]} callers */
+async function callTogether(callers, count) {
+  let left = count;
+  const loop = async (call) => {
+    while (left-- > 0) await call();
+  };
+  await Promise.all(callers.map(loop));
 }
 
 /** @returns {Promise<number>} calls a second of all clients together */

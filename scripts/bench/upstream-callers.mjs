@@ -68,7 +68,8 @@ export function rawCaller(port, { path, headers, body }, expected) {
     call: () =>
       new Promise((resolve, reject) => {
         settle = { resolve, reject };
-        socket.write(request);
+        if (socket.destroyed) reject(new Error("the connection was closed before the call"));
+        else socket.write(request);
       }),
     close: () => void socket.destroy(),
   };
