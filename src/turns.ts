@@ -1,9 +1,9 @@
 /** Work of the serving process that takes longer than this at a stretch lets calls of others have a turn. */
 const STRETCH_MS = 1;
 
-/** For between two steps of work that are short each: calls of others have their turn. */
+/** For between two steps of work that are short each: calls of others that have arrived by now have their turn. */
 export function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
+  return new Promise(afterArrivals);
 }
 
 /**
@@ -15,10 +15,15 @@ export function turnTaker(): () => Promise<void> | undefined {
   return () => {
     if (performance.now() - since < STRETCH_MS) return undefined;
     return new Promise((resolve) => {
-      setImmediate(() => {
+      afterArrivals(() => {
         since = performance.now();
         resolve();
       });
     });
   };
+}
+
+/** The event loop looks for what has arrived before immediates, but not between an arrival and the first of those. */
+function afterArrivals(resolve: () => void): void {
+  setImmediate(() => setImmediate(resolve));
 }

@@ -46,6 +46,7 @@ export async function examine(examiner: Examiner, tenant: string, plan: Plan): P
       const was = await stateOf(examiner, tenant, name, plan.before.servers.get(name), standing);
       await nextTurn();
       const would = await stateOf(examiner, tenant, name, after.servers.get(name), plan.proposed);
+      await nextTurn();
       problems.push(...newProblems(plan, was.problems, would.problems));
       const effect = effectOn(name, was, would);
       if (effect) servers.push(effect);
