@@ -23,7 +23,7 @@ export function turnTaker(): () => Promise<void> | undefined {
   };
 }
 
-/** The event loop looks for what has arrived before immediates, but not between an arrival and the first of those. */
+/** The event loop looks for what has arrived before it runs immediates, but not between an arrival and the first of those. */
 function afterArrivals(resolve: () => void): void {
   setImmediate(() => setImmediate(resolve));
 }

@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, it } from "node:test";
 import { nextTurn, turnTaker } from "../src/turns.ts";
 
@@ -16,14 +19,18 @@ describe("work in several steps that something arriving has begun", () => {
   };
   for (const [way, letOthers] of Object.entries(waysOf)) {
     it(`goes on after whatever has arrived meanwhile, ${way}`, async () => {
-      const server = createServer().listen(0, "127.0.0.1");
+      // What is written to a socket of this kind has arrived at once.
+      const folder = mkdtempSync(join(tmpdir(), "berth-turns-"));
+      const path = join(folder, "socket");
+      const server = createServer().listen(path);
       await once(server, "listening");
       const sockets: Socket[] = [];
       try {
-        const { port } = server.address() as { port: number };
         for (let count = 0; count < 2; count++) {
           const accepted = once(server, "connection");
-          sockets.push(connect(port, "127.0.0.1"), (await accepted)[0] as Socket);
+          const socket = connect(path);
+          await once(socket, "connect");
+          sockets.push(socket, (await accepted)[0] as Socket);
         }
         const [first, ours, second, others] = sockets as [Socket, Socket, Socket, Socket];
         let arrived = 0;
@@ -39,6 +46,8 @@ describe("work in several steps that something arriving has begun", () => {
       } finally {
         for (const socket of sockets) socket.destroy();
         server.close();
+        await once(server, "close");
+        rmSync(folder, { recursive: true });
       }
     });
   }
