@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { setPriority } from "node:os";
+import { getPriority, setPriority } from "node:os";
 
 /**
  * Has a process of its own session, with all of its threads, give way to others where there is not enough processor time
@@ -18,7 +18,17 @@ export function giveWay(pid: number, niceness: number): boolean {
   return sessionGivesWay(pid, niceness);
 }
 
-/** The same, as far as `giveWay(pid, 0)` can take it back: of a session anybody may say so, of threads the privileged. */
+/** Whether it gives way to nobody by itself: neither the process nor, where they can be told apart, any of its threads. */
+export function keepsUp(pid: number): boolean {
+  try {
+    const threads = process.platform === "linux" ? readdirSync(`/proc/${pid}/task`) : [pid];
+    return threads.every((thread) => getPriority(Number(thread)) <= 0);
+  } catch {
+    return false;
+  }
+}
+
+/** As `giveWay`, as far as `giveWay(pid, 0)` can take it back: of a session anybody may say so, of threads the privileged. */
 export function giveWayForNow(pid: number, niceness: number): void {
   if (mayTakeBack()) giveWay(pid, niceness);
   else if (process.platform === "linux") sessionGivesWay(pid, niceness);

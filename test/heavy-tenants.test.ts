@@ -61,6 +61,16 @@ describe("tenants whose guests use much processor time", () => {
     await Promise.all(started.splice(0).map((running) => running.end()));
   });
 
+  it("C8 have guests that keep up with all that they have, with what was only being started, too", async () => {
+    const guest = start(REST);
+    giveWayForNow(guest.pid, 10);
+    heavy.add("calm", guest, true);
+    assert.equal(nicenessOf(guest), 0);
+    // As what it starts in this very moment has it.
+    giveWayForNow(guest.pid, 10);
+    await until(() => nicenessOf(guest) === 0);
+  });
+
   it("C8 give way with all that they have, while guests of others do not", async () => {
     const [burning, resting, other] = [start(BURN), start(REST), start(REST)];
     heavy.add("noisy", burning);

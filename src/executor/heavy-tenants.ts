@@ -1,4 +1,4 @@
-import { giveWay } from "../give-way.ts";
+import { giveWay, keepsUp } from "../give-way.ts";
 import { processorMsOf, treeOf } from "./process-tree.ts";
 
 /** A process of guest code; it may not have been started yet. */
@@ -156,13 +156,17 @@ class Watched {
     for (const pid of this.#pids) if (!this.#lowered.has(pid) && giveWay(pid, LOWEST)) this.#lowered.add(pid);
   }
 
-  /** Takes back what it was started with; tried again until the system lets us. */
+  /**
+   * Takes back what it was started with; tried again until the system lets us, and until nothing is found any more: what
+   * was just being started meanwhile has it still.
+   */
   keepUp(): void {
     if (!this.#givesWay) return;
     const { pid } = this.#guest;
     if (pid === undefined) return;
     this.#pids = treeOf(pid);
-    this.#givesWay = !this.#pids.map((each) => giveWay(each, 0)).every(Boolean);
+    const isOver = this.#pids.every(keepsUp);
+    this.#givesWay = !this.#pids.map((each) => giveWay(each, 0)).every(Boolean) || !isOver;
   }
 
   /** Only who is privileged may do that; for everybody else they stay as they are until they end. */
