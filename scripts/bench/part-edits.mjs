@@ -1,7 +1,7 @@
 import { mkdtempSync } from "node:fs";
 import { Agent, request as httpRequest } from "node:http";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
+import { startBeside } from "./beside.mjs";
 import { serve } from "./berth.mjs";
 import { modernCall } from "./requests.mjs";
 import { percentile } from "./rounds.mjs";
@@ -9,17 +9,18 @@ import { startServer } from "./server-process.mjs";
 
 /**
  * Saves of one definition while another server is called: how soon a save is what callers get, and how long calls of
- * others wait meanwhile. Each save begins with a compiler that has to be started. The server has all cores of this
- * machine, as where it is deployed: what compiles a save is a process of its own, and whatever sends the calls here
- * takes its part of the machine, too.
+ * others wait meanwhile. Each save begins with a compiler that has to be started. The server has been called for a while
+ * before, and has all cores of this machine, as where it is deployed: what compiles a save is a process of its own, and
+ * so is whoever sends the calls, which takes its part of the machine, too.
  *
  * @typedef {{ servers: number, saves: number, effectMs: number, pauseMs: number, quietMs: number }} EditsFigures
  * `effectMs` is the longest; `pauseMs` and `quietMs` the 99th percentile of what calls took during saves and before.
  */
 
 const ANYWHERE = { alone: false };
-/** Calls of another server are sent this often. */
-const CALL_EVERY_MS = 2;
+const CALLS_PER_SECOND = 500;
+const WARM_UP = { ms: 6_000, perSecond: 2_000 };
+const SAVE_MS_MAX = 30_000;
 /** After this the compiler has ended. */
 const COLD_MS = 2_000;
 
@@ -34,18 +35,22 @@ export async function measureEdits(folder, { image, names }, saves, say) {
   const server = await startServer(serve(folder, image, { data: mkdtempSync(join(folder, "data-")) }), ANYWHERE);
   const agent = new Agent({ keepAlive: true });
   const send = (method, path, headers, body) => exchange(agent, server.port, method, path, headers, body);
+  let others;
+  const endOthers = () => others?.end();
+  process.prependOnceListener("exit", endOthers);
   try {
     const edited = names.at(-1);
-    const others = modernCall("/mcp/echo");
-    await send("POST", others.path, others.headers, others.body);
+    others = await startBeside("steady-caller.mjs", [String(server.port), "/mcp/echo"], { pinned: false });
+    await others.ask(WARM_UP);
     const during = [];
     const quiet = [];
     const effects = [];
     for (let save = 0; save < saves; save++) {
-      quiet.push(...(await callUntil(send, others, sleep(COLD_MS))));
-      const saved = saveAndCall(send, edited, save);
-      during.push(...(await callUntil(send, others, saved)));
-      effects.push(await saved);
+      quiet.push(...(await others.ask({ ms: COLD_MS, perSecond: CALLS_PER_SECOND })).taken);
+      const called = others.ask({ ms: SAVE_MS_MAX, perSecond: CALLS_PER_SECOND });
+      effects.push(await saveAndCall(send, edited, save));
+      others.tell("stop");
+      during.push(...(await called).taken);
       say(`save ${save + 1}/${saves}: in effect after ${Math.round(effects.at(-1))} ms`);
     }
     const figures = {
@@ -55,6 +60,8 @@ export async function measureEdits(folder, { image, names }, saves, say) {
     };
     return { servers: names.length, saves, ...figures };
   } finally {
+    process.removeListener("exit", endOthers);
+    endOthers();
     agent.destroy();
     await server.stop();
   }
@@ -74,23 +81,6 @@ async function saveAndCall(send, name, save) {
   const result = await send("POST", path, { ...own, "Mcp-Name": "saved" }, JSON.stringify(call));
   if (!result.text.includes(`save ${save}`)) throw new Error(`the save is not in effect: ${result.text}`);
   return performance.now() - startedAt;
-}
-
-/** What each call took, sent whether or not the ones before it have come back. @param {Promise<unknown>} end */
-async function callUntil(send, { path, headers, body }, end) {
-  const taken = [];
-  const calls = [];
-  const timer = setInterval(() => {
-    const sentAt = performance.now();
-    calls.push(send("POST", path, headers, body).then(() => taken.push(performance.now() - sentAt)));
-  }, CALL_EVERY_MS);
-  try {
-    await end;
-  } finally {
-    clearInterval(timer);
-  }
-  await Promise.all(calls);
-  return taken;
 }
 
 /** @returns {Promise<{ status: number, text: string }>} */

@@ -1,12 +1,10 @@
-import { execFileSync, spawn } from "node:child_process";
-import { once } from "node:events";
+import { execFileSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
+import { startBeside } from "./beside.mjs";
 import { cli, makeImage, serve, writeImageSources } from "./berth.mjs";
 import { echoModule } from "./definitions.mjs";
-import { machine, pinned } from "./machine.mjs";
 import { schedulingOf } from "./proc.mjs";
 import { percentile } from "./rounds.mjs";
 import { startServer } from "./server-process.mjs";
@@ -83,13 +81,12 @@ export async function measureFairness(folder, { rounds, seconds, only }, say) {
   };
   process.prependOnceListener("exit", endParts);
   const start = async (...args) => {
-    parts.push(startPart(...args));
-    await parts.at(-1).answer();
+    parts.push(await startBeside(...args));
     return parts.at(-1);
   };
   try {
     await configure(server.port);
-    const calm = await start("fairness-caller.mjs", [String(server.port), `/t/${CALM}/mcp/echo`]);
+    const calm = await start("steady-caller.mjs", [String(server.port), `/t/${CALM}/mcp/echo`]);
     await calm.ask(WARM_UP);
     const measure = async () => {
       const before = schedulingOf(server.pid);
@@ -105,7 +102,8 @@ export async function measureFairness(folder, { rounds, seconds, only }, say) {
     const cases = [];
     for (const { name } of attacks) {
       if (only && !only.includes(name)) continue;
-      const attack = await start("fairness-attacks.mjs", [`http://127.0.0.1:${server.port}/t/${NOISY}`, name]);
+      const attacker = [`http://127.0.0.1:${server.port}/t/${NOISY}`, name];
+      const attack = await start("fairness-attacks.mjs", attacker, { yields: true });
       cases.push({ name, attack, quiet: [], attacked: [], statuses: {} });
       await attack.ask("go");
       await calm.ask({ ms: ATTACK_WARM_UP_MS, perSecond: CALLS_PER_SECOND });
@@ -228,28 +226,4 @@ async function configure(port) {
     const upstream = `mcp+node://${everything}?command=stdio&env.NUMBER=${number}`;
     await put(NOISY, `entries/child-${number}`, JSON.stringify({ upstream }));
   }
-}
-
-/** A process of the bench beside this one: says that it is ready, and answers each message with one. */
-function startPart(file, args) {
-  const path = fileURLToPath(new URL(file, import.meta.url));
-  const canYield = file === "fairness-attacks.mjs" && machine.generatorCore !== undefined;
-  const yielding = canYield ? ["chrt", "--idle", "0"] : [];
-  const [program, ...rest] = pinned(machine.generatorCore, [...yielding, process.execPath, path, ...args]);
-  const child = spawn(program, rest, { stdio: ["ignore", "ignore", "inherit", "ipc"] });
-  const ended = once(child, "exit").then(() => [{ failed: "it ended" }]);
-  const answer = async () => {
-    const [said] = await Promise.race([once(child, "message"), ended]);
-    if (said.failed !== undefined) throw new Error(`${file}: ${said.failed}`);
-    return said;
-  };
-  return {
-    answer,
-    ask(message) {
-      const answered = answer();
-      child.send(message);
-      return answered;
-    },
-    end: () => void child.kill("SIGKILL"),
-  };
 }

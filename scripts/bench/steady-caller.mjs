@@ -4,8 +4,8 @@ import { schedulingOf } from "./proc.mjs";
 import { rawCaller } from "./upstream-callers.mjs";
 
 /**
- * The tenant that is measured, as a process of its own: calls its tool for as many milliseconds as the bench says, so
- * many times in a second, and answers with what the calls took. The calls come as those of many who know nothing of each
+ * Who is measured, as a process of its own: calls a tool for as many milliseconds as the bench says, or until that says
+ * `stop`, so many times in a second, and answers with what the calls took. The calls come as those of many who know nothing of each
  * other do, at any moment (exponential distances), two together at times: at a steady beat no call would ever meet
  * another one of its own, and each one of somebody else would show.
  *
@@ -23,6 +23,7 @@ const free = Array.from({ length: CONNECTIONS }, () => rawCaller(Number(port), l
 /** When those were due that no connection is free for. */
 const due = [];
 let taken = [];
+let isStopped = false;
 
 function send(dueAt) {
   const caller = free.shift();
@@ -35,18 +36,22 @@ function send(dueAt) {
   void caller.call().then(onAnswer, (error) => process.send({ failed: error.message }));
 }
 
-process.on("message", (wanted) => void measure(wanted));
+process.on("message", (wanted) => {
+  if (wanted === "stop") isStopped = true;
+  else void measure(wanted);
+});
 process.on("disconnect", () => process.exit());
 process.send({ ready: true });
 
 async function measure({ ms, perSecond }) {
   taken = [];
+  isStopped = false;
   const before = schedulingOf(process.pid);
   const start = performance.now();
   const distance = () => (-Math.log(1 - random()) * 1000) / perSecond;
   for (let next = distance(); ;) {
     const now = performance.now() - start;
-    if (now >= ms) break;
+    if (isStopped || now >= ms) break;
     for (; next <= now; next += distance()) send(performance.now());
     await sleep(Math.max(0, next - (performance.now() - start)));
   }
