@@ -20,7 +20,7 @@ describe("the product", () => {
       .map((file) => [file, readFileSync(`src/${file}`, "utf8")] as const);
     for (const [library, places] of Object.entries(jobs)) {
       const imported = new RegExp(
-        `^import (?!type )[^;]*? from "#?${library}(/[^"]*)?";|= (await import|require)\\("#?${library}(/[^"]*)?"\\)`,
+        `^import (?!type )[^;]*? from "#?${library}(/[^"]*)?";|= (await import|require|createRequire\\(import.meta.url\\))\\("#?${library}(/[^"]*)?"\\)`,
         "m",
       );
       const users = sources.filter(([, text]) => imported.test(text)).map(([file]) => file);

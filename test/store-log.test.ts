@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, describe, it, type TestContext } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { Worker } from "node:worker_threads";
 import Database from "better-sqlite3";
@@ -226,6 +227,20 @@ describe("a process whose log is being moved", () => {
       assert.equal(database.pragma("integrity_check", { simple: true }), "ok");
       database.close();
     }
+  });
+
+  it("C8 waits for another one that makes the same data folder at the same moment", async () => {
+    const dataDir = join(folder, String((folders += 1)));
+    mkdirSync(dataDir);
+    const other = new Database(join(dataDir, DATABASE_FILE));
+    other.exec("BEGIN IMMEDIATE");
+    const child = spawn(process.execPath, [writerFile, dataDir, "writer", "16384", "1"], { stdio: "ignore" });
+    const closed = once(child, "close");
+    // It is to find the file locked. One that takes longer to start finds it free, which is no fault.
+    await Promise.race([sleep(700), closed]);
+    other.exec("COMMIT");
+    other.close();
+    assert.deepEqual(await closed, [0, null]);
   });
 
   it("C8 writes to the end all that it has begun, and then is held up by nothing", async () => {

@@ -16,7 +16,7 @@ export function openDatabase(dataDir: string, busyMs: number): Database.Database
     const file = join(dataDir, DATABASE_FILE);
     database = new Database(file, { timeout: busyMs });
     chmodSync(file, 0o600);
-    database.pragma("journal_mode = WAL");
+    keepLog(database, busyMs);
     // Whoever writes does not wait for the disk: what is to be kept is flushed by itself (`write-ahead-log.ts`).
     database.pragma("synchronous = NORMAL");
     database.pragma("foreign_keys = ON");
@@ -29,6 +29,22 @@ export function openDatabase(dataDir: string, busyMs: number): Database.Database
     throw new BerthError("store_failed", `the data folder ${dataDir} cannot be opened: ${reason}`, { cause: error });
   }
 }
+
+/** Where several processes make the same new file at once, SQLite does not wait for the others here by itself. */
+function keepLog(database: Database.Database, busyMs: number): void {
+  for (const until = performance.now() + busyMs; ;) {
+    try {
+      database.pragma("journal_mode = WAL");
+      return;
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== "SQLITE_BUSY" || performance.now() >= until) throw error;
+      Atomics.wait(pause, 0, 0, AGAIN_MS);
+    }
+  }
+}
+
+const AGAIN_MS = 5;
+const pause = new Int32Array(new SharedArrayBuffer(4));
 
 /** Takes the migrations that a database lacks. Throws `store_failed` for one of a newer Berth. */
 export function upgradeDatabase(database: Database.Database): void {
