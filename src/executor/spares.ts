@@ -8,6 +8,7 @@ import type { Command } from "./process-group.ts";
  * Blank processes, started before anyone needs them and handed to one program each: a first call then waits for its
  * bundle only, not for Node to start. Blank ones that fail are replaced at a growing distance.
  */
+
 /** Nobody waits for a blank process: it starts in what time others leave. Whoever takes it may have it keep up. */
 const NICENESS = 10;
 /** Starting a process costs the host some milliseconds, so the call that took a spare goes first. */

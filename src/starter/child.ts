@@ -8,6 +8,7 @@ import { startDirectly, type StartRequest } from "./starter.ts";
  * The starter's process: it starts what it is asked to, hands over the pipes, and tells when each process has ended.
  * Its stdin ends when whoever asks does: then it lets what it has started end, ends it, and ends.
  */
+
 /** How long those that run may go on to run when nobody is left who uses them: most end when their pipes do. */
 const LAST_MS = 1_000;
 
