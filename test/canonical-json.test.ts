@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as dagJson from "@ipld/dag-json";
-import { assert as assertProperty, double, jsonValue, maxSafeInteger, oneof, property } from "fast-check";
+import { assert as assertProperty, double, jsonValue, maxSafeInteger, oneof, property, runs } from "./fast-check.ts";
 import { canonicalJson } from "../src/canonical-json.ts";
 
 const reference = (value: unknown): string => new TextDecoder().decode(dagJson.encode(value));
@@ -12,7 +12,7 @@ test("a structure is written as the DAG-JSON codec writes it", () => {
       const plain: unknown = JSON.parse(JSON.stringify(value));
       assert.equal(canonicalJson(plain), reference(plain));
     }),
-    { numRuns: 500 },
+    { numRuns: runs(500) },
   );
 });
 

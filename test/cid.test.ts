@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { assert as assertProperty, jsonValue, property, uint8Array } from "fast-check";
+import { assert as assertProperty, jsonValue, property, uint8Array } from "./fast-check.ts";
 import { decodeJson, isCid, isStructure, jsonBlock, matches, rawBlock } from "../src/cid.ts";
 
 // Worked out apart from this code: base32 of 01 55 12 20 and the digest that `sha256sum` prints.

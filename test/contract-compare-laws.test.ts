@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import * as fc from "fast-check";
+import * as fc from "./fast-check.ts";
 import { compareContracts } from "../src/contract/compare.ts";
 import type { Contract } from "../src/contract/contract.ts";
 import type { Json, JsonObject, JsonSchema } from "../src/json.ts";
 
-const runs = Number(process.env["BERTH_FUZZ_RUNS"] ?? 60) * 10;
+const runs = fc.runs(600);
 
 /** Few names and values, so that two schemas have much in common. */
 const names = ["a", "b", "c"];

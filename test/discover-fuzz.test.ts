@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import * as fc from "fast-check";
+import * as fc from "./fast-check.ts";
 import { discover } from "../src/discover/discover.ts";
 import type { Discovery } from "../src/discover/discovery.ts";
 import { discoverShell } from "../src/discover/shell.ts";
 import { caseNames, caseSource } from "./discovery-check.ts";
 
-const runs = { numRuns: Number(process.env["BERTH_FUZZ_RUNS"] ?? 60) };
+const runs = { numRuns: fc.runs(60) };
 
 /** Whatever the source is, what comes out is sound: positions stand in the text, and schemas compile. */
 function checkSound({ tools, problems }: Discovery, files: Readonly<Record<string, string>>): void {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { assert as assertProperty, constantFrom, dictionary, jsonValue, property, string } from "fast-check";
+import { assert as assertProperty, constantFrom, dictionary, jsonValue, property, runs, string } from "./fast-check.ts";
 import { withMember } from "../src/host/edits/json-text.ts";
 
 const name = string({ unit: "binary", maxLength: 6 }).filter((text) => text !== "__proto__");
@@ -19,7 +19,7 @@ describe("a member of a JSON text", () => {
         assert.deepEqual(JSON.parse(withMember(changed, [name], null)), asWritten(rest));
         assert.deepEqual(JSON.parse(withMember(text, [name], null)), asWritten(rest));
       }),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 

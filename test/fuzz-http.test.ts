@@ -5,15 +5,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import * as fc from "fast-check";
 import { post, request as rpc, startTestBerth, type TestBerth } from "./berth.ts";
+import * as fc from "./fast-check.ts";
 import { body, DEFINITION, headers, headersOf } from "./fuzz-messages.ts";
 import { connectRaw, eventsOf, rawPost } from "./raw-http.ts";
-import { CLI } from "./stdio-session.ts";
+import { repliesOf } from "./raw-replies.ts";
 import { memoryOf } from "./processes.ts";
+import { CLI } from "./stdio-session.ts";
+import { until } from "./until.ts";
 
-const runs = Number(process.env["BERTH_FUZZ_RUNS"] ?? 60);
-const options = { numRuns: runs, interruptAfterTimeLimit: 60_000, markInterruptAsFailure: false };
+const options = { numRuns: fc.runs(60), interruptAfterTimeLimit: 60_000, markInterruptAsFailure: false };
 
 describe("arbitrary requests over HTTP", () => {
   let maker: TestBerth;
@@ -31,7 +32,8 @@ describe("arbitrary requests over HTTP", () => {
       stdio: ["ignore", "ignore", "pipe"],
       env: { ...process.env, BERTH_LOG: "error" },
     });
-    url = await new Promise<string>((resolve) => {
+    url = await new Promise<string>((resolve, reject) => {
+      child.once("exit", () => reject(new Error(`Berth ended: ${log}`)));
       child.stderr!.setEncoding("utf8").on("data", (chunk: string) => {
         log += chunk;
         const found = /Berth serves (http:\S+)\/mcp/.exec(log)?.[1];
@@ -45,15 +47,15 @@ describe("arbitrary requests over HTTP", () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  /** All that comes for these bytes; a stream that stays open is left after a while. */
-  const exchange = async (bytes: string | Buffer): Promise<string> => {
+  /** All that comes for these bytes; a stream, which may stay open, is left after a while unless `isWhole`. */
+  const exchange = async (bytes: string, isWhole = false): Promise<string> => {
     const connection = await connectRaw(url);
+    let isClosed = false;
+    const closed = connection.closed.then(() => (isClosed = true));
     connection.socket.write(bytes);
-    for (let waited = 0; waited < 200; waited++) {
-      const isOver = await Promise.race([connection.closed.then(() => true), sleep(50, false)]);
-      if (isOver) break;
-      if (/^HTTP\/1.1 200 [\s\S]*text\/event-stream[\s\S]*\r\n\r\n/.test(connection.text()) && waited > 3) break;
-    }
+    const isStream = (): boolean => /^HTTP\/1.1 200 [^]*text\/event-stream[^]*\r\n\r\n/.test(connection.text());
+    await until(() => isClosed || (!isWhole && isStream()), `an answer to ${bytes}`);
+    await Promise.race([closed, sleep(200, undefined, { ref: false })]);
     connection.socket.destroy();
     return connection.text();
   };
@@ -65,27 +67,29 @@ describe("arbitrary requests over HTTP", () => {
     assert.doesNotMatch(log, /"level":(50|60)/, log.slice(-3000));
   };
 
-  const checkReply = (reply: string, sent: string): void => {
-    const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(reply)?.[1]);
-    assert.ok(status >= 200 && status < 600, `no answer to ${sent}: ${reply}`);
+  /** Checks each reply that came over one connection. */
+  const checkReplies = (text: string, sent: string): void => {
     assert.doesNotMatch(
-      reply,
+      text,
       /node_modules|\/src\/|\.js:\d+|at [A-Z]\w+\./,
       "the insides of the service are not shown",
     );
-    const [head = "", ...rest] = reply.split("\r\n\r\n");
-    const text = rest.join("\r\n\r\n");
-    if (/text\/event-stream/.test(head)) {
-      eventsOf(text.replace(/\r\n[0-9a-f]+\r\n/g, "")).forEach((event) => assert.equal(event["jsonrpc"], "2.0"));
-      return;
+    const replies = repliesOf(text);
+    assert.ok(replies.length > 0, `no answer to ${sent}`);
+    for (const { status, head, body } of replies) {
+      assert.ok(status >= 200 && status < 600, `an answer to ${sent}: ${text}`);
+      if (/text\/event-stream/.test(head)) eventsOf(body).forEach((event) => assert.equal(event["jsonrpc"], "2.0"));
+      else if (body !== "" && /application\/json/.test(head)) checkAnswer(status, body);
     }
-    if (text === "" || !/application\/json/.test(head)) return;
-    const answer = JSON.parse(text) as { error?: { code: number; data?: { reference?: string } }; jsonrpc?: string };
+  };
+
+  const checkAnswer = (status: number, text: string): void => {
+    const answer = JSON.parse(text) as { error?: { code: number; data?: { reference?: string } } };
     if (status === 500) {
       assert.equal(answer.error?.code, -32603);
       assert.match(answer.error?.data?.reference ?? "", /^[0-9a-f-]{36}$/);
     }
-    if (status >= 400) assert.ok(answer.error, reply);
+    if (status >= 400) assert.ok(answer.error, text);
   };
 
   it("no body, header or method gets more than an answer", async () => {
@@ -116,7 +120,7 @@ describe("arbitrary requests over HTTP", () => {
         const replies = await Promise.all(requests.map(({ bytes }) => exchange(bytes)));
         for (const [index, reply] of replies.entries()) {
           const { bytes, verb } = requests[index]!;
-          if (verb !== "HEAD") checkReply(reply, bytes);
+          if (verb !== "HEAD") checkReplies(reply, bytes);
         }
         await isAlive();
       }),
@@ -144,14 +148,13 @@ describe("arbitrary requests over HTTP", () => {
       fc.asyncProperty(fc.array(bytes, { minLength: 8, maxLength: 8 }), async (each) => {
         const connections = await Promise.all(each.map(() => connectRaw(url)));
         for (const [index, { socket }] of connections.entries()) socket.end(each[index]!);
-        for (const { closed, socket } of connections) {
-          const text = await Promise.race([closed, sleep(12_000, "")]);
-          socket.destroy();
-          if (text !== "") checkReply(text, "bytes");
+        for (const connection of connections) {
+          const text = await connection.ended();
+          if (text !== "") checkReplies(text, "bytes");
         }
         await isAlive();
       }),
-      options,
+      { ...options, examples: [[[Buffer.from(`${head}A`)]]] },
     );
   });
 
@@ -172,7 +175,7 @@ describe("arbitrary requests over HTTP", () => {
           const bytes = rawPost("/mcp/fuzz", text, { ...(how !== "legacy" && headersOf(text)), Connection: "close" });
           return { secret, bytes };
         });
-        const replies = await Promise.all(asked.map(({ bytes }) => exchange(bytes)));
+        const replies = await Promise.all(asked.map(({ bytes }) => exchange(bytes, true)));
         for (const [index, reply] of replies.entries()) {
           const { secret } = asked[index]!;
           assert.ok(reply.includes(`"id":"${secret}"`), `${secret}: ${reply}`);

@@ -1,4 +1,4 @@
-import * as fc from "fast-check";
+import * as fc from "./fast-check.ts";
 
 /** Arbitrary messages and headers for `test/fuzz-*.test.ts`: mostly near to what clients say, sometimes far from it. */
 const METHODS = (

@@ -3,12 +3,12 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import * as fc from "fast-check";
+import * as fc from "./fast-check.ts";
 import { startTestBerth, type TestBerth } from "./berth.ts";
 import { body, DEFINITION } from "./fuzz-messages.ts";
 import { StdioSession } from "./stdio-session.ts";
 
-const runs = Math.max(3, Math.floor(Number(process.env["BERTH_FUZZ_RUNS"] ?? 60) / 6));
+const runs = fc.runs(10);
 
 describe("arbitrary lines on stdio", () => {
   let berth: TestBerth;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { assert as forAll, property, string } from "fast-check";
+import { assert as forAll, property, string } from "./fast-check.ts";
 import { templateMatcher } from "../src/host/match-template.ts";
 import { stopwatch } from "./stopwatch.ts";
 

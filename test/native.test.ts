@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import * as fc from "fast-check";
+import * as fc from "./fast-check.ts";
 import { callNative, NativeCallError, type NativeEvent, type NativeResult } from "../src/native/client.ts";
 import type { JsonObject } from "../src/json.ts";
 import { call, modern, MODERN_META, post, request, startTestBerth, type TestBerth } from "./berth.ts";
@@ -144,7 +144,7 @@ describe("native calls", () => {
         const { isError } = resultOf(byMcp) as { isError?: boolean };
         assert.equal(last.params.result.type, isError ? "error" : "complete");
       }),
-      { numRuns: 60 },
+      { numRuns: fc.runs(60) },
     );
   });
 

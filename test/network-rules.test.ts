@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { assert as assertProperty, ipV4, ipV6, property, webUrl } from "fast-check";
+import { assert as assertProperty, ipV4, ipV6, property, runs, webUrl } from "./fast-check.ts";
 import { isPublicAddress } from "../src/network/addresses.ts";
 import { bareHostname, parseAllowedHost, type AllowedHost } from "../src/network/allow-list.ts";
 import { listRules, NetworkRefused, portOf } from "../src/network/rules.ts";
@@ -155,7 +155,7 @@ describe("what a server may reach", () => {
           assert.deepEqual([url.hostname, portOf(url)], ["api.example.org", 443]);
         }
       }),
-      { numRuns: 30 },
+      { numRuns: runs(30) },
     );
   });
 });

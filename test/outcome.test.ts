@@ -12,7 +12,7 @@ import {
   record,
   string,
   type Arbitrary,
-} from "fast-check";
+} from "./fast-check.ts";
 import type { JsonObject } from "../src/json.ts";
 import { contextMeta, readContextMeta } from "../src/outcome/context.ts";
 import { ENVELOPE_UNITS_MAX, parseEnvelope, writeEnvelope } from "../src/outcome/envelope.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { before, after, describe, it, type TestContext } from "node:test";
-import { assert as check, asyncProperty, constantFrom, json, oneof, string } from "fast-check";
+import { assert as check, asyncProperty, constantFrom, json, oneof, runs, string } from "./fast-check.ts";
 import { defaultLimits } from "../src/limits.ts";
 import { openExecutor } from "../src/executor/open.ts";
 import { scriptRun } from "../src/host/run-script.ts";
@@ -272,7 +272,7 @@ describe("outcomes", () => {
       const { content } = await call(at("asker"), "say", { content: [{ type: "text", text }] });
       assert.equal(content[0].text, text);
     });
-    await check(swallowed, { numRuns: 150 });
+    await check(swallowed, { numRuns: runs(150) });
   });
 
   it("P1 every envelope means the same at the end of its way as at its beginning", async () => {
@@ -286,7 +286,7 @@ describe("outcomes", () => {
       const said = outcome.type === "success" ? outcome.content : outcome.type === "error" ? outcome.message : "";
       assert.deepEqual([content[0].text, isError === true], [said, outcome.type === "error"]);
     });
-    await check(roundTrip, { numRuns: 100 });
+    await check(roundTrip, { numRuns: runs(100) });
   });
 });
 

@@ -5,51 +5,65 @@ export interface RawConnection {
   readonly socket: Socket;
   /** All that has come so far. */
   text(): string;
-  /** Resolves when what has come matches; rejects when the connection ends before, or after 20 s. */
+  /** Resolves when what has come matches; rejects when the connection ends before, or after a minute. */
   until(pattern: RegExp): Promise<RegExpExecArray>;
   /** Resolves with all that came when the other side has ended the connection. */
   readonly closed: Promise<string>;
+  /** The same; rejects after a minute. */
+  ended(): Promise<string>;
 }
+
+/** So long may a busy machine take for anything that is waited for. */
+const WAIT_MS = 60_000;
 
 export async function connectRaw(url: string): Promise<RawConnection> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
   socket.setEncoding("latin1");
   let text = "";
-  let onChange = (): void => {};
   let isClosed = false;
+  const watchers = new Set<() => void>();
+  const tell = (): void => watchers.forEach((watcher) => watcher());
   const closed = new Promise<string>((resolve) => {
     socket.once("close", () => {
       isClosed = true;
-      onChange();
+      tell();
       resolve(text);
     });
   });
   socket.on("data", (chunk: string) => {
     text += chunk;
-    onChange();
+    tell();
   });
   socket.on("error", () => {});
   await new Promise<void>((resolve, reject) => socket.once("connect", resolve).once("error", reject));
+  /** What `find` gives once it is something; when there never is, what was waited for stands in the error. */
+  const wait = <T>(find: () => T | undefined, what: string): Promise<T> =>
+    new Promise((resolve, reject) => {
+      const stop = (): void => {
+        clearTimeout(timer);
+        watchers.delete(watcher);
+      };
+      const watcher = (): void => {
+        const found = find();
+        if (found === undefined && !isClosed) return;
+        stop();
+        if (found !== undefined) resolve(found);
+        else reject(new Error(`the connection ended before ${what}: ${text.slice(-2000)}`));
+      };
+      const timer = setTimeout(() => {
+        stop();
+        reject(new Error(`waited for ${what} in: ${text.slice(-2000)}`));
+      }, WAIT_MS);
+      watchers.add(watcher);
+      watcher();
+    });
   return {
     socket,
     text: () => text,
     closed,
-    until: (pattern) =>
-      new Promise((resolve, reject) => {
-        const timer = setTimeout(() => reject(new Error(`waited for ${pattern} in: ${text.slice(-2000)}`)), 20_000);
-        const previous = onChange;
-        onChange = () => {
-          previous();
-          const found = pattern.exec(text);
-          if (!found && !isClosed) return;
-          clearTimeout(timer);
-          onChange = previous;
-          if (found) resolve(found);
-          else reject(new Error(`the connection ended before ${pattern}: ${text.slice(-2000)}`));
-        };
-        onChange();
-      }),
+    until: (pattern) => wait(() => pattern.exec(text) ?? undefined, String(pattern)),
+    ended: () => wait(() => (isClosed ? text : undefined), "the end"),
   };
 }
 
@@ -73,7 +87,7 @@ export function rawPost(
 
 /** The messages of an event stream, as far as they have come. */
 export function eventsOf(text: string): Record<string, unknown>[] {
-  return [...text.matchAll(/^event: message\n(?:id: .*\n)?data: (.*)$/gm)].map(
+  return [...text.matchAll(/^event: message\n(?:id: .*\n)?data: (.*)\n/gm)].map(
     ([, data]) => JSON.parse(data!) as Record<string, unknown>,
   );
 }

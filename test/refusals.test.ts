@@ -72,10 +72,14 @@ describe("a tenant that sends more than it may", () => {
     });
     assert.equal((await call(`${berth.url}/mcp/say`, "say")).content[0].text, "hello");
     const refused = (await Promise.all(floods)).filter(({ status }) => status === 429);
-    assert.ok(refused.length >= 190);
+    assert.ok(refused.length >= 150);
     for (const { headers } of refused) assert.match(headers.get("retry-after") ?? "", /^[1-9]/);
-    // A timer of Node may fire up to a millisecond early.
-    assert.ok(told.filter((ms) => ms >= 999).length >= 100, "most have waited for as long as they were to wait");
+    // The first ones and so many more in each second, and who was let through; nobody who waits is told within a second.
+    for (const [index, ms] of told.toSorted((a, b) => a - b).entries()) {
+      // A timer of Node may fire up to a millisecond early.
+      if (ms >= 999) break;
+      assert.ok(index + 1 <= 50 + ms / 20 + 5, `${index + 1} of 200 were told within ${ms} ms`);
+    }
   });
 
   it("C8 over one connection without waiting for answers is cut off", async () => {
@@ -88,9 +92,11 @@ describe("a tenant that sends more than it may", () => {
     socket.setEncoding("utf8").on("data", (text: string) => (answers += text.split("HTTP/1.1 ").length - 1));
     socket.on("error", () => {});
     const closed = new Promise((resolve) => socket.once("close", resolve));
+    const startedAt = performance.now();
     socket.write(one.repeat(500));
     await closed;
-    assert.ok(answers < 100, `${answers} of 500 were answered`);
+    const ms = performance.now() - startedAt;
+    assert.ok(answers < 100 + ms / 20, `${answers} of 500 were answered in ${ms} ms`);
     assert.equal((await call(`${berth.url}/mcp/say`, "say")).content[0].text, "hello");
   });
 });

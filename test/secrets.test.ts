@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import Database from "better-sqlite3";
-import { assert as assertProperty, property, string, uint8Array } from "fast-check";
+import { assert as assertProperty, property, runs, string, uint8Array } from "./fast-check.ts";
 import { rawBlock } from "../src/cid.ts";
 import { defaultLimits } from "../src/limits.ts";
 import { openKeyRing, type KeySource } from "../src/secrets/key-ring.ts";
@@ -108,7 +108,7 @@ describe("secrets at rest", () => {
           assert.equal(unseal(key, tenant, name, changed), undefined);
         },
       ),
-      { numRuns: 200 },
+      { numRuns: runs(200) },
     );
     // The border between the two is part of what is sealed.
     assert.equal(unseal(key, "ab", "c", seal(key, "a", "bc", VALUE)), undefined);

@@ -15,7 +15,8 @@ export class StdioSession {
   /** The exit code, or the signal's name. */
   readonly ended: Promise<number | string>;
   stderr = "";
-  #onSaid: () => void = () => {};
+  #isOver = false;
+  readonly #watchers = new Set<() => void>();
 
   constructor(args: readonly string[], env: Record<string, string> = {}) {
     this.child = spawn(process.execPath, [CLI, "stdio", ...args], { env: { ...process.env, ...env } });
@@ -23,13 +24,14 @@ export class StdioSession {
     this.child.stdin!.on("error", () => {});
     this.ended = new Promise((resolveEnded) => {
       this.child.once("close", (code, signal) => {
-        this.#onSaid();
+        this.#isOver = true;
+        this.#tell();
         resolveEnded(code ?? signal ?? "unknown");
       });
     });
     createInterface({ input: this.child.stdout! }).on("line", (line) => {
       this.said.push(JSON.parse(line));
-      this.#onSaid();
+      this.#tell();
     });
   }
 
@@ -39,23 +41,34 @@ export class StdioSession {
     }
   }
 
-  /** The first message for which `is` holds; rejects after 20 s. */
+  /** The first message for which `is` holds; rejects when the process ends before, or after a minute. */
   until(is: (message: Said) => boolean): Promise<Said> {
     return new Promise((resolveFound, reject) => {
-      const give = (): void => reject(new Error(`not said: ${JSON.stringify(this.said).slice(-2000)} ${this.stderr}`));
-      const timer = setTimeout(give, 20_000);
-      const previous = this.#onSaid;
-      this.#onSaid = () => {
-        previous();
-        const found = this.said.find(is);
-        if (found === undefined && this.child.exitCode === null && this.child.signalCode === null) return;
+      const stop = (): void => {
         clearTimeout(timer);
-        this.#onSaid = previous;
-        if (found === undefined) give();
-        else resolveFound(found);
+        this.#watchers.delete(watcher);
       };
-      this.#onSaid();
+      const give = (): void => {
+        stop();
+        reject(new Error(`not said: ${JSON.stringify(this.said).slice(-2000)} ${this.stderr}`));
+      };
+      const timer = setTimeout(give, 60_000);
+      const watcher = (): void => {
+        const found = this.said.find(is);
+        if (found === undefined) {
+          if (this.#isOver) give();
+          return;
+        }
+        stop();
+        resolveFound(found);
+      };
+      this.#watchers.add(watcher);
+      watcher();
     });
+  }
+
+  #tell(): void {
+    for (const watcher of this.#watchers) watcher();
   }
 
   answer(id: string | number | null): Promise<Said> {

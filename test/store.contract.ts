@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { assert as assertProperty, asyncProperty, uint8Array } from "fast-check";
+import { assert as assertProperty, asyncProperty, runs, uint8Array } from "./fast-check.ts";
 import { jsonBlock, rawBlock } from "../src/cid.ts";
 import type { ChangedName, NameKind, SecretStore, Store } from "../src/store/store.ts";
 
@@ -49,7 +49,7 @@ export function storeContract(
           await store.change("default", { by: "test", put: [block] });
           assert.deepEqual(new Uint8Array((await store.content("default", block.cid))!), bytes);
         }),
-        { numRuns: 50 },
+        { numRuns: runs(50) },
       );
     });
 

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 export async function until<T>(
   find: () => T | Promise<T>,
   what = find.toString(),
-  ms = 15_000,
+  ms = 60_000,
 ): Promise<NonNullable<T>> {
   for (const end = performance.now() + ms; ;) {
     const found = await find();

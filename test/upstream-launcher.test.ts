@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import * as fc from "fast-check";
+import * as fc from "./fast-check.ts";
 import type { BerthError } from "../src/errors.ts";
 import { addressOf, commandOf, type Command } from "../src/upstream/command.ts";
 import type { ProgramLaunch, RemoteLaunch } from "../src/upstream/launch.ts";
@@ -192,7 +192,7 @@ test("J1 whatever is written as a launcher URI is read or refused, and never thr
       const { launch, problems } = parseLauncher(pieces.join(""));
       assert.ok(launch ? problems === undefined : problems.length > 0);
     }),
-    { numRuns: 2000 },
+    { numRuns: fc.runs(2000) },
   );
 });
 
