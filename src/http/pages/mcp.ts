@@ -9,6 +9,7 @@ import { mayKnow, toolsShown } from "../access/permit.ts";
 import type { OriginOf } from "../origin.ts";
 import { placeOf } from "../place.ts";
 import type { Pages } from "./pages.ts";
+import { credentialsOf } from "./parts/credentials.ts";
 import { pathsOf } from "./parts/origin.ts";
 import { problemView } from "./parts/problem-view.ts";
 import { SERVER_STATES } from "./parts/server-state.ts";
@@ -19,7 +20,7 @@ export interface McpOptions {
   readonly host: Host;
   readonly pages: Pages;
   readonly isolation: string;
-  readonly access: Pick<Access, "required">;
+  readonly access: Pick<Access, "required" | "oauth">;
   readonly originOf: OriginOf;
 }
 
@@ -32,14 +33,15 @@ export function mcpPage({ host, pages, isolation, access, originOf }: McpOptions
     const servers = principal ? known(all, principal) : all;
     const origin = originOf(request);
     const url = `${origin}${base}/mcp`;
+    const credentials = credentialsOf(access, tenant);
     await pages.send(request, response, "mcp", {
       title: "MCP servers",
       section: "mcp",
       origin,
       url,
-      asksToken: access.required,
+      credentials,
       isSandboxed: isolation === "sandboxed",
-      setups: setupsFor({ name: "berth", url, tool: undefined }),
+      setups: setupsFor({ name: "berth", url, tool: undefined, access: credentials.access }),
       problems: mayKnow(principal) ? host.problems(tenant).map(problemView) : [],
       summary: summaryOf(servers),
       filtered: servers.length > FILTERED_FROM,

@@ -11,6 +11,7 @@ import type { OriginOf } from "../origin.ts";
 import { placeOf, type Place } from "../place.ts";
 import type { Page, Pages } from "./pages.ts";
 import { callViews, healthFacts, releaseViews } from "./parts/health.ts";
+import { credentialsOf } from "./parts/credentials.ts";
 import { createOffers } from "./parts/offers.ts";
 import { pathsOf } from "./parts/origin.ts";
 import { problemView } from "./parts/problem-view.ts";
@@ -24,7 +25,7 @@ export interface MetaOptions {
   readonly pages: Pages;
   readonly isolation: string;
   readonly originOf: OriginOf;
-  readonly access: Pick<Access, "required">;
+  readonly access: Pick<Access, "required" | "oauth">;
   /** False on a read-only boot. */
   readonly writable: boolean;
 }
@@ -89,7 +90,7 @@ async function readPage(name: string, request: Request, options: Parts): Promise
   const pin = { short: shortCid(catalog.release), live: pathsOf(base, server).page, isCurrent };
   return {
     ...page,
-    ...addresses(`${server}@${catalog.release}`, server, catalog, { base, origin: options.originOf(request) }),
+    ...addresses(`${server}@${catalog.release}`, server, catalog, { ...options, origin: options.originOf(request) }),
     title: `${server} @ ${pin.short}`,
     description: catalog.contract.description ?? "",
     crumbs: [{ label: "Servers", href: `${base}/mcp` }, { label: server, href: pin.live }, { label: pin.short }],
@@ -115,10 +116,9 @@ async function servedPage(summary: Served, request: Request, options: Parts): Pr
   const origin = options.originOf(request);
   return {
     ...frameOf(summary, options),
-    ...addresses(name, name, catalog, { base, origin }),
+    ...addresses(name, name, catalog, { ...options, origin }),
     ...(await options.offersOf(catalog)),
     served: true,
-    asksToken: options.access.required,
     facts: healthFacts(catalog, {
       base,
       // What others wrote is no guest: how it runs stands with it.
@@ -178,9 +178,11 @@ function addresses(
   address: string,
   name: string,
   { contract }: Catalog,
-  { base, origin }: { base: string; origin: string },
+  { access, tenant, base, origin }: Parts & { origin: string },
 ): Partial<Page> {
   const { endpoint } = pathsOf(base, address);
   const url = `${origin}${endpoint}`;
-  return { path: endpoint, url, setups: setupsFor({ name, url, tool: contract.tools[0] }) };
+  const credentials = credentialsOf(access, tenant, name);
+  const setups = setupsFor({ name, url, tool: contract.tools[0], access: credentials.access });
+  return { path: endpoint, url, credentials, setups };
 }

@@ -1,10 +1,15 @@
 import type { ToolContract } from "../../../contract/contract.ts";
-import { sampleArguments } from "./sample.ts";
+import type { ClientAccess } from "./credentials.ts";
+import { cursorLink, vsCodeFile, vsCodeLink, vsCodeServer } from "./setup-editors.ts";
+import { curl, program } from "./setup-programs.ts";
+import { shellWord } from "./text.ts";
 
 /** How a client is told of a server, in its own format. docs/clients.md says how each was tried. */
 export interface Setup {
   readonly id: string;
   readonly client: string;
+  /** A link that hands the server to the client, which asks its user first. */
+  readonly link?: string;
   /** What to do with the text: where to put it or that it is to be run. */
   readonly steps: readonly SetupStep[];
   /** A command that says whether the client is connected. */
@@ -27,25 +32,30 @@ export interface SetupFor {
   readonly url: string;
   /** For an example of a call. */
   readonly tool: Pick<ToolContract, "name" | "inputSchema"> | undefined;
+  readonly access: ClientAccess;
 }
 
-export function setupsFor({ name, url, tool }: SetupFor): Setup[] {
+export function setupsFor({ name, url, tool, access }: SetupFor): Setup[] {
   const id = clientName(name);
-  const address = quoted(url);
+  const address = shellWord(url);
+  const isGiven = access === "token";
+  const headers = (token: string) => (isGiven ? { headers: { Authorization: `Bearer ${token}` } } : {});
+  const header = isGiven ? ` --header ${shellWord(`Authorization: Bearer ${IN_ENVIRONMENT}`)}` : "";
+  const vsCode = vsCodeServer(id, url, isGiven);
   return [
     {
       id: "claude-code",
       client: "Claude Code",
       steps: [
-        { what: "Run", text: `claude mcp add --transport http ${id} ${address}` },
+        { what: "Run", text: `claude mcp add --transport http ${id} ${address}${header}` },
         {
           what: "or, for everyone who works on a project, put this into",
           file: ".mcp.json",
-          text: json({ mcpServers: { [id]: { type: "http", url } } }),
+          text: json({ mcpServers: { [id]: { type: "http", url, ...headers(IN_ENVIRONMENT) } } }),
         },
       ],
       check: "claude mcp list",
-      note: "What a project names has to be approved in Claude Code once.",
+      note: "The command counts in the folder in which it is run, or everywhere with --scope user; what a project's file names has to be approved in Claude Code once.",
     },
     {
       id: "claude-desktop",
@@ -54,39 +64,44 @@ export function setupsFor({ name, url, tool }: SetupFor): Setup[] {
         {
           what: "Settings → Developer → Edit Config opens",
           file: "claude_desktop_config.json",
-          text: json({ mcpServers: { [id]: { command: "npx", args: bridgeArguments(url) } } }),
+          text: json({ mcpServers: { [id]: bridge(url, isGiven) } }),
         },
       ],
-      note: "This needs Node.js, and takes effect when Claude Desktop is started again.",
+      note: `${isGiven ? "Put the token in the place of <token>. " : ""}This needs Node.js, and takes effect when Claude Desktop is started again.`,
     },
     {
       id: "cursor",
       client: "Cursor",
+      link: cursorLink(id, { url, ...headers("${env:BERTH_TOKEN}") }),
       steps: [
         {
-          what: "Put this into",
+          what: "or put this into",
           file: "~/.cursor/mcp.json",
-          text: json({ mcpServers: { [id]: { url } } }),
+          text: json({ mcpServers: { [id]: { url, ...headers("${env:BERTH_TOKEN}") } } }),
         },
       ],
     },
     {
       id: "vs-code",
       client: "VS Code",
+      link: vsCodeLink(vsCode),
       steps: [
-        { what: "Put this into", file: ".vscode/mcp.json", text: json({ servers: { [id]: { type: "http", url } } }) },
-        { what: "or run", text: `code --add-mcp ${quoted(JSON.stringify({ name: id, type: "http", url }))}` },
+        { what: "or put this into", file: ".vscode/mcp.json", text: vsCodeFile(vsCode) },
+        { what: "or run", text: `code --add-mcp ${shellWord(JSON.stringify(vsCode))}` },
       ],
     },
     {
       id: "codex",
       client: "Codex",
       steps: [
-        { what: "Run", text: `codex mcp add ${id} --url ${address}` },
+        {
+          what: "Run",
+          text: `codex mcp add ${id} --url ${address}${isGiven ? " --bearer-token-env-var BERTH_TOKEN" : ""}`,
+        },
         {
           what: "or put this into",
           file: "~/.codex/config.toml",
-          text: `[mcp_servers.${id}]\nurl = ${JSON.stringify(url)}`,
+          text: `[mcp_servers.${id}]\nurl = ${JSON.stringify(url)}${isGiven ? '\nbearer_token_env_var = "BERTH_TOKEN"' : ""}`,
         },
       ],
     },
@@ -94,69 +109,49 @@ export function setupsFor({ name, url, tool }: SetupFor): Setup[] {
       id: "gemini-cli",
       client: "Gemini CLI",
       steps: [
-        { what: "Run", text: `gemini mcp add --scope user --transport http ${id} ${address}` },
+        { what: "Run", text: `gemini mcp add --scope user --transport http ${id} ${address}${header}` },
         {
           what: "or put this into",
           file: "~/.gemini/settings.json",
-          text: json({ mcpServers: { [id]: { url, type: "http" } } }),
+          text: json({ mcpServers: { [id]: { url, type: "http", ...headers(IN_ENVIRONMENT) } } }),
         },
       ],
       check: "gemini mcp list",
       note: "Gemini CLI uses no servers in a folder that you do not trust.",
     },
-    { id: "curl", client: "curl", steps: [{ what: "Run", text: curl(url, tool) }] },
+    { id: "curl", client: "curl", steps: [{ what: "Run", text: curl(url, tool, access) }] },
     {
       id: "client",
       client: "TypeScript",
       steps: [
         { what: "Run", text: "npm install @modelcontextprotocol/client" },
-        { what: "then put this into", file: "client.mjs", text: program(url, tool) },
+        { what: "then put this into", file: "client.mjs", text: program(url, tool, access) },
       ],
     },
   ];
 }
 
-/** Clients take letters, digits, `-` and `_`, and some no dot or slash. */
+/** As Claude Code and Gemini CLI name the variable where they read their settings: no token stands in a file. */
+const IN_ENVIRONMENT = "${BERTH_TOKEN}";
+
+/** Clients take letters, digits and `-`; some no dot or slash, and to rules of Gemini CLI the name ends at a `_`. */
 function clientName(name: string): string {
-  return name.replace(/[^A-Za-z0-9_-]+/g, "-").replace(/^-+|-+$/g, "") || "berth";
+  return name.replace(/[^A-Za-z0-9-]+/g, "-").replace(/^-+|-+$/g, "") || "berth";
 }
 
-/** Claude Desktop starts its servers itself; the bridge asks to be told so where an address is neither https nor local. */
-function bridgeArguments(url: string): string[] {
+/**
+ * Claude Desktop starts its servers itself; the bridge asks to be told so where an address is neither https nor local.
+ * A program of the desktop has no environment of a shell's, and some break arguments with spaces.
+ */
+function bridge(url: string, isGiven: boolean): object {
   const { protocol, hostname } = new URL(url);
   const isPlain = protocol === "http:" && hostname !== "localhost" && hostname !== "127.0.0.1";
-  return ["-y", "mcp-remote", url, ...(isPlain ? ["--allow-http"] : [])];
-}
-
-function curl(url: string, tool: SetupFor["tool"]): string {
-  const request = tool
-    ? { method: "tools/call", params: { name: tool.name, arguments: sampleArguments(tool.inputSchema) } }
-    : { method: "tools/list" };
-  return [
-    `curl -s ${quoted(url)} \\`,
-    "  -H 'Content-Type: application/json' -H 'Accept: application/json' \\",
-    `  -d ${quoted(JSON.stringify({ jsonrpc: "2.0", id: 1, ...request }))}`,
-  ].join("\n");
-}
-
-function program(url: string, tool: SetupFor["tool"]): string {
-  const lines = [
-    'import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";',
-    "",
-    'const client = new Client({ name: "my-client", version: "1.0.0" }, { versionNegotiation: { mode: "auto" } });',
-    `await client.connect(new StreamableHTTPClientTransport(new URL(${JSON.stringify(url)})));`,
-    "console.log((await client.listTools()).tools.map((tool) => tool.name));",
-  ];
-  if (tool) {
-    const call = { name: tool.name, arguments: sampleArguments(tool.inputSchema) };
-    lines.push(`console.log(await client.callTool(${JSON.stringify(call)}));`);
-  }
-  return [...lines, "await client.close();"].join("\n");
-}
-
-/** One word for a shell, whatever is in it. */
-function quoted(text: string): string {
-  return /^[A-Za-z0-9_./:@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+  const header = isGiven ? ["--header", "Authorization:${BERTH_AUTHORIZATION}"] : [];
+  return {
+    command: "npx",
+    args: ["-y", "mcp-remote", url, ...(isPlain ? ["--allow-http"] : []), ...header],
+    ...(isGiven && { env: { BERTH_AUTHORIZATION: "Bearer <token>" } }),
+  };
 }
 
 function json(value: unknown): string {
