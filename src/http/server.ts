@@ -90,7 +90,8 @@ export function createHttpServer(limits: HttpLimits, readiness: Readiness, log: 
       keepAlive: true,
       keepAliveInitialDelay: KEEP_ALIVE_PROBE_MS,
       maxHeaderSize: limits.headerBytes,
-      headersTimeout: limits.headersMs,
+      // Node takes no longer time for the headers than for the whole request.
+      headersTimeout: Math.min(limits.headersMs, limits.requestMs),
       requestTimeout: limits.requestMs,
       keepAliveTimeout: limits.idleConnectionMs,
       connectionsCheckingInterval: Math.min(1_000, limits.headersMs),
