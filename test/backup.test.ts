@@ -25,6 +25,7 @@ import { verifyDatabase } from "../src/store/verify-database.ts";
 import { apiOf } from "./api.ts";
 import { ServeProcess } from "./serve-process.ts";
 import { CLI } from "./stdio-session.ts";
+import { until } from "./until.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "berth-backup-"));
 after(() => rmSync(folder, { recursive: true, force: true }));
@@ -211,13 +212,12 @@ describe("restoring a backup", () => {
       assert.equal(code, 0, stderr);
       assert.match(stderr, /What stood there before is in .*before-restore-/);
 
-      const deadline = Date.now() + 30_000;
       const value = async (): Promise<unknown> =>
         api.send("GET", "/variables/motto").then(
           ({ status, body }) => status === 200 && Object.values(body.files as Record<string, string>)[0],
           () => "not reached",
         );
-      while ((await value()) !== "before") assert.ok(Date.now() < deadline, "it was not taken up");
+      await until(async () => (await value()) === "before", "it is taken up");
       assert.equal((await api.send("GET", "/variables/later")).status, 404);
       assert.equal((await api.put("/variables/motto", "goes on")).status, 200);
     } finally {

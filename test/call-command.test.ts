@@ -3,10 +3,10 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { after, before, describe, it } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 import { argumentsOf } from "../src/commands/call-arguments.ts";
 import { call, startTestBerth, type TestBerth } from "./berth.ts";
 import { CLI, type Said } from "./stdio-session.ts";
+import { until } from "./until.ts";
 
 const TYPED = `
 /** Says what it was given. */
@@ -124,7 +124,7 @@ describe("berth call", () => {
       else child.stdout.destroy();
       const [code] = (await once(child, "exit")) as [number];
       assert.equal(code, how === "SIGINT" ? 130 : 0, how);
-      while ((await stopped()) === before) await sleep(20);
+      await until(async () => (await stopped()) > before);
     }
   });
 });

@@ -6,6 +6,7 @@ import { inspector, mcporter } from "./clients/command-line.ts";
 import { startMcpdo, type Mcpdo } from "./clients/mcpdo.ts";
 import { toAnswer } from "./clients/real-client.ts";
 import type { Running } from "./clients/run-client.ts";
+import { until } from "./until.ts";
 
 const ERAS = ["legacy", "modern"] as const;
 
@@ -27,12 +28,7 @@ describe("command-line clients", { concurrency: 3 }, () => {
   after(() => berth.close());
 
   async function untilFate(name: string, wanted: string): Promise<void> {
-    for (let tries = 0; ; tries++) {
-      const fate = toAnswer(await call(url, "fate", { name })).text;
-      if (fate === wanted) return;
-      assert.ok(tries < 500, `${name} is ${fate}`);
-      await sleep(20);
-    }
+    await until(async () => toAnswer(await call(url, "fate", { name })).text === wanted, `${name} is ${wanted}`);
   }
 
   for (const era of ERAS) {

@@ -128,18 +128,18 @@ describe("C5 transforms", () => {
 describe("a transform that goes wrong", () => {
   let hosted: Hosted;
   before(async () => {
-    hosted = await openHosted({ plain: DEFINITION }, { transformMs: 1_500, transformBytes: 2_000, transformItems: 3 });
+    hosted = await openHosted({ plain: DEFINITION }, { transformMs: 60_000, transformBytes: 2_000, transformItems: 3 });
   });
   after(() => hosted.close());
 
   /** Puts a transform of tools into the server's entry, and gives the server's problems and tools. */
-  const transformed = async (source: string, entry: object = {}) => {
+  const transformed = async (source: string, on = hosted) => {
     const transform = rawBlock(source);
-    const value = rawBlock(JSON.stringify({ plain: { ...entry, tools_transform_cid: transform.cid } }));
+    const value = rawBlock(JSON.stringify({ plain: { tools_transform_cid: transform.cid } }));
     const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
-    await hosted.store.change("default", { by: "test", put: [transform, value], set });
-    await hosted.host.reload("default");
-    const { problems, contract } = await hosted.catalog("plain");
+    await on.store.change("default", { by: "test", put: [transform, value], set });
+    await on.host.reload("default");
+    const { problems, contract } = await on.catalog("plain");
     return {
       tools: contract.tools.map(({ name }) => name),
       problems: problems.map(({ message }) => message),
@@ -150,8 +150,6 @@ describe("a transform that goes wrong", () => {
   it("has its problem told, and its server serves what it has without it", async () => {
     const cases: [source: string, message: RegExp][] = [
       [`export function generateTools() { throw new Error("no idea"); }`, /tools failed: no idea/],
-      [`export function generateTools() { for (;;); }`, /tools failed: .*1500 ms/],
-      [`export async function generateTools() { await new Promise(() => {}); }`, /tools failed: /],
       [`export function generateTools() { return "tools"; }`, /did not return a list/],
       [`export function generateTools() { return { a: 1 }; }`, /did not return a list/],
       [
@@ -183,6 +181,22 @@ describe("a transform that goes wrong", () => {
       assert.equal(problems.length, 1, source);
       assert.match(problems[0]!, message, source);
       assert.deepEqual(pointers, ["/plain/tools_transform_cid"]);
+    }
+  });
+
+  it("has its problem told when it does not end", async () => {
+    const hasty = await openHosted({ plain: DEFINITION }, { transformMs: 1_500 });
+    try {
+      for (const [source, message] of [
+        [`export function generateTools() { for (;;); }`, /tools failed: .*1500 ms/],
+        [`export async function generateTools() { await new Promise(() => {}); }`, /tools failed: /],
+      ] as const) {
+        const { problems, tools } = await transformed(source, hasty);
+        assert.deepEqual(tools, ["add", "say"], source);
+        assert.match(problems.join("\n"), message, source);
+      }
+    } finally {
+      await hasty.close();
     }
   });
 

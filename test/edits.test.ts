@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 import { call, modern, startTestBerth, type TestBerth } from "./berth.ts";
 import { officialSession } from "./clients/official-session.ts";
 import { apiOf, type Api } from "./api.ts";
+import { until } from "./until.ts";
 
 const add = (more = ""): string =>
   `/** Adds. */\nexport function add(a: number, b: number${more}): number {\n  return a + b;\n}\n`;
@@ -239,7 +239,7 @@ describe("an edit while Berth runs", () => {
         });
         assert.equal(saved.status, 200, JSON.stringify(saved.body));
         const { toolLists } = session.heard;
-        for (let turn = 0; turn < 200 && toolLists.length === 0; turn++) await sleep(50);
+        await until(() => toolLists.length > 0);
         assert.deepEqual(toolLists.at(-1), ["add", mode]);
       } finally {
         await session.close();

@@ -249,7 +249,7 @@ describe("opening an executor", () => {
       `
       const taken = [];
       try { for (;;) taken.push(openSync("/dev/null")); } catch {}
-      const outcomes = [await call("one"), await executor.runScript({ tenant: "default", script: "echo 1", argv: [], env: {}, deadlineMs: 5000 })];
+      const outcomes = [await call("one"), await executor.runScript({ tenant: "default", script: "echo 1", argv: [], env: {}, deadlineMs: 60_000 })];
       for (const descriptor of taken) closeSync(descriptor);
       await new Promise((resolve) => setTimeout(resolve, 500));
       outcomes.push(await call("one"));
@@ -280,7 +280,7 @@ function startService(body: string, setup = ""): ChildProcessByStdio<null, Reada
     const code = () => Promise.resolve("export const never = () => new Promise((r) => setTimeout(r, 1e6)); export const one = () => 1");
     const program = { tenant: "default", bundle: "b", code };
     const call = (name) =>
-      executor.call(program, { shape: { export: name, style: "positional", params: [] }, args: {}, deadlineMs: 5000 });
+      executor.call(program, { shape: { export: name, style: "positional", params: [] }, args: {}, deadlineMs: 60_000 });
     ${body}`;
   const script = `${setup}exec "$0" --input-type=module -e "$1"`;
   return spawn("sh", ["-c", script, process.execPath, program], { stdio: ["ignore", "pipe", "inherit"] });

@@ -13,6 +13,7 @@ import {
   type Mode,
   type Rig,
 } from "./executor.rig.ts";
+import { until } from "./until.ts";
 
 const modes: Mode[] = process.platform === "linux" ? ["trusted", "sandboxed"] : ["trusted"];
 const withContext = { context: true } as const;
@@ -174,11 +175,10 @@ for (const mode of modes) {
       const listening = { program: guest, context: { answers: {} }, onLog, onProgress, onTask };
       const outcome = await rig.call(shape("left", [], withContext), {}, listening);
       assert.ok(outcome.ok && outcome.value.kind === "asks");
-      let marks: string[] = [];
-      for (const end = Date.now() + 10_000; marks.length < 2 && Date.now() < end;) {
-        await new Promise((resolve) => setTimeout(resolve, 20));
-        marks = valueOf(await rig.call(shape("marked"), {}, { program: guest })) as string[];
-      }
+      const marks = await until(async () => {
+        const all = valueOf(await rig.call(shape("marked"), {}, { program: guest })) as string[];
+        return all.length >= 2 ? all : undefined;
+      });
       assert.match(marks[0]!, /^AbortError/);
       assert.equal(marks[1], "no answer");
       assert.deepEqual([lines, events, asked], [[], [], 0]);

@@ -42,7 +42,7 @@ export async function openRig(mode: Mode, limits: Partial<ExecutorLimits> = {}):
   assert.equal(executor.isolation, mode);
   const friendly = programOf("friendly");
   const call: Rig["call"] = (shape, args = {}, { program = friendly, ...options } = {}) =>
-    executor.call(program, { shape, args, deadlineMs: 10_000, ...options });
+    executor.call(program, { shape, args, deadlineMs: 60_000, ...options });
   return {
     executor,
     call,

@@ -19,7 +19,7 @@ export function scriptsContract(mode: Mode): void {
     });
 
     const run = (script: string, more: Partial<ScriptRun> = {}): Promise<ScriptOutcome> =>
-      rig.executor.runScript({ tenant: "default", script, argv: [], env: {}, deadlineMs: 10_000, ...more });
+      rig.executor.runScript({ tenant: "default", script, argv: [], env: {}, deadlineMs: 60_000, ...more });
     const printed = async (script: string, more: Partial<ScriptRun> = {}): Promise<string> =>
       textOf(await run(script, more));
 
@@ -143,7 +143,7 @@ export function scriptsContract(mode: Mode): void {
       const small = await openRig(mode, { guestSpareProcesses: 0, scriptProcesses: 1, queuedCallsPerTenant: 2 });
       try {
         const order: string[] = [];
-        const named = async (name: string, script: string, deadlineMs = 10_000): Promise<ScriptOutcome> => {
+        const named = async (name: string, script: string, deadlineMs = 60_000): Promise<ScriptOutcome> => {
           const outcome = await small.executor.runScript({ tenant: "default", script, argv: [], env: {}, deadlineMs });
           order.push(name);
           return outcome;

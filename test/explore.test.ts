@@ -8,8 +8,9 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { readConfig } from "../src/config.ts";
 import { startTestBerth } from "./berth.ts";
 import { berth, cli } from "./upstream-commands.rig.ts";
-import { processesWith } from "./processes.ts";
+import { isAlive, processesWith } from "./processes.ts";
 import { everything, hostile, installed } from "./upstream.rig.ts";
+import { until } from "./until.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- tests look into results freely
 type Loose = any;
@@ -216,14 +217,7 @@ async function exploring(t: TestContext, env: Record<string, string> = {}): Prom
 
 async function ended(pid: number | null): Promise<void> {
   if (pid === null) return;
-  for (let waited = 0; waited < 200; waited++) {
-    try {
-      process.kill(pid, 0);
-    } catch {
-      return;
-    }
-    await new Promise((resolve) => setTimeout(resolve, 25));
-  }
+  await until(() => !isAlive(pid));
 }
 
 /** The structured result of a call that works. */

@@ -78,7 +78,7 @@ describe("the health of a service", () => {
   });
 
   it("C8 a Berth that is told to end says so for drainMs, and serves meanwhile", async () => {
-    const berth = await startTestBerth({ texts, env: { BERTH_DRAIN_MS: "2000" } });
+    const berth = await startTestBerth({ texts, env: { BERTH_DRAIN_MS: "5000" } });
     const closing = berth.close();
     const unready = [503, { status: "unready", reasons: ["Berth is shutting down"] }];
     assert.deepEqual(await get(`${berth.url}/readyz`), unready);

@@ -64,7 +64,7 @@ describe("hosted servers that behave badly", () => {
   it("J9 one that floods or never answers in a call fails that call alone", async (t) => {
     const mark = `incall-${process.pid}`;
     const uri = hostile(SOUND, `&env.BERTH_TEST_MARK=${mark}`);
-    const berth = await host(t, { bad: { upstream: uri } }, { BERTH_UPSTREAM_CALL_MS: "2000" });
+    const berth = await host(t, { bad: { upstream: uri } }, { BERTH_UPSTREAM_CALL_MS: "5000" });
     const url = `${berth.url}/mcp/bad`;
     const hanging = await call(url, "hang");
     assert.match(textOf(hanging), /^The upstream server took too long/);
@@ -87,7 +87,7 @@ describe("hosted servers that behave badly", () => {
     const stateOf = async () => (await apiOf(berth).send("GET", "/servers/bad/upstream")).body;
     assert.doesNotMatch(await failure(), /next try/);
     assert.doesNotMatch(await failure(), /next try/, "the first failure may be a chance one");
-    assert.match(await failure(), /the next try is in (60|59) s/);
+    assert.match(await failure(), /the next try is in (60|5\d) s/);
     const { starts, retryAt, state } = await stateOf();
     assert.deepEqual([starts, state], [2, "failed"]);
     assert.ok(retryAt > Date.now() + 50_000 && retryAt <= Date.now() + 60_000);
@@ -132,7 +132,7 @@ describe("questions of a hosted legacy server", () => {
           return answer as never;
         });
         for (let round = 0; round < 2; round++) {
-          const result = await client.callTool({ name: "ask", arguments: { who } }, { timeout: 30_000 });
+          const result = await client.callTool({ name: "ask", arguments: { who } }, { timeout: 120_000 });
           assert.equal(textOf(result), `${who} got the answer of ${who}`);
         }
       }),
@@ -245,7 +245,7 @@ describe("variables of a hosted server", () => {
 
 /** Sound but for the tools that say how they are not. */
 const SOUND = "misbehaves in calls";
-const BUSY = { BERTH_UPSTREAM_REQUESTS: "2", BERTH_UPSTREAM_CALL_MS: "1500" };
+const BUSY = { BERTH_UPSTREAM_REQUESTS: "2", BERTH_UPSTREAM_CALL_MS: "5000" };
 
 // oxlint-disable-next-line typescript/no-explicit-any -- a result has any shape
 const textOf = (result: any): string => result.content?.[0]?.text ?? JSON.stringify(result);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { get as httpGet } from "node:http";
 import { after, before, describe, it } from "node:test";
 import { startTestBerth, type TestBerth } from "./berth.ts";
+import { until } from "./until.ts";
 
 const CALLS = `
 import type { ToolContext } from "berth";
@@ -274,12 +275,7 @@ describe("internal servers over plain HTTP", () => {
     });
     await response.body!.getReader().read();
     aborter.abort();
-    let stops = 0;
-    for (let tries = 0; stops === 0 && tries < 500; tries++) {
-      stops = (await (await get("/stops")).json()) as number;
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-    assert.equal(stops, 1);
+    assert.equal(await until(async () => (await (await get("/stops")).json()) as number), 1);
   });
 
   it("T9.2 what a browser opens without a query is left to the pages", async () => {

@@ -225,7 +225,7 @@ describe("streams that listen", () => {
     await sleep(0);
     const tookMs = stopwatch();
     host.offer("server", { ...offered, tools: {} });
-    assert.ok(tookMs() < 1000, `${tookMs()} ms`);
+    assert.ok(tookMs() < 15_000, `${tookMs()} ms`);
     assert.deepEqual(
       received,
       received.map(() => 1),

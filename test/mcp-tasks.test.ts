@@ -385,15 +385,20 @@ describe("tasks and the process that runs them", () => {
     const records = memoryRecords();
     const limits = { taskLeaseMs: 1000 };
     let isAlive = true;
+    const leases = new Set<number>();
     const mortal: typeof records = {
       ...records,
-      putRecord: (...put) => (isAlive ? records.putRecord(...put) : Promise.reject(new Error("no connection"))),
+      putRecord(...put) {
+        if (!isAlive) return Promise.reject(new Error("no connection"));
+        leases.add((JSON.parse(put[3].value) as { leaseUntil: number }).leaseUntil);
+        return records.putRecord(...put);
+      },
     };
     const [first, second] = [await start(host, mortal, limits), await start(host, records, limits)];
     const { taskId } = (await send(first, "tools/call", { name: "held" })).result;
     const seen = async (): Promise<Reply["body"]> => (await send(second, "tasks/get", { taskId })).result;
-    await sleep(1500);
     assert.equal((await seen()).status, "working");
+    await until(() => leases.size > 2, "its lease is renewed");
 
     isAlive = false;
     const lost = await until(async () => ((await seen()).status === "failed" ? seen() : undefined));
@@ -438,7 +443,7 @@ describe("tasks and the process that runs them", () => {
   it("a task is gone when its time is over, and its work with it", async () => {
     const host = new MemoryHost();
     host.offer("server", OFFER);
-    const rig = await start(host, memoryRecords(), { taskTtlMs: 2000, taskLeaseMs: 300 });
+    const rig = await start(host, memoryRecords(), { taskTtlMs: 4000, taskLeaseMs: 300 });
     const { taskId } = (await send(rig, "tools/call", { name: "fails" })).result;
     assert.equal((await send(rig, "tasks/get", { taskId })).result.status, "completed");
     await until(async () => (await send(rig, "tasks/get", { taskId })).error?.code === -32602);

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { call, post, request, startTestBerth, type TestBerth } from "./berth.ts";
+import { until } from "./until.ts";
 
-const CALL_MS = 1_000;
 const SIXTY = Array.from(
   { length: 60 },
   (_, n) => `/** Tool ${n}. */\nexport function tool${n}(): number { return ${n}; }`,
@@ -35,7 +35,7 @@ describe("tools", () => {
         optedOut: { definition: "everyday.ts", mcp_enabled: false },
         renamed: { definition: "everyday.ts", tools: { echo: { description: "Configured words" } } },
       },
-      env: { BERTH_CALL_MS: String(CALL_MS), BERTH_OUTPUT_BYTES: "1000000" },
+      env: { BERTH_OUTPUT_BYTES: "1000000" },
     });
     url = `${berth.url}/mcp/everyday`;
   });
@@ -179,15 +179,27 @@ describe("tools", () => {
   });
 
   it("T12.5 a call that takes too long ends with an error that says so", async () => {
-    for (const [tool, args] of [
-      ["wait", { ms: 60_000 }],
-      ["spin", {}],
-    ] as const) {
-      const result = await call(url, tool, args);
-      assert.equal(result.isError, true);
-      assert.match(result.content[0].text, new RegExp(`${CALL_MS} ms`));
+    const hasty = await startTestBerth({
+      files: ["test/fixtures/servers/everyday.ts"],
+      env: { BERTH_CALL_MS: "1000" },
+    });
+    try {
+      const everyday = `${hasty.url}/mcp/everyday`;
+      for (const [tool, args] of [
+        ["wait", { ms: 60_000 }],
+        ["spin", {}],
+      ] as const) {
+        const result = await call(everyday, tool, args);
+        assert.equal(result.isError, true);
+        assert.match(result.content[0].text, /1000 ms/);
+      }
+      // A machine may be too busy to start a process in that time at the first try.
+      await until(
+        async () => (await call(everyday, "echo", { message: "still here" })).content[0].text === "still here",
+      );
+    } finally {
+      await hasty.close();
     }
-    assert.equal((await call(url, "echo", { message: "still here" })).content[0].text, "still here");
   });
 
   it("T13.1 a tool without arguments takes {} and no arguments at all", async () => {

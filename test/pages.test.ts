@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it, test } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 import { call, modern, startTestBerth, type TestBerth } from "./berth.ts";
 import { screenshot, startBrowser, violationsOf, type TestBrowser } from "./browser.ts";
+import { until } from "./until.ts";
 
 const HOSTILE = `/**
  * Says <script>alert("description")</script> & more.
@@ -241,10 +241,7 @@ describe("pages", () => {
     const waiting = fetch(url, { method: "POST", headers, body, signal: stop.signal }).catch(() => undefined);
     const underWay = async (count: number): Promise<void> => {
       const pattern = new RegExp(`Calls under way</dt><dd>${count}<`);
-      for (let tries = 0; !pattern.test(await html("/mcp/meta/everyday")); tries++) {
-        assert.ok(tries < 200, `there were not ${count}`);
-        await sleep(50);
-      }
+      await until(async () => pattern.test(await html("/mcp/meta/everyday")), `there are ${count}`);
     };
     await underWay(1);
     stop.abort();

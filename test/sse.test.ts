@@ -33,6 +33,8 @@ describe("HTTP+SSE, the transport of 2024-11-05", () => {
   let rig: Rig;
   let sse: string;
   let stopped = 0;
+  let see!: () => void;
+  const seen = new Promise<void>((resolve) => (see = resolve));
   before(async () => {
     rig = await startRig({}, { sseConnections: 3 });
     sse = `${rig.url("one")}/sse`;
@@ -48,7 +50,7 @@ describe("HTTP+SSE, the transport of 2024-11-05", () => {
           void onProgress?.("first");
           onLog?.({ level: "warning", message: "careful" });
           // The SDK forgets progress whose result comes with the same chunk.
-          await new Promise((resolve) => setTimeout(resolve, 30));
+          await seen;
           return "done";
         },
         ask: (_args, { answers }) =>
@@ -122,9 +124,7 @@ describe("HTTP+SSE, the transport of 2024-11-05", () => {
     assert.equal((await send(`${rig.url("one")}/messages?sessionId=none`, initialize())).status, 404);
     assert.equal((await send(`${rig.url("one")}/messages`, initialize())).status, 404);
     stream.close();
-    let status = 0;
-    for (let tries = 0; status !== 404 && tries < 100; tries++) status = (await send(messages, initialize())).status;
-    assert.equal(status, 404);
+    await until(async () => (await send(messages, initialize())).status === 404);
   });
 
   it("a body that is no JSON is answered on the stream, and another type or method is refused", async () => {
@@ -208,7 +208,10 @@ describe("HTTP+SSE, the transport of 2024-11-05", () => {
         (await client.listTools()).tools.map(({ name }) => name),
         ["hello", "steps", "ask", "wait"],
       );
-      const onprogress = (event: unknown): void => void progress.push(event);
+      const onprogress = (event: unknown): void => {
+        progress.push(event);
+        see();
+      };
       const steps = await client.callTool({ name: "steps" }, undefined, { onprogress });
       assert.equal(steps.content[0]?.text, "done");
       assert.equal(progress.length, 1);

@@ -121,13 +121,12 @@ describe("berth stdio", () => {
     session.send(call(9, "state", {}));
     await session.answer(9);
     const before = session.said.length;
-    let stopped = 0;
-    for (let id = 10; stopped < 2 && id < 100; id++) {
-      session.send(call(id, "state", {}));
-      stopped = (await session.answer(id)).result.structuredContent.stopped;
-      await sleep(20);
-    }
-    assert.equal(stopped, 2);
+    let id = 9;
+    const stopped = async (): Promise<number> => {
+      session.send(call(++id, "state", {}));
+      return (await session.answer(id)).result.structuredContent.stopped;
+    };
+    await until(async () => (await stopped()) === 2);
     const later = session.said.slice(before);
     assert.ok(
       later.every(({ id }: Said) => id >= 10),
@@ -151,7 +150,8 @@ describe("berth stdio", () => {
   it("an id that is under way is refused until it is answered", async () => {
     const session = start("streaming");
     await session.initialize();
-    session.send(call(1, "quiet", { ms: 300 }), call(1, "quiet", { ms: 1 }));
+    // In one piece, so that the first is under way when the second is read.
+    session.send([300, 1].map((ms) => JSON.stringify(call(1, "quiet", { ms }))).join("\n"));
     assert.equal((await session.answer(1)).error.code, -32600);
     await session.until(({ id, result }) => id === 1 && result);
     assert.equal(await session.end(), 0);

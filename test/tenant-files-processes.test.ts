@@ -85,7 +85,7 @@ describe("a large tenant", () => {
     );
   });
 
-  it("C8 is exported and imported in less memory than it has content", { timeout: 120_000 }, async () => {
+  it("C8 is exported and imported in less memory than it has content", { timeout: 300_000 }, async () => {
     for (const [what, data] of [
       ["export", "large"],
       ["import", "large-2"],
@@ -110,7 +110,7 @@ describe("a large tenant", () => {
 
   it(
     "C8 whose import is killed at any time is not there, and what is left of it goes with the next",
-    { timeout: 120_000 },
+    { timeout: 300_000 },
     async () => {
       const claimsOf = (like: string): number => {
         const database = new Database(join(fileIn("killed"), "berth.sqlite"), { readonly: true });

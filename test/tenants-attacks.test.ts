@@ -22,7 +22,7 @@ describe("a tenant that takes all that it can get harms nobody:", () => {
   let berth: TestBerth;
   const mark = `attacks-${process.pid}`;
   before(async () => {
-    const env = { BERTH_TENANT_UPSTREAMS: "on", BERTH_CALL_MS: "4000", BERTH_UPSTREAM_END_MS: "300" };
+    const env = { BERTH_TENANT_UPSTREAMS: "on", BERTH_CALL_MS: "8000", BERTH_UPSTREAM_END_MS: "300" };
     berth = await startTestBerth({ texts: { "say.ts": SAY }, env });
     const upstream = (name: string): { upstream: string } => ({
       upstream: hostile("misbehaves in calls", `&env.BERTH_TEST_MARK=${mark}-${name}`),
@@ -77,9 +77,9 @@ describe("a tenant that takes all that it can get harms nobody:", () => {
     isEnough: () => boolean,
     check = async () => assert.equal(await ask("acme", "say", "say"), "hello"),
   ) {
-    const end = performance.now() + 30_000;
+    const end = performance.now() + 120_000;
     for (let count = 0; count < 20 || !isEnough(); count++) {
-      assert.ok(performance.now() < end, "the attack came to nothing in 30 s");
+      assert.ok(performance.now() < end, "the attack came to nothing in two minutes");
       await check();
     }
   }
@@ -110,7 +110,7 @@ describe("a tenant that takes all that it can get harms nobody:", () => {
         let yielded = 0;
         await goesOn(() => {
           yielded = Math.max(yielded, nicenesses().filter((niceness) => niceness === 19).length);
-          return yielded > 0 && told.some((text) => /4 s|4000 ms|time/.test(text));
+          return yielded > 0 && told.some((text) => /8 s|8000 ms|time/.test(text));
         });
       },
     );

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { setTimeout as sleep } from "node:timers/promises";
 import { after, afterEach, before, beforeEach, describe, it } from "node:test";
 import { call, startTestBerth, type TestBerth } from "./berth.ts";
 import { isTooWide, screenshot, spilledTexts, startBrowser, violationsOf, type TestBrowser } from "./browser.ts";
 import { TesterPage } from "./tester.rig.ts";
+import { until } from "./until.ts";
 
 let berth: TestBerth;
 let browser: TestBrowser;
@@ -59,10 +59,10 @@ for (const revision of ["2026-07-28", "2025-11-25"]) {
       await tester.choose("work");
       await tester.field("name").fill(name);
       await tester.run("work is running");
-      while ((await fate()) !== "running") await sleep(10);
+      await until(async () => (await fate()) === "running");
       await tester.button("Cancel").click();
       await tester.says("work was cancelled");
-      while ((await fate()) === "running") await sleep(10);
+      await until(async () => (await fate()) !== "running");
       assert.equal(await fate(), "cancelled");
     });
 

@@ -40,7 +40,7 @@ describe("two Berths on one data folder", () => {
 
   it(
     "T4.5 what one of them hides and shows, the other tells its clients, and stdio too",
-    { timeout: 30_000 },
+    { timeout: 240_000 },
     async () => {
       const clients = await Promise.all(
         ["whole", ""].map((server) => LegacyClient.start(`${second.url}/mcp/${server}`)),

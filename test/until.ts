@@ -1,6 +1,20 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 
+/**
+ * Carries it out until it succeeds, in so many tries at most: for what the product promises unless the machine stands
+ * still for longer than a guest has to react.
+ */
+export async function inOneOf(tries: number, act: () => Promise<void>): Promise<void> {
+  for (let rest = tries - 1; ; rest--) {
+    try {
+      return await act();
+    } catch (error) {
+      if (rest === 0) throw error;
+    }
+  }
+}
+
 /** Looks until there is something to find, and gives it; fails when there never is. What to look for stands in `what`. */
 export async function until<T>(
   find: () => T | Promise<T>,

@@ -54,12 +54,13 @@ for (const [when, way] of [
 
 test("a start that is given up before it is done leaves no process and no folder", async (t) => {
   const mark = `late-${process.pid}`;
+  const givingUp = new AbortController();
   const { start, asked } = recorded(async (request) => {
+    givingUp.abort();
     await after(100);
     return startDirectly(request);
   });
-  const signal = AbortSignal.timeout(20);
-  await assert.rejects(connectTo(t, mark, { start, signal }), { code: "cancelled" });
+  await assert.rejects(connectTo(t, mark, { start, signal: givingUp.signal }), { code: "cancelled" });
   assert.equal(asked.length, 1);
   assert.deepEqual(processesWith(mark), []);
   assert.ok(!existsSync(asked[0]!.cwd!));
