@@ -70,8 +70,11 @@ export function matches(cid: Cid, bytes: Uint8Array): boolean {
 /** The codecs of texts that were CIDs when they were last looked at: the same ones are asked about again and again. */
 const known = new Map<string, number>();
 const KNOWN_MAX = 4_096;
+/** No CID of Berth's two kinds has more. Whole configurations are asked about, too. */
+const LETTERS_MAX = 64;
 
 function codecOf(text: string): number | undefined {
+  if (text.length > LETTERS_MAX) return undefined;
   const before = known.get(text);
   if (before !== undefined) return before;
   const codec = parsedCodec(text);

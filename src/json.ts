@@ -29,7 +29,8 @@ function isDeeper(value: unknown, levels: number): boolean {
 
 /** Whether both are written the same, members in the same order; never true of what nests too deep to be looked through. */
 export function isSameJson(one: unknown, other: unknown, levels = NESTING_MAX): boolean {
-  if (typeof one !== "object" || typeof other !== "object" || one === null || other === null) return one === other;
+  if (one === other) return true;
+  if (typeof one !== "object" || typeof other !== "object" || one === null || other === null) return false;
   if (levels === 0 || Array.isArray(one) !== Array.isArray(other)) return false;
   const [keys, others] = [Object.keys(one), Object.keys(other)];
   return (

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { jsonBlock, rawBlock } from "../src/cid.ts";
 import { readDirectory } from "../src/host/directory.ts";
+import { planEdit } from "../src/host/edits/plan.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { Store } from "../src/store/store.ts";
 
@@ -77,6 +78,31 @@ describe("the variable mcps", () => {
     assert.equal(after.servers.get("two")?.entry.description, "Two");
     assert.deepEqual(after.servers.get("wrong")?.problems, []);
     assert.deepEqual(after, await readDirectory(store, "default"));
+  });
+
+  it("C7 is known after a definition is saved as it would be read", async () => {
+    const mcps = JSON.stringify(
+      { one: { tools: {}, definition: DEFINITION.cid, description: "One" }, two: {} },
+      null,
+      1,
+    );
+    const draft = { entry: "one.ts", files: { "one.ts": "export const one = (): number => 2;" } };
+    const limits = { sourceBytes: 10_000, sourceFileBytes: 10_000, sourceFiles: 10, variableBytes: 10_000 };
+    for (const [value, content] of [
+      [mcps, []],
+      [rawBlock(mcps).cid, [mcps]],
+    ] as const) {
+      const before = await read(value, [...content]);
+      const plan = await planEdit(store, limits, "default", before, { kind: "definition", name: "one" }, draft);
+      const foreseen = await readDirectory(plan.proposed, "default", before, plan.mcps);
+      const fresh = await readDirectory(plan.proposed, "default");
+      assert.ok(plan.mcps, "nothing had to be read");
+      assert.equal(foreseen.mcps, plan.mcps);
+      assert.deepEqual(foreseen, fresh);
+      assert.equal(JSON.stringify(foreseen.mcps), JSON.stringify(fresh.mcps));
+      assert.equal(foreseen.servers.get("one")?.definition, plan.next);
+      assert.equal(foreseen.servers.get("two"), before.servers.get("two"));
+    }
   });
 
   it("is read again for a server whose own record has changed", async () => {

@@ -16,7 +16,8 @@ export interface Directory {
   readonly mcps?: ReadMcps | undefined;
 }
 
-interface ReadMcps {
+export interface ReadMcps {
+  /** Of the variable's value. */
   readonly cid: Cid;
   readonly entries: JsonObject;
 }
@@ -48,14 +49,15 @@ export function saidOf({ definition, enabled, hidden, entry }: DirectoryEntry): 
 /**
  * Servers are the names of kind `server` and the entries of `mcps`; an entry's own definition goes first. Of what is
  * said as it was when `known` was read the same objects are given again: a change of one server of thousands takes
- * little more than looking that up.
+ * little more than looking that up. `mcps` is what the variable says where that is known without reading it.
  */
 export async function readDirectory(
   store: Store,
   tenant: string,
   known: Directory = { servers: new Map(), problems: [] },
+  foreseen: ReadMcps | undefined = known.mcps,
 ): Promise<Directory> {
-  const { entries, problems, mcps } = await readMcps(store, tenant, known.mcps);
+  const { entries, problems, mcps } = await readMcps(store, tenant, foreseen);
   const named = await readServerNames(store, tenant, known);
   const hidden = await readVisibility(store, tenant);
   if (entries === known.mcps?.entries && isUnchanged(known, named, hidden)) return known;

@@ -39,7 +39,7 @@ export async function examine(examiner: Examiner, tenant: string, plan: Plan): P
   const standing = proposeTo(examiner.store);
   let after: Directory | undefined;
   if (problems.length === 0) {
-    after = await readDirectory(plan.proposed, tenant, plan.before);
+    after = await readDirectory(plan.proposed, tenant, plan.before, plan.mcps);
     problems.push(...newProblems(plan, plan.before.problems, after.problems));
     for (const name of differing(plan.before, after)) {
       await nextTurn();

@@ -1,7 +1,9 @@
+import { turnTaker } from "../../turns.ts";
+
 /**
  * Where the members of a JSON object stand in its text. What is inside of them is passed over and not read: in a
  * configuration of thousands of servers a parser's tree of it all would hold up every call for as long as it is made.
- * For texts that are JSON; of any other it says nothing of use.
+ * Even so, calls have turns meanwhile. For texts that are JSON; of any other it says nothing of use.
  */
 export interface Span {
   readonly start: number;
@@ -19,12 +21,14 @@ export interface ObjectSpan extends Span {
 }
 
 /** The object that begins at `start` or, after white space, behind it; undefined when something else does. */
-export function objectSpan(text: string, start: number): ObjectSpan | undefined {
+export async function objectSpan(text: string, start: number): Promise<ObjectSpan | undefined> {
   const open = afterSpace(text, start);
   if (text[open] !== "{") return undefined;
   const members: MemberSpan[] = [];
   let at = afterSpace(text, open + 1);
+  const takeTurns = turnTaker();
   while (text[at] === '"') {
+    await takeTurns();
     const key = { start: at, end: endOfString(text, at) };
     const value = valueSpan(text, afterSpace(text, key.end) + 1);
     const name = nameIn(text.slice(key.start, key.end));

@@ -4,21 +4,21 @@ import { objectSpan, type MemberSpan, type ObjectSpan, type Span } from "./json-
  * Puts the JSON text `value` at a path of members, or removes what stands there when it is null, and leaves every
  * other character of `text` as its author wrote it. `text` is JSON; all objects of the path but the last are there.
  */
-export function withMember(text: string, path: readonly string[], value: string | null): string {
+export async function withMember(text: string, path: readonly string[], value: string | null): Promise<string> {
   const name = path.at(-1)!;
-  const parent = objectAt(text, path.slice(0, -1));
+  const parent = await objectAt(text, path.slice(0, -1));
   const member = memberOf(parent, name);
   if (value === null) return member ? without(text, parent, member) : text;
   if (member) return splice(text, member.value, indented(value, indentOf(text, member)));
   return withNew(text, parent, `${JSON.stringify(name)}: `, value);
 }
 
-function objectAt(text: string, path: readonly string[]): ObjectSpan {
-  let object = objectSpan(text, 0);
+async function objectAt(text: string, path: readonly string[]): Promise<ObjectSpan> {
+  let object = await objectSpan(text, 0);
   for (const name of path) {
     const member = object && memberOf(object, name);
     if (!member) throw new TypeError(`there is no "${name}"`);
-    object = objectSpan(text, member.value.start);
+    object = await objectSpan(text, member.value.start);
   }
   if (!object) throw new TypeError("it is not an object");
   return object;

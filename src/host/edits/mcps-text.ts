@@ -33,7 +33,7 @@ async function textBehind(store: Store, tenant: string, variable: Cid): Promise<
 
 /**
  * Proposes that the JSON text `value` stands at a path of the configuration, or nothing when it is null. It stays
- * kept in the way in which it is.
+ * kept in the way in which it is. The variable's value is given.
  */
 export async function writeMember(
   proposed: ProposedStore,
@@ -41,11 +41,12 @@ export async function writeMember(
   mcps: McpsText,
   path: readonly string[],
   value: string | null,
-): Promise<void> {
-  const content = rawBlock(withMember(mcps.text, path, value));
+): Promise<Cid> {
+  const content = rawBlock(await withMember(mcps.text, path, value));
   const variable = mcps.isReferred ? rawBlock(content.cid) : content;
   const set: NameMove[] = [{ kind: "variable", name: "mcps", cid: variable.cid, expected: mcps.variable }];
   await proposed.change(tenant, { by: "edit", put: [content, variable], set });
+  return variable.cid;
 }
 
 /** What a server becomes was found with this configuration, so that the change must not go with another one. */

@@ -1,10 +1,10 @@
 import { decodeJson, jsonBlock, rawBlock, type Cid } from "../../cid.ts";
 import { packDefinition } from "../../image/definition.ts";
 import type { ServerRecord } from "../../image/image.ts";
-import { isObject } from "../../json.ts";
+import { isObject, type Json, type JsonObject } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
 import type { NameMove } from "../../store/store.ts";
-import type { Directory } from "../directory.ts";
+import type { Directory, ReadMcps } from "../directory.ts";
 import { languageOfDraft } from "./draft-checks.ts";
 import type { Draft } from "./edits.ts";
 import { withMember } from "./json-text.ts";
@@ -26,19 +26,21 @@ export async function planDefinition({ store, tenant, before, name, draft, probl
   const mcps = await readMcpsText(store, tenant);
   const proposed = proposeTo(store);
   let next: Cid | null = null;
+  let foreseen: ReadMcps | undefined;
   if (!draft) {
     await removeServer(proposed, tenant, name, mcps);
   } else if (problems.length === 0) {
     const packed = packDefinition(draft.entry, draft.files);
     next = packed.cid;
     await proposed.change(tenant, { by: "edit", put: packed.blocks });
-    await moveDefinition(proposed, tenant, name, packed.cid, mcps, rawEntryOf(name, mcps, before));
+    foreseen = await moveDefinition(proposed, tenant, name, packed.cid, mcps, before);
   }
   return {
     current: before.servers.get(name)?.definition ?? null,
     next,
     problems,
     before,
+    mcps: foreseen,
     proposed,
     isWritten: ({ pointer }) => pointer === undefined,
     place: placeOf(name, draft, mcps),
@@ -53,24 +55,25 @@ function placeOf(name: string, draft: Draft | null, mcps: McpsText): Place {
   return (problem: Problem) => (problem.file === compiledAs ? { ...problem, file: draft.entry } : inMcps(problem));
 }
 
-/** An entry as it is written. Of a configuration that was read whole it is known, and thousands need not be read again. */
-function rawEntryOf(name: string, { variable, text }: McpsText, { mcps }: Directory): unknown {
-  if (mcps && mcps.cid === variable) return Object.hasOwn(mcps.entries, name) ? mcps.entries[name] : undefined;
-  return readRawEntries(text)?.get(name);
-}
-
-/** Makes `definition` what a server is made of, where that is said now: in its entry, or else in its own record. */
+/**
+ * Makes `definition` what a server is made of, where that is said now: in its entry, or else in its own record. Of a
+ * configuration that was read whole it is known what it says then: thousands of entries need not be read again.
+ */
 async function moveDefinition(
   proposed: ProposedStore,
   tenant: string,
   name: string,
   definition: Cid,
   mcps: McpsText,
-  raw: unknown,
-): Promise<void> {
+  before: Directory,
+): Promise<ReadMcps | undefined> {
+  const whole = before.mcps?.cid === mcps.variable ? before.mcps : undefined;
+  const raw = whole ? ownMember(whole.entries, name) : readRawEntries(mcps.text)?.get(name);
   const { entry, through } = await resolveEntry(proposed, tenant, raw);
   if (isObject(entry) && Object.hasOwn(entry, "definition")) {
-    return moveInEntry(proposed, tenant, name, definition, through, mcps);
+    const cid = await moveInEntry(proposed, tenant, name, definition, through, mcps);
+    if (!whole) return undefined;
+    return { cid, entries: { ...whole.entries, [name]: { ...(entry as JsonObject), definition } } };
   }
   const record = await proposed.name(tenant, "server", name);
   const stands = record && (await proposed.content(tenant, record.cid));
@@ -80,9 +83,14 @@ async function moveDefinition(
   const isNew = !record && raw === undefined && unreadableMcps(mcps).length === 0;
   if (isNew) await writeMember(proposed, tenant, mcps, [name], "{}");
   else await guardMcps(proposed, tenant, mcps);
+  return undefined;
 }
 
-/** An entry that stands in content of its own is written anew there, and so is all that leads to it. */
+function ownMember(object: JsonObject, name: string): Json | undefined {
+  return Object.hasOwn(object, name) ? object[name] : undefined;
+}
+
+/** An entry that stands in content of its own is written anew there, and so is all that leads to it. Gives the variable's value. */
 async function moveInEntry(
   proposed: ProposedStore,
   tenant: string,
@@ -90,17 +98,17 @@ async function moveInEntry(
   definition: Cid,
   through: readonly Cid[],
   mcps: McpsText,
-): Promise<void> {
+): Promise<Cid> {
   let member = "definition";
   let cid = definition;
   for (const content of through.toReversed()) {
-    const text = withMember(await textAt(proposed, tenant, content), [member], JSON.stringify(cid));
+    const text = await withMember(await textAt(proposed, tenant, content), [member], JSON.stringify(cid));
     const block = rawBlock(text);
     await proposed.change(tenant, { by: "edit", put: [block] });
     member = "config_cid";
     cid = block.cid;
   }
-  await writeMember(proposed, tenant, mcps, [name, member], JSON.stringify(cid));
+  return writeMember(proposed, tenant, mcps, [name, member], JSON.stringify(cid));
 }
 
 /** Without its definition a server is no more, so that what says more about it goes, too. */

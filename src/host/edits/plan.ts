@@ -1,7 +1,7 @@
 import type { Cid } from "../../cid.ts";
 import type { Problem } from "../../problem.ts";
 import type { Store } from "../../store/store.ts";
-import type { Directory } from "../directory.ts";
+import type { Directory, ReadMcps } from "../directory.ts";
 import { checkDraft, type DraftLimits } from "./draft-checks.ts";
 import type { Draft, Subject } from "./edits.ts";
 import type { Place } from "./place.ts";
@@ -18,6 +18,8 @@ export interface Plan {
   /** What is wrong with the draft itself; then the proposal means nothing. */
   readonly problems: readonly Problem[];
   readonly before: Directory;
+  /** The configuration as it would be, where that is known without reading it. */
+  readonly mcps?: ReadMcps | undefined;
   readonly proposed: ProposedStore;
   /** True for a problem with what the edit itself writes, as opposed to something else that it stands beside. */
   readonly isWritten: (problem: Problem) => boolean;
