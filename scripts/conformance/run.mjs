@@ -15,7 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { installFolder } from "../install-folder.mjs";
-import { startBerth } from "./start-berth.mjs";
+import { makeImage, startBerth } from "../start-berth.mjs";
 
 const REVISIONS = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 const WITH_REQUIREMENTS = ["2025-11-25", "2026-07-28"];
@@ -40,7 +40,7 @@ const node = join(clients, ".bin/node");
 
 const words = process.argv.slice(2);
 const folder = mkdtempSync(join(tmpdir(), "berth-conformance-"));
-const berth = await startBerth(writeSources(folder), folder);
+const berth = await startBerth(makeImage(writeSources(folder), folder), folder);
 let failed = false;
 try {
   if (words[0] === "--scenario") one(words[1], words[2] ?? "2026-07-28");

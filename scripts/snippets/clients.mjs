@@ -1,0 +1,88 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { askAppServer } from "./codex-app-server.mjs";
+import { offeredToModel } from "./no-model.mjs";
+
+/**
+ * The clients as people install them. `check` throws where the client does not say that it is connected to the server, or
+ * does not have its tools. None is told of an account, and none finds a model that answers.
+ */
+export const clients = [
+  {
+    id: "claude-code",
+    name: "Claude Code",
+    package: "@anthropic-ai/claude-code",
+    version: "2.1.330",
+    command: "claude",
+    script: "@anthropic-ai/claude-code/cli-wrapper.cjs",
+    env: { CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1", DISABLE_AUTOUPDATER: "1" },
+    check: checkClaudeCode,
+  },
+  {
+    id: "codex",
+    name: "Codex",
+    package: "@openai/codex",
+    version: "0.169.0",
+    command: "codex",
+    script: "@openai/codex/bin/codex.js",
+    env: {},
+    check: checkCodex,
+  },
+  {
+    id: "gemini-cli",
+    name: "Gemini CLI",
+    package: "@google/gemini-cli",
+    version: "0.61.0",
+    command: "gemini",
+    script: "@google/gemini-cli/bundle/gemini.js",
+    // Each of its folders is trusted, as a person does who is asked.
+    env: { GEMINI_CLI_TRUST_WORKSPACE: "true" },
+    check: checkGemini,
+  },
+];
+
+async function checkClaudeCode({ run, home, server, tools }) {
+  // What a person answers who is asked about the servers of a project's .mcp.json.
+  mkdirSync(join(home, ".claude"), { recursive: true });
+  writeFileSync(join(home, ".claude", "settings.json"), JSON.stringify({ enabledMcpjsonServers: [server] }));
+  const { said } = await run("claude", ["mcp", "list"]);
+  if (!said.includes(`${server}: `) || !said.includes("✔ Connected")) throw new Error(`claude mcp list: ${said}`);
+
+  const account = { ANTHROPIC_API_KEY: "none" };
+  const offered = await offeredToModel((url) =>
+    run("claude", ["-p", "hello"], { ...account, ANTHROPIC_BASE_URL: url }),
+  );
+  has(offered, `mcp__${server}__`, tools);
+}
+
+async function checkCodex({ start, server, tools, call: [tool, args, text] }) {
+  const { listed, called } = await askAppServer(start("codex", ["app-server"]), server, tool, args);
+  has(Object.keys(listed), "", tools);
+  const said = called.content.map((block) => block.text).join("\n");
+  if (said !== text || called.isError) throw new Error(`${tool} gave ${JSON.stringify(called)}`);
+}
+
+async function checkGemini({ run, home, server, tools }) {
+  const { said } = await run("gemini", ["mcp", "list"]);
+  if (!said.includes(`${server}: `) || !said.includes("- Connected")) throw new Error(`gemini mcp list: ${said}`);
+
+  const settings = {
+    security: { auth: { selectedType: "gemini-api-key" } },
+    privacy: { usageStatisticsEnabled: false },
+  };
+  mkdirSync(join(home, "work", ".gemini"), { recursive: true });
+  writeFileSync(join(home, "work", ".gemini", "settings.json"), JSON.stringify(settings));
+  // Without a person to ask, it offers its model only what nobody has to be asked about.
+  const prompt = ["-p", "hello", "--yolo", "--model", "gemini-3-flash-preview"];
+  const account = { GEMINI_API_KEY: "none" };
+  const offered = await offeredToModel((url) => run("gemini", prompt, { ...account, GOOGLE_GEMINI_BASE_URL: url }));
+  has(offered, `mcp_${server}_`, tools);
+}
+
+/** Some clients write `_` for what their models' services do not take in names. */
+function has(names, prefix, tools) {
+  const plain = (name) => name.replaceAll(/[^A-Za-z0-9]/g, "_");
+  const plainNames = new Set(names.map(plain));
+  const missing = tools.filter((tool) => !plainNames.has(plain(prefix + tool)));
+  if (missing.length > 0) throw new Error(`it has no ${missing.join(", ")}, but ${names.join(", ")}`);
+}

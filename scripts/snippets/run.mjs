@@ -1,0 +1,87 @@
+// Copies the texts that Berth's pages offer for Claude Code, Codex and Gemini CLI into those very clients, each with a
+// home of its own, and asks them whether they are connected and which tools they have. No account and no model is needed;
+// the clients, some hundred MB, are installed from npm for this run. Exit code 1: one did not connect.
+// `npm run snippets -- codex` runs some of them.
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { clients } from "./clients.mjs";
+import { installClients } from "./install.mjs";
+import { openPlaces } from "./places.mjs";
+import { setUp, stopClients } from "./set-up.mjs";
+
+const NOT_RUN = `Not run here: Claude Desktop, Cursor and VS Code, which are no packages and need a screen. \`npm test\` has their
+files read by mcporter and the bridge started as Claude Desktop starts it, and runs the texts for curl and TypeScript.`;
+
+const words = process.argv.slice(2);
+const chosen = clients.filter(({ id }) => words.length === 0 || words.includes(id));
+const unknown = words.filter((word) => !clients.some(({ id }) => id === word));
+if (unknown.length > 0) {
+  console.error(`There is no client ${unknown.join(", ")}. There are: ${clients.map(({ id }) => id).join(", ")}.`);
+  process.exit(1);
+}
+
+const folder = mkdtempSync(join(tmpdir(), "berth-snippets-"));
+let failures = 0;
+let berths;
+for (const signal of ["SIGINT", "SIGTERM"]) {
+  process.once(signal, () => void tidyUp().finally(() => process.exit(1)));
+}
+try {
+  console.log(`Installing ${chosen.map(({ name, version }) => `${name} ${version}`).join(", ")} …`);
+  const bin = installClients(chosen, join(folder, "clients"));
+  berths = await openPlaces(folder);
+  await Promise.all(chosen.map((client) => tryClient(client, bin, berths.places)));
+} finally {
+  await tidyUp();
+}
+console.log(NOT_RUN);
+console.log(failures === 0 ? "Snippets: every client connected" : `Snippets: ${failures} failed`);
+process.exit(failures === 0 ? 0 : 1);
+
+async function tidyUp() {
+  stopClients();
+  await berths?.close();
+  // A client that was just stopped may still write.
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+}
+
+async function tryClient(client, bin, places) {
+  for (const place of places) {
+    const texts = place.texts.get(client.id);
+    for (const copied of texts) {
+      const from = copied.file ?? "the command";
+      await told(client, `${place.what}, ${from}`, () => connected(client, bin, place, copied));
+      if (place.token === undefined) continue;
+      const mistyped = { ...place, token: `${place.token}x` };
+      await told(client, `${place.what}, ${from}, a mistyped token is refused`, () =>
+        connected(client, bin, mistyped, copied).then(
+          () => Promise.reject(new Error("it says that it is connected")),
+          () => {},
+        ),
+      );
+    }
+  }
+}
+
+async function connected(client, bin, place, copied) {
+  const home = mkdtempSync(join(folder, "home-"));
+  mkdirSync(join(home, "work"));
+  mkdirSync(join(home, "tmp"));
+  const { run, start } = setUp({ client, bin, home, token: place.token });
+  await run.text(copied);
+  await client.check({ run, start, home, server: place.server, tools: place.tools, call: place.call });
+}
+
+async function told(client, what, work) {
+  const started = performance.now();
+  const line = (mark) =>
+    `${mark} ${client.name} ${client.version}: ${what} (${((performance.now() - started) / 1000).toFixed(1)} s)`;
+  try {
+    await work();
+    console.log(line("✔"));
+  } catch (error) {
+    failures += 1;
+    console.log(`${line("✖")}\n${error.message.replaceAll(/^/gm, "  ")}`);
+  }
+}
