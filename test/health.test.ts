@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
-import { createServer, request as openRequest, type IncomingMessage, type OutgoingHttpHeaders } from "node:http";
-import type { AddressInfo } from "node:net";
+import { request as openRequest, type IncomingMessage, type OutgoingHttpHeaders } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -11,6 +10,7 @@ import { createLog } from "../src/log.ts";
 import { startBerth } from "../src/main.ts";
 import { ServiceReadiness } from "../src/readiness.ts";
 import { startTestBerth } from "./berth.ts";
+import { freePort } from "./free-port.ts";
 
 const log = createLog("silent");
 const texts = { "echo.ts": "export function say(text: string): string { return text; }" };
@@ -101,13 +101,3 @@ describe("the health of a service", () => {
     assert.equal(looks, 1);
   });
 });
-
-/** Nobody else asks the system for one in between. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
-}

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { defaultLimits } from "../src/limits.ts";
 import { LegacyClient, read } from "./legacy-client.ts";
 import { startRig, type Rig } from "./mcp-modern.rig.ts";
-import { until } from "./until.ts";
+import { inOneOf, until } from "./until.ts";
 
 const KEY = new Uint8Array(32).fill(7);
 const LIMITS = { ...defaultLimits, silentCallMs: 20, streamRetryMs: 25, streamEvents: 50 };
@@ -173,8 +173,8 @@ describe("streams of legacy sessions", () => {
       const priming = await first.next();
       assert.equal(priming?.retry, "25");
       assert.equal(await first.next(), undefined);
-      const second = await client.listen(priming.id);
       work.finish("done");
+      const second = await client.listen(priming.id);
       assert.equal((await second.nextMessage()).result.content[0].text, "done");
       assert.equal(work.aborted, false);
     } finally {
@@ -250,9 +250,11 @@ describe("streams of legacy sessions", () => {
       small.host.offer("one", {});
       const client = await LegacyClient.start(small.url("one"), "2025-06-18");
       for (let times = 0; times < 3; times++) {
-        let stream = await client.listen();
         // The last connection ends a moment after the client has closed it.
-        for (let tries = 0; stream.status === 503 && tries < 100; tries++) stream = await client.listen();
+        const stream = await until(async () => {
+          const listening = await client.listen();
+          return listening.status === 503 ? undefined : listening;
+        });
         assert.equal(stream.status, 200);
         stream.close();
       }
@@ -483,19 +485,22 @@ describe("streams of legacy sessions", () => {
   });
 
   it("the server pings a client that listens, and ends the connection of one that does not answer", async () => {
-    const pinging = await startRig({ limits: { ...LIMITS, pingMs: 30 } });
+    const pinging = await startRig({ limits: { ...LIMITS, pingMs: 200 } });
     try {
       pinging.host.offer("one", {});
-      const client = await LegacyClient.start(pinging.url("one"));
-      const stream = await client.listen();
-      for (let times = 0; times < 3; times++) {
-        const ping = await stream.nextMessage();
-        assert.equal(ping.method, "ping");
-        assert.equal((await client.answer(ping.id, {})).status, 202);
-      }
-      assert.equal((await stream.nextMessage()).method, "ping");
-      while (await stream.nextMessage());
-      assert.equal((await client.request("ping")).status, 200);
+      // Each answer has to come before the next ping.
+      await inOneOf(10, async () => {
+        const client = await LegacyClient.start(pinging.url("one"));
+        const stream = await client.listen();
+        for (let times = 0; times < 3; times++) {
+          const ping = await stream.nextMessage();
+          assert.equal(ping?.method, "ping");
+          assert.equal((await client.answer(ping.id, {})).status, 202);
+        }
+        assert.equal((await stream.nextMessage())?.method, "ping");
+        while (await stream.nextMessage());
+        assert.equal((await client.request("ping")).status, 200);
+      });
     } finally {
       await pinging.close();
     }
@@ -514,12 +519,11 @@ describe("streams of legacy sessions", () => {
         const first = await reader.next();
         work.finish("done");
         while (await reader.next());
-        let again = await (await client.listen(first!.id)).nextMessage();
-        for (let tries = 0; again.result && tries < 200; tries++) {
+        const lost = await until(async () => {
           await client.result("ping");
-          again = await (await client.listen(first!.id)).nextMessage();
-        }
-        assert.match(again.error.message, /lost/);
+          return (await (await client.listen(first!.id)).nextMessage()).error;
+        });
+        assert.match(lost.message, /lost/);
       } finally {
         await forgetful.close();
       }

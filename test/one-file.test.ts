@@ -78,7 +78,7 @@ interface Done {
 function run(args: readonly string[], input = ""): Promise<Done> {
   return new Promise((resolve) => {
     const env = { PATH: process.env["PATH"], HOME: folder, XDG_DATA_HOME: join(folder, "data") };
-    const child = execFile(file, args, { cwd: folder, env, timeout: 60_000 }, (error, stdout, stderr) => {
+    const child = execFile(file, args, { cwd: folder, env, timeout: 240_000 }, (error, stdout, stderr) => {
       resolve({ code: Number(error?.code ?? 0), stdout, stderr });
     });
     child.stdin!.end(input);

@@ -17,7 +17,7 @@ function inTerminal(args: readonly string[], typed: string): Promise<{ shown: st
     const child = spawn("python3", ["-c", python, process.execPath, cli, ...args], {
       env: { ...process.env, NO_COLOR: "1", TERM: "xterm" },
       stdio: ["pipe", "pipe", "inherit"],
-      timeout: 60_000,
+      timeout: 240_000,
     });
     let shown = "";
     child.stdout.setEncoding("utf8").on("data", (chunk: string) => (shown += chunk));

@@ -7,6 +7,7 @@ import { DATABASE_FILE } from "../src/store/open-database.ts";
 import { call, startTestBerth, type TestBerth } from "./berth.ts";
 import { officialSession } from "./clients/official-session.ts";
 import { olderSession } from "./clients/older-session.ts";
+import { freePort } from "./free-port.ts";
 import { LegacyClient, type EventReader } from "./legacy-client.ts";
 import { ServeProcess } from "./serve-process.ts";
 import { until } from "./until.ts";
@@ -26,11 +27,11 @@ describe("streams after the end of their process", () => {
   async function serve(env: Record<string, string> = {}): Promise<(how: "SIGTERM" | "SIGKILL") => Promise<void>> {
     data = join(berth.folder, `data-${++folders}`);
     const args = ["--data", data, "--image", join(berth.folder, "boot")];
-    served = await ServeProcess.start([...args, "--port", "0"], env);
-    const { port } = new URL(served.url);
+    args.push("--port", String(await freePort()));
+    served = await ServeProcess.start(args, env);
     return async (how) => {
       await served!.end(how);
-      served = await ServeProcess.start([...args, "--port", port], env);
+      served = await ServeProcess.start(args, env);
     };
   }
 

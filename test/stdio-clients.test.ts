@@ -114,7 +114,7 @@ describe("real clients over stdio", () => {
     );
     return new Promise((resolve, reject) => {
       const env = { PATH: process.env["PATH"], HOME: folder, NO_COLOR: "1" };
-      execFile(node, [launcher, "--cli", ...args], { env, cwd: folder, timeout: 60_000 }, (error, stdout, stderr) => {
+      execFile(node, [launcher, "--cli", ...args], { env, cwd: folder, timeout: 240_000 }, (error, stdout, stderr) => {
         if (error) reject(new Error(`${error.message}: ${stderr}${stdout}`));
         else resolve(stdout);
       });

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 import { jsonBlock, rawBlock } from "../src/cid.ts";
 import { readConfig } from "../src/config.ts";
 import { createLog } from "../src/log.ts";
@@ -10,6 +9,7 @@ import { openSqliteStore } from "../src/store/sqlite.ts";
 import { call, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { LegacyClient } from "./legacy-client.ts";
 import { StdioSession } from "./stdio-session.ts";
+import { until } from "./until.ts";
 
 /** Both compile what neither knows. */
 const SLOW_MACHINE = { BERTH_COMPILE_MS: "60000" };
@@ -85,12 +85,6 @@ describe("two Berths on one data folder", () => {
     }
   });
 
-  async function untilServed(url: string, status: number): Promise<void> {
-    for (let tries = 1; ; tries++) {
-      const answer = await post(url, request("ping"));
-      if (answer.status === status) return;
-      assert.ok(tries < 1000, `${url} is answered with ${answer.text}`);
-      await sleep(50);
-    }
-  }
+  const untilServed = (url: string, status: number): Promise<unknown> =>
+    until(async () => (await post(url, request("ping"))).status === status, `${url} is answered with ${status}`);
 });

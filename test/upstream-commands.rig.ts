@@ -61,7 +61,7 @@ export function berth(args: readonly string[], { input, env, cwd, during }: RunO
   });
 }
 
-const RUN_MS_MAX = 60_000;
+const RUN_MS_MAX = 240_000;
 
 /** Checks several cases side by side: most of a command's time is spent waiting for processes to start. */
 export async function atOnce<T>(count: number, cases: readonly T[], check: (one: T) => Promise<void>): Promise<void> {

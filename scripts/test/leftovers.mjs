@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setTimeout as later } from "node:timers/promises";
 
 /** What has been told to end may take this long. */
-const END_MS = 5_000;
+const END_MS = 30_000;
 const LINE_CHARS = 200;
 
 /**

@@ -19,7 +19,7 @@ export interface Running {
   readonly ended: Promise<Ended>;
 }
 
-const RUN_MS_MAX = 60_000;
+const RUN_MS_MAX = 240_000;
 
 /** A file of a package that does not export it. */
 export function clientFile(path: string): string {
