@@ -107,17 +107,19 @@ export async function how_to_connect(
   if (state !== "ready") throw new Error(`"${name}" is ${state}${problem ? `: ${problem}` : "."}`);
   const url = new URL(path, address).href;
   const config = { type: "http", url };
+  // Some clients take letters, digits and hyphens alone.
+  const label = name.replace(/[^A-Za-z0-9-]+/g, "-");
   switch (client) {
     case "json":
       return {
         url,
-        snippet: pretty({ mcpServers: { [name]: config } }),
+        snippet: pretty({ mcpServers: { [label]: config } }),
         where: "The client's MCP configuration file.",
       };
     case "vscode":
-      return { url, snippet: pretty({ servers: { [name]: config } }), where: ".vscode/mcp.json in the workspace." };
+      return { url, snippet: pretty({ servers: { [label]: config } }), where: ".vscode/mcp.json in the workspace." };
     case "claude":
-      return { url, snippet: `claude mcp add --transport http ${quote(name)} ${quote(url)}`, where: "A terminal." };
+      return { url, snippet: `claude mcp add --transport http ${label} ${quote(url)}`, where: "A terminal." };
     case "inspector":
       return {
         url,

@@ -82,10 +82,10 @@ test("berth dev shows a mistake with its file, line and column, and serves again
 });
 
 test("berth dev --new makes a TypeScript and a shell definition that work, and prints where a client finds them", async (t) => {
-  const dev = await startDev(t, {}, ["--new", "hello.ts", "up.sh"]);
-  assert.deepEqual((await readdir(dev.folder)).sort(), ["hello.ts", "up.sh"]);
-  assert.match(dev.output(), new RegExp(`claude mcp add --transport http hello ${dev.url}/mcp/hello\n`));
-  assert.equal((await call(`${dev.url}/mcp/hello`, "greet", { name: "Ada" })).content[0].text, "Hello, Ada!");
+  const dev = await startDev(t, {}, ["--new", "say_hello.ts", "up.sh"]);
+  assert.deepEqual((await readdir(dev.folder)).sort(), ["say_hello.ts", "up.sh"]);
+  assert.match(dev.output(), new RegExp(`claude mcp add --transport http say-hello ${dev.url}/mcp/say_hello\n`));
+  assert.equal((await call(`${dev.url}/mcp/say_hello`, "greet", { name: "Ada" })).content[0].text, "Hello, Ada!");
   assert.equal((await call(`${dev.url}/mcp/up`, "up", { name: "Ada" })).content[0].text, "Hello, Ada!\n");
 });
 

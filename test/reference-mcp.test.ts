@@ -89,7 +89,7 @@ test("the server mcp says how to connect, in words that a shell and a JSON reade
   });
 
   const claude = await connect("it's", "claude", undefined);
-  assert.equal(claude.snippet, `claude mcp add --transport http 'it'\\''s' 'http://127.0.0.1:7420/mcp/it'\\''s'`);
+  assert.equal(claude.snippet, `claude mcp add --transport http it-s 'http://127.0.0.1:7420/mcp/it'\\''s'`);
   for (const client of ["inspector", "curl"])
     assert.match((await connect("echo", client, undefined)).snippet, /127\.0\.0\.1:7420\/mcp\/echo/);
   await assert.rejects(connect("worn", "json", undefined), { message: '"worn" is refused: no definition' });

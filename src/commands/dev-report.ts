@@ -1,4 +1,5 @@
 import type { ServerSummary } from "../host/host.ts";
+import { clientName } from "../http/pages/parts/setup.ts";
 import type { Berth } from "../main.ts";
 import { inOwnFiles, type FileServer } from "./dev-files.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
@@ -11,7 +12,7 @@ export async function announceServers(berth: Berth, servers: readonly FileServer
     [
       "",
       "Give a client this address, for example",
-      `  claude mcp add --transport http ${first!.name} ${urlOf(berth, first!)}`,
+      `  claude mcp add --transport http ${clientName(first!.name)} ${urlOf(berth, first!)}`,
       `or try the tools in a browser: ${berth.url}/mcp/meta/${encodeURIComponent(first!.name)}`,
       "",
       "Files are watched: save, and the change is served. Stop with Ctrl-C.",

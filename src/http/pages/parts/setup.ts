@@ -134,8 +134,8 @@ export function setupsFor({ name, url, tool, access }: SetupFor): Setup[] {
 /** As Claude Code and Gemini CLI name the variable where they read their settings: no token stands in a file. */
 const IN_ENVIRONMENT = "${BERTH_TOKEN}";
 
-/** Clients take letters, digits and `-`; some no dot or slash, and to rules of Gemini CLI the name ends at a `_`. */
-function clientName(name: string): string {
+/** What a client calls a server: some take no dot or slash, and to rules of Gemini CLI the name ends at a `_`. */
+export function clientName(name: string): string {
   return name.replace(/[^A-Za-z0-9-]+/g, "-").replace(/^-+|-+$/g, "") || "berth";
 }
 
