@@ -37,7 +37,7 @@ export interface Berth {
  */
 export async function startBerth(config: Config, log: Log, fill: Fill = fromImage(config, log)): Promise<Berth> {
   // Who serves on stdio waits for none of it.
-  const { createHttpServer, drainHttpServer } = await import("./http/server.ts");
+  const { createHttpServer } = await import("./http/server.ts");
   const readiness = new ServiceReadiness(log);
   const http = createHttpServer(config.limits, readiness, log);
   const { server } = http;
@@ -63,7 +63,7 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
       readiness.stopping();
       await within(config.limits.drainMs, new Promise(() => {}));
       endpoint.close();
-      const drained = drainHttpServer(server);
+      const drained = http.drain();
       await within(config.limits.shutdownMs, drained);
       // What still runs now gets its end as a result, which is written before connections are cut.
       await executor.close();

@@ -185,14 +185,12 @@ describe("the end of the service", () => {
   it("ends what takes longer than shutdownMs with an error", async () => {
     const berth = await startTestBerth({ files: [FILE], env: { BERTH_SHUTDOWN_MS: "500" } });
     const stream = await open(berth.url, streamingCall("drip", { count: 10_000, ms: 60 }));
-    const silent = await connectRaw(berth.url);
     await stream.until(/"progress":1/);
     const start = performance.now();
     await berth.close();
     const took = performance.now() - start;
     // It would have taken ten minutes.
     assert.ok(took > 450 && took < 60_000, `it took ${took} ms`);
-    await silent.ended();
     const [last] = eventsOf(await stream.ended()).slice(-1);
     assert.equal(last!["id"], 1);
     assert.equal((last!["result"] as { isError: boolean }).isError, true);
@@ -203,9 +201,10 @@ describe("the end of the service", () => {
     const berth = await startTestBerth({ files: [FILE], env });
     const connection = await open(berth.url, streamingCall("drip", { count: 1, ms: 0 }));
     await connection.until(/dripped 1[\s\S]*\r\n0\r\n\r\n$/);
+    const silent = await connectRaw(berth.url);
     const start = performance.now();
     await berth.close();
     assert.ok(performance.now() - start < 60_000);
-    await connection.ended();
+    await Promise.all([connection.ended(), silent.ended()]);
   });
 });

@@ -19,7 +19,7 @@ import type { Edits } from "../src/host/edits/edits.ts";
 import type { SecretEdits } from "../src/host/secret-edits.ts";
 import { Admission } from "../src/admission/admission.ts";
 import { tenantLimits } from "../src/admission/tenant-limits.ts";
-import { createHttpServer, drainHttpServer } from "../src/http/server.ts";
+import { createHttpServer } from "../src/http/server.ts";
 import type { JsonObject } from "../src/json.ts";
 import { createLog } from "../src/log.ts";
 import { createEndpoint, type EndpointOptions } from "../src/mcp/endpoint.ts";
@@ -201,7 +201,7 @@ export async function startRig(
     url: (name) => `http://127.0.0.1:${port}/mcp/${name}`,
     async close() {
       endpoint.close();
-      await drainHttpServer(server);
+      await http.drain();
       await endpoint.settled();
     },
   };

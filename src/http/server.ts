@@ -17,6 +17,7 @@ import { createAuthenticate } from "./access/authenticate.ts";
 import { createChallenge } from "./access/challenge.ts";
 import { recordRefusals } from "./access/record-refusals.ts";
 import { createResources } from "./access/resources.ts";
+import { createDrain } from "./drain.ts";
 import { createHealth, type Readiness } from "./health.ts";
 import { createGuard } from "./guard.ts";
 import { hold } from "./hold.ts";
@@ -31,7 +32,6 @@ import { writeFailure } from "./write-answer.ts";
 
 /** A quiet connection is asked whether it is still there after this time. */
 const KEEP_ALIVE_PROBE_MS = 30_000;
-const IDLE_CHECK_MS = 50;
 
 export interface HttpLimits extends StreamLimits, StrangerLimits {
   readonly bodyBytes: number;
@@ -72,6 +72,8 @@ export interface HttpOptions {
 export interface HttpServer {
   readonly server: Server;
   serve(options: HttpOptions): void;
+  /** Takes no new connection; resolves when the answers under way are written. */
+  drain(): Promise<void>;
 }
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
@@ -102,7 +104,7 @@ export function createHttpServer(limits: HttpLimits, readiness: Readiness, log: 
     },
   );
   server.maxConnections = limits.connections;
-  return { server, serve: (options) => void (answer = createAnswer(options)) };
+  return { server, serve: (options) => void (answer = createAnswer(options)), drain: createDrain(server) };
 }
 
 /**
@@ -157,14 +159,4 @@ function createAnswer(options: HttpOptions): Answer {
     // Of who has gone meanwhile nothing more is to be read.
     else void placing.then(() => request.destroyed || admit(request, response));
   };
-}
-
-/** Takes no new connection; resolves when the answers under way are written. */
-export async function drainHttpServer(server: Server): Promise<void> {
-  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-  // A connection whose answer has just been written counts as busy for as long as it could bring another request.
-  const timer = setInterval(() => server.closeIdleConnections(), IDLE_CHECK_MS);
-  server.closeIdleConnections();
-  await closed;
-  clearInterval(timer);
 }
