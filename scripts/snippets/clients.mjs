@@ -2,10 +2,11 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { askAppServer } from "./codex-app-server.mjs";
 import { offeredToModel } from "./no-model.mjs";
+import { openVsCode } from "./vs-code.mjs";
 
 /**
  * The clients as people install them. `check` throws where the client does not say that it is connected to the server, or
- * does not have its tools. None is told of an account, and none finds a model that answers.
+ * does not have its tools; its message matches `refusal` where the token was refused. None is told of an account, and none finds a model that answers.
  */
 export const clients = [
   {
@@ -16,6 +17,7 @@ export const clients = [
     command: "claude",
     script: "@anthropic-ai/claude-code/cli-wrapper.cjs",
     env: { CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1", DISABLE_AUTOUPDATER: "1" },
+    refusal: /HTTP 401/,
     check: checkClaudeCode,
   },
   {
@@ -26,6 +28,7 @@ export const clients = [
     command: "codex",
     script: "@openai/codex/bin/codex.js",
     env: {},
+    refusal: /Auth required/,
     check: checkCodex,
   },
   {
@@ -37,7 +40,25 @@ export const clients = [
     script: "@google/gemini-cli/bundle/gemini.js",
     // Each of its folders is trusted, as a person does who is asked.
     env: { GEMINI_CLI_TRUST_WORKSPACE: "true" },
+    refusal: /- Disconnected/,
     check: checkGemini,
+  },
+  {
+    id: "vs-code",
+    name: "VS Code (code-server)",
+    package: "code-server",
+    version: "4.139.1",
+    command: "code-server",
+    script: "code-server/out/node/entry.js",
+    // The editor itself, whose own packages its installation would fetch by a script.
+    within: "code-server/lib/vscode",
+    needsNode24: true,
+    env: {},
+    // Its command `code --add-mcp` needs a terminal of the editor's, and a link to the editor its desktop.
+    takes: ({ file }) => file !== undefined,
+    // It looks for somebody whom it could get another token from.
+    refusal: /Using\sdefault\sauth\smetadata/,
+    open: openVsCode,
   },
 ];
 

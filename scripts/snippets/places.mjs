@@ -8,7 +8,10 @@ export const count = (text: string): number => text.split(/\\s+/).filter(Boolean
 `;
 const ECHO = { tools: ["dictate", "echo", "repeat"], call: ["echo", { message: "hello" }, "hello"] };
 const COUNT = { tools: ["count"], call: ["count", { text: "one two" }, "2"] };
-const ALL = { tools: ["echo.echo", "my_notes.v2.count"], call: ["echo.echo", { message: "hello" }, "hello"] };
+const ALL = {
+  tools: ["echo.dictate", "echo.echo", "echo.repeat", "my_notes.v2.count"],
+  call: ["echo.echo", { message: "hello" }, "hello"],
+};
 
 /**
  * Two Berths, one of which asks for a token, and the pages of theirs whose texts are copied: of one server, of all, of a

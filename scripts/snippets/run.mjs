@@ -1,5 +1,5 @@
-// Copies the texts that Berth's pages offer for Claude Code, Codex and Gemini CLI into those very clients, each with a
-// home of its own, and asks them whether they are connected and which tools they have. No account and no model is needed;
+// Copies the texts that Berth's pages offer for Claude Code, Codex, Gemini CLI and VS Code into those very clients, each
+// with a home of its own, and asks them whether they are connected and which tools they have. No account and no model is needed;
 // the clients, some hundred MB, are installed from npm for this run. Exit code 1: one did not connect.
 // `npm run snippets -- codex` runs some of them.
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
@@ -10,8 +10,9 @@ import { installClients } from "./install.mjs";
 import { openPlaces } from "./places.mjs";
 import { setUp, stopClients } from "./set-up.mjs";
 
-const NOT_RUN = `Not run here: Claude Desktop, Cursor and VS Code, which are no packages and need a screen. \`npm test\` has their
-files read by mcporter and the bridge started as Claude Desktop starts it, and runs the texts for curl and TypeScript.`;
+const NOT_RUN = `Not run here: Claude Desktop and Cursor, which are no packages, and the links and \`code --add-mcp\`, which need the
+desktop. \`npm test\` has Cursor's file read by mcporter, starts the bridge as Claude Desktop starts it, and runs the texts
+for curl and TypeScript.`;
 
 const words = process.argv.slice(2);
 const chosen = clients.filter(({ id }) => words.length === 0 || words.includes(id));
@@ -47,30 +48,37 @@ async function tidyUp() {
 }
 
 async function tryClient(client, bin, places) {
+  const opened = await client.open?.({ client, bin, folder });
+  const check = opened?.check ?? client.check;
   for (const place of places) {
-    const texts = place.texts.get(client.id);
-    for (const copied of texts) {
+    for (const copied of place.texts.get(client.id).filter(client.takes ?? (() => true))) {
       const from = copied.file ?? "the command";
-      await told(client, `${place.what}, ${from}`, () => connected(client, bin, place, copied));
+      await told(client, `${place.what}, ${from}`, () => connected(client, check, bin, place, copied));
       if (place.token === undefined) continue;
       const mistyped = { ...place, token: `${place.token}x` };
       await told(client, `${place.what}, ${from}, a mistyped token is refused`, () =>
-        connected(client, bin, mistyped, copied).then(
-          () => Promise.reject(new Error("it says that it is connected")),
-          () => {},
-        ),
+        refused(client, connected(client, check, bin, mistyped, copied)),
       );
     }
   }
+  await opened?.close();
 }
 
-async function connected(client, bin, place, copied) {
+async function connected(client, check, bin, { token, server, tools, call }, copied) {
   const home = mkdtempSync(join(folder, "home-"));
   mkdirSync(join(home, "work"));
   mkdirSync(join(home, "tmp"));
-  const { run, start } = setUp({ client, bin, home, token: place.token });
+  const { run, start } = setUp({ client, bin, home, token });
   await run.text(copied);
-  await client.check({ run, start, home, server: place.server, tools: place.tools, call: place.call });
+  await check({ run, start, home, token, server, tools, call });
+}
+
+async function refused({ refusal }, connecting) {
+  const error = await connecting.then(
+    () => new Error("it says that it is connected"),
+    (reason) => reason,
+  );
+  if (!refusal.test(error.message)) throw error;
 }
 
 async function told(client, what, work) {

@@ -9,10 +9,10 @@ const running = new Set();
 
 /** Ends what clients still run. */
 export function stopClients() {
-  for (const child of running) stop(child);
+  for (const child of running) stopClient(child);
 }
 
-function stop(child) {
+export function stopClient(child) {
   try {
     process.kill(-child.pid, "SIGTERM");
   } catch (error) {
@@ -32,10 +32,10 @@ export function setUp({ client, bin, home, token }) {
     ...(token !== undefined && { BERTH_TOKEN: token }),
   };
 
-  const start = (command, args, more = {}) => {
+  const start = (command, args, more = {}, msMax = RUN_MS_MAX) => {
     const child = spawn(command, args, { cwd, env: { ...env, ...more }, stdio: "pipe", detached: true });
     running.add(child);
-    const deadline = setTimeout(() => stop(child), RUN_MS_MAX);
+    const deadline = setTimeout(() => stopClient(child), msMax);
     child.once("close", () => {
       running.delete(child);
       clearTimeout(deadline);
