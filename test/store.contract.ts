@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { assert as assertProperty, asyncProperty, runs, uint8Array } from "./fast-check.ts";
+import { until } from "./until.ts";
 import { jsonBlock, rawBlock } from "../src/cid.ts";
 import type { ChangedName, NameKind, SecretStore, Store } from "../src/store/store.ts";
 
@@ -206,6 +207,7 @@ export function storeContract(
             set(tenant, `own ${text} again`),
           ]);
         }
+        await until(() => told.length > 1);
         await sleep(1_000);
         assert.deepEqual(told, [
           { tenant: "default", kind: "variable", name: "two" },
