@@ -54,8 +54,8 @@ export const clients = [
     within: "code-server/lib/vscode",
     needsNode24: true,
     env: {},
-    // Its command `code --add-mcp` needs a terminal of the editor's, and a link to the editor its desktop.
-    takes: ({ file }) => file !== undefined,
+    // `code --add-mcp` needs a terminal of the editor's.
+    takes: ({ kind }) => kind !== "command",
     // It looks for somebody whom it could get another token from.
     refusal: /Using\sdefault\sauth\smetadata/,
     open: openVsCode,

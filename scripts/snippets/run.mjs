@@ -10,9 +10,9 @@ import { installClients } from "./install.mjs";
 import { openPlaces } from "./places.mjs";
 import { setUp, stopClients } from "./set-up.mjs";
 
-const NOT_RUN = `Not run here: Claude Desktop and Cursor, which are no packages, and the links and \`code --add-mcp\`, which need the
-desktop. \`npm test\` has Cursor's file read by mcporter, starts the bridge as Claude Desktop starts it, and runs the texts
-for curl and TypeScript.`;
+const NOT_RUN = `Not run here: Claude Desktop and Cursor, which are no packages, and \`code --add-mcp\`, which needs a terminal of
+VS Code's. \`npm test\` starts the bridge as Claude Desktop does, has Cursor's file read by mcporter, and runs the texts for
+curl and TypeScript.`;
 
 const words = process.argv.slice(2);
 const chosen = clients.filter(({ id }) => words.length === 0 || words.includes(id));
@@ -52,7 +52,7 @@ async function tryClient(client, bin, places) {
   const check = opened?.check ?? client.check;
   for (const place of places) {
     for (const copied of place.texts.get(client.id).filter(client.takes ?? (() => true))) {
-      const from = copied.file ?? "the command";
+      const from = copied.file ?? `the ${copied.kind}`;
       await told(client, `${place.what}, ${from}`, () => connected(client, check, bin, place, copied));
       if (place.token === undefined) continue;
       const mistyped = { ...place, token: `${place.token}x` };
@@ -70,7 +70,7 @@ async function connected(client, check, bin, { token, server, tools, call }, cop
   mkdirSync(join(home, "tmp"));
   const { run, start } = setUp({ client, bin, home, token });
   await run.text(copied);
-  await check({ run, start, home, token, server, tools, call });
+  await check({ run, start, home, copied, token, server, tools, call });
 }
 
 async function refused({ refusal }, connecting) {

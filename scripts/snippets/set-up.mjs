@@ -56,9 +56,10 @@ export function setUp({ client, bin, home, token }) {
       child.once("close", (code) => resolve({ code, said }));
     });
 
-  /** Does with a copied text what the page says: it is run, or put into its file. */
-  run.text = async ({ file, text }) => {
-    if (file === undefined) {
+  /** Does with a copied text what the page says: it is run, or put into its file. A link is for the client itself. */
+  run.text = async ({ kind, file, text }) => {
+    if (kind === "link") return;
+    if (kind === "command") {
       const { code, said } = await run("sh", ["-c", text]);
       if (code !== 0) throw new Error(`${text}\nended with ${code}: ${said}`);
       return;

@@ -1,10 +1,12 @@
-import { mkdirSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { startBrowser } from "../../dist/test/browser.js";
 import { setUp, stopClient } from "./set-up.mjs";
 
 const OPEN_MS_MAX = 600_000;
+const TRIES_MAX = 10;
+const TRY_MS = 3_000;
 const END_MS_MAX = 30_000;
 const DISCOVERED = /Discovered\s(\d+)\stools?/;
 
@@ -19,16 +21,20 @@ export async function openVsCode({ client, bin, folder }) {
   const browser = await startBrowser();
   const address = await addressOf(server);
   return {
-    async check({ home: place, server: name, tools, token }) {
+    async check({ home: place, copied, server: name, tools, token }) {
       const page = await browser.context.newPage();
       try {
         await page.goto(`${address}/?folder=${encodeURIComponent(join(place, "work"))}`);
+        await page.locator(".monaco-workbench .explorer-folders-view").waitFor();
+        if (copied.kind === "link") await installBy(page, copied.text);
         await startServer(page, name, token);
         const log = await logOf(page, client.refusal);
         const [, count] = DISCOVERED.exec(log) ?? [];
         if (Number(count) !== tools.length) throw new Error(`VS Code's log of the server: ${log}`);
       } finally {
         await page.close();
+        // A link adds the server for every folder.
+        rmSync(join(home, ".local/share/code-server/User/mcp.json"), { force: true });
       }
     },
     async close() {
@@ -39,23 +45,52 @@ export async function openVsCode({ client, bin, folder }) {
   };
 }
 
+/** As the desktop hands a link to the editor, which asks whether to install the server. */
+async function installBy(page, link) {
+  const editor = page.locator(".part.editor");
+  const install = editor.getByText("Install", { exact: true }).first();
+  // Nobody takes a link before all of the editor is there, and it does not say when it is.
+  for (let tries = 1; tries <= TRIES_MAX && !(await install.isVisible()); tries++) {
+    await command(page, "Open URL");
+    await inputOf(page).fill(link);
+    await page.keyboard.press("Enter");
+    await install.waitFor({ timeout: TRY_MS }).catch(() => {});
+  }
+  await install.click();
+  await editor.getByText("Uninstall", { exact: true }).first().waitFor();
+  // It starts a server that it has installed, and shows nothing of that; started by hand it shows the log.
+  await page.reload();
+}
+
 /** The command "MCP: List Servers" of the palette, and in what it opens the server, and to start it. */
 async function startServer(page, name, token) {
-  const input = page.locator(".quick-input-widget input");
-  const choice = (text) => page.locator(".quick-input-list .monaco-list-row").filter({ hasText: text });
-  await page.locator(".monaco-workbench .explorer-folders-view").waitFor();
-  await page.keyboard.press("F1");
-  await input.first().fill(">MCP: List Servers");
-  await choice("MCP: List Servers").first().click();
-  await choice(name).first().click();
-  await choice("Start Server").first().click();
+  await command(page, "MCP: List Servers");
+  await choose(page, name);
+  await choose(page, "Start Server");
   if (token === undefined) return;
   await page.locator(".quick-input-widget").getByText(`Token for ${name}`).waitFor();
-  await input.first().fill(token);
+  await inputOf(page).fill(token);
   await page.keyboard.press("Enter");
 }
 
-/** The server's log, which VS Code shows when a person starts one, as soon as it says how that ended. */
+/** A command of the palette, which opens once the editor listens to its keys. */
+async function command(page, name) {
+  for (let tries = 1; tries <= TRIES_MAX && !(await inputOf(page).isVisible()); tries++) {
+    await page.keyboard.press("F1");
+    await inputOf(page)
+      .waitFor({ timeout: TRY_MS })
+      .catch(() => {});
+  }
+  await inputOf(page).fill(`>${name}`);
+  await choose(page, name);
+}
+
+const inputOf = (page) => page.locator(".quick-input-widget input").first();
+
+const choose = (page, text) =>
+  page.locator(".quick-input-list .monaco-list-row").filter({ hasText: text }).first().click();
+
+/** The server's log, which VS Code shows to a person who starts it, as soon as it says how that ended. */
 async function logOf(page, refusal) {
   const log = page.locator(".part.panel .view-lines");
   const end = log.filter({ hasText: new RegExp(`${DISCOVERED.source}|${refusal.source}`) });

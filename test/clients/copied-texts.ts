@@ -1,24 +1,37 @@
 /** A text that a server's page offers for copying, as a person finds it there. */
 export interface CopiedText {
+  readonly kind: "command" | "file" | "link";
   readonly text: string;
-  /** Where it goes; undefined for a command. */
+  /** Where it goes. */
   readonly file: string | undefined;
 }
 
 const PANEL = /<div class="tab-panel">\n(.*?)\n<\/div>\n(?=<div class="tab-panel">|<\/fieldset>)/gs;
+const LINK = /^<p><a class="button" href="([^"]*)">/;
 const STEP =
   /<p>[^<]*(?:<code>([^<]*)<\/code>)?:<\/p>\n<div class="snippet"><pre data-copy="[^"]*"><code>([^<]*)<\/code><\/pre><\/div>/g;
 
 /** By the client's id, in the page's order. Throws for a page that has none. */
 export function copiedTexts(html: string): Map<string, CopiedText[]> {
   const ids = [...html.matchAll(/<input type="radio" name="client" id="client-([^"]*)"/g)].map(([, id]) => id!);
-  const panels = [...html.matchAll(PANEL)].map(([, panel]) =>
-    [...panel!.matchAll(STEP)].map(([, file, text]) => ({ text: unescaped(text!), file: file && unescaped(file) })),
-  );
+  const panels = [...html.matchAll(PANEL)].map(([, panel]) => linkIn(panel!).concat(stepsIn(panel!)));
   if (ids.length === 0 || ids.length !== panels.length || panels.some((texts) => texts.length === 0)) {
     throw new Error(`the page has texts for ${panels.length} of its ${ids.length} clients`);
   }
   return new Map(ids.map((id, index) => [id, panels[index]!]));
+}
+
+function linkIn(panel: string): CopiedText[] {
+  const link = LINK.exec(panel)?.[1];
+  return link === undefined ? [] : [{ kind: "link", text: unescaped(link), file: undefined }];
+}
+
+function stepsIn(panel: string): CopiedText[] {
+  return [...panel.matchAll(STEP)].map(([, file, text]) => ({
+    kind: file === undefined ? "command" : "file",
+    text: unescaped(text!),
+    file: file && unescaped(file),
+  }));
 }
 
 const ENTITIES: Readonly<Record<string, string>> = { amp: "&", lt: "<", gt: ">", quot: '"' };
