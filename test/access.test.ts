@@ -75,6 +75,17 @@ describe("C8 access with tokens", () => {
     assert.deepEqual([missing.status, /Did you mean/.test(await missing.text())], [404, false]);
   });
 
+  it("is no authorization server, and says so to clients that look for one", async () => {
+    const wellKnown = ["oauth-authorization-server", "oauth-authorization-server/mcp/one", "openid-configuration"];
+    const paths = [...wellKnown.map((name) => `/.well-known/${name}`), "/authorize", "/token", "/register"];
+    for (const path of [...paths, "/t/acme/register", "/t/nobody/register"]) {
+      const response = await fetch(`${berth.url}${path}`, { method: path.includes("known") ? "GET" : "POST" });
+      assert.equal(response.status, 404, path);
+      assert.equal(response.headers.get("www-authenticate"), null, path);
+      assert.match(await response.text(), /berth token create/, path);
+    }
+  });
+
   it("C8 forged, expired, revoked and other tenants' tokens are refused, and repeated nowhere", async () => {
     const expired = await makeToken(berth, { can: ["call"], expires: "1m" }, { now: Date.now() - 61_000 });
     const revoked = await makeToken(berth, { can: ["call"] });

@@ -11,6 +11,7 @@ import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { tellable } from "../unforeseen.ts";
 import { authenticated, type Authenticate } from "./access/authenticate.ts";
+import { AUTHORIZATION_SERVER, noAuthorizationServer } from "./access/authorization-server.ts";
 import type { Challenge } from "./access/challenge.ts";
 import { administering, named, reading } from "./access/permit.ts";
 import { protectedResource } from "./access/protected-resource.ts";
@@ -80,6 +81,7 @@ export function createApp(options: AppOptions): Express {
   app.get("/assets/:file", forEverybody, assets.serve);
   app.options(["/mcp", "/mcp/:server", `${WELL_KNOWN}/*path`], forEverybody, answerPreflight);
   app.get(`${WELL_KNOWN}/*path`, forEverybody, protectedResource(options.access, options.resources, options.tenancy));
+  app.all(AUTHORIZATION_SERVER, forEverybody, noAuthorizationServer);
   app.get("/sign-in", forEverybody, signInPage({ ...options, pages }));
   app.post("/sign-in", forEverybody, signIn({ ...options, pages }));
   app.post("/sign-out", forEverybody, signOut(options));
