@@ -160,7 +160,7 @@ export async function openCore(
     await tenancy.admit(DEFAULT_TENANT);
     const admission = new Admission(limitsOf);
     tenancy.onChange((tenant) => {
-      admission.forget(tenant);
+      admission.follow(tenant);
       access.oauthChanged(tenant);
     });
     tenancy.onEnd((tenant) => {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { Admission } from "../src/admission/admission.ts";
 import { Gate } from "../src/admission/gate.ts";
 import { readTenantLimits, tenantLimits } from "../src/admission/tenant-limits.ts";
 import { defaultLimits } from "../src/limits.ts";
@@ -54,6 +55,20 @@ describe("a gate", () => {
     gate.leave();
     assert.equal(gate.underWay, 0);
     assert.ok(gate.isAtRest(0));
+  });
+});
+
+describe("a tenant whose settings change", () => {
+  it("C8 goes on where it was, unless its limits are other ones", () => {
+    let requests = 1;
+    const admission = new Admission(() => tenantLimits(defaultLimits, { requests }));
+    admission.enter("acme");
+    admission.follow("acme");
+    refusalOf(() => admission.enter("acme"));
+    requests = 2;
+    admission.follow("acme");
+    for (let request = 0; request < requests; request++) admission.enter("acme");
+    refusalOf(() => admission.enter("acme"));
   });
 });
 

@@ -1,4 +1,5 @@
 import type { Principal } from "../access/principal.ts";
+import { isSameJson } from "../json.ts";
 import { Gate, type GateLimits } from "./gate.ts";
 import type { TenantLimits } from "./tenant-limits.ts";
 
@@ -57,7 +58,13 @@ export class Admission {
     }
   }
 
-  /** The tenant's limits are other ones now, or the tenant is gone. What is under way ends as it began. */
+  /** The tenant has other settings. Where its limits are what they were, what it has used of them counts on. */
+  follow(tenant: string): void {
+    const known = this.#gates.get(tenant);
+    if (known && !isSameJson(known.limits, this.#limitsOf(tenant))) this.forget(tenant);
+  }
+
+  /** The tenant is gone. What is under way ends as it began. */
   forget(tenant: string): void {
     this.#gates.delete(tenant);
   }
