@@ -144,10 +144,14 @@ describe("a tenant that takes all that it can get harms nobody:", () => {
     await meanwhile(4, bomb, async (told) => {
       let saves = 0;
       await goesOn(
-        () => told.length >= 20,
+        () => told.filter((status) => status === 507).length >= 20,
         async () => assert.ok([200, 201].includes((await acme!.put("/variables/notes", `${++saves}`)).status)),
       );
-      assert.deepEqual([...new Set(told)], [507]);
+      // On a quick machine it is also told that it saves too often.
+      assert.deepEqual(
+        [...new Set(told)].filter((status) => status !== 429),
+        [507],
+      );
     });
   });
 
