@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { afterEach, beforeEach, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { giveWayForNow } from "../src/give-way.ts";
 import { HeavyTenants } from "../src/executor/heavy-tenants.ts";
-import { processorMsOf, treeOf } from "../src/executor/process-tree.ts";
+import { processorMsOf, treeOf } from "../src/process-tree.ts";
 import { openRig, shape } from "./executor.rig.ts";
 import { descendants, statOf } from "./processes.ts";
 import { until } from "./until.ts";
@@ -91,6 +92,18 @@ describe("tenants whose guests use much processor time", () => {
     const after = start(REST);
     heavy.add("noisy", after);
     assert.equal(nicenessOf(after), nicenessOf(process), "one that starts when they are calm again does not");
+  });
+
+  it("C8 are not calm while they are held up", async () => {
+    const burning = start(BURN);
+    heavy.add("noisy", burning);
+    await until(() => heavy.isHeavy("noisy"));
+    process.kill(burning.pid, "SIGSTOP");
+    // Several times as long as it takes to be calm.
+    for (const end = performance.now() + 1_500; performance.now() < end; await sleep(50)) {
+      assert.ok(heavy.isHeavy("noisy"));
+    }
+    process.kill(burning.pid, "SIGCONT");
   });
 
   it("C8 cannot hide it in processes of processes", async () => {

@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
@@ -178,6 +178,37 @@ describe("a starter apart", () => {
     await until(() => !all.some((pid) => isAlive(pid)) && !existsSync(folder), "nothing of it is left");
   });
 
+  it("C8 keeps those that give way within the quota of its container, and ends those that it holds up, too", async () => {
+    const container = mkdtempSync(join(tmpdir(), "berth-container-"));
+    // At once, for somebody reads it meanwhile.
+    const write = (name: string, text: string): void => {
+      writeFileSync(join(container, "next"), text);
+      renameSync(join(container, "next"), join(container, name));
+    };
+    write("cgroup", "0::/\n");
+    write("mountinfo", `1 0 0:1 / ${container} rw - cgroup2 none rw\n`);
+    write("cpu.max", "100000 100000\n");
+    let usedMs = 0;
+    const use = (ms: number): void => write("cpu.stat", `usage_usec ${(usedMs += ms) * 1_000}\n`);
+    use(0);
+    const starter = await openReady(() => {}, container);
+    try {
+      const burn = { ...sh("while :; do :; done"), group: true };
+      const [burning, serving] = [await starter.start({ ...burn, niceness: 19 }), await starter.start(burn)];
+      const isHeld = ({ pid }: Started): boolean => statOf(pid)!.state === "T";
+      await until(() => (use(1_000), isHeld(burning)), "it was held up");
+      assert.equal(isHeld(serving), false);
+      await until(() => !isHeld(burning), "it goes on");
+      await until(() => (use(1_000), isHeld(burning)), "it was held up again");
+      await starter.close();
+      assert.equal((await burning.exited).signal, "SIGKILL");
+      await until(() => descendants().length === 0, "nothing of it is alive");
+    } finally {
+      await starter.close();
+      rmSync(container, { recursive: true });
+    }
+  });
+
   it("ends what still runs when it is closed", async () => {
     const starter = await openReady();
     const started = await starter.start({ ...sh("read line"), group: true });
@@ -188,8 +219,8 @@ describe("a starter apart", () => {
 });
 
 /** Until then it starts processes directly, and they are no children of another process. */
-async function openReady(onGone: () => void = () => {}): Promise<Starter> {
-  const starter = openStarter(onGone);
+async function openReady(onGone: () => void = () => {}, quotaFolder?: string): Promise<Starter> {
+  const starter = openStarter(onGone, quotaFolder);
   for (;;) {
     const { pid, exited, pipes } = await starter.start(sh("read line"));
     const { parent } = statOf(pid)!;

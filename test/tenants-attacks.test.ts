@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { processorMsOf, treeOf } from "../src/executor/process-tree.ts";
+import { processorMsOf, treeOf } from "../src/process-tree.ts";
 import { apiOf } from "./api.ts";
 import { call, startTestBerth, type TestBerth } from "./berth.ts";
 import type { EventReader } from "./legacy-client.ts";

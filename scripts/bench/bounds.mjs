@@ -6,7 +6,7 @@ import { attacks } from "./part-fairness.mjs";
  * @typedef {{ trials: Record<string, Record<string, import("./rounds.mjs").Sample>>,
  *   servers?: import("./part-servers.mjs").ServersFigures[], image?: import("./part-image.mjs").ImageFigures[],
  *   streams?: import("./part-streams.mjs").StreamFigures, pages?: import("./part-pages.mjs").PagesFigures,
- *   fairness?: import("./part-fairness.mjs").FairnessFigures,
+ *   fairness?: import("./part-fairness.mjs").FairnessFigures, quota?: import("./part-fairness.mjs").FairnessFigures,
  *   edits?: import("./part-edits.mjs").EditsFigures, upstreams?: import("./part-upstreams.mjs").UpstreamsFigures }} Figures
  * @typedef {{ name: string, title: string, atLeast?: number, atMost?: number,
  *   of: (figures: Figures) => number | undefined }} Ratio
@@ -22,6 +22,14 @@ const fairness = attacks.map(({ name, title }) => ({
   title: `p99 of one tenant: while another ${title} / alone`,
   atMost: 1.2,
   of: ({ fairness }) => fairness?.cases.find((each) => each.name === name)?.ratio,
+}));
+
+/** The same in a container of one processor, in ms: who uses its quota up stands still for most of 100 ms. @type {Ratio[]} */
+const quota = attacks.map(({ name, title }) => ({
+  name: `quota${name[0].toUpperCase()}${name.slice(1)}Ms`,
+  title: `p99 of one tenant in a container: while another ${title}, ms`,
+  atMost: 15,
+  of: ({ quota }) => quota?.cases.find((each) => each.name === name)?.attacked.p99Ms,
 }));
 
 /** @type {Ratio[]} */
@@ -186,6 +194,7 @@ export const ratios = [
     of: ({ upstreams }) => upstreams?.idleChildren,
   },
   ...fairness,
+  ...quota,
   {
     name: "callThroughputVsExpress",
     title: "tools/call, throughput: Berth / bare Express 5",

@@ -6,10 +6,21 @@ import { ratios } from "./bounds.mjs";
  * What the command line asks for.
  *
  * @typedef {{ parts: Set<string>, rounds: number, seconds: number, warmUpSeconds: number, serverCounts: number[],
- *   startRepeats: number, streams: { events: number, listeners: number }, saves: number, upstreams: { calls: number, seconds: number }, fairness: { rounds: number, seconds: number }, profile?: string, json: boolean, gate: boolean, help: boolean, keep: boolean }} Options
+ *   startRepeats: number, streams: { events: number, listeners: number }, saves: number, upstreams: { calls: number, seconds: number }, fairness: { rounds: number, seconds: number }, quota: { rounds: number, seconds: number }, profile?: string, json: boolean, gate: boolean, help: boolean, keep: boolean }} Options
  */
 
-export const parts = ["call", "list", "servers", "image", "streams", "pages", "edits", "upstreams", "fairness"];
+export const parts = [
+  "call",
+  "list",
+  "servers",
+  "image",
+  "streams",
+  "pages",
+  "edits",
+  "upstreams",
+  "fairness",
+  "quota",
+];
 
 /** @param {string[]} args @returns {Options} Throws with a sentence for a person. */
 export function readOptions(args) {
@@ -43,6 +54,7 @@ export function readOptions(args) {
     streams: quick ? { events: 100_000, listeners: 500 } : { events: 1_000_000, listeners: 5_000 },
     saves: quick ? 3 : 20,
     fairness: quick ? { rounds: 2, seconds: 1 } : { rounds: 10, seconds: 2 },
+    quota: quick ? { rounds: 1, seconds: 1 } : { rounds: 5, seconds: 2 },
     upstreams: quick ? { calls: 500, seconds: 1 } : { calls: 5_000, seconds: 5 },
     json: values.json,
     profile: values.profile === undefined ? undefined : resolve(values.profile),
@@ -62,7 +74,7 @@ export function help() {
 
 Measures Berth beside a bare node:http server, Express 5, the official SDK and fastmcp: one at a time, in turn, the
 same load, the server, with whatever processes it starts, on one core and the load generator (wrk)
-on another; edits and upstreams have all cores. About sixteen minutes.
+on another; edits and upstreams have all cores, quota a container that may use one. About twenty minutes.
 
   --only PART[,PART]  ${parts.join(", ")} (all)
   --rounds N          times that each contestant has its turn; medians are reported (5)

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { startBeside } from "./beside.mjs";
@@ -23,6 +23,8 @@ import { everything } from "./upstream-server.mjs";
  * for they stand for machines that are not this one; where the attacker's wants the core together with the calm one's,
  * the calm one's has it at once (SCHED_IDLE), else its waiting would be taken for the server's. How long the thread that
  * serves was ready and had to wait for its core is reported besides: what is over and above it was its own work.
+ *
+ * In a container with a quota the server has all cores, and the calm caller, too.
  *
  * @typedef {{ p50Ms: number, p99Ms: number, longestMs: number, calls: number, ran: number, waited: number, callerWaited: number }} Spread
  * `ran` and `waited` are what the thread that serves did in one second, in seconds; `callerWaited` is the calm caller's.
@@ -69,12 +71,15 @@ const definitions = {
 
 /**
  * @param {string} folder
- * @param {{ rounds: number, seconds: number, only?: readonly string[] }} size windows of each kind, and their length
+ * @param {{ rounds: number, seconds: number, only?: readonly string[], container?: import("./container.mjs").Container }} size
+ *   windows of each kind, and their length; `container`: there, and not on one core
  * @param {(line: string) => void} say
  * @returns {Promise<FairnessFigures>}
  */
-export async function measureFairness(folder, { rounds, seconds, only }, say) {
-  const server = await startServer(await prepare(folder));
+export async function measureFairness(folder, { rounds, seconds, only, container }, say) {
+  const isPinned = !container;
+  const launch = await prepare(mkdtempSync(join(folder, "fairness-")));
+  const server = await startServer(launch, { alone: isPinned, container });
   const parts = [];
   const endParts = () => {
     for (const part of parts) part.end();
@@ -86,7 +91,7 @@ export async function measureFairness(folder, { rounds, seconds, only }, say) {
   };
   try {
     await configure(server.port);
-    const calm = await start("steady-caller.mjs", [String(server.port), `/t/${CALM}/mcp/echo`]);
+    const calm = await start("steady-caller.mjs", [String(server.port), `/t/${CALM}/mcp/echo`], { pinned: isPinned });
     await calm.ask(WARM_UP);
     const measure = async () => {
       const before = schedulingOf(server.pid);
@@ -184,7 +189,7 @@ function randomBelow(limit) {
 
 /** An image of nothing, and a data folder with both tenants. */
 async function prepare(folder) {
-  const [sources, image, data] = ["sources", "image", "data"].map((name) => join(folder, `fairness-${name}`));
+  const [sources, image, data] = ["sources", "image", "data"].map((name) => join(folder, name));
   mkdirSync(sources);
   writeFileSync(join(sources, "echo.ts"), definitions.echo);
   writeImageSources(sources, { echo: { definition: "echo.ts" } });

@@ -104,18 +104,15 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
     );
   }
 
-  if (figures.fairness) {
-    const rows = figures.fairness.cases.map(({ name, quiet, attacked, from, to, statuses }) => [
-      name,
-      ...[quiet, attacked].flatMap(({ p50Ms, p99Ms, waited, ran }) => [
-        `${fixed(p50Ms, 2)} / ${fixed(p99Ms, 2)}`,
-        `${percent(ran)} + ${percent(waited)}`,
-      ]),
-      `${fixed(from, 2)}–${fixed(to, 2)}`,
-      statuses,
-    ]);
+  const fair = {
+    "while another does its worst": figures.fairness,
+    "while another does its worst, in a container of one processor": figures.quota,
+  };
+  for (const [title, part] of Object.entries(fair)) {
+    if (!part) continue;
+    const rows = part.cases.map(fairnessRow);
     table(
-      "Calls of one tenant while another does its worst",
+      `Calls of one tenant ${title}`,
       [
         "p50 / p99 alone, ms",
         "ran + waited",
@@ -138,6 +135,14 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
     const mark = pass === null ? "" : pass ? paint(32, "pass") : paint(31, "FAIL");
     print(`  ${title.padEnd(width)} ${fixed(value, 2).padStart(9)}  ${(bound ?? "").padEnd(8)} ${mark}`.trimEnd());
   }
+}
+
+function fairnessRow({ name, quiet, attacked, from, to, statuses }) {
+  const spread = ({ p50Ms, p99Ms, waited, ran }) => [
+    `${fixed(p50Ms, 2)} / ${fixed(p99Ms, 2)}`,
+    `${percent(ran)} + ${percent(waited)}`,
+  ];
+  return [name, ...spread(quiet), ...spread(attacked), `${fixed(from, 2)}–${fixed(to, 2)}`, statuses];
 }
 
 /** Half a tenth of a core is what a quiet machine does on its own. */

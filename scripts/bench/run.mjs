@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { installFolder } from "../install-folder.mjs";
 import { judge } from "./bounds.mjs";
+import { makeContainer } from "./container.mjs";
 import { trials } from "./contestants.mjs";
 import { describeMachine, requireWrk } from "./machine.mjs";
 import { help, readOptions } from "./options.mjs";
@@ -21,6 +22,9 @@ import { medians, runRounds } from "./rounds.mjs";
  * The bench: `npm run bench`. Prepares images, runs the chosen parts, reports and judges. Figures of one run are
  * compared only with each other.
  */
+
+/** What a container often has. */
+const CONTAINER_PROCESSORS = 1;
 
 const say = (line) => process.stderr.write(`${line}\n`);
 
@@ -87,6 +91,7 @@ async function measure(folder, options) {
   if (parts.has("edits")) figures.edits = await measureEdits(folder, images.at(-1), options.saves, say);
   if (parts.has("upstreams")) figures.upstreams = await measureUpstreams(folder, options.upstreams, say);
   if (parts.has("fairness")) figures.fairness = await measureFairness(folder, options.fairness, say);
+  if (parts.has("quota")) figures.quota = await measureInContainer(folder, options.quota);
   let discoveryMs;
   if (parts.has("image")) {
     figures.image = [];
@@ -95,6 +100,22 @@ async function measure(folder, options) {
   }
   const titles = Object.fromEntries(all.map(({ contestant, title }) => [contestant, title]));
   return { figures, titles, discoveryMs };
+}
+
+/** Undefined where this machine has no container for it. */
+async function measureInContainer(folder, size) {
+  let container;
+  try {
+    container = makeContainer(CONTAINER_PROCESSORS);
+  } catch (error) {
+    say(`Not measured: fairness within a quota. ${error.message}`);
+    return undefined;
+  }
+  try {
+    return await measureFairness(folder, { ...size, container }, say);
+  } finally {
+    await container.remove();
+  }
 }
 
 /** How many servers the images have: as many as a part needs. @param {Set<string>} parts @param {number[]} all */

@@ -20,16 +20,18 @@ const START_MS_MAX = 60_000;
 
 /**
  * @param {(port: number) => Launch} launch
- * @param {{ alone?: boolean }} [options] `alone`: on the server's core, with whatever it starts
+ * @param {{ alone?: boolean, container?: import("./container.mjs").Container }} [options] `alone`: on the server's core, with
+ *   whatever it starts
  * @returns {Promise<ServerProcess>}
  */
-export async function startServer(launch, { alone = true } = {}) {
+export async function startServer(launch, { alone = true, container } = {}) {
   const port = await freePort();
   const { args, env, folder, readyPath } = launch(port);
   const logFile = join(folder, `server-${port}.log`);
   const log = openSync(logFile, "w");
   const command = [process.execPath, ...args];
-  const [file, ...rest] = alone ? pinned(machine.serverCore, command) : command;
+  const placed = alone ? pinned(machine.serverCore, command) : command;
+  const [file, ...rest] = container ? container.inside(placed) : placed;
   const startedAt = performance.now();
   const child = spawn(file, rest, {
     env: { ...process.env, NODE_ENV: "production", ...env },

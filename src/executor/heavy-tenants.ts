@@ -1,5 +1,5 @@
 import { giveWay, keepsUp } from "../give-way.ts";
-import { processorMsOf, treeOf } from "./process-tree.ts";
+import { treeOf, useOf } from "../process-tree.ts";
 
 /** A process of guest code; it may not have been started yet. */
 export interface GuestOfTenant {
@@ -110,6 +110,8 @@ const TREE_LOOKS = 8;
 /** Of one processor, all guests of the tenant together. */
 const HEAVY_SHARE = 0.5;
 const CALM_SHARE = 0.1;
+/** More than of a calm one. */
+const WANTED_SHARE = 0.2;
 const CALM_MS = 5_000;
 const LOWEST = 19;
 
@@ -131,19 +133,20 @@ class Watched {
     this.look(performance.now());
   }
 
-  /** Of one processor, since the look before. */
+  /** Of one processor, since the look before. One that is held up would use more than it does, and is not calm. */
   look(now: number): number {
     const { pid } = this.#guest;
     if (pid === undefined || this.#rest-- > 0) return 0;
     this.#rest = 0;
     if (this.#looks++ % TREE_LOOKS < 2) this.#pids = treeOf(pid);
-    const usedMs = processorMsOf(this.#pids);
+    const { processorMs: usedMs, states } = useOf(this.#pids);
+    const isStopped = states.includes("T");
     const before = this.#usedMs;
     const share = before < 0 ? 0 : Math.max(0, usedMs - before) / (now - this.#lookedAt);
     this.#usedMs = usedMs;
     this.#lookedAt = now;
-    if (before === usedMs) this.#rest = RESTING_LOOKS;
-    return share;
+    if (before === usedMs && !isStopped) this.#rest = RESTING_LOOKS;
+    return isStopped ? Math.max(share, WANTED_SHARE) : share;
   }
 
   lowerAll(): void {

@@ -33,13 +33,16 @@ const childFile = fileURLToPath(new URL("./child.js", import.meta.url));
 /** It never has much to do, or to keep. */
 const nodeOptions = ["--v8-pool-size=1", "--max-semi-space-size=1", "--max-old-space-size=64"];
 
-/** Until its process is ready, and whenever that is gone, processes are started directly. */
-export function openStarter(onGone: (exit: ExitStatus) => void): Starter {
+/**
+ * Until its process is ready, and whenever that is gone, processes are started directly. `quotaFolder` is the process's
+ * below `/proc` whose quota of processor time it keeps; its own by default.
+ */
+export function openStarter(onGone: (exit: ExitStatus) => void, quotaFolder?: string): Starter {
   let apart: Apart | undefined;
   let isClosed = false;
 
   const open = (): void => {
-    const opened = new Apart();
+    const opened = new Apart(quotaFolder);
     apart = opened;
     void opened.gone.then(again);
   };
@@ -67,12 +70,16 @@ class Apart {
   readonly #orders = new Map<number, Order>();
   #ids = 0;
 
-  constructor() {
+  constructor(quotaFolder: string | undefined) {
     // Not detached: what it starts without a group shares the processors with who serves, as if that had started it.
-    this.#child = spawn(process.execPath, [...nodeOptions, childFile], {
-      env: {},
-      stdio: ["pipe", "ignore", "inherit", "ipc"],
-    });
+    this.#child = spawn(
+      process.execPath,
+      [...nodeOptions, childFile, ...(quotaFolder === undefined ? [] : [quotaFolder])],
+      {
+        env: {},
+        stdio: ["pipe", "ignore", "inherit", "ipc"],
+      },
+    );
     this.#child.on("message", (answer: StarterAnswer, pipe?: Socket) => this.#hear(answer, pipe));
     this.gone = new Promise((resolve) => {
       const over = (exit: ExitStatus): void => {

@@ -2,10 +2,13 @@ import { rmSync } from "node:fs";
 import type { Socket } from "node:net";
 import type { StarterAnswer, StarterQuestion } from "./apart.ts";
 import { killGroup } from "./kill-group.ts";
+import { findProcessorQuota } from "./processor-quota.ts";
+import { QuotaKeeper } from "./quota-keeper.ts";
 import { startDirectly, type StartRequest } from "./starter.ts";
 
 /**
- * The starter's process: it starts what it is asked to, hands over the pipes, and tells when each process has ended.
+ * The starter's process: it starts what it is asked to, hands over the pipes, and tells when each process has ended. As
+ * the parent of all that gives way to who serves, it keeps them within the quota of processor time, too.
  * Its stdin ends when whoever asks does: then it lets what it has started end, ends it, and ends.
  */
 
@@ -15,11 +18,13 @@ const LAST_MS = 1_000;
 /** What runs, by its process id. */
 const running = new Map<number, StartRequest>();
 let isLast = false;
+const keeper = new QuotaKeeper(() => findProcessorQuota(process.argv[2]));
 
 process.on("message", (question: StarterQuestion) => void carryOut(question));
 // Of a channel that ends while a pipe is on its way over it, Node tells nothing.
 process.stdin.resume().on("close", () => {
   isLast = true;
+  keeper.close();
   setTimeout(() => {
     for (const pid of running.keys()) remove(pid);
     process.exit(0);
@@ -36,6 +41,7 @@ async function carryOut({ id, request }: StarterQuestion): Promise<void> {
     const starting = startDirectly(request);
     const { pid, pipes, exited } = await starting;
     running.set(pid, request);
+    keeper.started(pid);
     // What is written from now on is for whoever gets the pipe, and nothing else is done in this turn.
     for (const pipe of pipes) stopReading(pipe as Socket | undefined);
     answer({ id, pid });
@@ -44,6 +50,7 @@ async function carryOut({ id, request }: StarterQuestion): Promise<void> {
     answer({ id, exit: await exited });
     if (isLast) remove(pid);
     running.delete(pid);
+    keeper.ended(pid);
     endWhenAlone();
   } catch (error) {
     const { message, code } = error as NodeJS.ErrnoException;

@@ -18,14 +18,21 @@ export function treeOf(pid: number): number[] {
 
 /** Milliseconds of processor time that they have used, and those that they have started and that have ended. */
 export function processorMsOf(pids: readonly number[]): number {
+  return useOf(pids).processorMs;
+}
+
+/** The same, and the state of each: `R` would run, `T` was stopped (`SIGSTOP`), others wait for something. */
+export function useOf(pids: readonly number[]): { readonly processorMs: number; readonly states: string } {
   let ticks = 0;
+  let states = "";
   for (const pid of pids) {
     const stat = readOr(`/proc/${pid}/stat`);
     // The name of the program may hold spaces and brackets.
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     for (const field of fields.slice(11, 15)) ticks += Number(field);
+    states += fields[0]!;
   }
-  return ticks * TICK_MS;
+  return { processorMs: ticks * TICK_MS, states };
 }
 
 function readOr(file: string): string {
