@@ -1,4 +1,4 @@
-// Runs the test suite with Node's own runner over dist/test: files side by side, then one by one those that measure.
+// Runs the test suite with Node's own runner over dist/test, files side by side.
 // Extra arguments choose files by a part of their name: `npm test -- discover store`. Exit code 0: every test passed,
 // and nothing of the run was left behind.
 import { once } from "node:events";
@@ -11,8 +11,8 @@ import { spec as Spec } from "node:test/reporters";
 import { watchLeftovers } from "./test/leftovers.mjs";
 import { inOneReport } from "./test/report.mjs";
 
-/** Parts of the names of files whose tests take a time, or load the machine so that those of others would suffer. */
-const ALONE = [];
+/** A file that has not ended by then fails and is ended: several times what the longest one takes on a busy machine. */
+const FILE_MS = 480_000;
 
 const chosen = process.argv.slice(2);
 const files = readdirSync("dist/test", { recursive: true, encoding: "utf8" })
@@ -42,11 +42,7 @@ process.env["BERTH_COMPILE_MS"] ??= "60000";
 // Node hands its own options on to the processes of the files.
 process.execArgv.push("--enable-source-maps");
 
-const isAlone = (file) => ALONE.some((part) => file.includes(part));
-const phases = [
-  { files: files.filter((file) => !isAlone(file)), concurrency: availableParallelism() },
-  { files: files.filter(isAlone), concurrency: 1 },
-];
+const suite = { files, concurrency: availableParallelism(), timeout: FILE_MS };
 const leftovers = watchLeftovers(process.cwd(), process.env["TMPDIR"]);
 const lastly = async () => {
   compiler.disconnect();
@@ -60,6 +56,6 @@ async function* judged(events) {
   }
 }
 
-Readable.from(judged(inOneReport(phases, lastly)))
+Readable.from(judged(inOneReport(suite, lastly)))
   .compose(new Spec())
   .pipe(process.stdout);

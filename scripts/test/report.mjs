@@ -1,23 +1,20 @@
-// Several runs of Node's test runner as one: their events one after the other, and one count at the end.
+// A run of Node's test runner, and of a test about the run itself, as one: with one count at the end.
 import { run } from "node:test";
 
 const COUNTS = ["tests", "suites", "pass", "fail", "cancelled", "skipped", "todo", "duration_ms"];
 
 /**
- * The events of each phase, and then of what `lastly` finds, for one reporter. The next phase begins when the last has
- * ended, however it has.
+ * The events of the suite, and then of what `lastly` finds, for one reporter.
  *
- * @param {readonly { files: string[], concurrency: number }[]} phases
+ * @param {{ files: string[], concurrency: number, timeout: number }} suite
  * @param {() => Promise<{ name: string, problem?: string }>} lastly a test about the whole run
  */
-export async function* inOneReport(phases, lastly) {
+export async function* inOneReport(suite, lastly) {
   const counts = Object.fromEntries(COUNTS.map((name) => [name, 0]));
-  for (const phase of phases) {
-    for await (const event of run(phase)) {
-      const [name, value] = countOf(event);
-      if (name) counts[name] += value;
-      else yield event;
-    }
+  for await (const event of run(suite)) {
+    const [name, value] = countOf(event);
+    if (name) counts[name] += value;
+    else yield event;
   }
   yield* oneTest(await lastly(), counts);
   for (const [name, value] of Object.entries(counts)) {
@@ -25,7 +22,7 @@ export async function* inOneReport(phases, lastly) {
   }
 }
 
-/** What a phase says at its end about itself. */
+/** What the suite says at its end about itself. */
 function countOf({ type, data }) {
   if (type !== "test:diagnostic" || data.nesting !== 0) return [];
   const [name, value, ...more] = data.message.split(" ");
