@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { spawn, type ChildProcess } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -45,10 +45,84 @@ describe("a guest process that nobody has taken yet", () => {
   });
 });
 
+describe("tenants that may use so much processor time", () => {
+  const started: ChildProcess[] = [];
+  const start = (script: string): { readonly pid: number } => {
+    const child = spawn("/bin/sh", ["-c", script], { stdio: "ignore", detached: true });
+    started.push(child);
+    return { pid: child.pid! };
+  };
+  const isHeld = ({ pid }: { readonly pid: number }): boolean => statOf(pid)?.state === "T";
+  let limits: Record<string, number>;
+  let heavy: HeavyTenants;
+  beforeEach(() => {
+    limits = { small: 200 };
+    heavy = new HeavyTenants({ processorMsPerSecondOf: (tenant) => limits[tenant] ?? 0 });
+  });
+  afterEach(() => {
+    heavy.close();
+    for (const { pid } of started.splice(0)) process.kill(-pid!, "SIGKILL");
+  });
+
+  it("C8 processorMsPerSecond: use no more of it in the long run, with all that they have started", async () => {
+    limits["small"] = 500;
+    const guests = ["while :; do :; done", "(while :; do :; done) & wait"].map(start);
+    for (const guest of guests) heavy.add("small", guest);
+    const usedMs = (): number => processorMsOf(guests.flatMap(({ pid }) => treeOf(pid)));
+    // What was used beyond it is paid back by the time at which they go on.
+    const goOn = async (): Promise<{ atMs: number; usedMs: number }> => {
+      await until(() => guests.every(isHeld));
+      await until(() => !guests.some(isHeld));
+      return { atMs: performance.now(), usedMs: usedMs() };
+    };
+    const from = await goOn();
+    await goOn();
+    const to = await goOn();
+    const mayUseMs = (to.atMs - from.atMs) / 2;
+    assert.ok(to.usedMs - from.usedMs <= mayUseMs + 500, `${to.usedMs - from.usedMs} of ${mayUseMs} ms`);
+  });
+
+  it("C8 processorMsPerSecond: stand still until there is some again, also where somebody else has them go on", async () => {
+    const guest = start("while :; do :; done");
+    heavy.add("small", guest);
+    await until(() => isHeld(guest));
+    limits["small"] = 1;
+    process.kill(guest.pid, "SIGCONT");
+    await until(() => isHeld(guest));
+    limits["small"] = 0;
+    await until(() => !isHeld(guest));
+  });
+
+  it("C8 processorMsPerSecond: leave what others have alone, and what waits for something", async () => {
+    const [burning, waiting, other] = [
+      start("while :; do :; done"),
+      start("exec sleep 1000"),
+      start("while :; do :; done"),
+    ];
+    heavy.add("small", burning);
+    heavy.add("small", waiting);
+    heavy.add("large", other);
+    let wereHeld = false;
+    const look = (): boolean => ((wereHeld ||= isHeld(waiting) || isHeld(other)), isHeld(burning));
+    await until(look);
+    await until(() => !look());
+    await until(look);
+    assert.equal(wereHeld, false);
+  });
+
+  it("C8 processorMsPerSecond: go on when nobody watches them any more", async () => {
+    const guest = start("while :; do :; done");
+    heavy.add("small", guest);
+    await until(() => isHeld(guest));
+    heavy.close();
+    assert.equal(isHeld(guest), false);
+  });
+});
+
 describe("tenants whose guests use much processor time", () => {
   const started: Running[] = [];
   let heavy: HeavyTenants;
-  beforeEach(() => (heavy = new HeavyTenants(300)));
+  beforeEach(() => (heavy = new HeavyTenants({ calmMs: 300 })));
   const start = (code: string): Running => {
     const child = spawn(process.execPath, ["-e", code], { stdio: "ignore", detached: true });
     const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));

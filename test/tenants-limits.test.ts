@@ -11,6 +11,14 @@ export async function held(ms: number): Promise<string> {
   return "done";
 }
 `;
+const BURN = `/** Uses a second of processor time. */
+export function burn(): number {
+  const begun = performance.now();
+  const usedMs = (): number => { const { user, system } = process.cpuUsage(); return (user + system) / 1_000; };
+  for (const end = usedMs() + 1_000; usedMs() < end;) for (let count = 0; count < 1e6; count++);
+  return performance.now() - begun;
+}
+`;
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
 
 describe("limits of tenants", () => {
@@ -27,6 +35,7 @@ describe("limits of tenants", () => {
       await addTenant(store, "narrow", { servers: { held: HELD, say: SAY }, limits: { requests: 2 } });
       await addTenant(store, "slow", { servers: { say: SAY }, limits: { requestsPerSecond: 1, requestBurst: 2 } });
       await addTenant(store, "small", { servers: { say: SAY }, limits: { storedBytes: 2_000 } });
+      await addTenant(store, "thrifty", { servers: { burn: BURN }, limits: { processorMsPerSecond: 300 } });
       const [one, two, three] = [1, 2, 3].map((number) => HELD.replace("done", `done ${number}`));
       await addTenant(store, "crowded", {
         servers: { one: one!, two: two!, three: three! },
@@ -70,6 +79,13 @@ describe("limits of tenants", () => {
     const statuses = await Promise.all([1, 2, 3, 4].map(async () => (await post(url, callBody("say", {}))).status));
     assert.ok(statuses.includes(429), statuses.join());
     await until(async () => (await post(url, callBody("say", {}))).status === 200);
+  });
+
+  it("C8 what uses more processor time than its tenant may takes longer", async () => {
+    const { content } = await call(urlOf("thrifty", "burn"), "burn");
+    // Three tenths of a second come in a second, and were there at the beginning.
+    const ms = Number(content[0].text);
+    assert.ok(ms > 1_500, `${ms} ms`);
   });
 
   it("C8 another limit of a tenant counts from when it is said, without a restart", async () => {

@@ -27,6 +27,8 @@ export interface TenantLimits {
   readonly upstreamProcesses: number;
   /** Starts of guest processes, and of programs of others; 0 is as many as come. */
   readonly processStartsPerMinute: number;
+  /** Processor time that its guests and scripts may use in a second, together; 0 is as much as there is. */
+  readonly processorMsPerSecond: number;
   /** Saves that change something; 0 is as many as come. */
   readonly savesPerMinute: number;
   /** Bytes of content that it has a claim on. */
@@ -47,6 +49,7 @@ export interface TenantLimitDefaults {
   readonly scriptProcessesPerTenant: number;
   readonly upstreamProcessesPerTenant: number;
   readonly processStartsPerMinutePerTenant: number;
+  readonly processorMsPerSecondPerTenant: number;
   readonly savesPerMinutePerTenant: number;
   readonly storedBytesPerTenant: number;
 }
@@ -66,6 +69,7 @@ export function tenantLimits(defaults: TenantLimitDefaults, own: JsonObject = {}
     scriptProcesses: defaults.scriptProcessesPerTenant,
     upstreamProcesses: defaults.upstreamProcessesPerTenant,
     processStartsPerMinute: defaults.processStartsPerMinutePerTenant,
+    processorMsPerSecond: defaults.processorMsPerSecondPerTenant,
     savesPerMinute: defaults.savesPerMinutePerTenant,
     storedBytes: defaults.storedBytesPerTenant,
   };
@@ -86,6 +90,7 @@ const NAMES = [
   "scriptProcesses",
   "upstreamProcesses",
   "processStartsPerMinute",
+  "processorMsPerSecond",
   "savesPerMinute",
   "storedBytes",
 ] as const satisfies readonly (keyof TenantLimits)[];

@@ -38,7 +38,7 @@ export class GuestExecutor implements Executor {
   readonly #limits: ExecutorLimits;
   readonly #log: ExecutorLog | undefined;
   readonly #limitsOf: (tenant: string) => ExecutorTenantLimits;
-  readonly #heavy = new HeavyTenants();
+  readonly #heavy: HeavyTenants;
   readonly #pool: Pool;
   readonly #scripts: Scripts;
   readonly #lanes = new Map<string, Lane<Call>>();
@@ -57,6 +57,9 @@ export class GuestExecutor implements Executor {
     this.#limits = limits;
     this.#log = log;
     this.#limitsOf = limitsOf ?? (() => sameForAll(limits));
+    this.#heavy = new HeavyTenants({
+      processorMsPerSecondOf: (tenant) => this.#limitsOf(tenant).processorMsPerSecond,
+    });
     this.#scripts = new Scripts(start, launcher, limits, {
       processesOf: (tenant) => this.#limitsOf(tenant).scriptProcesses,
       heavy: this.#heavy,

@@ -1,32 +1,33 @@
-import { giveWay, keepsUp } from "../give-way.ts";
-import { treeOf, useOf } from "../process-tree.ts";
-
-/** A process of guest code; it may not have been started yet. */
-export interface GuestOfTenant {
-  readonly pid: number | undefined;
-}
+import { ProcessorLimits } from "./processor-limits.ts";
+import { LOWEST_PRIORITY, WatchedGuest, type GuestOfTenant } from "./watched-guest.ts";
 
 /**
  * Which tenants' guests use much processor time. All guests of such a tenant give way to those of others and to the
  * service itself until the tenant is calm again: they get what is left over, which is all where nobody else wants any.
- * It looks on from outside, for a guest may say what it likes.
+ * It looks on from outside, for a guest may say what it likes. What it sees keeps tenants to their limits of processor
+ * time, too.
  */
 export class HeavyTenants {
-  readonly #guests = new Map<GuestOfTenant, Watched>();
-  readonly #tenants = new Map<string, { isHeavy: boolean; share: number; calmSince: number }>();
+  readonly #guests = new Map<GuestOfTenant, WatchedGuest>();
+  readonly #tenants = new Map<string, Load>();
   /** Those that had to wait for a start, and when it was that they last had. */
   readonly #hurried = new Map<string, number>();
   readonly #calmMs: number;
+  readonly #limits: ProcessorLimits;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `calmMs`: how long a tenant has to use little until it is calm again. */
-  constructor(calmMs = CALM_MS) {
+  /**
+   * `calmMs`: how long a tenant has to use little until it is calm again; `processorMsPerSecondOf`: how much its guests
+   * may use, 0 for as much as there is.
+   */
+  constructor({ calmMs = CALM_MS, processorMsPerSecondOf = () => 0 }: HeavyTenantsOptions = {}) {
     this.#calmMs = calmMs;
+    this.#limits = new ProcessorLimits(processorMsPerSecondOf, LOOK_MS);
   }
 
   /** `givesWay`: it was started so, which is to last only while its tenant is heavy or in a hurry. */
   add(tenant: string, guest: GuestOfTenant, givesWay = false): void {
-    const watched = new Watched(tenant, guest, givesWay);
+    const watched = new WatchedGuest(tenant, guest, givesWay);
     this.#guests.set(guest, watched);
     const settle = (): void =>
       this.isHeavy(tenant) ? watched.lowerAll() : this.#letKeepUp(watched, performance.now());
@@ -39,6 +40,8 @@ export class HeavyTenants {
   }
 
   delete(guest: GuestOfTenant): void {
+    const watched = this.#guests.get(guest);
+    if (watched?.pid !== undefined) this.#limits.ended(watched.tenant, watched.pid);
     this.#guests.delete(guest);
   }
 
@@ -49,7 +52,7 @@ export class HeavyTenants {
 
   /** By how much what is started for the tenant is to give way from its beginning on. */
   nicenessOf(tenant: string): number {
-    return this.isHeavy(tenant) ? LOWEST : 0;
+    return this.isHeavy(tenant) ? LOWEST_PRIORITY : 0;
   }
 
   isHeavy(tenant: string): boolean {
@@ -58,22 +61,29 @@ export class HeavyTenants {
 
   close(): void {
     clearInterval(this.#timer);
+    for (const tenant of this.#tenants.keys()) this.#limits.forget(tenant);
   }
 
   #look(now: number): void {
     for (const [tenant, since] of this.#hurried) if (now - since > this.#calmMs) this.#hurried.delete(tenant);
-    for (const load of this.#tenants.values()) load.share = 0;
+    for (const load of this.#tenants.values()) Object.assign(load, { share: 0, usedMs: 0 });
     for (const watched of this.#guests.values()) {
-      const share = watched.look(now);
-      if (share > 0) this.#loadOf(watched.tenant).share += share;
+      const { share, usedMs } = watched.look(now);
+      if (share > 0) {
+        const load = this.#loadOf(watched.tenant);
+        load.share += share;
+        load.usedMs += usedMs;
+      }
       if (!this.isHeavy(watched.tenant)) this.#letKeepUp(watched, now);
     }
     for (const [tenant, load] of this.#tenants) {
+      this.#limits.keep(tenant, load.usedMs, this.#pidsOf(tenant), now);
       if (load.share > CALM_SHARE) load.calmSince = now;
       if (load.share > HEAVY_SHARE) load.isHeavy = true;
       else if (now - load.calmSince > this.#calmMs) {
         if (load.isHeavy) for (const watched of this.#of(tenant)) watched.raise();
         this.#tenants.delete(tenant);
+        this.#limits.forget(tenant);
         continue;
       }
       if (load.isHeavy) for (const watched of this.#of(tenant)) watched.lower();
@@ -83,98 +93,44 @@ export class HeavyTenants {
     this.#timer = undefined;
   }
 
-  #letKeepUp(watched: Watched, now: number): void {
+  #letKeepUp(watched: WatchedGuest, now: number): void {
     if (now - (this.#hurried.get(watched.tenant) ?? -Infinity) > this.#calmMs) watched.keepUp();
   }
 
-  #loadOf(tenant: string) {
+  #loadOf(tenant: string): Load {
     const known = this.#tenants.get(tenant);
     if (known) return known;
-    const load = { isHeavy: false, share: 0, calmSince: 0 };
+    const load = { isHeavy: false, share: 0, usedMs: 0, calmSince: 0 };
     this.#tenants.set(tenant, load);
     return load;
   }
 
-  *#of(tenant: string): Iterable<Watched> {
+  #pidsOf(tenant: string): number[] {
+    return Array.from(this.#of(tenant), ({ pid }) => pid).filter((pid) => pid !== undefined);
+  }
+
+  *#of(tenant: string): Iterable<WatchedGuest> {
     for (const watched of this.#guests.values()) if (watched.tenant === tenant) yield watched;
   }
+}
+
+export interface HeavyTenantsOptions {
+  readonly calmMs?: number;
+  readonly processorMsPerSecondOf?: (tenant: string) => number;
+}
+
+/** What the guests of a tenant have used since the look before. */
+interface Load {
+  isHeavy: boolean;
+  share: number;
+  usedMs: number;
+  calmSince: number;
 }
 
 const LOOK_MS = 250;
 /** After which a sandbox has usually been set up. */
 const STARTED_MS = 30;
-/** One that has used nothing is looked at again after so many looks. */
-const RESTING_LOOKS = 3;
-/** What a guest has started is looked for in the first looks, and then from time to time. */
-const TREE_LOOKS = 8;
 /** Of one processor, all guests of the tenant together. */
 const HEAVY_SHARE = 0.5;
 const CALM_SHARE = 0.1;
-/** More than of a calm one. */
-const WANTED_SHARE = 0.2;
 const CALM_MS = 5_000;
-const LOWEST = 19;
-
-class Watched {
-  readonly tenant: string;
-  readonly #guest: GuestOfTenant;
-  #givesWay: boolean;
-  #pids: readonly number[] = [];
-  #lowered = new Set<number>();
-  #usedMs = -1;
-  #lookedAt = 0;
-  #looks = 0;
-  #rest = 0;
-
-  constructor(tenant: string, guest: GuestOfTenant, givesWay: boolean) {
-    this.tenant = tenant;
-    this.#guest = guest;
-    this.#givesWay = givesWay;
-    this.look(performance.now());
-  }
-
-  /** Of one processor, since the look before. One that is held up would use more than it does, and is not calm. */
-  look(now: number): number {
-    const { pid } = this.#guest;
-    if (pid === undefined || this.#rest-- > 0) return 0;
-    this.#rest = 0;
-    if (this.#looks++ % TREE_LOOKS < 2) this.#pids = treeOf(pid);
-    const { processorMs: usedMs, states } = useOf(this.#pids);
-    const isStopped = states.includes("T");
-    const before = this.#usedMs;
-    const share = before < 0 ? 0 : Math.max(0, usedMs - before) / (now - this.#lookedAt);
-    this.#usedMs = usedMs;
-    this.#lookedAt = now;
-    if (before === usedMs && !isStopped) this.#rest = RESTING_LOOKS;
-    return isStopped ? Math.max(share, WANTED_SHARE) : share;
-  }
-
-  lowerAll(): void {
-    const { pid } = this.#guest;
-    if (pid !== undefined) this.#pids = treeOf(pid);
-    this.lower();
-  }
-
-  lower(): void {
-    for (const pid of this.#pids) if (!this.#lowered.has(pid) && giveWay(pid, LOWEST)) this.#lowered.add(pid);
-  }
-
-  /**
-   * Takes back what it was started with; tried again until the system lets us, and until nothing is found any more: what
-   * was just being started meanwhile has it still.
-   */
-  keepUp(): void {
-    if (!this.#givesWay) return;
-    const { pid } = this.#guest;
-    if (pid === undefined) return;
-    this.#pids = treeOf(pid);
-    const isOver = this.#pids.every(keepsUp);
-    this.#givesWay = !this.#pids.map((each) => giveWay(each, 0)).every(Boolean) || !isOver;
-  }
-
-  /** Only who is privileged may do that; for everybody else they stay as they are until they end. */
-  raise(): void {
-    for (const pid of this.#lowered) giveWay(pid, 0);
-    this.#lowered.clear();
-  }
-}

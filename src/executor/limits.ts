@@ -1,11 +1,12 @@
 import type { Limits } from "../limits.ts";
 
-/** Calls that run at once, and processes of guest code and of scripts, of one tenant. */
+/** Calls that run at once, and processes of guest code and of scripts and what they may use, of one tenant. */
 export interface ExecutorTenantLimits {
   readonly calls: number;
   readonly guestProcesses: number;
   readonly scriptProcesses: number;
   readonly processStartsPerMinute: number;
+  readonly processorMsPerSecond: number;
 }
 
 export type ExecutorLimits = Pick<
@@ -21,6 +22,7 @@ export type ExecutorLimits = Pick<
   | "guestProcessesPerTenant"
   | "scriptProcessesPerTenant"
   | "processStartsPerMinutePerTenant"
+  | "processorMsPerSecondPerTenant"
   | "queuedCallsPerTenant"
   | "scriptProcesses"
   | "scriptMemoryMb"
@@ -35,5 +37,6 @@ export function sameForAll(limits: ExecutorLimits): ExecutorTenantLimits {
     guestProcesses: limits.guestProcessesPerTenant,
     scriptProcesses: limits.scriptProcessesPerTenant,
     processStartsPerMinute: limits.processStartsPerMinutePerTenant,
+    processorMsPerSecond: limits.processorMsPerSecondPerTenant,
   };
 }

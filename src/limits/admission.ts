@@ -27,6 +27,8 @@ export const admissionLimits = {
   upstreamProcessesPerTenant: 32,
   /** Starts of guest processes, and of programs of others, each, after as many at once as there may be of them; 0 is as many as come. */
   processStartsPerMinutePerTenant: 240,
+  /** Milliseconds of processor time that guests and scripts of one tenant may use in a second, together; 0 is as much as there is. */
+  processorMsPerSecondPerTenant: 0,
   /** Saves that change something, after a quarter of it at once; 0 is as many as come. */
   savesPerMinutePerTenant: 600,
   /** Of all content that one tenant has a claim on. */

@@ -1,5 +1,5 @@
 import { getPriority } from "node:os";
-import { HeldTrees } from "./held-trees.ts";
+import { HeldTrees } from "../held-trees.ts";
 import type { ProcessorQuota } from "./processor-quota.ts";
 import { QuotaBudget } from "./quota-budget.ts";
 
@@ -14,8 +14,8 @@ export class QuotaKeeper {
   /** Leaders of groups that run. */
   readonly #leaders = new Set<number>();
   /** Those that give way to everybody. */
-  readonly #last = new HeldTrees(LAST_HELD_MS);
-  readonly #others = new HeldTrees(OTHERS_HELD_MS);
+  readonly #last = new HeldTrees(JUST_MS);
+  readonly #others = new HeldTrees(JUST_MS);
   #budget: QuotaBudget | undefined;
   #foundAt = -Infinity;
   #someWentAt = -Infinity;
@@ -70,8 +70,8 @@ export class QuotaKeeper {
     else if (budget.isRested) this.#letSomeGo(budget.processors, now);
     if (budget.isOverdrawn) this.#others.hold(others, now);
     else if (!budget.isSpent) this.#others.letGo();
-    this.#last.letGoAfterAll(now);
-    this.#others.letGoAfterAll(now);
+    this.#last.letGoAfter(LAST_HELD_MS, now);
+    this.#others.letGoAfter(OTHERS_HELD_MS, now);
     if (last.length > 0 || (others.length > 0 && budget.isBusy)) this.#busyAt = now;
     return now - this.#busyAt < BUSY_MS ? LOOK_MS : REST_MS;
   }
@@ -115,6 +115,8 @@ const LAST_NICENESS = 15;
 const LAST_HELD_MS = 500;
 const OTHERS_HELD_MS = 100;
 const LOOK_MS = 10;
+/** A few looks, of which some are late. */
+const JUST_MS = 50;
 /** Until those that were let go have used up what there was, or leave something for others. */
 const GOING_MS = 30;
 /** Before two processors have used up what one may in the usual period. */

@@ -1,4 +1,4 @@
-import { treeOf, useOf } from "../process-tree.ts";
+import { treeOf, useOf } from "./process-tree.ts";
 
 /** Processes that are stopped where they are, each with all that it has started, until they are let go. */
 export class HeldTrees {
@@ -6,11 +6,11 @@ export class HeldTrees {
   readonly #held = new Map<number, { readonly since: number; readonly pids: readonly number[] }>();
   /** What those had used that were looked at last. */
   readonly #used = new Map<number, { readonly at: number; readonly processorMs: number }>();
-  readonly #maxMs: number;
+  readonly #justMs: number;
 
-  /** `maxMs`: how long one is held at a stretch. */
-  constructor(maxMs: number) {
-    this.#maxMs = maxMs;
+  /** `justMs`: who has used something within it runs; at least as long as between two looks. */
+  constructor(justMs: number) {
+    this.#justMs = justMs;
   }
 
   /** Those of them that run: who waits for something takes nothing from anybody. */
@@ -20,6 +20,11 @@ export class HeldTrees {
       const tree = treeOf(leader);
       if (this.#runs(leader, tree, now)) this.#held.set(leader, { since: now, pids: stop(leader, tree) });
     }
+  }
+
+  /** Stops those again that somebody else has had go on. */
+  holdOn(): void {
+    for (const [leader, { since }] of this.#held) this.#held.set(leader, { since, pids: stop(leader, treeOf(leader)) });
   }
 
   /** So many of them, those first that were held for longest. */
@@ -34,9 +39,9 @@ export class HeldTrees {
     for (const pid of held.pids) tell(pid, "SIGCONT");
   }
 
-  /** Those that have been held for as long as may be. */
-  letGoAfterAll(now: number): void {
-    for (const [leader, { since }] of this.#held) if (now - since > this.#maxMs) this.letGoOf(leader);
+  /** Those that have been held for longer. */
+  letGoAfter(heldMs: number, now: number): void {
+    for (const [leader, { since }] of this.#held) if (now - since > heldMs) this.letGoOf(leader);
   }
 
   /** It has ended. */
@@ -50,13 +55,11 @@ export class HeldTrees {
     const { processorMs, states } = useOf(tree);
     const before = this.#used.get(leader);
     this.#used.set(leader, { at: now, processorMs });
-    return (
-      states.includes("R") || (before !== undefined && now - before.at < JUST_MS && processorMs > before.processorMs)
-    );
+    if (states.includes("R")) return true;
+    return before !== undefined && now - before.at < this.#justMs && processorMs > before.processorMs;
   }
 }
 
-const JUST_MS = 50;
 /** What is started while it is looked for is found the next time. */
 const LOOKS = 3;
 

@@ -1,0 +1,55 @@
+import { HeldTrees } from "../held-trees.ts";
+
+/**
+ * Keeps the guests of each tenant to the processor time that it may have of every second: who has used it up stands still
+ * (`SIGSTOP`) until there is some again. Calls wait meanwhile, within their own time.
+ */
+export class ProcessorLimits {
+  readonly #msPerSecondOf: (tenant: string) => number;
+  readonly #tenants = new Map<string, { leftMs: number; lookedAt: number; readonly held: HeldTrees }>();
+  readonly #justMs: number;
+
+  /** `msPerSecondOf`: 0 is as much as there is; `lookMs`: between two looks. */
+  constructor(msPerSecondOf: (tenant: string) => number, lookMs: number) {
+    this.#msPerSecondOf = msPerSecondOf;
+    this.#justMs = 2 * lookMs;
+  }
+
+  /** What the guests of a tenant, `leaders`, have used since the look before. */
+  keep(tenant: string, usedMs: number, leaders: readonly number[], now: number): void {
+    const msPerSecond = this.#msPerSecondOf(tenant);
+    if (msPerSecond === 0) return this.forget(tenant);
+    const state = this.#stateOf(tenant, msPerSecond, now);
+    const comes = ((now - state.lookedAt) / 1_000) * msPerSecond;
+    state.leftMs = Math.max(-DEBT_S * msPerSecond, Math.min(msPerSecond, state.leftMs + comes - usedMs));
+    state.lookedAt = now;
+    if (state.leftMs > 0) {
+      state.held.letGo();
+    } else {
+      state.held.holdOn();
+      state.held.hold(leaders, now);
+    }
+  }
+
+  /** A guest of the tenant has ended. */
+  ended(tenant: string, leader: number): void {
+    this.#tenants.get(tenant)?.held.forget(leader);
+  }
+
+  /** The tenant uses little, or may use as much as there is. */
+  forget(tenant: string): void {
+    this.#tenants.get(tenant)?.held.letGo();
+    this.#tenants.delete(tenant);
+  }
+
+  #stateOf(tenant: string, msPerSecond: number, now: number) {
+    const known = this.#tenants.get(tenant);
+    if (known) return known;
+    const state = { leftMs: msPerSecond, lookedAt: now, held: new HeldTrees(this.#justMs) };
+    this.#tenants.set(tenant, state);
+    return state;
+  }
+}
+
+/** What a tenant has used beyond it is paid back for so long at most. */
+const DEBT_S = 5;

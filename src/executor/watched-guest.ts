@@ -1,0 +1,92 @@
+import { giveWay, keepsUp } from "../give-way.ts";
+import { treeOf, useOf } from "../process-tree.ts";
+
+/** A process of guest code; it may not have been started yet. */
+export interface GuestOfTenant {
+  readonly pid: number | undefined;
+}
+
+/** Of one processor, since the look before; and what that comes to in milliseconds. */
+export interface Use {
+  readonly share: number;
+  readonly usedMs: number;
+}
+
+/** One guest with all that it has started, as somebody outside of it sees it, and how far it gives way. */
+export class WatchedGuest {
+  readonly tenant: string;
+  readonly #guest: GuestOfTenant;
+  #givesWay: boolean;
+  #pids: readonly number[] = [];
+  #lowered = new Set<number>();
+  #processorMs = -1;
+  #lookedAt = 0;
+  #looks = 0;
+  #rest = 0;
+
+  constructor(tenant: string, guest: GuestOfTenant, givesWay: boolean) {
+    this.tenant = tenant;
+    this.#guest = guest;
+    this.#givesWay = givesWay;
+    this.look(performance.now());
+  }
+
+  get pid(): number | undefined {
+    return this.#guest.pid;
+  }
+
+  /** One that is held up would use more than it does: its share is not a calm one's. */
+  look(now: number): Use {
+    const { pid } = this.#guest;
+    if (pid === undefined || this.#rest-- > 0) return NOTHING;
+    this.#rest = 0;
+    if (this.#looks++ % TREE_LOOKS < 2) this.#pids = treeOf(pid);
+    const { processorMs, states } = useOf(this.#pids);
+    const isStopped = states.includes("T");
+    const usedMs = this.#processorMs < 0 ? 0 : Math.max(0, processorMs - this.#processorMs);
+    const share = usedMs / Math.max(1, now - this.#lookedAt);
+    if (this.#processorMs === processorMs && !isStopped) this.#rest = RESTING_LOOKS;
+    this.#processorMs = processorMs;
+    this.#lookedAt = now;
+    return { share: isStopped ? Math.max(share, WANTED_SHARE) : share, usedMs };
+  }
+
+  lowerAll(): void {
+    const { pid } = this.#guest;
+    if (pid !== undefined) this.#pids = treeOf(pid);
+    this.lower();
+  }
+
+  lower(): void {
+    for (const pid of this.#pids) if (!this.#lowered.has(pid) && giveWay(pid, LOWEST_PRIORITY)) this.#lowered.add(pid);
+  }
+
+  /**
+   * Takes back what it was started with; tried again until the system lets us, and until nothing is found any more: what
+   * was just being started meanwhile has it still.
+   */
+  keepUp(): void {
+    if (!this.#givesWay) return;
+    const { pid } = this.#guest;
+    if (pid === undefined) return;
+    this.#pids = treeOf(pid);
+    const isOver = this.#pids.every(keepsUp);
+    this.#givesWay = !this.#pids.map((each) => giveWay(each, 0)).every(Boolean) || !isOver;
+  }
+
+  /** Only who is privileged may do that; for everybody else they stay as they are until they end. */
+  raise(): void {
+    for (const pid of this.#lowered) giveWay(pid, 0);
+    this.#lowered.clear();
+  }
+}
+
+const NOTHING: Use = { share: 0, usedMs: 0 };
+/** One that has used nothing is looked at again after so many looks. */
+const RESTING_LOOKS = 3;
+/** What a guest has started is looked for in the first looks, and then from time to time. */
+const TREE_LOOKS = 8;
+/** More than of a calm one. */
+const WANTED_SHARE = 0.2;
+/** The highest niceness that there is. */
+export const LOWEST_PRIORITY = 19;
