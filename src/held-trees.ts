@@ -6,6 +6,8 @@ export class HeldTrees {
   readonly #held = new Map<number, { readonly since: number; readonly pids: readonly number[] }>();
   /** What those had used that were looked at last. */
   readonly #used = new Map<number, { readonly at: number; readonly processorMs: number }>();
+  /** Until when those go on that were held for as long as may be. */
+  readonly #spared = new Map<number, number>();
   readonly #justMs: number;
 
   /** `justMs`: who has used something within it runs; at least as long as between two looks. */
@@ -16,7 +18,7 @@ export class HeldTrees {
   /** Those of them that run: who waits for something takes nothing from anybody. */
   hold(leaders: readonly number[], now: number): void {
     for (const leader of leaders) {
-      if (this.#held.has(leader)) continue;
+      if (this.#held.has(leader) || now < (this.#spared.get(leader) ?? 0)) continue;
       const tree = treeOf(leader);
       if (this.#runs(leader, tree, now)) this.#held.set(leader, { since: now, pids: stop(leader, tree) });
     }
@@ -39,15 +41,18 @@ export class HeldTrees {
     for (const pid of held.pids) tell(pid, "SIGCONT");
   }
 
-  /** Those that have been held for longer. */
-  letGoAfter(heldMs: number, now: number): void {
-    for (const [leader, { since }] of this.#held) if (now - since > heldMs) this.letGoOf(leader);
+  /** Those that have been held for longer, and for `onMs` at least. */
+  letGoAfter(heldMs: number, onMs: number, now: number): void {
+    for (const [leader, { since }] of this.#held) {
+      if (now - since <= heldMs) continue;
+      this.letGoOf(leader);
+      this.#spared.set(leader, now + onMs);
+    }
   }
 
   /** It has ended. */
   forget(leader: number): void {
-    this.#held.delete(leader);
-    this.#used.delete(leader);
+    for (const known of [this.#held, this.#used, this.#spared]) known.delete(leader);
   }
 
   /** Whether it would now, or has just done so: threads beside the first one show only in what is used. */

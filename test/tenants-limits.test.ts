@@ -18,6 +18,8 @@ export function burn(): number {
   for (const end = usedMs() + 1_000; usedMs() < end;) for (let count = 0; count < 1e6; count++);
   return performance.now() - begun;
 }
+/** Never ends. */
+export function spin(): never { for (;;); }
 `;
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
 
@@ -25,6 +27,7 @@ describe("limits of tenants", () => {
   let berth: TestBerth;
   before(async () => {
     berth = await startTestBerth({
+      env: { BERTH_CALL_MS: "5000" },
       texts: { "say.ts": SAY, "single.ts": HELD, "seldom.ts": SAY },
       mcps: {
         single: { definition: "single.ts", limits: { calls: 1 } },
@@ -86,6 +89,11 @@ describe("limits of tenants", () => {
     // Three tenths of a second come in a second, and were there at the beginning.
     const ms = Number(content[0].text);
     assert.ok(ms > 1_500, `${ms} ms`);
+    const late = await call(urlOf("thrifty", "burn"), "spin");
+    assert.match(
+      late.content[0].text,
+      /longer than its deadline of 5000 ms: the guests of the tenant "thrifty" may use 300 ms of processor time in a second/,
+    );
   });
 
   it("C8 another limit of a tenant counts from when it is said, without a restart", async () => {

@@ -8,8 +8,12 @@ export function failure(reason: FailureReason, message: string, retriable = fals
   return { reason, message, retriable, ...(stack && { stack }) };
 }
 
-export function timedOut(deadlineMs: number): GuestFailure {
-  return failure("timeout", `it took longer than its deadline of ${deadlineMs} ms`);
+/** `why`: what held it up. */
+export function timedOut(deadlineMs: number, why?: string): GuestFailure {
+  return failure(
+    "timeout",
+    `it took longer than its deadline of ${deadlineMs} ms${why === undefined ? "" : `: ${why}`}`,
+  );
 }
 
 export function timedOutWaiting(deadlineMs: number): GuestFailure {

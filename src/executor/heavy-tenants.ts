@@ -1,3 +1,5 @@
+import type { GuestFailure } from "./executor.ts";
+import { timedOut } from "./failures.ts";
 import { ProcessorLimits } from "./processor-limits.ts";
 import { LOWEST_PRIORITY, WatchedGuest, type GuestOfTenant } from "./watched-guest.ts";
 
@@ -57,6 +59,11 @@ export class HeavyTenants {
 
   isHeavy(tenant: string): boolean {
     return this.#tenants.get(tenant)?.isHeavy === true;
+  }
+
+  /** Of a call whose guest ran when its time was over. */
+  timedOut(tenant: string, deadlineMs: number): GuestFailure {
+    return timedOut(deadlineMs, this.#limits.whyHeld(tenant));
   }
 
   close(): void {

@@ -132,6 +132,7 @@ export class Pool {
       },
       onEnded: (session, error, loaded) => this.#onEnded(session, error, loaded),
       onLog: this.#owner.onLog,
+      timedOut: (deadlineMs) => this.#owner.heavy.timedOut(program.tenant, deadlineMs),
     });
     this.#sessions.set(keyOf(program), session);
     this.#live.add(session);

@@ -6,7 +6,7 @@ import { HeldTrees } from "../held-trees.ts";
  */
 export class ProcessorLimits {
   readonly #msPerSecondOf: (tenant: string) => number;
-  readonly #tenants = new Map<string, { leftMs: number; lookedAt: number; readonly held: HeldTrees }>();
+  readonly #tenants = new Map<string, TenantState>();
   readonly #justMs: number;
 
   /** `msPerSecondOf`: 0 is as much as there is; `lookMs`: between two looks. */
@@ -24,11 +24,20 @@ export class ProcessorLimits {
     state.leftMs = Math.max(-DEBT_S * msPerSecond, Math.min(msPerSecond, state.leftMs + comes - usedMs));
     state.lookedAt = now;
     if (state.leftMs > 0) {
+      state.wasHeld &&= state.leftMs < msPerSecond;
       state.held.letGo();
     } else {
+      state.wasHeld = true;
       state.held.holdOn();
       state.held.hold(leaders, now);
     }
+  }
+
+  /** Undefined where the tenant's guests have not been held up of late. */
+  whyHeld(tenant: string): string | undefined {
+    if (!this.#tenants.get(tenant)?.wasHeld) return undefined;
+    const may = `${this.#msPerSecondOf(tenant)} ms of processor time in a second`;
+    return `the guests of the tenant "${tenant}" may use ${may}, which is its limit processorMsPerSecond, and had used it up`;
   }
 
   /** A guest of the tenant has ended. */
@@ -42,13 +51,21 @@ export class ProcessorLimits {
     this.#tenants.delete(tenant);
   }
 
-  #stateOf(tenant: string, msPerSecond: number, now: number) {
+  #stateOf(tenant: string, msPerSecond: number, now: number): TenantState {
     const known = this.#tenants.get(tenant);
     if (known) return known;
-    const state = { leftMs: msPerSecond, lookedAt: now, held: new HeldTrees(this.#justMs) };
+    const state = { leftMs: msPerSecond, lookedAt: now, wasHeld: false, held: new HeldTrees(this.#justMs) };
     this.#tenants.set(tenant, state);
     return state;
   }
+}
+
+interface TenantState {
+  leftMs: number;
+  lookedAt: number;
+  /** Since it last had all that it may have at once. */
+  wasHeld: boolean;
+  readonly held: HeldTrees;
 }
 
 /** What a tenant has used beyond it is paid back for so long at most. */

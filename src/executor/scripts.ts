@@ -2,7 +2,7 @@ import { mkdtemp, mkdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Start } from "../starter/starter.ts";
-import { cancelled, closed, ended, failure, outputTooLarge, timedOut, timedOutWaiting, tooBusy } from "./failures.ts";
+import { cancelled, closed, ended, failure, outputTooLarge, timedOutWaiting, tooBusy } from "./failures.ts";
 import type { HeavyTenants } from "./heavy-tenants.ts";
 import type { Interpreter, Launcher } from "./launcher.ts";
 import { runToEnd, type ScriptEnd, type ScriptProcess } from "./script-process.ts";
@@ -76,7 +76,7 @@ export class Scripts {
     const onAbort = (): void => stop(cancelled);
     const timer = setTimeout(
       () => {
-        stop(process ? timedOut(script.deadlineMs) : timedOutWaiting(script.deadlineMs));
+        stop(process ? this.#heavy.timedOut(script.tenant, script.deadlineMs) : timedOutWaiting(script.deadlineMs));
       },
       Math.min(script.deadlineMs, TIMER_MAX_MS),
     );

@@ -1,16 +1,7 @@
 import { CallTable } from "../call-table.ts";
 import type { Call } from "./call.ts";
 import { tellCaller } from "./caller-events.ts";
-import {
-  cancelled,
-  endedByNeighbour,
-  failure,
-  guestFailed,
-  loadFailed,
-  outputTooLarge,
-  timedOut,
-  tooBusy,
-} from "./failures.ts";
+import { cancelled, endedByNeighbour, failure, guestFailed, loadFailed, outputTooLarge, tooBusy } from "./failures.ts";
 import { toGuest, toHost } from "./guest/wire.mts";
 import { HostRequests } from "./host-requests.ts";
 import { readLog, type LogSink } from "./guest-log.ts";
@@ -39,6 +30,8 @@ export interface SessionOwner {
   /** The process has ended; `loaded` says whether the bundle had been evaluated. */
   onEnded(session: Session, failure: GuestFailure, loaded: boolean): void;
   onLog: LogSink;
+  /** Why a call of it ended that took longer than it may. */
+  timedOut(deadlineMs: number): GuestFailure;
 }
 
 export class Session {
@@ -105,7 +98,7 @@ export class Session {
   sweep(now: number): void {
     for (const call of this.#calls.all()) {
       if (call.killAt === 0 && now >= call.deadlineAt) {
-        askToStop(this.#process, call, timedOut(call.given.deadlineMs), now);
+        askToStop(this.#process, call, this.#owner.timedOut(call.given.deadlineMs), now);
       } else if (call.killAt > 0 && now >= call.killAt && hasToEnd(call, now)) {
         this.#guilty = call;
         this.kill(call.verdict!);
@@ -113,7 +106,7 @@ export class Session {
       if (this.#ending) return;
     }
     for (const call of this.#unsent?.filter((call) => now >= call.deadlineAt) ?? []) {
-      this.#drop(call, timedOut(call.given.deadlineMs));
+      this.#drop(call, this.#owner.timedOut(call.given.deadlineMs));
     }
   }
 

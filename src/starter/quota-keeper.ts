@@ -70,8 +70,8 @@ export class QuotaKeeper {
     else if (budget.isRested) this.#letSomeGo(budget.processors, now);
     if (budget.isOverdrawn) this.#others.hold(others, now);
     else if (!budget.isSpent) this.#others.letGo();
-    this.#last.letGoAfter(LAST_HELD_MS, now);
-    this.#others.letGoAfter(OTHERS_HELD_MS, now);
+    this.#last.letGoAfter(LAST_HELD_MS, LOOK_MS, now);
+    this.#others.letGoAfter(OTHERS_HELD_MS, OTHERS_HELD_MS, now);
     if (last.length > 0 || (others.length > 0 && budget.isBusy)) this.#busyAt = now;
     return now - this.#busyAt < BUSY_MS ? LOOK_MS : REST_MS;
   }
@@ -113,6 +113,7 @@ export class QuotaKeeper {
 const LAST_NICENESS = 15;
 /** At a stretch: each has a little of every second. */
 const LAST_HELD_MS = 500;
+/** The same, and how long they go on afterwards: where calls alone need the quota, they have half of the time. */
 const OTHERS_HELD_MS = 100;
 const LOOK_MS = 10;
 /** A few looks, of which some are late. */
