@@ -35,6 +35,13 @@ export function useOf(pids: readonly number[]): { readonly processorMs: number; 
   return { processorMs: ticks * TICK_MS, states };
 }
 
+/** Milliseconds for which they were ready to run and had no processor (`schedstat`), as far as each one's first thread goes. */
+export function waitedMsOf(pids: readonly number[]): number {
+  let ns = 0;
+  for (const pid of pids) ns += Number(readOr(`/proc/${pid}/schedstat`).split(" ")[1] ?? 0);
+  return ns / 1_000_000;
+}
+
 function readOr(file: string): string {
   try {
     return readFileSync(file, "latin1");

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { giveWayForNow } from "../src/give-way.ts";
@@ -177,6 +178,12 @@ describe("tenants whose guests use much processor time", () => {
       assert.ok(heavy.isHeavy("noisy"));
     }
     process.kill(burning.pid, "SIGCONT");
+  });
+
+  it("C8 are heavy, too, where so many burn that each of them has little", async () => {
+    const tenants = Array.from({ length: 4 * availableParallelism() }, (_, number) => `noisy-${number}`);
+    for (const tenant of tenants) heavy.add(tenant, start(BURN));
+    await until(() => tenants.every((tenant) => heavy.isHeavy(tenant)));
   });
 
   it("C8 cannot hide it in processes of processes", async () => {

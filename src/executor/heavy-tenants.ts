@@ -73,12 +73,13 @@ export class HeavyTenants {
 
   #look(now: number): void {
     for (const [tenant, since] of this.#hurried) if (now - since > this.#calmMs) this.#hurried.delete(tenant);
-    for (const load of this.#tenants.values()) Object.assign(load, { share: 0, usedMs: 0 });
+    for (const load of this.#tenants.values()) Object.assign(load, { share: 0, wanted: 0, usedMs: 0 });
     for (const watched of this.#guests.values()) {
-      const { share, usedMs } = watched.look(now);
+      const { share, wanted, usedMs } = watched.look(now);
       if (share > 0) {
         const load = this.#loadOf(watched.tenant);
         load.share += share;
+        load.wanted += wanted;
         load.usedMs += usedMs;
       }
       if (!this.isHeavy(watched.tenant)) this.#letKeepUp(watched, now);
@@ -86,7 +87,7 @@ export class HeavyTenants {
     for (const [tenant, load] of this.#tenants) {
       this.#limits.keep(tenant, load.usedMs, this.#pidsOf(tenant), now);
       if (load.share > CALM_SHARE) load.calmSince = now;
-      if (load.share > HEAVY_SHARE) load.isHeavy = true;
+      if (load.share > HEAVY_SHARE || (load.share > CALM_SHARE && load.wanted > WANTED_SHARE)) load.isHeavy = true;
       else if (now - load.calmSince > this.#calmMs) {
         if (load.isHeavy) for (const watched of this.#of(tenant)) watched.raise();
         this.#tenants.delete(tenant);
@@ -107,7 +108,7 @@ export class HeavyTenants {
   #loadOf(tenant: string): Load {
     const known = this.#tenants.get(tenant);
     if (known) return known;
-    const load = { isHeavy: false, share: 0, usedMs: 0, calmSince: 0 };
+    const load = { isHeavy: false, share: 0, wanted: 0, usedMs: 0, calmSince: 0 };
     this.#tenants.set(tenant, load);
     return load;
   }
@@ -130,6 +131,7 @@ export interface HeavyTenantsOptions {
 interface Load {
   isHeavy: boolean;
   share: number;
+  wanted: number;
   usedMs: number;
   calmSince: number;
 }
@@ -139,5 +141,7 @@ const LOOK_MS = 250;
 const STARTED_MS = 30;
 /** Of one processor, all guests of the tenant together. */
 const HEAVY_SHARE = 0.5;
+/** Where many burn, each has little; so has who has to wait for them and would use little. */
+const WANTED_SHARE = 0.9;
 const CALM_SHARE = 0.1;
 const CALM_MS = 5_000;

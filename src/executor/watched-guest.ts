@@ -1,14 +1,17 @@
 import { giveWay, keepsUp } from "../give-way.ts";
-import { treeOf, useOf } from "../process-tree.ts";
+import { treeOf, useOf, waitedMsOf } from "../process-tree.ts";
 
 /** A process of guest code; it may not have been started yet. */
 export interface GuestOfTenant {
   readonly pid: number | undefined;
 }
 
-/** Of one processor, since the look before; and what that comes to in milliseconds. */
+/** Of one processor, since the look before. */
 export interface Use {
   readonly share: number;
+  /** The share that it would have used, had it not had to wait for others. */
+  readonly wanted: number;
+  /** What the share comes to. */
   readonly usedMs: number;
 }
 
@@ -20,6 +23,7 @@ export class WatchedGuest {
   #pids: readonly number[] = [];
   #lowered = new Set<number>();
   #processorMs = -1;
+  #waitedMs = 0;
   #lookedAt = 0;
   #looks = 0;
   #rest = 0;
@@ -44,11 +48,15 @@ export class WatchedGuest {
     const { processorMs, states } = useOf(this.#pids);
     const isStopped = states.includes("T");
     const usedMs = this.#processorMs < 0 ? 0 : Math.max(0, processorMs - this.#processorMs);
-    const share = usedMs / Math.max(1, now - this.#lookedAt);
+    const waitedMs = waitedMsOf(this.#pids);
+    const passedMs = Math.max(1, now - this.#lookedAt);
+    const share = usedMs / passedMs;
+    const wanted = share + Math.max(0, waitedMs - this.#waitedMs) / passedMs;
     if (this.#processorMs === processorMs && !isStopped) this.#rest = RESTING_LOOKS;
     this.#processorMs = processorMs;
+    this.#waitedMs = waitedMs;
     this.#lookedAt = now;
-    return { share: isStopped ? Math.max(share, WANTED_SHARE) : share, usedMs };
+    return { share: isStopped ? Math.max(share, HELD_SHARE) : share, wanted, usedMs };
   }
 
   lowerAll(): void {
@@ -81,12 +89,12 @@ export class WatchedGuest {
   }
 }
 
-const NOTHING: Use = { share: 0, usedMs: 0 };
+const NOTHING: Use = { share: 0, wanted: 0, usedMs: 0 };
 /** One that has used nothing is looked at again after so many looks. */
 const RESTING_LOOKS = 3;
 /** What a guest has started is looked for in the first looks, and then from time to time. */
 const TREE_LOOKS = 8;
 /** More than of a calm one. */
-const WANTED_SHARE = 0.2;
+const HELD_SHARE = 0.2;
 /** The highest niceness that there is. */
 export const LOWEST_PRIORITY = 19;
