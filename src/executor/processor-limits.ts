@@ -69,4 +69,4 @@ interface TenantState {
 }
 
 /** What a tenant has used beyond it is paid back for so long at most. */
-const DEBT_S = 5;
+const DEBT_S = 60;

@@ -30,7 +30,7 @@ export class QuotaKeeper {
   started(leader: number): void {
     this.#leaders.add(leader);
     this.#busyAt = performance.now();
-    this.#timer ??= setTimeout(this.#look, 0).unref();
+    this.#lookIn(0);
   }
 
   ended(leader: number): void {
@@ -48,8 +48,13 @@ export class QuotaKeeper {
 
   readonly #look = (): void => {
     const lookAgainMs = this.#keep(performance.now());
-    this.#timer = this.#leaders.size > 0 ? setTimeout(this.#look, lookAgainMs).unref() : undefined;
+    if (this.#leaders.size > 0) this.#lookIn(lookAgainMs);
   };
+
+  #lookIn(ms: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(this.#look, ms).unref();
+  }
 
   /** In how many milliseconds to look again. */
   #keep(now: number): number {
@@ -72,6 +77,7 @@ export class QuotaKeeper {
     else if (!budget.isSpent) this.#others.letGo();
     this.#last.letGoAfter(LAST_HELD_MS, LOOK_MS, now);
     this.#others.letGoAfter(OTHERS_HELD_MS, OTHERS_HELD_MS, now);
+    if (last.length + others.length === 0) return IDLE_MS;
     if (last.length > 0 || (others.length > 0 && budget.isBusy)) this.#busyAt = now;
     return now - this.#busyAt < BUSY_MS ? LOOK_MS : REST_MS;
   }
@@ -122,6 +128,8 @@ const JUST_MS = 50;
 const GOING_MS = 30;
 /** Before two processors have used up what one may in the usual period. */
 const REST_MS = 40;
+/** Before who keeps up with all may begin to give way. */
+const IDLE_MS = 250;
 /** What used much may do so again. */
 const BUSY_MS = 1_000;
 const FIND_MS = 10_000;
