@@ -30,7 +30,8 @@ export class QuotaKeeper {
   started(leader: number): void {
     this.#leaders.add(leader);
     this.#busyAt = performance.now();
-    this.#lookIn(0);
+    // Where there was no quota a moment ago, no start is made longer by looking for one.
+    if (this.#budget || this.#timer === undefined) this.#lookIn(this.#budget ? LOOK_MS : 0);
   }
 
   ended(leader: number): void {
@@ -47,6 +48,7 @@ export class QuotaKeeper {
   }
 
   readonly #look = (): void => {
+    this.#timer = undefined;
     const lookAgainMs = this.#keep(performance.now());
     if (this.#leaders.size > 0) this.#lookIn(lookAgainMs);
   };
