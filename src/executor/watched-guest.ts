@@ -23,7 +23,8 @@ export class WatchedGuest {
   #pids: readonly number[] = [];
   #lowered = new Set<number>();
   #processorMs = -1;
-  #waitedMs = 0;
+  /** Undefined where it used little at the last look: to read it costs those something that are called. */
+  #waitedMs: number | undefined;
   #lookedAt = 0;
   #looks = 0;
   #rest = 0;
@@ -48,15 +49,19 @@ export class WatchedGuest {
     const { processorMs, states } = useOf(this.#pids);
     const isStopped = states.includes("T");
     const usedMs = this.#processorMs < 0 ? 0 : Math.max(0, processorMs - this.#processorMs);
-    const waitedMs = waitedMsOf(this.#pids);
     const passedMs = Math.max(1, now - this.#lookedAt);
     const share = usedMs / passedMs;
-    const wanted = share + Math.max(0, waitedMs - this.#waitedMs) / passedMs;
+    const wanted = share + this.#waitedSince(share) / passedMs;
     if (this.#processorMs === processorMs && !isStopped) this.#rest = RESTING_LOOKS;
     this.#processorMs = processorMs;
-    this.#waitedMs = waitedMs;
     this.#lookedAt = now;
     return { share: isStopped ? Math.max(share, HELD_SHARE) : share, wanted, usedMs };
+  }
+
+  #waitedSince(share: number): number {
+    const before = this.#waitedMs;
+    this.#waitedMs = share > LITTLE_SHARE ? waitedMsOf(this.#pids) : undefined;
+    return this.#waitedMs === undefined || before === undefined ? 0 : Math.max(0, this.#waitedMs - before);
   }
 
   lowerAll(): void {
@@ -94,6 +99,8 @@ const NOTHING: Use = { share: 0, wanted: 0, usedMs: 0 };
 const RESTING_LOOKS = 3;
 /** What a guest has started is looked for in the first looks, and then from time to time. */
 const TREE_LOOKS = 8;
+/** With so little of a processor nobody is heavy. */
+const LITTLE_SHARE = 0.1;
 /** More than of a calm one. */
 const HELD_SHARE = 0.2;
 /** The highest niceness that there is. */
