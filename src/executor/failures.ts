@@ -1,5 +1,5 @@
 import { messageUnitsMax, stackUnitsMax } from "./guest/wire.mts";
-import type { Exit } from "./process-group.ts";
+import type { Exit } from "../processes/process-group.ts";
 import type { FailureReason, GuestFailure, GuestProgram } from "./executor.ts";
 
 /** Every way in which a call can fail, said so that a person knows what to do. Only this file words failures. */

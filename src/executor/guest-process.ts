@@ -2,7 +2,7 @@ import type { Duplex } from "node:stream";
 import type { Start } from "../starter/starter.ts";
 import { FrameReader } from "./frames.ts";
 import { failure, ended } from "./failures.ts";
-import { ProcessGroup, type Command } from "./process-group.ts";
+import { ProcessGroup, type Command } from "../processes/process-group.ts";
 import { ReadingTime } from "./reading-time.ts";
 import { atEndOfTurn } from "./turn.ts";
 import type { GuestFailure } from "./executor.ts";

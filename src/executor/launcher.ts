@@ -1,5 +1,5 @@
 import type { Isolation } from "./executor.ts";
-import type { Command } from "./process-group.ts";
+import type { Command } from "../processes/process-group.ts";
 
 /**
  * How guest code is started: the one difference between the engines. A launcher only words command lines; it starts

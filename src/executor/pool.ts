@@ -9,7 +9,7 @@ import { Room, type RoomLimits } from "./room.ts";
 import { Session, type SessionLimits } from "./session.ts";
 import { Spares } from "./spares.ts";
 import type { GuestFailure, GuestProgram } from "./executor.ts";
-import type { Command } from "./process-group.ts";
+import type { Command } from "../processes/process-group.ts";
 
 /**
  * Which program has which process. It owns starting them lazily, who waits until there is room for one more, and the

@@ -9,7 +9,7 @@ import {
   type LauncherLimits,
   type ScriptCommand,
 } from "./launcher.ts";
-import type { Command } from "./process-group.ts";
+import type { Command } from "../processes/process-group.ts";
 
 /**
  * Command lines of the sandbox: resource limits (`prlimit`), namespaces with nothing of the host in them (`bwrap`), and

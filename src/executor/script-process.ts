@@ -1,5 +1,5 @@
 import type { Start } from "../starter/starter.ts";
-import { ProcessGroup, type Command, type Exit } from "./process-group.ts";
+import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
 
 /** One process that reads a script from descriptor 3, runs it and ends. It knows no tenant and no deadline. */
 export interface ScriptProcess {

@@ -2,7 +2,7 @@ import { GuestProcess } from "./guest-process.ts";
 import { toHost } from "./guest/wire.mts";
 import type { GuestFailure } from "./executor.ts";
 import type { Start } from "../starter/starter.ts";
-import type { Command } from "./process-group.ts";
+import type { Command } from "../processes/process-group.ts";
 
 /**
  * Blank processes, started before anyone needs them and handed to one program each: a first call then waits for its
