@@ -1,0 +1,153 @@
+import { execFile } from "node:child_process";
+import { accessSync, constants, lstatSync, readlinkSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import { promisify } from "node:util";
+import type { Command } from "./process-group.ts";
+
+/**
+ * The sandbox for whatever handles code or text of others: resource limits (`prlimit`) and namespaces with nothing of the
+ * host in them (`bwrap`). Given what may be seen, the limits and the program, it words a command line; it starts nothing
+ * and knows no program. Having the tools is not enough: containers and distributions forbid namespaces in many ways, so
+ * that whoever wants to rely on it tries its own command first.
+ */
+export interface SandboxTools {
+  readonly bwrap: string;
+  readonly prlimit: string;
+}
+
+export interface Confined {
+  /** What it sees of the host, as arguments of `bwrap`: `readOnly`, `systemFolders` and others. Nothing else is there. */
+  readonly sees: readonly string[];
+  /** Arguments of `prlimit`, which hold for each process. */
+  readonly limits?: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  /** More variables, which no list of processes shows; they are written to descriptor 4. */
+  readonly hiddenEnv?: Readonly<Record<string, string>>;
+  /** The working folder, inside. */
+  readonly folder: string;
+  /** The program, as it is named inside, and its arguments. */
+  readonly argv: readonly string[];
+  /** Whom it is outside, when not the service's own user; only root can choose. */
+  readonly user?: User;
+}
+
+export interface User {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+/** Why the sandbox does not work on this machine. */
+export interface NoSandbox {
+  readonly reason: string;
+}
+
+const NOBODY: User = { uid: 65_534, gid: 65_534 };
+export const sandboxAdvice =
+  "install bubblewrap 0.8 or newer (node scripts/setup.mjs) and let this user create user namespaces";
+
+export function findSandboxTools(): SandboxTools | NoSandbox {
+  if (process.platform !== "linux") return { reason: `the sandbox needs Linux, this is ${process.platform}` };
+  const bwrap = findProgram("bwrap");
+  if (!bwrap) return { reason: `bwrap is not installed: ${sandboxAdvice}` };
+  const prlimit = findProgram("prlimit");
+  if (!prlimit) return { reason: "prlimit is not installed: install util-linux" };
+  return { bwrap, prlimit };
+}
+
+export function sandboxCommand({ bwrap, prlimit }: SandboxTools, confined: Confined): Command {
+  const { sees, limits, env, hiddenEnv, folder, argv, user } = confined;
+  const sandbox = [
+    bwrap,
+    ...namespaces,
+    ...variables(env),
+    ...(hiddenEnv ? ["--args", "4"] : []),
+    ...sees,
+    "--remount-ro",
+    "/",
+    "--chdir",
+    folder,
+    "--",
+    ...argv,
+  ];
+  const [file, ...args] = limits ? [prlimit, ...limits, ...sandbox] : sandbox;
+  return { file: file!, args, env: {}, cwd: "/", ...user, ...(hiddenEnv && { hiddenArgs: variables(hiddenEnv) }) };
+}
+
+/** Whom root's programs can become outside of the sandbox; undefined for everybody else, who can become nobody. */
+export function nobodyForRoot(): User | undefined {
+  return process.getuid?.() === 0 ? NOBODY : undefined;
+}
+
+/** The first variant that works, or what is wrong with the last. */
+export async function firstWorking<Variant>(
+  variants: readonly Variant[],
+  problemOf: (variant: Variant) => Promise<string | undefined>,
+): Promise<{ readonly works: Variant } | { readonly problem: string }> {
+  let problem = "";
+  for (const variant of variants) {
+    const found = await problemOf(variant);
+    if (found === undefined) return { works: variant };
+    problem = found;
+  }
+  return { problem };
+}
+
+export function readOnly(source: string, target = source): string[] {
+  return ["--ro-bind", source, target];
+}
+
+/** The programs of the machine, read-only, with the links that stand at the root on merged systems. */
+export function systemFolders(): string[] {
+  const folders = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives"];
+  return folders.flatMap((folder) => {
+    const stat = lstatSync(folder, { throwIfNoEntry: false });
+    if (!stat) return [];
+    return stat.isSymbolicLink() ? ["--symlink", readlinkSync(folder), folder] : readOnly(folder);
+  });
+}
+
+/** The shared libraries of a program, so that its sandbox holds these and no others. */
+export async function librariesOf(file: string): Promise<string[]> {
+  try {
+    const { stdout } = await promisify(execFile)("ldd", [file]);
+    return [...stdout.matchAll(/(?:=> )?(\/\S+) \(0x/g)].map((match) => match[1]!);
+  } catch {
+    // A binary without shared libraries.
+    return [];
+  }
+}
+
+/** Nobody, inside. */
+const INSIDE_ID = "65534";
+
+/** No session of their own: they lead one already, without a terminal, and what it gives way counts for all in it. */
+const namespaces = words(
+  "--unshare-user --unshare-all --disable-userns --die-with-parent " +
+    `--cap-drop ALL --uid ${INSIDE_ID} --gid ${INSIDE_ID} --clearenv`,
+);
+
+function variables(environment: Readonly<Record<string, string>>): string[] {
+  return Object.entries(environment).flatMap(([name, value]) => ["--setenv", name, value]);
+}
+
+/** Texts without a space in any of them. */
+export function words(text: string): string[] {
+  return text.split(" ");
+}
+
+function findProgram(name: string): string | undefined {
+  const folders = (process.env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin").split(delimiter);
+  return folders
+    .filter(Boolean)
+    .map((folder) => join(folder, name))
+    .find(isExecutable);
+}
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
