@@ -76,15 +76,33 @@ function readEnd(text: string): { text: string; length: number } | undefined {
   return found ? { text: "", length: found[0].length } : undefined;
 }
 
-/** Variables that decide which code a shell, a linker or a language runs: a caller must not set them. */
-const steering =
-  /^(PATH|IFS|ENV|HOME|PWD|OLDPWD|SHELL|SHELLOPTS|TMPDIR|CDPATH|PS[0-9]|PROMPT_COMMAND|OPT(ARG|IND|ERR)|LD_.*|DYLD_.*|BASH.*|NODE_.*|PYTHON.*|PERL.*|RUBY.*|GIT_.*|GCONV_PATH|LOCPATH|_)$/;
+/**
+ * Variables that Berth, the shell, the loader, the C library or a language reads: what they say decides which code runs,
+ * and how, so a caller must not set them. A shell sets some of them itself and would not take the argument at all.
+ */
+const meanings = {
+  berth: /^BERTH_/,
+  shell:
+    /^(PATH|IFS|ENV|HOME|PWD|OLDPWD|SHELL|SHELLOPTS|SHLVL|CDPATH|PS[0-9]|PROMPT_(COMMAND|DIRTRIM)|OPT(ARG|IND|ERR)|BASH.*|FPATH|FUNCNAME|FUNCNEST|FCEDIT|FIGNORE|GLOB(IGNORE|SORT)|EXECIGNORE|HIST.*|INPUTRC|COMP_.*|COMPREPLY|COPROC|DIRSTACK|PIPESTATUS|EPOCH(SECONDS|REALTIME)|SECONDS|RANDOM|SRANDOM|LINENO|PPID|E?UID|GROUPS|MACHTYPE|(HOST|OS)TYPE|HOSTNAME|MAIL(PATH|CHECK)?|MAPFILE|READLINE_.*|REPLY|CHILD_MAX|TIMEFORMAT|TMOUT|POSIXLY_CORRECT|INSIDE_EMACS|EMACS|TERM|COLUMNS|LINES|_)$/,
+  loader: /^(LD_|DYLD_)/,
+  library:
+    /^(GLIBC_TUNABLES|GCONV_PATH|LOCPATH|NLSPATH|LANG|LANGUAGE|LC_.*|TZ|TZDIR|TMPDIR|TEMP|TMP|MALLOC_.*|RES_OPTIONS|RESOLV_.*|HOSTALIASES|LOCALDOMAIN|GETCONF_DIR|ARGP_HELP_FMT|OUTPUT_CHARSET|DATEMSK|OPENSSL_.*|SSLKEYLOGFILE|SSL_CERT_.*)$/,
+  language: /^(NODE_|PYTHON|PERL|RUBY|GIT_|LUA_|AWKPATH|AWKLIBPATH|JQ_|JAVA_TOOL_|_JAVA_|CLASSPATH$)/,
+} as const;
+const readers = {
+  berth: "Berth itself",
+  shell: "the shell itself",
+  loader: "the loader of programs",
+  library: "the C library",
+  language: "a language's own programs",
+} as const satisfies Record<keyof typeof meanings, string>;
 
 function faultOfName(name: string): string | undefined {
   if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
     return `"${name}" cannot name an environment variable; use letters, digits and underscores`;
   }
-  return steering.test(name) ? `"${name}" steers the shell itself; name the parameter in lower case` : undefined;
+  const reader = (Object.keys(meanings) as (keyof typeof meanings)[]).find((each) => meanings[each].test(name));
+  return reader && `"${name}" has a meaning to ${readers[reader]}; name the parameter otherwise, best in lower case`;
 }
 
 function fault(code: string, message: string, offset: number, length: number): TagFault {
