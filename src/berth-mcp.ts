@@ -1,10 +1,13 @@
 #!/usr/bin/env node
 import { startAhead } from "./commands/upstream/ahead.ts";
+import { closeInherited } from "./starter/inherited.ts";
 
 /**
  * The commands that reach servers of others, by themselves: the build makes one file of this, dist/berth-mcp.mjs, that
  * runs wherever Node does (J10). So nothing that it imports may know what is hosted here.
  */
-const ahead = startAhead(process.argv.slice(2));
+const argv = process.argv.slice(2);
+closeInherited(argv);
+const ahead = startAhead(argv);
 const { runReaching } = await import("./commands/upstream/reaching.ts");
 await runReaching("berth-mcp", ahead);

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { startAhead } from "./commands/upstream/ahead.ts";
+import { closeInherited } from "./starter/inherited.ts";
 
 /**
  * `berth`, as it is installed: bundled by the build (scripts/bundle-commands.mjs), because the commands that reach servers
@@ -12,6 +13,7 @@ void start(process.argv.slice(2));
 
 async function start(argv: readonly string[]): Promise<void> {
   if (reaching.has(argv[0] ?? "")) {
+    closeInherited(argv);
     const ahead = startAhead(argv);
     const { runReaching } = await import("./commands/upstream/reaching.ts");
     await runReaching("berth", ahead);

@@ -7,6 +7,9 @@ import { registerTokenCommands } from "./commands/register-token.ts";
 import { run } from "./commands/run.ts";
 import { registerUpstreamCommands } from "./commands/upstream/register.ts";
 import { packageVersion } from "./config.ts";
+import { closeInherited } from "./starter/inherited.ts";
+
+closeInherited(process.argv.slice(2));
 
 /** argv → one function a command. Commands are loaded when they are called, so that `serve` never loads a compiler. */
 const program = new Command("berth")

@@ -12,14 +12,21 @@ export class ServeProcess {
     this.url = url;
   }
 
-  static start(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<ServeProcess> {
+  /** `inherits`: more descriptors that are left open to it. */
+  static start(
+    args: readonly string[],
+    env: Readonly<Record<string, string>> = {},
+    inherits: Readonly<Record<number, number>> = {},
+  ): Promise<ServeProcess> {
+    const last = Math.max(2, ...Object.keys(inherits).map(Number));
+    const others = Array.from({ length: last - 2 }, (_, index) => inherits[index + 3] ?? ("ignore" as const));
     const child = spawn(process.execPath, [CLI, "serve", ...args], {
-      stdio: ["ignore", "ignore", "pipe"],
+      stdio: ["ignore", "ignore", "pipe", ...others],
       env: { ...process.env, ...env },
     });
     return new Promise((resolve, reject) => {
       let text = "";
-      child.stderr.setEncoding("utf8").on("data", (chunk: string) => {
+      child.stderr!.setEncoding("utf8").on("data", (chunk: string) => {
         text += chunk;
         const url = /Berth serves (http:\S+)\/mcp/.exec(text)?.[1];
         if (url !== undefined) resolve(new ServeProcess(child, url));
