@@ -169,7 +169,7 @@ export async function openCore(
     observers.add(metrics.calls.observer);
     if (audit.observer) observers.add(audit.observer);
     if (log.isLevelEnabled("debug")) observers.add(logCalls(log));
-    showParts(metrics, { audit, observers, executor, upstreams, endpoint, store });
+    showParts(metrics, { audit, observers, executor, upstreams, endpoint, store, log });
     return {
       host,
       tenancy,

@@ -15,6 +15,8 @@ import { upstreamLimits } from "./limits/upstream.ts";
  * `limits/http.ts`. A name ends in its unit; one without a unit is a count.
  */
 const defaults = {
+  /** Of log lines that stderr does not take; further ones are dropped and counted. */
+  logBufferBytes: 1024 * 1024,
   ...httpLimits,
   ...admissionLimits,
   ...accessLimits,

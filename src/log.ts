@@ -1,4 +1,5 @@
-import { destination, pino, type Logger } from "pino";
+import { destination, pino, symbols, type DestinationStream, type Logger } from "pino";
+import { defaultLimits } from "./limits.ts";
 
 export type Log = Logger;
 
@@ -9,13 +10,84 @@ const HIDDEN = "[hidden]";
 /** What lets somebody in wherever it stands, as in the message of an error. */
 const CREDENTIALS = /\b(Bearer|Basic)\s+[\w.~+/-]+=*|\bberth_[0-9A-Za-z]{20,}/gi;
 
+/** Between two tries to write what stderr does not take. */
+const AGAIN_MS = 100;
+/** For what is left to be written when the process ends. */
+const LAST_LINES_MS = 1_000;
+
 /**
  * JSON lines on stderr, so that stdout stays free for protocols and data. No line holds a credential: neither one that
- * looks like it, nor any of `secrets`.
+ * looks like it, nor any of `secrets`. What stderr does not take waits, in up to `bufferBytes`; what comes on top of
+ * that is dropped and counted.
  */
-export function createLog(level: string, secrets: readonly (string | undefined)[] = []): Log {
-  const stream = destination({ fd: 2, sync: true });
-  return pino(logOptions(level, secrets), stream);
+export function createLog(
+  level: string,
+  secrets: readonly (string | undefined)[] = [],
+  bufferBytes: number = defaultLimits.logBufferBytes,
+): Log {
+  const stream = new LogStream(bufferBytes);
+  const log = pino(logOptions(level, secrets), stream);
+  stream.onCaughtUp = (dropped) => log.warn({ dropped }, "log lines were dropped while stderr took none");
+  return log;
+}
+
+/** Lines that could not be written so far. */
+export function droppedLines(log: Log): number {
+  return streamOf(log)?.dropped ?? 0;
+}
+
+/** Resolves when everything is written, or will not be in time. */
+export async function writeLastLines(log: Log): Promise<void> {
+  await streamOf(log)?.caughtUp(LAST_LINES_MS);
+}
+
+function streamOf(log: Log): LogStream | undefined {
+  const { [symbols.streamSym]: stream } = log as unknown as Record<symbol, unknown>;
+  return stream instanceof LogStream ? stream : undefined;
+}
+
+/** Writes to stderr at once, and never waits for it: neither for a reader nor for room on a disk. */
+class LogStream implements DestinationStream {
+  dropped = 0;
+  onCaughtUp: (dropped: number) => void = () => {};
+  readonly #stream;
+  #told = 0;
+  /** Runs while something waits. */
+  #tries: NodeJS.Timeout | undefined;
+
+  constructor(bufferBytes: number) {
+    // Node opens it when somebody first looks at it: a pipe does not block from then on.
+    void process.stderr;
+    this.#stream = destination({ fd: 2, sync: true, maxLength: bufferBytes, retryEAGAIN: () => false });
+    // Pino's own listener stops logging for ever when the reader of a named pipe is replaced.
+    this.#stream.removeAllListeners("error").on("error", () => this.#tryAgain());
+    this.#stream.on("drop", () => (this.dropped += 1));
+  }
+
+  write(line: string): void {
+    this.#stream.write(line);
+  }
+
+  async caughtUp(ms: number): Promise<void> {
+    if (!this.#tries) return;
+    let timer: NodeJS.Timeout | undefined;
+    const written = new Promise((resolve) => this.#stream.once("drain", resolve));
+    await Promise.race([written, new Promise((resolve) => (timer = setTimeout(resolve, ms)))]);
+    clearTimeout(timer);
+  }
+
+  /** What could not be written stays the first in line. */
+  #tryAgain(): void {
+    if (this.#tries) return;
+    this.#tries = setInterval(() => this.#stream.write(""), AGAIN_MS).unref();
+    this.#stream.once("drain", () => {
+      clearInterval(this.#tries);
+      this.#tries = undefined;
+      const untold = this.dropped - this.#told;
+      this.#told = this.dropped;
+      if (untold > 0) this.onCaughtUp(untold);
+    });
+  }
 }
 
 export function logOptions(level: string, secrets: readonly (string | undefined)[]) {

@@ -42,7 +42,10 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
   const http = createHttpServer(config.limits, readiness, log);
   const { server } = http;
   await listen(server, config);
-  const starter = openStarter((exit) => log.warn(exit, "the starter of processes has ended; they start directly now"));
+  const starter = openStarter({
+    onGone: (exit) => log.warn(exit, "the starter of processes has ended; they start directly now"),
+    onStderr: (stderr) => log.warn({ stderr }, "the starter of processes has written to stderr"),
+  });
   const starting = (step: string): void => readiness.starting(step);
   const core = await openCore(config, log, fill, starting, starter).catch((error: unknown) => {
     server.close();

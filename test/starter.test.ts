@@ -115,7 +115,7 @@ describe("a starter apart", () => {
         "-e",
         `
         import { openStarter } from ${JSON.stringify(new URL("../src/starter/apart.js", import.meta.url).href)};
-        const starter = openStarter(() => {});
+        const starter = openStarter({ onGone() {}, onStderr() {} });
         const sh = { file: "/bin/sh", args: ["-c", "read line"], env: {}, stdio: ["pipe"], group: true };
         const parentOf = async ({ pid, pipes, exited }) => {
           const parent = Number(readFileSync("/proc/" + pid + "/stat", "utf8").split(") ").at(-1).split(" ")[1]);
@@ -154,7 +154,7 @@ describe("a starter apart", () => {
         `
         import { openStarter } from ${JSON.stringify(new URL("../src/starter/apart.js", import.meta.url).href)};
         import { readFileSync } from "node:fs";
-        const starter = openStarter(() => {});
+        const starter = openStarter({ onGone() {}, onStderr() {} });
         const wait = { file: "/bin/sh", args: ["-c", "read line"], env: {}, stdio: ["pipe"], group: true };
         const stubborn = { ...wait, args: ["-c", "trap '' TERM HUP INT; while :; do sleep 1; done"], stdio: [] };
         for (;;) {
@@ -220,7 +220,7 @@ describe("a starter apart", () => {
 
 /** Until then it starts processes directly, and they are no children of another process. */
 async function openReady(onGone: () => void = () => {}, quotaFolder?: string): Promise<Starter> {
-  const starter = openStarter(onGone, quotaFolder);
+  const starter = openStarter({ onGone, onStderr: (text) => process.stderr.write(text) }, quotaFolder);
   for (;;) {
     const { pid, exited, pipes } = await starter.start(sh("read line"));
     const { parent } = statOf(pid)!;

@@ -23,7 +23,7 @@ const SETTLED_MS = 40;
 
 /**
  * `berth dev FILE…`: serves definitions straight from their files, and again whenever one of them, or what it imports,
- * changes. Without `--data` nothing is kept. Until SIGINT or SIGTERM.
+ * changes. Without `--data` nothing is kept. Until SIGINT, SIGTERM or SIGHUP.
  */
 export async function dev(paths: readonly string[], options: DevOptions): Promise<number> {
   const ended = signalled();
@@ -33,10 +33,14 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
   try {
     const config = readConfig({ BERTH_LOG: "warn", ...environmentOf({ ...options, data: folder }) });
     let files: DevFiles | undefined;
-    const berth = await startBerth(config, createLog(config.logLevel, [config.adminToken]), async (store, tenant) => {
-      files = new DevFiles(store, tenant, config.limits);
-      for (const server of servers) await files.read(server);
-    });
+    const berth = await startBerth(
+      config,
+      createLog(config.logLevel, [config.adminToken], config.limits.logBufferBytes),
+      async (store, tenant) => {
+        files = new DevFiles(store, tenant, config.limits);
+        for (const server of servers) await files.read(server);
+      },
+    );
     try {
       const watching = await watchFiles(berth, servers, files!);
       await announceServers(berth, servers);

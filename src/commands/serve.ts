@@ -7,7 +7,7 @@ import { readConfig, type Config } from "../config.ts";
 import type { Fill } from "../core.ts";
 import { BerthError } from "../errors.ts";
 import { importTenant } from "../image/tenant/import.ts";
-import { createLog } from "../log.ts";
+import { createLog, writeLastLines } from "../log.ts";
 import { startBerth } from "../main.ts";
 import { basePathOf, DEFAULT_TENANT } from "../tenant-name.ts";
 import { environmentOf, type StoreOptions } from "./environment.ts";
@@ -18,7 +18,7 @@ export interface ServeOptions extends StoreOptions {
   readonly host?: string;
 }
 
-/** `berth serve`: serves until SIGINT or SIGTERM; a second signal ends at once. */
+/** `berth serve`: serves until SIGINT, SIGTERM or SIGHUP; a second signal ends at once. */
 export async function serve(options: ServeOptions): Promise<number> {
   const { image } = options;
   if (image !== undefined && statSync(image, { throwIfNoEntry: false })?.isFile())
@@ -32,7 +32,7 @@ async function serveUntilSignalled(
   fill: Fill | undefined,
   announce: (url: string) => void,
 ): Promise<number> {
-  const log = createLog(config.logLevel, [config.adminToken]);
+  const log = createLog(config.logLevel, [config.adminToken], config.limits.logBufferBytes);
   const ended = signalled();
   let berth = await startBerth(config, log, fill);
   announce(berth.url);
@@ -41,7 +41,10 @@ async function serveUntilSignalled(
     const signal = await Promise.race([ended, berth.replaced]);
     if (signal) log.info({ signal }, "shutting down");
     await berth.close();
-    if (signal) return 0;
+    if (signal) {
+      await writeLastLines(log);
+      return 0;
+    }
     log.warn("the store was restored: Berth serves anew what stands in it now");
     berth = await startBerth({ ...config, port: Number(new URL(berth.url).port) }, log, fill);
   }

@@ -1,9 +1,20 @@
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+/** One Ctrl-C may come twice: of the terminal, and of npm, which hands on what the terminal told all. */
+const ONE_SIGNAL_MS = 500;
+
 /**
- * Resolves with the first of these signals; a second one ends the process at once. Call it before anything tells the
- * outside that it may send one: until then a signal ends the process with nothing tidied up.
+ * Resolves with the first signal to end; a further one ends the process at once. SIGHUP is one of them: a terminal that
+ * closes. Call it before anything tells the outside that it may send one: until then a signal ends the process with
+ * nothing tidied up.
  */
-export function signalled(signals: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM"]): Promise<NodeJS.Signals> {
+export function signalled(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
-    for (const signal of signals) process.once(signal, resolve);
+    const onSignal = (first: NodeJS.Signals): void => {
+      resolve(first);
+      setTimeout(() => {
+        for (const signal of SIGNALS) process.off(signal, onSignal);
+      }, ONE_SIGNAL_MS).unref();
+    };
+    for (const signal of SIGNALS) process.on(signal, onSignal);
   });
 }

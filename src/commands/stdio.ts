@@ -1,5 +1,5 @@
 import { readConfig } from "../config.ts";
-import { createLog } from "../log.ts";
+import { createLog, writeLastLines } from "../log.ts";
 import { BerthError } from "../errors.ts";
 import { EXPLORE } from "../host/builtin/explore-server.ts";
 import { startStdio } from "../main.ts";
@@ -29,14 +29,15 @@ export async function stdio(server: string | undefined, options: StdioOptions): 
     { BERTH_LOG: "warn", ...environmentOf(options) },
     { ...(options.readonly && { image: "readonly" as const }), ...(options.explore && { explore: true }) },
   );
-  const log = createLog(config.logLevel, [config.adminToken]);
+  const log = createLog(config.logLevel, [config.adminToken], config.limits.logBufferBytes);
   const nativeOnly = !options.mcp;
   const served = options.explore ? EXPLORE : server;
-  const signal = signalled(["SIGINT", "SIGTERM", "SIGHUP"]);
+  const signal = signalled();
   const connection = await startStdio(config, log, { server: served, nativeOnly, input: process.stdin, output });
   await Promise.race([connection.ended, signal]);
   // Who only ended the input still reads the answers; who sends a signal will not wait for long.
   await connection.close(signal);
   process.stdin.destroy();
+  await writeLastLines(log);
   return 0;
 }

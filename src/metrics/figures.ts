@@ -2,6 +2,7 @@ import type { Compiled, DefinitionSource } from "../discover/discovery.ts";
 import type { ExecutorStats } from "../executor/executor.ts";
 import type { Observers } from "../host/observe.ts";
 import type { HostingStats } from "../host/upstream/hosting.ts";
+import { droppedLines, type Log } from "../log.ts";
 import type { EndpointStats } from "../mcp/endpoint.ts";
 import type { Store } from "../store/store.ts";
 import type { Metrics } from "./metrics.ts";
@@ -13,11 +14,12 @@ export interface MeasuredParts {
   readonly upstreams: { stats(): HostingStats };
   readonly endpoint: { stats(): EndpointStats };
   readonly store: Pick<Store, "size">;
+  readonly log: Log;
 }
 
 /** Shows what each part has going on now. */
 export function showParts(metrics: Metrics, parts: MeasuredParts): void {
-  const { audit, observers, executor, upstreams, endpoint, store } = parts;
+  const { audit, observers, executor, upstreams, endpoint, store, log } = parts;
   metrics.show({
     name: "berth_calls_in_flight",
     help: "Calls of tools that are carried out now",
@@ -78,6 +80,11 @@ export function showParts(metrics: Metrics, parts: MeasuredParts): void {
     name: "berth_audit_dropped_calls_total",
     help: "Calls that the audit log only counts, because there was no room for more",
     read: () => audit.stats().dropped,
+  });
+  metrics.show({
+    name: "berth_log_lines_dropped_total",
+    help: "Log lines that were dropped, because nobody read them or the disk was full",
+    read: () => droppedLines(log),
   });
   metrics.show({ name: "berth_store_bytes", help: "Size of the store's database", read: () => store.size() });
 }

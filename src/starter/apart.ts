@@ -33,22 +33,29 @@ const childFile = fileURLToPath(new URL("./child.js", import.meta.url));
 /** It never has much to do, or to keep. */
 const nodeOptions = ["--v8-pool-size=1", "--max-semi-space-size=1", "--max-old-space-size=64"];
 
+/** Hears what becomes of the starter's process. */
+export interface StarterOwner {
+  onGone(exit: ExitStatus): void;
+  /** It is silent while all is well. */
+  onStderr(text: string): void;
+}
+
 /**
  * Until its process is ready, and whenever that is gone, processes are started directly. `quotaFolder` is the process's
  * below `/proc` whose quota of processor time it keeps; its own by default.
  */
-export function openStarter(onGone: (exit: ExitStatus) => void, quotaFolder?: string): Starter {
+export function openStarter(owner: StarterOwner, quotaFolder?: string): Starter {
   let apart: Apart | undefined;
   let isClosed = false;
 
   const open = (): void => {
-    const opened = new Apart(quotaFolder);
+    const opened = new Apart(owner, quotaFolder);
     apart = opened;
     void opened.gone.then(again);
   };
   const again = (exit: ExitStatus): void => {
     if (isClosed) return;
-    onGone(exit);
+    owner.onGone(exit);
     setTimeout(() => !isClosed && open(), AGAIN_AFTER_MS).unref();
   };
   open();
@@ -70,16 +77,21 @@ class Apart {
   readonly #orders = new Map<number, Order>();
   #ids = 0;
 
-  constructor(quotaFolder: string | undefined) {
+  constructor(owner: StarterOwner, quotaFolder: string | undefined) {
     // Not detached: what it starts without a group shares the processors with who serves, as if that had started it.
     this.#child = spawn(
       process.execPath,
       [...nodeOptions, childFile, ...(quotaFolder === undefined ? [] : [quotaFolder])],
       {
         env: {},
-        stdio: ["pipe", "ignore", "inherit", "ipc"],
+        // Were stderr its own too, Node would make it block again where it is a pipe.
+        stdio: ["pipe", "ignore", "pipe", "ipc"],
       },
     );
+    const stderr = this.#child.stderr as Socket;
+    stderr.setEncoding("utf8").on("data", (text: string) => owner.onStderr(text));
+    stderr.on("error", () => {});
+    stderr.unref();
     this.#child.on("message", (answer: StarterAnswer, pipe?: Socket) => this.#hear(answer, pipe));
     this.gone = new Promise((resolve) => {
       const over = (exit: ExitStatus): void => {
