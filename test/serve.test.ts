@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
-import { mkdtemp, readFile, rm, symlink } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { after, before, describe, it } from "node:test";
+import { apiOf } from "./api.ts";
 import { call, post, request } from "./berth.ts";
-import { descendants, isAlive } from "./processes.ts";
+import { commandOf, descendants, isAlive } from "./processes.ts";
+import { until } from "./until.ts";
 
 const CLI = resolve("dist/src/cli.js");
 
@@ -17,16 +19,50 @@ interface Served {
 
 /** `berth serve` as a person starts it, up to the line that says where it listens. */
 function serve(args: readonly string[], cli = CLI): Promise<Served> {
-  const child = spawn(process.execPath, [cli, "serve", "--port", "0", ...args], { stdio: ["ignore", "pipe", "pipe"] });
+  const command = [cli, "serve", "--port", "0", ...args];
+  return listening(spawn(process.execPath, command, { stdio: ["ignore", "pipe", "pipe"] }));
+}
+
+function listening(child: ChildProcess): Promise<Served> {
   return new Promise((resolveServed, reject) => {
     let text = "";
-    child.stderr.setEncoding("utf8").on("data", (chunk: string) => {
+    child.stderr!.setEncoding("utf8").on("data", (chunk: string) => {
       text += chunk;
       const url = /Berth serves (http:\S+)\/mcp/.exec(text)?.[1];
       if (url) resolveServed({ child, url, stderr: () => text });
     });
     child.once("exit", (code) => reject(new Error(`berth serve ended with ${code}: ${text}`)));
   });
+}
+
+/** As in a copy of the sources; what is built stands there already. */
+async function npmStart(folder: string): Promise<Served> {
+  await mkdir(folder);
+  const { type, scripts } = JSON.parse(await readFile("package.json", "utf8")) as Record<"type" | "scripts", object>;
+  const ours = { ...scripts, build: "true" };
+  await writeFile(join(folder, "package.json"), JSON.stringify({ name: "started", type, scripts: ours }));
+  for (const name of ["dist", "node_modules"]) await symlink(resolve(name), join(folder, name));
+  const env = { ...process.env, BERTH_PORT: "0", BERTH_DATA: join(folder, "data") };
+  return listening(spawn("npm", ["start"], { cwd: folder, env, detached: true, stdio: ["ignore", "pipe", "pipe"] }));
+}
+
+/** Gives its result as soon as the call is under way. */
+async function slowCall(url: string): Promise<{ result: ReturnType<typeof call> }> {
+  const saved = await apiOf({ url }).put(
+    "/definitions/slow",
+    `export async function wait(): Promise<string> {
+      await new Promise((resolve) => setTimeout(resolve, 2000));
+      return "done";
+    }`,
+  );
+  assert.equal(saved.status, 201);
+  const result = call(`${url}/mcp/slow`, "wait");
+  result.catch(() => {});
+  await until(async () => {
+    const figures = await (await fetch(`${url}/metrics`)).text();
+    return /^berth_calls_in_flight 1$/m.test(figures);
+  }, "the call is under way");
+  return { result };
 }
 
 function stop({ child }: Served, signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
@@ -70,6 +106,41 @@ describe("berth serve", () => {
     assert.equal(echoed.content[0].text, "again");
     assert.equal(await stop(served, "SIGINT"), 0);
   });
+
+  for (const [how, signals] of [
+    ["a terminal that closes", ["SIGHUP"]],
+    ["one Ctrl-C that npm tells once more", ["SIGINT", "SIGINT"]],
+  ] as const) {
+    it(`${how} ends it as any signal does: what is under way is answered`, async () => {
+      const served = await serve(["--data", join(folder, signals.join("-"))]);
+      const answer = await slowCall(served.url);
+      const ended = stop(served, signals[0]);
+      for (const signal of signals.slice(1)) {
+        await until(() => served.stderr().includes("shutting down"), "the first one was heard");
+        served.child.kill(signal);
+      }
+      assert.equal((await answer.result).content[0].text, "done");
+      assert.equal(await ended, 0);
+    });
+  }
+
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    const skip = process.platform !== "linux" && "reads /proc";
+    it(`npm start ends with Berth at ${signal}, and what is under way is answered`, { skip }, async () => {
+      const served = await npmStart(join(folder, `npm-${signal}`));
+      const { pid } = served.child;
+      const berth = descendants(pid).find((each) => commandOf(each).includes("cli.js serve"))!;
+      const answer = await slowCall(served.url);
+      const all = descendants(pid);
+      const ended = new Promise((resolveEnded) => served.child.once("close", resolveEnded));
+      // A terminal tells the whole group.
+      process.kill(signal === "SIGINT" ? -pid! : pid!, signal);
+      assert.equal((await answer.result).content[0].text, "done");
+      await ended;
+      assert.ok(all.includes(berth));
+      await until(() => !all.some(isAlive), "nothing of it is alive");
+    });
+  }
 
   it("leaves no process behind", { skip: process.platform !== "linux" && "reads /proc" }, async () => {
     const served = await serve(["--data", join(folder, "processes")]);
