@@ -8,6 +8,7 @@ import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { spec as Spec } from "node:test/reporters";
+import { patientEnv } from "../dist/test/patience.js";
 import { watchLeftovers } from "./test/leftovers.mjs";
 import { inOneReport } from "./test/report.mjs";
 
@@ -37,8 +38,7 @@ mkdirSync(process.env["TMPDIR"]);
 process.env["BERTH_TEST_COMPILER"] = join(folder, "compiler");
 const compiler = fork("dist/test/compiler-server.js", [process.env["BERTH_TEST_COMPILER"]]);
 await once(compiler, "message");
-// Tests are about what is compiled, not about how fast a busy machine does it.
-process.env["BERTH_COMPILE_MS"] ??= "60000";
+for (const [name, value] of Object.entries(patientEnv)) process.env[name] ??= value;
 // Node hands its own options on to the processes of the files.
 process.execArgv.push("--enable-source-maps");
 

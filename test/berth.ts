@@ -6,6 +6,7 @@ import { readConfig, type Config } from "../src/config.ts";
 import { createLog, type Log } from "../src/log.ts";
 import { startBerth, type Berth } from "../src/main.ts";
 import { compile } from "./compiler.ts";
+import { patientEnv } from "./patience.ts";
 
 /** A real Berth for a test: image from sources, store in a temporary folder, port chosen by the system. */
 export interface TestBerth extends Berth {
@@ -53,7 +54,13 @@ export async function startTestBerth(sources: TestSources): Promise<TestBerth> {
   const imageDir = join(folder, "boot");
   const exitCode = await boot({ from, out: imageDir, quiet: true }, async () => ({ compile, close: async () => {} }));
   if (exitCode !== 0) throw new Error(`the image could not be made: exit code ${exitCode}`);
-  const env = { BERTH_PORT: "0", BERTH_DATA: join(folder, "data"), BERTH_IMAGE_DIR: imageDir, BERTH_LOG: "silent" };
+  const env = {
+    ...patientEnv,
+    BERTH_PORT: "0",
+    BERTH_DATA: join(folder, "data"),
+    BERTH_IMAGE_DIR: imageDir,
+    BERTH_LOG: "silent",
+  };
   const config = readConfig({ ...env, ...sources.env }, sources.config);
   const berth = await startBerth(config, sources.log ?? createLog(config.logLevel));
   return {

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { jsonBlock, rawBlock, type Cid } from "../src/cid.ts";
-import { defaultLimits, type Limits } from "../src/limits.ts";
+import type { Limits } from "../src/limits.ts";
 import type { Compiled, DefinitionSource } from "../src/discover/discovery.ts";
 import { compileKey, compilerCid } from "../src/discover/key.ts";
 import { openExecutor } from "../src/executor/open.ts";
@@ -13,6 +13,7 @@ import { createLog } from "../src/log.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { Store } from "../src/store/store.ts";
 import { compile } from "./compiler.ts";
+import { patientLimits } from "./patience.ts";
 
 /** A host with a real store, compiler and executor, for definitions given as text by the server's name. */
 export interface Hosted {
@@ -43,7 +44,7 @@ export async function openHosted(
   const dataDir = await mkdtemp(join(tmpdir(), "berth-hosted-"));
   const open = async (writable: boolean, compiler: Compiler = own) => {
     const store = await openSqliteStore({ dataDir });
-    const executor = await openExecutor({ mode: "trusted", limits: { ...defaultLimits, guestSpareProcesses: 1 } });
+    const executor = await openExecutor({ mode: "trusted", limits: { ...patientLimits, guestSpareProcesses: 1 } });
     const host = await openHost([TENANT], {
       store,
       executor,
@@ -52,7 +53,7 @@ export async function openHosted(
       compiler: compiler.identity,
       log: createLog("silent"),
       writable,
-      limits: { ...defaultLimits, ...overrides },
+      limits: { ...patientLimits, ...overrides },
     });
     return { store, executor, host };
   };

@@ -26,6 +26,7 @@ import { createEndpoint, type EndpointOptions } from "../src/mcp/endpoint.ts";
 import { createMetrics } from "../src/metrics/metrics.ts";
 import type { Records } from "../src/mcp/records.ts";
 import { MODERN_META } from "./berth.ts";
+import { patientLimits } from "./patience.ts";
 
 /** A host whose servers are made by a test: everything above it is real, down to the socket. */
 export interface Offer {
@@ -155,7 +156,7 @@ export async function startRig(
   const host = (options.host as MemoryHost | undefined) ?? new MemoryHost();
   const log = createLog("silent");
   const endpoint = createEndpoint({ berthVersion: "0", log, records: memoryRecords(), ...options, host });
-  const limits = { ...defaultLimits, ...some };
+  const limits = { ...patientLimits, ...some };
   const http = createHttpServer(limits, { reasons: () => Promise.resolve([]) }, log);
   http.serve({
     host,

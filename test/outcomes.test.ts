@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { before, after, describe, it, type TestContext } from "node:test";
 import { assert as check, asyncProperty, constantFrom, json, oneof, runs, string } from "./fast-check.ts";
-import { defaultLimits } from "../src/limits.ts";
 import { openExecutor } from "../src/executor/open.ts";
 import { scriptRun } from "../src/host/run-script.ts";
 import { writeEnvelope } from "../src/outcome/envelope.ts";
 import type { Outcome } from "../src/outcome/outcome.ts";
 import { call, modern, MODERN_META, startTestBerth, type TestBerth } from "./berth.ts";
 import { openClient, startOutcomes, type Mode } from "./outcomes.rig.ts";
+import { patientLimits } from "./patience.ts";
 import { until } from "./until.ts";
 
 const TOOL = "computer.jp/tool";
@@ -356,7 +356,7 @@ describe("outcomes with other settings", () => {
   });
 
   it("P2 the service's log hears of a script that contradicts itself", async (t) => {
-    const executor = await openExecutor({ mode: "trusted", limits: { ...defaultLimits, guestSpareProcesses: 0 } });
+    const executor = await openExecutor({ mode: "trusted", limits: { ...patientLimits, guestSpareProcesses: 0 } });
     t.after(() => executor.close());
     const warnings: string[] = [];
     const script = {
@@ -365,7 +365,7 @@ describe("outcomes with other settings", () => {
     };
     const shape = { export: "", style: "positional" as const, params: [] };
     const warn = (message: string): void => void warnings.push(message);
-    const run = scriptRun(executor, script, shape, { name: "x", callMs: 20_000, toolOptions: {}, warn });
+    const run = scriptRun(executor, script, shape, { name: "x", callMs: patientLimits.callMs, toolOptions: {}, warn });
     const error = { reason: "thrown", message: "x", retriable: false };
     assert.deepEqual(await run({}, {}), { ok: false, error });
     assert.deepEqual(warnings, ["a result with isError holds an envelope that says success; it counts as an error"]);

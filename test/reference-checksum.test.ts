@@ -1,21 +1,21 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test, type TestContext } from "node:test";
-import { defaultLimits } from "../src/limits.ts";
 import { openExecutor } from "../src/executor/open.ts";
 import { scriptRun } from "../src/host/run-script.ts";
+import { patientLimits } from "./patience.ts";
 import { compileTemplate } from "./reference.ts";
 
 type Checksum = (text: string, algorithm?: string) => Promise<{ text: string } | { error: string }>;
 
 async function openChecksum(context: TestContext): Promise<Checksum> {
-  const executor = await openExecutor({ mode: "auto", limits: defaultLimits });
+  const executor = await openExecutor({ mode: "auto", limits: patientLimits });
   context.after(() => executor.close());
   const { tools, bundle } = await compileTemplate("checksum.sh");
   const script = { tenant: "default", text: async () => bundle! };
   const run = scriptRun(executor, script, tools[0]!.call, {
     name: "checksum",
-    callMs: 20_000,
+    callMs: patientLimits.callMs,
     toolOptions: {},
     warn: assert.fail,
   });

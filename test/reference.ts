@@ -4,13 +4,13 @@ import type { TestContext } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { rawBlock } from "../src/cid.ts";
 import { packageRoot } from "../src/config.ts";
-import { defaultLimits } from "../src/limits.ts";
 import type { Compiled, DiscoveredTool } from "../src/discover/discovery.ts";
 import { gatherDefinition } from "../src/discover/gather.ts";
 import type { GuestLog, GuestValue, HostPort } from "../src/executor/executor.ts";
 import { openExecutor } from "../src/executor/open.ts";
 import type { Json, JsonObject } from "../src/json.ts";
 import { compile } from "./compiler.ts";
+import { patientLimits } from "./patience.ts";
 
 export const templates = join(packageRoot, "reference_templates");
 
@@ -44,7 +44,7 @@ export async function openTemplate(
   port?: HostPort,
 ): Promise<OpenTemplate> {
   const { tools, bundle } = await compileTemplate(entry);
-  const executor = await openExecutor({ mode: "auto", limits: defaultLimits });
+  const executor = await openExecutor({ mode: "auto", limits: patientLimits });
   context.after(() => executor.close());
   const program = {
     tenant: "default",
@@ -64,7 +64,7 @@ export async function openTemplate(
     const outcome = await executor.call(program, {
       shape: tool.call,
       args,
-      deadlineMs: 20_000,
+      deadlineMs: patientLimits.callMs,
       onLog: (line) => void logs.push(line),
       ...(onProgress && { onProgress }),
     });

@@ -6,9 +6,9 @@ import type { TestContext } from "node:test";
 import { tenantLimitProblems } from "../src/admission/tenant-limits.ts";
 import { importTenant, type Imported, type ImportOptions } from "../src/image/tenant/import.ts";
 import { tenantFile } from "../src/image/tenant/write.ts";
-import { defaultLimits } from "../src/limits.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { SecretStore, Store } from "../src/store/store.ts";
+import { patientLimits } from "./patience.ts";
 
 /** A store in a folder of its own, closed when the test is done. */
 export async function freshStore(t: Pick<TestContext, "after">): Promise<Store & SecretStore & { dataDir: string }> {
@@ -41,7 +41,7 @@ export function imported(
     replace: false,
     limitProblems: tenantLimitProblems,
     ...options,
-    limits: { ...defaultLimits, ...options.limits },
+    limits: { ...patientLimits, ...options.limits },
   });
 }
 

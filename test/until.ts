@@ -19,7 +19,7 @@ export async function inOneOf(tries: number, act: () => Promise<void>): Promise<
 export async function until<T>(
   find: () => T | Promise<T>,
   what = find.toString(),
-  ms = 60_000,
+  ms = 240_000,
 ): Promise<NonNullable<T>> {
   for (const end = performance.now() + ms; ;) {
     const found = await find();

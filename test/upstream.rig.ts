@@ -1,10 +1,11 @@
 import { join, resolve } from "node:path";
 import { packageRoot } from "../src/config.ts";
-import { defaultLimits, type Limits } from "../src/limits.ts";
+import type { Limits } from "../src/limits.ts";
 import { connectUpstream, type ConnectOptions } from "../src/upstream/connect.ts";
 import type { UpstreamConnection } from "../src/upstream/connection.ts";
 import type { Launch } from "../src/upstream/launch.ts";
 import { parseLauncher } from "../src/upstream/launcher.ts";
+import { patientLimits } from "./patience.ts";
 
 export const fixtures = join(packageRoot, "test", "fixtures", "upstreams");
 export const notes = `mcp+python://${join(fixtures, "notes.py")}`;
@@ -36,7 +37,7 @@ export function connect(
     folder: process.cwd(),
     clientInfo: { name: "berth-test", version: "1" },
     ...options,
-    limits: { ...defaultLimits, upstreamEndMs: 500, ...options.limits },
+    limits: { ...patientLimits, upstreamEndMs: 500, ...options.limits },
   });
 }
 

@@ -1,0 +1,24 @@
+import { defaultLimits, limitVariable, type Limits } from "../src/limits.ts";
+
+/**
+ * The limits of time within which something must merely happen, as a machine needs them that is busy with other things.
+ * Tests that are about such a limit set their own.
+ */
+const patience = {
+  callMs: 300_000,
+  compileMs: 600_000,
+  fetchMs: 300_000,
+  headersMs: 120_000,
+  issuerMs: 60_000,
+  requestMs: 120_000,
+  transformMs: 300_000,
+  upstreamCallMs: 300_000,
+  upstreamProbeMs: 60_000,
+} satisfies Partial<Limits>;
+
+export const patientLimits: Limits = { ...defaultLimits, ...patience };
+
+/** The same for processes. */
+export const patientEnv: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries(patience).map(([limit, value]) => [limitVariable(limit), String(value)]),
+);
