@@ -1,26 +1,30 @@
 // Runs the test suite with Node's own runner over dist/test, files side by side.
-// Extra arguments choose files by a part of their name: `npm test -- discover store`. Exit code 0: every test passed,
-// and nothing of the run was left behind.
+// Extra arguments choose files by a part of their name: `npm test -- discover store`; one with a slash is a file of its
+// own. Exit code 0: every test passed, and nothing of the run was left behind. SIGUSR2 has it say where each file is.
 import { once } from "node:events";
 import { fork } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { spec as Spec } from "node:test/reporters";
 import { patientEnv } from "../dist/test/patience.js";
+import { TestFiles } from "./test/files.mjs";
 import { watchLeftovers } from "./test/leftovers.mjs";
 import { inOneReport } from "./test/report.mjs";
 
 /** A file that has not ended by then fails and is ended: several times what the longest one takes on a busy machine. */
-const FILE_MS = 480_000;
+const FILE_MS = 900_000;
+/** After which it is asked where it is. */
+const LATE_MS = 600_000;
+const DEAREST = 10;
 
 const chosen = process.argv.slice(2);
-const files = readdirSync("dist/test", { recursive: true, encoding: "utf8" })
+const compiled = readdirSync("dist/test", { recursive: true, encoding: "utf8" })
   .filter((file) => file.endsWith(".test.js"))
   .filter((file) => chosen.length === 0 || chosen.some((part) => file.includes(part)))
-  .map((file) => join("dist/test", file))
-  .sort();
+  .map((file) => join("dist/test", file));
+const files = [...compiled, ...chosen.filter((file) => file.includes("/") && existsSync(file))].sort();
 
 if (files.length === 0) {
   console.error(`No test file's name holds any of: ${chosen.join(", ")}`);
@@ -29,28 +33,42 @@ if (files.length === 0) {
 
 const folder = mkdtempSync(join(tmpdir(), "berth-run-"));
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => process.exit(130));
+const running = new TestFiles(files, LATE_MS, (text) => process.stderr.write(text));
+process.on("SIGUSR2", () => void running.sayAll());
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
+  process.on(signal, () => {
+    running.endAll();
+    process.exit(130);
+  });
+}
 
 // All that the run writes outside of the project is in one folder, where it can be seen what stays.
 process.env["TMPDIR"] = join(folder, "tmp");
 mkdirSync(process.env["TMPDIR"]);
-// One compiler that is warm, for all tests that are not about how it is started.
-process.env["BERTH_TEST_COMPILER"] = join(folder, "compiler");
-const compiler = fork("dist/test/compiler-server.js", [process.env["BERTH_TEST_COMPILER"]]);
-await once(compiler, "message");
+// One compiler that is warm, for all tests that are not about how it is started; a test's own run takes its run's.
+let compiler;
+if (!process.env["BERTH_TEST_COMPILER"]) {
+  process.env["BERTH_TEST_COMPILER"] = join(folder, "compiler");
+  compiler = fork("dist/test/compiler-server.js", [process.env["BERTH_TEST_COMPILER"]]);
+  await once(compiler, "message");
+}
 for (const [name, value] of Object.entries(patientEnv)) process.env[name] ??= value;
-// Node hands its own options on to the processes of the files.
-process.execArgv.push("--enable-source-maps");
+const costs = join(folder, "costs");
+Object.assign(process.env, { BERTH_TEST_RUN: String(process.pid), BERTH_TEST_COSTS: costs });
+const noteCost = new URL("test/note-cost.mjs", import.meta.url).href;
+// Node hands its own options on to the processes of the files. Whoever asks one where it is does so at any port.
+process.execArgv.push("--enable-source-maps", "--inspect-port=0", `--import=${noteCost}`);
 
 const suite = { files, concurrency: availableParallelism(), timeout: FILE_MS };
 const leftovers = watchLeftovers(process.cwd(), process.env["TMPDIR"]);
 const lastly = async () => {
-  compiler.disconnect();
+  compiler?.disconnect();
   return { name: "the tests leave no process and no file behind", problem: await leftovers.find() };
 };
 
 async function* judged(events) {
   for await (const event of events) {
+    running.note(event);
     if (event.type === "test:fail" && event.data.todo === undefined) process.exitCode = 1;
     yield event;
   }
@@ -58,4 +76,14 @@ async function* judged(events) {
 
 Readable.from(judged(inOneReport(suite, lastly)))
   .compose(new Spec())
+  .on("end", () => tellCosts())
   .pipe(process.stdout);
+
+/** The processor time of the files, as far as their processes have ended by themselves. */
+function tellCosts() {
+  const told = existsSync(costs) ? readFileSync(costs, "utf8").trim().split("\n").map(JSON.parse) : [];
+  const seconds = (all) => (all.reduce((sum, [, ms]) => sum + ms, 0) / 1_000).toFixed(1);
+  const dearest = told.sort(([, one], [, other]) => other - one).slice(0, DEAREST);
+  console.error(`${seconds(told)} s of processor time in ${told.length} files, most in:`);
+  for (const cost of dearest) console.error(`  ${seconds([cost]).padStart(6)} s  ${cost[0]}`);
+}

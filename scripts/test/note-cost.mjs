@@ -1,0 +1,17 @@
+// Loaded into the process of each test file before the file: writes down at its end how much processor time it has used,
+// with all that it has started and waited for, in the file that BERTH_TEST_COSTS names.
+import { appendFileSync, readFileSync } from "node:fs";
+import { basename } from "node:path";
+
+/** The unit of times in `/proc/<pid>/stat` (`proc(5)`). */
+const TICK_MS = 10;
+
+// What a test starts with Node's options of this process is part of it.
+if (process.ppid === Number(process.env["BERTH_TEST_RUN"]) && process.platform === "linux") {
+  process.on("exit", () => {
+    const stat = readFileSync("/proc/self/stat", "utf8");
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    const ms = fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks) * TICK_MS, 0);
+    appendFileSync(process.env["BERTH_TEST_COSTS"], `${JSON.stringify([basename(process.argv[1] ?? ""), ms])}\n`);
+  });
+}

@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it, type TestContext } from "node:test";
+import { isAlive } from "./processes.ts";
+import { until } from "./until.ts";
+
+const LINUX = { skip: process.platform === "linux" ? false : "processes are looked at in /proc" };
+
+/** What a run of the tests says of a file that does not end, when it is asked; then it is ended. */
+async function whereIs(t: TestContext, code: string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "berth-hanging-"));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  const [file, mark] = [join(folder, "hanging.test.mjs"), join(folder, "there")];
+  const imports = `import { test, describe } from "node:test"; import { writeFileSync } from "node:fs";`;
+  await writeFile(
+    file,
+    `${imports} const there = () => writeFileSync(${JSON.stringify(mark)}, String(process.pid));\n${code}`,
+  );
+
+  const env = { ...process.env, NODE_TEST_CONTEXT: undefined };
+  const run = spawn(process.execPath, ["scripts/test.mjs", file], { env, stdio: ["ignore", "ignore", "pipe"] });
+  const ended = once(run, "exit");
+  try {
+    let told = "";
+    run.stderr.setEncoding("utf8").on("data", (text: string) => (told += text));
+    await until(() => existsSync(mark));
+    run.kill("SIGUSR2");
+    return await until(() => /has not ended:\n[^]*\n$/.exec(told)?.[0]);
+  } finally {
+    run.kill();
+    assert.deepEqual(await ended, [130, null]);
+  }
+}
+
+describe("a test file that does not end", LINUX, () => {
+  it("is told of with the test that it is in, what it waits for, and what it has started", async (t) => {
+    const told = await whereIs(
+      t,
+      `import { createServer } from "node:http"; import { spawn } from "node:child_process";
+      test("is over", () => {});
+      describe("a suite", () => {
+        test("waits for ever", async () => {
+          const child = spawn("sleep", ["1000"]);
+          process.on("exit", () => child.kill());
+          process.on("SIGTERM", () => process.exit());
+          createServer().listen(0, "127.0.0.1");
+          setImmediate(there);
+          await new Promise(() => {});
+        });
+      });`,
+    );
+    assert.match(told, /in the test or suite "a suite"\n\s+in the test or suite "waits for ever"\n/);
+    assert.doesNotMatch(told, /is over/);
+    assert.match(told, /it waits for: .*TCPServerWrap/);
+    assert.match(told, /it listens at \{"address":"127\.0\.0\.1"/);
+    assert.match(told, /it waits for the end of process \d+: sleep 1000\n/);
+    const started = Number(/it has started process (\d+): sleep 1000\n/.exec(told)?.[1]);
+    await until(() => !isAlive(started));
+  });
+
+  it("is told of with its stack when it is busy", async (t) => {
+    const told = await whereIs(
+      t,
+      `test("spins", () => { there(); spinForEver(); });\nfunction spinForEver() { for (;;); }`,
+    );
+    assert.match(told, /it is busy:\n\s+at spinForEver \(file:\S+hanging\.test\.mjs:3:\d+\)\n/);
+  });
+});
