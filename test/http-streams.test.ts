@@ -34,8 +34,13 @@ describe("streams over HTTP", () => {
   let url: string;
   before(async () => {
     berth = await startTestBerth({
-      files: [FILE],
-      env: { BERTH_STREAM_COMMENT_MS: "50", BERTH_OPEN_STREAMS: "3", BERTH_OUTPUT_BYTES: "10000" },
+      files: [FILE, "test/fixtures/servers/chatty.ts"],
+      env: {
+        BERTH_STREAM_COMMENT_MS: "50",
+        BERTH_OPEN_STREAMS: "3",
+        BERTH_OUTPUT_BYTES: "10000",
+        BERTH_CALL_MS: "120000",
+      },
     });
     url = `${berth.url}/mcp/streaming`;
   });
@@ -105,6 +110,40 @@ describe("streams over HTTP", () => {
     stream.socket.destroy();
     assert.equal(stream.text().match(/"progress":\d/g)?.length, count);
   });
+
+  const figure = async (name: string): Promise<number> => {
+    const text = await (await fetch(`${berth.url}/metrics`)).text();
+    return Number(new RegExp(`^${name} (\\d+)$`, "m").exec(text)?.[1]);
+  };
+  const chat = { lines: 160, bytes: 128 * 1024 };
+  const logLevel = { "io.modelcontextprotocol/logLevel": "debug" };
+  const modernChat = request("tools/call", { _meta: { ...MODERN_META, ...logLevel }, name: "chat", arguments: chat });
+  for (const [how, bytes] of [
+    ["natively", rawPost("/mcp", request("chatty.chat", chat))],
+    ["by MCP", rawPost("/mcp/chatty", modernChat, { ...MODERN, "Mcp-Name": "chat" })],
+  ] as const) {
+    it(`log lines ${how} are dropped and counted while their client does not read, and it is told`, async () => {
+      const droppedBefore = await figure("berth_client_log_lines_dropped_total");
+      const stream = await open(berth.url, bytes);
+      await stream.until(/text\/event-stream/);
+      stream.socket.pause();
+      await until(
+        async () => (await figure("berth_client_log_lines_dropped_total")) > droppedBefore,
+        "lines are dropped",
+      );
+      stream.socket.resume();
+      await stream.until(/said 160[\s\S]*\r\n0\r\n/);
+      stream.socket.destroy();
+      const dropped = (await figure("berth_client_log_lines_dropped_total")) - droppedBefore;
+      const told = [...stream.text().matchAll(/(\d+) log lines were dropped/g)];
+      const lines = stream.text().match(/"\d+ x/g)!.length;
+      assert.equal(lines + dropped, chat.lines);
+      assert.equal(
+        told.reduce((sum, [, count]) => sum + Number(count), 0),
+        dropped,
+      );
+    });
+  }
 
   it("S5 closing the stream stops the guest", async () => {
     for (const [name, args] of [

@@ -19,7 +19,7 @@ describe("berth stdio", () => {
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), "berth-stdio-"));
     berth = await startTestBerth({
-      files: ["test/fixtures/servers/streaming.ts", "test/fixtures/servers/everyday.ts"],
+      files: ["streaming", "everyday", "chatty"].map((name) => `test/fixtures/servers/${name}.ts`),
     });
     image = ["--image", join(berth.folder, "boot"), "--data", join(folder, "data")];
   });
@@ -231,6 +231,28 @@ describe("berth stdio", () => {
     session.send(call(3, "state", {}));
     const { yielded } = (await session.answer(3)).result.structuredContent;
     assert.ok(yielded < 50_000, `${yielded} events were yielded to nobody`);
+    assert.equal(await session.end(), 0);
+  });
+
+  it("what a guest logs to a client that does not read takes up no memory", async () => {
+    const session = start("chatty");
+    await session.initialize();
+    session.send(request("logging/setLevel", { level: "debug" }, 1), call(2, "chat", { lines: 1, bytes: 10 }));
+    await session.answer(2);
+    const before = memoryOf(session.child.pid!).nowMb;
+    session.child.stdout!.pause();
+    const [count, bytes] = [600, 256 * 1024];
+    session.send(call(3, "chat", { lines: count, bytes }));
+    const guests = descendants(session.child.pid);
+    await until(async () => {
+      const msBefore = processorMsOf(guests);
+      await sleep(500);
+      return processorMsOf(guests) === msBefore;
+    }, "the guest has said everything");
+    const grownMb = memoryOf(session.child.pid!).peakMb - before;
+    assert.ok(grownMb < 100, `of 150 MB that the guest has logged ${grownMb} were taken`);
+    session.child.stdout!.resume();
+    assert.equal((await session.answer(3)).result.content[0].text, `said ${count}`);
     assert.equal(await session.end(), 0);
   });
 

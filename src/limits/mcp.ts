@@ -25,6 +25,8 @@ export const mcpLimits = {
   connectionMs: 300_000,
   /** Until a call that has said nothing gets a stream, so that it outlives its connection. */
   silentCallMs: 100,
+  /** Log lines of one call that wait for its client to take them; further ones are dropped and counted. */
+  waitingLogBytes: 256 * 1024,
   /** How long a client, or the person before it, may take for the answer to a question. */
   answerMs: 600_000,
   /** After which a client that listens is asked whether it is there, and how long it may take to say so. */

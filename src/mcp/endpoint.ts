@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { Cancellation } from "../cancellation.ts";
-import { defaultLimits } from "../limits.ts";
+import { defaultLimits, type Limits } from "../limits.ts";
 import { BerthError, type ErrorCode } from "../errors.ts";
 import type { Host } from "../host/host.ts";
 import { permittedCatalog } from "../host/permitted.ts";
@@ -47,6 +47,8 @@ export interface EndpointStats {
   readonly sessions: number;
   /** That run in this process. */
   readonly tasks: number;
+  /** Log lines that clients were too far behind to get. */
+  readonly droppedLogs: number;
 }
 
 export interface EndpointOptions {
@@ -62,7 +64,7 @@ export interface EndpointOptions {
   readonly records: Records;
   /** Lists are not the same for everybody, so that no cache may share them. */
   readonly accessRequired?: boolean;
-  readonly limits?: ModernLimits & LegacyLimits;
+  readonly limits?: ModernLimits & LegacyLimits & Pick<Limits, "waitingLogBytes">;
 }
 
 export function createEndpoint(options: EndpointOptions): Endpoint {
@@ -72,6 +74,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   const legacy = createLegacy({ ...options, limits, sealer, answer });
   const native = createNative(host);
   const closing = new Cancellation();
+  const logs = { waitingLogBytes: limits.waitingLogBytes, dropped: 0 };
 
   const endpoint: Endpoint = {
     post(tenant, server, post) {
@@ -100,7 +103,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     listen: (tenant, server, listen) => orRefusal(tenant, server, listen, () => legacy.listen(tenant, server, listen)),
     end: (tenant, server, post) => orRefusal(tenant, server, post, () => legacy.end(tenant, server, post)),
 
-    stats: () => ({ sessions: legacy.sessions(), tasks: modern.runningTasks() }),
+    stats: () => ({ sessions: legacy.sessions(), tasks: modern.runningTasks(), droppedLogs: logs.dropped }),
 
     endTenant(tenant) {
       modern.endTenant(tenant);
@@ -152,6 +155,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
         body,
         codec,
         events,
+        logs,
         signal,
         closing,
       };

@@ -14,6 +14,7 @@ import type { Trace } from "../trace.ts";
 import type { JsonObject } from "../json.ts";
 import type { LogLevel } from "../log-level.ts";
 import type { Request } from "./json-rpc.ts";
+import type { ClientLogs } from "./methods/log.ts";
 
 /**
  * The shapes that transports, methods and codecs share. The protocol core knows no Express and no socket: a
@@ -108,6 +109,7 @@ export interface MethodCall {
   readonly principal: Principal | undefined;
   readonly trace: Trace | undefined;
   readonly events: EventSink | undefined;
+  readonly logs: ClientLogs;
   readonly signal: CancelSignal | undefined;
   /** Aborted when the service is about to end: what stays open by itself ends now, with its result. */
   readonly closing: CancelSignal;

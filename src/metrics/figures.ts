@@ -72,6 +72,11 @@ export function showParts(metrics: Metrics, parts: MeasuredParts): void {
     read: () => endpoint.stats().tasks,
   });
   metrics.show({
+    name: "berth_client_log_lines_dropped_total",
+    help: "Log lines of guests that clients did not get, because they were too far behind",
+    read: () => endpoint.stats().droppedLogs,
+  });
+  metrics.show({
     name: "berth_audit_queued_calls",
     help: "Calls that wait to be recorded in the audit log",
     read: () => audit.stats().queued,

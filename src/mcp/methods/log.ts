@@ -1,14 +1,55 @@
 import type { GuestLog } from "../../host/catalog.ts";
 import { LOG_LEVELS } from "../../log-level.ts";
 import { notificationText } from "../json-rpc.ts";
-import type { Client, EventSink } from "../protocol.ts";
+import type { MethodCall } from "../protocol.ts";
+
+/** The log lines of all calls, on their way to clients. */
+export interface ClientLogs {
+  /** Of one call, that its client has not taken yet. */
+  readonly waitingLogBytes: number;
+  /** Lines that no client gets, because it was too far behind. */
+  dropped: number;
+}
 
 /** Log lines of guest code, for a client that asked for them and from the level that it asked for. */
-export function logReporter({ logLevel }: Client, events: EventSink): ((line: GuestLog) => void) | undefined {
+export function logReporter(call: Pick<MethodCall, "client" | "events" | "logs">): LogListener | undefined {
+  const { logLevel } = call.client;
   if (logLevel === undefined) return undefined;
   const least = LOG_LEVELS.indexOf(logLevel);
-  return ({ level, message }) => {
-    if (LOG_LEVELS.indexOf(level) < least) return;
-    void events.send(notificationText("notifications/message", { level, data: message }));
+  const relay = relayLog(call, ({ level, message }) =>
+    notificationText("notifications/message", { level, data: message }),
+  );
+  return relay && ((line) => (LOG_LEVELS.indexOf(line.level) < least ? undefined : relay(line)));
+}
+
+/**
+ * Nobody waits until a line is taken: a client that stands still would hold up the guest, and with it the calls of
+ * others. While a client is too far behind, lines are dropped; the next one that it gets comes after one that says so.
+ */
+export function relayLog(
+  { events, logs }: Pick<MethodCall, "events" | "logs">,
+  write: (line: GuestLog) => string,
+): LogListener | undefined {
+  if (!events) return undefined;
+  let waiting = 0;
+  let untold = 0;
+  const send = (line: GuestLog): void => {
+    const text = write(line);
+    const taken = events.send(text);
+    if (!taken) return;
+    waiting += text.length;
+    void taken.then(() => (waiting -= text.length));
+  };
+  return (line) => {
+    if (waiting > logs.waitingLogBytes) {
+      untold += 1;
+      logs.dropped += 1;
+      return;
+    }
+    if (untold > 0) send({ level: "warning", message: `${untold} log lines were dropped: they were not read in time` });
+    untold = 0;
+    send(line);
   };
 }
+
+type LogListener = (line: GuestLog) => void;

@@ -20,7 +20,7 @@ export async function inRounds<Outcome extends object>(
 ): Promise<string> {
   const { codec, principal, trace, events, signal } = call;
   const onProgress = events && progressReporter(call.params, events);
-  const onLog = events && logReporter(call.client, events);
+  const onLog = logReporter(call);
   const onCloseStream = events?.release && (() => events.release?.());
   const client = { capabilities: call.client.capabilities };
   const context = callerContextOf(call.params["_meta"]);

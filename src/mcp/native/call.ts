@@ -4,7 +4,8 @@ import { isObject, type JsonObject } from "../../json.ts";
 import { NATIVE_META, type NativeEvent } from "../../native/events.ts";
 import { callerContextOf } from "../../outcome/context.ts";
 import { readInputResponses } from "../modern/input-responses.ts";
-import type { EventSink, Method, MethodCall } from "../protocol.ts";
+import { relayLog } from "../methods/log.ts";
+import type { Method, MethodCall } from "../protocol.ts";
 
 /** Who calls natively can answer whatever is asked, by calling again. */
 const client = { capabilities: { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} } };
@@ -22,7 +23,8 @@ export function callNatively(catalog: Catalog, tool: Tool): Method {
       return JSON.stringify(await tool.call(args as JsonObject, options));
     }
 
-    const tell = eventWriter(call, events);
+    const write = eventWriter(call);
+    const tell = (event: NativeEvent): void | Promise<void> => events.send(write(event));
     void tell({ type: "start", server: catalog.server, tool: tool.contract.name, release: catalog.release });
     try {
       const outcome = await tool.call(args as JsonObject, {
@@ -33,7 +35,7 @@ export function callNatively(catalog: Catalog, tool: Tool): Method {
         context,
         trace,
         onProgress: (data) => tell({ type: "data", data }),
-        onLog: (line) => void tell({ type: "log", ...line }),
+        onLog: relayLog(call, (line) => write({ type: "log", ...line })),
         onCloseStream: events.release && (() => events.release?.()),
       });
       void tell(lastEvent(outcome));
@@ -46,9 +48,9 @@ export function callNatively(catalog: Catalog, tool: Tool): Method {
   };
 }
 
-function eventWriter({ id, method }: MethodCall, events: EventSink): (event: NativeEvent) => void | Promise<void> {
+function eventWriter({ id, method }: MethodCall): (event: NativeEvent) => string {
   const head = `{"jsonrpc":"2.0","method":${JSON.stringify(method)},"params":{"subscription":${JSON.stringify(id)},"result":`;
-  return (event) => events.send(`${head}${JSON.stringify(event)}}}`);
+  return (event) => `${head}${JSON.stringify(event)}}}`;
 }
 
 function lastEvent(outcome: CallResult | InputRequired): NativeEvent {

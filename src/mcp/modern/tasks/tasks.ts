@@ -82,12 +82,12 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
 
   /** Answers as any call is answered, unless the function says before it ends that it is a task. */
   async function startDeferred(call: MethodCall, tool: Tool): Promise<string> {
-    const { catalog, codec, client, events, signal, answers = {} } = call;
+    const { catalog, codec, events, signal, answers = {} } = call;
     const order = orderOf(call, tool);
     let becameTask!: () => void;
     const asTask = new Promise<undefined>((resolve) => (becameTask = () => resolve(undefined)));
     const onProgress = events && progressReporter(call.params, events);
-    const onLog = events && logReporter(client, events);
+    const onLog = logReporter(call);
     const until: UntilTask = {
       isOver: false,
       ...(onProgress && { onProgress }),
