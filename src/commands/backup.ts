@@ -20,9 +20,11 @@ export async function backup(file: string, options: BackupCommandOptions & { for
 /** `berth restore FILE`: a Berth that serves takes up by itself what was restored. */
 export async function restore(file: string, options: BackupCommandOptions): Promise<number> {
   const { dataDir, secretKeys } = readConfig(environmentOf(options));
-  const { kept, keyIds, ...verified } = await restoreStore({ dataDir, file });
+  const { kept, damage, keyIds, ...verified } = await restoreStore({ dataDir, file });
   console.error(`The store in ${dataDir} is what stood in ${file}: ${said(verified)}.`);
   if (kept !== undefined) console.error(`What stood there before is in ${kept}.`);
+  if (damage !== undefined)
+    console.error(`Those are its files as they were, because no backup of it can be made: ${damage}`);
   const ring = openKeyRing(dataDir, secretKeys);
   const known = new Set(ring.keys().map(({ id }) => id));
   const missing = keyIds.filter((id) => !known.has(id));

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
+import { BESIDE } from "./store-files.ts";
 
 /** A file that is there whole or not at all is written beside its place, and put there by `publish`. It is its owner's alone. */
 export async function inDraft<T>(beside: string, work: (draft: string) => Promise<T>): Promise<T> {
@@ -10,7 +11,7 @@ export async function inDraft<T>(beside: string, work: (draft: string) => Promis
     await (await open(draft, "wx", 0o600)).close();
     return await work(draft);
   } finally {
-    for (const suffix of ["", "-wal", "-shm", "-journal"]) await rm(draft + suffix, { force: true });
+    for (const suffix of ["", ...BESIDE]) await rm(draft + suffix, { force: true });
   }
 }
 
@@ -21,7 +22,7 @@ export async function publish(draft: string, file: string): Promise<void> {
   await sync(dirname(file));
 }
 
-async function sync(path: string): Promise<void> {
+export async function sync(path: string): Promise<void> {
   const handle = await open(path, "r");
   try {
     await handle.sync();

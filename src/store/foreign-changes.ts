@@ -1,5 +1,6 @@
 import type Database from "better-sqlite3";
 import { BerthError } from "../errors.ts";
+import { identityOf } from "./store-files.ts";
 import type { ChangedName } from "./store.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
@@ -21,6 +22,8 @@ export class ForeignChanges {
   readonly #newest: Database.Statement<[], number | null>;
   /** Only an upgrade changes it, or a copy that was put in the place of it all. */
   readonly #schema: Database.Statement<[], number>;
+  readonly #file: string;
+  readonly #identity: string | undefined;
   #seenSchema = 0;
   #seenVersion = 0;
   #seenId = 0;
@@ -31,6 +34,8 @@ export class ForeignChanges {
 
   constructor(database: Database.Database, log: WriteAheadLog) {
     this.#log = log;
+    this.#file = database.name;
+    this.#identity = identityOf(database.name);
     this.#since = database.prepare("SELECT id, tenant, kind, name FROM name_change WHERE id > ? ORDER BY id");
     this.#schema = database.prepare<[], number>("PRAGMA schema_version").pluck();
     this.#newest = database.prepare<[], number | null>("SELECT max(id) FROM name_change").pluck();
@@ -82,12 +87,13 @@ export class ForeignChanges {
   }
 
   #look(): void {
-    let changed: ForeignChange[];
+    let changed: ForeignChange[] = [];
     try {
+      this.#lookAtFile();
       changed = this.#read();
     } catch {
       // The database is busy, or failing, of which those hear who use it. The next look sees the same.
-      return;
+      if (!this.#isReplaced) return;
     }
     if (changed.length > 0) this.#tell(changed);
     if (this.#isReplaced) for (const listener of this.#onReplaced) listener();
@@ -96,6 +102,12 @@ export class ForeignChanges {
 
   #tell(changed: readonly ForeignChange[]): void {
     for (const listener of this.#listeners) listener(changed);
+  }
+
+  /** One that cannot be restored into is set aside, and another file put in its place. */
+  #lookAtFile(): void {
+    const identity = identityOf(this.#file);
+    this.#isReplaced ||= identity !== undefined && identity !== this.#identity;
   }
 
   #lookAtSchema(): void {

@@ -1,11 +1,15 @@
-import { chmodSync, mkdirSync } from "node:fs";
-import { join } from "node:path";
+import { accessSync, chmodSync, constants, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { BerthError } from "../errors.ts";
 import { migrations } from "./migrations/index.ts";
+import { foreignLog, newStoreId, stampLog } from "./store-files.ts";
 
 /** The file inside the data folder. */
 export const DATABASE_FILE = "berth.sqlite";
+
+/** What this process has open. */
+const opened = new Set<Database.Database>();
 
 /** Opens the database of a data folder, makes both if they are missing, and takes the migrations that it lacks. */
 export function openDatabase(dataDir: string, busyMs: number): Database.Database {
@@ -14,20 +18,53 @@ export function openDatabase(dataDir: string, busyMs: number): Database.Database
     // Secrets are kept here: nobody else on the machine may read the folder or the file.
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
     const file = join(dataDir, DATABASE_FILE);
+    refuseForeignLog(dataDir, file);
     database = new Database(file, { timeout: busyMs });
     chmodSync(file, 0o600);
+    refuseNewer(database);
+    giveId(database);
     keepLog(database, busyMs);
     // Whoever writes does not wait for the disk: what is to be kept is flushed by itself (`write-ahead-log.ts`).
     database.pragma("synchronous = NORMAL");
     database.pragma("foreign_keys = ON");
     upgradeDatabase(database);
+    beginLog(database);
+    opened.add(database);
     return database;
   } catch (error) {
     database?.close();
     if (error instanceof BerthError) throw error;
-    const reason = (error as Error).message;
-    throw new BerthError("store_failed", `the data folder ${dataDir} cannot be opened: ${reason}`, { cause: error });
+    const reason = whyUnusable(dataDir, error as NodeJS.ErrnoException);
+    throw new BerthError("store_failed", `the data folder ${dataDir} cannot be used: ${reason}`, { cause: error });
   }
+}
+
+/** Whoever has opened it here has found the two to belong together. */
+function refuseForeignLog(dataDir: string, file: string): void {
+  for (const each of opened) if (!each.open) opened.delete(each);
+  if (Array.from(opened).some(({ name }) => name === file)) return;
+  const reason = foreignLog(file);
+  if (reason === undefined) return;
+  const remedy = `put back the ${DATABASE_FILE} that belongs there; or restore a backup with "berth restore FILE", which sets aside what is there; or move those files away`;
+  throw new BerthError("store_failed", `in the data folder ${dataDir} ${reason}: ${remedy}`);
+}
+
+/** It stands in the file itself before there is a log, so that nothing stands in a log alone that tells whose it is. */
+function giveId(database: Database.Database): void {
+  const hasId = (): boolean => database.pragma("application_id", { simple: true }) !== 0;
+  if (hasId()) return;
+  try {
+    database.pragma("journal_mode = DELETE");
+  } catch (error) {
+    // Others have it open: another time.
+    if (isBusy(error)) return;
+    throw error;
+  }
+  database
+    .transaction(() => {
+      if (!hasId()) database.pragma(`application_id = ${newStoreId()}`);
+    })
+    .immediate();
 }
 
 /** Where several processes make the same new file at once, SQLite does not wait for the others here by itself. */
@@ -37,7 +74,7 @@ function keepLog(database: Database.Database, busyMs: number): void {
       database.pragma("journal_mode = WAL");
       return;
     } catch (error) {
-      if ((error as { code?: unknown }).code !== "SQLITE_BUSY" || performance.now() >= until) throw error;
+      if (!isBusy(error) || performance.now() >= until) throw error;
       Atomics.wait(pause, 0, 0, AGAIN_MS);
     }
   }
@@ -46,25 +83,116 @@ function keepLog(database: Database.Database, busyMs: number): void {
 const AGAIN_MS = 5;
 const pause = new Int32Array(new SharedArrayBuffer(4));
 
+/** Its first page is the first in a log that is empty. Where it cannot be written, those hear of it who write. */
+function beginLog(database: Database.Database): void {
+  try {
+    const [{ log }] = database.pragma("wal_checkpoint(NOOP)") as [{ log: number }];
+    if (log <= 0) stampLog(database);
+  } catch (error) {
+    if (!/^SQLITE_(BUSY|FULL|IOERR|READONLY)/.test(codeOf(error))) throw error;
+  }
+}
+
 /** Takes the migrations that a database lacks. Throws `store_failed` for one of a newer Berth. */
 export function upgradeDatabase(database: Database.Database): void {
   if (taken(database) === migrations.length) return;
   database
     .transaction(() => {
+      refuseNewer(database);
       // Asked again now that the lock is held: another process may have been first.
-      const from = taken(database);
-      if (from > migrations.length) {
-        throw new BerthError(
-          "store_failed",
-          `the database is at version ${from} and this Berth knows ${migrations.length}; start the newer Berth that wrote it`,
-        );
-      }
-      for (const sql of migrations.slice(from)) database.exec(sql);
+      for (const sql of migrations.slice(taken(database))) database.exec(sql);
       database.pragma(`user_version = ${migrations.length}`);
     })
     .immediate();
 }
 
+function refuseNewer(database: Database.Database): void {
+  const version = taken(database);
+  if (version <= migrations.length) return;
+  throw new BerthError(
+    "store_failed",
+    `the database is at version ${version} and this Berth knows ${migrations.length}; start the newer Berth that wrote it, or restore a backup of before the upgrade with "berth restore FILE"`,
+  );
+}
+
 function taken(database: Database.Database): number {
   return database.pragma("user_version", { simple: true }) as number;
+}
+
+function codeOf(error: unknown): string {
+  return (error as { code?: string }).code ?? "";
+}
+
+function isBusy(error: unknown): boolean {
+  return codeOf(error) === "SQLITE_BUSY";
+}
+
+export const OTHER_FOLDER = "name another folder (--data, BERTH_DATA)";
+/** More than SQLite asks for when it opens a database. */
+const ROOM_BYTES = 64 * 1024;
+
+/** What keeps a folder from being used, and what to do: SQLite says the same of a full disk as of a broken one. */
+export function whyUnusable(folder: string, error: NodeJS.ErrnoException, remedy = OTHER_FOLDER): string {
+  if (/^SQLITE_(CORRUPT|NOTADB)/.test(codeOf(error))) {
+    return `${DATABASE_FILE} is damaged (${error.message}); restore a backup with "berth restore FILE", which keeps what is there`;
+  }
+  const found = /^E[A-Z]+$/.test(codeOf(error)) ? error : (writingFault(folder) ?? error);
+  switch (codeOf(found)) {
+    case "ENOSPC":
+    case "EDQUOT":
+      return `its disk is full; make room on it, or ${remedy}`;
+    case "EROFS":
+      return `its disk is read-only; mount it writable, or ${remedy}`;
+    case "EACCES":
+    case "EPERM":
+      return `${ownersOf(folder)}; give it to the user of Berth (chown -R), or ${remedy}`;
+    case "ENOTDIR":
+    case "EEXIST":
+      return `it is a file, or stands below one; ${remedy}`;
+    case "ENOENT":
+      return `it is not there; make it, or ${remedy}`;
+    case "EMFILE":
+    case "ENFILE":
+      return "Berth may open no more files; raise its limit (ulimit -n)";
+    default:
+      return error.message;
+  }
+}
+
+function writingFault(folder: string): NodeJS.ErrnoException | undefined {
+  const trial = join(folder, `.trial-${process.pid}`);
+  try {
+    for (const file of [DATABASE_FILE, `${DATABASE_FILE}-wal`, `${DATABASE_FILE}-shm`]) {
+      const path = join(folder, file);
+      if (statSync(path, { throwIfNoEntry: false })) accessSync(path, constants.R_OK | constants.W_OK);
+    }
+    writeFileSync(trial, Buffer.alloc(ROOM_BYTES, 1), { flag: "wx", mode: 0o600 });
+    return undefined;
+  } catch (error) {
+    return error as NodeJS.ErrnoException;
+  } finally {
+    try {
+      rmSync(trial, { force: true });
+    } catch {
+      // Nothing was written there.
+    }
+  }
+}
+
+function ownersOf(folder: string): string {
+  let existing = folder;
+  while (!statOf(existing) && dirname(existing) !== existing) existing = dirname(existing);
+  const owner = statOf(existing)?.uid;
+  const what = existing === folder ? "it" : existing;
+  const uid = process.getuid?.();
+  if (owner === undefined || owner === uid) return `Berth may not read and write ${what}`;
+  return `${what} belongs to the user ${owner}, and Berth runs as ${uid}`;
+}
+
+function statOf(path: string) {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch {
+    return undefined;
+  }
 }
