@@ -1,19 +1,19 @@
-import fsPromises from "node:fs/promises";
+import fs, { readlinkSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import type { TestContext } from "node:test";
+import { callbackify, promisify } from "node:util";
 
-/** Until the test is over, does `work` wherever something that was written is to be flushed to the disk. */
-export function onFlush(t: TestContext, work: (file: string, flush: () => Promise<void>) => Promise<void>): void {
-  const { open } = fsPromises;
-  t.mock.method(fsPromises, "open", async (...given: Parameters<typeof open>) => {
-    const file = await open(...given);
-    const flush = file.datasync.bind(file);
-    file.datasync = () => work(String(given[0]), flush);
-    return file;
-  });
+/** Until the test is over, or what it gives is called, does `work` wherever something that was written is to be flushed. */
+export function onFlush(t: TestContext, work: (file: string, flush: () => Promise<void>) => Promise<void>): () => void {
+  const flush = promisify(fs.fdatasync);
+  const flushed = (descriptor: number): Promise<void> =>
+    work(readlinkSync(`/proc/self/fd/${descriptor}`), () => flush(descriptor));
+  t.mock.method(fs, "fdatasync", callbackify(flushed));
   syncBuiltinESMExports();
-  t.after(() => {
+  const end = (): void => {
     t.mock.restoreAll();
     syncBuiltinESMExports();
-  });
+  };
+  t.after(end);
+  return end;
 }

@@ -1,8 +1,10 @@
 /** A thread of its own for one checkpoint; it ends with it. Started by `checkpoints.ts`. */
 import { once } from "node:events";
+import { closeSync, openSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 import Database from "better-sqlite3";
 import type { CheckpointOrder, CheckpointReport } from "./checkpoints.ts";
+import { identityOf, moved, stampLog } from "./store-files.ts";
 
 interface Progress {
   /** Frames of the log, and how many of them are in the database. */
@@ -14,7 +16,7 @@ interface Progress {
 const LAST_FRAMES = 256;
 const PASSES_MAX = 4;
 
-const { file, logBytes } = workerData as CheckpointOrder;
+const { file, identity, keptBytes } = workerData as CheckpointOrder;
 const port = parentPort!;
 
 let report: CheckpointReport;
@@ -22,7 +24,7 @@ try {
   report = { pages: await checkpoint() };
 } catch (error) {
   const { code, message } = error as { code?: string; message: string };
-  report = { error: { code, message } };
+  report = { error: { code, message: code === "SQLITE_CANTOPEN" ? whyUnopened(message) : message } };
 }
 port.postMessage(report);
 port.close();
@@ -30,10 +32,14 @@ port.close();
 /** How long the log was that is in the database now, on the disk; undefined when not all of it could be moved. */
 async function checkpoint(): Promise<number | undefined> {
   const database = new Database(file, { fileMustExist: true, timeout: 0 });
+  if (identityOf(file) !== identity) {
+    database.close();
+    throw moved();
+  }
   const reader = new Database(file, { fileMustExist: true, readonly: true });
   try {
     // A log that has grown beyond it, because somebody read it for long, is cut off when it begins anew.
-    database.pragma(`journal_size_limit = ${logBytes}`);
+    database.pragma(`journal_size_limit = ${keptBytes}`);
     for (let pass = 1; pass <= PASSES_MAX; pass++) {
       const wanted = progressOf(database, "NOOP").log;
       // As long as somebody reads, nobody who writes begins the log anew, for which they would wait for the disk.
@@ -48,20 +54,13 @@ async function checkpoint(): Promise<number | undefined> {
     reader.exec("COMMIT");
     const { log, checkpointed } = progressOf(database, "PASSIVE");
     if (checkpointed < log) return undefined;
-    beginLogAnew(database);
+    // Whoever writes first after a whole checkpoint begins the log anew, and waits for the disk.
+    stampLog(database);
     return log;
   } finally {
     reader.close();
     database.close();
   }
-}
-
-/** Whoever writes first after a whole checkpoint does this, and waits for the disk: a write that changes nothing. */
-function beginLogAnew(database: Database.Database): void {
-  database.exec("BEGIN IMMEDIATE");
-  const version = database.pragma("user_version", { simple: true }) as number;
-  database.pragma(`user_version = ${version}`);
-  database.exec("COMMIT");
 }
 
 function progressOf(database: Database.Database, mode: "PASSIVE" | "NOOP"): Progress {
@@ -71,4 +70,14 @@ function progressOf(database: Database.Database, mode: "PASSIVE" | "NOOP"): Prog
 async function writingPaused(): Promise<void> {
   port.postMessage("pause");
   await once(port, "message");
+}
+
+/** SQLite says the same of a process that has too much open. */
+function whyUnopened(message: string): string {
+  try {
+    closeSync(openSync("/dev/null", "r"));
+    return message;
+  } catch (error) {
+    return `${message}: ${(error as Error).message}`;
+  }
 }

@@ -1,10 +1,14 @@
+import { statfsSync } from "node:fs";
+import { dirname } from "node:path";
 import { Worker } from "node:worker_threads";
 import type Database from "better-sqlite3";
+import { identityOf } from "./store-files.ts";
 
 /**
  * Moves what stands in SQLite's write-ahead log into the database, which waits for the disk, in a thread of its own:
  * whoever writes would else do it. Nothing runs as long as the log is short. A log that somebody reads cannot begin anew
- * until they have ended; it is tried again until then.
+ * until they have ended; it is tried again until then. The log takes no more than a share of the room that is left on the disk, so that
+ * there is always room for the database to grow by what the log holds.
  */
 export interface CheckpointsOptions {
   /** A log of more is moved into the database. */
@@ -12,13 +16,17 @@ export interface CheckpointsOptions {
   /** All that was written before, and before a checkpoint was wanted, is in the database and on the disk. */
   readonly onComplete: () => void;
   readonly onFailure: (error: CheckpointFailure) => void;
-  /** There is no thread to be had: SQLite makes checkpoints where it writes from now on. */
+  /** There is no thread to be had: SQLite makes checkpoints where it writes, until there is one again. */
   readonly onGone: (error: unknown) => void;
+  readonly onBack: () => void;
 }
 
 export interface CheckpointOrder {
   readonly file: string;
-  readonly logBytes: number;
+  /** Another file that stands under its name is left alone. */
+  readonly identity: string | undefined;
+  /** A log of more is cut off once it begins anew. */
+  readonly keptBytes: number;
 }
 
 export interface CheckpointFailure {
@@ -36,6 +44,12 @@ export interface CheckpointReport {
 /** After a write, and after a checkpoint that could not be whole. */
 const LOOK_MS = 500;
 const AGAIN_MS = 1_000;
+/** After there was no thread to be had. */
+const THREAD_AGAIN_MS = 5_000;
+/** Of the room on the disk: a log of more is moved into the database. */
+const ROOM_SHARE = 0.25;
+/** So short a log is left alone however little room there is. */
+const LEAST_BYTES = 256 * 1024;
 /** Pages, as SQLite has it by default. */
 const OWN_CHECKPOINT_PAGES = 1_000;
 const workerFile = new URL("./checkpoint-worker.js", import.meta.url);
@@ -48,6 +62,7 @@ export class Checkpoints {
   readonly #database: Database.Database;
   readonly #options: CheckpointsOptions;
   readonly #pageBytes: number;
+  readonly #identity: string | undefined;
   /** Both read a number from shared memory. */
   readonly #state: Database.Statement<[], { readonly log: number }>;
   readonly #version: Database.Statement<[], number>;
@@ -57,13 +72,15 @@ export class Checkpoints {
   #worker: Worker | undefined;
   #ended: Promise<void> = Promise.resolve();
   #isWanted = false;
-  /** There is no thread to be had. */
+  /** There was no thread to be had. */
   #isAlone = false;
+  #threadAgainAt = 0;
   #isOver = false;
 
   constructor(database: Database.Database, options: CheckpointsOptions) {
     this.#database = database;
     this.#options = options;
+    this.#identity = identityOf(database.name);
     this.#state = database.prepare("PRAGMA wal_checkpoint(NOOP)");
     this.#version = database.prepare<[], number>("PRAGMA data_version").pluck();
     this.#pageBytes = database.pragma("page_size", { simple: true }) as number;
@@ -77,7 +94,7 @@ export class Checkpoints {
 
   /** Something was written. */
   wrote(): void {
-    if (!this.#isOver && !this.#isAlone) this.#timer ??= setTimeout(() => this.#look(), LOOK_MS).unref();
+    if (!this.#isOver) this.#timer ??= setTimeout(() => this.#look(), LOOK_MS).unref();
   }
 
   /** However short the log is: a checkpoint that begins now or later, until one is complete. */
@@ -101,8 +118,9 @@ export class Checkpoints {
 
   #look(): void {
     this.#timer = undefined;
-    if (this.#isAlone) this.#checkpointHere();
-    else if (!this.#worker && (this.#isWanted || this.#isLong())) this.#start();
+    if (this.#worker) return;
+    if (this.#isAlone && performance.now() < this.#threadAgainAt) this.#checkpointHere();
+    else if (this.#isAlone || this.#isWanted || this.#isLong()) this.#start();
   }
 
   /** Calls wait for it; it is done where nothing else is kept without it. */
@@ -122,7 +140,18 @@ export class Checkpoints {
 
   #isLong(): boolean {
     // Where it is not known, the next write looks again.
-    return (this.#pages() ?? 0) * this.#pageBytes > this.#options.logBytes;
+    const bytes = (this.#pages() ?? 0) * this.#pageBytes;
+    return bytes > this.#options.logBytes || (bytes > LEAST_BYTES && bytes > this.#room() * ROOM_SHARE);
+  }
+
+  /** Bytes that are left on the disk. */
+  #room(): number {
+    try {
+      const { bavail, bsize } = statfsSync(dirname(this.#database.name));
+      return bavail * bsize;
+    } catch {
+      return Infinity;
+    }
   }
 
   /** Of the log; undefined where somebody reads with this very connection. */
@@ -137,7 +166,12 @@ export class Checkpoints {
   #start(): void {
     const wasWanted = this.#isWanted;
     this.#isWanted = false;
-    const workerData: CheckpointOrder = { file: this.#database.name, logBytes: this.#options.logBytes };
+    const { logBytes } = this.#options;
+    const workerData: CheckpointOrder = {
+      file: this.#database.name,
+      identity: this.#identity,
+      keptBytes: this.#room() * ROOM_SHARE < logBytes ? 0 : logBytes,
+    };
     let report: CheckpointReport | undefined;
     let fault: unknown;
     let resume = (): void => {};
@@ -170,8 +204,11 @@ export class Checkpoints {
         this.#worker = this.pause = undefined;
         resume();
         if (!isComplete) this.#isWanted ||= wasWanted;
-        if (report) this.#hear(report);
-        else this.#giveUp(fault);
+        if (!report) this.#giveUp(fault);
+        else {
+          if (this.#isAlone) this.#comeBack(report);
+          this.#hear(report);
+        }
         resolve();
       });
     });
@@ -196,9 +233,23 @@ export class Checkpoints {
   }
 
   #giveUp(error: unknown): void {
-    this.#isAlone = true;
-    this.#database.pragma(`wal_autocheckpoint = ${OWN_CHECKPOINT_PAGES}`);
-    this.#options.onGone(error);
+    this.#threadAgainAt = performance.now() + THREAD_AGAIN_MS;
+    if (!this.#isAlone) {
+      this.#isAlone = true;
+      this.#database.pragma(`wal_autocheckpoint = ${OWN_CHECKPOINT_PAGES}`);
+      this.#options.onGone(error);
+    }
     if (this.#isWanted) this.#again(AGAIN_MS);
+  }
+
+  /** There is a thread again, unless it could do nothing. */
+  #comeBack({ error }: CheckpointReport): void {
+    if (error) {
+      this.#threadAgainAt = performance.now() + THREAD_AGAIN_MS;
+      return;
+    }
+    this.#isAlone = false;
+    this.#database.pragma("wal_autocheckpoint = 0");
+    this.#options.onBack();
   }
 }

@@ -21,7 +21,17 @@ export async function attemptAll<T>(work: () => Promise<T>): Promise<T> {
 
 export function asStoreFailure(error: unknown): BerthError {
   if (error instanceof BerthError) return error;
-  return new BerthError("store_failed", (error as Error).message, { cause: error });
+  const { code = "", message } = error as { code?: string; message: string };
+  return new BerthError("store_failed", whatFailed(code) ?? message, { cause: error });
+}
+
+/** Without SQLite's word for it where that is no help, and without a path: it is told to whoever asked. */
+function whatFailed(code: string): string | undefined {
+  if (code === "SQLITE_FULL") return "the disk of the data folder is full, and nothing was changed; make room on it";
+  if (code.startsWith("SQLITE_READONLY")) return "the data folder cannot be written, and nothing was changed";
+  if (/^SQLITE_(CORRUPT|NOTADB)/.test(code)) return "the database is damaged; restore a backup (berth restore)";
+  if (code.startsWith("SQLITE_IOERR")) return "the disk of the data folder fails";
+  return undefined;
 }
 
 /** Does not wait for another process's writing, for which else `busyMs` are waited. */

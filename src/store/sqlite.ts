@@ -1,3 +1,5 @@
+import { randomBytes } from "node:crypto";
+import { rawBlock } from "../cid.ts";
 import type { Log } from "../log.ts";
 import { ForeignChanges, type ForeignChange } from "./foreign-changes.ts";
 import { openDatabase } from "./open-database.ts";
@@ -46,6 +48,25 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const foreignChanges = new ForeignChanges(database, log);
   const pages = database.prepare<[], number>("PRAGMA page_count").pluck();
   const pageBytes = database.prepare<[], number>("PRAGMA page_size").pluck();
+
+  /** What a save does, which is undone, and something that nobody reads. */
+  const probe = (): void => {
+    const block = rawBlock(randomBytes(32));
+    const set = [{ kind: "variable", name: block.cid, cid: block.cid }] as const;
+    const trial = database.transaction(() => {
+      names.change(NOBODY, { by: "check", put: [block], set });
+      throw undone;
+    });
+    const both = database.transaction(() => {
+      try {
+        trial();
+      } catch (error) {
+        if (error !== undone) throw error;
+      }
+      records.writeNothing();
+    });
+    both.immediate();
+  };
 
   const keepSecret = (tenant: string, name: string, work: () => number | undefined): Promise<boolean> => {
     const kept = log.keep(() => {
@@ -141,7 +162,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     async check() {
       log.check();
       try {
-        await log.write(() => atOnce(database, busyMs, () => records.writeNothing()));
+        await log.keep(() => atOnce(database, busyMs, probe));
       } catch (error) {
         // Where another process is writing, one can write.
         if (((error as Error).cause as { code?: unknown } | undefined)?.code !== "SQLITE_BUSY") throw error;
@@ -159,6 +180,10 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     },
   };
 }
+
+/** No tenant can have this name. */
+const NOBODY = "~check";
+const undone = new Error("This is undone");
 
 function namesOf(tenant: string, { set = [] }: Change): ChangedName[] {
   return set.map(({ kind, name }) => ({ tenant, kind, name }));

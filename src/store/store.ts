@@ -80,7 +80,7 @@ export interface Store {
     puts: readonly KeyedRecordPut[],
   ): Promise<readonly (number | undefined)[]>;
 
-  /** Writes something that nobody reads. Rejects with `store_failed` when nothing can be written. */
+  /** Saves something as a change is saved, and keeps nothing of it. Rejects when a change could not be saved and kept. */
   check(): Promise<void>;
 
   /** Bytes on the disk. */

@@ -1,8 +1,9 @@
 import type Database from "better-sqlite3";
+import { BerthError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import { Checkpoints, type CheckpointFailure } from "./checkpoints.ts";
 import { Durability } from "./durability.ts";
-import { attempt } from "./sqlite-work.ts";
+import { asStoreFailure } from "./sqlite-work.ts";
 
 /**
  * How everything is written into the SQLite file: a commit goes into its log without waiting for the disk. What is to be
@@ -13,6 +14,8 @@ export class WriteAheadLog {
   readonly #durability: Durability;
   readonly #log: Log | undefined;
   #isCheckpointFailing = false;
+  /** What SQLite said when it could not write because of what stands in the database. */
+  #damage: string | undefined;
 
   constructor(database: Database.Database, logBytes: number, log: Log | undefined) {
     this.#log = log;
@@ -31,6 +34,7 @@ export class WriteAheadLog {
       onFailure: (error) => this.#onFailure(error),
       onGone: (error) =>
         log?.error({ err: error }, "checkpoints of the store have no thread of their own; calls wait for them now"),
+      onBack: () => log?.info("checkpoints of the store have a thread of their own again"),
     });
   }
 
@@ -38,7 +42,10 @@ export class WriteAheadLog {
   async write<T>(work: () => T): Promise<T> {
     while (this.#checkpoints.pause) await this.#checkpoints.pause;
     try {
-      return attempt(work);
+      return work();
+    } catch (error) {
+      this.#hear(error);
+      throw asStoreFailure(error);
     } finally {
       this.#checkpoints.wrote();
     }
@@ -57,13 +64,25 @@ export class WriteAheadLog {
     return this.#checkpoints.version();
   }
 
-  /** Throws `store_failed` when something that was written may be lost. */
+  /** Throws `store_failed` when something that was written may be lost, or something could not be because of damage. */
   check(): void {
     this.#durability.check();
+    if (this.#damage === undefined) return;
+    throw new BerthError("store_failed", `the database is damaged: ${this.#damage}; restore a backup`);
   }
 
-  close(): Promise<void> {
-    return this.#checkpoints.close();
+  async close(): Promise<void> {
+    await this.#checkpoints.close();
+    await this.#durability.close();
+  }
+
+  #hear(error: unknown): void {
+    const { code = "", message } = error as { code?: string; message: string };
+    // The log alone may be what has filled the disk: it is cut off once what it holds stands in the database.
+    if (code === "SQLITE_FULL") this.#checkpoints.want();
+    if (!/^SQLITE_(CORRUPT|NOTADB)/.test(code)) return;
+    if (this.#damage === undefined) this.#log?.error({ err: error }, "the database is damaged: restore a backup");
+    this.#damage = message;
   }
 
   #onComplete(): void {
