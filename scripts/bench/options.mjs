@@ -6,7 +6,7 @@ import { ratios } from "./bounds.mjs";
  * What the command line asks for.
  *
  * @typedef {{ parts: Set<string>, rounds: number, seconds: number, warmUpSeconds: number, serverCounts: number[],
- *   startRepeats: number, streams: { events: number, listeners: number }, saves: number, upstreams: { calls: number, seconds: number }, fairness: { rounds: number, seconds: number }, quota: { rounds: number, seconds: number }, profile?: string, json: boolean, gate: boolean, help: boolean, keep: boolean }} Options
+ *   startRepeats: number, streams: { events: number, listeners: number }, saves: number, manyCounts: number[], upstreams: { calls: number, seconds: number }, fairness: { rounds: number, seconds: number }, quota: { rounds: number, seconds: number }, profile?: string, json: boolean, gate: boolean, help: boolean, keep: boolean }} Options
  */
 
 export const parts = [
@@ -17,6 +17,7 @@ export const parts = [
   "streams",
   "pages",
   "edits",
+  "many",
   "upstreams",
   "fairness",
   "quota",
@@ -33,6 +34,7 @@ export function readOptions(args) {
       quick: { type: "boolean", default: false },
       json: { type: "boolean", default: false },
       "no-gate": { type: "boolean", default: false },
+      servers: { type: "string" },
       profile: { type: "string" },
       keep: { type: "boolean", default: false },
       help: { type: "boolean", short: "h", default: false },
@@ -53,6 +55,7 @@ export function readOptions(args) {
     startRepeats: quick ? 1 : 3,
     streams: quick ? { events: 100_000, listeners: 500 } : { events: 1_000_000, listeners: 5_000 },
     saves: quick ? 3 : 20,
+    manyCounts: values.servers === undefined ? (quick ? [1, 1000] : [1, 100, 1000, 10_000]) : counts(values.servers),
     fairness: quick ? { rounds: 2, seconds: 1 } : { rounds: 10, seconds: 2 },
     quota: quick ? { rounds: 1, seconds: 1 } : { rounds: 5, seconds: 2 },
     upstreams: quick ? { calls: 500, seconds: 1 } : { calls: 5_000, seconds: 5 },
@@ -74,11 +77,12 @@ export function help() {
 
 Measures Berth beside a bare node:http server, Express 5, the official SDK and fastmcp: one at a time, in turn, the
 same load, the server, with whatever processes it starts, on one core and the load generator (wrk)
-on another; edits and upstreams have all cores, quota a container that may use one. About twenty minutes.
+on another; edits, many and upstreams have all cores, quota a container that may use one. About twenty minutes.
 
   --only PART[,PART]  ${parts.join(", ")} (all)
   --rounds N          times that each contestant has its turn; medians are reported (5)
   --seconds S         length of each load, in whole seconds, after 5 s to warm up (3)
+  --servers N[,N]     how many servers the part many has (1,100,1000,10000)
   --quick             one short round and 100 servers at most: for a look; never fails by a bound
   --json              one object on standard output instead of tables (npm: run with --silent)
   --no-gate           exit code 0 also when a bound is missed
@@ -90,6 +94,10 @@ Ratios, by their names in the JSON, and what each must reach (exit code 1 when o
 
 ${lines.join("\n")}
 `;
+}
+
+function counts(text) {
+  return text.split(",").map((each) => count("servers", each.trim(), 1));
 }
 
 function count(name, text, fallback) {

@@ -11,6 +11,7 @@ import { help, readOptions } from "./options.mjs";
 import { measureEdits } from "./part-edits.mjs";
 import { measureFairness } from "./part-fairness.mjs";
 import { measureDiscovery, measureImage, newImage } from "./part-image.mjs";
+import { measureMany } from "./part-many.mjs";
 import { measurePages } from "./part-pages.mjs";
 import { measureServers } from "./part-servers.mjs";
 import { measureStreams } from "./part-streams.mjs";
@@ -89,6 +90,7 @@ async function measure(folder, options) {
   if (parts.has("streams")) figures.streams = await measureStreams(folder, options.streams, say);
   if (parts.has("pages")) figures.pages = await measurePages(folder, images.at(-1), say);
   if (parts.has("edits")) figures.edits = await measureEdits(folder, images.at(-1), options.saves, say);
+  if (parts.has("many")) figures.many = await measureMany(folder, images[0].image, options.manyCounts, say);
   if (parts.has("upstreams")) figures.upstreams = await measureUpstreams(folder, options.upstreams, say);
   if (parts.has("fairness")) figures.fairness = await measureFairness(folder, options.fairness, say);
   if (parts.has("quota")) figures.quota = await measureInContainer(folder, options.quota);
