@@ -21,7 +21,7 @@ describe("an edit while Berth runs", () => {
   before(async () => {
     berth = await startTestBerth({
       texts: { "demo.ts": add(), "other.ts": hello },
-      env: { BERTH_VARIABLE_BYTES: "5000" },
+      env: { BERTH_VARIABLE_BYTES: "5000", BERTH_MCPS_BYTES: "8000" },
     });
     api = apiOf(berth);
   });

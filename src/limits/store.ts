@@ -2,6 +2,8 @@
 export const storeLimits = {
   /** A variable's value, or an entry of `mcps`. */
   variableBytes: 1024 * 1024,
+  /** The variable `mcps`: 10,000 entries of 400 bytes. */
+  mcpsBytes: 4 * 1024 * 1024,
   /** A secret's value. */
   secretBytes: 64 * 1024,
   secretsPerTenant: 1000,

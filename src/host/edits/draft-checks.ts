@@ -6,6 +6,7 @@ import type { Draft, Subject } from "./edits.ts";
 
 export interface DraftLimits {
   readonly variableBytes: number;
+  readonly mcpsBytes: number;
   readonly sourceFileBytes: number;
   readonly sourceBytes: number;
   readonly sourceFiles: number;
@@ -22,7 +23,7 @@ export function checkDraft({ kind, name }: Subject, draft: Draft, limits: DraftL
   if (kind !== "definition" && paths.length > 1) {
     problems.push(fault("too-many-files", `A ${kind} is one text, not ${paths.length} files`));
   }
-  return [...problems, ...(kind === "definition" ? checkFiles(draft, limits) : checkSize(draft, limits))];
+  return [...problems, ...(kind === "definition" ? checkFiles(draft, limits) : checkSize(draft, kind === "variable" && name === "mcps" ? limits.mcpsBytes : limits.variableBytes))];
 }
 
 /** The language in which a definition is written. */
@@ -30,11 +31,11 @@ export function languageOfDraft({ entry, files }: Draft): DefinitionSource["lang
   return Object.keys(files).length === 1 ? languageOf(files[entry] ?? "") : "typescript";
 }
 
-function checkSize(draft: Draft, { variableBytes }: DraftLimits): Problem[] {
+function checkSize(draft: Draft, bytesMax: number): Problem[] {
   return Object.values(draft.files)
     .map((text) => Buffer.byteLength(text))
-    .filter((bytes) => bytes > variableBytes)
-    .map((bytes) => fault("too-large", `It has ${bytes} bytes, and at most ${variableBytes} can be saved`));
+    .filter((bytes) => bytes > bytesMax)
+    .map((bytes) => fault("too-large", `It has ${bytes} bytes, and at most ${bytesMax} can be saved`));
 }
 
 function checkFiles({ entry, files }: Draft, limits: DraftLimits): Problem[] {
