@@ -138,6 +138,7 @@ export async function openCore(
       store,
       secrets,
       writable: hosting.writable,
+      directory: (tenant) => host.directory(tenant),
       onChange: (tenant, name) => host.secretChanged(tenant, name),
     });
     const { limits } = config;

@@ -4,12 +4,34 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { jsonBlock, rawBlock } from "../src/cid.ts";
-import { readDirectory } from "../src/host/directory.ts";
+import { readDirectory, type Directory } from "../src/host/directory.ts";
 import { planEdit } from "../src/host/edits/plan.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { Store } from "../src/store/store.ts";
 
 const DEFINITION = rawBlock("export const one = (): number => 1;");
+
+/** A store that tells what of it was called. */
+function readsOf(store: Store): { spied: Store; reads: string[] } {
+  const reads: string[] = [];
+  const spied = new Proxy(store, {
+    get(of, member: keyof Store) {
+      const value = of[member];
+      if (typeof value !== "function") return value;
+      return (...args: unknown[]) => {
+        reads.push(member);
+        return (value as (...args: unknown[]) => unknown).apply(of, args);
+      };
+    },
+  });
+  return { spied, reads };
+}
+
+/** The servers of which two directories say something else. */
+function differing(one: Directory, other: Directory): string[] {
+  const names = new Set([...one.servers.keys(), ...other.servers.keys()]);
+  return [...names].filter((name) => one.servers.get(name) !== other.servers.get(name));
+}
 
 describe("the variable mcps", () => {
   let folder: string;
@@ -87,7 +109,13 @@ describe("the variable mcps", () => {
       1,
     );
     const draft = { entry: "one.ts", files: { "one.ts": "export const one = (): number => 2;" } };
-    const limits = { sourceBytes: 10_000, sourceFileBytes: 10_000, sourceFiles: 10, variableBytes: 10_000 };
+    const limits = {
+      sourceBytes: 10_000,
+      sourceFileBytes: 10_000,
+      sourceFiles: 10,
+      variableBytes: 10_000,
+      mcpsBytes: 10_000,
+    };
     for (const [value, content] of [
       [mcps, []],
       [rawBlock(mcps).cid, [mcps]],
@@ -141,6 +169,62 @@ describe("the variable mcps", () => {
       assert.deepEqual(now, await readDirectory(store, "default"));
       known = now;
     }
+  });
+
+  it("is not read at all where only other variables have changed, and of thousands of servers only those that have", async () => {
+    const entries = Object.fromEntries(Array.from({ length: 2_000 }, (_, index) => [`s${index}`, { title: "T" }]));
+    await read(JSON.stringify(entries));
+    const records = Array.from({ length: 2_000 }, (_, index) => `r${index}`);
+    const own = jsonBlock({ definition: DEFINITION.cid, enabled: true });
+    const moves = records.map((name) => ({ kind: "server", name, cid: own.cid }) as const);
+    await store.change("default", { by: "test", put: [own], set: moves });
+    const { spied, reads } = readsOf(store);
+    let known = await readDirectory(spied, "default");
+    assert.ok(reads.splice(0).length > 2_000, "the first time all of it is read");
+
+    const value = rawBlock("anything else");
+    const set = [{ kind: "variable", name: "other", cid: value.cid }] as const;
+    await store.change("default", { by: "test", put: [value], set });
+    assert.equal(await readDirectory(spied, "default", known), known);
+    assert.deepEqual(reads.splice(0), ["changesAfter"]);
+
+    const record = jsonBlock({ definition: DEFINITION.cid, enabled: false });
+    const move = { kind: "server", name: "r7", cid: record.cid } as const;
+    await store.change("default", { by: "test", put: [record], set: [move] });
+    let now = await readDirectory(spied, "default", known);
+    assert.ok(reads.splice(0).length <= 5, "one server is read");
+    assert.deepEqual(differing(known, now), ["r7"]);
+    known = now;
+
+    const before = known;
+    const limits = { sourceBytes: 1, sourceFileBytes: 1, sourceFiles: 1, variableBytes: 10_000, mcpsBytes: 1 };
+    const draft = { entry: "s9", files: { s9: '{"title": "Nine"}' } };
+    const plan = await planEdit(spied, limits, "default", before, { kind: "entry", name: "s9" }, draft);
+    now = await readDirectory(plan.proposed, "default", before, plan.mcps);
+    assert.ok(reads.splice(0).length <= 10, "one entry is looked at");
+    assert.deepEqual(differing(before, now), ["s9"]);
+    assert.deepEqual(now, await readDirectory(plan.proposed, "default"));
+  });
+
+  it("is read again as long as something is missing that it leads to", async () => {
+    const entry = JSON.stringify({ description: "Comes late" });
+    const missing = await read(JSON.stringify({ one: { config_cid: rawBlock(entry).cid } }));
+    assert.equal(missing.servers.get("one")?.refused, true);
+    await store.change("default", { by: "test", put: [rawBlock(entry)] });
+    const now = await readDirectory(store, "default", missing);
+    assert.equal(now.servers.get("one")?.entry.description, "Comes late");
+  });
+
+  it("knows what was hidden of a server before its entry came", async () => {
+    const known = await read("{}");
+    const hidden = jsonBlock({ hidden: ["one"] });
+    const move = { kind: "visibility", name: "one", cid: hidden.cid } as const;
+    await store.change("default", { by: "test", put: [hidden], set: [move] });
+    const value = rawBlock(JSON.stringify({ one: { definition: DEFINITION.cid } }));
+    const still = await readDirectory(store, "default", known);
+    const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
+    await store.change("default", { by: "test", put: [value], set });
+    assert.deepEqual((await readDirectory(store, "default", still)).servers.get("one")?.hidden, ["one"]);
   });
 
   it("is read with members in the order in which they are written now", async () => {

@@ -349,6 +349,36 @@ export function storeContract(
       assert.ok(before > 0 && after - before > 190_000, `${before} and ${after} bytes`);
     });
 
+    test("what a tenant changed after a change is told, each name once, and of no other tenant", async () => {
+      await set("default", "before");
+      const since = await store.latestChange();
+      assert.deepEqual(await store.changesAfter("default", ["variable", "server"], since), {
+        latest: since,
+        changed: [],
+      });
+      await set("default", "one");
+      await set("default", "two");
+      await set("default", "three", null, "server");
+      await set("default", "four", null, "release");
+      await set("acme", "five");
+      const { latest, changed } = (await store.changesAfter("default", ["variable", "server"], since))!;
+      assert.equal(latest, await store.latestChange());
+      assert.deepEqual(changed.map(({ kind, name }) => `${kind} ${name}`).sort(), [
+        "server greeting",
+        "variable greeting",
+      ]);
+      assert.deepEqual((await store.changesAfter("default", ["variable", "server"], latest))!.changed, []);
+    });
+
+    test("what was changed after a change that never was, or beside a change of the tenant itself, cannot be told", async () => {
+      await set("default", "before");
+      const since = await store.latestChange();
+      assert.equal(await store.changesAfter("acme", ["variable"], since + 1), undefined);
+      await store.tenants.create("acme", { by: "test" });
+      assert.equal(await store.changesAfter("acme", ["variable"], since), undefined);
+      assert.notEqual(await store.changesAfter("default", ["variable"], since), undefined);
+    });
+
     test("thousands of names are set in one change", async () => {
       const blocks = Array.from({ length: 5_000 }, (_, index) => rawBlock(`definition ${index}`));
       const moves = blocks.map(({ cid }, index) => ({ kind: "server", name: `server-${index}`, cid }) as const);

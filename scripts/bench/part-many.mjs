@@ -131,7 +131,8 @@ const put = (path, body) => ({ path, headers: TEXT, method: "PUT", body, status:
 
 const definitionText = (time) =>
   `/** Says which save it was. */\nexport function saved(): string {\n  return "save ${time}";\n}\n`;
-const entryText = (entry, time) => JSON.stringify({ definition: entry.definition, description: `Saved ${time}` }, null, 2);
+const entryText = (entry, time) =>
+  JSON.stringify({ definition: entry.definition, description: `Saved ${time}` }, null, 2);
 const mcpsText = (mcps, last, time) =>
   JSON.stringify({ ...mcps, [last]: { ...mcps[last], description: `Saved whole ${time}` } }, null, 2);
 

@@ -1,11 +1,11 @@
 import { decodeJson, isCid, type Cid } from "../cid.ts";
 import { isObject, isSameJson, type Json, type JsonObject } from "../json.ts";
 import type { Problem } from "../problem.ts";
-import type { Store } from "../store/store.ts";
+import type { NameChanges, Store } from "../store/store.ts";
 import { nextTurn, turnTaker } from "../turns.ts";
 import { unnamedEntry, type ReadEntry, type ServerEntry } from "./config/entry.ts";
 import { parseMcps, readNamedEntry } from "./config/mcps.ts";
-import { readVisibility } from "./visibility.ts";
+import { hiddenOf, readVisibility } from "./visibility.ts";
 
 /** Everything that a tenant's names say about its servers, before any of them is loaded. */
 export interface Directory {
@@ -46,10 +46,17 @@ export function saidOf({ definition, enabled, hidden, entry }: DirectoryEntry): 
   return JSON.stringify([definition, enabled, hidden, entry.raw]);
 }
 
+/** Up to which change of the store a directory is what that says; only of those that say all by themselves. */
+const readUpTo = new WeakMap<Directory, number>();
+
+/** What decides which servers there are, and what each offers. */
+const KINDS = ["variable", "server", "visibility"] as const;
+
 /**
  * Servers are the names of kind `server` and the entries of `mcps`; an entry's own definition goes first. Of what is
- * said as it was when `known` was read the same objects are given again: a change of one server of thousands takes
- * little more than looking that up. `mcps` is what the variable says where that is known without reading it.
+ * said as it was when `known` was read the same objects are given again, and nothing is read but what the store says has
+ * changed since: one server of thousands takes no longer than one of a few. `mcps` is what the variable says where that
+ * is known without reading it.
  */
 export async function readDirectory(
   store: Store,
@@ -57,32 +64,129 @@ export async function readDirectory(
   known: Directory = { servers: new Map(), problems: [] },
   foreseen: ReadMcps | undefined = known.mcps,
 ): Promise<Directory> {
-  const { entries, problems, mcps } = await readMcps(store, tenant, foreseen);
+  const since = readUpTo.get(known);
+  const changes = since === undefined ? undefined : await store.changesAfter(tenant, KINDS, since);
+  if (!changes) return readWhole(store, tenant, known, foreseen);
+  const changed = changes.changed.filter(({ kind, name }) => kind !== "variable" || name === "mcps");
+  const directory = changed.length === 0 ? known : await readChanged(store, tenant, known, changed, foreseen);
+  if (directory) readUpTo.set(directory, changes.latest);
+  return directory ?? readWhole(store, tenant, known, foreseen);
+}
+
+/** The same directory with other names hidden of a server. */
+export function withHidden(directory: Directory, server: string, hidden: readonly string[]): Directory {
+  const listed = directory.servers.get(server);
+  if (!listed) return directory;
+  const now = { ...directory, servers: new Map(directory.servers).set(server, { ...listed, hidden }) };
+  const upTo = readUpTo.get(directory);
+  if (upTo !== undefined) readUpTo.set(now, upTo);
+  return now;
+}
+
+async function readWhole(
+  store: Store,
+  tenant: string,
+  known: Directory,
+  foreseen: ReadMcps | undefined,
+): Promise<Directory> {
+  // What changes while the rest is read is read again the next time.
+  const latest = await store.latestChange();
+  const { entries, problems, mcps, isSettled } = await readMcps(store, tenant, foreseen);
   const named = await readServerNames(store, tenant, known);
   const hidden = await readVisibility(store, tenant);
-  if (entries === known.mcps?.entries && isUnchanged(known, named, hidden)) return known;
-  const names = [...new Set([...Object.keys(entries), ...named.keys()])].sort();
-
-  const servers = new Map<string, DirectoryEntry>();
-  const takeTurns = turnTaker();
-  for (const name of names) {
-    await takeTurns();
-    const before = known.servers.get(name);
-    const isUnread = before === undefined || entries !== known.mcps?.entries;
-    const { entry, problems, refused } = isUnread ? readEntryOf(name, entries[name], before) : before;
-    const record = named.get(name);
-    const listed: DirectoryEntry = {
-      definition: entry.definition ?? record?.definition,
-      entry,
-      enabled: entry.enabled && (record?.enabled ?? true),
-      hidden: hidden.get(name) ?? nothing,
-      problems,
-      refused,
-      ...(record && { record }),
-    };
-    servers.set(name, before && isSame(before, listed) ? before : listed);
+  let directory = known;
+  if (entries !== known.mcps?.entries || !isUnchanged(known, named, hidden)) {
+    const names = [...new Set([...Object.keys(entries), ...named.keys()])].sort();
+    const servers = new Map<string, DirectoryEntry>();
+    const takeTurns = turnTaker();
+    for (const name of names) {
+      await takeTurns();
+      const before = known.servers.get(name);
+      const isUnread = before === undefined || entries !== known.mcps?.entries;
+      const read = isUnread ? readEntryOf(name, entries[name], before) : before;
+      servers.set(name, listedOf(read, named.get(name), hidden.get(name), before));
+    }
+    directory = { servers, problems, mcps };
   }
-  return { servers, problems, mcps };
+  if (isSettled) readUpTo.set(directory, latest);
+  return directory;
+}
+
+/** Undefined where what changed leads to something that is not there, and may be another time. */
+async function readChanged(
+  store: Store,
+  tenant: string,
+  known: Directory,
+  changed: NameChanges["changed"],
+  foreseen: ReadMcps | undefined,
+): Promise<Directory | undefined> {
+  const isMcps = changed.some(({ kind }) => kind === "variable");
+  const read = isMcps ? await readMcps(store, tenant, foreseen) : undefined;
+  if (read && !read.isSettled) return undefined;
+  const servers = new Map(known.servers);
+  const takeTurns = turnTaker();
+  let differs = false;
+  let isNew = false;
+  const put = (name: string, listed: DirectoryEntry | undefined): void => {
+    const before = servers.get(name);
+    if (before === listed) return;
+    differs = true;
+    isNew ||= before === undefined;
+    if (listed) servers.set(name, listed);
+    else servers.delete(name);
+  };
+
+  if (read) {
+    const { entries } = read;
+    for (const name of Object.keys(entries)) {
+      await takeTurns();
+      const before = servers.get(name);
+      if (before && entries[name] === known.mcps?.entries[name]) continue;
+      const hidden = before ? before.hidden : await hiddenOf(store, tenant, name);
+      put(name, listedOf(readEntryOf(name, entries[name], before), before?.record, hidden, before));
+    }
+    for (const [name, before] of known.servers) {
+      await takeTurns();
+      if (before.entry === unnamedEntry || Object.hasOwn(entries, name)) continue;
+      put(name, before.record && listedOf(unnamed, before.record, before.hidden, before));
+    }
+  }
+  for (const { kind, name } of changed) {
+    await takeTurns();
+    if (kind === "variable") continue;
+    const before = servers.get(name);
+    const moved = kind === "server" ? await store.name(tenant, kind, name) : before?.record;
+    const record = moved && (await recordOf(store, tenant, moved.cid, before?.record));
+    const hidden = kind === "server" && before ? before.hidden : await hiddenOf(store, tenant, name);
+    const isNamed = record !== undefined || (before !== undefined && before.entry !== unnamedEntry);
+    put(name, isNamed ? listedOf(before ?? unnamed, record, hidden, before) : undefined);
+  }
+  if (!differs && !read) return known;
+  const { problems, mcps } = read ?? known;
+  return { servers: isNew ? inOrder(servers) : servers, problems, mcps };
+}
+
+function inOrder(servers: ReadonlyMap<string, DirectoryEntry>): Map<string, DirectoryEntry> {
+  return new Map([...servers.keys()].sort().map((name) => [name, servers.get(name)!]));
+}
+
+/** What is said of a server; as it was `before` where that is the same. */
+function listedOf(
+  { entry, problems, refused }: ReadEntry,
+  record: ServerNameRecord | undefined,
+  hidden: readonly string[] = nothing,
+  before: DirectoryEntry | undefined,
+): DirectoryEntry {
+  const listed: DirectoryEntry = {
+    definition: entry.definition ?? record?.definition,
+    entry,
+    enabled: entry.enabled && (record?.enabled ?? true),
+    hidden,
+    problems,
+    refused,
+    ...(record && { record }),
+  };
+  return before && isSame(before, listed) ? before : listed;
 }
 
 /** True where nothing but the entries could say anything else than it did. */
@@ -119,19 +223,24 @@ function areSame(before: readonly string[], now: readonly string[]): boolean {
   return before.length === now.length && now.every((name, index) => before[index] === name);
 }
 
+interface McpsReading extends ReturnType<typeof parseMcps> {
+  /** Where another reading of the same value would give the same, and no entry stands elsewhere. */
+  readonly mcps: ReadMcps | undefined;
+  /** Everything that it leads to is there. */
+  readonly isSettled: boolean;
+}
+
 /** The variable's value is the configuration itself, or the CID of it. */
-async function readMcps(
-  store: Store,
-  tenant: string,
-  known: ReadMcps | undefined,
-): Promise<ReturnType<typeof parseMcps> & Pick<Directory, "mcps">> {
+async function readMcps(store: Store, tenant: string, known: ReadMcps | undefined): Promise<McpsReading> {
   const record = await store.name(tenant, "variable", "mcps");
-  if (!record) return { entries: {}, problems: [] };
-  if (known?.cid === record.cid) return { entries: known.entries, problems: [], mcps: known };
-  const text = await textOf(store, tenant, record.cid);
-  const parsed = isCid(text.trim()) ? parseMcps(await textOf(store, tenant, text.trim())) : parseMcps(text);
+  if (!record) return { entries: {}, problems: [], mcps: undefined, isSettled: true };
+  if (known?.cid === record.cid) return { entries: known.entries, problems: [], mcps: known, isSettled: true };
+  const text = (await textOf(store, tenant, record.cid)) ?? "";
+  const referred = isCid(text.trim()) ? await textOf(store, tenant, text.trim()) : text;
+  const parsed = parseMcps(referred ?? "");
   await nextTurn();
   // What is not there may be another time.
+  let isSettled = referred !== undefined;
   let isWhole = parsed.problems.length === 0;
   const takeTurns = turnTaker();
   for (const server of Object.keys(parsed.entries)) {
@@ -141,20 +250,22 @@ async function readMcps(
     isWhole = false;
     parsed.entries[server] = await entryOf(raw);
   }
-  return { ...parsed, mcps: isWhole ? { cid: record.cid, entries: parsed.entries } : undefined };
+  return { ...parsed, mcps: isWhole ? { cid: record.cid, entries: parsed.entries } : undefined, isSettled };
 
   /** What an entry's `config_cid` leads to, which may be another one. Content addresses cannot form a circle. */
   async function entryOf(raw: Json | undefined): Promise<Json> {
     if (!isObject(raw) || typeof raw["config_cid"] !== "string") return raw ?? null;
-    const referred = parseMcps(await textOf(store, tenant, raw["config_cid"]));
+    const text = await textOf(store, tenant, raw["config_cid"]);
+    isSettled &&= text !== undefined;
+    const referred = parseMcps(text ?? "");
     // An entry whose CID leads nowhere stays as it is, and reading it reports the CID.
     return referred.problems.length === 0 ? entryOf(referred.entries) : raw;
   }
 }
 
-async function textOf(store: Store, tenant: string, cid: Cid): Promise<string> {
+async function textOf(store: Store, tenant: string, cid: Cid): Promise<string | undefined> {
   const bytes = await store.content(tenant, cid);
-  return bytes ? new TextDecoder().decode(bytes) : "";
+  return bytes && new TextDecoder().decode(bytes);
 }
 
 async function readServerNames(store: Store, tenant: string, known: Directory): Promise<Map<string, ServerNameRecord>> {
@@ -162,14 +273,19 @@ async function readServerNames(store: Store, tenant: string, known: Directory): 
   const takeTurns = turnTaker();
   for (const { name, cid } of await store.names(tenant, "server")) {
     await takeTurns();
-    const before = known.servers.get(name)?.record;
-    const record = before?.cid === cid ? before : await readRecord(store, tenant, cid);
+    const record = await recordOf(store, tenant, cid, known.servers.get(name)?.record);
     if (record) servers.set(name, record);
   }
   return servers;
 }
 
-async function readRecord(store: Store, tenant: string, cid: Cid): Promise<ServerNameRecord | undefined> {
+async function recordOf(
+  store: Store,
+  tenant: string,
+  cid: Cid,
+  before: ServerNameRecord | undefined,
+): Promise<ServerNameRecord | undefined> {
+  if (before?.cid === cid) return before;
   const bytes = await store.content(tenant, cid);
   const record = bytes && decodeJson(bytes);
   if (!isObject(record) || typeof record["definition"] !== "string") return undefined;

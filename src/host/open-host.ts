@@ -2,7 +2,7 @@ import { BerthError } from "../errors.ts";
 import type { HostPort } from "../executor/executor.ts";
 import { Activities } from "./activity.ts";
 import type { Catalog } from "./catalog.ts";
-import { readDirectory, type Directory } from "./directory.ts";
+import { readDirectory, withHidden, type Directory } from "./directory.ts";
 import { CatalogCache } from "./catalog-cache.ts";
 import { createEarlierReleases } from "./earlier-release.ts";
 import { guestPort, type PortHost } from "./guest-port.ts";
@@ -125,10 +125,8 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     server: (tenant, name) => host.server(tenant, name),
     async onChange(tenant, server, hidden) {
       const directory = directories.get(tenant);
-      const listed = directory?.servers.get(server);
-      if (!directory || !listed) return;
-      const servers = new Map(directory.servers).set(server, { ...listed, hidden });
-      directories.set(tenant, { ...directory, servers });
+      if (!directory?.servers.has(server)) return;
+      directories.set(tenant, withHidden(directory, server, hidden));
       catalogs.drop(tenant, server);
       await learn(tenant, server);
     },

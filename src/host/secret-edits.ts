@@ -1,7 +1,7 @@
 import { BerthError } from "../errors.ts";
 import type { Secrets } from "../secrets/secrets.ts";
 import type { Store } from "../store/store.ts";
-import { readDirectory } from "./directory.ts";
+import { readDirectory, type Directory } from "./directory.ts";
 
 /** What a person does with a tenant's secrets: sees their names, sets and deletes them. Nobody gets a value back. */
 export interface SecretEdits {
@@ -25,11 +25,19 @@ export interface SecretEditsDependencies {
   readonly store: Store;
   readonly secrets: Secrets;
   readonly writable: boolean;
+  /** What is known of the tenant's servers, where it is served. */
+  readonly directory?: (tenant: string) => Directory | undefined;
   /** Hears of what was changed here. */
   readonly onChange?: (tenant: string, name: string) => void;
 }
 
-export function createSecretEdits({ store, secrets, writable, onChange }: SecretEditsDependencies): SecretEdits {
+export function createSecretEdits({
+  store,
+  secrets,
+  writable,
+  directory,
+  onChange,
+}: SecretEditsDependencies): SecretEdits {
   const mayWrite = (): void => {
     if (!writable) throw new BerthError("read_only");
   };
@@ -37,7 +45,7 @@ export function createSecretEdits({ store, secrets, writable, onChange }: Secret
     async list(tenant) {
       const facts = new Map((await secrets.list(tenant)).map(({ name, changedAt, by }) => [name, { changedAt, by }]));
       const wanted = new Map<string, string[]>();
-      for (const [server, { entry }] of (await readDirectory(store, tenant)).servers) {
+      for (const [server, { entry }] of (await readDirectory(store, tenant, directory?.(tenant))).servers) {
         for (const name of entry.secrets) wanted.set(name, [...(wanted.get(name) ?? []), server]);
       }
       const names = [...new Set([...facts.keys(), ...wanted.keys()])].sort();

@@ -14,6 +14,13 @@ export async function readVisibility(store: Store, tenant: string): Promise<Map<
   return hidden;
 }
 
+/** The same of one server. */
+export async function hiddenOf(store: Store, tenant: string, server: string): Promise<readonly string[]> {
+  const record = await store.name(tenant, "visibility", server);
+  const bytes = record && (await store.content(tenant, record.cid));
+  return bytes ? namesIn(bytes) : [];
+}
+
 /**
  * Hides a name or shows it again, and gives the names that are hidden then. Another process that does the same is
  * taken into account: what it hid stays hidden.

@@ -1,7 +1,10 @@
+import { once } from "node:events";
+import { Worker } from "node:worker_threads";
 import { parse, type AnyNode, type MemberNode, type ValueNode } from "@humanwhocodes/momoa";
 import { codeFrame } from "../discover/code-frame.ts";
 import type { Json, JsonObject } from "../json.ts";
 import type { Problem } from "../problem.ts";
+import { turnTaker } from "../turns.ts";
 
 /** A JSON value that remembers where it was written, so that whatever is wrong with it can be shown there. */
 export interface JsonNode {
@@ -40,6 +43,80 @@ export function parseJsonSource(file: string, text: string): { root?: JsonNode; 
     return { problems: [problemAt({ file, text, line, column, pointer: "" }, "invalid-json", `Not JSON: ${reason}`)] };
   }
 }
+
+/** What is wrong with a JSON text. Nobody else has to wait for it, however long it is. */
+export async function jsonProblems(file: string, text: string): Promise<Problem[]> {
+  if (text.length <= SHORT_UNITS) return parseJsonSource(file, text).problems;
+  try {
+    JSON.parse(text);
+    if (!(await hasDuplicateKeys(text))) return [];
+  } catch {
+    // Told below, with its place.
+  }
+  return (await inThread({ file, text })) ?? [];
+}
+
+/** As `placedIn`; undefined for a text that is no JSON. */
+export async function placeProblems(
+  file: string,
+  text: string,
+  problems: readonly Problem[],
+): Promise<Problem[] | undefined> {
+  if (text.length > SHORT_UNITS) return inThread({ file, text, problems });
+  const { root } = parseJsonSource(file, text);
+  return root && placedIn(root, problems);
+}
+
+/** Problems with the places of their pointers, or of what is around them where a pointer leads to nothing. */
+export function placedIn(root: JsonNode, problems: readonly Problem[]): Problem[] {
+  return problems.map((problem) => {
+    const { code, message, severity, pointer = "" } = problem;
+    return { ...problem, ...problemAt(nodeAt(root, pointer).at, code, message, severity), pointer };
+  });
+}
+
+/** What a thread is given: with `problems` it places those, else it looks for what is wrong. */
+export interface LongText {
+  readonly file: string;
+  readonly text: string;
+  readonly problems?: readonly Problem[];
+}
+
+/** A tree with all positions takes about half a microsecond a character. */
+const SHORT_UNITS = 16 * 1024;
+const workerFile = new URL("./json-source-worker.js", import.meta.url);
+
+async function inThread(text: LongText): Promise<Problem[] | undefined> {
+  const worker = new Worker(workerFile, { workerData: text });
+  try {
+    const [problems] = (await once(worker, "message")) as [Problem[] | undefined];
+    return problems;
+  } finally {
+    await worker.terminate();
+  }
+}
+
+/** Of a text that is JSON. */
+async function hasDuplicateKeys(text: string): Promise<boolean> {
+  const open: (Set<string> | undefined)[] = [];
+  const takeTurns = turnTaker();
+  let last: string | undefined;
+  for (const [token] of text.matchAll(TOKENS)) {
+    await takeTurns();
+    if (token === "{") open.push(new Set());
+    else if (token === "[") open.push(undefined);
+    else if (token === "}" || token === "]") open.pop();
+    else if (token === ":") {
+      const keys = open.at(-1)!;
+      const key = last!.includes("\\") ? (JSON.parse(last!) as string) : last!.slice(1, -1);
+      if (keys.has(key)) return true;
+      keys.add(key);
+    } else last = token;
+  }
+  return false;
+}
+
+const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\]:]/g;
 
 /** What a pointer leads to; where it leads to nothing, what is around that. */
 export function nodeAt(root: JsonNode, pointer: string): JsonNode {

@@ -5,7 +5,7 @@ import { BerthError } from "../errors.ts";
 import type { SqliteAudit } from "./sqlite-audit.ts";
 import type { SqliteContent } from "./sqlite-content.ts";
 import type { StoredBytes } from "./stored-bytes.ts";
-import type { Change, NameChange, NameKind, NameMove, NameRecord } from "./store.ts";
+import type { Change, NameChange, NameChanges, NameKind, NameMove, NameRecord } from "./store.ts";
 
 /** The part of the SQLite store that keeps names with their history. Each function is one transaction. */
 export function sqliteNames(
@@ -78,6 +78,18 @@ export function sqliteNames(
 
     history: (tenant: string, kind: NameKind, name: string): NameChange[] => statements.history.all(tenant, kind, name),
 
+    latest: (): number => statements.latest.get() ?? 0,
+
+    changesAfter(tenant: string, kinds: readonly NameKind[], since: number): NameChanges | undefined {
+      const latest = statements.latest.get() ?? 0;
+      if (latest === since) return { latest, changed: [] };
+      // A store that was put in the place of this one may know nothing of that change.
+      if (latest < since) return undefined;
+      const rows = statements.changesAfter.all(since, latest, tenant, JSON.stringify(kinds));
+      if (rows.some(({ kind }) => kind === "tenant")) return undefined;
+      return { latest, changed: rows as NameChanges["changed"] };
+    },
+
     /** The numbers of the changes. */
     change(tenant: string, wanted: Change): readonly number[] {
       const { added, moved } = change.immediate(tenant, wanted);
@@ -124,6 +136,12 @@ function prepare(database: Database.Database) {
     ),
     recordChange: database.prepare<[string, string, string, string | null, number, string]>(
       "INSERT INTO name_change (tenant, kind, name, cid, changed_at, changed_by) VALUES (?, ?, ?, ?, ?, ?)",
+    ),
+    latest: database.prepare<[], number | null>("SELECT max(id) FROM name_change").pluck(),
+    // The plus keeps SQLite from looking through all that the tenant ever changed, by the index of its names.
+    changesAfter: database.prepare<[number, number, string, string], { kind: NameKind | "tenant"; name: string }>(
+      `SELECT DISTINCT kind, name FROM name_change WHERE id > ? AND id <= ? AND +tenant = ?
+       AND (kind = 'tenant' OR kind IN (SELECT value FROM json_each(?)))`,
     ),
     history: database.prepare<[string, string, string], NameChange>(
       `SELECT cid, changed_at AS changedAt, changed_by AS "by" FROM name_change

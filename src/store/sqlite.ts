@@ -95,6 +95,14 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       return attempt(() => names.list(tenant, kind));
     },
 
+    async latestChange() {
+      return attempt(() => names.latest());
+    },
+
+    async changesAfter(tenant, kinds, since) {
+      return attempt(() => names.changesAfter(tenant, kinds, since));
+    },
+
     async history(tenant, kind, name) {
       return attempt(() => names.history(tenant, kind, name));
     },

@@ -29,6 +29,15 @@ export interface Store {
   /** All names of one kind, sorted by name (code-unit order). */
   names(tenant: string, kind: NameKind): Promise<NameRecord[]>;
 
+  /**
+   * The number of the latest change of names, of all tenants, and which names of these kinds the tenant changed after
+   * the one numbered `since`, each once. Undefined where that cannot be told: everything may be another.
+   */
+  changesAfter(tenant: string, kinds: readonly NameKind[], since: number): Promise<NameChanges | undefined>;
+
+  /** The number of the latest change of names, of all tenants. */
+  latestChange(): Promise<number>;
+
   /** Every meaning that a name has had, newest first, deletions included (`cid: null`). */
   history(tenant: string, kind: NameKind, name: string): Promise<NameChange[]>;
 
@@ -165,6 +174,11 @@ export interface ChangedName {
   readonly tenant: string;
   readonly kind: NameKind;
   readonly name: string;
+}
+
+export interface NameChanges {
+  readonly latest: number;
+  readonly changed: readonly { readonly kind: NameKind; readonly name: string }[];
 }
 
 export interface NameChange {

@@ -1,4 +1,4 @@
-import { nodeAt, parseJsonSource, problemAt, type JsonNode } from "../../image/json-source.ts";
+import { parseJsonSource, placedIn } from "../../image/json-source.ts";
 import { SCHEMA_KEY } from "../../image/image.ts";
 import { serverNameProblem } from "../../image/fields.ts";
 import { isObject, type Json, type JsonObject } from "../../json.ts";
@@ -62,7 +62,7 @@ export function checkMcps(text: string, file = "mcps"): CheckedMcps {
   const { entries, problems } = parseMcps(text);
   const read = Object.entries(entries).map(([name, raw]) => [name, readWritten(name, raw)] as const);
   const found = [...problems, ...read.flatMap(([, { problems }]) => problems)];
-  return { problems: [...parsed.problems, ...located(found, root)].sort(byPosition), entries: new Map(read) };
+  return { problems: [...parsed.problems, ...placedIn(root, found)].sort(byPosition), entries: new Map(read) };
 }
 
 /** Checks a text that is to be the entry of one server. Pointers begin at the entry. */
@@ -72,7 +72,7 @@ export function checkEntry(server: string, text: string, file = `${server}.json`
   const read = readWritten(server, root.value);
   const start = inside({ pointer: "", problems: [] }, server).pointer.length;
   const own = read.problems.map((problem) => ({ ...problem, pointer: problem.pointer?.slice(start) ?? "" }));
-  return { problems: [...problems, ...located(own, root)].sort(byPosition), entries: new Map([[server, read]]) };
+  return { problems: [...problems, ...placedIn(root, own)].sort(byPosition), entries: new Map([[server, read]]) };
 }
 
 /** An entry that only says where it stands is right as it is: what stands there is checked where it is read. */
@@ -81,14 +81,6 @@ function readWritten(server: string, raw: Json): ReadEntry {
     return { ...readNamedEntry(server, {}), refused: false };
   }
   return readNamedEntry(server, raw, { compile: true });
-}
-
-/** Problems with the places of their pointers, or of what is around them where a pointer leads to nothing. */
-export function located(problems: readonly Problem[], root: JsonNode): Problem[] {
-  return problems.map((problem) => {
-    const { code, message, severity, pointer = "" } = problem;
-    return { ...problem, ...problemAt(nodeAt(root, pointer).at, code, message, severity), pointer };
-  });
 }
 
 function byPosition(one: Problem, other: Problem): number {

@@ -9,7 +9,7 @@ import { nextTurn } from "../../turns.ts";
 import { languageOfDraft, type DraftLimits } from "./draft-checks.ts";
 import type { Current, Draft, Edits, Listed, Saved, SaveOptions, Subject } from "./edits.ts";
 import { examine, type Examiner } from "./examine.ts";
-import { entryText, readMcpsText, readRawEntries, textAt } from "./mcps-text.ts";
+import { entryText, rawEntriesIn, readMcpsText, readRawEntries, textAt, type RawEntries } from "./mcps-text.ts";
 import { openPast, singleText } from "./past.ts";
 import { planEdit, type Plan } from "./plan.ts";
 import { contractOf, planRestore } from "./releases.ts";
@@ -99,6 +99,13 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     }
   }
 
+  async function entriesOf(tenant: string): Promise<RawEntries | undefined> {
+    const known = (await directoryOf(tenant)).mcps;
+    const variable = known && (await store.name(tenant, "variable", "mcps"))?.cid;
+    if (known && variable === known.cid) return rawEntriesIn({ variable, text: "", isReferred: false }, known);
+    return readRawEntries((await readMcpsText(store, tenant)).text);
+  }
+
   async function currentDraft(tenant: string, subject: Subject): Promise<(Draft & { cid: Cid }) | undefined> {
     const { kind, name } = subject;
     switch (kind) {
@@ -107,7 +114,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
         return record && { cid: record.cid, ...singleText(name, await textAt(store, tenant, record.cid)) };
       }
       case "entry": {
-        const raw = readRawEntries((await readMcpsText(store, tenant)).text)?.get(name);
+        const raw = (await entriesOf(tenant))?.get(name);
         if (raw === undefined) return undefined;
         const text = entryText(raw);
         return { cid: cidOf(text), ...singleText(name, text) };
@@ -165,7 +172,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
       case "variable":
         return (await store.names(tenant, "variable")).map(({ name }) => name);
       case "entry":
-        return [...(readRawEntries((await readMcpsText(store, tenant)).text)?.keys() ?? [])].sort();
+        return [...((await entriesOf(tenant))?.keys() ?? [])].sort();
       case "definition": {
         const { servers } = await directoryOf(tenant);
         return [...servers].filter(([, { definition }]) => definition !== undefined).map(([name]) => name);

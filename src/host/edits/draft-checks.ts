@@ -23,7 +23,12 @@ export function checkDraft({ kind, name }: Subject, draft: Draft, limits: DraftL
   if (kind !== "definition" && paths.length > 1) {
     problems.push(fault("too-many-files", `A ${kind} is one text, not ${paths.length} files`));
   }
-  return [...problems, ...(kind === "definition" ? checkFiles(draft, limits) : checkSize(draft, kind === "variable" && name === "mcps" ? limits.mcpsBytes : limits.variableBytes))];
+  return [
+    ...problems,
+    ...(kind === "definition"
+      ? checkFiles(draft, limits)
+      : checkSize(draft, kind === "variable" && name === "mcps" ? limits.mcpsBytes : limits.variableBytes)),
+  ];
 }
 
 /** The language in which a definition is written. */

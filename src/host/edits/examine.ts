@@ -53,7 +53,7 @@ export async function examine(examiner: Examiner, tenant: string, plan: Plan): P
     }
   }
   const releases = standing.proposal();
-  return { review: reviewOf(problems.map(plan.place), servers), releases, after };
+  return { review: reviewOf(await plan.place(problems), servers), releases, after };
 }
 
 function reviewOf(problems: readonly Problem[], servers: readonly ServerEffect[]): Review {

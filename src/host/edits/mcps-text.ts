@@ -1,8 +1,9 @@
 import { isCid, rawBlock, type Cid } from "../../cid.ts";
-import { isObject } from "../../json.ts";
+import { isObject, type Json } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
 import type { NameMove, Store } from "../../store/store.ts";
 import { SCHEMA_KEY } from "../config/mcps.ts";
+import type { ReadMcps } from "../directory.ts";
 import { withMember } from "./json-text.ts";
 import type { ProposedStore } from "./proposed-store.ts";
 
@@ -15,7 +16,11 @@ export interface McpsText {
 }
 
 /** What each server's entry says, as it is written: `config_cid` is not followed. */
-export type RawEntries = ReadonlyMap<string, unknown>;
+export interface RawEntries {
+  get(name: string): unknown;
+  has(name: string): boolean;
+  keys(): Iterable<string>;
+}
 
 export async function readMcpsText(store: Store, tenant: string): Promise<McpsText> {
   const record = await store.name(tenant, "variable", "mcps");
@@ -55,9 +60,31 @@ export async function guardMcps(proposed: ProposedStore, tenant: string, { varia
   await proposed.change(tenant, { by: "edit", set });
 }
 
+/**
+ * The entries of a text as they are written; undefined where that is no object. Of the configuration that `known` was
+ * read from, nothing is read again: thousands of entries would take their time.
+ */
+export function rawEntriesIn({ variable, text }: McpsText, known: ReadMcps | undefined): RawEntries | undefined {
+  if (known === undefined || known.cid !== variable) return readRawEntries(text);
+  const { entries } = known;
+  return {
+    get: (name) => (Object.hasOwn(entries, name) ? entries[name] : undefined),
+    has: (name) => Object.hasOwn(entries, name),
+    keys: () => Object.keys(entries),
+  };
+}
+
+/** The configuration with this one entry, or without it, as it will be read; undefined where that has to be read. */
+export function withEntry(known: ReadMcps | undefined, cid: Cid, name: string, raw?: Json): ReadMcps | undefined {
+  if (!known || (isObject(raw) && Object.hasOwn(raw, "config_cid"))) return undefined;
+  if (raw !== undefined) return { cid, entries: { ...known.entries, [name]: raw } };
+  const { [name]: _, ...others } = known.entries;
+  return { cid, entries: others };
+}
+
 /** An entry can be put into a configuration only when that is one. */
-export function unreadableMcps(mcps: McpsText): Problem[] {
-  if (readRawEntries(mcps.text)) return [];
+export function unreadableMcps(entries: RawEntries | undefined): Problem[] {
+  if (entries) return [];
   const message = "The variable mcps is not an object of servers as it stands; mend it first";
   return [{ code: "mcps-unreadable", message, severity: "error" }];
 }
@@ -115,7 +142,7 @@ export async function resolveEntry(
     const referred = readRawEntries(text);
     if (!referred) break;
     through.push(entry["config_cid"]);
-    entry = Object.fromEntries(referred);
+    entry = Object.fromEntries(Array.from(referred.keys(), (key) => [key, referred.get(key)]));
   }
   return { entry, through };
 }

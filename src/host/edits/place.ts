@@ -1,9 +1,8 @@
-import { parseJsonSource, type JsonNode } from "../../image/json-source.ts";
+import { placeProblems } from "../../image/json-source.ts";
 import type { Problem } from "../../problem.ts";
-import { located } from "../config/mcps.ts";
 
-/** Gives a problem its place in what a person sees. */
-export type Place = (problem: Problem) => Problem;
+/** Gives problems their places in what a person sees. */
+export type Place = (problems: readonly Problem[]) => Promise<Problem[]>;
 
 /**
  * Places what a JSON pointer leads to in a text. `prefix` is the part of the pointers that leads to the text itself:
@@ -11,12 +10,13 @@ export type Place = (problem: Problem) => Problem;
  */
 export function placeIn(file: string, text: string, prefix: readonly string[] = []): Place {
   const start = prefix.map((name) => `/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
-  let parsed: { root?: JsonNode } | undefined;
-  return (problem) => {
-    const { pointer } = problem;
-    if (pointer === undefined || !(pointer === start || pointer.startsWith(`${start}/`))) return problem;
-    parsed ??= parseJsonSource(file, text);
-    const own = { ...problem, pointer: pointer.slice(start.length) };
-    return parsed.root ? located([own], parsed.root)[0]! : problem;
+  const isInside = ({ pointer }: Problem): boolean =>
+    pointer !== undefined && (pointer === start || pointer.startsWith(`${start}/`));
+  const fromText = (problem: Problem): Problem => ({ ...problem, pointer: problem.pointer!.slice(start.length) });
+  return async (problems) => {
+    const own = problems.filter(isInside).map(fromText);
+    if (own.length === 0) return [...problems];
+    const placed = (await placeProblems(file, text, own))?.values();
+    return problems.map((problem) => (placed && isInside(problem) ? placed.next().value! : problem));
   };
 }

@@ -1,7 +1,7 @@
 import { decodeJson, jsonBlock, rawBlock, type Cid } from "../../cid.ts";
 import { packDefinition } from "../../image/definition.ts";
 import type { ServerRecord } from "../../image/image.ts";
-import { isObject, type Json, type JsonObject } from "../../json.ts";
+import { isObject, type JsonObject } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
 import type { NameMove } from "../../store/store.ts";
 import type { Directory, ReadMcps } from "../directory.ts";
@@ -10,11 +10,11 @@ import type { Draft } from "./edits.ts";
 import { withMember } from "./json-text.ts";
 import {
   guardMcps,
+  rawEntriesIn,
   readMcpsText,
-  readRawEntries,
   resolveEntry,
   textAt,
-  unreadableMcps,
+  withEntry,
   writeMember,
   type McpsText,
 } from "./mcps-text.ts";
@@ -28,7 +28,7 @@ export async function planDefinition({ store, tenant, before, name, draft, probl
   let next: Cid | null = null;
   let foreseen: ReadMcps | undefined;
   if (!draft) {
-    await removeServer(proposed, tenant, name, mcps);
+    foreseen = await removeServer(proposed, tenant, name, mcps, before);
   } else if (problems.length === 0) {
     const packed = packDefinition(draft.entry, draft.files);
     next = packed.cid;
@@ -52,7 +52,9 @@ function placeOf(name: string, draft: Draft | null, mcps: McpsText): Place {
   const inMcps = placeIn("mcps", mcps.text);
   if (!draft || Object.keys(draft.files).length !== 1) return inMcps;
   const compiledAs = `${name}.${languageOfDraft(draft) === "shell" ? "sh" : "ts"}`;
-  return (problem: Problem) => (problem.file === compiledAs ? { ...problem, file: draft.entry } : inMcps(problem));
+  const inDraft = (problem: Problem): Problem =>
+    problem.file === compiledAs ? { ...problem, file: draft.entry } : problem;
+  return async (problems) => (await inMcps(problems)).map(inDraft);
 }
 
 /**
@@ -68,26 +70,22 @@ async function moveDefinition(
   before: Directory,
 ): Promise<ReadMcps | undefined> {
   const whole = before.mcps?.cid === mcps.variable ? before.mcps : undefined;
-  const raw = whole ? ownMember(whole.entries, name) : readRawEntries(mcps.text)?.get(name);
+  const entries = rawEntriesIn(mcps, whole);
+  const raw = entries?.get(name);
   const { entry, through } = await resolveEntry(proposed, tenant, raw);
   if (isObject(entry) && Object.hasOwn(entry, "definition")) {
     const cid = await moveInEntry(proposed, tenant, name, definition, through, mcps);
-    if (!whole) return undefined;
-    return { cid, entries: { ...whole.entries, [name]: { ...(entry as JsonObject), definition } } };
+    return withEntry(whole, cid, name, { ...(entry as JsonObject), definition });
   }
   const record = await proposed.name(tenant, "server", name);
   const stands = record && (await proposed.content(tenant, record.cid));
   const now = stands && decodeJson(stands);
   await setRecord(proposed, tenant, name, { definition, enabled: !(isObject(now) && now["enabled"] === false) });
   // A new server gets an entry, too, for its owner to say more in.
-  const isNew = !record && raw === undefined && unreadableMcps(mcps).length === 0;
-  if (isNew) await writeMember(proposed, tenant, mcps, [name], "{}");
-  else await guardMcps(proposed, tenant, mcps);
+  const isNew = !record && raw === undefined && entries !== undefined;
+  if (isNew) return withEntry(whole, await writeMember(proposed, tenant, mcps, [name], "{}"), name, {});
+  await guardMcps(proposed, tenant, mcps);
   return undefined;
-}
-
-function ownMember(object: JsonObject, name: string): Json | undefined {
-  return Object.hasOwn(object, name) ? object[name] : undefined;
 }
 
 /** An entry that stands in content of its own is written anew there, and so is all that leads to it. Gives the variable's value. */
@@ -112,10 +110,20 @@ async function moveInEntry(
 }
 
 /** Without its definition a server is no more, so that what says more about it goes, too. */
-async function removeServer(proposed: ProposedStore, tenant: string, name: string, mcps: McpsText): Promise<void> {
+async function removeServer(
+  proposed: ProposedStore,
+  tenant: string,
+  name: string,
+  mcps: McpsText,
+  before: Directory,
+): Promise<ReadMcps | undefined> {
   await removeRecord(proposed, tenant, name);
-  if (readRawEntries(mcps.text)?.has(name)) await writeMember(proposed, tenant, mcps, [name], null);
-  else await guardMcps(proposed, tenant, mcps);
+  const whole = before.mcps?.cid === mcps.variable ? before.mcps : undefined;
+  if (rawEntriesIn(mcps, whole)?.has(name)) {
+    return withEntry(whole, await writeMember(proposed, tenant, mcps, [name], null), name);
+  }
+  await guardMcps(proposed, tenant, mcps);
+  return undefined;
 }
 
 export async function setRecord(

@@ -1,6 +1,8 @@
 import { rawBlock } from "../../cid.ts";
-import { parseJsonSource } from "../../image/json-source.ts";
-import { entryText, readMcpsText, readRawEntries, unreadableMcps, writeMember } from "./mcps-text.ts";
+import { jsonProblems } from "../../image/json-source.ts";
+import type { Json } from "../../json.ts";
+import type { ReadMcps } from "../directory.ts";
+import { entryText, rawEntriesIn, readMcpsText, unreadableMcps, withEntry, writeMember } from "./mcps-text.ts";
 import { placeIn } from "./place.ts";
 import type { Plan, PlanRequest } from "./plan.ts";
 import { proposeTo } from "./proposed-store.ts";
@@ -8,17 +10,25 @@ import { proposeTo } from "./proposed-store.ts";
 export async function planEntry(request: PlanRequest): Promise<Plan> {
   const { store, tenant, before, name, draft } = request;
   const mcps = await readMcpsText(store, tenant);
-  const raw = readRawEntries(mcps.text)?.get(name);
+  const whole = before.mcps?.cid === mcps.variable ? before.mcps : undefined;
+  const entries = rawEntriesIn(mcps, whole);
+  const raw = entries?.get(name);
   const text = draft?.files[draft.entry] ?? "";
-  const parsed = draft ? parseJsonSource(name, text) : { problems: [] };
-  const problems = [...request.problems, ...parsed.problems, ...unreadableMcps(mcps)];
+  const wrong = draft ? await jsonProblems(name, text) : [];
+  const value = draft && wrong.length === 0 ? (JSON.parse(text) as Json) : undefined;
+  let foreseen: ReadMcps | undefined;
+  const problems = [...request.problems, ...wrong, ...unreadableMcps(entries)];
   const proposed = proposeTo(store);
-  if (problems.length === 0) await writeMember(proposed, tenant, mcps, [name], draft ? text.trim() : null);
+  if (problems.length === 0) {
+    const variable = await writeMember(proposed, tenant, mcps, [name], draft ? text.trim() : null);
+    foreseen = withEntry(whole, variable, name, value);
+  }
   return {
     current: raw === undefined ? null : rawBlock(entryText(raw)).cid,
-    next: parsed.root ? rawBlock(entryText(parsed.root.value)).cid : null,
+    next: value === undefined ? null : rawBlock(entryText(value)).cid,
     problems,
     before,
+    mcps: foreseen,
     proposed,
     isWritten: ({ pointer }) => pointer !== undefined,
     place: placeIn(name, text, [name]),

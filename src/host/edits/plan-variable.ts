@@ -1,5 +1,5 @@
 import { isCid, rawBlock } from "../../cid.ts";
-import { parseJsonSource } from "../../image/json-source.ts";
+import { jsonProblems } from "../../image/json-source.ts";
 import type { Problem } from "../../problem.ts";
 import type { NameMove, Store } from "../../store/store.ts";
 import { textAt } from "./mcps-text.ts";
@@ -35,10 +35,10 @@ async function configurationIn(
   value: string,
 ): Promise<{ text: string; problems: Problem[] }> {
   const cid = value.trim();
-  if (!isCid(cid)) return { text: value, problems: parseJsonSource("mcps", value).problems };
+  if (!isCid(cid)) return { text: value, problems: await jsonProblems("mcps", value) };
   if (await store.content(tenant, cid)) {
     const text = await textAt(store, tenant, cid);
-    return { text, problems: parseJsonSource(cid, text).problems };
+    return { text, problems: await jsonProblems(cid, text) };
   }
   const message = `There is no content with the CID ${cid}; save the configuration itself`;
   const problem: Problem = { code: "missing-content", message, severity: "error", file: "mcps", line: 1, column: 1 };

@@ -38,6 +38,15 @@ export function proposeTo(store: Store): ProposedStore {
       return [...names.values()].sort(byName);
     },
 
+    latestChange: () => store.latestChange(),
+
+    async changesAfter(tenant, kinds, since) {
+      const changes = await store.changesAfter(tenant, kinds, since);
+      if (!changes) return undefined;
+      const proposed = [...latest.values()].filter(({ kind }) => kinds.includes(kind));
+      return { ...changes, changed: [...changes.changed, ...proposed] };
+    },
+
     async change(_tenant: string, { put = [], set = [] }: Change) {
       for (const block of put) blocks.set(block.cid, block);
       for (const move of set) {

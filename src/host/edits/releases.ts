@@ -1,11 +1,19 @@
 import { decodeJson, type Cid } from "../../cid.ts";
 import type { Contract } from "../../contract/contract.ts";
 import { BerthError } from "../../errors.ts";
-import { isObject } from "../../json.ts";
+import { isObject, type JsonObject } from "../../json.ts";
 import type { Store } from "../../store/store.ts";
-import type { Directory } from "../directory.ts";
+import type { Directory, ReadMcps } from "../directory.ts";
 import type { ReleaseParts } from "../release.ts";
-import { entryText, guardMcps, readMcpsText, readRawEntries, unreadableMcps, writeMember } from "./mcps-text.ts";
+import {
+  entryText,
+  guardMcps,
+  rawEntriesIn,
+  readMcpsText,
+  unreadableMcps,
+  withEntry,
+  writeMember,
+} from "./mcps-text.ts";
 import { removeRecord, setRecord } from "./plan-definition.ts";
 import type { Plan } from "./plan.ts";
 import { placeIn } from "./place.ts";
@@ -39,11 +47,15 @@ export async function planRestore(
 
   const mcps = await readMcpsText(store, tenant);
   const proposed = proposeTo(store);
-  const problems = unreadableMcps(mcps);
+  const whole = before.mcps?.cid === mcps.variable ? before.mcps : undefined;
+  const entries = rawEntriesIn(mcps, whole);
+  const problems = unreadableMcps(entries);
   // A server that had no entry has the release of an empty one.
-  const isNeeded = readRawEntries(mcps.text)?.has(server) || Object.keys(config).length > 0;
+  const isNeeded = entries?.has(server) || Object.keys(config).length > 0;
+  let foreseen: ReadMcps | undefined;
   if (isNeeded && problems.length === 0) {
-    await writeMember(proposed, tenant, mcps, [server], entryText(config).trimEnd());
+    const variable = await writeMember(proposed, tenant, mcps, [server], entryText(config).trimEnd());
+    foreseen = withEntry(whole, variable, server, config as JsonObject);
   } else await guardMcps(proposed, tenant, mcps);
   if (parts.definition === null) await removeRecord(proposed, tenant, server);
   else if (!Object.hasOwn(config, "definition")) {
@@ -54,6 +66,7 @@ export async function planRestore(
     next: release,
     problems,
     before,
+    mcps: foreseen,
     proposed,
     isWritten: () => false,
     place: placeIn("mcps", mcps.text),
