@@ -1,4 +1,5 @@
 import { BerthError } from "../errors.ts";
+import { filtersSystemCalls } from "../processes/sandbox.ts";
 import { GuestExecutor, type GuestExecutorOptions } from "./guest-executor.ts";
 import { probeSandbox } from "./probe.ts";
 import { trustedLauncher } from "./trusted.ts";
@@ -19,7 +20,11 @@ export async function openExecutor(options: ExecutorOptions): Promise<Executor> 
   }
 
   const probe = await probeSandbox(node, limits);
-  if ("launcher" in probe) return new GuestExecutor(probe.launcher, options);
+  if ("launcher" in probe) {
+    if (!filtersSystemCalls)
+      options.log?.warn({ machine: process.arch }, "guests run without a filter of system calls");
+    return new GuestExecutor(probe.launcher, options);
+  }
   if (mode === "sandboxed") throw new BerthError("sandbox_unavailable", probe.reason);
   return new GuestExecutor(trustedLauncher(node, limits), options, probe.reason);
 }

@@ -16,6 +16,7 @@ export interface Command {
   readonly nicenessForNow?: number;
   /** More arguments, for a program that reads them from descriptor 4: no list of processes shows those. */
   readonly hiddenArgs?: readonly string[];
+  readonly given?: StartRequest["given"];
 }
 
 export interface Exit extends ExitStatus {

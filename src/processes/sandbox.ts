@@ -3,10 +3,11 @@ import { accessSync, constants, lstatSync, readlinkSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import type { Command } from "./process-group.ts";
+import { seccompFilter } from "./seccomp.ts";
 
 /**
- * The sandbox for whatever handles code or text of others: resource limits (`prlimit`) and namespaces with nothing of the
- * host in them (`bwrap`). Given what may be seen, the limits and the program, it words a command line; it starts nothing
+ * The sandbox for whatever handles code or text of others: resource limits (`prlimit`), namespaces with nothing of the
+ * host in them (`bwrap`) and a filter of system calls. Given what may be seen, the limits and the program, it words a command line; it starts nothing
  * and knows no program. Having the tools is not enough: containers and distributions forbid namespaces in many ways, so
  * that whoever wants to rely on it tries its own command first.
  */
@@ -41,6 +42,12 @@ export interface NoSandbox {
   readonly reason: string;
 }
 
+/** Of system calls; set once the rest of the sandbox stands. */
+const filter = seccompFilter(process.arch)?.toString("base64");
+/** False on machines that the filter knows no numbers of: there the rest of the sandbox has to do. */
+export const filtersSystemCalls = filter !== undefined;
+/** After those that are pipes to what is confined. */
+const FILTER_DESCRIPTOR = 5;
 const NOBODY: User = { uid: 65_534, gid: 65_534 };
 export const sandboxAdvice =
   "install bubblewrap 0.8 or newer (node scripts/setup.mjs) and let this user create user namespaces";
@@ -61,6 +68,7 @@ export function sandboxCommand({ bwrap, prlimit }: SandboxTools, confined: Confi
     ...namespaces,
     ...variables(env),
     ...(hiddenEnv ? ["--args", "4"] : []),
+    ...(filter ? ["--seccomp", String(FILTER_DESCRIPTOR)] : []),
     ...sees,
     "--remount-ro",
     "/",
@@ -70,7 +78,15 @@ export function sandboxCommand({ bwrap, prlimit }: SandboxTools, confined: Confi
     ...argv,
   ];
   const [file, ...args] = limits ? [prlimit, ...limits, ...sandbox] : sandbox;
-  return { file: file!, args, env: {}, cwd: "/", ...user, ...(hiddenEnv && { hiddenArgs: variables(hiddenEnv) }) };
+  return {
+    file: file!,
+    args,
+    env: {},
+    cwd: "/",
+    ...user,
+    ...(hiddenEnv && { hiddenArgs: variables(hiddenEnv) }),
+    ...(filter && { given: { descriptor: FILTER_DESCRIPTOR, base64: filter } }),
+  };
 }
 
 /** Whom root's programs can become outside of the sandbox; undefined for everybody else, who can become nobody. */

@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
+import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { giveWay, giveWayForNow } from "../give-way.ts";
 
@@ -23,6 +24,8 @@ export interface StartRequest {
   readonly gid?: number;
   /** What each descriptor is, from 0 on; the others are nothing. */
   readonly stdio: readonly ("pipe" | "ignore")[];
+  /** What it reads from one more descriptor, up to the end, as base64: its starter writes it there. */
+  readonly given?: { readonly descriptor: number; readonly base64: string };
   /**
    * The process leads a group of its own, and a session: where Linux shares time by session (sched_autogroup_enabled),
    * it then takes none of the starter's.
@@ -52,12 +55,14 @@ export interface ExitStatus {
 
 /** In this process, at once. Rejects when it cannot be started. */
 export const startDirectly: Start = async (request) => {
-  const { file, args, env, cwd, uid, gid, stdio, group = false } = request;
+  const { file, args, env, cwd, uid, gid, stdio, given, group = false } = request;
   const identity = { ...(uid !== undefined && { uid }), ...(gid !== undefined && { gid }) };
   const child = spawn(file, args, {
     env: { ...env },
     // Node makes pipes of those of the first three that are not named.
-    stdio: Array.from({ length: Math.max(3, stdio.length) }, (_, descriptor) => stdio[descriptor] ?? "ignore"),
+    stdio: Array.from({ length: Math.max(3, stdio.length, (given?.descriptor ?? 0) + 1) }, (_, descriptor) =>
+      descriptor === given?.descriptor ? "pipe" : (stdio[descriptor] ?? "ignore"),
+    ),
     detached: group,
     ...(cwd !== undefined && { cwd }),
     ...identity,
@@ -69,12 +74,21 @@ export const startDirectly: Start = async (request) => {
   }
   child.on("error", () => {});
   prefer(pid, request);
+  const pipes = (child.stdio as readonly (Socket | null)[]).map((pipe) => pipe ?? undefined);
+  if (given) give(pipes[given.descriptor]!, given.base64);
   return {
     pid,
-    pipes: (child.stdio as readonly (Duplex | null)[]).map((pipe) => pipe ?? undefined),
+    pipes: pipes.slice(0, stdio.length),
     exited: new Promise((resolve) => child.once("exit", (code, signal) => resolve({ code, signal }))),
   };
 };
+
+function give(pipe: Socket, base64: string): void {
+  // It may end without having read it.
+  pipe.on("error", () => {});
+  pipe.write(Buffer.from(base64, "base64"));
+  pipe.destroySoon();
+}
 
 /** Preferences: some systems do not let us state them, and the process may have ended already. */
 function prefer(pid: number, { niceness = 0, nicenessForNow = 0, outOfMemoryScore }: StartRequest): void {
