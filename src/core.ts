@@ -10,6 +10,7 @@ import type { Executor } from "./executor/executor.ts";
 import { openExecutor } from "./executor/open.ts";
 import { withAllServers } from "./host/aggregate.ts";
 import { openExplore } from "./host/builtin/explore-server.ts";
+import { Checks } from "./host/checks/checks.ts";
 import { withBuiltIn } from "./host/builtin/with-built-in.ts";
 import { compilingInTurn } from "./host/compile-in-turn.ts";
 import { createEdits } from "./host/edits/create-edits.ts";
@@ -109,8 +110,10 @@ export async function openCore(
     const metrics = createMetrics(packageVersion(), config.limits);
     const observers = new Observers((error) => log.error({ err: error }, "an observer of calls failed"));
     const grants = new Grants(secrets, log);
+    const checks = opened(new Checks(config.limits));
     const hosting = {
       store,
+      checks,
       executor,
       compile: compilingInTurn(timeCompiling(metrics, (source: DefinitionSource) => compiler.compile(source))),
       compileKey,

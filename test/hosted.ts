@@ -8,6 +8,7 @@ import { compileKey, compilerCid } from "../src/discover/key.ts";
 import { openExecutor } from "../src/executor/open.ts";
 import type { Catalog } from "../src/host/catalog.ts";
 import type { Host } from "../src/host/host.ts";
+import { Checks } from "../src/host/checks/checks.ts";
 import { openHost } from "../src/host/open-host.ts";
 import { createLog } from "../src/log.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
@@ -45,9 +46,11 @@ export async function openHosted(
   const open = async (writable: boolean, compiler: Compiler = own) => {
     const store = await openSqliteStore({ dataDir });
     const executor = await openExecutor({ mode: "trusted", limits: { ...patientLimits, guestSpareProcesses: 1 } });
+    const checks = new Checks(patientLimits);
     const host = await openHost([TENANT], {
       store,
       executor,
+      checks,
       compile: (source) => compiler.compile(source),
       compileKey: (definition, source, identity = compiler.identity) => compileKey(definition, source, identity),
       compiler: compiler.identity,
@@ -55,11 +58,12 @@ export async function openHosted(
       writable,
       limits: { ...patientLimits, ...overrides },
     });
-    return { store, executor, host };
+    return { store, executor, checks, host };
   };
   let parts = await open(true);
   const closeParts = async (): Promise<void> => {
     await parts.executor.close();
+    await parts.checks.close();
     await parts.store.close();
   };
   const hosted: Hosted = {

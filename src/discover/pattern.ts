@@ -4,10 +4,21 @@ import { RE2JS } from "re2js";
  * Regular expressions of definitions run in the serving process, so they run in linear time: by RE2's rules, which
  * have no look-around and no back-references. Throws what RE2 has to say about a pattern that it cannot take.
  */
-export function compilePattern(pattern: string): { test(text: string): boolean; toString(): string } {
+export function compilePattern(pattern: string): CompiledPattern {
   const compiled = RE2JS.compile(RE2JS.translateRegExp(pattern));
-  // Ajv keeps one object for all patterns of the same name, and takes `toString` for the name.
-  return { test: (text) => compiled.matcher(text).find(), toString: () => pattern };
+  return {
+    // Ajv keeps one object for all patterns of the same name, and takes `toString` for the name.
+    test: (text) => compiled.matcher(text).find(),
+    toString: () => pattern,
+    instructions: compiled.programSize(),
+  };
+}
+
+export interface CompiledPattern {
+  test(text: string): boolean;
+  toString(): string;
+  /** Each is carried out once, at the most, for each character of a text. */
+  readonly instructions: number;
 }
 
 /** Why a pattern cannot be used, as the end of a sentence; undefined when it can. */

@@ -81,6 +81,7 @@ export async function buildCatalog(
   const redirects = createRedirects(uris, (uri) => catalog.resource(uri));
   const activity = dependencies.activities.of(tenant, server);
   const { limits, observers } = dependencies;
+  const validatorOf = dependencies.checks.of(tenant);
   const runOf = runFactory({ tenant, server, language, bundle, granted }, dependencies);
   const gate = gateOf(server, entry.limits);
   const tools = new Map(
@@ -94,14 +95,18 @@ export async function buildCatalog(
         observers,
         gate,
       );
-      return [name, createTool(contract, configuredRun(tool, run), { redirects, notes, limits }, own)];
+      return [
+        name,
+        createTool(contract, configuredRun(tool, run, validatorOf), { redirects, notes, validatorOf, limits }, own),
+      ];
     }),
   );
   const prompts = new Map(
     release.prompts.map(({ contract, source }) => {
       if (source.kind === "written") return [contract.name, writtenPrompt(contract, source.prompt)];
       const { name, call, inputSchema } = source.function;
-      return [contract.name, createPrompt(contract, inputSchema, runOf({ name, call }), redirects)];
+      const check = validatorOf(inputSchema, { texts: true });
+      return [contract.name, createPrompt(contract, check, runOf({ name, call }), redirects)];
     }),
   );
   const resources = release.resources.map((resource) => {

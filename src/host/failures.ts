@@ -1,11 +1,11 @@
 import { BerthError } from "../errors.ts";
 import type { GuestFailure } from "../executor/executor.ts";
-import type { Validator } from "./arguments.ts";
+import type { Judge } from "./checks/schema-code.ts";
 
 /** What is wrong with a value, as the end of a sentence; undefined when nothing is. */
-export function problemsOf(check: Validator, value: unknown): string | undefined {
+export function problemsOf(judge: Judge, value: unknown): string | undefined {
   try {
-    const problems = check(value);
+    const problems = judge(value);
     return problems.length > 0 ? problems.join("; ") : undefined;
   } catch (error) {
     return `its schema is not valid: ${(error as Error).message}`;

@@ -9,6 +9,7 @@ import type { Grants } from "../secrets/grants.ts";
 import type { Store } from "../store/store.ts";
 import type { Activity } from "./activity.ts";
 import type { Catalog } from "./catalog.ts";
+import type { Checks } from "./checks/checks.ts";
 import type { Directory } from "./directory.ts";
 import type { ReleaseVersion } from "./edits/edits.ts";
 import type { Observers } from "./observe.ts";
@@ -96,6 +97,8 @@ export interface HostDependencies {
   /** The identity of the compiler that `compile` is; a release remembers it. */
   readonly compiler: Cid;
   readonly log: Log;
+  /** Who checks what comes in and goes out. */
+  readonly checks: Checks;
   /** Who hears of each call of a tool. */
   readonly observers?: Observers;
   /** Who gives servers their secrets; without it none is given any. */

@@ -1,25 +1,24 @@
 import { BerthError } from "../errors.ts";
-import { isObject, type Json, type JsonObject, type JsonSchema } from "../json.ts";
-import { lazyTextValidator } from "./arguments.ts";
+import { isObject, type Json, type JsonObject } from "../json.ts";
 import type { ContentBlock, Prompt, PromptContract, PromptResult } from "./catalog.ts";
 import { blockOfBytes, isContentBlock, text, textsOf, type ReturnedValue } from "./content.ts";
-import { guestFailed, problemsOf } from "./failures.ts";
+import type { Validator } from "./checks/checks.ts";
+import { guestFailed } from "./failures.ts";
 import type { Run } from "./tool.ts";
 import type { Redirects } from "./uris/redirect.ts";
 
 /** A prompt that is ready to be got: its arguments are texts, checked and made what the function takes before `run`. */
 export function createPrompt(
   contract: PromptContract,
-  inputSchema: JsonSchema,
+  checkArguments: Validator,
   run: Run,
   redirects: Redirects,
 ): Prompt {
-  const checkArguments = lazyTextValidator(inputSchema);
   return {
     contract,
     async get(args, options) {
       const given = { ...args };
-      const invalid = problemOfTexts(given) ?? problemsOf(checkArguments, given);
+      const invalid = problemOfTexts(given) ?? (await checkArguments(given));
       if (invalid) throw new BerthError("invalid_params", `the prompt "${contract.name}": ${invalid}`);
 
       const outcome = await run(given, options);

@@ -2,10 +2,10 @@ import type { DiscoveredTool } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
 import type { GuestOutcome } from "../executor/executor.ts";
 import type { JsonObject } from "../json.ts";
-import { lazyValidator } from "./arguments.ts";
 import type { CallOptions, CallResult, Tool, ToolContract } from "./catalog.ts";
 import { failure, toConfiguredResult, toResult, type ReturnedValue } from "./content.ts";
-import { guestFailed, messageOf, problemsOf } from "./failures.ts";
+import type { ValidatorOf } from "./checks/checks.ts";
+import { guestFailed, messageOf } from "./failures.ts";
 import { readOutcome } from "../outcome/envelope.ts";
 import { endOf } from "./outcomes.ts";
 import { refusal } from "../outcome/given.ts";
@@ -20,6 +20,7 @@ export type Run = (args: JsonObject, options: CallOptions) => Promise<GuestOutco
 export interface ToolParts {
   readonly redirects: Redirects;
   readonly notes: CallNotes;
+  readonly validatorOf: ValidatorOf;
   readonly limits: RetryLimits & { readonly callMs: number };
 }
 
@@ -31,9 +32,9 @@ export function createTool(
   { task, outputSchema }: Pick<DiscoveredTool, "task" | "outputSchema">,
 ): Tool {
   const { name } = contract;
-  const { redirects, notes, limits } = parts;
-  const checkArguments = lazyValidator(contract.inputSchema);
-  const checkOutput = contract.outputSchema && lazyValidator(contract.outputSchema);
+  const { redirects, notes, validatorOf, limits } = parts;
+  const checkArguments = validatorOf(contract.inputSchema);
+  const checkOutput = contract.outputSchema && validatorOf(contract.outputSchema);
   const promisesNothing = outputSchema === null;
   const read = checkOutput && promisesNothing ? toConfiguredResult : toResult;
 
@@ -65,7 +66,9 @@ export function createTool(
     ...(task && { task }),
     async call(args, options) {
       const beganAt = performance.now();
-      const invalid = problemsOf(checkArguments, args);
+      const checked = checkArguments(args);
+      // Waited for only where it has to be: most arguments are found right at once.
+      const invalid = checked === undefined ? undefined : await checked;
       if (invalid) {
         if (!options.invalidRejects) {
           const shown = `Invalid arguments for the tool "${name}": ${invalid}`;
@@ -103,16 +106,23 @@ export function createTool(
         return redirects.asResult(outcome.value.location, options);
       }
 
-      const result = resultOf(outcome.value);
+      const made = resultOf(outcome.value);
+      const result = made instanceof Promise ? await made : made;
       return notes.ended(result.isError ? "error" : "ok", beganAt, args, options, result, retries);
     },
   };
 
-  function resultOf(value: ReturnedValue): CallResult {
+  function resultOf(value: ReturnedValue): CallResult | Promise<CallResult> {
     const result = read(value, checkOutput !== undefined);
     if (!checkOutput || result.isError) return result;
-    const broken = problemsOf(checkOutput, result.structuredContent ?? null);
-    return broken ? failure(`The tool "${name}" returned what its own type does not allow: ${broken}`) : result;
+    const checked = checkOutput(result.structuredContent ?? null);
+    return checked === undefined
+      ? result
+      : checked.then((broken) => (broken === undefined ? result : brokenBy(broken)));
+  }
+
+  function brokenBy(broken: string): CallResult {
+    return failure(`The tool "${name}" returned what its own type does not allow: ${broken}`);
   }
 }
 

@@ -20,6 +20,8 @@ export const admissionLimits = {
   streamsPerPrincipal: 1_500,
   callsPerTenant: 256,
   queuedCallsPerTenant: 1024,
+  /** Values that wait to be checked: first ones of a tool, wrong ones, large and intricate ones. */
+  queuedChecksPerTenant: 1_024,
   guestProcessesPerTenant: 48,
   /** Runs of shell definitions at once. */
   scriptProcessesPerTenant: 12,

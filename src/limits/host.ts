@@ -2,6 +2,12 @@
 export const hostLimits = {
   outputBytes: 4 * 1024 * 1024,
   callMs: 30_000,
+  /**
+   * How long, and with how much memory, a value may be held against a schema on the thread for it, and a schema be made
+   * ready.
+   */
+  checkMs: 3_000,
+  checkMemoryMb: 256,
   /** How often a call that ends with a transient error is tried again, and the longest first wait before it. */
   retries: 3,
   retryMs: 200,

@@ -3,8 +3,9 @@ import { parseUriTemplate } from "../../discover/uri-template.ts";
 import { BerthError } from "../../errors.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
 import type { Json, JsonObject, JsonSchema } from "../../json.ts";
-import { lazyTextValidator, lazyValidator } from "../arguments.ts";
+import { lazyTextValidator } from "../arguments.ts";
 import type { ContentBlock, Prompt } from "../catalog.ts";
+import type { ValidatorOf } from "../checks/checks.ts";
 import { problemsOf } from "../failures.ts";
 import type { Findable } from "../resource.ts";
 import type { Run } from "../tool.ts";
@@ -17,12 +18,16 @@ import { PLACEHOLDER, type ConfiguredPrompt } from "./prompt.ts";
  * A tool whose schema is not its function's own: fixed arguments are added, and then the function's own schema has its
  * say, since the one that clients see may allow more.
  */
-export function configuredRun({ contract, function: own, fixed }: OfferedTool, run: Run): Run {
+export function configuredRun(
+  { contract, function: own, fixed }: OfferedTool,
+  run: Run,
+  validatorOf: ValidatorOf,
+): Run {
   if (!fixed && contract.inputSchema === own.inputSchema) return run;
-  const check = lazyValidator(own.inputSchema);
+  const check = validatorOf(own.inputSchema);
   return async (args, options) => {
     const all = { ...args, ...structuredClone(fixed) };
-    const invalid = problemsOf(check, all);
+    const invalid = await check(all);
     if (invalid === undefined) return run(all, options);
     const message = `The function "${own.name}" cannot take these arguments: ${invalid}`;
     return { ok: false, error: { reason: "thrown", message, retriable: false } };

@@ -1,0 +1,187 @@
+import { Worker } from "node:worker_threads";
+import { BerthError } from "../../errors.ts";
+import type { Json, JsonSchema } from "../../json.ts";
+import type { Limits } from "../../limits.ts";
+import { TurnQueue } from "../../turn-queue.ts";
+import type { SchemaCode, SchemaOptions } from "./schema-code.ts";
+import { evaluated, within, type Check } from "./work.ts";
+
+/**
+ * Whether values are what schemas want. It owns the thread of its own on which schemas become code, and on which a value
+ * is judged that is not found right at once: the thread that serves only runs such code, and gives up after few
+ * milliseconds. Tenants take turns, and what takes too long is ended with its thread. It knows nothing of tools.
+ */
+export class Checks {
+  readonly #limits: CheckLimits;
+  readonly #turns: TurnQueue;
+  #thread: Promise<Worker> | undefined;
+
+  constructor(limits: CheckLimits) {
+    this.#limits = limits;
+    this.#turns = new TurnQueue(1, limits.queuedChecksPerTenant, () => 1);
+  }
+
+  /** Makes what checks values of a tenant. */
+  of(tenant: string): ValidatorOf {
+    return (schema, options) => this.#validator(tenant, schema, options);
+  }
+
+  /** Its code is made when the first value comes, since most tools are never called. */
+  #validator(tenant: string, schema: JsonSchema, { texts }: SchemaOptions = { texts: false }): Validator {
+    /** Null where there is code, and it is none to be run on the thread that serves. */
+    let quick: Check | null | undefined;
+
+    const judge = async (value: Json): Promise<string | undefined> => {
+      const wantsCode = quick === undefined;
+      const text = JSON.stringify(value);
+      const unitsMax = text.length + this.#limits.bodyBytes;
+      const report = await this.#report(tenant, {
+        schema: JSON.stringify(schema),
+        texts,
+        value: text,
+        wantsCode,
+        unitsMax,
+      });
+      if (report.fault !== undefined) return `its schema is not valid: ${report.fault}`;
+      if (report.quick) quick = isQuick(report.quick) ? evaluated(report.quick.code) : null;
+      if (report.problems.length > 0) return report.problems.join("; ");
+      if (report.filled !== undefined) fillIn(value, JSON.parse(report.filled) as Json);
+      return undefined;
+    };
+
+    return (value) => (quick && isRightAtOnce(quick, value) ? undefined : judge(value));
+  }
+
+  /** Why values of a tenant cannot be checked by a schema, as the end of a sentence; undefined when they can. */
+  async faultOf(tenant: string, schema: JsonSchema): Promise<string | undefined> {
+    const task = { schema: JSON.stringify(schema), texts: false, value: undefined, wantsCode: false, unitsMax: 0 };
+    return (await this.#report(tenant, task)).fault;
+  }
+
+  async close(): Promise<void> {
+    const thread = this.#thread;
+    this.#thread = undefined;
+    await (await thread?.catch(() => undefined))?.terminate();
+  }
+
+  async #report(tenant: string, task: CheckTask): Promise<CheckReport> {
+    const turn = this.#turns.enter(tenant, () => {});
+    if (!turn) {
+      const waiting = this.#limits.queuedChecksPerTenant;
+      throw new BerthError(
+        "too_many_requests",
+        `${waiting} values wait to be checked (BERTH_QUEUED_CHECKS_PER_TENANT)`,
+      );
+    }
+    await turn;
+    try {
+      return await this.#onThread(task);
+    } finally {
+      this.#turns.leave(tenant);
+    }
+  }
+
+  /** A thread that ended is replaced when the next value comes. */
+  #started(): Promise<Worker> {
+    if (this.#thread) return this.#thread;
+    const starting = startThread(this.#limits.checkMemoryMb);
+    const forget = (): void => {
+      if (this.#thread === starting) this.#thread = undefined;
+    };
+    starting.then((thread) => thread.once("exit", forget), forget);
+    this.#thread = starting;
+    return starting;
+  }
+
+  async #onThread(task: CheckTask): Promise<CheckReport> {
+    const thread = await this.#started();
+    const { checkMs } = this.#limits;
+    return new Promise((resolve) => {
+      const end = (report: CheckReport): void => {
+        clearTimeout(timer);
+        thread.off("message", end).off("error", onError).off("exit", onExit).unref();
+        resolve(report);
+      };
+      const giveUp = (why: string): void => {
+        this.#thread = undefined;
+        end({ problems: [`it could not be checked ${why}; make it smaller, or its schema simpler`] });
+      };
+      const onError = (): void => giveUp(`with ${this.#limits.checkMemoryMb} MB of memory (BERTH_CHECK_MEMORY_MB)`);
+      const onExit = (): void => giveUp("because the service is ending");
+      const timer = setTimeout(() => {
+        giveUp(`within ${checkMs} ms (BERTH_CHECK_MS)`);
+        void thread.terminate();
+      }, checkMs);
+      thread.on("message", end).on("error", onError).on("exit", onExit).ref();
+      thread.postMessage(task, []);
+    });
+  }
+}
+
+export type ValidatorOf = (schema: JsonSchema, options?: SchemaOptions) => Validator;
+
+/**
+ * Fills a value in with the defaults of a schema, and says what is wrong with it, as the end of a sentence; undefined
+ * when nothing is. It is a promise only where that is not found out at once: for the first value of all, one that is
+ * wrong, and one that is large or intricate.
+ */
+export type Validator = (value: Json) => undefined | Promise<string | undefined>;
+
+export type CheckLimits = Pick<Limits, "bodyBytes" | "checkMs" | "checkMemoryMb" | "queuedChecksPerTenant">;
+
+export interface CheckTask {
+  /** JSON text, as `value` is; without a value only the schema is looked at. */
+  readonly schema: string;
+  readonly texts: boolean;
+  readonly value: string | undefined;
+  readonly wantsCode: boolean;
+  /** How long the value may become by its defaults, in UTF-16 units of its text. */
+  readonly unitsMax: number;
+}
+
+export interface CheckReport {
+  /** Why the schema is none. */
+  readonly fault?: string;
+  readonly problems: readonly string[];
+  /** The value with its defaults, where it has become another one. */
+  readonly filled?: string;
+  readonly quick?: SchemaCode;
+}
+
+/** A few milliseconds, on a machine that has nothing else to do. */
+const STEPS_AT_ONCE = 100_000;
+/** What is read, and compiled, in about as long when it first runs. */
+const CODE_UNITS_AT_ONCE = 256 * 1024;
+const INSTRUCTIONS_AT_ONCE = 2_000;
+
+function isQuick({ code, instructions }: SchemaCode): boolean {
+  return code.length <= CODE_UNITS_AT_ONCE && instructions <= INSTRUCTIONS_AT_ONCE;
+}
+
+function isRightAtOnce(check: Check, value: Json): boolean {
+  try {
+    return within({ steps: STEPS_AT_ONCE, errors: Infinity }, () => check(value));
+  } catch {
+    // Whatever it was, it is found out where there is time for it.
+    return false;
+  }
+}
+
+/** Makes a value what it has become elsewhere, for all who hold it. */
+function fillIn(value: Json, filled: Json): void {
+  if (typeof value === "object" && value !== null) Object.assign(value, filled);
+}
+
+const threadFile = new URL("./check-thread.js", import.meta.url);
+
+function startThread(memoryMb: number): Promise<Worker> {
+  return new Promise((resolve, reject) => {
+    const thread = new Worker(threadFile, { resourceLimits: { maxOldGenerationSizeMb: memoryMb } });
+    thread.once("error", reject);
+    thread.once("message", () => {
+      thread.off("error", reject);
+      thread.on("error", () => {}).unref();
+      resolve(thread);
+    });
+  });
+}

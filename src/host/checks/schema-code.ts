@@ -1,0 +1,157 @@
+import { _, Ajv2020, type CodeKeywordDefinition, type ErrorObject } from "ajv/dist/2020.js";
+import standaloneCode from "ajv/dist/standalone/index.js";
+import { compilePattern } from "../../discover/pattern.ts";
+import type { JsonSchema } from "../../json.ts";
+import { evaluated, GAVE_UP, own, OWN, within, type Check } from "./work.ts";
+
+/**
+ * JSON Schemas as code that checks values, and the sentences about what is wrong with them. To make code of a schema
+ * takes from milliseconds to seconds, so that the thread that serves never does it for a schema that somebody else wrote.
+ */
+export interface SchemaOptions {
+  /** Values come as texts: they become the numbers, booleans and lists that are wanted. */
+  readonly texts: boolean;
+}
+
+export interface SchemaCode {
+  readonly code: string;
+  /** Of all its patterns together, as they are run. */
+  readonly instructions: number;
+}
+
+/** The code that ends at the first error, or that finds all of them. Throws on a schema that is not valid. */
+export function codeOf(schema: JsonSchema, { texts }: SchemaOptions, allErrors: boolean): SchemaCode {
+  const text = JSON.stringify(schema);
+  // It would end the comment in the code that says where the code comes from.
+  if (/"\$id":"(?:[^"\\]|\\.)*\*\//.test(text)) throw new Error('an "$id" must not have "*/" in it');
+  void validatorOfSchemas().validateSchema(schema, true);
+  let instructions = 0;
+  const regExp = Object.assign(
+    (source: string) => {
+      const compiled = compilePattern(source);
+      instructions += compiled.instructions;
+      return compiled;
+    },
+    { code: OWN.pattern },
+  );
+  const isAboutSchemas = text.includes("json-schema.org/draft/2020-12/");
+  // One for each schema, for it keeps parts of every schema that it ever saw; and those of the same name apart.
+  const ajv = new Ajv2020({
+    strict: false,
+    allErrors,
+    useDefaults: true,
+    coerceTypes: texts ? "array" : false,
+    meta: isAboutSchemas && !text.includes('"$id":'),
+    validateSchema: false,
+    inlineRefs: INLINED_KEYWORDS,
+    logger: false,
+    code: { source: true, formats: _`own.formats`, regExp },
+  });
+  for (const [name, format] of Object.entries(own.formats)) ajv.addFormat(name, format as true);
+  ajv.removeKeyword("uniqueItems").addKeyword(uniqueItems);
+  const compiled = ajv.compile(schema);
+  if ("$async" in compiled) throw new Error("it is asynchronous");
+  return { code: counting(standaloneCode.default(ajv, compiled)), instructions };
+}
+
+/** A definition that is referred to often is one function, unless it is as short as a call of it. */
+const INLINED_KEYWORDS = 8;
+
+let ofSchemas: Ajv2020 | undefined;
+
+function validatorOfSchemas(): Ajv2020 {
+  if (!ofSchemas) {
+    ofSchemas = new Ajv2020({ strict: false, addUsedSchema: false, logger: false });
+    for (const [name, format] of Object.entries(own.formats)) ofSchemas.addFormat(name, format as true);
+  }
+  return ofSchemas;
+}
+
+/** The library's own compares each with each where items are no plain values. */
+const uniqueItems: CodeKeywordDefinition = {
+  keyword: "uniqueItems",
+  type: "array",
+  schemaType: "boolean",
+  error: {
+    message: ({ params: { pair } }) =>
+      _`"must NOT have duplicate items (items ## " + ${pair}[1] + " and " + ${pair}[0] + " are identical)"`,
+    params: ({ params: { pair } }) => _`{i: ${pair}[0], j: ${pair}[1]}`,
+  },
+  code(context) {
+    const { gen, data, schema } = context;
+    if (schema !== true) return;
+    const duplicate = gen.scopeValue("func", { ref: uniqueItems, code: _`own.duplicate` });
+    const pair = gen.const("pair", _`${duplicate}(${data})`);
+    context.setParams({ pair });
+    context.fail(pair);
+  },
+};
+
+/** The same code, counting its work; what stands in a text of it stays as it is. */
+function counting(code: string): string {
+  const steps = `${OWN.spend}(${1 + (code.length >> CODE_UNITS_BITS)});`;
+  return code.replace(CODE_PARTS, (part) => {
+    if (part.startsWith('"') || part.startsWith("'")) return part;
+    if (part === "errors++;") return `errors++;${OWN.error}();`;
+    if (part === "Object.keys(") return `${OWN.keys}(`;
+    return part + steps;
+  });
+}
+
+/** Between two steps no more of the code runs than all of it, once. */
+const CODE_UNITS_BITS = 10;
+const CODE_PARTS =
+  /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\berrors\+\+;|\bObject\.keys\(|\bfor\([^"'{]*\)\{|\bfunction validate\d+\(data, \{[^}]*\}=\{\}\)\{/g;
+
+/** Says all that is wrong with a value, after it was filled in; nothing when it is right. */
+export type Judge = (value: unknown) => string[];
+
+/** Takes as long as it takes, in memory, too: not for the thread that serves. Throws on a schema that is not valid. */
+export function judgeOf(
+  schema: JsonSchema,
+  options: SchemaOptions,
+): { readonly judge: Judge; readonly quick: SchemaCode } {
+  const quick = codeOf(schema, options, false);
+  const isRight = evaluated(quick.code);
+  let all: Check | undefined;
+  const judge: Judge = (value) => {
+    if (isRight(value)) return [];
+    const first = describe(isRight.errors ?? []);
+    all ??= evaluated(codeOf(schema, options, true).code);
+    const check = all;
+    try {
+      if (within({ steps: Infinity, errors: ERRORS_MAX }, () => check(value))) return first;
+    } catch (error) {
+      if (error === GAVE_UP) return [...first, "and more"];
+      throw error;
+    }
+    return describe(check.errors ?? []);
+  };
+  return { judge, quick };
+}
+
+/** No more are looked for: each costs microseconds, and a value may have millions. */
+const ERRORS_MAX = 1_000;
+const ERRORS_SHOWN = 10;
+
+function describe(errors: readonly ErrorObject[]): string[] {
+  const sentences = [...new Set(errors.map(sentenceOf))];
+  if (sentences.length <= ERRORS_SHOWN) return sentences;
+  return [...sentences.slice(0, ERRORS_SHOWN), `and ${sentences.length - ERRORS_SHOWN} more`];
+}
+
+function sentenceOf({ instancePath, keyword, params, message }: ErrorObject): string {
+  const at = instancePath || "the value";
+  switch (keyword) {
+    case "additionalProperties":
+      return `${at} has no property "${params["additionalProperty"]}"`;
+    case "required":
+      return `${at} needs the property "${params["missingProperty"]}"`;
+    case "enum":
+      return `${at} must be one of ${JSON.stringify(params["allowedValues"])}`;
+    case "const":
+      return `${at} must be ${JSON.stringify(params["allowedValue"])}`;
+    default:
+      return `${at} ${message ?? "is not valid"}`;
+  }
+}

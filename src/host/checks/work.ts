@@ -1,0 +1,160 @@
+import { compileFunction } from "node:vm";
+import { fullFormats } from "ajv-formats/dist/formats.js";
+import equal from "ajv/dist/runtime/equal.js";
+import type { ErrorObject } from "ajv/dist/2020.js";
+import ucs2length from "ajv/dist/runtime/ucs2length.js";
+import { compilePattern } from "../../discover/pattern.ts";
+
+/**
+ * What the code of a validator calls, and how much work it may do at a stretch. All that takes longer for a longer value
+ * is counted, in steps of some 20 ns: each round of a loop and each function entered, whatever a pattern or a format
+ * reads. So a check can be given up in the midst of it, which neither a schema nor a value tells beforehand.
+ */
+let stepsLeft = Infinity;
+let errorsLeft = Infinity;
+
+/** Thrown out of a check that has used up what it was given. */
+export const GAVE_UP = new Error("a check was given up");
+
+export interface Allowance {
+  readonly steps: number;
+  readonly errors: number;
+}
+
+/** Runs a check, and throws `GAVE_UP` when that takes more than it is allowed. */
+export function within<T>({ steps, errors }: Allowance, check: () => T): T {
+  stepsLeft = steps;
+  errorsLeft = errors;
+  try {
+    return check();
+  } finally {
+    stepsLeft = errorsLeft = Infinity;
+  }
+}
+
+export function spend(steps: number): void {
+  stepsLeft -= steps;
+  if (stepsLeft < 0) throw GAVE_UP;
+}
+
+/** The texts by which the code of a validator names what is in `own`. */
+export const OWN = {
+  spend: "own.spend",
+  error: "own.error",
+  keys: "own.keys",
+  pattern: "own.pattern",
+} as const;
+
+export const own = {
+  spend,
+
+  error(): void {
+    if (--errorsLeft < 0) throw GAVE_UP;
+  },
+
+  keys(value: object): string[] {
+    const keys = Object.keys(value);
+    spend(keys.length);
+    return keys;
+  },
+
+  /** The places of two items that are equal, the later one first. */
+  duplicate(items: readonly unknown[]): readonly [number, number] | undefined {
+    const places = new Map<string, number>();
+    for (let place = 0; place < items.length; place++) {
+      const key = keyOf(items[place]);
+      const before = places.get(key);
+      if (before !== undefined) return [place, before];
+      places.set(key, place);
+    }
+    return undefined;
+  },
+
+  /** As `compilePattern`, made when it is first needed. */
+  pattern(source: string): { test(text: string): boolean } {
+    let compiled: ReturnType<typeof compilePattern> | undefined;
+    return {
+      test(text) {
+        compiled ??= compilePattern(source);
+        spend(compiled.instructions * (text.length + 1));
+        return compiled.test(text);
+      },
+    };
+  },
+
+  formats: Object.fromEntries(
+    Object.entries(fullFormats).map(([name, format]) => [name, name === "url" ? counted(isUrl) : counted(format)]),
+  ),
+};
+
+const STEPS_OF_KEY = 8;
+
+/** The same for values that are equal, and for no others. */
+function keyOf(value: unknown): string {
+  spend(STEPS_OF_KEY);
+  if (typeof value === "string") {
+    spend(value.length >> 2);
+    return JSON.stringify(value);
+  }
+  if (typeof value !== "object" || value === null) return String(value);
+  if (Array.isArray(value)) return `[${value.map(keyOf).join(",")}]`;
+  const names = Object.keys(value).toSorted();
+  return `{${names.map((name) => `${keyOf(name)}:${keyOf((value as Record<string, unknown>)[name])}`).join(",")}}`;
+}
+
+type Format = (typeof fullFormats)[keyof typeof fullFormats];
+type Counted = boolean | { readonly type: "number" | "string"; readonly validate: (value: never) => boolean };
+
+/** All formats of texts take linear time. */
+function counted(format: Format | ((text: string) => boolean)): Counted {
+  if (typeof format === "boolean") return format;
+  const check = typeof format === "object" && "validate" in format ? format.validate : format;
+  if (typeof format === "object" && "type" in format && format.type === "number") {
+    return { type: "number", validate: check as (value: number) => boolean };
+  }
+  const test = check instanceof RegExp ? (text: string) => check.test(text) : (check as (text: string) => boolean);
+  return {
+    type: "string",
+    validate(text: string) {
+      spend(text.length);
+      return test(text);
+    },
+  };
+}
+
+/** Without white space, who it is for (`user:password@`) ends at some "@"; the library's expression tries all pairs. */
+const URL_OF_LIBRARY = fullFormats.url as RegExp;
+const URL_IN_LINE = new RegExp(
+  URL_OF_LIBRARY.source.replace(String.raw`(?:\S+(?::\S*)?@)?`, String.raw`(?:\S+@)?`),
+  "iu",
+);
+
+function isUrl(text: string): boolean {
+  return !/\s/u.test(text) && URL_IN_LINE.test(text);
+}
+
+/** Whether a value is right, and what is wrong with it first; it is filled in on the way. */
+export type Check = ((value: unknown) => boolean) & { readonly errors?: readonly ErrorObject[] | null };
+
+/** What is made of a schema's code: a function that does nothing but check. */
+export function evaluated(code: string): Check {
+  const module = { exports: undefined as unknown };
+  (compileFunction(code, ["own", "require", "module"]) as (...given: unknown[]) => void)(own, partOfLibrary, module);
+  return module.exports as Check;
+}
+
+function partOfLibrary(name: string): { readonly default: unknown } {
+  switch (name) {
+    case "ajv/dist/runtime/equal":
+      return equal;
+    case "ajv/dist/runtime/ucs2length":
+      return { default: countedLength };
+    default:
+      throw new Error(`the code of a validator asks for ${name}`);
+  }
+}
+
+function countedLength(text: string): number {
+  spend(text.length >> 2);
+  return ucs2length.default(text);
+}

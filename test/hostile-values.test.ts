@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { call, post, request, startTestBerth, type Reply, type TestBerth } from "./berth.ts";
+import { until } from "./until.ts";
+
+const source = `
+/** @param list @uniqueItems */
+export function unique(list: { a?: number }[]): number { return list.length; }
+
+/** @param text @format url */
+export function address(text: string): string { return text; }
+
+export function texts(list: string[]): number { return list.length; }
+
+export function named(name: string): string { return name; }
+
+/** @param text @pattern (a?){500}a{500}$ */
+export function matched(text: string): string { return text; }
+
+type Sum = { op: "add" | "sub"; left?: Term; right?: Term } | { op: "mul"; left?: Term; right?: Term } | { op: "nil" };
+type Term = Sum | { op: "neg"; left?: Term; right?: Term };
+export function calculate(term: Term): string { return typeof term; }
+`;
+
+/** What other callers see of a request is told by the order of answers, and never by a clock. */
+describe("a value that takes long to check", () => {
+  let berth: TestBerth;
+  before(async () => {
+    const texts = { "hostile.ts": source, "calm.ts": "export function hi(): string { return 'hi'; }" };
+    berth = await startTestBerth({ texts, env: { BERTH_CHECK_MS: "20000", BERTH_SILENT_CALL_MS: "600000" } });
+    assert.equal((await hi()).content[0].text, "hi");
+  });
+  after(() => berth.close());
+
+  const hi = () => call(`${berth.url}/mcp/calm`, "hi");
+
+  /** Sends a call over and over, then one to another server; gives the answers, in their order. */
+  async function calledBeside(
+    tool: string,
+    args: object,
+    times = 6,
+  ): Promise<{ order: string[]; result: Reply["body"] }> {
+    const order: string[] = [];
+    const body = JSON.stringify(request("tools/call", { name: tool, arguments: args }));
+    const hostile = Array.from({ length: times }, async () => {
+      const reply = await post(`${berth.url}/mcp/hostile`, body, { "MCP-Protocol-Version": "2025-06-18" });
+      order.push(tool);
+      return reply.body.result;
+    });
+    const calm = hi().then(() => order.push("calm"));
+    const [result] = await Promise.all([...hostile, calm]);
+    return { order, result };
+  }
+
+  const cases = [
+    { what: "items that have to be different", tool: "unique", args: { list: items(100_000) }, says: /^100000$/ },
+    {
+      what: "a text that is nearly an address",
+      tool: "address",
+      args: { text: `http://${"a:".repeat(1_900_000)} ` },
+      says: /must match format "url"/,
+    },
+    {
+      what: "a long list of what is none of it right",
+      tool: "texts",
+      args: { list: Array.from({ length: 1_900_000 }, () => 1) },
+      says: /\/list\/0 must be string; and more/,
+    },
+    {
+      what: "many properties that nobody knows",
+      tool: "named",
+      args: Object.fromEntries(Array.from({ length: 50_000 }, (_, n) => [`k${n}`, 1])),
+      says: /needs the property "name"/,
+    },
+  ];
+  for (const { what, tool, args, says } of cases) {
+    it(`holds up nobody else: ${what}`, async () => {
+      const { order, result } = await calledBeside(tool, args);
+      assert.notEqual(order.at(-1), "calm", order.join(" "));
+      assert.match(result.content[0].text, says);
+    });
+  }
+
+  it("is checked at once where alternatives are nested", async () => {
+    let term: object = { op: "nul" };
+    for (let level = 0; level < 100; level++) term = { op: "mul", left: term, right: { op: "nil" } };
+    const { result } = await calledBeside("calculate", { term });
+    assert.equal(result.isError, true);
+    assert.match(result.content[0].text, /^Invalid arguments for the tool "calculate": \/term/);
+  });
+});
+
+describe("a value that takes longer to check than it may", () => {
+  let berth: TestBerth;
+  before(async () => {
+    berth = await startTestBerth({ texts: { "hostile.ts": source }, env: { BERTH_CHECK_MS: "300" } });
+  });
+  after(() => berth.close());
+
+  it("is refused, with the limit's name, and the next value is checked on a new thread", async () => {
+    const refused = await call(`${berth.url}/mcp/hostile`, "matched", { text: "a".repeat(300_000) });
+    assert.equal(refused.isError, true);
+    assert.match(refused.content[0].text, /could not be checked within 300 ms \(BERTH_CHECK_MS\)/);
+    await until(async () => {
+      const wrong = await call(`${berth.url}/mcp/hostile`, "texts", { list: [1] });
+      return wrong.content[0].text.endsWith("/list/0 must be string");
+    });
+  });
+});
+
+function items(count: number): object[] {
+  return Array.from({ length: count }, (_, a) => ({ a }));
+}
