@@ -96,7 +96,14 @@ export async function openCore(
     if (executor.isolation === "trusted")
       log.warn({ reason: executor.reason }, "guest code runs trusted, not sandboxed");
     starting("servers are read");
-    const compiler = opened(openCompiler(config.limits, start, COMPILER_GIVES_WAY_MS));
+    const compiler = opened(
+      openCompiler(config.limits, {
+        start,
+        givesWayMs: COMPILER_GIVES_WAY_MS,
+        mode: config.guests === "sandboxed" ? "sandboxed" : "auto",
+        onTrusted: (reason) => log.warn({ reason }, "definitions are compiled outside of the sandbox"),
+      }),
+    );
 
     const secrets = openSecrets(store, openKeyRing(config.dataDir, config.secretKeys), config.limits);
     const upstreams = opened(

@@ -35,6 +35,13 @@ export function useOf(pids: readonly number[]): { readonly processorMs: number; 
   return { processorMs: ticks * TICK_MS, states };
 }
 
+/** What they have in memory, in megabytes; what several of them share is counted for each. */
+export function residentMbOf(pids: readonly number[]): number {
+  let kilobytes = 0;
+  for (const pid of pids) kilobytes += Number(/^VmRSS:\s*(\d+) kB$/m.exec(readOr(`/proc/${pid}/status`))?.[1] ?? 0);
+  return kilobytes / 1_024;
+}
+
 /** Milliseconds for which they were ready to run and had no processor (`schedstat`), as far as each one's first thread goes. */
 export function waitedMsOf(pids: readonly number[]): number {
   let ns = 0;

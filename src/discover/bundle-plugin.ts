@@ -14,6 +14,7 @@ import { builtinName, guestBuiltins, whyRefused } from "./builtins.ts";
 import type { DefinitionSource } from "./discovery.ts";
 import { guestPackages, packageBuiltins, packageFile, packageName, type PackageFile } from "./packages.ts";
 import { isRelative, loaderOf, resolveOwnFile } from "./resolve.ts";
+import { withoutMapReferences } from "./source-map.ts";
 
 /** Why an import was refused; travels as the `detail` of esbuild's message. */
 export interface RefusedImport {
@@ -25,7 +26,7 @@ export interface RefusedImport {
  * resolver would take any file of the host into the bundle, so nothing is left to it but look-ups inside packages.
  */
 export function definitionPlugin(source: DefinitionSource): Plugin {
-  const files = new Map(Object.entries(source.files));
+  const files = new Map(Object.entries(source.files).map(([path, text]) => [path, withoutMapReferences(text)]));
   return {
     name: "definition",
     setup(build) {

@@ -1,4 +1,6 @@
 import type { BuildFailure, BuildOptions, Location, Message } from "esbuild";
+import type { Node } from "typescript";
+import { packageRoot } from "../config.ts";
 import type { Problem } from "../problem.ts";
 import { codeFrame, positionAt } from "./code-frame.ts";
 import type { DefinitionSource } from "./discovery.ts";
@@ -11,7 +13,7 @@ import {
 } from "./bundle-plugin.ts";
 import { findComputedImports } from "./imports.ts";
 import { loaderOf } from "./resolve.ts";
-import { keepSources, type SourceMap } from "./source-map.ts";
+import { keepSources, mapReference, withoutMapReferences, type SourceMap } from "./source-map.ts";
 
 /**
  * Makes the one file that a guest runs out of a definition's sources. Owns what a definition may import and how the
@@ -32,6 +34,8 @@ export async function bundleDefinition(
   }
   if (source.language === "shell") return { bundle: text, problems: [] };
 
+  const raw = await rawMapReferences(source);
+  if (raw.length > 0) return { problems: raw };
   const computed = Object.entries(source.files).flatMap(([file, code]) => computedImports(file, code));
   if (computed.length > 0) return { problems: computed };
 
@@ -42,25 +46,29 @@ export async function bundleDefinition(
     if (!isWithinBounds(result.metafile!)) {
       return { problems: [problem("import-refused", importedAtRunTime, source.entry)] };
     }
-    const warnings = result.warnings.map((message) => toProblem(message, "warning", source));
+    const warnings = result.warnings.flatMap((message) => toProblems(message, "warning", source));
     const [map, code] = ["bundle.js.map", "bundle.js"].map((name) =>
       result.outputFiles!.find((file) => file.path.endsWith(name)),
     );
     return { bundle: assemble(code!.text, map!.text, usesRequire(result.metafile!)), problems: warnings };
   } catch (cause) {
-    if (!isBuildFailure(cause)) {
-      const reason = cause instanceof Error ? cause.message : String(cause);
-      return {
-        problems: [problem("bundler-failed", `The bundler failed on this definition: ${reason}`, source.entry)],
-      };
-    }
-    return { problems: distinct(cause.errors.map((message) => toProblem(message, "error", source))) };
+    if (!isBuildFailure(cause)) throw new BundlerEnded("the bundler has ended", { cause });
+    const problems = distinct(cause.errors.flatMap((message) => toProblems(message, "error", source)));
+    return { problems: problems.length > 0 ? problems : [bundlerFailed(source)] };
   }
+}
+
+/** Its process cannot be asked again. */
+export class BundlerEnded extends Error {}
+
+function bundlerFailed({ entry }: DefinitionSource): Problem {
+  return problem("bundler-failed", "The bundler failed on this definition, for something outside of it.", entry);
 }
 
 function buildOptions(source: DefinitionSource): BuildOptions {
   return {
     entryPoints: [source.entry],
+    absWorkingDir: packageRoot,
     plugins: [definitionPlugin(source)],
     bundle: true,
     platform: "node",
@@ -98,14 +106,16 @@ function assemble(code: string, map: string, banner: boolean): string {
   return `${start}${code}//# sourceMappingURL=data:application/json;base64,${sourceMap}\n`;
 }
 
-function toProblem(message: Message, severity: Problem["severity"], source: DefinitionSource): Problem {
+/** None for what esbuild says of any other file, or of none: that could quote what stands on the host's disk. */
+function toProblems(message: Message, severity: Problem["severity"], source: DefinitionSource): Problem[] {
   const refused = message.detail as RefusedImport | undefined;
-  const position = message.location ? positionOf(message.location) : { file: source.entry };
+  const position = message.location ? positionOf(message.location, source) : { file: source.entry };
+  if (!position || (!message.location && !refused)) return [];
   if (isImportAtRunTime(message)) {
-    return { code: "import-refused", message: importedAtRunTime, severity, ...position };
+    return [{ code: "import-refused", message: importedAtRunTime, severity, ...position }];
   }
   const code = refused?.code ?? (severity === "warning" ? "suspicious-code" : "syntax-error");
-  return { code, message: sentence(message.text), severity, ...position };
+  return [{ code, message: sentence(message.text), severity, ...position }];
 }
 
 function isImportAtRunTime({ id, text }: Message): boolean {
@@ -124,22 +134,59 @@ function computedImports(file: string, text: string): Problem[] {
 
 const computedImportsShown = 50;
 
+/** There an escape would change what the program means. */
+async function rawMapReferences({ files }: DefinitionSource): Promise<Problem[]> {
+  const possible = Object.entries(files).filter(([file, text]) => loaderOf(file) !== "json" && refersToMap(text));
+  if (possible.length === 0) return [];
+  const { default: ts } = await import("#typescript");
+  return possible.flatMap(([file, text]) => {
+    const found: Problem[] = [];
+    const visit = (node: Node): void => {
+      if (ts.isTaggedTemplateExpression(node)) {
+        const { template } = node;
+        const parts = ts.isTemplateExpression(template)
+          ? [template.head, ...template.templateSpans.map(({ literal }) => literal)]
+          : [template];
+        for (const part of parts)
+          if (refersToMap(part.getText())) found.push(rawMapReference(file, text, part.getStart()));
+      }
+      ts.forEachChild(node, visit);
+    };
+    visit(ts.createSourceFile(file, text, ts.ScriptTarget.ES2022, true));
+    return found;
+  });
+}
+
+function refersToMap(text: string): boolean {
+  return text.search(mapReference) >= 0;
+}
+
+function rawMapReference(file: string, text: string, offset: number): Problem {
+  const { line, column, lineText } = positionAt(text, offset);
+  const message =
+    'A tagged template cannot hold "# sourceMappingURL": write it in two parts, as in ${"# source"}MappingURL.';
+  const frame = codeFrame(lineText, line, column);
+  return { code: "suspicious-code", message, severity: "error", file, line, column, frame };
+}
+
 /** One problem for each place: how many files of the host match a pattern is nobody's business. */
 function distinct(problems: readonly Problem[]): Problem[] {
   return [...new Map(problems.map((problem) => [JSON.stringify(problem), problem])).values()];
 }
 
 /** esbuild counts columns in UTF-8 bytes from 0. */
-function positionOf(location: Location): Pick<Problem, "file" | "line" | "column" | "frame"> {
-  const bytes = Buffer.from(location.lineText);
-  const column = bytes.subarray(0, location.column).toString().length + 1;
-  const length = bytes.subarray(location.column, location.column + location.length).toString().length;
-  return {
-    file: location.file.replace(/^[a-z]+:/, ""),
-    line: location.line,
-    column,
-    frame: codeFrame(location.lineText, location.line, column, length),
-  };
+function positionOf(
+  { file: name, line, column: byte, length: byteLength, lineText }: Location,
+  { files }: DefinitionSource,
+): Pick<Problem, "file" | "line" | "column" | "frame"> | undefined {
+  const [, scheme, file] = /^(definition|package|berth):(.*)$/s.exec(name) ?? [];
+  if (file === undefined) return undefined;
+  const text = Object.hasOwn(files, file) ? files[file]! : "";
+  if (scheme === "definition" && !withoutMapReferences(text).includes(lineText)) return undefined;
+  const bytes = Buffer.from(lineText);
+  const column = bytes.subarray(0, byte).toString().length + 1;
+  const length = bytes.subarray(byte, byte + byteLength).toString().length;
+  return { file, line, column, frame: codeFrame(lineText, line, column, length) };
 }
 
 function problem(code: string, message: string, file?: string): Problem {

@@ -1,7 +1,8 @@
 import { Socket } from "node:net";
+import { BundlerEnded } from "./bundle.ts";
 import { compileDefinition, type CompileTask } from "./compile.ts";
 import type { DefinitionSource } from "./discovery.ts";
-import { frame, FrameReader } from "./frames.ts";
+import { BUNDLER_ENDED, frame, FrameReader } from "./frames.ts";
 
 /**
  * The compiler's process: takes one definition at a time from fd 3, answers on fd 4, and ends when fd 3 does.
@@ -23,12 +24,15 @@ jobs.on("data", (chunk) => {
 });
 jobs.on("end", () => process.exit(0));
 for (const socket of [jobs, answers]) socket.on("error", () => process.exit(1));
+answers.write(frame({ id: 0 }));
 
 async function carryOut({ id, task, source }: Job): Promise<void> {
   try {
     const result = await compileDefinition(task, source);
     answers.write(frame({ id, result }));
   } catch (error) {
+    // Without its bundler it can do nothing more, and what that wrote last says why.
+    if (error instanceof BundlerEnded) process.exit(BUNDLER_ENDED);
     answers.write(frame({ id, failure: error instanceof Error ? error.message : String(error) }));
   }
 }

@@ -1,80 +1,90 @@
+import { constants } from "node:os";
 import type { Duplex } from "node:stream";
-import { fileURLToPath } from "node:url";
-import type { ExitStatus, Start, Started } from "../starter/starter.ts";
+import { processorMsOf, residentMbOf, treeOf } from "../process-tree.ts";
+import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
+import type { Start } from "../starter/starter.ts";
 import { YieldingSession } from "../yielding-session.ts";
 import type { CompileTask } from "./compile.ts";
+import { BESIDES_HEAP_MB } from "./compiler-command.ts";
 import type { Compiled, DefinitionSource } from "./discovery.ts";
-import { frame, FrameReader, FrameTooLarge } from "./frames.ts";
+import { BUNDLER_ENDED, frame, FrameReader, FrameTooLarge } from "./frames.ts";
 
 /** How a definition's compilation ended. After all but `result` and `failure` the process is gone. */
 export type Ending =
   | { readonly kind: "result"; readonly result: Compiled }
-  | { readonly kind: "failure" | "crash" | "output"; readonly detail: string }
-  | { readonly kind: "timeout" | "memory" | "closed" };
+  /** The compiler stumbled over the source. */
+  | { readonly kind: "failure" | "crash"; readonly detail: string }
+  /** The source is too much for a limit. */
+  | { readonly kind: "output"; readonly detail: string }
+  | { readonly kind: "timeout" | "memory" }
+  /** The machine is at fault, or whoever ended the process; the source is not. */
+  | { readonly kind: "unavailable"; readonly detail: string }
+  | { readonly kind: "closed" }
+  /** It ended before it could be given anything. */
+  | { readonly kind: "unready"; readonly exitCode: number | null; readonly said: string };
 
-/**
- * Whatever serves is beside it, and has not many cores: one thread helps its own, which is enough. It makes much and
- * ends soon, so that it begins with room for that. It takes a quarter less time for both.
- */
-const nodeOptions = ["--v8-pool-size=1", "--min-semi-space-size=16"];
-/** The bundler's threads. */
-const childEnvironment = { GOMAXPROCS: "1" };
+export interface CompilerProcessLimits {
+  readonly compileMs: number;
+  readonly compileElapsedMs: number;
+  readonly compileMemoryMb: number;
+}
+
 /** Who calls a tool waits for less than who saves one: half of the share that a process has otherwise. */
 const NICENESS = 3;
 /** How far its session gives way at first: more makes it later, and calls hardly any sooner. */
 const SESSION_NICENESS = 7;
-const childFile = fileURLToPath(new URL("./child.js", import.meta.url));
 const frameBytesMax = 64 * 1024 * 1024;
 const stderrCharsMax = 4_000;
 const endMs = 500;
+/** Between two looks at what it uses, and the shortest time between them, when little is left. */
+const LOOK_MS = 100;
+const LOOK_MS_MIN = 10;
 
 /** One compiler child. It is trusted to be Berth's own code, and not trusted to survive what it reads. */
 export class CompilerProcess {
   isUsed = false;
+  /** It has begun to work. */
+  isReady = false;
   /** Resolves when the process is gone. */
   readonly ended: Promise<void>;
+  readonly #limits: CompilerProcessLimits;
   readonly #reader = new FrameReader(frameBytesMax);
   readonly #session: YieldingSession | undefined;
-  /** Undefined until the process has been started. */
-  #child: Started | undefined;
+  readonly #group: ProcessGroup;
+  /** Where jobs go; undefined until the process has been started. */
+  #pipe: Duplex | undefined;
   #unsent: string | undefined;
   #stderr = "";
   #finish: ((ending: Ending) => void) | undefined;
   #jobs = 0;
-  #isUnwanted = false;
-  #isGone = false;
+  #gone: Ending | undefined;
 
   /** `givesWayMs`: for so long of each definition others go first, wherever they are. */
-  constructor(start: Start, memoryMb: number, givesWayMs: number) {
-    const pid = (): number | undefined => (this.#isGone ? undefined : this.#child?.pid);
+  constructor(start: Start, command: Command, limits: CompilerProcessLimits, givesWayMs: number) {
+    this.#limits = limits;
     const session = { niceness: SESSION_NICENESS, forMs: givesWayMs, otherwise: NICENESS };
-    this.#session = givesWayMs > 0 ? new YieldingSession(pid, session) : undefined;
-    const starting = start({
-      file: process.execPath,
-      args: [...nodeOptions, `--max-old-space-size=${memoryMb}`, childFile],
-      // No variable of the service reaches it: it needs none, and its environment could name secrets.
-      env: childEnvironment,
-      stdio: ["ignore", "ignore", "pipe", "pipe", "pipe"],
-      group: true,
-      niceness: NICENESS,
+    this.#session = givesWayMs > 0 ? new YieldingSession(() => this.#pid, session) : undefined;
+    let over!: () => void;
+    this.ended = new Promise((resolve) => (over = resolve));
+    const stdio = ["ignore", "ignore", "pipe", "pipe", "pipe"] as const;
+    this.#group = new ProcessGroup(start, { ...command, niceness: NICENESS }, stdio, {
+      onStarted: ([, , stderr, jobs, answers]) => this.#begin(stderr!, jobs!, answers!),
+      onEnded: (exit) => {
+        this.#gone = this.#endingOf(exit);
+        this.#finish?.(this.#gone);
+        over();
+      },
     });
-    this.ended = starting.then(
-      (child) => this.#begin(child),
-      (error: Error) => this.#gone({ kind: "crash", detail: error.message }),
-    );
   }
 
   /** One at a time; never rejects. */
-  compile(task: CompileTask, source: DefinitionSource, timeoutMs: number): Promise<Ending> {
+  compile(task: CompileTask, source: DefinitionSource): Promise<Ending> {
     return new Promise((resolve) => {
-      if (this.#isGone) return resolve({ kind: "crash", detail: "its process could not be started" });
+      if (this.#gone) return resolve(this.#gone);
       this.#jobs += 1;
-      const timer = setTimeout(() => {
-        this.#finish?.({ kind: "timeout" });
-        this.#kill();
-      }, timeoutMs);
+      const watch = this.#watch();
       this.#finish = (ending) => {
-        clearTimeout(timer);
+        watch.end();
         this.#session?.end();
         this.#finish = undefined;
         this.isUsed = true;
@@ -82,54 +92,68 @@ export class CompilerProcess {
       };
       this.#session?.begin();
       const job = frame({ id: this.#jobs, task, source });
-      if (this.#child) jobsPipe(this.#child).write(job);
+      if (this.#pipe) this.#pipe.write(job);
       else this.#unsent = job;
     });
   }
 
   /** Lets it end by itself, and kills it when it does not or is still at work. */
   end(): void {
-    if (this.#isGone) return;
-    if (this.#finish || !this.#child) this.#kill();
+    if (this.#gone) return;
+    if (this.#finish || !this.#pipe) this.#group.kill();
     this.#finish?.({ kind: "closed" });
-    if (this.#child) jobsPipe(this.#child).end();
-    const timer = setTimeout(() => this.#kill(), endMs);
+    this.#pipe?.end();
+    const timer = setTimeout(() => this.#group.kill(), endMs);
     void this.ended.then(() => clearTimeout(timer));
   }
 
-  async #begin(child: Started): Promise<void> {
-    this.#child = child;
-    this.#session?.lower();
-    const [, , stderr, jobs, answers] = child.pipes as readonly Duplex[];
-    stderr!.on("data", (chunk: Buffer) => {
-      if (this.#stderr.length < stderrCharsMax) this.#stderr += chunk.toString("utf8");
-    });
-    answers!.on("data", (chunk: Buffer) => this.#receive(chunk));
-    for (const pipe of [stderr!, jobs!, answers!]) pipe.on("error", () => undefined);
-    if (this.#isUnwanted) this.#kill();
-    else if (this.#unsent) jobs!.write(this.#unsent);
-    this.#unsent = undefined;
-    const closed = [stderr!, answers!].map((pipe) => new Promise((resolve) => pipe.once("close", resolve)));
-    const exit = await child.exited;
-    jobs!.destroy();
-    // What it wrote last says why.
-    await Promise.all(closed);
-    this.#gone(this.#endingOf(exit));
+  get #pid(): number | undefined {
+    return this.#gone ? undefined : this.#group.pid;
   }
 
-  /** It and its bundler, as soon as it has been started. */
-  #kill(): void {
-    this.#isUnwanted = true;
-    try {
-      if (this.#child) process.kill(-this.#child.pid, "SIGKILL");
-    } catch {
-      // It has gone already.
-    }
+  #begin(stderr: Duplex, jobs: Duplex, answers: Duplex): void {
+    this.#pipe = jobs;
+    this.#session?.lower();
+    stderr.on("data", (chunk: Buffer) => {
+      if (this.#stderr.length < stderrCharsMax) this.#stderr += chunk.toString("utf8");
+    });
+    answers.on("data", (chunk: Buffer) => this.#receive(chunk));
+    if (this.#unsent) jobs.write(this.#unsent);
+    this.#unsent = undefined;
+  }
+
+  /** Looks at what it and its bundler use, until the job is over. */
+  #watch(): { end(): void } {
+    const { compileMs, compileElapsedMs, compileMemoryMb } = this.#limits;
+    const before = this.#pid === undefined ? 0 : processorMsOf(treeOf(this.#pid));
+    let usedMs = 0;
+    const stop = (ending: Ending): void => {
+      this.#finish?.(ending);
+      this.#group.kill();
+    };
+    const look = (): void => {
+      const pids = this.#pid === undefined ? [] : treeOf(this.#pid);
+      usedMs = Math.max(usedMs, processorMsOf(pids) - before);
+      if (usedMs > compileMs) return stop({ kind: "timeout" });
+      if (residentMbOf(pids) > 2 * compileMemoryMb + BESIDES_HEAP_MB) return stop({ kind: "memory" });
+      looking = setTimeout(look, nextLook());
+    };
+    const nextLook = (): number => Math.max(LOOK_MS_MIN, Math.min(LOOK_MS, compileMs - usedMs));
+    let looking = setTimeout(look, nextLook());
+    const detail = (): string => `it was given ${usedMs} ms of processor time in ${compileElapsedMs} ms`;
+    const waiting = setTimeout(() => stop({ kind: "unavailable", detail: detail() }), compileElapsedMs);
+    return {
+      end: () => {
+        clearTimeout(looking);
+        clearTimeout(waiting);
+      },
+    };
   }
 
   #receive(chunk: Buffer): void {
     try {
       for (const answer of this.#reader.push(chunk) as Answer[]) {
+        if (answer.id === 0) this.isReady = true;
         if (answer.id !== this.#jobs) continue;
         if (answer.result) this.#finish?.({ kind: "result", result: answer.result });
         else this.#finish?.({ kind: "failure", detail: answer.failure ?? "it gave no answer" });
@@ -137,27 +161,35 @@ export class CompilerProcess {
     } catch (error) {
       const detail = (error as Error).message;
       this.#finish?.({ kind: error instanceof FrameTooLarge ? "output" : "crash", detail });
-      this.#kill();
+      this.#group.kill();
     }
   }
 
-  #gone(ending: Ending): void {
-    this.#isGone = true;
-    this.#finish?.(ending);
-  }
-
-  #endingOf({ code, signal }: ExitStatus): Ending {
-    if (/heap out of memory|Allocation failed|invalid (?:array|table) size/i.test(this.#stderr))
-      return { kind: "memory" };
-    return { kind: "crash", detail: `its process ended with ${signal ?? `exit code ${code}`}` };
+  #endingOf({ code, signal, startError }: Exit): Ending {
+    if (startError) return { kind: "unavailable", detail: `its process could not be started: ${startError.message}` };
+    if (!this.isReady) return { kind: "unready", exitCode: code, said: this.#stderr.trim().split("\n")[0]! };
+    if (outOfMemory.test(this.#stderr)) return { kind: "memory" };
+    // The sandbox tells of a signal inside as a shell does.
+    const how = signal ?? signalOf(code) ?? `exit code ${code}`;
+    if (fromOutside.has(how)) return { kind: "unavailable", detail: `its process was ended from outside (${how})` };
+    if (shortage.test(this.#stderr)) return { kind: "unavailable", detail: "the system let it start no more threads" };
+    if (code === BUNDLER_ENDED && !/^(?:panic|fatal error):/m.test(this.#stderr))
+      return { kind: "unavailable", detail: "its bundler was ended from outside" };
+    return { kind: "crash", detail: `its process ended with ${how}` };
   }
 }
 
-function jobsPipe({ pipes }: Started): Duplex {
-  return pipes[3]!;
+const outOfMemory = /out of memory|cannot allocate memory|Allocation failed|bad_alloc|invalid (?:array|table) size/i;
+const shortage = /Resource temporarily unavailable|failed to create new OS thread/;
+const fromOutside: ReadonlySet<string> = new Set(["SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT"]);
+
+function signalOf(code: number | null): string | undefined {
+  if (code === null || code <= 128) return undefined;
+  return Object.entries(constants.signals).find(([, number]) => number === code - 128)?.[0];
 }
 
 interface Answer {
+  /** 0: it has begun to work. */
   readonly id: number;
   readonly result?: Compiled;
   readonly failure?: string;

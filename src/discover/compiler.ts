@@ -2,6 +2,14 @@ import type { Limits } from "../limits.ts";
 import type { Problem } from "../problem.ts";
 import { startDirectly, type Start } from "../starter/starter.ts";
 import type { CompileTask } from "./compile.ts";
+import {
+  compilerCommand,
+  compilerRefused,
+  compilerWorks,
+  type CompilerCommand,
+  type CompilerMode,
+  type Way,
+} from "./compiler-command.ts";
 import { CompilerProcess, type Ending } from "./compiler-process.ts";
 import { nothingFound, type Compiled, type DefinitionSource, type Discovery } from "./discovery.ts";
 
@@ -19,16 +27,26 @@ export interface Compiler {
   close(): Promise<void>;
 }
 
-export type CompilerLimits = Pick<Limits, "compileMs" | "compileMemoryMb">;
+export type CompilerLimits = Pick<Limits, "compileMs" | "compileElapsedMs" | "compileMemoryMb">;
+
+export interface CompilerOptions {
+  readonly start?: Start;
+  /**
+   * Who serves beside it lets it give way to whatever else there is to do for so long of each definition; somebody who
+   * waits for nothing else does not.
+   */
+  readonly givesWayMs?: number;
+  readonly mode?: CompilerMode;
+  /** It works outside of the sandbox: why. Called once, before it first does. */
+  readonly onTrusted?: (reason: string) => void;
+}
 
 const idleMs = 1_000;
 
-/**
- * Who serves beside it lets it give way to whatever else there is to do for the first `givesWayMs` of each definition;
- * somebody who waits for nothing else does not.
- */
-export function openCompiler(limits: CompilerLimits, start: Start = startDirectly, givesWayMs = 0): Compiler {
-  let child: CompilerProcess | undefined;
+export function openCompiler(limits: CompilerLimits, options: CompilerOptions = {}): Compiler {
+  const { start = startDirectly, givesWayMs = 0, mode = "auto", onTrusted } = options;
+  let child: Child | undefined;
+  let isTold = false;
   let queue: Promise<unknown> = Promise.resolve();
   let waiting = 0;
   let idle: NodeJS.Timeout | undefined;
@@ -52,20 +70,31 @@ export function openCompiler(limits: CompilerLimits, start: Start = startDirectl
 
   const attempt = async (task: CompileTask, source: DefinitionSource): Promise<Compiled> => {
     for (;;) {
+      const found = child ?? (await compilerCommand(limits.compileMemoryMb, mode));
       if (isClosed) return failed(source, { kind: "closed" }, limits);
-      child ??= new CompilerProcess(start, limits.compileMemoryMb, givesWayMs);
-      const { isUsed } = child;
-      const ending = await child.compile(task, source, limits.compileMs);
+      if (!("command" in found || "process" in found))
+        return failed(source, { kind: "unavailable", detail: found.reason }, limits);
+      const { process, way } = (child = "process" in found ? found : startChild(found));
+      const { isUsed } = process;
+      const ending = await process.compile(task, source);
+      if (way && process.isReady) await compilerWorks(way);
       if (ending.kind === "result") return ending.result;
       if (ending.kind !== "failure") endChild();
+      if (way && ending.kind === "unready" && (await compilerRefused(way, ending))) continue;
       // A process that has worked before may have died of what it had kept: only a fresh one tells.
       const isUnfair = isUsed && (ending.kind === "memory" || ending.kind === "crash");
       if (!isUnfair || isClosed) return failed(source, ending, limits);
     }
   };
 
+  const startChild = ({ command, way, reason }: CompilerCommand): Child => {
+    if (reason !== undefined && !isTold) onTrusted?.(reason);
+    isTold ||= reason !== undefined;
+    return { process: new CompilerProcess(start, command, limits, givesWayMs), ...(way && { way }) };
+  };
+
   const endChild = (): void => {
-    child?.end();
+    child?.process.end();
     child = undefined;
   };
 
@@ -77,9 +106,15 @@ export function openCompiler(limits: CompilerLimits, start: Start = startDirectl
       clearTimeout(idle);
       const last = child;
       endChild();
-      await Promise.all([queue, last?.ended]);
+      await Promise.all([queue, last?.process.ended]);
     },
   };
+}
+
+interface Child {
+  readonly process: CompilerProcess;
+  /** In the sandbox: how. */
+  readonly way?: Way;
 }
 
 type Failure = Exclude<Ending, { kind: "result" }>;
@@ -95,7 +130,7 @@ function explain(file: string, ending: Failure, limits: CompilerLimits): Pick<Pr
     case "timeout":
       return {
         code: "compiler-timeout",
-        message: `${file} took longer than ${limits.compileMs} ms to compile (BERTH_COMPILE_MS); ${remedy}`,
+        message: `${file} took more than ${limits.compileMs} ms of processor time to compile (BERTH_COMPILE_MS); ${remedy}`,
       };
     case "memory":
       return {
@@ -106,7 +141,19 @@ function explain(file: string, ending: Failure, limits: CompilerLimits): Pick<Pr
       return { code: "compiler-output", message: `what was made of ${file} is too large: ${ending.detail}; split it` };
     case "closed":
       return { code: "compiler-closed", message: `${file} was not compiled: the service is shutting down` };
+    case "unready":
+    case "unavailable": {
+      const detail = ending.kind === "unready" ? `it did not start: ${howUnready(ending)}` : ending.detail;
+      return {
+        code: "compiler-unavailable",
+        message: `${file} was not compiled, and nothing is said of it: the compiler failed (${detail}); try again`,
+      };
+    }
     default:
       return { code: "compiler-crash", message: `the compiler failed on ${file}: ${ending.detail}; ${remedy}` };
   }
+}
+
+function howUnready({ said, exitCode }: { said: string; exitCode: number | null }): string {
+  return said || `exit code ${exitCode}`;
 }

@@ -1,3 +1,6 @@
+/** The exit code of the compiler's process when its bundler has ended. */
+export const BUNDLER_ENDED = 3;
+
 /** Newline-delimited JSON in pieces, as a pipe delivers them, with a limit on the size of one frame. */
 export class FrameReader {
   readonly #bytesMax: number;

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { jsonBlock, rawBlock, type Cid } from "../cid.ts";
 import { packageRoot } from "../config.ts";
 import type { DefinitionSource } from "./discovery.ts";
-import { guestPackages, packageFile } from "./packages.ts";
+import { compilerPackages, guestPackages, packageFile } from "./packages.ts";
 
 /**
  * The key under which a compiled definition is kept: it changes when the definition does, or when another compiler
@@ -44,7 +44,7 @@ function ambientTypes(): Cid {
 
 function packageVersions(): string[] {
   const require = createRequire(import.meta.url);
-  const names = ["typescript", "esbuild", "re2js", ...guestPackages];
+  const names = [...compilerPackages, ...guestPackages];
   return names.map((name) => nameAndVersion(require, name)).sort();
 }
 

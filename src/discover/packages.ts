@@ -18,6 +18,9 @@ export const guestPackages: ReadonlySet<string> = new Set([
   "unified",
 ]);
 
+/** Those that the compiler itself consists of. */
+export const compilerPackages: readonly string[] = ["@humanwhocodes/momoa", "esbuild", "re2js", "typescript"];
+
 /** Builtins that listed packages need beyond what definitions get; none of these reaches outside the process. */
 export const packageBuiltins: ReadonlySet<string> = new Set(["process"]);
 

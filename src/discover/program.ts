@@ -46,7 +46,7 @@ const options: ts.CompilerOptions & { stableTypeOrdering: boolean } = {
   stableTypeOrdering: true,
 };
 
-const library = new Map<string, ts.SourceFile | undefined>();
+const library = new Map<string, ts.SourceFile>();
 
 export function openProgram(source: DefinitionSource): DefinitionProgram {
   const own = new Map(Object.entries(source.files).map(([name, text]) => [ownRoot + name, text]));
@@ -74,8 +74,9 @@ function hostFor(own: ReadonlyMap<string, string>): ts.CompilerHost {
     getSourceFile(name, languageVersion) {
       const text = own.get(name);
       if (text !== undefined) return ts.createSourceFile(name, text, languageVersion, true);
-      if (!library.has(name)) library.set(name, readLibrary(name, languageVersion));
-      return library.get(name);
+      const file = library.get(name) ?? readLibrary(name, languageVersion);
+      if (file) library.set(name, file);
+      return file;
     },
     resolveModuleNameLiterals: (literals, containingFile) =>
       literals.map((literal) => ({ resolvedModule: resolveOwn(literal.text, containingFile, exists) })),

@@ -89,3 +89,14 @@ function encode(values: readonly number[], fields: Fields): string {
   });
   return text;
 }
+
+/**
+ * A text in which no comment refers to a source map: a bundler would read that, wherever it stands, and tell of it. An
+ * escape makes no difference where a program means such words, but in the raw text of a tagged template.
+ */
+export function withoutMapReferences(text: string): string {
+  return text.replace(mapReference, "$1\\u0073");
+}
+
+/** Before its first letter; that is all that is taken away. */
+export const mapReference = /([#@][ \t]*)s(?=ourceMappingURL)/g;

@@ -1,6 +1,14 @@
 import { fileURLToPath } from "node:url";
 import type { Command } from "../processes/process-group.ts";
-import { readOnly, sandboxCommand, systemFolders, words, type SandboxTools, type User } from "../processes/sandbox.ts";
+import {
+  dataBesidesHeapMb,
+  readOnly,
+  sandboxCommand,
+  systemFolders,
+  words,
+  type SandboxTools,
+  type User,
+} from "../processes/sandbox.ts";
 import {
   guestEnvironment,
   guestFolder,
@@ -24,8 +32,6 @@ export interface SandboxParts extends SandboxTools {
   readonly proc: boolean;
 }
 
-/** What V8 takes besides its heap: code, new space, buffers. Node 24 reserves writable room for code at its start. */
-const DATA_BESIDES_HEAP_MB = { upTo22: 448, from23: 960 };
 const OPEN_FILES = 256;
 const MEGABYTE = 1024 * 1024;
 
@@ -39,9 +45,9 @@ export function sandboxedLauncher(parts: SandboxParts, limits: LauncherLimits): 
 
 function guestCommand(parts: SandboxParts, limits: LauncherLimits): Command {
   const { node, guestUser } = parts;
-  const besidesHeapMb = node.major < 23 ? DATA_BESIDES_HEAP_MB.upTo22 : DATA_BESIDES_HEAP_MB.from23;
+  const dataMb = limits.guestMemoryMb + dataBesidesHeapMb(node.major);
   return sandboxCommand(parts, {
-    limits: [`--data=${(limits.guestMemoryMb + besidesHeapMb) * MEGABYTE}`, `--nofile=${OPEN_FILES}`, "--core=0"],
+    limits: [`--data=${dataMb * MEGABYTE}`, `--nofile=${OPEN_FILES}`, "--core=0"],
     env: guestEnvironment,
     sees: [
       ...node.libraries.flatMap((library) => readOnly(library)),

@@ -1,6 +1,10 @@
 /** What a definition may be, and what it takes to compile it. */
 export const discoverLimits = {
+  /** Of processor time, for one definition: how busy the machine is makes no difference to it. */
   compileMs: 10_000,
+  /** After which a machine that has not let a definition be compiled is at fault. */
+  compileElapsedMs: 120_000,
+  /** What the checker of types keeps at once. Each process may have what V8 takes besides, and all together twice that. */
   compileMemoryMb: 384,
   sourceFileBytes: 1024 * 1024,
   /** All files of one definition together. */

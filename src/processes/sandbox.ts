@@ -89,6 +89,11 @@ export function sandboxCommand({ bwrap, prlimit }: SandboxTools, confined: Confi
   };
 }
 
+/** What V8 takes besides its heap: code, new space, buffers. Node 24 reserves writable room for code at its start. */
+export function dataBesidesHeapMb(nodeMajor: number): number {
+  return nodeMajor < 23 ? 448 : 960;
+}
+
 /** Whom root's programs can become outside of the sandbox; undefined for everybody else, who can become nobody. */
 export function nobodyForRoot(): User | undefined {
   return process.getuid?.() === 0 ? NOBODY : undefined;
