@@ -50,6 +50,8 @@ export interface Config {
   readonly tenantUpstreams: "all" | readonly string[];
   /** `all` records calls, too, in the audit log; `changes` only what changes something, and who comes in. */
   readonly audit: "all" | "changes";
+  /** Whoever may use Berth without a token may also have it start programs of others. */
+  readonly upstreamPrograms: boolean;
   readonly logLevel: string;
   /** Offers the server `explore`, which starts whatever program its caller names. */
   readonly explore: boolean;
@@ -60,6 +62,7 @@ const choices = {
   image: ["default", "readonly"],
   guests: ["auto", "sandboxed", "trusted"],
   explore: ["off", "on"],
+  upstreamPrograms: ["off", "on"],
   logLevel: ["trace", "debug", "info", "warn", "error", "fatal", "silent"],
 } as const;
 
@@ -171,6 +174,7 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
     audit: audit(),
     logLevel: choice("logLevel", "BERTH_LOG"),
     explore: choice("explore", "BERTH_EXPLORE") === "on",
+    upstreamPrograms: choice("upstreamPrograms", "BERTH_UPSTREAM_PROGRAMS") === "on",
     limits,
     ...overrides,
   };

@@ -26,6 +26,7 @@ export function accessOf(
     tokens: store.tokens,
     tenants: store.tenants,
     required: config.access === "required",
+    openPrograms: config.upstreamPrograms,
     adminToken,
     oauth: (tenant) => oauthOfTenant(oauthOf(tenant)) ?? (tenant === DEFAULT_TENANT ? configured : undefined),
     checkedFetch: openPublicFetch(privateIssuers(config)),

@@ -26,6 +26,7 @@ describe("C8 access with tokens", () => {
   before(async () => {
     berth = await startTestBerth({
       texts: { "one.ts": ONE, "two.ts": TWO },
+      mcps: { two: { definition: "two.ts", variables: [] } },
       variables: { colour: "blue" },
       env: { BERTH_ACCESS: "required", BERTH_ADMIN_TOKEN: ADMIN },
     });

@@ -3,6 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
+import { rightsOf } from "../src/access/rights.ts";
 import { jsonBlock, rawBlock } from "../src/cid.ts";
 import { readDirectory, type Directory } from "../src/host/directory.ts";
 import { planEdit } from "../src/host/edits/plan.ts";
@@ -121,7 +122,15 @@ describe("the variable mcps", () => {
       [rawBlock(mcps).cid, [mcps]],
     ] as const) {
       const before = await read(value, [...content]);
-      const plan = await planEdit(store, limits, "default", before, { kind: "definition", name: "one" }, draft);
+      const plan = await planEdit(
+        store,
+        limits,
+        "default",
+        before,
+        { kind: "definition", name: "one" },
+        draft,
+        rightsOf(undefined, { openPrograms: false }),
+      );
       const foreseen = await readDirectory(plan.proposed, "default", before, plan.mcps);
       const fresh = await readDirectory(plan.proposed, "default");
       assert.ok(plan.mcps, "nothing had to be read");
@@ -199,7 +208,15 @@ describe("the variable mcps", () => {
     const before = known;
     const limits = { sourceBytes: 1, sourceFileBytes: 1, sourceFiles: 1, variableBytes: 10_000, mcpsBytes: 1 };
     const draft = { entry: "s9", files: { s9: '{"title": "Nine"}' } };
-    const plan = await planEdit(spied, limits, "default", before, { kind: "entry", name: "s9" }, draft);
+    const plan = await planEdit(
+      spied,
+      limits,
+      "default",
+      before,
+      { kind: "entry", name: "s9" },
+      draft,
+      rightsOf(undefined, { openPrograms: false }),
+    );
     now = await readDirectory(plan.proposed, "default", before, plan.mcps);
     assert.ok(reads.splice(0).length <= 10, "one entry is looked at");
     assert.deepEqual(differing(before, now), ["s9"]);

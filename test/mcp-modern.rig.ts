@@ -212,6 +212,7 @@ export async function startRig(
 function accessOf(people: ReadonlyMap<string, Principal>): Access {
   return {
     required: false,
+    openPrograms: false,
     tokens: {} as Access["tokens"],
     oauth: () => undefined,
     oauthChanged: () => {},

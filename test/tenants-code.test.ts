@@ -48,7 +48,7 @@ describe("code of tenants", () => {
     berth = await startTestBerth({
       texts: { "code.ts": CODE },
       mcps: { code: { definition: "code.ts", secrets, network } },
-      env: { BERTH_TENANT_UPSTREAMS: "umbrella" },
+      env: { BERTH_TENANT_UPSTREAMS: "umbrella", BERTH_UPSTREAM_PROGRAMS: "on" },
     });
     await onStoreOf(berth, async (store) => {
       const tenant = { servers: { code: CODE }, variables: { mcps: JSON.stringify(mcps) } };

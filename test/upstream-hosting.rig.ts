@@ -20,7 +20,7 @@ export async function host(
   env: Record<string, string> = {},
   config: Partial<Config> = {},
 ): Promise<TestBerth> {
-  const berth = await startTestBerth({ mcps, env, config });
+  const berth = await startTestBerth({ mcps, env: { BERTH_UPSTREAM_PROGRAMS: "on", ...env }, config });
   let closing: Promise<void> | undefined;
   const close = (): Promise<void> => (closing ??= berth.close());
   t.after(close);

@@ -13,7 +13,7 @@ const TOKEN = "a-token-of-enough-characters";
 function judge(headers: Record<string, string>, remoteAddress = "127.0.0.1"): string {
   const request = { headers: { host: "127.0.0.1:7420", ...headers }, socket: { remoteAddress } };
   try {
-    checkChange(request as unknown as IncomingMessage, "edit");
+    checkChange(request as unknown as IncomingMessage, "values");
     return "ok";
   } catch (error) {
     assert.ok(error instanceof BerthError);

@@ -13,6 +13,8 @@ import { Tokens } from "./tokens.ts";
 export interface Access {
   /** Whether whoever has no token is refused. */
   readonly required: boolean;
+  /** Whether who is asked for no token may start programs. */
+  readonly openPrograms: boolean;
   readonly tokens: Tokens;
   /** The authorization server of a tenant; undefined for one that has none. */
   oauth(tenant: string): OauthSettings | undefined;
@@ -33,6 +35,7 @@ export interface AccessOptions {
   /** All tokens of a tenant go when it goes. */
   readonly tenants: Pick<Tenants, "onChange">;
   readonly required: boolean;
+  readonly openPrograms: boolean;
   /** Good for everything of all tenants; a secret. */
   readonly adminToken: string | undefined;
   readonly oauth: (tenant: string) => OauthSettings | undefined;
@@ -43,7 +46,7 @@ export interface AccessOptions {
 }
 
 export function openAccess(options: AccessOptions): Access {
-  const { tenants, required, adminToken, oauth, limits } = options;
+  const { tenants, required, openPrograms, adminToken, oauth, limits } = options;
   const listeners = new Set<(principalId: string) => void>();
   const onRevoked = (principalId: string): void => {
     for (const listener of listeners) listener(principalId);
@@ -65,6 +68,7 @@ export function openAccess(options: AccessOptions): Access {
 
   return {
     required,
+    openPrograms,
     tokens,
     oauth,
 

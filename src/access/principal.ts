@@ -18,9 +18,12 @@ export interface Principal {
   permits(action: Action, server?: string, tool?: string): boolean;
 }
 
-export const ACTIONS = ["call", "read", "edit", "admin"] as const;
+export const ACTIONS = ["call", "read", "edit", "programs", "admin"] as const;
 
-/** `read`: lists, resources, prompts and pages. `edit`: what is hosted. `admin`: tokens, tenants and approvals. */
+/**
+ * `read`: lists, resources, prompts and pages. `edit`: what is hosted. `programs`: which programs of this machine are
+ * started. `admin`: tokens, tenants and approvals.
+ */
 export type Action = (typeof ACTIONS)[number];
 
 /** What a token or a scope permits: what it can, on these servers alone or on all of them. */
@@ -36,6 +39,7 @@ const IMPLIED: Readonly<Record<Action, readonly Action[]>> = {
   call: ["call"],
   read: ["read"],
   edit: ["edit", "read"],
+  programs: ["programs"],
   admin: ACTIONS,
 };
 

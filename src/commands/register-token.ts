@@ -14,7 +14,7 @@ export function registerTokenCommands(program: Command, run: typeof Run): void {
     .description("Make a token and print it, once: only its hash is kept.")
     .option(...tenantOption)
     .option("--name <text>", "what people call it")
-    .option("--can <actions>", "some of call, read, edit, admin, separated by commas", "call,read")
+    .option("--can <actions>", "some of call, read, edit, programs, admin, separated by commas", "call,read")
     .option("--server <name>", "only on this server; repeat it for several", several)
     .option("--tool <name>", "only tools of this name can be called; repeat it for several", several)
     .option("--expires <time>", "after this time, such as 30d, 12h or 45m (default: never)")

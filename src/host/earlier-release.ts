@@ -3,38 +3,45 @@ import { BerthError } from "../errors.ts";
 import type { HostPort } from "../executor/executor.ts";
 import { buildCatalog, type LoadDependencies } from "./build-catalog.ts";
 import type { Catalog, Contract } from "./catalog.ts";
+import { refused } from "./compiled-definition.ts";
 import { readNamedEntry } from "./config/mcps.ts";
+import type { DirectoryEntry } from "./directory.ts";
+import { asGivenNow } from "./granted.ts";
 import { releaseCompilerKey } from "./load-catalog.ts";
 import type { ReleaseParts } from "./release.ts";
+import { programOf } from "./tenant-rules.ts";
 import type { Json } from "../json.ts";
 
 /** Earlier releases that stay loaded in one process. */
 const RELEASES_MAX = 64;
 
 export interface EarlierReleases {
-  load(tenant: string, server: string, release: Cid): Promise<Catalog | undefined>;
+  /** `now` is the server as it stands, which says what its releases are given. Rejects with `server_refused`, too. */
+  load(tenant: string, server: string, release: Cid, now: DirectoryEntry): Promise<Catalog | undefined>;
   /** All of a tenant's. */
   forget(tenant: string): void;
 }
 
 /**
  * Releases that a server once had, by their CIDs: what was begun in one can end in it. Each is made again from what
- * it consists of, and is given only when that makes the very same release.
+ * it consists of, and is given only when that makes the very same release. What its code may reach is what the server's
+ * code may reach now.
  */
 export function createEarlierReleases(
   portOf: (tenant: string, server: string) => HostPort,
   dependencies: LoadDependencies,
 ): EarlierReleases {
-  const loaded = new Map<string, Promise<Catalog | undefined>>();
+  const loaded = new Map<string, { now: DirectoryEntry; loading: Promise<Catalog | undefined> }>();
   return {
-    load(tenant, server, release) {
+    load(tenant, server, release, now) {
       const key = JSON.stringify([tenant, server, release]);
-      const known = loaded.get(key);
-      const loading = known ?? loadRelease(tenant, server, release, portOf(tenant, server), dependencies);
+      const found = loaded.get(key);
+      const known = found?.now === now ? found.loading : undefined;
+      const loading = known ?? loadRelease({ tenant, server, release, now }, portOf(tenant, server), dependencies);
       loaded.delete(key);
-      loaded.set(key, loading);
+      loaded.set(key, { now, loading });
       // What failed, or is not there, may be another time.
-      const forget = (): boolean => loaded.get(key) === loading && loaded.delete(key);
+      const forget = (): boolean => loaded.get(key)?.loading === loading && loaded.delete(key);
       if (!known) loading.then((catalog) => catalog ?? forget(), forget);
       for (const oldest of loaded.keys()) {
         if (loaded.size <= RELEASES_MAX) break;
@@ -48,10 +55,15 @@ export function createEarlierReleases(
   };
 }
 
+interface AskedRelease {
+  readonly tenant: string;
+  readonly server: string;
+  readonly release: Cid;
+  readonly now: DirectoryEntry;
+}
+
 async function loadRelease(
-  tenant: string,
-  server: string,
-  release: Cid,
+  { tenant, server, release, now }: AskedRelease,
   port: HostPort,
   dependencies: LoadDependencies,
 ): Promise<Catalog | undefined> {
@@ -67,7 +79,12 @@ async function loadRelease(
   const contract = parts && ((await structure(parts.contract)) as Contract | undefined);
   if (config === undefined || !contract) return undefined;
 
-  const { entry } = readNamedEntry(server, config as Json, { compile: true });
+  const { entry: then } = readNamedEntry(server, config as Json, { compile: true });
+  if (programOf(tenant, { entry: then, enabled: true }) !== undefined && programOf(tenant, now) === undefined) {
+    const message = `That release starts a program, which the entry of "${server}" does not any more as it stands`;
+    throw refused(server, [{ code: "program-withdrawn", message, severity: "error" }]);
+  }
+  const entry = asGivenNow(then, now);
   const shown = {
     tool: new Set(contract.tools.map(({ name }) => name)),
     prompt: new Set(contract.prompts.map(({ name }) => name)),

@@ -1,4 +1,5 @@
 import { isIP } from "node:net";
+import { rawBlock } from "../cid.ts";
 import type { HostPort } from "../executor/executor.ts";
 import type { Json, JsonObject } from "../json.ts";
 import { isPublicAddress } from "../network/addresses.ts";
@@ -7,10 +8,11 @@ import type { Problem } from "../problem.ts";
 import type { Grant, Grants } from "../secrets/grants.ts";
 import { DEFAULT_TENANT } from "../tenant-name.ts";
 import type { ServerEntry } from "./config/entry.ts";
+import type { DirectoryEntry } from "./directory.ts";
 import type { Offered } from "./config/offer.ts";
 import { complain, inside, type Place } from "./config/place.ts";
 
-/** What a release of a server is given by its own entry, beside what every server has. */
+/** What a release of a server is given by its entry, beside what every server has. */
 export interface Granted {
   /** Its secrets; undefined where there are none. */
   readonly grant: Grant | undefined;
@@ -25,6 +27,18 @@ export interface GrantDependencies {
   readonly limits: FetchLimits;
 }
 
+/**
+ * The entry of an earlier release with what the server is given now, in the place of what it was given then: whatever
+ * was taken from the server is taken from all of its releases.
+ */
+export function asGivenNow(entry: ServerEntry, { entry: now, refused }: DirectoryEntry): ServerEntry {
+  const { variables: _, ...then } = entry;
+  // What an entry that is wrong would give is not known.
+  if (refused) return { ...then, secrets: [], network: [], variables: [] };
+  const { secrets, network, limits, variables } = now;
+  return { ...then, secrets, network, limits, ...(variables && { variables }) };
+}
+
 export async function grantTo(
   { tenant, server, entry }: { tenant: string; server: string; entry: ServerEntry },
   port: HostPort,
@@ -33,13 +47,20 @@ export async function grantTo(
   const grant = grants?.of(tenant, server, entry.secrets);
   const privateToo = tenant === DEFAULT_TENANT;
   const network = entry.network.length > 0 ? new Fetches(entry.network, limits, { privateToo }) : undefined;
-  if (!grant && !network) return { grant, port, realm: undefined };
+  const { variables } = entry;
+  if (!grant && !network && !variables) return { grant, port, realm: undefined };
   // A process that has seen an earlier value may keep it, so that another value is for another process.
-  const realm = JSON.stringify([server, grant?.names, await grant?.version(), entry.network]);
-  return { grant, port: grantedPort(port, grant, network), realm };
+  const realm = JSON.stringify([server, grant?.names, await grant?.version(), entry.network, variables]);
+  return { grant, port: grantedPort(port, { grant, network, variables }), realm };
 }
 
-function grantedPort(port: HostPort, grant: Grant | undefined, network: Fetches | undefined): HostPort {
+interface GivenPorts {
+  readonly grant: Grant | undefined;
+  readonly network: Fetches | undefined;
+  readonly variables: readonly string[] | undefined;
+}
+
+function grantedPort(port: HostPort, { grant, network, variables }: GivenPorts): HostPort {
   return {
     async request(op, params, call) {
       switch (op) {
@@ -50,11 +71,39 @@ function grantedPort(port: HostPort, grant: Grant | undefined, network: Fetches 
         case "fetchRead":
         case "fetchAbort":
           return (network ?? port).request(op, params, call);
+        case "variable":
+          if (variables) checkVariable(variables, params);
+          return port.request(op, params, call);
+        case "cid":
+          return !variables || (await isNamedBy(port, variables, params, call)) ? port.request(op, params, call) : null;
         default:
           return port.request(op, params, call);
       }
     },
   };
+}
+
+/** What Berth itself tells under such a name is told to each caller as far as that one may know. */
+const OWN_VARIABLES = "berth:";
+
+function checkVariable(variables: readonly string[], { name }: JsonObject): void {
+  if (typeof name !== "string" || variables.includes(name) || name.startsWith(OWN_VARIABLES)) return;
+  const remedy = `its entry in mcps has to say "variables": [${JSON.stringify(name.slice(0, 128))}]`;
+  throw new Error(`this server is not given the variable "${name.slice(0, 128)}"; ${remedy}`);
+}
+
+/** Whether the content is the value of one of the variables, or that value says its CID. */
+async function isNamedBy(
+  port: HostPort,
+  variables: readonly string[],
+  { cid }: JsonObject,
+  call: Parameters<HostPort["request"]>[2],
+): Promise<boolean> {
+  for (const name of variables) {
+    const value = await port.request("variable", { name }, call);
+    if (typeof value === "string" && (value.trim() === cid || rawBlock(value).cid === cid)) return true;
+  }
+  return false;
 }
 
 async function readSecret(grant: Grant, { name }: JsonObject): Promise<Json> {

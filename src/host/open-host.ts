@@ -2,7 +2,8 @@ import { BerthError } from "../errors.ts";
 import type { HostPort } from "../executor/executor.ts";
 import { Activities } from "./activity.ts";
 import type { Catalog } from "./catalog.ts";
-import { readDirectory, withHidden, type Directory } from "./directory.ts";
+import { readDirectory, withHidden, type Directory, type DirectoryEntry } from "./directory.ts";
+import { unnamedEntry } from "./config/entry.ts";
 import { CatalogCache } from "./catalog-cache.ts";
 import { createEarlierReleases } from "./earlier-release.ts";
 import { guestPort, type PortHost } from "./guest-port.ts";
@@ -100,7 +101,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     const listed = at > 0 ? directories.get(tenant)?.servers.get(server) : undefined;
     if (!listed) throw new BerthError("server_not_found", `"${name}"`);
     if (!listed.enabled) throw new BerthError("server_disabled", `"${server}"`);
-    return earlier.load(tenant, server, name.slice(at + 1)).then((catalog) => {
+    return earlier.load(tenant, server, name.slice(at + 1), listed).then((catalog) => {
       if (catalog) return catalog;
       throw new BerthError("server_not_found", `"${server}" has no such release`);
     });
@@ -137,7 +138,8 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
       return catalogs.get(tenant, name) ?? load(tenant, name);
     },
 
-    release: (tenant, name, release) => earlier.load(tenant, name, release),
+    release: (tenant, name, release) =>
+      earlier.load(tenant, name, release, directories.get(tenant)?.servers.get(name) ?? REMOVED),
 
     async list(tenant) {
       const summaries: ServerSummary[] = [];
@@ -220,5 +222,15 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   for (const tenant of tenants) await reload(tenant);
   return host;
 }
+
+/** What has gone is given nothing, though what was begun in one of its releases may end. */
+const REMOVED: DirectoryEntry = {
+  definition: undefined,
+  entry: unnamedEntry,
+  enabled: false,
+  hidden: [],
+  problems: [],
+  refused: false,
+};
 
 const NOTHING: Directory = { servers: new Map(), problems: [] };

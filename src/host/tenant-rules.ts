@@ -2,6 +2,8 @@ import type { Executor } from "../executor/executor.ts";
 import type { Problem } from "../problem.ts";
 import { DEFAULT_TENANT } from "../tenant-name.ts";
 import { variablesOf, type Launch } from "../upstream/launch.ts";
+import { parseLauncher } from "../upstream/launcher.ts";
+import type { DirectoryEntry } from "./directory.ts";
 
 /**
  * What servers of tenants may have carried out on this machine. The tenant `default` is the operator's own, and trusted;
@@ -37,15 +39,32 @@ export function upstreamProblems(
       "the operator of this Berth can allow it with BERTH_TENANT_UPSTREAMS";
     complain("program-refused", message);
   }
-  const undeclared = new Set(
-    templatesOf(launch)
-      .flatMap(variablesOf)
-      .filter((name) => !secrets.includes(name)),
-  );
-  for (const name of undeclared) {
+  for (const name of undeclaredIn(launch, secrets)) {
     complain("undeclared-secret", `\${${name}} is no secret of this server; add "${name}" to "secrets" of its entry`);
   }
   return problems;
+}
+
+/**
+ * What an entry takes of the machine that Berth runs on: a program that is started, or variables of the environment, as
+ * a text that is another one for another program. Undefined for a server that takes nothing of it.
+ */
+export function programOf(
+  tenant: string,
+  { entry, enabled }: Pick<DirectoryEntry, "entry" | "enabled">,
+): string | undefined {
+  if (!enabled || entry.upstream === undefined) return undefined;
+  const { launch } = parseLauncher(entry.upstream);
+  if (!launch) return undefined;
+  const environment = tenant === DEFAULT_TENANT ? undeclaredIn(launch, entry.secrets) : [];
+  const takesNothing = "url" in launch && environment.length === 0;
+  return takesNothing ? undefined : JSON.stringify([entry.upstream, environment]);
+}
+
+/** Names that stand for no secret of the server. */
+function undeclaredIn(launch: Launch, secrets: readonly string[]): string[] {
+  const names = templatesOf(launch).flatMap(variablesOf);
+  return [...new Set(names)].filter((name) => !secrets.includes(name));
 }
 
 function templatesOf(launch: Launch): string[] {

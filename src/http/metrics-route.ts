@@ -16,7 +16,7 @@ export interface MetricsRouteOptions {
 export function metricsRoute({ metrics }: MetricsRouteOptions): RequestHandler {
   return async (request, response) => {
     if (tenantOf(request) !== DEFAULT_TENANT) throw new BerthError("not_found", "figures stand at /metrics alone");
-    checkChange(request, "admin");
+    checkChange(request, "audit");
     const text = await metrics.text();
     response.setHeader("Cache-Control", "no-store");
     // Express would add a second charset to the type that the format demands.

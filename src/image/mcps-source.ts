@@ -24,6 +24,7 @@ const entryFields = {
   mcp_enabled: "boolean",
   options: "object",
   secrets: "list",
+  variables: "list",
   network: "list",
   limits: "object",
 } as const satisfies Record<string, FieldType>;
@@ -132,7 +133,17 @@ function lockedContract({ value, at }: JsonNode, { locked, upstreams, problems }
   return contract;
 }
 
-const checkedFields = ["upstream", "tools", "resources", "prompts", "options", "secrets", "network", "limits"] as const;
+const checkedFields = [
+  "upstream",
+  "tools",
+  "resources",
+  "prompts",
+  "options",
+  "secrets",
+  "variables",
+  "network",
+  "limits",
+] as const;
 
 function innerProblems(
   node: JsonNode,

@@ -2,7 +2,7 @@ import { impliedBy, type Action, type Grant } from "../principal.ts";
 import type { OauthSettings } from "./settings.ts";
 
 /** What Berth's own scopes are called: `mcp:call`, and `mcp:call:<server>` for one server alone. */
-const OWN = /^mcp:(call|read|edit|admin)(?::(.+))?$/;
+const OWN = /^mcp:(call|read|edit|programs|admin)(?::(.+))?$/;
 
 /** What scopes permit together; those that nobody knows permit nothing. */
 export function grantsOf(scopes: readonly string[], { scopes: mapped }: OauthSettings): Grant[] {

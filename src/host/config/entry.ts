@@ -3,7 +3,7 @@ import { isObject, type Json, type JsonObject } from "../../json.ts";
 import type { AllowedHost } from "../../network/allow-list.ts";
 import type { Problem } from "../../problem.ts";
 import { parseLauncher } from "../../upstream/launcher.ts";
-import { readLimits, readNetwork, readSecretNames, type ServerLimits } from "./given.ts";
+import { readLimits, readNetwork, readSecretNames, readVariableNames, type ServerLimits } from "./given.ts";
 import { complain, inside, readFields, type Place } from "./place.ts";
 import { readPrompt, type ConfiguredPrompt } from "./prompt.ts";
 import { readResource, type ConfiguredResource } from "./resource.ts";
@@ -35,6 +35,8 @@ export interface ServerEntry {
   readonly options: Readonly<Record<string, JsonObject>>;
   /** Names of the secrets that it is given, sorted. */
   readonly secrets: readonly string[];
+  /** Names of the variables that its code may read, sorted; undefined is all. */
+  readonly variables?: readonly string[];
   /** What its code may reach. */
   readonly network: readonly AllowedHost[];
   /** How much it may be called. */
@@ -94,10 +96,14 @@ export function readEntry(server: string, raw: Json, options: { compile?: boolea
     complain(place, "two-kinds", "A server has either a definition or an upstream, and this one has both");
   }
   const secrets = readSecretNames(fields.secrets ?? [], inside(place, "secrets"));
+  const variables = fields.variables && readVariableNames(fields.variables, inside(place, "variables"));
   const network = readNetwork(fields.network ?? [], inside(place, "network"));
   if (fields.network !== undefined && fields.upstream !== undefined) {
     const message = '"network" is for definitions; an upstream reaches what the machine it runs on reaches';
     complain(inside(place, "network"), "not-for-upstreams", message);
+  }
+  if (fields.variables !== undefined && fields.upstream !== undefined) {
+    complain(inside(place, "variables"), "not-for-upstreams", '"variables" is for definitions; an upstream reads none');
   }
   const limits = readLimits(fields.limits ?? {}, inside(place, "limits"));
   const refused = problems.length > 0;
@@ -129,6 +135,7 @@ export function readEntry(server: string, raw: Json, options: { compile?: boolea
     },
     options: toolOptions,
     secrets,
+    ...(variables && { variables }),
     network,
     limits,
     leftOut,
@@ -155,6 +162,7 @@ const entryFields = {
   mcp_enabled: "boolean",
   options: "object",
   secrets: "list",
+  variables: "list",
   network: "list",
   limits: "object",
 } as const;

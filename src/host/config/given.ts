@@ -1,5 +1,6 @@
 import type { Json, JsonObject } from "../../json.ts";
 import { parseAllowedHost, type AllowedHost } from "../../network/allow-list.ts";
+import { variableNameProblem } from "../../image/fields.ts";
 import { nameFault } from "../../secrets/rules.ts";
 import { complain, inside, readFields, type Place } from "./place.ts";
 
@@ -28,6 +29,15 @@ export function readSecretNames(raw: readonly Json[], place: Place): string[] {
   const names = readTexts(raw, place, (name, at) => {
     const fault = nameFault(name);
     return fault === undefined ? name : complain(at, "bad-name", `Of a secret, ${fault}`);
+  });
+  return [...new Set(names)].sort();
+}
+
+/** Sorted, each once. */
+export function readVariableNames(raw: readonly Json[], place: Place): string[] {
+  const names = readTexts(raw, place, (name, at) => {
+    const fault = variableNameProblem(name);
+    return fault === undefined ? name : complain(at, "bad-name", fault);
   });
   return [...new Set(names)].sort();
 }

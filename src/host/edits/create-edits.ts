@@ -53,10 +53,15 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     throw new BerthError("too_many_requests", detail, { data: { retryAfterSeconds } });
   }
 
-  async function plan(tenant: string, subject: Subject, draft: Draft | null, mustExist = false): Promise<Plan> {
+  async function plan(
+    tenant: string,
+    subject: Subject,
+    draft: Draft | null,
+    { rights, mustExist = false }: Pick<SaveOptions, "rights" | "mustExist">,
+  ): Promise<Plan> {
     const before = await directoryOf(tenant);
     await nextTurn();
-    const made = await planEdit(store, limits, tenant, before, subject, draft);
+    const made = await planEdit(store, limits, tenant, before, subject, draft, rights);
     if (mustExist && made.current === null) throw moved(null, undefined);
     if (draft || made.current !== null) return made;
     throw new BerthError("not_found", `there is no ${subject.kind} "${subject.name}"`);
@@ -66,7 +71,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     tenant: string,
     makePlan: () => Promise<Plan>,
     subject: ChangeSubject,
-    { expected, allowBreaking = false, by }: SaveOptions,
+    { expected, allowBreaking = false, by, rights }: SaveOptions,
   ): Promise<Saved> {
     if (!writable) throw new BerthError("read_only");
     checkPace(tenant);
@@ -74,7 +79,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
       const made = await makePlan();
       if (expected !== undefined && expected !== made.current) throw moved(made.current, expected);
       await nextTurn();
-      const { review, releases, after } = await examine(dependencies, tenant, made);
+      const { review, releases, after } = await examine(dependencies, tenant, made, rights);
       const errors = review.problems.filter(({ severity }) => severity === "error");
       if (errors.length > 0) throw refusedFor(review.problems, errors.length);
       if (review.breaking && !allowBreaking) throw new BerthError("edit_breaking", undefined, { data: { review } });
@@ -150,19 +155,19 @@ export function createEdits(dependencies: EditsDependencies): Edits {
       };
     },
 
-    async review(tenant, subject, draft) {
+    async review(tenant, subject, draft, rights) {
       if (!writable) throw new BerthError("read_only");
-      return (await examine(dependencies, tenant, await plan(tenant, subject, draft))).review;
+      return (await examine(dependencies, tenant, await plan(tenant, subject, draft, { rights }), rights)).review;
     },
 
     save: (tenant, subject, draft, options) =>
-      save(tenant, () => plan(tenant, subject, draft, options.mustExist), subject, options),
+      save(tenant, () => plan(tenant, subject, draft, options), subject, options),
     history: (tenant, subject) => past.history(tenant, subject),
     version: (tenant, subject, cid) => past.draft(tenant, subject, cid),
     releases: (tenant, server) => host.releases(tenant, server),
     contract: (tenant, server, release) => contractOf(store, tenant, server, release),
     restoreRelease(tenant, server, release, options) {
-      const makePlan = async () => planRestore(store, tenant, await directoryOf(tenant), server, release);
+      const makePlan = async () => planRestore(store, tenant, await directoryOf(tenant), server, release, options);
       return save(tenant, makePlan, { kind: "release", name: server }, options);
     },
   };

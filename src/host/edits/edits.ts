@@ -1,3 +1,4 @@
+import type { Rights } from "../../access/rights.ts";
 import type { Cid } from "../../cid.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import type { Contract } from "../../contract/contract.ts";
@@ -13,12 +14,16 @@ export interface Edits {
   list(tenant: string, kind: Subject["kind"]): Promise<readonly Listed[]>;
   /** What stands now; undefined when there is nothing of that name. */
   read(tenant: string, subject: Subject): Promise<Current | undefined>;
-  /** What saving `draft` would do, without doing it. A null draft deletes; of a definition, the whole server. */
-  review(tenant: string, subject: Subject, draft: Draft | null): Promise<Review>;
+  /**
+   * What saving `draft` would do, without doing it. A null draft deletes; of a definition, the whole server. Rejects with
+   * `forbidden` and `programs_refused` as `save` does: to look at a server can take starting it.
+   */
+  review(tenant: string, subject: Subject, draft: Draft | null, rights: Rights): Promise<Review>;
   /**
    * Saves, or changes nothing and rejects with `read_only`, `name_moved` (data: `current`, the CID that stands),
-   * `edit_refused` (data: `problems`) or `edit_breaking` (data: `review`), which `allowBreaking` lets through; and
-   * with `not_found` when nothing is there to delete.
+   * `edit_refused` (data: `problems`) or `edit_breaking` (data: `review`), which `allowBreaking` lets through; with
+   * `forbidden` or `programs_refused` (data: `changes`) when the writer may not change all that it changes; and with
+   * `not_found` when nothing is there to delete.
    */
   save(tenant: string, subject: Subject, draft: Draft | null, options: SaveOptions): Promise<Saved>;
   /** Every version, newest first; deletions have no CID. */
@@ -29,8 +34,16 @@ export interface Edits {
   releases(tenant: string, server: string): Promise<readonly ReleaseVersion[]>;
   /** What clients saw of a release; undefined when it is none of this server's. */
   contract(tenant: string, server: string, release: Cid): Promise<Contract | undefined>;
-  /** Makes an earlier release what the server is now: its definition and its entry. Rejects as `save` does. */
-  restoreRelease(tenant: string, server: string, release: Cid, options: SaveOptions): Promise<Saved>;
+  /**
+   * Makes an earlier release what the server is now: its definition and its entry, or with `keepEntry` the definition
+   * alone. Rejects as `save` does.
+   */
+  restoreRelease(
+    tenant: string,
+    server: string,
+    release: Cid,
+    options: SaveOptions & { readonly keepEntry?: boolean },
+  ): Promise<Saved>;
 }
 
 export type Subject =
@@ -70,6 +83,8 @@ export interface SaveOptions {
   readonly allowBreaking?: boolean;
   /** Who or what saves: `page`, `api`, … */
   readonly by: string;
+  /** Of whoever saves. */
+  readonly rights: Rights;
 }
 
 export interface Review {

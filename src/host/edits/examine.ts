@@ -1,3 +1,4 @@
+import type { Rights } from "../../access/rights.ts";
 import { compareContracts } from "../../contract/compare.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import { BerthError } from "../../errors.ts";
@@ -12,6 +13,7 @@ import { guestPort } from "../guest-port.ts";
 import type { Host, HostDependencies } from "../host.ts";
 import { Observers } from "../observe.ts";
 import { loadCatalog } from "../load-catalog.ts";
+import { checkRights } from "./check-rights.ts";
 import type { Review, ServerEffect } from "./edits.ts";
 import type { Plan } from "./plan.ts";
 import { proposeTo, type ProposedStore } from "./proposed-store.ts";
@@ -30,9 +32,10 @@ export interface Examined {
 
 /**
  * Makes every server that a plan touches, as it is and as it would be, and says what differs. The compiler works in
- * its own process; between two servers this one gets a turn for its calls.
+ * its own process; between two servers this one gets a turn for its calls. Rejects when the plan changes what `rights`
+ * do not allow to change.
  */
-export async function examine(examiner: Examiner, tenant: string, plan: Plan): Promise<Examined> {
+export async function examine(examiner: Examiner, tenant: string, plan: Plan, rights: Rights): Promise<Examined> {
   const problems = [...plan.problems];
   const servers: ServerEffect[] = [];
   // What stands now may never have been loaded, and has to be addressable all the same once it is replaced.
@@ -41,7 +44,9 @@ export async function examine(examiner: Examiner, tenant: string, plan: Plan): P
   if (problems.length === 0) {
     after = await readDirectory(plan.proposed, tenant, plan.before, plan.mcps);
     problems.push(...newProblems(plan, plan.before.problems, after.problems));
-    for (const name of differing(plan.before, after)) {
+    const names = differing(plan.before, after);
+    await checkRights(tenant, names, { ...plan, after }, rights);
+    for (const name of names) {
       await nextTurn();
       const was = await stateOf(examiner, tenant, name, plan.before.servers.get(name), standing);
       await nextTurn();

@@ -22,7 +22,8 @@ import { placeIn, type Place } from "./place.ts";
 import type { Plan, PlanRequest } from "./plan.ts";
 import { proposeTo, type ProposedStore } from "./proposed-store.ts";
 
-export async function planDefinition({ store, tenant, before, name, draft, problems }: PlanRequest): Promise<Plan> {
+export async function planDefinition(request: PlanRequest): Promise<Plan> {
+  const { store, tenant, before, name, draft, problems, mayReadAll } = request;
   const mcps = await readMcpsText(store, tenant);
   const proposed = proposeTo(store);
   let next: Cid | null = null;
@@ -33,7 +34,7 @@ export async function planDefinition({ store, tenant, before, name, draft, probl
     const packed = packDefinition(draft.entry, draft.files);
     next = packed.cid;
     await proposed.change(tenant, { by: "edit", put: packed.blocks });
-    foreseen = await moveDefinition(proposed, tenant, name, packed.cid, mcps, before);
+    foreseen = await moveDefinition(proposed, tenant, name, packed.cid, mcps, before, mayReadAll);
   }
   return {
     current: before.servers.get(name)?.definition ?? null,
@@ -61,13 +62,14 @@ function placeOf(name: string, draft: Draft | null, mcps: McpsText): Place {
  * Makes `definition` what a server is made of, where that is said now: in its entry, or else in its own record. Of a
  * configuration that was read whole it is known what it says then: thousands of entries need not be read again.
  */
-async function moveDefinition(
+export async function moveDefinition(
   proposed: ProposedStore,
   tenant: string,
   name: string,
   definition: Cid,
   mcps: McpsText,
   before: Directory,
+  mayReadAll: boolean,
 ): Promise<ReadMcps | undefined> {
   const whole = before.mcps?.cid === mcps.variable ? before.mcps : undefined;
   const entries = rawEntriesIn(mcps, whole);
@@ -81,9 +83,12 @@ async function moveDefinition(
   const stands = record && (await proposed.content(tenant, record.cid));
   const now = stands && decodeJson(stands);
   await setRecord(proposed, tenant, name, { definition, enabled: !(isObject(now) && now["enabled"] === false) });
-  // A new server gets an entry, too, for its owner to say more in.
+  // A new server gets an entry, too, for its owner to say more in; its code reads no more than its writer.
   const isNew = !record && raw === undefined && entries !== undefined;
-  if (isNew) return withEntry(whole, await writeMember(proposed, tenant, mcps, [name], "{}"), name, {});
+  if (isNew) {
+    const given: JsonObject = mayReadAll ? {} : { variables: [] };
+    return withEntry(whole, await writeMember(proposed, tenant, mcps, [name], JSON.stringify(given)), name, given);
+  }
   await guardMcps(proposed, tenant, mcps);
   return undefined;
 }

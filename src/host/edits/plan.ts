@@ -1,3 +1,4 @@
+import type { Rights } from "../../access/rights.ts";
 import type { Cid } from "../../cid.ts";
 import type { Problem } from "../../problem.ts";
 import type { Store } from "../../store/store.ts";
@@ -23,6 +24,8 @@ export interface Plan {
   readonly proposed: ProposedStore;
   /** True for a problem with what the edit itself writes, as opposed to something else that it stands beside. */
   readonly isWritten: (problem: Problem) => boolean;
+  /** What else can be done where the plan is refused, as a part of a sentence. */
+  readonly remedy?: string;
   /** Gives problems their places in the draft. */
   readonly place: Place;
 }
@@ -35,6 +38,7 @@ export function planEdit(
   before: Directory,
   { kind, name }: Subject,
   draft: Draft | null,
+  rights: Rights,
 ): Promise<Plan> {
   const request: PlanRequest = {
     store,
@@ -42,6 +46,7 @@ export function planEdit(
     before,
     name,
     draft,
+    mayReadAll: rights.has("contents", undefined),
     problems: draft ? checkDraft({ kind, name }, draft, limits) : [],
   };
   switch (kind) {
@@ -61,6 +66,8 @@ export interface PlanRequest {
   readonly name: string;
   /** Null deletes. */
   readonly draft: Draft | null;
+  /** Whether the writer may read all variables. */
+  readonly mayReadAll: boolean;
   /** What is wrong with the draft whatever it says. */
   readonly problems: readonly Problem[];
 }

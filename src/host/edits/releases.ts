@@ -1,3 +1,4 @@
+import type { Rights } from "../../access/rights.ts";
 import { decodeJson, type Cid } from "../../cid.ts";
 import type { Contract } from "../../contract/contract.ts";
 import { BerthError } from "../../errors.ts";
@@ -14,7 +15,7 @@ import {
   withEntry,
   writeMember,
 } from "./mcps-text.ts";
-import { removeRecord, setRecord } from "./plan-definition.ts";
+import { moveDefinition, removeRecord, setRecord } from "./plan-definition.ts";
 import type { Plan } from "./plan.ts";
 import { placeIn } from "./place.ts";
 import { proposeTo } from "./proposed-store.ts";
@@ -32,13 +33,17 @@ export async function contractOf(
   return parts && ((await structure(store, tenant, parts.contract)) as Contract | undefined);
 }
 
-/** Plans that a server is again what it was in a release: its definition, and its entry as it was written then. */
+/**
+ * Plans that a server is again what it was in a release: its definition, and its entry as it was written then. With
+ * `keepEntry` its definition alone.
+ */
 export async function planRestore(
   store: Store,
   tenant: string,
   before: Directory,
   server: string,
   release: Cid,
+  { keepEntry = false, rights }: { keepEntry?: boolean; rights: Rights },
 ): Promise<Plan> {
   const history = await store.history(tenant, "release", server);
   const parts = history.some(({ cid }) => cid === release) ? await partsOf(store, tenant, release) : undefined;
@@ -49,11 +54,27 @@ export async function planRestore(
   const proposed = proposeTo(store);
   const whole = before.mcps?.cid === mcps.variable ? before.mcps : undefined;
   const entries = rawEntriesIn(mcps, whole);
-  const problems = unreadableMcps(entries);
+  const plan = {
+    current: (await store.name(tenant, "release", server))?.cid ?? null,
+    next: release,
+    problems: unreadableMcps(entries),
+    before,
+    proposed,
+    isWritten: () => false,
+    place: placeIn("mcps", mcps.text),
+  };
+  if (keepEntry) {
+    const { definition } = parts;
+    if (definition === null || Object.hasOwn(config, "upstream")) {
+      throw new BerthError("invalid_params", "that release has no source; without entry=keep all of it is restored");
+    }
+    const mayReadAll = rights.has("contents", undefined);
+    return { ...plan, mcps: await moveDefinition(proposed, tenant, server, definition, mcps, before, mayReadAll) };
+  }
   // A server that had no entry has the release of an empty one.
   const isNeeded = entries?.has(server) || Object.keys(config).length > 0;
   let foreseen: ReadMcps | undefined;
-  if (isNeeded && problems.length === 0) {
+  if (isNeeded && plan.problems.length === 0) {
     const variable = await writeMember(proposed, tenant, mcps, [server], entryText(config).trimEnd());
     foreseen = withEntry(whole, variable, server, config as JsonObject);
   } else await guardMcps(proposed, tenant, mcps);
@@ -61,16 +82,7 @@ export async function planRestore(
   else if (!Object.hasOwn(config, "definition")) {
     await setRecord(proposed, tenant, server, { definition: parts.definition, enabled: true });
   }
-  return {
-    current: (await store.name(tenant, "release", server))?.cid ?? null,
-    next: release,
-    problems,
-    before,
-    mcps: foreseen,
-    proposed,
-    isWritten: () => false,
-    place: placeIn("mcps", mcps.text),
-  };
+  return { ...plan, mcps: foreseen, remedy: '; "entry=keep" restores its source alone' };
 }
 
 async function partsOf(store: Store, tenant: string, release: Cid): Promise<ReleaseParts | undefined> {

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Request, RequestHandler } from "express";
 import type { Action, Principal } from "../../access/principal.ts";
+import { RIGHTS, type Power } from "../../access/rights.ts";
 import { isLoopback } from "../../config.ts";
 import { BerthError } from "../../errors.ts";
 import { plainAddress } from "../peer.ts";
@@ -35,10 +36,10 @@ export function mayKnow(principal: Principal | undefined, server?: string): bool
   return server !== undefined && principal.permits("call", server);
 }
 
-/** Refuses with `forbidden`, `unauthorized` or `write_forbidden` whoever may not change this. */
-export function changing(action: "edit" | "admin", serverOf: ServerOf = whole): RequestHandler<Record<string, string>> {
+/** Refuses with `forbidden`, `unauthorized` or `write_forbidden` whoever has not this power. */
+export function changing(power: Power, serverOf: ServerOf = whole): RequestHandler<Record<string, string>> {
   return (request, _response, next) => {
-    checkChange(request, action, serverOf(request));
+    checkChange(request, power, serverOf(request));
     next();
   };
 }
@@ -48,14 +49,15 @@ export function changing(action: "edit" | "admin", serverOf: ServerOf = whole): 
  * whoever sits at this machine.
  */
 export const administering: RequestHandler<Record<string, string>> = (request, _response, next) => {
-  if (principalOf(request)) checkPermitted(request, "admin");
-  else checkPeer(request, "admin");
+  const { action } = RIGHTS.audit;
+  if (principalOf(request)) checkPermitted(request, action);
+  else checkPeer(request, action);
   next();
 };
 
 /** Whether it is anything that `administering` lets see. */
 export function mayAdminister(principal: Principal | undefined): boolean {
-  return !principal || principal.permits("admin");
+  return !principal || principal.permits(RIGHTS.audit.action);
 }
 
 /** Throws `forbidden`. */
@@ -84,10 +86,11 @@ export function toolsShown(principal: Principal | undefined, server: string): (t
 }
 
 /** Throws `forbidden`, `unauthorized` or `write_forbidden`; no token is in a message. */
-export function checkChange(request: IncomingMessage, action: "edit" | "admin", server?: string): void {
+export function checkChange(request: IncomingMessage, power: Power, server?: string): void {
+  const { action, of } = RIGHTS[power];
   const { authorization } = request.headers;
   if (principalOf(request)) {
-    checkPermitted(request, action, server);
+    checkPermitted(request, action, of === "server" ? server : undefined);
     // A header is sent by whoever means to; a cookie is sent by itself.
     if (authorization === undefined) checkWritingPage(request);
     return;

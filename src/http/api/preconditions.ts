@@ -1,4 +1,5 @@
 import type { Request } from "express";
+import { rightsOf, type OpenAccess } from "../../access/rights.ts";
 import type { Cid } from "../../cid.ts";
 import { BerthError } from "../../errors.ts";
 import { principalOf } from "../access/authenticate.ts";
@@ -39,6 +40,7 @@ export function requirePrecondition(request: Pick<Request, "headers">): Precondi
 export function saveOptions(
   request: Request<Record<string, string>>,
   precondition: Precondition | undefined,
+  access: OpenAccess,
 ): SaveOptions {
   const allowed = request.headers["berth-allow-breaking"] ?? request.query["allow_breaking"];
   return {
@@ -47,11 +49,12 @@ export function saveOptions(
     ...(precondition?.kind === "any" && { mustExist: true }),
     allowBreaking: allowed === "true" || allowed === "1",
     by: writerOf(request),
+    rights: rightsOf(principalOf(request), access),
   };
 }
 
 /** By what way, and who, where anybody is asked. */
-function writerOf(request: Request<Record<string, string>>): string {
+export function writerOf(request: Request<Record<string, string>>): string {
   // Only browsers send it, and only for their pages.
   const way = request.headers["sec-fetch-site"] === undefined ? "api" : "page";
   const principal = principalOf(request);

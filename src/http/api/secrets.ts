@@ -8,7 +8,7 @@ import { tenantOf } from "../place.ts";
 import { changing, reading } from "../access/permit.ts";
 import { addRoute, type Handler, type Permits } from "./add-route.ts";
 import type { ApiOptions } from "./api.ts";
-import { readPrecondition, saveOptions } from "./preconditions.ts";
+import { readPrecondition, writerOf } from "./preconditions.ts";
 
 /** `/api/secrets`: names that are set or wanted; values go in, and no answer has one. */
 export function secretRoutes({ secrets, bodyBytes }: ApiOptions): Router {
@@ -20,18 +20,18 @@ export function secretRoutes({ secrets, bodyBytes }: ApiOptions): Router {
   const put: Handler = async (request, response) => {
     const value = await readValue(request, bodyBytes);
     const isNew = readPrecondition(request)?.kind === "absent";
-    const { by } = saveOptions(request, undefined);
+    const by = writerOf(request);
     await secrets.set(tenantOf(request), request.params["name"]!, value, { by, isNew });
     response.status(204).end();
   };
 
   const deleteIt: Handler = async (request, response) => {
-    await secrets.remove(tenantOf(request), request.params["name"]!, saveOptions(request, undefined).by);
+    await secrets.remove(tenantOf(request), request.params["name"]!, writerOf(request));
     response.status(204).end();
   };
 
   const router = Router();
-  const permits: Permits = { read: reading(), write: changing("edit") };
+  const permits: Permits = { read: reading(), write: changing("secretValues") };
   addRoute(router, "/", permits, { get: getList });
   addRoute(router, "/:name", permits, { put, delete: deleteIt });
   return router;

@@ -1,4 +1,4 @@
-import { Router } from "express";
+import { Router, type Request } from "express";
 import type { Cid } from "../../cid.ts";
 import { compareContracts } from "../../contract/compare.ts";
 import type { Contract } from "../../contract/contract.ts";
@@ -11,11 +11,11 @@ import { principalOf } from "../access/authenticate.ts";
 import { changing, listing, mayKnow, named, reading } from "../access/permit.ts";
 import { addRoute, type Handler, type Permits } from "./add-route.ts";
 import type { ApiOptions } from "./api.ts";
-import { readPrecondition, saveOptions } from "./preconditions.ts";
+import { readPrecondition, saveOptions, writerOf } from "./preconditions.ts";
 import { sendSaved } from "./subjects.ts";
 
 /** `/api/servers`: what is served, and the versions that each server had. */
-export function serverRoutes({ edits, host, bodyBytes }: ApiOptions): Router {
+export function serverRoutes({ edits, host, access, bodyBytes }: ApiOptions): Router {
   const getList: Handler = async (request, response) => {
     const { tenant, base } = placeOf(request);
     const principal = principalOf(request);
@@ -33,7 +33,7 @@ export function serverRoutes({ edits, host, bodyBytes }: ApiOptions): Router {
 
   const postRestore: Handler = async (request, response) => {
     const { name, cid } = request.params;
-    const options = saveOptions(request, readPrecondition(request));
+    const options = { ...saveOptions(request, readPrecondition(request), access), keepEntry: keepsEntry(request) };
     sendSaved(response, await edits.restoreRelease(tenantOf(request), name!, cid!, options));
   };
 
@@ -63,7 +63,7 @@ export function serverRoutes({ edits, host, bodyBytes }: ApiOptions): Router {
 
   const postApprove: Handler = async (request, response) => {
     const name = request.params["name"]!;
-    const { by } = saveOptions(request, undefined);
+    const by = writerOf(request);
     const contract = contractIn(await readBody(request, bodyBytes));
     await host.approveUpstream(tenantOf(request), name, { contract, by });
     response.json({ contract });
@@ -77,14 +77,20 @@ export function serverRoutes({ edits, host, bodyBytes }: ApiOptions): Router {
   }
 
   const router = Router();
-  const one: Permits = { read: reading(named), write: changing("edit", named) };
+  const one: Permits = { read: reading(named), write: changing("source", named) };
   addRoute(router, "/", { ...one, read: listing }, { get: getList });
   addRoute(router, "/:name/releases", one, { get: getReleases });
   addRoute(router, "/:name/releases/:cid/restore", one, { post: postRestore });
   addRoute(router, "/:name/upstream", one, { get: getUpstream });
-  addRoute(router, "/:name/approve", { ...one, write: changing("admin", named) }, { post: postApprove });
+  addRoute(router, "/:name/approve", { ...one, write: changing("approvals", named) }, { post: postApprove });
   addRoute(router, "/:name/diff", one, { get: getDiff });
   return router;
+}
+
+/** `?entry=keep`: what the entry says now goes on. */
+function keepsEntry({ query: { entry } }: Pick<Request, "query">): boolean {
+  if (entry === undefined || entry === "keep") return entry === "keep";
+  throw new BerthError("invalid_params", "entry=keep restores the source alone; without it the entry comes back, too");
 }
 
 /** The body of an approval: `{contract}`, the CID of exactly what the person has looked at. */

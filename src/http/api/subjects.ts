@@ -1,4 +1,5 @@
 import { Router, type Request, type Response } from "express";
+import { rightsOf } from "../../access/rights.ts";
 import { BerthError } from "../../errors.ts";
 import type { Draft, Saved, Subject } from "../../host/edits/edits.ts";
 import { tenantOf } from "../place.ts";
@@ -17,9 +18,12 @@ const lists: Readonly<Record<Subject["kind"], string>> = {
   entry: "entries",
 };
 
+/** What whoever writes one has to have at least; what the writing changes may take more (`checkRights`). */
+const POWERS = { variable: "values", definition: "source", entry: "entry" } as const;
+
 /** `/api/variables`, `/api/definitions` and `/api/entries`: the same for each kind of what can be edited. */
 export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { path: string; router: Router } {
-  const { edits, bodyBytes } = options;
+  const { edits, access, bodyBytes } = options;
   const list = lists[kind];
   const aboutServer = kind !== "variable";
   const subjectOf = ({ params }: Request<Record<string, string>>): Subject => ({ kind, name: params["name"]! });
@@ -47,7 +51,8 @@ export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { pat
 
   const postReview: Handler = async (request, response) => {
     const subject = subjectOf(request);
-    response.json(await edits.review(tenantOf(request), subject, await readDraft(request, subject, bodyBytes)));
+    const draft = await readDraft(request, subject, bodyBytes);
+    response.json(await edits.review(tenantOf(request), subject, draft, rightsOf(principalOf(request), access)));
   };
 
   const getHistory: Handler = async (request, response) => {
@@ -86,7 +91,7 @@ export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { pat
   ): Promise<void> {
     const subject = subjectOf(request);
     const precondition = requirePrecondition(request);
-    const saved = await edits.save(tenantOf(request), subject, draft, saveOptions(request, precondition));
+    const saved = await edits.save(tenantOf(request), subject, draft, saveOptions(request, precondition, access));
     sendSaved(response.status(precondition.kind === "absent" ? 201 : 200), saved);
   }
 
@@ -100,8 +105,7 @@ export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { pat
   const router = Router();
   const one: Permits = {
     read: aboutServer ? reading(named) : reading(),
-    // An entry says which of the tenant's secrets, variables and servers a server reaches.
-    write: kind === "definition" ? changing("edit", named) : changing("edit"),
+    write: changing(POWERS[kind], named),
   };
   addRoute(router, "/", aboutServer ? { ...one, read: listing } : one, { get: getList });
   addRoute(router, "/:name", one, { get: getCurrent, put, delete: deleteIt });

@@ -6,7 +6,7 @@ import { readBody } from "../body.ts";
 import { tenantOf } from "../place.ts";
 import { addRoute, type Handler, type Permits } from "./add-route.ts";
 import type { ApiOptions } from "./api.ts";
-import { saveOptions } from "./preconditions.ts";
+import { writerOf } from "./preconditions.ts";
 
 /** `/api/tokens`: those of the tenant, for who may administer it. A token itself is in no answer but the one that makes it. */
 export function tokenRoutes({ access, bodyBytes }: Pick<ApiOptions, "access" | "bodyBytes">): Router {
@@ -18,20 +18,20 @@ export function tokenRoutes({ access, bodyBytes }: Pick<ApiOptions, "access" | "
 
   const post: Handler = async (request, response) => {
     const wish = readTokenWish(parseJson(await readBody(request, bodyBytes)));
-    const created = await tokens.create(tenantOf(request), wish, saveOptions(request, undefined).by);
+    const created = await tokens.create(tenantOf(request), wish, writerOf(request));
     response.setHeader("Cache-Control", "no-store");
     response.status(201).json(created);
   };
 
   const deleteIt: Handler = async (request, response) => {
     const id = request.params["id"]!;
-    await tokens.revoke(tenantOf(request), id, saveOptions(request, undefined).by);
+    await tokens.revoke(tenantOf(request), id, writerOf(request));
     response.json({ id, revoked: true });
   };
 
   const router = Router();
   // Who reads the list learns who may do what, so that this is asked as if it were a change.
-  const permits: Permits = { read: changing("admin"), write: changing("admin") };
+  const permits: Permits = { read: changing("tokens"), write: changing("tokens") };
   addRoute(router, "/", permits, { get: getList, post });
   addRoute(router, "/:id", permits, { delete: deleteIt });
   return router;

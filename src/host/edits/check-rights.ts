@@ -1,0 +1,83 @@
+import type { Power, Rights } from "../../access/rights.ts";
+import { isSameJson, type Json } from "../../json.ts";
+import { turnTaker } from "../../turns.ts";
+import type { Directory, DirectoryEntry } from "../directory.ts";
+import { programOf } from "../tenant-rules.ts";
+
+/** One thing that an edit changes of what a server is or is given. */
+interface PowerChange {
+  readonly server: string;
+  readonly power: Power;
+  /** Of the entry; absent for a source. */
+  readonly field?: string;
+  readonly before?: Json | undefined;
+  readonly after?: Json | undefined;
+}
+
+/**
+ * Refuses an edit that changes what its writer may not change, by whatever way it came: all that a server is given is
+ * compared, before and after. Nothing has been compiled or started for the edit before. `remedy` ends the message.
+ * Rejects with `forbidden` or `programs_refused`, with the changes as data.
+ */
+export async function checkRights(
+  tenant: string,
+  names: readonly string[],
+  { before, after, remedy = "" }: { before: Directory; after: Directory; remedy?: string | undefined },
+  rights: Rights,
+): Promise<void> {
+  const takeTurns = turnTaker();
+  for (const name of names) {
+    await takeTurns();
+    const [was, would] = [before.servers.get(name), after.servers.get(name)];
+    const changes = changesOf(tenant, name, was, would);
+    const refused = changes.filter(({ power }) => !rights.has(power, name));
+    const [first] = refused;
+    if (first) {
+      const words = refused.map(({ field }) => `"${field ?? "source"}"`).join(", ");
+      const doing = `the server "${name}" would have another ${words}${remedy}; that`;
+      throw rights.refusal(first.power, name, doing, { changes: refused });
+    }
+    if (changes.some(({ power }) => power === "source")) checkVariables(name, would, rights);
+  }
+}
+
+function changesOf(
+  tenant: string,
+  server: string,
+  was: DirectoryEntry | undefined,
+  would: DirectoryEntry | undefined,
+): PowerChange[] {
+  // What is deleted goes with all that it was given.
+  if (!would) return [{ server, power: "source" }];
+  const changes: PowerChange[] = [];
+  const program = programOf(tenant, would);
+  if (program !== undefined && program !== (was && programOf(tenant, was))) {
+    changes.push({ server, power: "programs", field: "upstream", after: would.entry.upstream });
+  }
+  const [before, after] = [was?.entry.raw ?? {}, would.entry.raw];
+  for (const field of new Set([...Object.keys(before), ...Object.keys(after)])) {
+    if (field === "definition" || isSameJson(before[field], after[field])) continue;
+    // What a new server may read is for whoever may do everything to say; nothing, for everybody.
+    if (!was && field === "variables" && isSameJson(after[field], [])) continue;
+    changes.push({ server, power: powerOf(field), field, before: before[field], after: after[field] });
+  }
+  if (was && was.enabled !== would.enabled && was.entry.enabled === would.entry.enabled) {
+    changes.push({ server, power: "entry", field: "enabled", before: was.enabled, after: would.enabled });
+  }
+  if (was?.definition !== would.definition) changes.push({ server, power: "source" });
+  return changes;
+}
+
+function powerOf(field: string): Power {
+  return field === "secrets" || field === "network" || field === "variables" || field === "upstream" ? field : "entry";
+}
+
+/** Code reads for whoever wrote it, so that nobody makes it read what the writer may not. */
+function checkVariables(server: string, would: DirectoryEntry | undefined, rights: Rights): void {
+  if (!would || would.entry.upstream !== undefined || would.entry.variables !== undefined) return;
+  if (rights.has("contents", undefined)) return;
+  const doing =
+    `the code of the server "${server}" may read every variable until its entry in mcps names those that it may read ` +
+    '("variables": ["…"], or [] for none); to write such code';
+  throw rights.refusal("contents", undefined, doing);
+}

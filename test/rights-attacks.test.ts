@@ -1,0 +1,233 @@
+import assert from "node:assert/strict";
+import { existsSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { bearer, makeToken } from "./access.rig.ts";
+import { apiOf, type Api, type ApiReply } from "./api.ts";
+import { post, request, startTestBerth, type TestBerth } from "./berth.ts";
+
+const ADMIN = "the-operators-own-token";
+const context = 'context: import("berth").ToolContext';
+const CODE = `
+const tried = (work: Promise<unknown>): Promise<string> => work.then(String, (error) => "refused: " + error.message);
+export const secret = (${context}): Promise<string> => tried(context.secret("API_TOKEN"));
+export const load = (url: string): Promise<string> => tried(fetch(url).then((answer) => answer.text()));
+export const variable = (name: string, ${context}): Promise<string> => tried(context.variable(name));
+export const content = (cid: string, ${context}): Promise<string> => tried(context.cid(cid).then((bytes) => bytes ? new TextDecoder().decode(bytes) : "nothing"));
+`;
+
+interface Served {
+  readonly berth: TestBerth;
+  readonly api: Api;
+  /** What a tool says, called with a token at a server or at one of its releases. */
+  readonly say: (at: string, tool: string, token: string, args?: object) => Promise<string>;
+  readonly releaseOf: (server: string) => Promise<string>;
+}
+
+async function serve(env: Record<string, string>): Promise<Served> {
+  const berth = await startTestBerth({
+    texts: { "gam.ts": CODE, "other.ts": CODE },
+    variables: { colour: "blue", shape: "round" },
+    env: { BERTH_ADMIN_TOKEN: ADMIN, ...env },
+  });
+  const api = apiOf(berth);
+  return {
+    berth,
+    api,
+    async say(at, tool, token, args = {}) {
+      const body = request("tools/call", { name: tool, arguments: args });
+      const reply = await post(`${berth.url}/mcp/${at}`, body, bearer(token));
+      return reply.body.result?.content[0].text ?? `${reply.status}: ${reply.body.error.message}`;
+    },
+    async releaseOf(server) {
+      const { body } = await api.send("GET", `/servers/${server}/releases`, undefined, bearer(ADMIN));
+      return body.releases[0].release as string;
+    },
+  };
+}
+
+/** Writes the entry of a server, as the operator; the source of it stays. */
+async function giveTo({ api, releaseOf }: Served, server: string, given: object): Promise<string> {
+  const { body } = await api.send("GET", `/entries/${server}`, undefined, bearer(ADMIN));
+  const { definition } = JSON.parse(body.files[body.entry]) as { definition: string };
+  const saved = await api.put(`/entries/${server}`, JSON.stringify({ definition, ...given }), bearer(ADMIN));
+  assert.equal(saved.status, 200, JSON.stringify(saved.body));
+  return releaseOf(server);
+}
+
+const NO_SECRET = /^refused: this server is (?:given no secret|not given the secret)/;
+const any = { "If-Match": "*" };
+const codeOf = ({ status, body }: ApiReply): unknown[] => [status, body.error?.code];
+
+describe("what was taken from a server", () => {
+  let served: Served;
+  let [caller, editor, writer] = ["", "", ""];
+  const remote = createServer((_request, response) => response.end("from the network"));
+  let url = "";
+  before(async () => {
+    served = await serve({ BERTH_ACCESS: "required" });
+    await new Promise<void>((resolve) => remote.listen(0, "127.0.0.1", resolve));
+    url = `http://127.0.0.1:${(remote.address() as AddressInfo).port}/`;
+    const token = async (wish: object): Promise<string> => (await makeToken(served.berth, { ...wish })).token;
+    caller = await token({ can: ["call"], servers: ["gam"] });
+    editor = await token({ can: ["edit", "call"], servers: ["gam"] });
+    writer = await token({ can: ["edit"] });
+    await served.api.send("PUT", "/secrets/API_TOKEN", "the-first-value", bearer(ADMIN));
+  });
+  after(async () => {
+    remote.close();
+    await served?.berth.close();
+  });
+
+  it("C8 does not come back by a restore of who may not change what it is given", async () => {
+    const { api } = served;
+    const given = await giveTo(served, "gam", { secrets: ["API_TOKEN"], variables: [] });
+    const taken = await giveTo(served, "gam", { variables: [] });
+    assert.notEqual(taken, given);
+    const restore = (query: string, token: string): Promise<ApiReply> =>
+      api.send("POST", `/servers/gam/releases/${given}/restore?allow_breaking=1${query}`, undefined, bearer(token));
+    const refused = await restore("", editor);
+    assert.deepEqual(codeOf(refused), [403, "forbidden"]);
+    assert.match(
+      refused.body.error.message,
+      /"gam" would have another "secrets"; "entry=keep" .* needs "edit" for the/,
+    );
+    assert.deepEqual(refused.body.error.data, {
+      changes: [{ server: "gam", power: "secrets", field: "secrets", after: ["API_TOKEN"] }],
+      needs: "edit",
+    });
+    assert.equal(await served.releaseOf("gam"), taken);
+    const kept = await restore("&entry=keep", editor);
+    assert.equal(kept.status, 200, JSON.stringify(kept.body));
+    assert.match(await served.say("gam", "secret", caller), NO_SECRET);
+    assert.equal((await restore("&entry=other", editor)).status, 400);
+    assert.equal((await restore("", writer)).status, 200);
+    assert.equal(await served.say("gam", "secret", caller), "the-first-value");
+  });
+
+  it("C8 is taken from the releases before, too, whether or not they were in use", async () => {
+    const { say } = served;
+    const network = [new URL(url).host];
+    const old = await giveTo(served, "gam", { secrets: ["API_TOKEN"], network, variables: ["colour"] });
+    const pinned = `gam@${old}`;
+    assert.equal(await say(pinned, "secret", caller), "the-first-value");
+    assert.equal(await say(pinned, "load", caller, { url }), "from the network");
+    assert.equal(await say(pinned, "variable", caller, { name: "colour" }), "blue");
+    const narrower = await giveTo(served, "gam", { variables: [] });
+    assert.notEqual(narrower, old);
+    const nothing = async (): Promise<void> => {
+      assert.match(await say(pinned, "secret", caller), NO_SECRET);
+      assert.match(await say(pinned, "load", caller, { url }), /^refused: .*this server has no network/);
+      assert.match(
+        await say(pinned, "variable", caller, { name: "colour" }),
+        /^refused: .*not given the variable "colour"/,
+      );
+    };
+    await nothing();
+    await served.api.send("PUT", "/secrets/API_TOKEN", "the-second-value", bearer(ADMIN));
+    await nothing();
+    await giveTo(served, "gam", { secrets: ["API_TOKEN"], network, variables: [] });
+    assert.equal(
+      await say(pinned, "secret", caller),
+      "the-second-value",
+      "what is given again is given to all of them",
+    );
+    assert.equal(await say(pinned, "load", caller, { url }), "from the network");
+  });
+
+  it("C8 is not read by code that somebody wrote who may not read it", async () => {
+    const { api, say } = served;
+    await giveTo(served, "gam", {});
+    const source = `${CODE}\n// of an editor of this server alone`;
+    const write = { ...any, ...bearer(editor), "Berth-Allow-Breaking": "true" };
+    const refused = await api.send("PUT", "/definitions/gam", source, write);
+    assert.deepEqual(codeOf(refused), [403, "forbidden"]);
+    assert.match(refused.body.error.message, /the server "gam" may read every variable until its entry .*"variables"/);
+    await giveTo(served, "gam", { variables: ["shape"] });
+    assert.equal((await api.send("PUT", "/definitions/gam", source, write)).status, 200);
+    assert.equal(await say("gam", "variable", caller, { name: "shape" }), "round");
+    assert.match(await say("gam", "variable", caller, { name: "colour" }), /^refused: .*"variables": \["colour"\]/);
+    assert.match(await say("gam", "variable", caller, { name: "mcps" }), /^refused: /);
+    const [colour, shape] = await Promise.all(
+      ["colour", "shape"].map(
+        async (name) => (await api.send("GET", `/variables/${name}`, undefined, bearer(ADMIN))).cid,
+      ),
+    );
+    assert.equal(await say("gam", "content", caller, { cid: colour }), "nothing");
+    assert.equal(await say("gam", "content", caller, { cid: shape }), "round");
+    assert.equal(
+      await say("other", "variable", ADMIN, { name: "colour" }),
+      "blue",
+      "an entry that names none reads all",
+    );
+  });
+
+  it("C8 a new server of such an editor reads no variable", async () => {
+    const { token } = await makeToken(served.berth, { can: ["edit", "call"], servers: ["fresh"] });
+    const write = { "If-None-Match": "*", ...bearer(token) };
+    assert.equal((await served.api.send("PUT", "/definitions/fresh", CODE, write)).status, 201);
+    assert.match(await served.say("fresh", "variable", token, { name: "colour" }), /^refused: /);
+    const entry = await served.api.send("GET", "/entries/fresh", undefined, bearer(token));
+    assert.deepEqual(JSON.parse(entry.body.files.fresh), { variables: [] });
+  });
+});
+
+/** An upstream that leaves a file behind when it is started. */
+function programIn({ folder }: TestBerth, name: string): { uri: string; wasStarted: () => boolean } {
+  const [script, mark] = [join(folder, `${name}.mjs`), join(folder, `${name}.started`)];
+  writeFileSync(script, `import { writeFileSync } from "node:fs"; writeFileSync(${JSON.stringify(mark)}, "");`);
+  return { uri: `mcp+node://${script}`, wasStarted: () => existsSync(mark) };
+}
+
+describe("programs of the machine", () => {
+  it("C8 are started for nobody who may only edit, by whatever way", async (t) => {
+    const { berth, api } = await serve({ BERTH_ACCESS: "required" });
+    t.after(() => berth.close());
+    const { token: writer } = await makeToken(berth, { can: ["edit", "call"] });
+    const program = programIn(berth, "program");
+    const entry = JSON.stringify({ upstream: program.uri });
+    const environment = JSON.stringify({ upstream: "mcp+http://127.0.0.1:1/mcp?header.X=%24%7BHOME%7D" });
+    const mcps = await api.send("GET", "/variables/mcps", undefined, bearer(writer));
+    const whole = JSON.stringify({ ...(JSON.parse(mcps.body.files.mcps) as object), x: { upstream: program.uri } });
+    const ways: [string, string, string][] = [
+      ["PUT", "/entries/x", entry],
+      ["POST", "/entries/x/review", entry],
+      ["PUT", "/entries/x", environment],
+      ["PUT", "/variables/mcps", whole],
+      ["POST", "/variables/mcps/review", whole],
+    ];
+    for (const [method, path, body] of ways) {
+      const headers = { ...(path.endsWith("mcps") ? any : { "If-None-Match": "*" }), ...bearer(writer) };
+      const refused = await api.send(method, path, body, headers);
+      assert.deepEqual([method, path, ...codeOf(refused)], [method, path, 403, "forbidden"]);
+      assert.equal(refused.body.error.data.needs, "programs");
+    }
+    assert.ok(!program.wasStarted());
+    const { token: starter } = await makeToken(berth, { can: ["edit", "programs"] });
+    const tried = await api.send("PUT", "/entries/x", entry, { "If-None-Match": "*", ...bearer(starter) });
+    assert.deepEqual(codeOf(tried), [422, "edit_refused"], "it ends at once");
+    assert.ok(program.wasStarted());
+  });
+
+  it("C8 are started for nobody who was asked for no token, unless the operator says so", async (t) => {
+    const { berth, api } = await serve({});
+    t.after(() => berth.close());
+    const program = programIn(berth, "program");
+    const entry = JSON.stringify({ upstream: program.uri });
+    const refused = await api.put("/entries/x", entry);
+    assert.deepEqual(codeOf(refused), [403, "programs_refused"]);
+    assert.match(refused.body.error.message, /BERTH_UPSTREAM_PROGRAMS=on/);
+    assert.deepEqual(codeOf(await api.send("POST", "/entries/x/review", entry)), [403, "programs_refused"]);
+    assert.ok(!program.wasStarted());
+    assert.deepEqual(codeOf(await api.put("/entries/x", entry, bearer(ADMIN))), [422, "edit_refused"]);
+    assert.ok(program.wasStarted());
+
+    const open = await serve({ BERTH_UPSTREAM_PROGRAMS: "on" });
+    t.after(() => open.berth.close());
+    const other = programIn(open.berth, "program");
+    assert.equal((await open.api.put("/entries/x", JSON.stringify({ upstream: other.uri }))).status, 422);
+    assert.ok(other.wasStarted());
+  });
+});
