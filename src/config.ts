@@ -30,6 +30,8 @@ export interface Config {
   readonly guests: "auto" | "sandboxed" | "trusted";
   /** Host names that a request may carry besides loopback ones; for a service behind a proxy. */
   readonly allowedHosts: readonly string[];
+  /** Whose pages may call MCP endpoints besides Berth's own, as browsers name them. */
+  readonly allowedOrigins: readonly string[];
   /** Scheme and host by which clients reach Berth through a proxy, as `https://mcp.example.com`. Undefined: there is none. */
   readonly publicUrl: string | undefined;
   /** `required`: whoever has no token is refused. `open`: nobody is asked, which is for this machine alone. */
@@ -114,6 +116,16 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
     return "all";
   };
 
+  const allowedOrigins = (): string[] => {
+    const origins = (env["BERTH_ALLOWED_ORIGINS"] ?? "").split(",").map((text) => text.trim());
+    const isOrigin = (text: string): boolean => URL.canParse(text) && new URL(text).origin === text;
+    const wrong = origins.find((text) => text !== "" && !isOrigin(text));
+    if (wrong !== undefined) {
+      problems.push(`BERTH_ALLOWED_ORIGINS lists origins, such as http://localhost:6274, and not "${wrong}"`);
+    }
+    return origins.filter(Boolean);
+  };
+
   const publicUrl = (): string | undefined => {
     const text = env["BERTH_PUBLIC_URL"] || undefined;
     if (text === undefined) return undefined;
@@ -160,6 +172,7 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
       .split(",")
       .map((host) => host.trim())
       .filter(Boolean),
+    allowedOrigins: allowedOrigins(),
     publicUrl: publicUrl(),
     access: asked,
     adminToken: adminToken(),

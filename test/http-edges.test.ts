@@ -54,6 +54,7 @@ describe("HTTP at its edges", () => {
         BERTH_BODY_BYTES: "100000",
         BERTH_HEADER_BYTES: "4096",
         BERTH_CONNECTIONS: "20",
+        BERTH_ALLOWED_ORIGINS: "http://localhost:3000",
       },
     });
   });

@@ -15,7 +15,11 @@ describe("HTTP", () => {
     berth = await startTestBerth({
       files: ["test/fixtures/servers/everyday.ts"],
       mcps: { everyday: { definition: "everyday.ts", description: "<script>alert(1)</script>" } },
-      env: { BERTH_BODY_BYTES: "10000", BERTH_ALLOWED_HOSTS: "berth.example" },
+      env: {
+        BERTH_BODY_BYTES: "10000",
+        BERTH_ALLOWED_HOSTS: "berth.example",
+        BERTH_ALLOWED_ORIGINS: "http://localhost:5173, https://client.example",
+      },
     });
     url = `${berth.url}/mcp/everyday`;
   });
@@ -45,7 +49,11 @@ describe("HTTP", () => {
     assert.equal((await post(url, request("ping"), { Accept: "text/html" })).status, 406);
   });
 
-  it("T9.6 a browser's page on this machine may call, and its preflight is answered", async () => {
+  it("T9.6 a page that may call does so, and its preflight is answered", async () => {
+    const { host, origin: own } = new URL(url);
+    assert.equal((await send({ ...json, Host: host, Origin: own })).status, 200);
+    assert.equal((await send({ ...json, Host: "berth.example", Origin: "https://berth.example" })).status, 200);
+    assert.equal((await send({ ...json, Origin: "https://client.example" })).status, 200);
     const origin = "http://localhost:5173";
     const answer = await send({ ...json, Origin: origin });
     assert.equal(answer.status, 200);
@@ -63,9 +71,27 @@ describe("HTTP", () => {
   });
 
   it("T14.4 another site's Origin is 403", async () => {
-    for (const Origin of ["https://evil.example", "null", "http://127.0.0.1.evil.example"]) {
-      assert.equal((await send({ ...json, Origin })).status, 403);
+    const { host, port } = new URL(url);
+    const others = [
+      "https://evil.example",
+      "null",
+      "http://127.0.0.1.evil.example",
+      // Pages of other programs of this machine, and of other ports of a host that we are known by.
+      `http://127.0.0.1:${Number(port) - 1}`,
+      "http://127.0.0.1",
+      `http://localhost:${port}`,
+      `http://[::1]:${port}`,
+      "http://berth.example:8080",
+      "https://localhost:5173",
+    ];
+    for (const Origin of others) {
+      const { status } = await send({ ...json, Host: host, Origin });
+      assert.deepEqual([Origin, status], [Origin, 403]);
+      const preflight = await send({ Host: host, Origin, "Access-Control-Request-Method": "POST" }, "OPTIONS");
+      assert.deepEqual([Origin, preflight.status], [Origin, 403]);
+      assert.equal(preflight.headers["access-control-allow-origin"], undefined);
     }
+    assert.throws(() => readConfig({ BERTH_ALLOWED_ORIGINS: "*" }), /BERTH_ALLOWED_ORIGINS lists origins/);
   });
 
   it("a Host that we are not known by is 403, on pages too", async () => {

@@ -189,6 +189,7 @@ export async function startRig(
     allServers: "",
     isolation: "trusted",
     allowedHosts: [],
+    allowedOrigins: [],
     publicUrl: undefined,
     metrics: createMetrics("1.0.0", defaultLimits),
     limits,

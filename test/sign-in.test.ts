@@ -18,7 +18,10 @@ describe("C8 signing in with a browser", () => {
   let browser: TestBrowser;
   before(async () => {
     [berth, browser] = await Promise.all([
-      startTestBerth({ texts: { "notes.ts": NOTES, "other.ts": NOTES }, env: { BERTH_ACCESS: "required" } }),
+      startTestBerth({
+        texts: { "notes.ts": NOTES, "other.ts": NOTES },
+        env: { BERTH_ACCESS: "required", BERTH_ALLOWED_ORIGINS: "http://127.0.0.1:1" },
+      }),
       startBrowser(),
     ]);
     await onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { theirs: NOTES } }));
@@ -82,6 +85,9 @@ describe("C8 signing in with a browser", () => {
   it("C8 leads on to pages of the same tenant alone", async () => {
     const { token } = await makeToken(berth, { can: ["read"] });
     for (const next of [
+      "/mcp/../t/acme/mcp",
+      "/mcp/%2e%2e/sign-out",
+      "/t/acme/../acme/mcp",
       "https://evil.example/",
       "//evil.example",
       "/\\evil.example",
@@ -104,18 +110,19 @@ describe("C8 signing in with a browser", () => {
     const { token } = await makeToken(berth, { can: ["admin"] });
     const Cookie = cookieOf(await send("/sign-in", form({ token })));
     const { port } = new URL(berth.url);
-    const foreign: Record<string, string>[] = [
-      { Origin: "http://127.0.0.1:1" },
-      { Origin: `http://localhost:${port}` },
-      { "Sec-Fetch-Site": "same-site" },
-      { "Sec-Fetch-Site": "cross-site" },
+    const foreign: [Record<string, string>, number][] = [
+      // The one may call with a token of its own, the other not at all.
+      [{ Origin: "http://127.0.0.1:1" }, 401],
+      [{ Origin: `http://localhost:${port}` }, 403],
+      [{ "Sec-Fetch-Site": "same-site" }, 401],
+      [{ "Sec-Fetch-Site": "cross-site" }, 401],
     ];
-    for (const headers of foreign) {
+    for (const [headers, status] of foreign) {
       const call = request("tools/call", { name: "shout", arguments: { text: "x" } });
       const called = await post(`${berth.url}/mcp/notes`, call, { Cookie, ...headers });
-      assert.equal(called.status, 401, JSON.stringify(headers));
+      assert.equal(called.status, status, JSON.stringify(headers));
       const written = await send("/api/variables/x", { method: "PUT", headers: { Cookie, ...headers }, body: "x" });
-      assert.equal(written.status, 401, JSON.stringify(headers));
+      assert.equal(written.status, status, JSON.stringify(headers));
       const asked = await send("/sign-in", form({ token }, headers));
       assert.deepEqual([asked.status, asked.headers.get("set-cookie")], [403, null], JSON.stringify(headers));
     }

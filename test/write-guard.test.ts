@@ -84,7 +84,7 @@ describe("the JSON API", () => {
   before(async () => {
     berth = await startTestBerth({
       texts: { "one.ts": "export const one = (): number => 1;" },
-      env: { BERTH_ADMIN_TOKEN: TOKEN },
+      env: { BERTH_ADMIN_TOKEN: TOKEN, BERTH_ALLOWED_ORIGINS: "http://localhost:3000" },
     });
     api = apiOf(berth);
   });

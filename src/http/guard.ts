@@ -1,17 +1,22 @@
 import type { IncomingMessage } from "node:http";
 import { isLoopback } from "../config.ts";
 import { BerthError } from "../errors.ts";
+import { isOriginOf } from "./access/own-page.ts";
 import type { Tenancy } from "../host/tenancy.ts";
 import { hostnameOf } from "./hostname.ts";
 import { tenantOf } from "./place.ts";
 
 /**
  * Keeps other sites' pages away from a local service (DNS rebinding; 2026-07-28 `basic/transports/streamable-http`,
- * Security): the Host must be one that we are known by, and an Origin, when there is one, must be of such a host.
- * Pages at a tenant's host name may call that tenant, and no other one.
+ * Security): the Host must be one that we are known by, and an Origin, when there is one, must be our own or one that
+ * is allowed. A page of another program of this machine is another site's. Pages at a tenant's host name may call that
+ * tenant, and no other one.
  */
 export function createGuard(
-  allowedHosts: readonly string[],
+  {
+    allowedHosts,
+    allowedOrigins,
+  }: { readonly allowedHosts: readonly string[]; readonly allowedOrigins: readonly string[] },
   tenancy: Pick<Tenancy, "unmapped" | "ofHost">,
 ): (request: IncomingMessage) => void {
   const isKnown = (hostname: string): boolean => isLoopback(hostname) || allowedHosts.includes(hostname);
@@ -38,14 +43,18 @@ export function createGuard(
     }
     if (origin !== undefined && !tenancy.unmapped) {
       const owner = tenancy.ofHost(hostnameOf(origin));
-      if (owner !== undefined && owner === tenantOf(request)) return;
-      if (owner !== undefined) throw new BerthError("forbidden_origin", origin);
+      if (owner !== undefined && owner !== tenantOf(request)) throw new BerthError("forbidden_origin", origin);
+      if (owner !== undefined && portOf(origin) === portOf(`http://${host}`)) return;
     }
-    if (origin !== undefined && !good.has(origin)) {
-      if (!isKnown(hostnameOf(origin))) throw new BerthError("forbidden_origin", origin);
-      remember(origin);
+    if (origin !== undefined && !allowedOrigins.includes(origin) && !isOriginOf(origin, host)) {
+      const remedy = "only pages of this service may call it, and those of BERTH_ALLOWED_ORIGINS";
+      throw new BerthError("forbidden_origin", `${origin}; ${remedy}`);
     }
   };
+}
+
+function portOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).port : "";
 }
 
 /** Of repeated ones Node keeps the first, a proxy in front of it maybe the last. */

@@ -54,6 +54,8 @@ export interface HttpOptions {
   /** What guests run as, for the page. */
   readonly isolation: string;
   readonly allowedHosts: readonly string[];
+  /** Of pages of others that may call Berth. */
+  readonly allowedOrigins: readonly string[];
   /** Scheme and host that clients are told, where they reach Berth through a proxy. */
   readonly publicUrl: string | undefined;
   /** Who may do what. */
@@ -114,7 +116,8 @@ export function createHttpServer(limits: HttpLimits, readiness: Readiness, log: 
 function createAnswer(options: HttpOptions): Answer {
   const { limits, tenancy, allowedHosts, publicUrl, access } = options;
   const hosts = publicUrl === undefined ? allowedHosts : [...allowedHosts, new URL(publicUrl).hostname];
-  const guard = createGuard(hosts, tenancy);
+  const origins = publicUrl === undefined ? options.allowedOrigins : [...options.allowedOrigins, publicUrl];
+  const guard = createGuard({ allowedHosts: hosts, allowedOrigins: origins }, tenancy);
   const place = createPlaces(tenancy, guard);
   const originOf = createOriginOf(publicUrl);
   const resources = createResources({ publicUrl, allowedHosts }, tenancy);

@@ -34,7 +34,9 @@ export function checkWritingPage({ headers }: IncomingMessage): void {
 
 const FORM = /^(?:application\/x-www-form-urlencoded|multipart\/form-data)\b/i;
 
-function isOriginOf(origin: string, host: string | undefined): boolean {
+/** Whether a page of that origin is one of this very service, as it is called by a request. */
+export function isOriginOf(origin: string, host: string | undefined): boolean {
+  if (origin === `http://${host}`) return true;
   try {
     const url = new URL(origin);
     // The default port is written by nobody; `new URL` leaves it out of both.
