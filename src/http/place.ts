@@ -20,6 +20,14 @@ export function baseOf(request: IncomingMessage): string {
   return (request as Placed)[PLACE]?.base ?? "";
 }
 
+/**
+ * Whom a request is meant for, whether or not there is such a tenant: for those who are told nothing of that yet.
+ * `refusal` is what `placeOf` throws.
+ */
+export function claimedPlaceOf(request: IncomingMessage): Place & { readonly refusal?: unknown } {
+  return (request as Placed)[PLACE] ?? ROOT;
+}
+
 /** Both at once. Throws as `tenantOf`. */
 export function placeOf(request: IncomingMessage): Place {
   const place = (request as Placed)[PLACE] ?? ROOT;
@@ -30,9 +38,8 @@ export function placeOf(request: IncomingMessage): Place {
 const PLACE = Symbol("place");
 const ROOT: Place = { tenant: DEFAULT_TENANT, base: "" };
 
-interface Refused {
+interface Refused extends Place {
   readonly refusal: unknown;
-  readonly base: string;
 }
 
 type Placed = IncomingMessage & { [PLACE]?: Place | Refused; originalUrl?: string };
@@ -71,7 +78,8 @@ export function createPlaces(
 
     const placed = request as Placed;
     const [, base = "", named = "", rest = ""] = (isPrefixed && PREFIXED.exec(url)) || [];
-    const refuse = (refusal: unknown): void => void (placed[PLACE] = { refusal, base });
+    const refuse = (refusal: unknown): void =>
+      void (placed[PLACE] = { tenant: isPrefixed ? named : mapped!, refusal, base });
     if (isPrefixed) {
       placed.originalUrl = url;
       placed.url = rest.startsWith("/") ? rest : `/${rest}`;

@@ -3,7 +3,7 @@ import type { RequestHandler } from "express";
 import type { Access } from "../../access/access.ts";
 import type { Principal } from "../../access/principal.ts";
 import { BerthError } from "../../errors.ts";
-import { placeOf, type Place } from "../place.ts";
+import { claimedPlaceOf, placeOf } from "../place.ts";
 import { credentialOf, type Credential } from "./credential.ts";
 import type { Resources } from "./resources.ts";
 
@@ -22,14 +22,18 @@ export function createAuthenticate(access: Access, resources: Resources): Authen
       if (required) throw missing();
       return undefined;
     }
-    const { tenant } = servedPlace(request, required);
+    // Who has no token that is good does not learn which tenants there are, where one is required.
+    const { tenant, refusal }: ReturnType<typeof claimedPlaceOf> = required
+      ? claimedPlaceOf(request)
+      : placeOf(request);
     // A proxy in front may have logins of its own, where nobody is asked for a token here.
     const credential = credentialOf(request, tenant, required ? "refused" : "ignored");
     if (!credential) {
       if (required) throw missing();
       return undefined;
     }
-    return principalOfCredential(credential, tenant, request);
+    const principal = principalOfCredential(credential, tenant, request);
+    return refusal === undefined ? principal : refusedTo(principal, refusal);
   };
 
   function principalOfCredential(
@@ -53,14 +57,10 @@ function missing(): BerthError {
   return new BerthError("token_missing", "send Authorization: Bearer <token>");
 }
 
-/** As `placeOf`; who has no token does not learn which tenants there are, where one is required. */
-export function servedPlace(request: IncomingMessage, required: boolean): Place {
-  try {
-    return placeOf(request);
-  } catch (error) {
-    if (!required || !(error instanceof BerthError) || error.code !== "tenant_not_found") throw error;
-    throw new BerthError("unauthorized", "there is no such token here", { cause: error });
-  }
+/** Whoever shows a good token is told why the tenant is not served. */
+async function refusedTo(found: ReturnType<Authenticate>, refusal: unknown): Promise<never> {
+  await found;
+  throw refusal;
 }
 
 function withoutIt(error: unknown): undefined {

@@ -4,7 +4,7 @@ import { scopesFor } from "../../access/oauth/scopes.ts";
 import { BerthError } from "../../errors.ts";
 import type { Tenancy } from "../../host/tenancy.ts";
 import { DEFAULT_TENANT, isTenantName } from "../../tenant-name.ts";
-import { placeOf } from "../place.ts";
+import { claimedPlaceOf } from "../place.ts";
 import { decoded, WELL_KNOWN, type Resources } from "./resources.ts";
 
 /** `/t/<tenant>` or nothing, `/mcp`, and maybe a server. */
@@ -24,10 +24,11 @@ export function protectedResource(
   return async (request, response) => {
     const path = request.path.slice(WELL_KNOWN.length);
     const [found, named, word] = RESOURCE.exec(path) ?? [];
-    const { tenant: own } = placeOf(request);
+    const { tenant: own, refusal } = claimedPlaceOf(request);
     const isForeign = named !== undefined && (!isTenantName(named) || own !== DEFAULT_TENANT);
     const server = word === undefined ? undefined : decoded(word);
-    const isNone = found === undefined || isForeign || (word !== undefined && server === undefined);
+    const isNone =
+      refusal !== undefined || found === undefined || isForeign || (word !== undefined && server === undefined);
     // What a tenant has said is known when it is served.
     const isServed = !isNone && (named === undefined || (await isAdmitted(named, tenancy)));
     const settings = isServed ? access.oauth(named ?? own) : undefined;

@@ -7,8 +7,8 @@ import { readBody } from "../body.ts";
 import type { OriginOf } from "../origin.ts";
 import type { Pages } from "../pages/pages.ts";
 import { peerOf } from "../peer.ts";
-import { baseOf, placeOf, type Place } from "../place.ts";
-import { servedPlace } from "./authenticate.ts";
+import { isTenantName } from "../../tenant-name.ts";
+import { baseOf, claimedPlaceOf, placeOf, type Place } from "../place.ts";
 import { tokenCookie } from "./credential.ts";
 import { checkWritingPage } from "./own-page.ts";
 import { recordRefusal, type RefusalRecorder } from "./record-refusals.ts";
@@ -56,8 +56,9 @@ export function signIn(options: SignInOptions): RequestHandler {
     checkWritingPage(request);
     const { token, next, isForm } = await readForm(request);
     try {
-      const place = servedPlace(request, access.required);
+      const { refusal, ...place } = claimedPlaceOf(request);
       const principal = await access.principalOf(token, place.tenant, () => resources.of(request));
+      if (refusal !== undefined) throw refusal;
       const secure = originOf(request).startsWith("https:");
       const cookie = tokenCookie(place, {
         token,
@@ -82,10 +83,11 @@ export function signIn(options: SignInOptions): RequestHandler {
 export function signOut({ originOf }: Pick<SignInOptions, "originOf">): RequestHandler {
   return (request, response) => {
     checkWritingPage(request);
-    const place = placeOf(request);
+    const { tenant, base } = claimedPlaceOf(request);
+    if (!isTenantName(tenant)) placeOf(request);
     const secure = originOf(request).startsWith("https:");
-    response.setHeader("Set-Cookie", tokenCookie(place, { secure })!);
-    response.redirect(303, `${place.base}/sign-in`);
+    response.setHeader("Set-Cookie", tokenCookie({ tenant, base }, { secure })!);
+    response.redirect(303, `${base}/sign-in`);
   };
 }
 
@@ -101,7 +103,14 @@ async function readForm(request: Request): Promise<{ token: string; next: unknow
 
 /** Only to pages of the same tenant: an address that somebody else made up leads nowhere else. */
 function nextOf(next: unknown, base: Place["base"]): string {
-  const isOwn =
-    typeof next === "string" && /^\/(?![/\\])[\x21-\x5b\x5d-\x7e]*$/.test(next) && next.startsWith(`${base}/`);
-  return isOwn && !next.startsWith(`${base}/sign-`) ? next : `${base}/mcp`;
+  const isPath = typeof next === "string" && /^\/(?![/\\])[\x21-\x5b\x5d-\x7e]*$/.test(next);
+  if (!isPath || !URL.canParse(next, ANY_ORIGIN)) return `${base}/mcp`;
+  // As a browser reads it, which goes up where it says "..".
+  const { origin, pathname, search, hash } = new URL(next, ANY_ORIGIN);
+  const isOwn = origin === ANY_ORIGIN && pathname.startsWith(`${base}/`) && !pathname.startsWith(`${base}/sign-`);
+  // Of the default tenant, which has no prefix, every other one is a part.
+  const isElsewhere = base === "" && /^\/t(?:\/|$)/.test(pathname);
+  return isOwn && !isElsewhere ? pathname + search + hash : `${base}/mcp`;
 }
+
+const ANY_ORIGIN = "http://berth.invalid";
