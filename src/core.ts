@@ -33,8 +33,7 @@ import { readSealKey } from "./seal-key.ts";
 import { Grants } from "./secrets/grants.ts";
 import { openKeyRing } from "./secrets/key-ring.ts";
 import { openSecrets } from "./secrets/secrets.ts";
-import type { Starter } from "./starter/apart.ts";
-import { startDirectly } from "./starter/starter.ts";
+import type { Starter } from "./starter/starter.ts";
 import { openSqliteStore } from "./store/sqlite.ts";
 import type { Store } from "./store/store.ts";
 import { DEFAULT_TENANT } from "./tenant-name.ts";
@@ -63,14 +62,14 @@ export interface Core {
 /**
  * All that does not depend on how requests arrive: HTTP and stdio serve the same core. Rejects, with nothing left open,
  * when a part cannot be opened. `fill` brings the store's names to what is to be served; `starting` hears of each step.
- * `starter` is the core's from now on; without it processes are started directly.
+ * `starter` is the core's from now on.
  */
 export async function openCore(
   config: Config,
   log: Log,
   fill: Fill,
   starting: (step: string) => void,
-  starter?: Starter,
+  starter: Starter,
 ): Promise<Core> {
   const closers: (() => Promise<void>)[] = [];
   const close = async (): Promise<void> => {
@@ -81,8 +80,7 @@ export async function openCore(
     return part;
   };
 
-  if (starter) opened(starter);
-  const start = starter?.start ?? startDirectly;
+  const { start } = opened(starter);
   try {
     const store = opened(await openSqliteStore({ dataDir: config.dataDir, log }));
     const audit = opened(await auditOf(config, store, log));

@@ -12,6 +12,7 @@ import { ServiceReadiness } from "./readiness.ts";
 import type { Log } from "./log.ts";
 import { openStdio } from "./mcp/stdio/stdio.ts";
 import { openStarter } from "./starter/apart.ts";
+import { openGuarded } from "./starter/guard.ts";
 import type { Store } from "./store/store.ts";
 import { DEFAULT_TENANT } from "./tenant-name.ts";
 
@@ -90,7 +91,7 @@ export async function startStdio(
   log: Log,
   options: { server: string | undefined; nativeOnly?: boolean; input: Readable; output: Writable },
 ): Promise<BerthOnStdio> {
-  const core = await openCore(config, log, fromImage(config, log), () => {});
+  const core = await openCore(config, log, fromImage(config, log), () => {}, openGuarded());
   const { server = ALL_SERVERS, nativeOnly = false, input, output } = options;
   await orClose(core, async () => core.host.server(DEFAULT_TENANT, server));
   const { endpoint, executor, store } = core;

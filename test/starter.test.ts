@@ -6,9 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import { describe, it } from "node:test";
-import { openStarter, type Starter } from "../src/starter/apart.ts";
-import { startDirectly, type Start, type Started, type StartRequest } from "../src/starter/starter.ts";
-import { descendants, isAlive, statOf } from "./processes.ts";
+import { openStarter } from "../src/starter/apart.ts";
+import { startDirectly, type Start, type Started, type Starter, type StartRequest } from "../src/starter/starter.ts";
+import { descendants, isAlive, processesWith, statOf } from "./processes.ts";
 import { until } from "./until.ts";
 
 const sh = (script: string, stdio: StartRequest["stdio"] = ["pipe", "pipe"]): StartRequest => ({
@@ -101,7 +101,7 @@ describe("a starter apart", () => {
     const started = await starter.start({ ...sh("read line"), group: true });
     process.kill(statOf(started.pid)!.parent, "SIGKILL");
     assert.deepEqual(await started.exited, { code: null, signal: "SIGKILL" });
-    await until(() => gone === 1 && descendants().length === 0, "nothing of it is alive");
+    await until(() => gone === 1 && descendants().length === 1, "nothing of it is alive, and the guard is left");
     const next = await starter.start(sh("exit 3"));
     assert.deepEqual(await next.exited, { code: 3, signal: null });
     await starter.close();
@@ -137,8 +137,8 @@ describe("a starter apart", () => {
     );
     await once(service.stdout, "data");
     const family = (): number[] => descendants(service.pid);
-    // Its starter, and what that has started.
-    await until(() => family().length === 2, "the process was started");
+    // Its starter, their guard, and what was started.
+    await until(() => family().length === 3, "the process was started");
     const all = family();
     service.kill("SIGKILL");
     await until(() => all.every((pid) => !isAlive(pid)), "nothing of it is alive");
@@ -171,12 +171,51 @@ describe("a starter apart", () => {
       { stdio: ["ignore", "pipe", "inherit"] },
     );
     await once(service.stdout, "data");
-    // The starter, the shell, and what that waits for.
-    await until(() => descendants(service.pid).length === 3, "all is running");
+    // The starter, their guard, the shell, and what that waits for.
+    await until(() => descendants(service.pid).length === 4, "all is running");
     const all = descendants(service.pid);
     service.kill("SIGKILL");
     await until(() => !all.some((pid) => isAlive(pid)) && !existsSync(folder), "nothing of it is left");
   });
+
+  for (const [order, kill] of Object.entries({
+    "is killed first":
+      "process.kill(starter, 'SIGKILL'); while ((await start().then(parentOf, () => 0)) !== process.pid);",
+    "is killed together with it": "await start(); process.kill(starter, 'SIGKILL');",
+  })) {
+    it(`leaves nobody who is deaf to all when it ${order}, and then whoever it starts for`, async () => {
+      const mark = `deaf-${process.pid}-${order.length}`;
+      const service = spawn(
+        process.execPath,
+        [
+          "--input-type=module",
+          "-e",
+          `
+          import { openStarter } from ${JSON.stringify(new URL("../src/starter/apart.js", import.meta.url).href)};
+          import { readFileSync } from "node:fs";
+          import { setTimeout as after } from "node:timers/promises";
+          const starter_ = openStarter({ onGone() {}, onStderr() {} });
+          const parentOf = ({ pid }) =>
+            Number(readFileSync("/proc/" + pid + "/stat", "utf8").split(") ").at(-1).split(" ")[1]);
+          const deaf = "trap '' TERM HUP INT; sleep 1000 & while :; do sleep 1; done";
+          const start = () =>
+            starter_.start({ file: "/bin/sh", args: ["-c", deaf, ${JSON.stringify(mark)}], env: {}, stdio: [], group: true });
+          let starter = process.pid;
+          while (starter === process.pid) {
+            starter = parentOf(await start());
+            await after(5);
+          }
+          ${kill}
+          process.kill(process.pid, "SIGKILL");
+        `,
+        ],
+        { stdio: ["ignore", "inherit", "inherit"] },
+      );
+      const [, signal] = (await once(service, "exit")) as [null, string];
+      assert.equal(signal, "SIGKILL");
+      await until(() => !processesWith(mark).some(isAlive), "nothing of it is alive");
+    });
+  }
 
   it("C8 keeps those that give way within the quota of its container, and ends those that it holds up, too", async () => {
     const container = mkdtempSync(join(tmpdir(), "berth-container-"));

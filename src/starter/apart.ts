@@ -1,15 +1,9 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import type { Socket } from "node:net";
 import { fileURLToPath } from "node:url";
+import { Guard, guarded } from "./guard.ts";
 import { killGroup } from "./kill-group.ts";
-import { startDirectly, type ExitStatus, type Start, type Started, type StartRequest } from "./starter.ts";
-
-/** Starts processes from a small process beside this one, which goes on with its work meanwhile. */
-export interface Starter {
-  readonly start: Start;
-  /** What was started is to be gone by now; the rest is ended. */
-  close(): Promise<void>;
-}
+import type { ExitStatus, Started, Starter, StartRequest } from "./starter.ts";
 
 export interface StarterQuestion {
   readonly id: number;
@@ -41,15 +35,18 @@ export interface StarterOwner {
 }
 
 /**
- * Until its process is ready, and whenever that is gone, processes are started directly. `quotaFolder` is the process's
- * below `/proc` whose quota of processor time it keeps; its own by default.
+ * Starts processes from a small process beside this one, which goes on with its work meanwhile. Until that is ready, and
+ * whenever it is gone, they are started directly. `quotaFolder` is the process's below `/proc` whose quota of processor time
+ * it keeps; its own by default.
  */
 export function openStarter(owner: StarterOwner, quotaFolder?: string): Starter {
   let apart: Apart | undefined;
+  let guard = new Guard();
   let isClosed = false;
 
   const open = (): void => {
-    const opened = new Apart(owner, quotaFolder);
+    if (!guard.isAlive) guard = new Guard();
+    const opened = new Apart(owner, guard, quotaFolder);
     apart = opened;
     void opened.gone.then(again);
   };
@@ -58,13 +55,15 @@ export function openStarter(owner: StarterOwner, quotaFolder?: string): Starter 
     owner.onGone(exit);
     setTimeout(() => !isClosed && open(), AGAIN_AFTER_MS).unref();
   };
+  const startHere = guarded(() => guard);
   open();
 
   return {
-    start: (request) => (apart?.isReady ? apart.start(request) : startDirectly(request)),
+    start: (request) => (apart?.isReady ? apart.start(request) : startHere(request)),
     async close() {
       isClosed = true;
       await apart?.end();
+      await guard.close();
     },
   };
 }
@@ -75,9 +74,11 @@ class Apart {
   readonly gone: Promise<ExitStatus>;
   readonly #child: ChildProcess;
   readonly #orders = new Map<number, Order>();
+  readonly #guard: Guard;
   #ids = 0;
 
-  constructor(owner: StarterOwner, quotaFolder: string | undefined) {
+  constructor(owner: StarterOwner, guard: Guard, quotaFolder: string | undefined) {
+    this.#guard = guard;
     // Not detached: what it starts without a group shares the processors with who serves, as if that had started it.
     this.#child = spawn(
       process.execPath,
@@ -85,7 +86,7 @@ class Apart {
       {
         env: {},
         // Were stderr its own too, Node would make it block again where it is a pipe.
-        stdio: ["pipe", "ignore", "pipe", "ipc"],
+        stdio: ["pipe", "ignore", "pipe", "ipc", guard.isAlive ? guard.pipe : "ignore"],
       },
     );
     const stderr = this.#child.stderr as Socket;
@@ -137,7 +138,11 @@ class Apart {
   }
 
   #abandonAll(): void {
-    for (const order of this.#orders.values()) order.abandon();
+    for (const order of this.#orders.values()) {
+      order.abandon();
+      // Nobody else says so any more.
+      if (order.pid !== undefined) this.#guard.ended(order.pid);
+    }
     this.#orders.clear();
   }
 
@@ -161,7 +166,7 @@ class Order {
   readonly #reject: (error: Error) => void;
   readonly #exited: Promise<ExitStatus>;
   #exit!: (exit: ExitStatus) => void;
-  #pid: number | undefined;
+  pid: number | undefined;
 
   constructor({ stdio }: StartRequest, resolve: (started: Started) => void, reject: (error: Error) => void) {
     this.#pipes = stdio.map(() => undefined);
@@ -173,7 +178,7 @@ class Order {
 
   /** True when nothing more is to come. */
   hear({ pid, descriptor, isComplete, exit, error }: StarterAnswer, pipe: Socket | undefined): boolean {
-    if (pid !== undefined) this.#pid = pid;
+    if (pid !== undefined) this.pid = pid;
     if (descriptor !== undefined) this.#pipes[descriptor] = pipe;
     if (isComplete) this.#complete();
     if (error) this.#reject(Object.assign(new Error(error.message), error));
@@ -183,7 +188,7 @@ class Order {
 
   /** Nobody will say any more how it ends. */
   abandon(): void {
-    if (this.#pid !== undefined) killGroup(this.#pid);
+    if (this.pid !== undefined) killGroup(this.pid);
     for (const pipe of this.#pipes) pipe?.destroy();
     this.#reject(new Error("what starts processes has ended"));
     this.#exit({ code: null, signal: "SIGKILL" });
@@ -193,10 +198,10 @@ class Order {
   #complete(): void {
     const pipes = this.#pipes;
     if (pipes.filter(Boolean).length === this.#wanted) {
-      this.#resolve({ pid: this.#pid!, pipes, exited: this.#exited });
+      this.#resolve({ pid: this.pid!, pipes, exited: this.#exited });
       return;
     }
-    killGroup(this.#pid!);
+    killGroup(this.pid!);
     for (const pipe of pipes) pipe?.destroy();
     this.#reject(Object.assign(new Error("no descriptor is left for its pipes"), { code: "EMFILE" }));
   }

@@ -1,6 +1,7 @@
-import { rmSync } from "node:fs";
+import { rmSync, writeSync } from "node:fs";
 import type { Socket } from "node:net";
 import type { StarterAnswer, StarterQuestion } from "./apart.ts";
+import { wordOf } from "./guard.ts";
 import { killGroup } from "./kill-group.ts";
 import { findProcessorQuota } from "./processor-quota.ts";
 import { QuotaKeeper } from "./quota-keeper.ts";
@@ -14,6 +15,8 @@ import { startDirectly, type StartRequest } from "./starter.ts";
 
 /** How long those that run may go on to run when nobody is left who uses them: most end when their pipes do. */
 const LAST_MS = 1_000;
+/** Leads to the guard, which ends what runs when this process and who asks are both gone. */
+const GUARD_DESCRIPTOR = 4;
 
 /** What runs, by its process id. */
 const running = new Map<number, StartRequest>();
@@ -41,6 +44,7 @@ async function carryOut({ id, request }: StarterQuestion): Promise<void> {
     const starting = startDirectly(request);
     const { pid, pipes, exited } = await starting;
     running.set(pid, request);
+    tellGuard("+", pid);
     keeper.started(pid);
     // What is written from now on is for whoever gets the pipe, and nothing else is done in this turn.
     for (const pipe of pipes) stopReading(pipe as Socket | undefined);
@@ -50,11 +54,20 @@ async function carryOut({ id, request }: StarterQuestion): Promise<void> {
     answer({ id, exit: await exited });
     if (isLast) remove(pid);
     running.delete(pid);
+    tellGuard("-", pid);
     keeper.ended(pid);
     endWhenAlone();
   } catch (error) {
     const { message, code } = error as NodeJS.ErrnoException;
     answer({ id, error: { message, ...(code !== undefined && { code }) } });
+  }
+}
+
+function tellGuard(sign: "+" | "-", pid: number): void {
+  try {
+    writeSync(GUARD_DESCRIPTOR, wordOf(sign, pid));
+  } catch {
+    // There is none, or it has ended.
   }
 }
 

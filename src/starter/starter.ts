@@ -12,6 +12,13 @@ import { giveWay, giveWayForNow } from "../give-way.ts";
  */
 export type Start = (request: StartRequest) => Promise<Started>;
 
+/** Who starts processes, for as long as any of them runs. */
+export interface Starter {
+  readonly start: Start;
+  /** What was started is to be gone by now; the rest is ended. */
+  close(): Promise<void>;
+}
+
 export interface StartRequest {
   readonly file: string;
   readonly args: readonly string[];

@@ -1,0 +1,92 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import type { Socket } from "node:net";
+import { startDirectly, type Start, type Starter } from "./starter.ts";
+
+/**
+ * Ends what was started when nobody is left who would. It is a shell that does nothing but read, from a pipe that is held
+ * open by whoever starts processes and by nobody else: which ones run, and which have ended. When the pipe ends, all of
+ * those have been killed, and it kills what still runs. No process can keep itself from that, as it can with the end of
+ * its input.
+ */
+const script = `trap '' HUP INT TERM
+running=' '
+while read -r sign pid; do
+  case $sign$running in
+    +*) running="$running$pid " ;;
+    -*" $pid "*) running="\${running%%" $pid "*} \${running#*" $pid "}" ;;
+  esac
+done
+for pid in $running; do kill -s KILL -- "-$pid" "$pid"; done 2>/dev/null`;
+const END_MS = 1_000;
+
+export class Guard {
+  readonly #shell: ChildProcess;
+  readonly #gone: Promise<void>;
+  isAlive: boolean;
+
+  constructor() {
+    // In a session of its own: what a terminal tells all of its processes is not for this one.
+    this.#shell = spawn("/bin/sh", ["-c", script], { env: {}, stdio: ["pipe", "ignore", "ignore"], detached: true });
+    this.isAlive = this.#shell.pid !== undefined;
+    this.#gone = new Promise((resolve) => {
+      const over = (): void => {
+        this.isAlive = false;
+        resolve();
+      };
+      this.#shell.once("exit", over);
+      // Where no shell can be started, what was started is left to end by itself.
+      this.#shell.once("error", () => this.#shell.pid === undefined && over());
+    });
+    this.#shell.unref();
+    this.pipe.on("error", () => {});
+    this.pipe.unref();
+  }
+
+  /** For another process that starts some: it says there what `wordOf` words. */
+  get pipe(): Socket {
+    return this.#shell.stdin as Socket;
+  }
+
+  started(pid: number): void {
+    this.#say("+", pid);
+  }
+
+  ended(pid: number): void {
+    this.#say("-", pid);
+  }
+
+  async close(): Promise<void> {
+    if (!this.isAlive) return;
+    this.#shell.ref();
+    this.pipe.destroy();
+    const timer = setTimeout(() => this.#shell.kill("SIGKILL"), END_MS);
+    await this.#gone;
+    clearTimeout(timer);
+  }
+
+  #say(sign: "+" | "-", pid: number): void {
+    if (this.isAlive) this.pipe.write(wordOf(sign, pid));
+  }
+}
+
+/** Short enough to be written at once, so that several may write. */
+export function wordOf(sign: "+" | "-", pid: number): string {
+  return `${sign} ${pid}\n`;
+}
+
+/** Starts processes directly, and has each of them guarded. */
+export function guarded(guard: () => Guard): Start {
+  return async (request) => {
+    const by = guard();
+    const started = await startDirectly(request);
+    by.started(started.pid);
+    void started.exited.then(() => by.ended(started.pid));
+    return started;
+  };
+}
+
+/** Starts processes directly, for who has no starter apart. */
+export function openGuarded(): Starter {
+  const guard = new Guard();
+  return { start: guarded(() => guard), close: () => guard.close() };
+}
