@@ -6,6 +6,7 @@ import { defaultLimits, limitVariable, type Limits } from "../src/limits.ts";
  */
 const patience = {
   callMs: 300_000,
+  checkMs: 120_000,
   compileMs: 600_000,
   fetchMs: 300_000,
   headersMs: 120_000,

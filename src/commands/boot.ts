@@ -13,6 +13,7 @@ import { imageNames, type ImageName } from "../image/image.ts";
 import { confirm, readLock } from "../image/lock.ts";
 import { readImage } from "../image/read.ts";
 import { compareImage, writeImage, type Difference } from "../image/write.ts";
+import { faultOfSchema } from "../host/arguments.ts";
 import { readEntry } from "../host/config/entry.ts";
 import type { JsonObject } from "../json.ts";
 import type { Problem } from "../problem.ts";
@@ -103,7 +104,7 @@ async function generate(
 }
 
 function checkEntry(server: string, entry: JsonObject): readonly Problem[] {
-  return readEntry(server, entry, { compile: true }).problems;
+  return readEntry(server, entry, { faultOf: faultOfSchema }).problems;
 }
 
 function currentCompiling(limits: Limits, open: Compiling["open"] = async () => openCompiler(limits)): Compiling {

@@ -4,7 +4,7 @@ import type { HostPort } from "../executor/executor.ts";
 import { buildCatalog, type LoadDependencies } from "./build-catalog.ts";
 import type { Catalog, Contract } from "./catalog.ts";
 import { refused } from "./compiled-definition.ts";
-import { readNamedEntry } from "./config/mcps.ts";
+import { readCheckedEntry } from "./config/mcps.ts";
 import type { DirectoryEntry } from "./directory.ts";
 import { asGivenNow } from "./granted.ts";
 import { releaseCompilerKey } from "./load-catalog.ts";
@@ -79,7 +79,9 @@ async function loadRelease(
   const contract = parts && ((await structure(parts.contract)) as Contract | undefined);
   if (config === undefined || !contract) return undefined;
 
-  const { entry: then } = readNamedEntry(server, config as Json, { compile: true });
+  const { entry: then } = await readCheckedEntry(server, config as Json, (schema) =>
+    dependencies.checks.faultOf(tenant, schema),
+  );
   if (programOf(tenant, { entry: then, enabled: true }) !== undefined && programOf(tenant, now) === undefined) {
     const message = `That release starts a program, which the entry of "${server}" does not any more as it stands`;
     throw refused(server, [{ code: "program-withdrawn", message, severity: "error" }]);

@@ -3,7 +3,7 @@ import type { HostPort } from "../executor/executor.ts";
 import { buildCatalog, type LoadDependencies } from "./build-catalog.ts";
 import type { Catalog, Offer } from "./catalog.ts";
 import { refused } from "./compiled-definition.ts";
-import { readNamedEntry } from "./config/mcps.ts";
+import { readCheckedEntry } from "./config/mcps.ts";
 import type { DirectoryEntry } from "./directory.ts";
 import type { HostDependencies } from "./host.ts";
 
@@ -18,7 +18,9 @@ export async function loadCatalog(
   if (listed.refused) throw refused(server, listed.problems);
   const { definition, hidden } = listed;
   // The directory has read it without its schemas, because most servers of many are not asked for.
-  const { entry, problems } = readNamedEntry(server, listed.entry.raw, { compile: true });
+  const { entry, problems } = await readCheckedEntry(server, listed.entry.raw, (schema) =>
+    dependencies.checks.faultOf(tenant, schema),
+  );
   const isHidden = ({ name }: Offer): boolean => hidden.includes(name);
   const made = { definition, entry, isHidden };
   const { catalog, blocks } = await buildCatalog(tenant, server, made, port, dependencies);

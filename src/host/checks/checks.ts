@@ -55,7 +55,8 @@ export class Checks {
   /** Why values of a tenant cannot be checked by a schema, as the end of a sentence; undefined when they can. */
   async faultOf(tenant: string, schema: JsonSchema): Promise<string | undefined> {
     const task = { schema: JSON.stringify(schema), texts: false, value: undefined, wantsCode: false, unitsMax: 0 };
-    return (await this.#report(tenant, task)).fault;
+    const { fault, problems } = await this.#report(tenant, task);
+    return fault ?? problems[0];
   }
 
   async close(): Promise<void> {

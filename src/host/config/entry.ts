@@ -7,7 +7,7 @@ import { readLimits, readNetwork, readSecretNames, readVariableNames, type Serve
 import { complain, inside, readFields, type Place } from "./place.ts";
 import { readPrompt, type ConfiguredPrompt } from "./prompt.ts";
 import { readResource, type ConfiguredResource } from "./resource.ts";
-import { readTool, type ConfiguredTool } from "./tool.ts";
+import { readTool, type ConfiguredTool, type ToolReading } from "./tool.ts";
 
 /**
  * One server's entry in the variable `mcps` (seed 003, "Configuration Options"), read and checked. It knows what an
@@ -67,9 +67,9 @@ export interface ReadEntry {
 
 /**
  * Reads an entry. A wrong tool, resource or prompt leaves itself out; anything else that is wrong refuses the entry.
- * Problems point into `mcps`. `compile` also compiles the schemas, which takes milliseconds for each.
+ * Problems point into `mcps`. Schemas are looked into only with `faultOf`.
  */
-export function readEntry(server: string, raw: Json, options: { compile?: boolean } = {}): ReadEntry {
+export function readEntry(server: string, raw: Json, options: ToolReading = {}): ReadEntry {
   const problems: Problem[] = [];
   const place = inside({ pointer: "", problems }, server);
   const fields = readFields(raw, entryFields, "An entry", place);
@@ -108,11 +108,10 @@ export function readEntry(server: string, raw: Json, options: { compile?: boolea
   const limits = readLimits(fields.limits ?? {}, inside(place, "limits"));
   const refused = problems.length > 0;
 
-  const compile = options.compile ?? false;
   const leftOut = { tools: [] as string[], prompts: [] as string[], resources: [] as string[] };
   const toolOptions = readOptions(fields.options ?? {}, inside(place, "options"), leftOut.tools);
   const tools = readNamed(fields.tools, inside(place, "tools"), leftOut.tools, (name, tool, at) =>
-    readTool(name, tool, { ...at, tool: name }, { compile }),
+    readTool(name, tool, { ...at, tool: name }, options),
   );
   const prompts = readNamed(fields.prompts, inside(place, "prompts"), leftOut.prompts, readPrompt);
   const resources = readResources(fields.resources ?? {}, inside(place, "resources"), leftOut.resources);

@@ -3,6 +3,8 @@ import { SCHEMA_KEY } from "../../image/image.ts";
 import { serverNameProblem } from "../../image/fields.ts";
 import { isObject, type Json, type JsonObject } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
+import { faultOfSchema } from "../arguments.ts";
+import { knownFaults, type ToolReading } from "./tool.ts";
 import { readEntry, type ReadEntry } from "./entry.ts";
 import { complain, inside, type Place } from "./place.ts";
 
@@ -39,7 +41,7 @@ export function parseMcps(text: string): { entries: JsonObject; problems: Proble
 }
 
 /** One entry of the variable under its name. */
-export function readNamedEntry(server: string, raw: Json, options: { compile?: boolean } = {}): ReadEntry {
+export function readNamedEntry(server: string, raw: Json, options: ToolReading = {}): ReadEntry {
   const wrong = serverNameProblem(server);
   if (wrong === undefined) return readEntry(server, raw, options);
   const problems: Problem[] = [];
@@ -80,9 +82,19 @@ function readWritten(server: string, raw: Json): ReadEntry {
   if (isObject(raw) && typeof raw["config_cid"] === "string" && Object.keys(raw).length === 1) {
     return { ...readNamedEntry(server, {}), refused: false };
   }
-  return readNamedEntry(server, raw, { compile: true });
+  return readNamedEntry(server, raw, { faultOf: faultOfSchema });
 }
 
 function byPosition(one: Problem, other: Problem): number {
   return (one.line ?? 0) - (other.line ?? 0) || (one.column ?? 0) - (other.column ?? 0);
+}
+
+/** As `readNamedEntry`, with its schemas looked into where there is time for it. */
+export async function readCheckedEntry(
+  server: string,
+  raw: Json,
+  look: Parameters<typeof knownFaults>[1],
+): Promise<ReadEntry> {
+  const tools = isObject(raw) && isObject(raw["tools"]) ? Object.values(raw["tools"]) : [];
+  return readNamedEntry(server, raw, { faultOf: await knownFaults(tools, look) });
 }

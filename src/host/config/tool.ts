@@ -1,7 +1,6 @@
 import type { ToolAnnotations } from "../../contract/contract.ts";
 import { faultsOfHeaders } from "../../discover/header-marks.ts";
-import type { Json, JsonObject, JsonSchema } from "../../json.ts";
-import { faultOfSchema } from "../arguments.ts";
+import { isObject, type Json, type JsonObject, type JsonSchema } from "../../json.ts";
 import { complain, inside, readFields, unlessWrong, type Place } from "./place.ts";
 
 /** What is said of one tool in place of what its function says of itself; also what a transform says of one. */
@@ -24,12 +23,29 @@ export const OFFERED_NAME = /^[A-Za-z0-9_./-]{1,128}$/;
 export const SCHEMA_UNITS_MAX = 64 * 1024;
 
 export interface ToolReading {
-  /** Whether schemas are compiled, which takes milliseconds for each. */
-  readonly compile: boolean;
+  /** Why values cannot be checked by a schema; without it schemas are not looked into. */
+  readonly faultOf?: FaultOf;
+}
+
+export type FaultOf = (schema: JsonSchema) => string | undefined;
+
+/** Knows the faults of all schemas of tools. `look` tells of one, wherever there is time for it. */
+export async function knownFaults(
+  tools: Iterable<Json>,
+  look: (schema: JsonSchema) => Promise<string | undefined>,
+): Promise<FaultOf> {
+  const faults = new Map<JsonSchema, string | undefined>();
+  for (const tool of tools) {
+    if (!isObject(tool)) continue;
+    for (const schema of [tool["inputSchema"], tool["outputSchema"]]) {
+      if (isObject(schema) && unfitFor(schema) === undefined) faults.set(schema, await look(schema));
+    }
+  }
+  return (schema) => faults.get(schema);
 }
 
 /** Undefined when something is wrong with it; `place` then knows what. */
-export function readTool(name: string, raw: Json, place: Place, { compile }: ToolReading): ConfiguredTool | undefined {
+export function readTool(name: string, raw: Json, place: Place, { faultOf }: ToolReading): ConfiguredTool | undefined {
   return unlessWrong(place, () => {
     checkName(name, "tool", place);
     const tool = readFields(raw, fields, "A tool", place);
@@ -37,9 +53,9 @@ export function readTool(name: string, raw: Json, place: Place, { compile }: Too
     if (tool.inputSchema) {
       if (tool.inputSchema["type"] !== "object") complain(input, "bad-schema", 'It must have "type": "object"');
       for (const { message } of faultsOfHeaders(tool.inputSchema)) complain(input, "bad-header", message);
-      checkSchema(tool.inputSchema, input, compile);
+      checkSchema(tool.inputSchema, input, faultOf);
     }
-    if (tool.outputSchema) checkSchema(tool.outputSchema, inside(place, "outputSchema"), compile);
+    if (tool.outputSchema) checkSchema(tool.outputSchema, inside(place, "outputSchema"), faultOf);
     const annotations =
       tool.annotations && readFields(tool.annotations, hints, "What is noted of a tool", inside(place, "annotations"));
     return { ...tool, ...(annotations && { annotations }) };
@@ -69,16 +85,22 @@ const hints = {
   openWorldHint: "boolean",
 } as const;
 
-function checkSchema(schema: JsonObject, place: Place, compile: boolean): void {
-  if (!compile) return;
-  const units = JSON.stringify(schema).length;
-  if (units > SCHEMA_UNITS_MAX) {
-    return complain(place, "too-large", `A schema may have ${SCHEMA_UNITS_MAX} characters; this one has ${units}`);
-  }
-  if (JSON.stringify(schema).includes('"$id":')) {
-    // Compiled schemas share their names: one could take the place of another server's.
-    return complain(place, "bad-schema", "A schema here has no $id; refer to its parts by #/$defs/…");
-  }
-  const fault = faultOfSchema(schema);
+function checkSchema(schema: JsonObject, place: Place, faultOf: FaultOf | undefined): void {
+  if (!faultOf) return;
+  const unfit = unfitFor(schema);
+  if (unfit) return complain(place, unfit.code, unfit.message);
+  const fault = faultOf(schema);
   if (fault !== undefined) complain(place, "bad-schema", `No JSON Schema 2020-12 that can be checked: ${fault}`);
+}
+
+/** Why it is not even looked into. */
+function unfitFor(schema: JsonSchema): { readonly code: string; readonly message: string } | undefined {
+  const text = JSON.stringify(schema);
+  if (text.length > SCHEMA_UNITS_MAX) {
+    const message = `A schema may have ${SCHEMA_UNITS_MAX} characters; this one has ${text.length}`;
+    return { code: "too-large", message };
+  }
+  if (!text.includes('"$id":')) return undefined;
+  // Compiled schemas share their names: one could take the place of another server's.
+  return { code: "bad-schema", message: "A schema here has no $id; refer to its parts by #/$defs/…" };
 }

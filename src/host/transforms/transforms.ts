@@ -7,7 +7,8 @@ import { contractsOf, putPrompt, putResource, putTool, type Found, type Offered 
 import { complain, inside, type Place } from "../config/place.ts";
 import { readPrompt } from "../config/prompt.ts";
 import { readResource } from "../config/resource.ts";
-import { readTool } from "../config/tool.ts";
+import type { Checks } from "../checks/checks.ts";
+import { knownFaults, readTool, type FaultOf } from "../config/tool.ts";
 import { runHook, type HookDependencies } from "./run-hook.ts";
 
 /**
@@ -25,6 +26,7 @@ export interface TransformSubject {
 }
 
 export interface TransformDependencies extends HookDependencies {
+  readonly checks: Pick<Checks, "faultOf">;
   readonly limits: HookDependencies["limits"] & { readonly transformItems: number };
 }
 
@@ -55,11 +57,24 @@ export async function applyTransforms(
     const hook = wanted[index]!;
     const at = inside(inside({ pointer: "", problems: offered.problems }, server), `${hook}_transform_cid`);
     if ("fault" in result) complain(at, "transform-failed", `The transform of ${hook} failed: ${result.fault}`);
-    else applyResult(offered, found, hook, result.value, at, dependencies.limits.transformItems);
+    else {
+      const { checks, limits } = dependencies;
+      const items = Array.isArray(result.value) && result.value.length <= limits.transformItems ? result.value : [];
+      const faultOf = await knownFaults(items, (schema) => checks.faultOf(tenant, schema));
+      applyResult(offered, found, hook, result.value, at, limits.transformItems, faultOf);
+    }
   }
 }
 
-function applyResult(offered: Offered, found: Found, hook: Hook, value: Json, at: Place, itemsMax: number): void {
+function applyResult(
+  offered: Offered,
+  found: Found,
+  hook: Hook,
+  value: Json,
+  at: Place,
+  itemsMax: number,
+  faultOf: FaultOf,
+): void {
   if (!Array.isArray(value)) {
     return complain(at, "transform-failed", `The transform of ${hook} failed: it did not return a list`);
   }
@@ -78,7 +93,7 @@ function applyResult(offered: Offered, found: Found, hook: Hook, value: Json, at
     const key = keyOf(hook, item, place);
     if (key === undefined) continue;
     if (seen.has(key)) complain(place, "duplicate-name", `"${key}" was returned before`);
-    else apply[hook](offered, found, item, key, place);
+    else apply[hook](offered, found, item, key, place, faultOf);
     seen.add(key);
   }
   // The pointers lead into what was returned; what stands in the configuration is the transform.
@@ -94,13 +109,13 @@ function keyOf(hook: Hook, item: JsonObject, place: Place): string | undefined {
   return complain(place, "missing-field", hook === "resources" ? 'It needs a "uri"' : 'It needs a "name"');
 }
 
-type Apply = (offered: Offered, found: Found, item: JsonObject, key: string, place: Place) => void;
+type Apply = (offered: Offered, found: Found, item: JsonObject, key: string, place: Place, faultOf: FaultOf) => void;
 
 const apply: Readonly<Record<Hook, Apply>> = {
-  tools(offered, found, { name: _name, hidden, ...item }, name, place) {
+  tools(offered, found, { name: _name, hidden, ...item }, name, place, faultOf) {
     const at = { ...place, tool: name };
     if (isHiding(hidden, at)) return hide(offered.tools, name, at);
-    const tool = readTool(name, item, at, { compile: true });
+    const tool = readTool(name, item, at, { faultOf });
     if (tool) putTool(offered, found, name, tool, at);
     else offered.tools.delete(name);
   },

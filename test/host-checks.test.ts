@@ -1,0 +1,238 @@
+import assert from "node:assert/strict";
+import { after, describe, it } from "node:test";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import formats from "ajv-formats";
+import { lazyTextValidator, lazyValidator } from "../src/host/arguments.ts";
+import { Checks } from "../src/host/checks/checks.ts";
+import { codeOf } from "../src/host/checks/schema-code.ts";
+import { evaluated, GAVE_UP, own, within } from "../src/host/checks/work.ts";
+import type { Json, JsonObject, JsonSchema } from "../src/json.ts";
+import * as fc from "./fast-check.ts";
+import { patientLimits } from "./patience.ts";
+
+/** The library as it is, without anything of ours. */
+function plain(schema: JsonSchema, texts = false): (value: unknown) => boolean {
+  const ajv = new Ajv2020({ strict: false, allErrors: true, useDefaults: true, coerceTypes: texts ? "array" : false });
+  formats.default(ajv);
+  return ajv.compile(schema);
+}
+
+const names = fc.constantFrom("a", "b", "c");
+const plainValue = fc.oneof(
+  fc.constantFrom<Json>(null, true, false, 0, -0, 1, 2, 1.5, 1e300, "", "a", "1", "null", "[1]"),
+  fc.string({ maxLength: 3 }),
+);
+const values = fc.letrec<{ value: Json }>((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 4 },
+    plainValue,
+    fc.array(tie("value"), { maxLength: 4 }),
+    fc.dictionary(names, tie("value"), { maxKeys: 3, noNullPrototype: true }),
+  ),
+})).value;
+
+const schemas = fc.letrec<{ schema: JsonSchema }>((tie) => {
+  const some = fc.array(tie("schema"), { minLength: 1, maxLength: 3 });
+  return {
+    schema: fc.oneof(
+      { maxDepth: 3 },
+      fc.constantFrom<JsonSchema>({}, { type: "string" }, { type: "number" }, { type: ["null", "boolean"] }),
+      fc.record({ type: fc.constant("string"), minLength: fc.nat(3), maxLength: fc.nat(3) }),
+      fc.record({ type: fc.constant("string"), pattern: fc.constantFrom("^a", "[0-9]+$", "(a|b)*", "^$") }),
+      fc.record({ const: values }),
+      fc.record({
+        enum: fc.uniqueArray(values, { minLength: 1, maxLength: 3, selector: (each) => JSON.stringify(each) }),
+      }),
+      fc.record({ type: fc.constant("array"), items: tie("schema"), uniqueItems: fc.boolean() }),
+      fc.record({ uniqueItems: fc.constant(true), minItems: fc.nat(2), contains: tie("schema") }),
+      fc.record({ prefixItems: some, items: fc.boolean() }),
+      fc.record({
+        properties: fc.dictionary(names, tie("schema"), { maxKeys: 3, noNullPrototype: true }),
+        required: fc.uniqueArray(names, { maxLength: 2 }),
+        additionalProperties: fc.boolean(),
+        minProperties: fc.nat(1),
+      }),
+      fc.record({ patternProperties: fc.record({ "^[ab]": tie("schema") }), unevaluatedProperties: fc.boolean() }),
+      fc.record({ propertyNames: fc.record({ pattern: fc.constantFrom("^a", "b") }) }),
+      fc.record({ anyOf: some }),
+      fc.record({ oneOf: some }),
+      fc.record({ allOf: some, unevaluatedItems: fc.boolean() }),
+      fc.record({ not: tie("schema") }),
+      fc
+        .tuple(tie("schema"), tie("schema"), tie("schema"))
+        .map(([test, right, wrong]) =>
+          Object.fromEntries(Object.entries({ if: test, else: wrong }).concat([["then", right]])),
+        ),
+      fc.record({
+        $defs: fc.record({ d: tie("schema") }),
+        properties: fc.constant({ a: { $ref: "#/$defs/d" }, b: { $ref: "#" } }),
+        items: fc.constant({ $ref: "#/$defs/d" }),
+      }),
+    ),
+  };
+}).schema;
+
+/** References lead to the definitions of the outermost schema alone. */
+const closed = schemas.map((schema) => Object.assign({}, { $defs: { d: {} } }, schema));
+
+describe("the code that checks values", () => {
+  it("finds right what the library finds right, and makes the same of it", () => {
+    fc.assert(
+      fc.property(closed, values, fc.boolean(), (schema, value, texts) => {
+        const [theirs, ours] = [structuredClone(value), structuredClone(value)];
+        const isRight = plain(schema, texts)(theirs);
+        const problems = (texts ? lazyTextValidator : lazyValidator)(schema)(ours);
+        assert.equal(problems.length === 0, isRight, problems.join("; "));
+        if (isRight) assert.deepEqual(ours, theirs);
+      }),
+      { numRuns: fc.runs(200) },
+    );
+  });
+
+  it("finds the same items equal as the library", () => {
+    const schema = { type: "array", uniqueItems: true };
+    const [theirs, ours] = [plain(schema), lazyValidator(schema)];
+    const alike = fc.array(fc.oneof(values, fc.constantFrom<Json>({ a: 1, b: 2 }, { b: 2, a: 1 }, [1, 2], "1,2")), {
+      maxLength: 6,
+    });
+    fc.assert(
+      fc.property(alike, (list) => assert.equal(ours(list).length === 0, theirs(list))),
+      { numRuns: fc.runs(1_000) },
+    );
+  });
+
+  it("takes what the library takes for each format", () => {
+    const pieces = [
+      "http",
+      "://",
+      ":",
+      "/",
+      "@",
+      "user",
+      "1",
+      "10.0.0.1",
+      "a.b",
+      ".co",
+      "-",
+      "%20",
+      "?",
+      "#",
+      " ",
+      "é",
+      "[::1]",
+    ];
+    const text = fc.oneof(
+      fc.array(fc.constantFrom(...pieces), { maxLength: 8 }).map((each) => each.join("")),
+      fc.array(fc.constantFrom(...pieces), { maxLength: 8 }).map((each) => `http://${each.join("")}`),
+      fc.webUrl({ withFragments: true, withQueryParameters: true }),
+      fc.emailAddress(),
+      fc.date({ noInvalidDate: true }).map((date) => date.toISOString()),
+      fc.uuid(),
+    );
+    for (const format of Object.keys(own.formats)) {
+      const [theirs, ours] = [plain({ type: "string", format }), lazyValidator({ type: "string", format })];
+      fc.assert(
+        fc.property(text, (each) => assert.equal(ours(each).length === 0, theirs(each), format)),
+        { numRuns: fc.runs(200) },
+      );
+    }
+  });
+
+  it("gives up after the same work, whatever the schema and the value are", () => {
+    const steps = 300;
+    fc.assert(
+      fc.property(closed, values, (schema, value) => {
+        const check = evaluated(codeOf(schema, { texts: false }, false).code);
+        let counted = 0;
+        const watched = new Proxy([], {
+          get(target, name) {
+            if (name === "length") return 1_000_000;
+            counted++;
+            return typeof name === "string" && /^\d+$/.test(name) ? value : Reflect.get(target, name);
+          },
+        });
+        try {
+          within({ steps, errors: Infinity }, () => check(watched));
+        } catch (error) {
+          assert.equal(error, GAVE_UP);
+        }
+        assert.ok(counted < steps * 200, `${counted} looks at the value`);
+      }),
+      { numRuns: fc.runs(200) },
+    );
+  });
+
+  it("leaves names alone that look like code", () => {
+    const names = [
+      "for(const a of b){",
+      "errors++;",
+      "Object.keys(",
+      'function validate1(data, {a}={}){"',
+      "'\"for(;;){",
+    ];
+    const schema = {
+      properties: Object.fromEntries(names.map((name) => [name, { const: name }])),
+      additionalProperties: false,
+    };
+    const right = Object.fromEntries(names.map((name) => [name, name]));
+    assert.deepEqual(lazyValidator(schema)(right), []);
+    assert.equal(lazyValidator(schema)({ ...right, other: 1 }).length, 1);
+    for (const name of names) assert.equal(lazyValidator(schema)({ [name]: "" }).length, 1, name);
+  });
+
+  it("takes no code from a schema's own name", () => {
+    const $id = "a:b*/;globalThis.injected=1;/*";
+    assert.throws(() => lazyValidator({ $id, type: "object" })({}), /must not have "\*\/" in it/);
+    assert.equal("injected" in globalThis, false);
+  });
+});
+
+describe("the thread for checks", () => {
+  const checks = new Checks(patientLimits);
+  after(() => checks.close());
+  const list = { type: "object", properties: { list: { type: "array", items: { type: "number", default: 1 } } } };
+
+  it("is asked for the first value, and no more for those that are found right at once", async () => {
+    const check = checks.of("one")(list);
+    assert.equal(await check({ list: [1] }), undefined);
+    assert.equal(check({ list: [1, 2] }), undefined);
+    assert.equal(await check({ list: [1, "a"] }), "/list/1 must be number");
+  });
+
+  it("fills in what it was given, where that took a thread", async () => {
+    const check = checks.of("one")({
+      type: "object",
+      properties: { a: { default: 1 }, b: { type: "array", items: list } },
+    });
+    const first: JsonObject = { b: [{}] };
+    assert.equal(await check(first), undefined);
+    assert.deepEqual(first, { b: [{}], a: 1 });
+    const large: JsonObject = { b: Array.from({ length: 100_000 }, () => ({})) };
+    const judged = check(large);
+    assert.ok(judged instanceof Promise);
+    assert.equal(await judged, undefined);
+    assert.equal(large["a"], 1);
+  });
+
+  it("lets a tenant's value pass the queue of another", async () => {
+    const [one, other] = [checks.of("one")(list), checks.of("other")(list)];
+    const order: string[] = [];
+    const wrong = { list: ["a"] };
+    await Promise.all([
+      ...Array.from({ length: 20 }, () => one(wrong)?.then(() => order.push("one"))),
+      other(wrong)?.then(() => order.push("other")),
+    ]);
+    assert.ok(order.indexOf("other") < 3, order.join(" "));
+  });
+
+  it("makes code of a schema that is made to grow", async () => {
+    const properties = Object.fromEntries(
+      Array.from({ length: 100 }, (_, n) => [`p${n}`, { type: "string", minLength: 1 }]),
+    );
+    const anyOf = Array.from({ length: 200 }, () => ({ $ref: "#/$defs/a" }));
+    const schema = { type: "object", $defs: { a: { properties } }, anyOf };
+    assert.ok(codeOf(schema, { texts: false }, true).code.length < 1024 * 1024);
+    assert.equal(await checks.faultOf("one", schema), undefined);
+    assert.match((await checks.faultOf("one", { type: "nothing" })) ?? "", /schema is invalid/);
+  });
+});
