@@ -16,6 +16,8 @@ export class Call implements AskingCall {
   acknowledged = false;
   /** The caller has its outcome, the guest still works on it. */
   settled = false;
+  /** Nobody waits for it any more, so that it takes no place, and the guest goes on with it all the same. */
+  isAbandoned = false;
   /** Its function goes on as a task. */
   isTask = false;
   /** Events of the guest so far. */

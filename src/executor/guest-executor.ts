@@ -187,8 +187,12 @@ export class GuestExecutor implements Executor {
     for (const call of this.#pool.waiting) {
       if (now >= call.deadlineAt) this.#unwait(call, timedOutWaiting(call.given.deadlineMs));
     }
-    for (const session of this.#pool.sessions) session.sweep(now);
-    return this.#inFlight > 0;
+    let abandoned = 0;
+    for (const session of this.#pool.sessions) {
+      session.sweep(now);
+      abandoned += session.abandonedCalls;
+    }
+    return this.#inFlight + abandoned > 0;
   }
 
   #report(program: GuestProgram, error: GuestFailure, loaded: boolean): void {

@@ -18,6 +18,7 @@ export type ExecutorLimits = Pick<
   | "guestIdleMs"
   | "guestFrameBytes"
   | "guestEventsPerCall"
+  | "abandonedCallsPerProcess"
   | "callsPerTenant"
   | "guestProcessesPerTenant"
   | "scriptProcessesPerTenant"

@@ -31,6 +31,7 @@ export interface PoolOwner extends RoomLimits {
 
 const IDLE_CHECK_MAX_MS = 10_000;
 const ADMIT_MAX_MS = 100;
+const CROWDED = "too many calls went on in it that nobody waits for";
 
 export class Pool {
   readonly #limits: PoolLimits;
@@ -42,6 +43,8 @@ export class Pool {
   readonly #sessions = new Map<string, Session>();
   /** Those of `#sessions` and those that are about to end. */
   readonly #live = new Set<Session>();
+  /** Take no further call, and end with the last one that somebody waits for: at most one of each program. */
+  readonly #retired = new Map<string, Session>();
   /** Calls whose program has to wait until another one's process is idle. */
   readonly #waiting = new Set<Call>();
   readonly #readingTimes = new Map<string, ReadingTime>();
@@ -128,8 +131,11 @@ export class Pool {
     const session = new Session(program, this.#spares.take(), this.#readingTimeOf(program.tenant), this.#limits, {
       onCallOver: (call) => {
         this.#owner.onCallOver(call);
-        if (this.#waiting.size > 0 && session.callsInFlight === 0) this.#admit();
+        if (session.callsInFlight > 0) return;
+        if (this.#retired.get(keyOf(program)) === session) this.#end(session, CROWDED);
+        if (this.#waiting.size > 0) this.#admit();
       },
+      onCrowded: (session) => this.#retire(session),
       onEnded: (session, error, loaded) => this.#onEnded(session, error, loaded),
       onLog: this.#owner.onLog,
       timedOut: (deadlineMs) => this.#owner.heavy.timedOut(program.tenant, deadlineMs),
@@ -146,6 +152,7 @@ export class Pool {
     this.#live.delete(session);
     this.#owner.heavy.delete(session);
     this.#forget(session);
+    if (this.#retired.get(keyOf(program)) === session) this.#retired.delete(keyOf(program));
     if (error.reason !== "evicted") this.#backoff.onEnded(keyOf(program), performance.now(), error, loaded);
     this.#owner.onEnded(program, error, loaded);
     this.#admit();
@@ -163,6 +170,17 @@ export class Pool {
   #forget(session: Session): void {
     const key = keyOf(session.program);
     if (this.#sessions.get(key) === session) this.#sessions.delete(key);
+  }
+
+  /** Others' calls in it are answered yet, as long as it is the only one of its program that waits for its end. */
+  #retire(session: Session): void {
+    const key = keyOf(session.program);
+    const earlier = this.#retired.get(key);
+    if (earlier === session) return;
+    if (earlier) this.#end(earlier, CROWDED);
+    this.#forget(session);
+    if (session.callsInFlight === 0) this.#end(session, CROWDED);
+    else this.#retired.set(key, session);
   }
 
   #admit(): void {

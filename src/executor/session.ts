@@ -22,11 +22,14 @@ export interface SessionLimits {
   readonly outputBytes: number;
   readonly guestFrameBytes: number;
   readonly guestEventsPerCall: number;
+  readonly abandonedCallsPerProcess: number;
 }
 
 export interface SessionOwner {
   /** The call takes no room in the process any more. */
   onCallOver(call: Call): void;
+  /** It goes on with more calls that nobody waits for than it may. */
+  onCrowded(session: Session): void;
   /** The process has ended; `loaded` says whether the bundle had been evaluated. */
   onEnded(session: Session, failure: GuestFailure, loaded: boolean): void;
   onLog: LogSink;
@@ -49,6 +52,7 @@ export class Session {
   /** The call whose overrun ended the process. */
   #guilty: Call | undefined;
   #ending = false;
+  #abandoned = 0;
 
   constructor(
     program: GuestProgram,
@@ -72,8 +76,13 @@ export class Session {
     return this.#process.pid;
   }
 
+  /** Those that somebody waits for. */
   get callsInFlight(): number {
-    return this.#calls.size + (this.#unsent?.length ?? 0);
+    return this.#calls.size - this.#abandoned + (this.#unsent?.length ?? 0);
+  }
+
+  get abandonedCalls(): number {
+    return this.#abandoned;
   }
 
   /** It is being ended: what it runs may fail, and it takes nothing new. */
@@ -99,9 +108,11 @@ export class Session {
     for (const call of this.#calls.all()) {
       if (call.killAt === 0 && now >= call.deadlineAt) {
         askToStop(this.#process, call, this.#owner.timedOut(call.given.deadlineMs), now);
-      } else if (call.killAt > 0 && now >= call.killAt && hasToEnd(call, now)) {
-        this.#guilty = call;
-        this.kill(call.verdict!);
+      } else if (call.killAt > 0 && now >= call.killAt) {
+        if (hasToEnd(call, now)) {
+          this.#guilty = call;
+          this.kill(call.verdict!);
+        } else if (call.killAt === 0) this.#abandon(call);
       }
       if (this.#ending) return;
     }
@@ -223,8 +234,19 @@ export class Session {
   #over(call: Call, outcome: Parameters<Call["settle"]>[0]): void {
     this.#calls.remove(call);
     this.lastUsedAt = performance.now();
-    call.settle(outcome);
+    if (call.isAbandoned) this.#abandoned--;
+    else {
+      call.settle(outcome);
+      this.#owner.onCallOver(call);
+    }
+  }
+
+  /** The guest has heard that nobody waits for the call, and goes on with it: that takes no place of its tenant's. */
+  #abandon(call: Call): void {
+    call.isAbandoned = true;
+    this.#abandoned++;
     this.#owner.onCallOver(call);
+    if (this.#abandoned > this.#limits.abandonedCallsPerProcess) this.#owner.onCrowded(this);
   }
 
   #onEnded(error: GuestFailure): void {
@@ -232,11 +254,13 @@ export class Session {
     this.#requests.end();
     const calls = [...this.#calls.all(), ...(this.#unsent ?? [])];
     this.#calls.clear();
+    this.#abandoned = 0;
     this.#unsent = undefined;
     this.#owner.onEnded(this, error, this.#loaded);
 
     const shared = calls.length > 1 && this.#loaded;
     for (const call of calls) {
+      if (call.isAbandoned) continue;
       if (this.#guilty && call !== this.#guilty) call.fail(endedByNeighbour(error));
       // Nobody can tell which of several calls made the process end by itself, so each may be tried again.
       else call.fail(shared && !this.#guilty ? { ...error, retriable: true } : error);

@@ -6,6 +6,8 @@ export const executorLimits = {
   guestIdleMs: 300_000,
   guestFrameBytes: 4 * 1024 * 1024,
   guestEventsPerCall: 10_000_000,
+  /** Calls whose clients have gone, and which a guest goes on with; beyond it the next calls get a process of their own. */
+  abandonedCallsPerProcess: 64,
   scriptProcesses: 16,
   scriptMemoryMb: 256,
   scriptDiskMb: 64,
