@@ -1,9 +1,14 @@
 import type { Cid } from "../cid.ts";
 import type { DefinitionSource } from "../discover/discovery.ts";
+import { BerthError } from "../errors.ts";
 import { derivedEntries, derivedKeys, packCompiled, readCompiled, type CompiledResult } from "../image/compiled.ts";
 import type { HostDependencies } from "./host.ts";
 
 export type CompileOnce = (definition: Cid, source: DefinitionSource) => Promise<CompiledResult>;
+
+/** The compiler could not work, so that its result is none of the source's and is not kept. */
+const saysNothing: ReadonlySet<string> = new Set(["compiler-unavailable", "compiler-closed"]);
+const RETRY_AFTER_S = 5;
 
 /**
  * Discovery and bundling are done once for a source, by whoever needs them first (invariant 2). What the tenant uses stays
@@ -18,7 +23,11 @@ export function compilingOnce(
     const known = await store.derived(key);
     const compiled = known && readCompiled(known);
     if (compiled && (await store.holdDerived(tenant, derivedKeys(key, compiled)))) return compiled;
-    const packed = packCompiled(await compile(source, tenant));
+    const result = await compile(source, tenant);
+    const failure = result.problems.find(({ code }) => saysNothing.has(code));
+    if (failure)
+      throw new BerthError("compiler_failed", failure.message, { data: { retryAfterSeconds: RETRY_AFTER_S } });
+    const packed = packCompiled(result);
     await store.putDerived(tenant, derivedEntries(key, packed));
     return readCompiled(packed.result.bytes);
   };

@@ -16,7 +16,8 @@ export function problemsOf(judge: Judge, value: unknown): string | undefined {
 export function messageOf(what: string, error: GuestFailure): string {
   const again = error.retriable ? "The same call may succeed when repeated." : "";
   if (error.reason === "thrown") return again ? `${error.message}\n${again}` : error.message;
-  return [`${what} did not finish: ${error.message}`, again].filter(Boolean).join(" ");
+  const sentence = `${what} did not finish: ${error.message}`;
+  return again ? `${sentence}. ${again}` : sentence;
 }
 
 export function guestFailed(what: string, error: GuestFailure): BerthError {

@@ -1,7 +1,7 @@
 import type { Rights } from "../../access/rights.ts";
 import { compareContracts } from "../../contract/compare.ts";
 import type { ContractChange } from "../../contract/change.ts";
-import { BerthError } from "../../errors.ts";
+import { BerthError, type ErrorCode } from "../../errors.ts";
 import type { Problem } from "../../problem.ts";
 import type { Store } from "../../store/store.ts";
 import { nextTurn } from "../../turns.ts";
@@ -102,6 +102,9 @@ interface State {
   readonly problems: readonly Problem[];
 }
 
+/** Nothing that its author could change. */
+const ofTheService: ReadonlySet<ErrorCode> = new Set(["compiler_failed", "store_failed", "store_unsure"]);
+
 async function stateOf(
   examiner: Examiner,
   tenant: string,
@@ -116,7 +119,7 @@ async function stateOf(
     const catalog = await loadCatalog(tenant, name, listed, port, loading(examiner, store));
     return { kind: "served", catalog, problems: catalog.problems };
   } catch (error) {
-    if (!(error instanceof BerthError)) throw error;
+    if (!(error instanceof BerthError) || ofTheService.has(error.code)) throw error;
     return { kind: "refused", problems: problemsOf(error) };
   }
 }
