@@ -64,6 +64,8 @@ export function serve(folder, image, { data, nodeFlags = [] } = {}) {
       BERTH_PORT: String(port),
       BERTH_DATA: data ?? mkdtempSync(join(folder, "data-")),
       BERTH_IMAGE_DIR: image,
+      // Connections are kept between two measurements.
+      BERTH_IDLE_CONNECTION_MS: "600000",
     },
     folder,
     readyPath: "/readyz",

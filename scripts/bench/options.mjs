@@ -90,7 +90,8 @@ on another; edits, many and upstreams have all cores, quota a container that may
   --keep              leave the folder with sources, images and logs
   --help              this text
 
-Ratios, by their names in the JSON, and what each must reach (exit code 1 when one does not):
+Ratios, by their names in the JSON, and what each must reach (exit code 1 when one does not; where other programs took
+more than a twentieth of a core meanwhile, there is no verdict):
 
 ${lines.join("\n")}
 `;

@@ -47,6 +47,43 @@ export function machineCpuMicros() {
   return (ticks * 1e6) / ticksPerSecond;
 }
 
+/**
+ * Begins to look what other programs use: whatever is neither this process, nor started by it, nor the system itself.
+ *
+ * @returns {() => number} the share of one core that they have used since
+ */
+export function watchOthers() {
+  const before = usedByOthers();
+  const since = performance.now();
+  return () => {
+    let used = 0;
+    for (const [process, micros] of usedByOthers()) used += micros - (before.get(process) ?? 0);
+    return used / ((performance.now() - since) * 1000);
+  };
+}
+
+/** The kernel's own thread that starts all others of its kind. */
+const KERNEL = 2;
+
+/** Microseconds by number and start: numbers come again. What has ended counts to who has waited for it. */
+function usedByOthers() {
+  const ours = new Set([process.pid, ...descendants(process.pid)]);
+  /** @type {Map<string, number>} */
+  const used = new Map();
+  for (const entry of readdirSync("/proc")) {
+    const pid = Number(entry);
+    if (!Number.isInteger(pid) || pid === KERNEL || ours.has(pid)) continue;
+    try {
+      const fields = statFields(pid);
+      if (Number(fields[1]) === KERNEL) continue;
+      // The first process of all waits for what has lost its parent, which may have been ours.
+      const ticks = fields.slice(11, pid === 1 ? 13 : 15).reduce((sum, field) => sum + Number(field), 0);
+      used.set(`${pid} ${fields[19]}`, (ticks * 1e6) / ticksPerSecond);
+    } catch {} // It has ended.
+  }
+  return used;
+}
+
 /** Resident memory now, in KB. @param {number} pid */
 export function memoryKb(pid) {
   return statusKb(pid, "VmRSS");

@@ -1,4 +1,5 @@
 /** Figures as tables for a terminal. */
+import { OTHERS_BUSY_MAX } from "./bounds.mjs";
 
 const colour = process.stdout.isTTY && !process.env["NO_COLOR"];
 const paint = (code, text) => (colour ? `\u001b[${code}m${text}\u001b[0m` : text);
@@ -38,8 +39,6 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
     ];
     table(kind === "call" ? "tools/call of echo" : "tools/list of 50 tools", head, rows);
   }
-
-  warnOfOthers(figures);
 
   if (figures.servers) {
     const rows = figures.servers.map((row) => [
@@ -126,13 +125,15 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
     );
   }
 
+  warnOfOthers(figures);
   print(paint(1, "\nRatios"));
   const most = options.serverCounts.at(-1);
   if (most !== 1000)
     print(`  With ${most} servers and definitions where 1,000 are named: for a look, not for a verdict.`);
   const width = Math.max(...verdicts.map(({ title }) => title.length));
-  for (const { title, value, bound, pass } of verdicts) {
-    const mark = pass === null ? "" : pass ? paint(32, "pass") : paint(31, "FAIL");
+  for (const { title, value, bound, pass, othersBusy } of verdicts) {
+    const none = othersBusy === undefined ? "" : paint(33, `no verdict: others took ${percent(othersBusy)} of a core`);
+    const mark = pass === null ? none : pass ? paint(32, "pass") : paint(31, "FAIL");
     print(`  ${title.padEnd(width)} ${fixed(value, 2).padStart(9)}  ${(bound ?? "").padEnd(8)} ${mark}`.trimEnd());
   }
 }
@@ -145,16 +146,11 @@ function fairnessRow({ name, quiet, attacked, from, to, statuses }) {
   return [name, ...spread(quiet), ...spread(attacked), `${fixed(from, 2)}–${fixed(to, 2)}`, statuses];
 }
 
-/** Half a tenth of a core is what a quiet machine does on its own. */
-const OTHERS_BUSY_MAX = 0.05;
-
-function warnOfOthers({ trials }) {
-  const all = Object.values(trials).flatMap((contestants) => Object.values(contestants));
-  const most = Math.max(0, ...all.map(({ othersBusy }) => othersBusy));
-  if (most <= OTHERS_BUSY_MAX) return;
-  print(
-    paint(33, `\nOther programs took up to ${percent(most)} of a core during these loads: the figures suffer from it.`),
-  );
+function warnOfOthers({ othersBusy }) {
+  const disturbed = Object.entries(othersBusy).filter(([, share]) => share > OTHERS_BUSY_MAX);
+  if (disturbed.length === 0) return;
+  const shares = disturbed.map(([part, share]) => `${part} ${percent(share)}`).join(", ");
+  print(paint(33, `\nOther programs took part of a core, and what suffers from it gets no verdict: ${shares}`));
 }
 
 function table(title, head, rows, first = "") {

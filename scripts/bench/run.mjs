@@ -16,6 +16,7 @@ import { measurePages } from "./part-pages.mjs";
 import { measureServers } from "./part-servers.mjs";
 import { measureStreams } from "./part-streams.mjs";
 import { measureUpstreams } from "./part-upstreams.mjs";
+import { watchOthers } from "./proc.mjs";
 import { printReport } from "./report.mjs";
 import { medians, runRounds } from "./rounds.mjs";
 
@@ -65,7 +66,7 @@ async function bench(options) {
   const bounds = verdicts.filter(({ bound }) => bound !== null);
   if (options.json) process.stdout.write(`${JSON.stringify({ ...result, ratios: byName, bounds }, null, 2)}\n`);
   else printReport({ ...result, verdicts });
-  return options.gate && bounds.some(({ pass }) => !pass) ? 1 : 0;
+  return options.gate && bounds.some(({ pass }) => pass === false) ? 1 : 0;
 }
 
 async function measure(folder, options) {
@@ -84,22 +85,33 @@ async function measure(folder, options) {
   const samples = await runRounds(chosen, options, say);
 
   /** @type {import("./bounds.mjs").Figures} */
-  const figures = { trials: {} };
-  for (const [{ kind, contestant }, list] of samples) (figures.trials[kind] ??= {})[contestant] = medians(list);
-  if (parts.has("servers")) figures.servers = await measureServers(folder, images, options.startRepeats, say);
-  if (parts.has("streams")) figures.streams = await measureStreams(folder, options.streams, say);
-  if (parts.has("pages")) figures.pages = await measurePages(folder, images.at(-1), say);
-  if (parts.has("edits")) figures.edits = await measureEdits(folder, images.at(-1), options.saves, say);
-  if (parts.has("many")) figures.many = await measureMany(folder, images[0].image, options.manyCounts, say);
-  if (parts.has("upstreams")) figures.upstreams = await measureUpstreams(folder, options.upstreams, say);
-  if (parts.has("fairness")) figures.fairness = await measureFairness(folder, options.fairness, say);
-  if (parts.has("quota")) figures.quota = await measureInContainer(folder, options.quota);
-  let discoveryMs;
-  if (parts.has("image")) {
-    figures.image = [];
-    for (const made of images) figures.image.push(await measureImage(made));
-    discoveryMs = await measureDiscovery(images.at(-1));
+  const figures = { trials: {}, othersBusy: {} };
+  for (const [{ kind, contestant }, list] of samples) {
+    const sample = medians(list);
+    (figures.trials[kind] ??= {})[contestant] = sample;
+    figures.othersBusy[kind] = Math.max(figures.othersBusy[kind] ?? 0, sample.othersBusy);
   }
+  const measured = async (part, work) => {
+    if (!parts.has(part)) return;
+    const others = watchOthers();
+    figures[part] = await work();
+    figures.othersBusy[part] = others();
+  };
+  await measured("servers", () => measureServers(folder, images, options.startRepeats, say));
+  await measured("streams", () => measureStreams(folder, options.streams, say));
+  await measured("pages", () => measurePages(folder, images.at(-1), say));
+  await measured("edits", () => measureEdits(folder, images.at(-1), options.saves, say));
+  await measured("many", () => measureMany(folder, images[0].image, options.manyCounts, say));
+  await measured("upstreams", () => measureUpstreams(folder, options.upstreams, say));
+  await measured("fairness", () => measureFairness(folder, options.fairness, say));
+  await measured("quota", () => measureInContainer(folder, options.quota));
+  let discoveryMs;
+  await measured("image", async () => {
+    const all = [];
+    for (const made of images) all.push(await measureImage(made));
+    discoveryMs = await measureDiscovery(images.at(-1));
+    return all;
+  });
   const titles = Object.fromEntries(all.map(({ contestant, title }) => [contestant, title]));
   return { figures, titles, discoveryMs };
 }

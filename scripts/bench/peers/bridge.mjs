@@ -22,9 +22,12 @@ const ask = (method, params) =>
 
 await ask("initialize", { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: serverInfo });
 say({ method: "notifications/initialized" });
-createServer((request, response) => {
+const server = createServer((request, response) => {
   request.on("data", (body) => void pass(JSON.parse(body.toString()), response));
-}).listen(port, "127.0.0.1");
+});
+// The bench comes back to a connection after the turns of all others.
+server.keepAliveTimeout = 0;
+server.listen(port, "127.0.0.1");
 
 async function pass({ id, method, params }, response) {
   const result = await ask(method, { name: params.name, arguments: params.arguments });
