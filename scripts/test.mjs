@@ -10,11 +10,12 @@ import { Readable } from "node:stream";
 import { spec as Spec } from "node:test/reporters";
 import { patientEnv } from "../dist/test/patience.js";
 import { TestFiles } from "./test/files.mjs";
+import { inProcesses } from "./test/together.mjs";
 import { watchLeftovers } from "./test/leftovers.mjs";
 import { inOneReport } from "./test/report.mjs";
 
 /** A file that has not ended by then fails and is ended: several times what the longest one takes on a busy machine. */
-const FILE_MS = 900_000;
+const FILE_MS = 1_200_000;
 /** After which it is asked where it is. */
 const LATE_MS = 600_000;
 const DEAREST = 10;
@@ -33,7 +34,8 @@ if (files.length === 0) {
 
 const folder = mkdtempSync(join(tmpdir(), "berth-run-"));
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
-const running = new TestFiles(files, LATE_MS, (text) => process.stderr.write(text));
+const processes = inProcesses(files, join(folder, "processes"));
+const running = new TestFiles(processes, LATE_MS, (text) => process.stderr.write(text));
 process.on("SIGUSR2", () => void running.sayAll());
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
   process.on(signal, () => {
@@ -55,11 +57,13 @@ if (!process.env["BERTH_TEST_COMPILER"]) {
 for (const [name, value] of Object.entries(patientEnv)) process.env[name] ??= value;
 const costs = join(folder, "costs");
 Object.assign(process.env, { BERTH_TEST_RUN: String(process.pid), BERTH_TEST_COSTS: costs });
+// For what runs on a Node that has one; ours may be older.
+process.env["BERTH_TEST_COMPILE_CACHE"] ??= join(folder, "compile-cache");
 const noteCost = new URL("test/note-cost.mjs", import.meta.url).href;
 // Node hands its own options on to the processes of the files. Whoever asks one where it is does so at any port.
 process.execArgv.push("--enable-source-maps", "--inspect-port=0", `--import=${noteCost}`);
 
-const suite = { files, concurrency: availableParallelism(), timeout: FILE_MS };
+const suite = { files: [...processes.keys()], concurrency: availableParallelism(), timeout: FILE_MS };
 const leftovers = watchLeftovers(process.cwd(), process.env["TMPDIR"]);
 const lastly = async () => {
   compiler?.disconnect();
@@ -84,6 +88,6 @@ function tellCosts() {
   const told = existsSync(costs) ? readFileSync(costs, "utf8").trim().split("\n").map(JSON.parse) : [];
   const seconds = (all) => (all.reduce((sum, [, ms]) => sum + ms, 0) / 1_000).toFixed(1);
   const dearest = told.sort(([, one], [, other]) => other - one).slice(0, DEAREST);
-  console.error(`${seconds(told)} s of processor time in ${told.length} files, most in:`);
+  console.error(`${seconds(told)} s of processor time in ${told.length} processes of tests, most in:`);
   for (const cost of dearest) console.error(`  ${seconds([cost]).padStart(6)} s  ${cost[0]}`);
 }

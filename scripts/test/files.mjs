@@ -1,12 +1,12 @@
-// The processes of test files while they run: which tests each is in, and where one is that does not end.
+// The processes of tests while they run: which tests each is in, and where one is that does not end.
 import { basename } from "node:path";
 import { childrenOf, commandOf, whereIs } from "./where.mjs";
 
 const LOOK_MS = 5_000;
 
-/** Tells where each file's process is that has run for `lateMs`, and where all of them are whenever it is asked to. */
+/** Tells where each process is that has run for `lateMs`, and where all of them are whenever it is asked to. */
 export class TestFiles {
-  #files;
+  #processes;
   #tell;
   /** Tests that have begun and not ended, by the file's name without its ending; sources and what is compiled share it. */
   #tests = new Map();
@@ -14,12 +14,12 @@ export class TestFiles {
   #since = new Map();
 
   /**
-   * @param {string[]} files
+   * @param {Map<string, string[]>} processes the files that each process runs, by the one that it is started with
    * @param {number} lateMs
    * @param {(text: string) => void} tell
    */
-  constructor(files, lateMs, tell) {
-    this.#files = files;
+  constructor(processes, lateMs, tell) {
+    this.#processes = processes;
     this.#tell = tell;
     setInterval(() => this.#look(lateMs), LOOK_MS).unref();
   }
@@ -35,32 +35,35 @@ export class TestFiles {
   }
 
   async sayAll() {
-    for (const { pid, file } of this.#processes()) await this.#say(pid, file);
+    for (const { pid, entry } of this.#running()) await this.#say(pid, entry);
   }
 
   endAll() {
-    for (const { pid } of this.#processes()) process.kill(pid);
+    for (const { pid } of this.#running()) process.kill(pid);
   }
 
   #look(lateMs) {
     const now = Date.now();
-    for (const { pid, file } of this.#processes()) {
+    for (const { pid, entry } of this.#running()) {
       const since = this.#since.get(pid) ?? now;
       this.#since.set(pid, now - since < lateMs ? since : Infinity);
-      if (now - since >= lateMs) void this.#say(pid, file);
+      if (now - since >= lateMs) void this.#say(pid, entry);
     }
   }
 
-  async #say(pid, file) {
-    const names = [...(this.#tests.get(nameOf(file))?.values() ?? [])];
-    const lines = [...names.map((name) => `in the test or suite "${name}"`), ...(await whereIs(pid))];
-    this.#tell(`${file} has not ended:\n${lines.map((line) => `  ${line}\n`).join("")}`);
+  async #say(pid, entry) {
+    const namesIn = (file) => [...(this.#tests.get(nameOf(file))?.values() ?? [])];
+    const tests = this.#processes
+      .get(entry)
+      .flatMap((file) => namesIn(file).map((name) => `in the test or suite "${name}" of ${file}`));
+    const lines = [...tests, ...(await whereIs(pid))];
+    this.#tell(`${entry} has not ended:\n${lines.map((line) => `  ${line}\n`).join("")}`);
   }
 
-  #processes() {
+  #running() {
     return childrenOf(process.pid).flatMap((pid) => {
-      const file = this.#files.find((each) => commandOf(pid).includes(each));
-      return file === undefined ? [] : [{ pid, file }];
+      const entry = [...this.#processes.keys()].find((each) => commandOf(pid).includes(each));
+      return entry === undefined ? [] : [{ pid, entry }];
     });
   }
 }
