@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
+import { after } from "node:test";
 import axe, { type Result } from "axe-core";
 import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from "playwright-core";
 
@@ -30,13 +31,19 @@ const ARGUMENTS = [
   "--disable-sync",
 ];
 const VIEWPORT = { width: 1280, height: 900 };
-const WAIT_MS = 60_000;
+const WAIT_MS = 240_000;
+
+/** One for all files that share this process: each of its tests has contexts of its own, which share nothing. */
+let started: Promise<Browser> | undefined;
+after(async () => (await started)?.close());
 
 export async function startBrowser(options: BrowserContextOptions = {}): Promise<TestBrowser> {
-  const browser: Browser = await chromium.launch({ executablePath: findChromium(), args: ARGUMENTS });
+  const browser = await (started ??= chromium.launch({ executablePath: findChromium(), args: ARGUMENTS }));
   const problems: string[] = [];
+  const contexts: BrowserContext[] = [];
   const openContext = async (of: BrowserContextOptions): Promise<BrowserContext> => {
     const context = await browser.newContext({ viewport: VIEWPORT, ...of });
+    contexts.push(context);
     context.setDefaultTimeout(WAIT_MS);
     context.on("weberror", (error) => problems.push(String(error.error())));
     context.on("console", (message) => {
@@ -62,7 +69,9 @@ export async function startBrowser(options: BrowserContextOptions = {}): Promise
       await page.setViewportSize(VIEWPORT);
       idle.push(page);
     },
-    close: () => browser.close(),
+    close: async () => {
+      await Promise.all(contexts.map((each) => each.close()));
+    },
   };
 }
 

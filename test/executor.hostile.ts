@@ -44,6 +44,8 @@ export function hostileContract(mode: Mode): void {
 
   describe(`a ${mode} executor survives`, () => {
     let rig: Rig;
+    /** One for all attacks: what it does not survive, it does not survive for any of them. */
+    const neighbour = neighbourOf(claims ? "neighbour" : "default");
     before(async () => (rig = await openRig(mode, { guestEventsPerCall: 1_000_000, callsPerTenant: 64 })));
     after(async () => {
       await rig.close();
@@ -51,7 +53,7 @@ export function hostileContract(mode: Mode): void {
     });
 
     const attack = async (group: string, name: string, deadlineMs: number, more: JsonObject = {}): Promise<Attack> =>
-      underAttack(rig, claims ? "neighbour" : "default", async () =>
+      underAttack(rig, neighbour, async () =>
         rig.call(attackShape, { group, name, ...more }, { program: programOf("hostile"), deadlineMs }),
       );
 
@@ -278,10 +280,28 @@ export function hostileContract(mode: Mode): void {
   });
 }
 
+/** A program whose call `gate` ends when it is let go. */
+interface Neighbour {
+  readonly program: GuestProgram;
+  /** From now on its calls wait for another one of these. */
+  readonly nextGate: () => (value: Json) => void;
+}
+
+function neighbourOf(tenant: string): Neighbour {
+  let gate = latch<Json>();
+  return {
+    program: programOf("friendly", tenant, { request: () => gate.promise }),
+    nextGate: () => (gate = latch<Json>()).open,
+  };
+}
+
 /** Carries out an attack with a neighbour at work; asserts that the neighbour and the host did not notice. */
-async function underAttack(rig: Rig, tenant: string, act: () => Promise<GuestOutcome>): Promise<Attack> {
-  const { promise, open } = latch<Json>();
-  const neighbour = programOf("friendly", tenant, { request: () => promise });
+async function underAttack(
+  rig: Rig,
+  { program: neighbour, nextGate }: Neighbour,
+  act: () => Promise<GuestOutcome>,
+): Promise<Attack> {
+  const open = nextGate();
   const inFlight = rig.value(
     shape("gate", [], { context: true }),
     {},

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -43,6 +43,19 @@ const sources = (files: Sources = {}): string =>
     ),
   );
 
+/** Sources and the image that was made of them: their own copy of those that were made once. */
+let made: { readonly from: string; readonly out: string } | undefined;
+function madeImage(): [from: string, out: string] {
+  if (made === undefined) {
+    made = { from: sources(), out: join(temporaryFolder(), "boot") };
+    assert.equal(boot("--from", made.from, "--out", made.out).code, 0);
+  }
+  const [from, out] = [temporaryFolder(), join(temporaryFolder(), "boot")];
+  cpSync(made.from, from, { recursive: true });
+  cpSync(made.out, out, { recursive: true });
+  return [from, out];
+}
+
 describe("berth boot", () => {
   test("C1 makes the image with the real compiler, and the same bytes from another copy of the sources", async () => {
     const [from, out] = [sources(), join(temporaryFolder(), "boot")];
@@ -68,8 +81,7 @@ describe("berth boot", () => {
   });
 
   test("a second time does no work, --check is content, and both say so", () => {
-    const [from, out] = [sources(), join(temporaryFolder(), "boot")];
-    assert.equal(boot("--from", from, "--out", out).code, 0);
+    const [from, out] = madeImage();
     for (const flags of [[], ["--if-stale"], ["--check"]]) {
       const { code, stdout, stderr } = boot("--from", from, "--out", out, "--json", ...flags);
       assert.equal(code, 0, stderr);
@@ -80,8 +92,7 @@ describe("berth boot", () => {
   });
 
   test("C1 --check fails with 1 for a changed source and for every damaged byte, and changes nothing", () => {
-    const [from, out] = [sources(), join(temporaryFolder(), "boot")];
-    assert.equal(boot("--from", from, "--out", out).code, 0);
+    const [from, out] = madeImage();
     const check = (): { code: number | null; stdout: string } =>
       boot("--from", from, "--out", out, "--check", "--json");
 
@@ -105,8 +116,7 @@ describe("berth boot", () => {
   });
 
   test("bad sources give 2, every problem with its place, and leave the image alone", () => {
-    const [from, out] = [sources(), join(temporaryFolder(), "boot")];
-    assert.equal(boot("--from", from, "--out", out).code, 0);
+    const [from, out] = madeImage();
     const before = readFileSync(join(out, "image.lock.json"), "utf8");
     writeFileSync(join(from, "greeter.ts"), "export function greet( {\n");
     writeFileSync(join(from, "default.boot.source.json"), `{\n  "server": []\n}`);
@@ -147,8 +157,7 @@ describe("berth boot", () => {
   });
 
   test("--if-stale leaves an image without sources as it is; without an image either it fails", () => {
-    const [from, out] = [sources(), join(temporaryFolder(), "boot")];
-    assert.equal(boot("--from", from, "--out", out).code, 0);
+    const [from, out] = madeImage();
     rmSync(from, { recursive: true });
     const { code, stderr } = boot("--from", from, "--out", out, "--if-stale");
     assert.equal(code, 0);

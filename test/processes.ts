@@ -4,14 +4,16 @@ import { readdirSync, readFileSync } from "node:fs";
 
 /** Every process that descends from `root`, by number, but for the bundler's. */
 export function descendants(root = process.pid): number[] {
-  const children = new Map<number, number[]>();
-  for (const pid of processes()) {
-    const parent = statOf(pid)?.parent;
-    if (parent !== undefined) children.set(parent, [...(children.get(parent) ?? []), pid]);
-  }
   const found = [root];
-  for (const pid of found) found.push(...(children.get(pid) ?? []));
+  for (const pid of found) found.push(...childrenOf(pid));
   return found.slice(1).filter((pid) => !commandOf(pid).includes("esbuild"));
+}
+
+/** As each of its threads has started some. */
+function childrenOf(pid: number): number[] {
+  return foldersIn(`/proc/${pid}/task`).flatMap((thread) =>
+    readOr(`/proc/${pid}/task/${thread}/children`).split(" ").filter(Boolean).map(Number),
+  );
 }
 
 /** False for one that has ended and was not waited for yet, too: it has no memory and runs nothing. */
@@ -54,19 +56,27 @@ export function memoryOf(pid: number): { nowMb: number; peakMb: number } {
 
 /** Processes whose command line or environment holds the text: what a test started marks itself by it. */
 export function processesWith(mark: string): number[] {
-  return processes().filter(
-    (pid) =>
-      pid !== process.pid &&
-      (readOr(`/proc/${pid}/environ`).includes(mark) || readOr(`/proc/${pid}/cmdline`).includes(mark)),
-  );
+  const holds = (pid: number): boolean => {
+    const command = commandOf(pid);
+    if (command.includes(mark)) return true;
+    // Those of the system itself have neither.
+    return command !== "" && readOr(`/proc/${pid}/environ`).includes(mark);
+  };
+  return processes().filter((pid) => pid !== process.pid && holds(pid));
 }
 
 /** All of the machine, but those that other users hide. */
 export function processes(): number[] {
-  if (process.platform !== "linux") return [];
-  return readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name))
-    .map(Number);
+  return process.platform === "linux" ? foldersIn("/proc").map(Number) : [];
+}
+
+/** Those that are named by numbers; none where there is no such folder. */
+function foldersIn(folder: string): string[] {
+  try {
+    return readdirSync(folder).filter((name) => /^\d+$/.test(name));
+  } catch {
+    return [];
+  }
 }
 
 function readOr(file: string): string {

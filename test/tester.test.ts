@@ -8,13 +8,16 @@ import { until } from "./until.ts";
 let berth: TestBerth;
 let browser: TestBrowser;
 let server: string;
-before(async () => {
+let starting: Promise<void> | undefined;
+
+/** Once for all suites of this file. */
+async function start(): Promise<void> {
   [berth, browser] = await Promise.all([
     startTestBerth({ files: ["test/fixtures/servers/workbench.ts"] }),
     startBrowser(),
   ]);
   server = `${berth.url}/mcp/meta/workbench`;
-});
+}
 after(async () => {
   await browser.close();
   await berth.close();
@@ -24,6 +27,7 @@ for (const revision of ["2026-07-28", "2025-11-25"]) {
   describe(`the tester in revision ${revision}`, () => {
     let tester: TesterPage;
     before(async () => {
+      await (starting ??= start());
       tester = await TesterPage.open(browser, server, "echo");
       await tester.speak(revision);
     });
@@ -177,6 +181,7 @@ for (const revision of ["2026-07-28", "2025-11-25"]) {
 }
 
 describe("the tester", () => {
+  before(() => (starting ??= start()));
   let tester: TesterPage;
   beforeEach(async () => {
     tester = await TesterPage.open(browser, server, "echo");

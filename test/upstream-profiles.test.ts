@@ -1,11 +1,16 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test, type TestContext } from "node:test";
+import { after, test, type TestContext } from "node:test";
 import { atOnce, berth, cli, type Ran, type RunOptions } from "./upstream-commands.rig.ts";
 import { everything, fixtures, installed } from "./upstream.rig.ts";
+
+let made: Promise<string> | undefined;
+after(async () => {
+  if (made) await rm(await made, { recursive: true, force: true });
+});
 
 const BIOMCP = `mcp+python://${join(fixtures, "biomcp.py")}?env.BIOMCP_VERSION=\${BIOMCP_VERSION}`;
 
@@ -453,11 +458,19 @@ async function homeOf(t: TestContext): Promise<Home> {
   };
 }
 
+/** A profile of biomcp.py's first version; made once for all, since it takes a start of both. */
+async function makeBio(): Promise<string> {
+  const root = await mkdtemp(join(tmpdir(), "berth-home-"));
+  const env = { XDG_DATA_HOME: root, BIOMCP_VERSION: "1" };
+  const created = await berth(["profile", "create", "bio", "--from", BIOMCP], { env });
+  assert.equal(created.code, 0, created.stderr);
+  return root;
+}
+
 /** With a profile `@bio` whose server has changed since. */
 async function changed(t: TestContext): Promise<Home> {
   const home = await homeOf(t);
-  const created = await home.run(["create", "bio", "--from", BIOMCP]);
-  assert.equal(created.code, 0, created.stderr);
+  await cp(await (made ??= makeBio()), home.root, { recursive: true });
   Object.assign(home.env, { BIOMCP_VERSION: "2" });
   return home;
 }

@@ -78,7 +78,9 @@ function tell(what, ...runs) {
 function run(chosen) {
   const out = mkdtempSync(join(folder, "results-"));
   const args = [suite, "server", "--url", `${berth.url}/mcp/conformance`, "-o", out, ...chosen];
-  const { status, stdout, stderr } = spawnSync(node, args, { encoding: "utf8", maxBuffer: 64 * 1024 * 1024 });
+  // It is started twenty times.
+  const env = { ...process.env, NODE_COMPILE_CACHE: join(folder, "compile-cache") };
+  const { status, stdout, stderr } = spawnSync(node, args, { encoding: "utf8", maxBuffer: 64 * 1024 * 1024, env });
   const count = { scenarios: 0, passed: 0, failures: 0 };
   for (const scenario of readdirSync(out)) {
     const file = join(out, scenario, "checks.json");

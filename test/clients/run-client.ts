@@ -49,7 +49,8 @@ export function runOnNode24(args: readonly string[]): Promise<Ended> {
 /** Command-line clients need Node 24, which the package `node` brings. */
 export function startOnNode24(args: readonly string[], home: string, more: Record<string, string> = {}): Running {
   const node = join(dirname(resolveClient("node/package.json")), "bin", "node");
-  const env = { PATH: process.env["PATH"], HOME: home, NO_COLOR: "1", ...more };
+  const cache = process.env["BERTH_TEST_COMPILE_CACHE"];
+  const env = { PATH: process.env["PATH"], HOME: home, NO_COLOR: "1", NODE_COMPILE_CACHE: cache, ...more };
   const child = spawn(node, args, { env, cwd: home, timeout: RUN_MS_MAX, stdio: ["ignore", "pipe", "pipe"] });
   const [stdout, stderr] = [collect(child, "stdout"), collect(child, "stderr")];
   return {
