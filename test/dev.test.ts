@@ -141,7 +141,7 @@ async function startDev(t: TestContext, files: Record<string, string>, args: rea
   });
   const printed = (pattern: RegExp): Promise<void> =>
     new Promise((found, reject) => {
-      const timer = setTimeout(() => reject(new Error(`not printed: ${pattern}\n${output}`)), 60_000);
+      const timer = setTimeout(() => reject(new Error(`not printed: ${pattern}\n${output}`)), 240_000);
       onPrint = () => {
         if (!pattern.test(output)) return;
         clearTimeout(timer);

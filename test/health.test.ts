@@ -11,6 +11,7 @@ import { startBerth } from "../src/main.ts";
 import { ServiceReadiness } from "../src/readiness.ts";
 import { startTestBerth } from "./berth.ts";
 import { freePort } from "./free-port.ts";
+import { inOneOf } from "./until.ts";
 
 const log = createLog("silent");
 const texts = { "echo.ts": "export function say(text: string): string { return text; }" };
@@ -78,13 +79,18 @@ describe("the health of a service", () => {
   });
 
   it("C8 a Berth that is told to end says so for drainMs, and serves meanwhile", async () => {
-    const berth = await startTestBerth({ texts, env: { BERTH_DRAIN_MS: "5000" } });
-    const closing = berth.close();
-    const unready = [503, { status: "unready", reasons: ["Berth is shutting down"] }];
-    assert.deepEqual(await get(`${berth.url}/readyz`), unready);
-    assert.deepEqual(await get(`${berth.url}/healthz`), [200, { status: "ok" }]);
-    assert.equal((await fetch(`${berth.url}/mcp`, { headers: { Accept: "text/html" } })).status, 200);
-    await closing;
+    await inOneOf(3, async () => {
+      const berth = await startTestBerth({ texts, env: { BERTH_DRAIN_MS: "3000" } });
+      const closing = berth.close();
+      try {
+        const unready = [503, { status: "unready", reasons: ["Berth is shutting down"] }];
+        assert.deepEqual(await get(`${berth.url}/readyz`), unready);
+        assert.deepEqual(await get(`${berth.url}/healthz`), [200, { status: "ok" }]);
+        assert.equal((await fetch(`${berth.url}/mcp`, { headers: { Accept: "text/html" } })).status, 200);
+      } finally {
+        await closing;
+      }
+    });
   });
 
   it("C8 a store that cannot be written is a reason, is looked at once a second at most, and names no folder", async () => {

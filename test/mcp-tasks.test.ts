@@ -7,7 +7,7 @@ import type { CallOptions, CallResult, InputRequests, InputRequired } from "../s
 import type { JsonObject } from "../src/json.ts";
 import { modern, type Reply } from "./berth.ts";
 import { declaring, memoryRecords, MemoryHost, openStream, startRig, type Offer, type Rig } from "./mcp-modern.rig.ts";
-import { until } from "./until.ts";
+import { inOneOf, until } from "./until.ts";
 
 const EXTENSION = "io.modelcontextprotocol/tasks";
 const WITH_TASKS = declaring({ elicitation: {}, extensions: { [EXTENSION]: {} } });
@@ -416,7 +416,7 @@ describe("tasks and the process that runs them", () => {
     const host = new MemoryHost();
     host.offer("server", OFFER);
     const records = memoryRecords();
-    const limits = { taskLeaseMs: 60 };
+    const limits = { taskLeaseMs: 1000 };
     const [first, second] = [await start(host, records, limits), await start(host, records, limits)];
     let aborted = false;
     host.offer("server", {
@@ -443,10 +443,12 @@ describe("tasks and the process that runs them", () => {
   it("a task is gone when its time is over, and its work with it", async () => {
     const host = new MemoryHost();
     host.offer("server", OFFER);
-    const rig = await start(host, memoryRecords(), { taskTtlMs: 4000, taskLeaseMs: 300 });
-    const { taskId } = (await send(rig, "tools/call", { name: "fails" })).result;
-    assert.equal((await send(rig, "tasks/get", { taskId })).result.status, "completed");
-    await until(async () => (await send(rig, "tasks/get", { taskId })).error?.code === -32602);
+    const rig = await start(host, memoryRecords(), { taskTtlMs: 2000, taskLeaseMs: 300 });
+    await inOneOf(5, async () => {
+      const { taskId } = (await send(rig, "tools/call", { name: "fails" })).result;
+      assert.equal((await send(rig, "tasks/get", { taskId })).result?.status, "completed");
+      await until(async () => (await send(rig, "tasks/get", { taskId })).error?.code === -32602);
+    });
     await rig.close();
   });
 

@@ -72,7 +72,6 @@ describe("guests that fetch", () => {
     berth = await startTestBerth({
       texts: { "guest.ts": GUEST, "offline.ts": GUEST },
       mcps: { guest: { definition: "guest.ts", network: [`127.0.0.1:${port}`, "*.example.org"] } },
-      env: { BERTH_CALL_MS: "10000" },
     });
   });
   after(async () => {

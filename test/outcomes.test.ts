@@ -8,7 +8,7 @@ import type { Outcome } from "../src/outcome/outcome.ts";
 import { call, modern, MODERN_META, startTestBerth, type TestBerth } from "./berth.ts";
 import { openClient, startOutcomes, type Mode } from "./outcomes.rig.ts";
 import { patientLimits } from "./patience.ts";
-import { until } from "./until.ts";
+import { inOneOf, until } from "./until.ts";
 
 const TOOL = "computer.jp/tool";
 const CONTEXT = "computer.jp/context";
@@ -348,10 +348,13 @@ describe("outcomes with other settings", () => {
     const env = { BERTH_RETRIES: "1000", BERTH_RETRY_MS: "20", BERTH_CALL_MS: "3000", BERTH_UPSTREAM_CALL_MS: "3000" };
     const short = await startOutcomes(t, { env });
     for (const server of ["functions", "asker"]) {
-      const beganAt = performance.now();
-      const { content } = await call(`${short.url}/mcp/${server}`, "flaky", { key: "y", times: 99_999 });
-      assert.match(content[0].text, /^broken at call [1-9]/);
-      assert.ok(performance.now() - beganAt < 30_000);
+      // A machine may be too busy to start a process in that time at the first try.
+      await inOneOf(3, async () => {
+        const beganAt = performance.now();
+        const { content } = await call(`${short.url}/mcp/${server}`, "flaky", { key: "y", times: 99_999 });
+        assert.match(content[0].text, /^broken at call [1-9]/);
+        assert.ok(performance.now() - beganAt < 30_000);
+      });
     }
   });
 

@@ -14,7 +14,7 @@ export interface RawConnection {
 }
 
 /** So long may a busy machine take for anything that is waited for. */
-const WAIT_MS = 60_000;
+const WAIT_MS = 240_000;
 
 export async function connectRaw(url: string): Promise<RawConnection> {
   const { hostname, port } = new URL(url);

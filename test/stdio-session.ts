@@ -52,7 +52,7 @@ export class StdioSession {
         stop();
         reject(new Error(`not said: ${JSON.stringify(this.said).slice(-2000)} ${this.stderr}`));
       };
-      const timer = setTimeout(give, 60_000);
+      const timer = setTimeout(give, 240_000);
       const watcher = (): void => {
         const found = this.said.find(is);
         if (found === undefined) {
