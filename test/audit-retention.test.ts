@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { afterEach, beforeEach, describe, it } from "node:test";
-import { headText } from "../src/audit/chain.ts";
-import { entryOf, type AuditHead } from "../src/audit/entry.ts";
+import { afterEach, beforeEach, describe, it, mock } from "node:test";
+import { headText, hexOf } from "../src/audit/chain.ts";
+import { entryOf, type AuditHead, type AuditLink } from "../src/audit/entry.ts";
+import type { JsonObject } from "../src/json.ts";
 import { verifyLog, type VerifiedLog } from "../src/audit/verify.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { Store } from "../src/store/store.ts";
@@ -23,13 +24,14 @@ describe("the retention of the audit log", () => {
   });
 
   const login = (): Promise<void> => store.audit.append([entryOf("acme", "login", { outcome: "ok" })]);
-  const faultOf = (kept?: AuditHead): VerifiedLog["fault"] => verifyLog(store.audit, kept).fault;
+  const faultOf = (kept?: AuditHead, limits?: typeof KEEP): VerifiedLog["fault"] =>
+    verifyLog(store.audit, kept, limits).fault;
 
   it("C8 what is too old is removed from the beginning, and the log says so and can be checked from there on", async () => {
-    for (let n = 0; n < 5; n++) await login();
+    await daysAgo(3, async () => {
+      for (let n = 0; n < 5; n++) await login();
+    });
     const old = verifyLog(store.audit).head!;
-    folder.tamper(`UPDATE audit SET at = at - ${3 * DAY_MS}`);
-    assert.equal(faultOf()?.number, 1, "that is tampering, and stays so");
     await retainAll({ ...KEEP, auditDays: 2 });
     await login();
     const verified = verifyLog(store.audit);
@@ -37,7 +39,7 @@ describe("the retention of the audit log", () => {
     const [retention] = await recordsOf(store.audit, { kind: "retention" });
     assert.deepEqual([retention!["links"], retention!["through"], retention!["reason"]], [5, 5, "auditDays"]);
     assert.equal(retention!["hash"], headText(old).slice(2));
-    assert.equal(faultOf(old), undefined, "the last link that was removed is known still");
+    assert.equal(faultOf(old, { ...KEEP, auditDays: 2 }), undefined, "the last link that was removed is known still");
     assert.match(faultOf({ number: 2, hash: old.hash })?.message ?? "", /the log begins after it, at 6/);
     folder.tamper("DELETE FROM audit WHERE number = 6");
     assert.match(faultOf()?.message ?? "", /the link 1 to 6 before it is missing/);
@@ -61,7 +63,8 @@ describe("the retention of the audit log", () => {
     const { at: _at, ...facts } = retention!;
     const reason = "auditCallBytesPerTenant";
     const said = { of: "calls", records: 42, bytes: 6 * 1010, through: 8, reason };
-    assert.deepEqual(facts, { tenant: "acme", kind: "retention", ...said });
+    const limits = { ...KEEP, auditCallBytesPerTenant: 5_000 };
+    assert.deepEqual(facts, { tenant: "acme", kind: "retention", ...said, limits });
     assert.equal((await recordsOf(store.audit, { kind: "login" })).length, 1);
 
     folder.tamper("UPDATE audit SET body = NULL WHERE number = 9");
@@ -80,6 +83,117 @@ describe("the retention of the audit log", () => {
       ["retention", true],
     ]);
   });
+
+  it("the limits are recorded once, when they change, and each month", async () => {
+    const said = async (): Promise<unknown[]> =>
+      (await recordsOf(store.audit, { kind: "retention" })).map(({ limits }) => (limits as typeof KEEP).auditDays);
+    await daysAgo(31, () => retainAll({ ...KEEP, auditDays: 100 }));
+    await daysAgo(29, () => retainAll({ ...KEEP, auditDays: 100 }));
+    assert.deepEqual(await said(), [100]);
+    await retainAll({ ...KEEP, auditDays: 100 });
+    await retainAll({ ...KEEP, auditDays: 200 });
+    assert.deepEqual(await said(), [100, 100, 200]);
+    assert.equal(faultOf(), undefined);
+  });
+
+  describe("a record of it that somebody else has written", () => {
+    const limits = { auditDays: 365, auditCallDays: 30, auditBytesPerTenant: 50_000, auditCallBytesPerTenant: 50_000 };
+    let kept: AuditHead;
+    beforeEach(async () => {
+      await retainAll(limits);
+      const block = {
+        tenant: "acme",
+        kind: "call",
+        body: JSON.stringify({ fat: "x".repeat(50) }),
+        records: 1,
+      } as const;
+      for (let n = 0; n < 100; n++) await store.audit.append([n % 2 ? block : entryOf("acme", "login", { n })]);
+      kept = verifyLog(store.audit).head!;
+    });
+    const forge = (tenant: string, facts: JsonObject): Promise<void> =>
+      store.audit.append([entryOf(tenant, "retention", facts)]);
+    const through = 60;
+    const link = (number: number): AuditLink => [...store.audit.all()].find((each) => each.number === number)!;
+    const lax = { ...limits, auditDays: 0.000001, auditCallDays: 0.000001, auditCallBytesPerTenant: 1 };
+
+    for (const [how, more] of [
+      ["without limits, as earlier versions wrote it", () => ({})],
+      ["with limits of its own", () => ({ limits: lax })],
+      ["with a time of its own", () => ({ limits, last: { ...lastOf(link(through)), at: Date.now() - 400 * DAY_MS } })],
+      ["with limits of its own, and the last link as it was", () => ({ limits: lax, last: lastOf(link(through)) })],
+    ] as const) {
+      it(`does not hide from a kept head that links are gone, ${how}`, async () => {
+        const facts = { links: through, through, hash: hexOf(link(through).hash), reason: "auditDays" };
+        await forge("", { ...facts, ...more() });
+        folder.tamper(`DELETE FROM audit WHERE number <= ${through}`);
+        const fault = faultOf(kept, limits);
+        assert.equal(fault?.number, through + 1);
+        assert.match(fault.message, /the links before it were removed.*auditDays was 365 at the kept head/);
+        assert.match(faultOf(kept)!.message, /auditDays was 730/, "whoever verifies says no limits");
+      });
+    }
+
+    for (const [of, bodies] of [
+      ["calls", "kind = 'call'"],
+      ["changes", "kind = 'login'"],
+    ] as const) {
+      it(`does not hide from a kept head that contents of ${of} are gone`, async () => {
+        const facts = { of, records: 30, bytes: 1, through, reason: "auditCallDays", limits: lax };
+        await forge("acme", facts);
+        folder.tamper(`UPDATE audit SET body = NULL WHERE ${bodies} AND number <= ${through}`);
+        assert.match(faultOf(kept)?.message ?? "", /its contents were removed, and were neither too old nor too much/);
+      });
+    }
+
+    it("is none where limits permit it: what Berth removes by them is within them", async () => {
+      const small = { ...limits, auditCallBytesPerTenant: 2_000 };
+      await retainAll(small);
+      assert.match(faultOf(kept)?.message ?? "", /auditCallBytesPerTenant 50000 at the kept head/);
+      const later = verifyLog(store.audit).head!;
+      const block = {
+        tenant: "acme",
+        kind: "call",
+        body: JSON.stringify({ fat: "x".repeat(50) }),
+        records: 1,
+      } as const;
+      for (let n = 0; n < 20; n++) await store.audit.append([block]);
+      await retainAll(small);
+      assert.equal(faultOf(later), undefined);
+      assert.equal(faultOf(), undefined);
+    });
+  });
+
+  it("what Berth removes by age is proven by its last link, under the limits from before the head", async () => {
+    const limits = { ...KEEP, auditDays: 100, auditCallDays: 10 };
+    const call = { tenant: "acme", kind: "call", body: "{}", records: 1 } as const;
+    await daysAgo(150, async () => {
+      await retainAll(limits);
+      await store.audit.append([call, call]);
+    });
+    await daysAgo(50, async () => {
+      await retainAll(limits);
+      await store.audit.append([call, call]);
+    });
+    const kept = verifyLog(store.audit).head!;
+    await retainAll(limits);
+    const verified = verifyLog(store.audit, kept);
+    assert.deepEqual([verified.fault, verified.first, verified.removedRecords], [undefined, 4, 2]);
+  });
+
+  function lastOf({ at, since, tenant, kind, records, bytes, digest, number }: AuditLink): JsonObject {
+    const previous = [...store.audit.all()].find((each) => each.number === number - 1)!.hash;
+    return { at, since, tenant, kind, records, bytes, digest: hexOf(digest), previous: hexOf(previous) };
+  }
+
+  /** What is recorded meanwhile was recorded then. */
+  async function daysAgo(days: number, work: () => Promise<void>): Promise<void> {
+    mock.timers.enable({ apis: ["Date"], now: Date.now() - days * DAY_MS });
+    try {
+      await work();
+    } finally {
+      mock.timers.reset();
+    }
+  }
 
   async function retainAll(keep: typeof KEEP): Promise<void> {
     for (let step = 0; await store.audit.retain(keep); step++) assert.ok(step < 100);

@@ -74,8 +74,8 @@ export interface AuditLinks {
   /** All of them, in their order. */
   all(): Iterable<AuditLink>;
 
-  /** What retention has removed: read from the newest records of it. */
-  removals(): Removals;
+  /** What the log itself says of what was removed, the newest first. */
+  retentions(): Retention[];
 
   head(): AuditHead | undefined;
 
@@ -94,6 +94,9 @@ export interface LinkQuery {
   readonly max: number;
 }
 
+/** Once there is too much, so much is left of what is allowed: a record of it is not to come with each new call. */
+export const KEPT_SHARE = 0.9;
+
 /** 0 is without a limit, for each of them. */
 export interface Keep {
   readonly auditDays: number;
@@ -102,12 +105,23 @@ export interface Keep {
   readonly auditCallBytesPerTenant: number;
 }
 
-/** What was removed on purpose, as the log itself says. */
-export interface Removals {
-  /** All links up to this one are gone; undefined when none is. */
-  readonly start: AuditHead | undefined;
-  /** Bodies of a tenant up to this number are gone, of its calls or of all else. */
-  bodiesThrough(tenant: string, isCall: boolean): number;
+/** A record of retention: of what it has removed, if anything, and of the limits that were in force then. */
+export interface Retention {
+  readonly number: number;
+  readonly at: number;
+  readonly tenant: string;
+  /** Missing in what was written before limits were recorded. */
+  readonly limits?: Keep;
+  /** Of one of the service: all links up to this one are gone. */
+  readonly cut?: AuditHead & { readonly last: RemovedLink | undefined };
+  /** Bodies of the tenant up to this number are gone, of its calls or of all else. */
+  readonly bodies?: { readonly through: number; readonly isCall: boolean };
+}
+
+/** The last link that was removed, whole: its hash, to which the next link holds, proves its time. */
+export interface RemovedLink extends Omit<AuditLink, "hash" | "body" | "number"> {
+  /** The hash of the link before it. */
+  readonly previous: Uint8Array;
 }
 
 /** Of one record that happens now. */

@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
+import { defaultLimits } from "../limits.ts";
 import { GENESIS, hexOf, linkHash } from "./chain.ts";
-import type { AuditHead, AuditLink, AuditLinks } from "./entry.ts";
+import { KEPT_SHARE, type AuditHead, type AuditLink, type AuditLinks, type Keep, type Retention } from "./entry.ts";
 
 export interface VerifiedLog {
   /** The first thing that does not fit, and at which link; undefined when all does. */
@@ -19,9 +20,10 @@ export interface VerifiedLog {
  * What retention removed has to be what the log itself says of that. With the `kept` head of an earlier time, that very
  * link has to be there: without one, nothing tells a log whose end was cut off from one that ended there.
  */
-export function verifyLog(log: AuditLinks, kept?: AuditHead): VerifiedLog {
-  const removals = log.removals();
-  let previous = removals.start ?? GENESIS;
+export function verifyLog(log: AuditLinks, kept?: AuditHead, limits: Keep = defaultLimits): VerifiedLog {
+  const removals = new Removals(log.retentions(), kept, limits);
+  const { cut } = removals;
+  let previous: AuditHead = cut?.cut ?? GENESIS;
   let [links, records, removedRecords] = [0, 0, 0];
   let first: number | undefined;
   const state = (fault: VerifiedLog["fault"]): VerifiedLog => {
@@ -30,18 +32,140 @@ export function verifyLog(log: AuditLinks, kept?: AuditHead): VerifiedLog {
 
   for (const link of log.all()) {
     const message =
-      placeFault(previous, link, links === 0 && removals.start !== undefined) ??
+      placeFault(previous, link, links === 0 && cut !== undefined) ??
       hashFault(previous, link) ??
-      bodyFault(link, link.number <= removals.bodiesThrough(link.tenant, link.kind === "call")) ??
+      (links === 0 && cut ? removals.cutFault(cut, link) : undefined) ??
+      bodyFault(link, removals.mayBeGone(link)) ??
       (kept?.number === link.number ? keptFault(kept, link) : undefined);
     if (message !== undefined) return state({ number: link.number, message });
     first ??= link.number;
     links += 1;
     records += link.records;
     if (link.body === null) removedRecords += link.records;
+    removals.count(link);
     previous = link;
   }
-  return state(kept && endFault(kept, removals.start, previous));
+  return state(removals.bodiesFault() ?? (kept && endFault(kept, cut?.cut, previous)));
+}
+
+const DAY_MS = 86_400_000;
+const UNPROVEN_MS = 30 * DAY_MS;
+
+type Cut = Retention & Required<Pick<Retention, "cut">>;
+
+/** Of the contents of one tenant, its calls or all else. */
+interface Contents {
+  /** What records of retention say is gone, and what they said already when the head was kept. */
+  through: number;
+  keptThrough: number;
+  /** The record that says so. */
+  record: Retention | undefined;
+  /** The last link without its contents that nobody has vouched for, and what it and those after it hold. */
+  last: AuditLink | undefined;
+  bytes: number;
+}
+
+/**
+ * What the records of retention say, held against the limits that were in force: those that the log had when the head
+ * was kept, because whoever could write the log since then could write any limits, too; those of whoever verifies where
+ * it has none from that time any more. Without a kept head, those that the record itself came with or after.
+ */
+class Removals {
+  /** The newest record that the beginning of the log is gone. */
+  readonly cut: Cut | undefined;
+  readonly #retentions: readonly Retention[];
+  readonly #contents = new Map<string, Contents>();
+  readonly #kept: AuditHead | undefined;
+  readonly #now = Date.now();
+  readonly #limits: Keep;
+
+  /** `retentions` come with the newest first. */
+  constructor(retentions: readonly Retention[], kept: AuditHead | undefined, limits: Keep) {
+    this.#retentions = retentions;
+    this.#kept = kept;
+    this.#limits = limits;
+    this.cut = retentions.find((each): each is Cut => each.cut !== undefined);
+    for (const record of retentions) {
+      if (!record.bodies) continue;
+      const { through, isCall } = record.bodies;
+      const contents = this.#of(record.tenant, isCall);
+      if (through > contents.through) Object.assign(contents, { through, record });
+      if (this.#wasThere(record)) contents.keptThrough = Math.max(contents.keptThrough, through);
+    }
+  }
+
+  mayBeGone({ tenant, kind, number }: AuditLink): boolean {
+    return number <= this.#of(tenant, kind === "call").through;
+  }
+
+  count(link: AuditLink): void {
+    if (link.kind === "retention") return;
+    const contents = this.#of(link.tenant, link.kind === "call");
+    if (link.body === null && link.number > contents.keptThrough) Object.assign(contents, { last: link, bytes: 0 });
+    contents.bytes += link.bytes;
+  }
+
+  cutFault(record: Cut, first: AuditLink): string | undefined {
+    const { number, hash, last } = record.cut;
+    // Of what is gone before the head, and the head with it, nothing can be told: that is said in the end.
+    const isOfNoUse = this.#kept && this.#kept.number < number;
+    const limits = isOfNoUse || this.#wasThere(record) ? undefined : this.#limitsFor(record);
+    if (!limits) return undefined;
+    const isProven = last !== undefined && same(linkHash(last.previous, { ...last, number }), hash);
+    // Earlier versions recorded no proof; the next link was hardly ever much younger.
+    const at = isProven ? last.at : first.at - UNPROVEN_MS;
+    const { auditDays } = limits;
+    if (auditDays > 0 && at < this.#now - auditDays * DAY_MS) return undefined;
+    const age = isProven
+      ? `the last of them was from ${new Date(at).toISOString()}`
+      : "nothing proves how old they were";
+    const limit = auditDays > 0 ? `auditDays was ${auditDays}` : "auditDays was without a limit";
+    return `the links before it were removed, and ${age}; ${limit}${this.#asOf()}`;
+  }
+
+  bodiesFault(): VerifiedLog["fault"] {
+    for (const { last, record, bytes } of this.#contents.values()) {
+      const limits = last && this.#limitsFor(record!);
+      if (!limits) continue;
+      const isCall = last.kind === "call";
+      const days = isCall ? limits.auditCallDays : 0;
+      const bytesMax = isCall ? limits.auditCallBytesPerTenant : limits.auditBytesPerTenant;
+      const isOld = days > 0 && last.at < this.#now - days * DAY_MS;
+      const isTooMuch = bytesMax > 0 && bytes > bytesMax * KEPT_SHARE;
+      if (isOld || isTooMuch) continue;
+      const limit = isCall
+        ? `auditCallDays was ${days}, auditCallBytesPerTenant ${bytesMax}`
+        : `auditBytesPerTenant was ${bytesMax}`;
+      const message = `its contents were removed, and were neither too old nor too much: ${limit}${this.#asOf()}`;
+      return { number: last.number, message };
+    }
+    return undefined;
+  }
+
+  /** Undefined where nothing says any: before limits were recorded. */
+  #limitsFor({ number }: Retention): Keep | undefined {
+    const latest = this.#kept?.number ?? number;
+    const stated = this.#retentions.find((each) => each.limits && each.number <= latest)?.limits;
+    // The record of them may be among what was removed.
+    return stated ?? (this.#kept && this.#limits);
+  }
+
+  #asOf(): string {
+    return this.#kept ? " at the kept head. Was the limit changed since, then give a head that was kept later" : "";
+  }
+
+  #wasThere({ number }: Retention): boolean {
+    return this.#kept !== undefined && number <= this.#kept.number;
+  }
+
+  #of(tenant: string, isCall: boolean): Contents {
+    const key = JSON.stringify([tenant, isCall]);
+    const known = this.#contents.get(key);
+    if (known) return known;
+    const made = { through: 0, keptThrough: 0, record: undefined, last: undefined, bytes: 0 };
+    this.#contents.set(key, made);
+    return made;
+  }
 }
 
 function placeFault(previous: AuditHead, link: AuditLink, isCut: boolean): string | undefined {

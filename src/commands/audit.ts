@@ -1,6 +1,6 @@
 import { stripVTControlCharacters } from "node:util";
 import { headText, readHead } from "../audit/chain.ts";
-import type { AuditLinks } from "../audit/entry.ts";
+import type { AuditLinks, Keep } from "../audit/entry.ts";
 import { readFilter, type FilterTexts } from "../audit/filter-text.ts";
 import type { AuditRecord } from "../audit/record.ts";
 import { searchLog } from "../audit/search.ts";
@@ -43,8 +43,8 @@ export function verifyAudit(
   if (options.head !== undefined && !kept) {
     throw new BerthError("invalid_params", "--head is what an earlier berth audit verify has printed: NUMBER:HASH");
   }
-  return withAudit(options, async (links) => {
-    const verified = verifyLog(links, kept);
+  return withAudit(options, async (links, limits) => {
+    const verified = verifyLog(links, kept, limits);
     const { fault, first, head, links: count, records, removedRecords } = verified;
     const end = head && headText(head);
     if (options.json) {
@@ -68,11 +68,14 @@ function saidOf({ first, head, links, records, removedRecords }: ReturnType<type
   return `The log is whole: ${records} records in ${links} links${removed}${begins}. ${kept}`;
 }
 
-async function withAudit({ data }: AuditOptions, work: (links: AuditLinks) => Promise<number>): Promise<number> {
-  const { dataDir } = readConfig(environmentOf(data === undefined ? {} : { data }));
+async function withAudit(
+  { data }: AuditOptions,
+  work: (links: AuditLinks, limits: Keep) => Promise<number>,
+): Promise<number> {
+  const { dataDir, limits } = readConfig(environmentOf(data === undefined ? {} : { data }));
   const store = await openSqliteStore({ dataDir });
   try {
-    return await work(store.audit);
+    return await work(store.audit, limits);
   } finally {
     await store.close();
   }

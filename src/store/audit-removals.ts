@@ -1,22 +1,39 @@
-import { SERVICE, type AuditHead, type Removals } from "../audit/entry.ts";
+import { hexOf } from "../audit/chain.ts";
+import type { AuditLink, Keep, RemovedLink, Retention } from "../audit/entry.ts";
+import { SERVICE } from "../audit/entry.ts";
+import type { JsonObject } from "../json.ts";
 
-/** What the records of retention say, the newest of each kind; `rows` has them with the newest first. */
-export function readRemovals(rows: readonly { tenant: string; body: string | null }[]): Removals {
-  let start: AuditHead | undefined;
-  const through = new Map<string, number>();
-  for (const { tenant, body } of rows) {
-    const facts = JSON.parse(body ?? "{}") as { through?: number; hash?: string; of?: string };
-    if (facts.through === undefined) continue;
-    if (tenant === SERVICE && facts.hash !== undefined) {
-      start ??= { number: facts.through, hash: Buffer.from(facts.hash, "hex") };
-    } else {
-      const key = keyOf(tenant, facts.of === "calls");
-      through.set(key, Math.max(facts.through, through.get(key) ?? 0));
-    }
-  }
-  return { start, bodiesThrough: (tenant, isCall) => through.get(keyOf(tenant, isCall)) ?? 0 };
+/** How records of retention are written down and read. */
+export interface RetentionRow {
+  readonly number: number;
+  readonly at: number;
+  readonly tenant: string;
+  readonly body: string | null;
 }
 
-function keyOf(tenant: string, isCall: boolean): string {
-  return JSON.stringify([tenant, isCall]);
+interface Facts {
+  readonly limits?: Keep;
+  readonly through?: number;
+  readonly hash?: string;
+  readonly of?: string;
+  readonly last?: Omit<RemovedLink, "digest" | "previous"> & { readonly digest: string; readonly previous: string };
+}
+
+export function readRetention({ number, at, tenant, body }: RetentionRow): Retention {
+  const { limits, through, hash, of, last } = JSON.parse(body ?? "{}") as Facts;
+  const record = { number, at, tenant, ...(limits && { limits }) };
+  if (through === undefined) return record;
+  if (tenant !== SERVICE || hash === undefined) return { ...record, bodies: { through, isCall: of === "calls" } };
+  const removed = last && { ...last, digest: bytesOf(last.digest), previous: bytesOf(last.previous) };
+  return { ...record, cut: { number: through, hash: bytesOf(hash), last: removed } };
+}
+
+/** The facts of the last link that is removed. */
+export function lastRemoved(link: Omit<AuditLink, "body">, previous: Uint8Array): JsonObject {
+  const { at, since, tenant, kind, records, bytes, digest } = link;
+  return { at, since, tenant, kind, records, bytes, digest: hexOf(digest), previous: hexOf(previous) };
+}
+
+function bytesOf(hex: string): Uint8Array {
+  return Buffer.from(hex, "hex");
 }

@@ -18,7 +18,7 @@ export function sqliteAuditLinks(
     },
     newest: (query) => attempt(() => audit.newest(query)),
     all: () => audit.all(),
-    removals: () => attempt(() => audit.removals()),
+    retentions: () => attempt(() => audit.retentions()),
     head: () => attempt(() => audit.head()),
     retain: (keep) => log.write(() => atOnce(database, busyMs, () => audit.retain(keep))),
   };

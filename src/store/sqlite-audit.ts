@@ -1,22 +1,26 @@
 import type Database from "better-sqlite3";
-import { GENESIS, linkAfter } from "../audit/chain.ts";
+import { canonicalJson } from "../canonical-json.ts";
+import type { JsonObject } from "../json.ts";
+import { GENESIS, hexOf, linkAfter } from "../audit/chain.ts";
 import {
+  KEPT_SHARE,
   SERVICE,
   entryOf,
   type AuditEntry,
   type AuditHead,
   type AuditLink,
   type Keep,
+  type Retention,
   type LinkQuery,
 } from "../audit/entry.ts";
-import { readRemovals } from "./audit-removals.ts";
+import { lastRemoved, readRetention, type RetentionRow } from "./audit-removals.ts";
 
 /** What one transaction of retention takes away at most, so that none holds up calls for long. */
 const REMOVED_BYTES = 1024 * 1024;
 const REMOVED_LINKS = 250;
-/** Once there is too much, so much is left of what is allowed: a record of it is not to come with each new call. */
-const KEPT_SHARE = 0.9;
 const DAY_MS = 86_400_000;
+/** After so long the limits are recorded again, so that a head that somebody keeps has them not far before it. */
+const LIMITS_STATED_MS = 30 * DAY_MS;
 /** What happened is looked for among what was written so much later at most. */
 const WRITTEN_LATE_MS = 3_600_000;
 
@@ -24,6 +28,8 @@ const WRITTEN_LATE_MS = 3_600_000;
 export class SqliteAudit {
   readonly #database: Database.Database;
   readonly #statements: ReturnType<typeof prepare>;
+  /** The limits that were recorded last. */
+  #stated: Pick<Retention, "at" | "limits"> | undefined;
 
   constructor(database: Database.Database) {
     this.#database = database;
@@ -59,8 +65,8 @@ export class SqliteAudit {
     return this.#statements.all.iterate();
   }
 
-  removals() {
-    return readRemovals(this.#statements.removals.all());
+  retentions(): Retention[] {
+    return this.#statements.retentions.all().map(readRetention);
   }
 
   head(): AuditHead | undefined {
@@ -69,12 +75,33 @@ export class SqliteAudit {
 
   /** One step; true when there may be another. */
   retain(keep: Keep): boolean {
-    const step = this.#database.transaction(() => this.#removeOldLinks(keep) || this.#removeBodies(keep));
+    const step = this.#database.transaction(
+      () => this.#removeOldLinks(keep) || this.#removeBodies(keep) || this.#stateLimits(keep),
+    );
     // Most of the time there is nothing to do, and nobody is to wait for the lock.
-    return this.#removeOldLinks(keep, true) || this.#removeBodies(keep, true) ? step.immediate() : false;
+    const isDue = this.#removeOldLinks(keep, true) || this.#removeBodies(keep, true) || this.#stateLimits(keep, true);
+    return isDue ? step.immediate() : false;
   }
 
-  #removeOldLinks({ auditDays }: Keep, isTrial = false): boolean {
+  /** What is removed later has to be within the limits that the log itself has said. Gives true on a trial alone. */
+  #stateLimits(keep: Keep, isTrial = false): boolean {
+    const limits = limitsOf(keep);
+    const stated = (this.#stated ??= this.retentions().find((each) => each.limits));
+    const isStated = canonicalJson(stated?.limits ?? null) === canonicalJson(limits);
+    if (isStated && stated!.at > Date.now() - LIMITS_STATED_MS) return false;
+    if (isTrial) return true;
+    this.#appendRetention(SERVICE, keep, {});
+    return false;
+  }
+
+  #appendRetention(tenant: string, keep: Keep, facts: JsonObject): void {
+    const limits = limitsOf(keep);
+    this.append(entryOf(tenant, "retention", { ...facts, limits }));
+    this.#stated = { at: Date.now(), limits };
+  }
+
+  #removeOldLinks(keep: Keep, isTrial = false): boolean {
+    const { auditDays } = keep;
     const first = this.#statements.first.get();
     const before = auditDays === 0 ? 0 : Date.now() - auditDays * DAY_MS;
     if (!first || first.at >= before) return false;
@@ -88,10 +115,13 @@ export class SqliteAudit {
     for (const { tenant, isCall, bytes } of this.#statements.bytesThrough.all(through.number)) {
       this.#statements.count.run({ tenant, isCall, bytes: -bytes });
     }
-    const hash = Buffer.from(through.hash).toString("hex");
-    const links = through.number - first.number + 1;
+    const { number } = through;
+    const links = number - first.number + 1;
+    const preceding = this.#statements.link.get(number - 1) ?? this.retentions().find(({ cut }) => cut)?.cut ?? GENESIS;
+    const last = lastRemoved(this.#statements.link.get(number)!, preceding.hash);
+    const facts = { links, through: number, hash: hexOf(through.hash), last, reason: "auditDays" };
     // First, for what comes next is numbered after what is there.
-    this.append(entryOf(SERVICE, "retention", { links, through: through.number, hash, reason: "auditDays" }));
+    this.#appendRetention(SERVICE, keep, facts);
     this.#statements.removeThrough.run(through.number);
     return true;
   }
@@ -105,14 +135,20 @@ export class SqliteAudit {
       const isOld = oldest !== undefined && oldest.at < before;
       if (bytes <= bytesMax && !isOld) continue;
       if (isTrial) return true;
-      this.#removeBodiesOf(tenant, isCall, { over: bytes > bytesMax ? bytes - bytesMax * KEPT_SHARE : 0, before });
+      const over = bytes > bytesMax ? bytes - bytesMax * KEPT_SHARE : 0;
+      this.#removeBodiesOf(tenant, isCall, { over, before }, keep);
       return true;
     }
     return false;
   }
 
   /** The oldest of them, until `over` bytes are gone and all from before `before`. */
-  #removeBodiesOf(tenant: string, isCall: number, { over, before }: { over: number; before: number }): void {
+  #removeBodiesOf(
+    tenant: string,
+    isCall: number,
+    { over, before }: { readonly over: number; readonly before: number },
+    keep: Keep,
+  ): void {
     let [removed, records, through] = [0, 0, 0];
     for (const link of this.#statements.oldestOf.all({ tenant, isCall, max: REMOVED_LINKS })) {
       const isWanted = removed < over || (isCall === 1 && link.at < before);
@@ -126,8 +162,13 @@ export class SqliteAudit {
     this.#statements.count.run({ tenant, isCall, bytes: -removed });
     const reason = over > 0 ? (isCall ? "auditCallBytesPerTenant" : "auditBytesPerTenant") : "auditCallDays";
     const facts = { of: isCall ? "calls" : "changes", records, bytes: removed, through, reason };
-    this.append(entryOf(tenant, "retention", facts));
+    this.#appendRetention(tenant, keep, facts);
   }
+}
+
+/** Of whatever else came with them. */
+function limitsOf({ auditDays, auditCallDays, auditBytesPerTenant, auditCallBytesPerTenant }: Keep) {
+  return { auditDays, auditCallDays, auditBytesPerTenant, auditCallBytesPerTenant };
 }
 
 function isCall(kind: string): number {
@@ -176,9 +217,10 @@ function prepare(database: Database.Database) {
       newest("tenant = @tenant AND kind = @kind AND"),
     ),
     all: database.prepare<[], AuditLink>(`SELECT ${columns} FROM audit ORDER BY number`),
+    link: database.prepare<[number], AuditLink>(`SELECT ${columns} FROM audit WHERE number = ?`),
     // Newest first.
-    removals: database.prepare<[], { tenant: string; body: string | null }>(
-      "SELECT tenant, body FROM audit WHERE kind = 'retention' ORDER BY number DESC",
+    retentions: database.prepare<[], RetentionRow>(
+      "SELECT number, at, tenant, body FROM audit WHERE kind = 'retention' ORDER BY number DESC",
     ),
     keptBytes: database.prepare<[], KeptBytes>(
       'SELECT tenant, is_call AS "isCall", bytes FROM audit_kept_bytes WHERE bytes > 0 ORDER BY tenant, is_call',
