@@ -379,7 +379,7 @@ describe("tasks and the process that runs them", () => {
     await second.close();
   });
 
-  it("a task whose process died is failed and may be repeated; one whose process lives is not", async () => {
+  it("a task whose process died is failed, and nobody knows what it did; one whose process lives is not", async () => {
     const host = new MemoryHost();
     host.offer("server", OFFER);
     const records = memoryRecords();
@@ -403,7 +403,8 @@ describe("tasks and the process that runs them", () => {
     isAlive = false;
     const lost = await until(async () => ((await seen()).status === "failed" ? seen() : undefined));
     assert.equal(lost.error.code, -32603);
-    assert.deepEqual(lost.error.data, { retriable: true });
+    assert.deepEqual(lost.error.data, { retriable: false });
+    assert.match(lost.error.message, /not known: what it does may have been done/);
     // What it still has to say comes too late.
     isAlive = true;
     release.pop()!("I am not dead");

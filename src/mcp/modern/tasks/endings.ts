@@ -9,8 +9,9 @@ import type { TaskOrder } from "./work.ts";
 
 export const LOST = new BerthError(
   "guest_failed",
-  "the process that ran it is gone. The same call may succeed when repeated.",
-  { data: { retriable: true } },
+  "the process that ran it is gone, and what became of it is not known: what it does may have been done, wholly or " +
+    "in part. Look before you repeat the call.",
+  { data: { retriable: false } },
 );
 
 export function ended(

@@ -1,10 +1,15 @@
 import { randomBytes, randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import { BerthError } from "../../../errors.ts";
 import type { Log } from "../../../log.ts";
 import { ended, failed, LOST } from "./endings.ts";
 import { isOver, type Task } from "./task.ts";
 import type { TaskStore } from "./task-store.ts";
 import { beginWork, type Callee, type TaskOrder, type UntilTask, type Work } from "./work.ts";
+
+/** Between two tries to write what became of a task. */
+const KEEP_AGAIN_MS = 1_000;
+const UNKEPT = "It has ended, and what became of it cannot be written now: the store fails";
 
 export interface TaskLimits {
   readonly taskMs: number;
@@ -31,6 +36,9 @@ export class TaskRunner {
   readonly #process = randomUUID();
   readonly #running = new Map<string, RunningWork>();
   readonly #settling = new Set<Promise<void>>();
+  /** Tasks that have ended, of which that could not be written yet: whose they are. */
+  readonly #unkept = new Map<string, string>();
+  readonly #closing = new AbortController();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: TaskRunnerOptions) {
@@ -44,7 +52,9 @@ export class TaskRunner {
   /** Calls the tool as a task does, where one more may run. `until` hears of it for as long as it is no task yet. */
   begin(order: Callee & Pick<TaskOrder, "tenant">, until?: UntilTask): Work {
     const { runningTasks, runningTasksPerTenant, taskMs } = this.#options.limits;
-    if (this.#running.size >= runningTasks) throw new BerthError("too_many_tasks", `the limit is ${runningTasks}`);
+    // What has ended and waits to be written takes memory, too.
+    if (this.#running.size + this.#unkept.size >= runningTasks)
+      throw new BerthError("too_many_tasks", `the limit is ${runningTasks}`);
     if (this.#runningOf(order.tenant) >= runningTasksPerTenant) {
       throw new BerthError("too_many_tasks", `the limit of a tenant is ${runningTasksPerTenant}`);
     }
@@ -54,6 +64,7 @@ export class TaskRunner {
   #runningOf(tenant: string): number {
     let count = 0;
     for (const work of this.#running.values()) if (work.tenant === tenant) count += 1;
+    for (const whose of this.#unkept.values()) if (whose === tenant) count += 1;
     return count;
   }
 
@@ -113,6 +124,7 @@ export class TaskRunner {
     if (!task || task.status !== "working") return task;
     const message = this.#running.get(id)?.progress.message;
     if (message !== undefined) return { ...task, statusMessage: message };
+    if (this.#unkept.has(id)) return { ...task, statusMessage: UNKEPT };
     if (!this.#isLost(task)) return task;
     const lost = await this.change(tenant, id, (found) => (this.#isLost(found) ? failed(found, LOST) : undefined));
     return lost ?? this.#options.store.read(tenant, id);
@@ -133,8 +145,9 @@ export class TaskRunner {
     this.#running.get(id)?.cancellation.abort();
   }
 
-  /** Resolves when all that ended is kept; nothing is renewed from then on. */
+  /** Resolves when all that ended is kept, or was tried a last time; nothing is renewed from then on. */
   async settled(): Promise<void> {
+    this.#closing.abort();
     clearInterval(this.#timer);
     await Promise.all(this.#settling);
   }
@@ -144,7 +157,7 @@ export class TaskRunner {
   }
 
   #isLost({ id, status, leaseUntil = 0 }: Task): boolean {
-    return status === "working" && !this.#running.has(id) && leaseUntil < Date.now();
+    return status === "working" && !this.#running.has(id) && !this.#unkept.has(id) && leaseUntil < Date.now();
   }
 
   #follow(id: string, order: TaskOrder, work: Work): void {
@@ -156,18 +169,35 @@ export class TaskRunner {
 
   async #settle(id: string, order: TaskOrder, work: Work): Promise<void> {
     const { tenant } = order;
-    const { log } = this.#options;
-    try {
-      const outcome = await work.outcome.catch((error: unknown) => error as Error);
-      // Off the list first: who is told of the change may ask for the next run at once.
-      this.#running.delete(id);
+    const outcome = await work.outcome.catch((error: unknown) => error as Error);
+    // Off the list first: who is told of the change may ask for the next run at once.
+    this.#running.delete(id);
+    await this.#keep(id, tenant, async () => {
       if (outcome instanceof Error) await this.fail(tenant, id, outcome);
       else await this.#end(tenant, id, (task) => ended(task, outcome, order));
-    } catch (error) {
-      log.error({ err: error, task: id }, "what became of a task could not be kept");
-    } finally {
-      this.#running.delete(id);
+    });
+  }
+
+  /** Tries until it succeeds where the store fails, for what the task did is done. */
+  async #keep(id: string, tenant: string, write: () => Promise<void>): Promise<void> {
+    const { log } = this.#options;
+    for (;;) {
+      const isLast = this.#closing.signal.aborted;
+      try {
+        await write();
+        break;
+      } catch (error) {
+        const mayPass = error instanceof BerthError && (error.code === "store_failed" || error.code === "store_unsure");
+        if (isLast || !mayPass) {
+          log.error({ err: error, task: id }, "what became of a task could not be kept");
+          break;
+        }
+        if (!this.#unkept.has(id)) log.warn({ err: error, task: id }, "what became of a task is written again");
+        this.#unkept.set(id, tenant);
+      }
+      await sleep(KEEP_AGAIN_MS, undefined, { ref: false, signal: this.#closing.signal }).catch(() => {});
     }
+    this.#unkept.delete(id);
   }
 
   /** Whoever took a task over in the meantime, or cancelled it, has the last word. */
