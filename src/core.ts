@@ -3,6 +3,7 @@ import { Admission } from "./admission/admission.ts";
 import { tenantLimits, type TenantLimits } from "./admission/tenant-limits.ts";
 import { openAudit, type Audit } from "./audit/audit.ts";
 import { packageVersion, type Config } from "./config.ts";
+import { compilerMode } from "./discover/compiler-command.ts";
 import { openCompiler } from "./discover/compiler.ts";
 import type { DefinitionSource } from "./discover/discovery.ts";
 import { compileKey, compilerCid } from "./discover/key.ts";
@@ -98,7 +99,7 @@ export async function openCore(
       openCompiler(config.limits, {
         start,
         givesWayMs: COMPILER_GIVES_WAY_MS,
-        mode: config.guests === "sandboxed" ? "sandboxed" : "auto",
+        mode: compilerMode(config.guests),
         onTrusted: (reason) => log.warn({ reason }, "definitions are compiled outside of the sandbox"),
       }),
     );

@@ -8,6 +8,7 @@ const patience = {
   callMs: 300_000,
   checkMs: 120_000,
   compileMs: 600_000,
+  compileElapsedMs: 600_000,
   fetchMs: 300_000,
   headersMs: 120_000,
   issuerMs: 60_000,

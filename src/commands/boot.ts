@@ -3,6 +3,7 @@ import { join, relative } from "node:path";
 import type { Cid } from "../cid.ts";
 import { packageRoot, readConfig } from "../config.ts";
 import type { Limits } from "../limits.ts";
+import { compilerMode } from "../discover/compiler-command.ts";
 import { openCompiler } from "../discover/compiler.ts";
 import { gatherDefinition } from "../discover/gather.ts";
 import { compileKey } from "../discover/key.ts";
@@ -66,8 +67,9 @@ async function run(from: string, out: string, options: BootOptions, open?: Compi
   const done = { compiled: 0, differences: [], problems: [] };
   if (options.ifStale && !existsSync(from)) return { ...done, status: "no-sources", images: await imageCids(out) };
 
-  const { limits } = readConfig(process.env);
-  const compiling = currentCompiling(limits, open);
+  const { limits, guests } = readConfig(process.env);
+  const mode = compilerMode(guests);
+  const compiling = currentCompiling(limits, open ?? (async () => openCompiler(limits, { mode })));
   const lock = options.fresh || options.check ? undefined : readLock(out);
   if (lock && (await confirm(lock, { from, out, deep: !options.ifStale }, compiling))) {
     return { ...done, status: "unchanged", images: await imageCids(out), problems: lock.warnings };
@@ -107,7 +109,7 @@ function checkEntry(server: string, entry: JsonObject): readonly Problem[] {
   return readEntry(server, entry, { faultOf: faultOfSchema }).problems;
 }
 
-function currentCompiling(limits: Limits, open: Compiling["open"] = async () => openCompiler(limits)): Compiling {
+function currentCompiling(limits: Limits, open: Compiling["open"]): Compiling {
   return {
     gather: (root, entry) => gatherDefinition(root, entry, limits),
     key: compileKey,

@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { basename, dirname, extname } from "node:path";
 import { readConfig } from "../config.ts";
 import { signatureOf } from "../contract/signature.ts";
+import { compilerMode } from "../discover/compiler-command.ts";
 import { openCompiler } from "../discover/compiler.ts";
 import type { DefinitionSource, DiscoveredTool, Discovery } from "../discover/discovery.ts";
 import { gatherDefinition } from "../discover/gather.ts";
@@ -27,7 +28,7 @@ export async function discover(file: string, options: DiscoverOptions): Promise<
     return 2;
   }
   const entry = basename(file);
-  const { limits } = readConfig(process.env);
+  const { limits, guests } = readConfig(process.env);
   const gathered = await gatherDefinition(dirname(file), entry, limits);
   const source: DefinitionSource = {
     language: text.startsWith("#!") || extname(file) === ".sh" ? "shell" : "typescript",
@@ -36,7 +37,7 @@ export async function discover(file: string, options: DiscoverOptions): Promise<
     files: { ...gathered.files, [entry]: gathered.files[entry] ?? text },
   };
 
-  const compiler = openCompiler(limits);
+  const compiler = openCompiler(limits, { mode: compilerMode(guests) });
   try {
     const found = await compiler.discover(source);
     const compiled = await compiler.compile(source);

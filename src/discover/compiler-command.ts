@@ -33,6 +33,11 @@ export interface CompilerCommand {
 /** `auto`: in the sandbox wherever that works. */
 export type CompilerMode = "auto" | "sandboxed" | "trusted";
 
+/** By how guests are isolated: the compiler is trusted with no host that its sandbox can keep it from. */
+export function compilerMode(guests: CompilerMode): CompilerMode {
+  return guests === "sandboxed" ? "sandboxed" : "auto";
+}
+
 /** Whom it is outside of the sandbox, when not the service's own user. */
 export interface Way {
   readonly user?: User;

@@ -140,7 +140,8 @@ export class CompilerProcess {
     };
     const nextLook = (): number => Math.max(LOOK_MS_MIN, Math.min(LOOK_MS, compileMs - usedMs));
     let looking = setTimeout(look, nextLook());
-    const detail = (): string => `it was given ${usedMs} ms of processor time in ${compileElapsedMs} ms`;
+    const detail = (): string =>
+      `the machine has given it ${usedMs} ms of processor time in ${compileElapsedMs} ms (BERTH_COMPILE_ELAPSED_MS)`;
     const waiting = setTimeout(() => stop({ kind: "unavailable", detail: detail() }), compileElapsedMs);
     return {
       end: () => {
@@ -166,7 +167,11 @@ export class CompilerProcess {
   }
 
   #endingOf({ code, signal, startError }: Exit): Ending {
-    if (startError) return { kind: "unavailable", detail: `its process could not be started: ${startError.message}` };
+    if (startError) {
+      const { code = "no reason given" } = startError as NodeJS.ErrnoException;
+      if (noProgram.has(code)) return { kind: "unready", exitCode: 127, said: code };
+      return { kind: "unavailable", detail: `its process could not be started (${code})` };
+    }
     if (!this.isReady) return { kind: "unready", exitCode: code, said: this.#stderr.trim().split("\n")[0]! };
     if (outOfMemory.test(this.#stderr)) return { kind: "memory" };
     // The sandbox tells of a signal inside as a shell does.
@@ -181,6 +186,8 @@ export class CompilerProcess {
 
 const outOfMemory = /out of memory|cannot allocate memory|Allocation failed|bad_alloc|invalid (?:array|table) size/i;
 const shortage = /Resource temporarily unavailable|failed to create new OS thread/;
+/** It is not there, or not for whom it should become. */
+const noProgram: ReadonlySet<string> = new Set(["ENOENT", "EACCES", "EPERM"]);
 const fromOutside: ReadonlySet<string> = new Set(["SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT"]);
 
 function signalOf(code: number | null): string | undefined {

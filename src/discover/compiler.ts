@@ -146,7 +146,7 @@ function explain(file: string, ending: Failure, limits: CompilerLimits): Pick<Pr
       const detail = ending.kind === "unready" ? `it did not start: ${howUnready(ending)}` : ending.detail;
       return {
         code: "compiler-unavailable",
-        message: `${file} was not compiled, and nothing is said of it: the compiler failed (${detail}); try again`,
+        message: `${file} was not compiled: ${detail}; try again`,
       };
     }
     default:

@@ -115,3 +115,8 @@ export interface Compiled extends Discovery {
   /** One self-contained ES module (TypeScript) or the script itself (shell); absent when nothing can run. */
   readonly bundle?: string;
 }
+
+/** Of a compilation that failed for no fault of the source: nothing is known of that, and it may go well the next time. */
+export function isServiceFault({ code }: Pick<Problem, "code">): boolean {
+  return code === "compiler-unavailable" || code === "compiler-closed";
+}
