@@ -1,18 +1,16 @@
 import type { Cid } from "../cid.ts";
-import type { DefinitionSource } from "../discover/discovery.ts";
+import { isServiceFault, type DefinitionSource } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
 import { derivedEntries, derivedKeys, packCompiled, readCompiled, type CompiledResult } from "../image/compiled.ts";
 import type { HostDependencies } from "./host.ts";
 
 export type CompileOnce = (definition: Cid, source: DefinitionSource) => Promise<CompiledResult>;
 
-/** The compiler could not work, so that its result is none of the source's and is not kept. */
-const saysNothing: ReadonlySet<string> = new Set(["compiler-unavailable", "compiler-closed"]);
 const RETRY_AFTER_S = 5;
 
 /**
  * Discovery and bundling are done once for a source, by whoever needs them first (invariant 2). What the tenant uses stays
- * as long as the tenant does.
+ * as long as the tenant does. Throws `compiler_failed` where that says nothing of the source: that is not kept.
  */
 export function compilingOnce(
   tenant: string,
@@ -24,7 +22,7 @@ export function compilingOnce(
     const compiled = known && readCompiled(known);
     if (compiled && (await store.holdDerived(tenant, derivedKeys(key, compiled)))) return compiled;
     const result = await compile(source, tenant);
-    const failure = result.problems.find(({ code }) => saysNothing.has(code));
+    const failure = result.problems.find(isServiceFault);
     if (failure)
       throw new BerthError("compiler_failed", failure.message, { data: { retryAfterSeconds: RETRY_AFTER_S } });
     const packed = packCompiled(result);

@@ -63,7 +63,7 @@ export async function runHook(
     await store.putDerived(tenant, [{ key, block }]);
     return { value: outcome.value.value };
   } catch (error) {
-    if (error instanceof BerthError) return { fault: error.message };
+    if (error instanceof BerthError && error.code !== "compiler_failed") return { fault: error.message };
     throw error;
   }
 }
