@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { spawn, type ChildProcessByStdio } from "node:child_process";
+import { execFileSync, spawn, type ChildProcessByStdio } from "node:child_process";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,6 +11,7 @@ import { failure } from "../src/executor/failures.ts";
 import { FrameReader } from "../src/executor/frames.ts";
 import { Lane } from "../src/executor/lane.ts";
 import { openExecutor } from "../src/executor/open.ts";
+import type { ExecutorLog } from "../src/executor/guest-executor.ts";
 import { ReadingTime } from "../src/executor/reading-time.ts";
 import { TurnQueue } from "../src/turn-queue.ts";
 import type { GuestOutcome } from "../src/executor/executor.ts";
@@ -177,11 +178,17 @@ describe("the share of the host's time", () => {
 });
 
 describe("opening an executor", () => {
-  const open = async (mode: "auto" | "sandboxed", path: string): ReturnType<typeof openExecutor> => {
+  const open = async (
+    mode: "auto" | "sandboxed",
+    path: string,
+    more: { sandboxTrialMs?: number; log?: ExecutorLog } = {},
+  ): ReturnType<typeof openExecutor> => {
+    const { sandboxTrialMs = defaultLimits.sandboxTrialMs, log } = more;
     const before = process.env["PATH"];
     process.env["PATH"] = path;
     try {
-      return await openExecutor({ mode, limits: { ...defaultLimits, guestSpareProcesses: 0 } });
+      const limits = { ...defaultLimits, guestSpareProcesses: 0, sandboxTrialMs };
+      return await openExecutor({ mode, limits, ...(log && { log }) });
     } finally {
       process.env["PATH"] = before;
     }
@@ -227,6 +234,83 @@ describe("opening an executor", () => {
         await assert.rejects(open("sandboxed", folder), { code: "sandbox_unavailable", message: expected });
       },
     ));
+
+  describe("where the sandbox fails for a moment", { skip: process.platform !== "linux" && "needs Linux" }, () => {
+    const bwrap = execFileSync("/bin/sh", ["-c", "command -v bwrap"], { encoding: "utf8" }).trim();
+    /** A `bwrap` that does this for the first `times` that it is started, and its work from then on. */
+    const failing = (times: number, how: string): string =>
+      `n=$(cat "$0.n" 2>/dev/null || echo 0); echo $((n + 1)) > "$0.n"; chmod 666 "$0.n" 2>/dev/null
+       if [ "$n" -lt ${times} ]; then ${how}; fi
+       exec ${bwrap} "$@"`;
+    const openWith = (
+      text: string,
+      mode: "auto" | "sandboxed",
+      use: (opening: ReturnType<typeof openExecutor>, warned: object[]) => Promise<void>,
+      sandboxTrialMs?: number,
+    ): Promise<void> =>
+      withPrograms({ bwrap: text }, async (folder) => {
+        // Whoever guests are outside counts there, too.
+        chmodSync(folder, 0o777);
+        const warned: object[] = [];
+        const log = { debug() {}, info() {}, warn: (data: object) => void warned.push(data) };
+        const path = `${folder}:${process.env["PATH"]}`;
+        await use(open(mode, path, { log, ...(sandboxTrialMs !== undefined && { sandboxTrialMs }) }), warned);
+      });
+
+    const passing = {
+      "processes are short":
+        'echo "bwrap: Creating new namespace failed: Resource temporarily unavailable" >&2; exit 1',
+      "memory is short": 'echo "bwrap: fork: Cannot allocate memory" >&2; exit 1',
+      "there are too many namespaces":
+        'echo "bwrap: Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)" >&2; exit 1',
+      "the kernel ended it": "kill -KILL $$",
+    };
+    for (const [what, how] of Object.entries(passing)) {
+      it(`it is tried again when ${what}, and no guest is trusted meanwhile`, () =>
+        openWith(failing(3, how), "auto", async (opening, warned) => {
+          const executor = await opening;
+          assert.equal(executor.isolation, "sandboxed");
+          assert.equal(executor.reason, undefined);
+          assert.equal(warned.length, 3);
+          await executor.close();
+        }));
+    }
+
+    it("it is tried again when a guest was not ready in time", () =>
+      openWith(failing(1, "exec sleep 1000"), "auto", async (opening, [...warned]) => {
+        const executor = await opening;
+        assert.equal(executor.isolation, "sandboxed");
+        assert.deepEqual(warned, []);
+        await executor.close();
+      }));
+
+    it("sandboxTrialMs: nothing is served where that does not pass, in no mode, and it is said what to do", async () => {
+      for (const mode of ["auto", "sandboxed"] as const) {
+        await openWith(
+          failing(1_000, passing["processes are short"]),
+          mode,
+          async (opening) => {
+            const message = /for now \(bwrap: Creating .*unavailable\), and has not for 300 ms: .*BERTH_GUESTS=trusted/;
+            await assert.rejects(opening, { code: "sandbox_unavailable", message });
+          },
+          300,
+        );
+      }
+    });
+
+    it("what is forbidden is not tried again", () =>
+      openWith(
+        failing(1_000, 'echo "bwrap: setting up uid map: Permission denied" >&2; exit 1'),
+        "auto",
+        async (opening, warned) => {
+          const executor = await opening;
+          assert.equal(executor.isolation, "trusted");
+          assert.match(executor.reason!, /does not start here \(bwrap: setting up uid map: Permission denied\)/);
+          assert.deepEqual(warned, []);
+          await executor.close();
+        },
+      ));
+  });
 
   it("and losing the service by SIGKILL leaves no process behind", async () => {
     const service = startService(`

@@ -6,6 +6,7 @@ import type { Command } from "../processes/process-group.ts";
 import {
   dataBesidesHeapMb,
   findSandboxTools,
+  isVerdict,
   librariesOf,
   nobodyForRoot,
   readOnly,
@@ -58,7 +59,13 @@ export async function compilerCommand(memoryMb: number, mode: CompilerMode): Pro
     ...(reason !== undefined && { reason }),
   });
   if (mode === "trusted") return trusted();
-  const found = await (machine ??= look());
+  let found: Machine | NoSandbox;
+  try {
+    found = await (machine ??= look());
+  } catch (error) {
+    machine = undefined;
+    return { reason: `the sandbox cannot be tried for now (${(error as Error).message.split("\n")[0]})` };
+  }
   if ("reason" in found) return mode === "auto" ? trusted(found.reason) : found;
   const [way] = found.ways;
   if (!way) {
@@ -90,15 +97,11 @@ export async function compilerRefused(
   { exitCode, said }: { exitCode: number | null; said: string },
 ): Promise<boolean> {
   const found = await machine;
-  const isVerdict = exitCode !== null && exitCode > 0 && exitCode < 128 && !shortage.test(said);
-  if (!found || "reason" in found || found.works || !isVerdict) return false;
+  if (!found || "reason" in found || found.works || !isVerdict({ code: exitCode, said })) return false;
   found.problem = said || `exit code ${exitCode}`;
   found.ways = found.ways.filter((each) => each !== way);
   return true;
 }
-
-/** The machine has too little of something at the moment, and may have it again. */
-const shortage = /temporarily unavailable|cannot allocate memory|too many open files/i;
 
 /**
  * Whatever serves is beside it, and has not many cores: one thread helps its own, which is enough. It makes much and

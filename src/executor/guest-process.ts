@@ -2,7 +2,7 @@ import type { Duplex } from "node:stream";
 import type { Start } from "../starter/starter.ts";
 import { FrameReader } from "./frames.ts";
 import { failure, ended } from "./failures.ts";
-import { ProcessGroup, type Command } from "../processes/process-group.ts";
+import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
 import { ReadingTime } from "./reading-time.ts";
 import { atEndOfTurn } from "./turn.ts";
 import type { GuestFailure } from "./executor.ts";
@@ -24,6 +24,8 @@ const STDERR_KEPT_UNITS = 4_096;
 const STDERR_READ_UNITS = 256 * 1024;
 
 export class GuestProcess {
+  /** How it ended, once it has. */
+  exit: Exit | undefined;
   /** Resolves when nothing of it is alive. */
   readonly gone: Promise<void>;
   readonly #group: ProcessGroup;
@@ -49,6 +51,7 @@ export class GuestProcess {
     this.#group = new ProcessGroup(start, command, ["ignore", "ignore", "pipe", "pipe"], {
       onStarted: ([, , stderr, pipe]) => this.#begin(stderr!, pipe!),
       onEnded: (exit) => {
+        this.exit = exit;
         this.#reader.stop();
         this.#listener.onEnded(this.#verdict ?? ended(exit, this.#stderr));
         gone();

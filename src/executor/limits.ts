@@ -29,6 +29,7 @@ export type ExecutorLimits = Pick<
   | "scriptMemoryMb"
   | "scriptDiskMb"
   | "scriptTasks"
+  | "sandboxTrialMs"
 >;
 
 /** What every tenant may have where none has limits of its own. */

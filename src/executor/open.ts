@@ -1,7 +1,8 @@
+import { setTimeout as after } from "node:timers/promises";
 import { BerthError } from "../errors.ts";
 import { filtersSystemCalls } from "../processes/sandbox.ts";
 import { GuestExecutor, type GuestExecutorOptions } from "./guest-executor.ts";
-import { probeSandbox } from "./probe.ts";
+import { probeSandbox, type Probe } from "./probe.ts";
 import { trustedLauncher } from "./trusted.ts";
 import type { Executor } from "./executor.ts";
 
@@ -10,7 +11,10 @@ export interface ExecutorOptions extends GuestExecutorOptions {
   readonly mode: "auto" | "sandboxed" | "trusted";
 }
 
-/** Rejects with `sandbox_unavailable` when `mode` is `sandboxed` and the sandbox does not work here. */
+/**
+ * Rejects with `sandbox_unavailable` when `mode` is `sandboxed` and the sandbox does not work here, and in both modes when
+ * it might, but did not for as long as `sandboxTrialMs`: nothing that passes makes guests `trusted`.
+ */
 export async function openExecutor(options: ExecutorOptions): Promise<Executor> {
   const { mode, limits } = options;
   const node = { file: process.execPath, major: Number(process.versions.node.split(".")[0]) };
@@ -19,12 +23,34 @@ export async function openExecutor(options: ExecutorOptions): Promise<Executor> 
     return new GuestExecutor(trustedLauncher(node, limits), options, reason);
   }
 
-  const probe = await probeSandbox(node, limits);
+  const probe = await probeUntilClear(node, options);
   if ("launcher" in probe) {
     if (!filtersSystemCalls)
       options.log?.warn({ machine: process.arch }, "guests run without a filter of system calls");
     return new GuestExecutor(probe.launcher, options);
   }
-  if (mode === "sandboxed") throw new BerthError("sandbox_unavailable", probe.reason);
+  if (mode === "sandboxed" || probe.mayPass) throw new BerthError("sandbox_unavailable", probe.reason);
   return new GuestExecutor(trustedLauncher(node, limits), options, probe.reason);
+}
+
+/** Between two trials of the sandbox, at first and in the end. */
+const AGAIN_AFTER_MS = 100;
+const AGAIN_AFTER_MAX_MS = 5_000;
+
+async function probeUntilClear(
+  node: { file: string; major: number },
+  { limits, log }: Pick<ExecutorOptions, "limits" | "log">,
+): Promise<Probe> {
+  const until = performance.now() + limits.sandboxTrialMs;
+  for (let againInMs = AGAIN_AFTER_MS; ; againInMs = Math.min(2 * againInMs, AGAIN_AFTER_MAX_MS)) {
+    const probe = await probeSandbox(node, limits);
+    if ("launcher" in probe || !probe.mayPass) return probe;
+    if (performance.now() + againInMs > until) {
+      const advice =
+        "see that processes, memory and descriptors are not short, or start with BERTH_GUESTS=trusted to do without";
+      return { ...probe, reason: `${probe.reason}, and has not for ${limits.sandboxTrialMs} ms: ${advice}` };
+    }
+    log?.warn({ reason: probe.reason, againInMs }, "the sandbox does not start for now: no guest runs before it does");
+    await after(againInMs);
+  }
 }

@@ -1,6 +1,6 @@
 import {
   findSandboxTools,
-  firstWorking,
+  isVerdict,
   librariesOf,
   nobodyForRoot,
   sandboxAdvice,
@@ -15,54 +15,99 @@ import { sandboxedLauncher, type SandboxParts } from "./sandboxed.ts";
 import { runToEnd } from "./script-process.ts";
 
 /** Finds out whether guests and scripts run in the sandbox on this machine, by running them. */
-export type Probe = { readonly launcher: Launcher } | NoSandbox;
+export type Probe =
+  | { readonly launcher: Launcher }
+  /** `mayPass`: it may work when it is tried again. */
+  | (NoSandbox & { readonly mayPass: boolean });
 
 const PROBE_MS = 10_000;
 
 export async function probeSandbox(node: { file: string; major: number }, limits: LauncherLimits): Promise<Probe> {
   const tools = findSandboxTools();
-  if ("reason" in tools) return tools;
+  if ("reason" in tools) return { ...tools, mayPass: false };
+  let libraries: string[];
+  try {
+    libraries = await librariesOf(node.file);
+  } catch (error) {
+    return { reason: `the sandbox cannot be tried (${(error as Error).message.split("\n")[0]})`, mayPass: true };
+  }
   const asNobody = nobodyForRoot();
-  const parts = { ...tools, node: { ...node, libraries: await librariesOf(node.file) } };
+  const parts = { ...tools, node: { ...node, libraries } };
   const launcherOf = (variant: Partial<SandboxParts>): Launcher =>
     sandboxedLauncher({ ...parts, ...(asNobody && { scriptUser: asNobody }), proc: true, ...variant }, limits);
 
   // Root's guests become nobody where Berth's own files allow it; nobody cannot read what stands in root's home.
   const users: readonly Partial<SandboxParts>[] = asNobody ? [{ guestUser: asNobody }, {}] : [{}];
   const guest = await firstWorking(users, (variant) => guestProblem(launcherOf(variant)));
-  if ("problem" in guest) return { reason: `the sandbox does not start here (${guest.problem}): ${sandboxAdvice}` };
+  if ("problem" in guest) return noSandbox("does not start", guest);
   // Some containers forbid to mount a /proc.
   const folders = [guest.works, { ...guest.works, proc: false }];
   const script = await firstWorking(folders, (variant) => scriptProblem(launcherOf(variant)));
-  if ("problem" in script)
-    return { reason: `the sandbox does not run scripts here (${script.problem}): ${sandboxAdvice}` };
+  if ("problem" in script) return noSandbox("does not run scripts", script);
   return { launcher: launcherOf(script.works) };
 }
 
-function guestProblem(launcher: Launcher): Promise<string | undefined> {
+interface Trouble {
+  readonly problem: string;
+  readonly mayPass: boolean;
+}
+
+/** The first variant that works, or what is wrong. No other one is taken for what may pass: it would confine less. */
+async function firstWorking<Variant>(
+  variants: readonly Variant[],
+  troubleOf: (variant: Variant) => Promise<Trouble | undefined>,
+): Promise<{ readonly works: Variant } | Trouble> {
+  let trouble: Trouble | undefined;
+  for (const variant of variants) {
+    trouble = await troubleOf(variant);
+    if (!trouble) return { works: variant };
+    if (trouble.mayPass) break;
+  }
+  return trouble!;
+}
+
+function noSandbox(what: string, { problem, mayPass }: Trouble): Probe {
+  return mayPass
+    ? { reason: `the sandbox ${what} for now (${problem})`, mayPass }
+    : { reason: `the sandbox ${what} here (${problem}): ${sandboxAdvice}`, mayPass };
+}
+
+function guestProblem(launcher: Launcher): Promise<Trouble | undefined> {
   return new Promise((resolve) => {
-    let problem: string | undefined = `no guest was ready after ${PROBE_MS} ms`;
-    const end = (): void => guest.kill(failure("evicted", problem ?? "done"));
-    const timer = setTimeout(end, PROBE_MS);
+    let isReady = false;
+    let isLate = false;
+    const end = (): void => guest.kill(failure("evicted", `no guest was ready after ${PROBE_MS} ms`));
+    const timer = setTimeout(() => {
+      isLate = true;
+      end();
+    }, PROBE_MS);
     const guest = new GuestProcess(startDirectly, launcher.guest, 1024, {
       onFrame: (frame) => {
-        if (frame[0] !== toHost.ready) return;
-        problem = undefined;
-        end();
+        isReady ||= frame[0] === toHost.ready;
+        if (isReady) end();
       },
       onEnded: (error) => {
         clearTimeout(timer);
-        resolve(problem && (guest.stderr.trim().split("\n")[0] || error.message));
+        if (isReady) return resolve(undefined);
+        const said = guest.stderr.trim();
+        const mayPass = isLate || !isVerdict({ ...guest.exit!, said });
+        resolve({ problem: firstLine(said) || error.message, mayPass });
       },
     });
   });
 }
 
-async function scriptProblem(launcher: Launcher): Promise<string | undefined> {
+async function scriptProblem(launcher: Launcher): Promise<Trouble | undefined> {
   const command = launcher.script({ interpreter: "sh", argv: ["works"], env: {}, deadlineMs: PROBE_MS });
   const run = runToEnd(startDirectly, command, 'echo "$1"', 1024);
   const timer = setTimeout(run.kill, PROBE_MS);
-  const { stdout, stderr } = await run.ended;
+  const { exit, stdout, stderr } = await run.ended;
   clearTimeout(timer);
-  return stdout.toString() === "works\n" ? undefined : stderr.trim().split("\n")[0] || "scripts do not run in it";
+  if (stdout.toString() === "works\n") return undefined;
+  const problem = firstLine(stderr.trim()) || exit.startError?.message || "scripts do not run in it";
+  return { problem, mayPass: !isVerdict({ ...exit, said: stderr }) };
+}
+
+function firstLine(text: string): string {
+  return text.split("\n")[0]!;
 }

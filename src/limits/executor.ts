@@ -12,4 +12,5 @@ export const executorLimits = {
   scriptMemoryMb: 256,
   scriptDiskMb: 64,
   scriptTasks: 64,
+  sandboxTrialMs: 120_000,
 };

@@ -1,8 +1,8 @@
 import { execFile } from "node:child_process";
-import { accessSync, constants, lstatSync, readlinkSync } from "node:fs";
+import { accessSync, constants, lstatSync, readFileSync, readlinkSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
-import type { Command } from "./process-group.ts";
+import type { Command, Exit } from "./process-group.ts";
 import { seccompFilter } from "./seccomp.ts";
 
 /**
@@ -99,18 +99,28 @@ export function nobodyForRoot(): User | undefined {
   return process.getuid?.() === 0 ? NOBODY : undefined;
 }
 
-/** The first variant that works, or what is wrong with the last. */
-export async function firstWorking<Variant>(
-  variants: readonly Variant[],
-  problemOf: (variant: Variant) => Promise<string | undefined>,
-): Promise<{ readonly works: Variant } | { readonly problem: string }> {
-  let problem = "";
-  for (const variant of variants) {
-    const found = await problemOf(variant);
-    if (found === undefined) return { works: variant };
-    problem = found;
+/**
+ * Whether a trial that ended so tells that the sandbox is forbidden or broken here. Otherwise it just could not be had at
+ * that moment: processes, memory or descriptors were short, or somebody ended it.
+ */
+export function isVerdict({ code, startError, said }: Trial): boolean {
+  if (startError) return !shortage.test(startError.message);
+  return code !== null && code > 0 && code < 128 && (!shortage.test(said) || forbidsNamespaces());
+}
+
+/** How a process ended, and what it wrote to stderr. */
+export type Trial = Pick<Exit, "code" | "startError"> & { readonly said: string };
+
+/** As programs word `EAGAIN`, `ENOMEM`, `EMFILE`, `ENFILE` and `ENOSPC`, the last of which is too many namespaces. */
+const shortage =
+  /temporarily unavailable|cannot allocate memory|out of memory|cannot fork|too many open files|no space left|ENOSPC|EAGAIN|ENOMEM|E[MN]FILE/i;
+
+function forbidsNamespaces(): boolean {
+  try {
+    return readFileSync("/proc/sys/user/max_user_namespaces", "latin1").trim() === "0";
+  } catch {
+    return false;
   }
-  return { problem };
 }
 
 export function readOnly(source: string, target = source): string[] {
@@ -127,13 +137,18 @@ export function systemFolders(): string[] {
   });
 }
 
-/** The shared libraries of a program, so that its sandbox holds these and no others. */
+/**
+ * The shared libraries of a program, so that its sandbox holds these and no others; a program may have none. Rejects where
+ * that cannot be found out at the moment.
+ */
 export async function librariesOf(file: string): Promise<string[]> {
   try {
     const { stdout } = await promisify(execFile)("ldd", [file]);
     return [...stdout.matchAll(/(?:=> )?(\/\S+) \(0x/g)].map((match) => match[1]!);
-  } catch {
-    // A binary without shared libraries.
+  } catch (error) {
+    const { code, message } = error as { code?: unknown; message: string };
+    const hasNone = code === "ENOENT" || (typeof code === "number" && isVerdict({ code, said: message }));
+    if (!hasNone) throw error;
     return [];
   }
 }
