@@ -1,7 +1,9 @@
-import { statfsSync } from "node:fs";
+import { statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { Worker } from "node:worker_threads";
 import type Database from "better-sqlite3";
+import { BerthError } from "../errors.ts";
+import { DISK_FULL } from "./sqlite-work.ts";
 import { identityOf } from "./store-files.ts";
 
 /**
@@ -50,6 +52,8 @@ const THREAD_AGAIN_MS = 5_000;
 const ROOM_SHARE = 0.25;
 /** So short a log is left alone however little room there is. */
 const LEAST_BYTES = 256 * 1024;
+/** With less room on the disk it is looked at before each write. */
+const SHORT_BYTES = 64 * 1024 * 1024;
 /** Pages, as SQLite has it by default. */
 const OWN_CHECKPOINT_PAGES = 1_000;
 const workerFile = new URL("./checkpoint-worker.js", import.meta.url);
@@ -71,7 +75,10 @@ export class Checkpoints {
   #timer: NodeJS.Timeout | undefined;
   #worker: Worker | undefined;
   #ended: Promise<void> = Promise.resolve();
+  readonly #databasePages: Database.Statement<[], number>;
   #isWanted = false;
+  /** There is little room on the disk. */
+  #isShort: boolean;
   /** There was no thread to be had. */
   #isAlone = false;
   #threadAgainAt = 0;
@@ -84,7 +91,23 @@ export class Checkpoints {
     this.#state = database.prepare("PRAGMA wal_checkpoint(NOOP)");
     this.#version = database.prepare<[], number>("PRAGMA data_version").pluck();
     this.#pageBytes = database.pragma("page_size", { simple: true }) as number;
+    this.#databasePages = database.prepare<[], number>("PRAGMA page_count").pluck();
+    this.#isShort = this.#room() < SHORT_BYTES;
     database.pragma("wal_autocheckpoint = 0");
+  }
+
+  /**
+   * Throws `store_failed` where the log would take the room that the database needs for what the log holds already: then
+   * neither could grow, whoever made room elsewhere.
+   */
+  checkRoom(): void {
+    if (!this.#isShort) return;
+    const needed = this.#databasePages.get()! * this.#pageBytes - statSync(this.#database.name).size;
+    const room = this.#room();
+    this.#isShort = room < SHORT_BYTES;
+    if (room >= Math.max(needed, 0) + LEAST_BYTES) return;
+    this.want();
+    throw new BerthError("store_failed", DISK_FULL);
   }
 
   /** A number that changes with each commit of another process, and with nothing else. */
@@ -119,6 +142,7 @@ export class Checkpoints {
   #look(): void {
     this.#timer = undefined;
     if (this.#worker) return;
+    this.#isShort = this.#room() < SHORT_BYTES;
     if (this.#isAlone && performance.now() < this.#threadAgainAt) this.#checkpointHere();
     else if (this.#isAlone || this.#isWanted || this.#isLong()) this.#start();
   }

@@ -136,7 +136,9 @@ export function whyUnusable(folder: string, error: NodeJS.ErrnoException, remedy
   if (/^SQLITE_(CORRUPT|NOTADB)/.test(codeOf(error))) {
     return `${DATABASE_FILE} is damaged (${error.message}); restore a backup with "berth restore FILE", which keeps what is there`;
   }
-  const found = /^E[A-Z]+$/.test(codeOf(error)) ? error : (writingFault(folder) ?? error);
+  // Of a folder that could not be made it is only said that it is not there.
+  const isSaid = /^E[A-Z]+$/.test(codeOf(error)) && codeOf(error) !== "ENOENT";
+  const found = isSaid ? error : (writingFault(nearestOf(folder)) ?? error);
   switch (codeOf(found)) {
     case "ENOSPC":
     case "EDQUOT":
@@ -180,13 +182,19 @@ function writingFault(folder: string): NodeJS.ErrnoException | undefined {
 }
 
 function ownersOf(folder: string): string {
-  let existing = folder;
-  while (!statOf(existing) && dirname(existing) !== existing) existing = dirname(existing);
+  const existing = nearestOf(folder);
   const owner = statOf(existing)?.uid;
   const what = existing === folder ? "it" : existing;
   const uid = process.getuid?.();
   if (owner === undefined || owner === uid) return `Berth may not read and write ${what}`;
   return `${what} belongs to the user ${owner}, and Berth runs as ${uid}`;
+}
+
+/** The folder, or the one above it that there is. */
+function nearestOf(folder: string): string {
+  let existing = folder;
+  while (!statOf(existing) && dirname(existing) !== existing) existing = dirname(existing);
+  return existing;
 }
 
 function statOf(path: string) {

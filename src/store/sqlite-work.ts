@@ -25,9 +25,11 @@ export function asStoreFailure(error: unknown): BerthError {
   return new BerthError("store_failed", whatFailed(code) ?? message, { cause: error });
 }
 
+export const DISK_FULL = "the disk of the data folder is full, and nothing was changed; make room on it";
+
 /** Without SQLite's word for it where that is no help, and without a path: it is told to whoever asked. */
 function whatFailed(code: string): string | undefined {
-  if (code === "SQLITE_FULL") return "the disk of the data folder is full, and nothing was changed; make room on it";
+  if (code === "SQLITE_FULL") return DISK_FULL;
   if (code.startsWith("SQLITE_READONLY")) return "the data folder cannot be written, and nothing was changed";
   if (/^SQLITE_(CORRUPT|NOTADB)/.test(code)) return "the database is damaged; restore a backup (berth restore)";
   if (code.startsWith("SQLITE_IOERR")) return "the disk of the data folder fails";

@@ -42,6 +42,7 @@ export class WriteAheadLog {
   async write<T>(work: () => T): Promise<T> {
     while (this.#checkpoints.pause) await this.#checkpoints.pause;
     try {
+      this.#checkpoints.checkRoom();
       return work();
     } catch (error) {
       this.#hear(error);
