@@ -82,7 +82,8 @@ export async function buildCatalog(
   const activity = dependencies.activities.of(tenant, server);
   const { limits, observers } = dependencies;
   const validatorOf = dependencies.checks.of(tenant);
-  const runOf = runFactory({ tenant, server, language, bundle, granted }, dependencies);
+  const code = (): Promise<string> => compileOnce.code(server, definition ?? "", bundle ?? "");
+  const runOf = runFactory({ tenant, server, language, bundle, code, granted }, dependencies);
   const gate = gateOf(server, entry.limits);
   const tools = new Map(
     release.tools.map((tool) => {

@@ -1,10 +1,16 @@
-import type { Cid } from "../cid.ts";
+import { matches, type Cid } from "../cid.ts";
 import { isServiceFault, type DefinitionSource } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
 import { derivedEntries, derivedKeys, packCompiled, readCompiled, type CompiledResult } from "../image/compiled.ts";
+import { loadDefinition } from "../image/definition.ts";
+import { ifSound } from "../store/if-sound.ts";
 import type { HostDependencies } from "./host.ts";
 
-export type CompileOnce = (definition: Cid, source: DefinitionSource) => Promise<CompiledResult>;
+export interface CompileOnce {
+  (definition: Cid, source: DefinitionSource): Promise<CompiledResult>;
+  /** The code that was made of a definition. What went bad on the disk is made again: it follows from the definition. */
+  code(server: string, definition: Cid, bundle: Cid): Promise<string>;
+}
 
 const RETRY_AFTER_S = 5;
 
@@ -16,11 +22,7 @@ export function compilingOnce(
   tenant: string,
   { store, compile, compileKey }: Pick<HostDependencies, "store" | "compile" | "compileKey">,
 ): CompileOnce {
-  return async (definition, source) => {
-    const key = compileKey(definition, source);
-    const known = await store.derived(key);
-    const compiled = known && readCompiled(known);
-    if (compiled && (await store.holdDerived(tenant, derivedKeys(key, compiled)))) return compiled;
+  const compileAnew = async (key: string, source: DefinitionSource): Promise<CompiledResult> => {
     const result = await compile(source, tenant);
     const failure = result.problems.find(isServiceFault);
     if (failure)
@@ -29,4 +31,28 @@ export function compilingOnce(
     await store.putDerived(tenant, derivedEntries(key, packed));
     return readCompiled(packed.result.bytes);
   };
+
+  const compileOnce = async (definition: Cid, source: DefinitionSource): Promise<CompiledResult> => {
+    const key = compileKey(definition, source);
+    const known = await ifSound(store.derived(key));
+    const compiled = known && readCompiled(known);
+    if (compiled && (await store.holdDerived(tenant, derivedKeys(key, compiled)))) return compiled;
+    return compileAnew(key, source);
+  };
+
+  const code = async (server: string, definition: Cid, bundle: Cid): Promise<string> => {
+    const read = async (): Promise<Uint8Array | undefined> => {
+      const bytes = await ifSound(store.derived(bundle));
+      return bytes && matches(bundle, bytes) ? bytes : undefined;
+    };
+    let bytes = await read();
+    if (!bytes) {
+      const source = await loadDefinition((cid) => store.content(tenant, cid), definition, server);
+      await compileAnew(compileKey(definition, source), source);
+      bytes = await read();
+    }
+    if (!bytes) throw new BerthError("content_missing", bundle);
+    return new TextDecoder().decode(bytes);
+  };
+  return Object.assign(compileOnce, { code });
 }

@@ -1,6 +1,7 @@
 import { decodeJson, isCid, type Cid } from "../cid.ts";
 import { isObject, isSameJson, type Json, type JsonObject } from "../json.ts";
 import type { Problem } from "../problem.ts";
+import { ifSound } from "../store/if-sound.ts";
 import type { NameChanges, Store } from "../store/store.ts";
 import { nextTurn, turnTaker } from "../turns.ts";
 import { unnamedEntry, type ReadEntry, type ServerEntry } from "./config/entry.ts";
@@ -37,7 +38,8 @@ export interface DirectoryEntry {
 
 interface ServerNameRecord {
   readonly cid: Cid;
-  readonly definition: Cid;
+  /** Undefined where what is stored cannot be read. */
+  readonly definition: Cid | undefined;
   readonly enabled: boolean;
 }
 
@@ -104,11 +106,13 @@ async function readWhole(
       const before = known.servers.get(name);
       const isUnread = before === undefined || entries !== known.mcps?.entries;
       const read = isUnread ? readEntryOf(name, entries[name], before) : before;
-      servers.set(name, listedOf(read, named.get(name), hidden.get(name), before));
+      servers.set(name, listedOf(name, read, named.get(name), hidden.get(name), before));
     }
     directory = { servers, problems, mcps };
   }
-  if (isSettled) readUpTo.set(directory, latest);
+  // What went bad may be mended without any change of a name.
+  const isSound = !Array.from(directory.servers.values()).some(isDamaged);
+  if (isSettled && isSound) readUpTo.set(directory, latest);
   return directory;
 }
 
@@ -143,12 +147,12 @@ async function readChanged(
       const before = servers.get(name);
       if (before && entries[name] === known.mcps?.entries[name]) continue;
       const hidden = before ? before.hidden : await hiddenOf(store, tenant, name);
-      put(name, listedOf(readEntryOf(name, entries[name], before), before?.record, hidden, before));
+      put(name, listedOf(name, readEntryOf(name, entries[name], before), before?.record, hidden, before));
     }
     for (const [name, before] of known.servers) {
       await takeTurns();
       if (before.entry === unnamedEntry || Object.hasOwn(entries, name)) continue;
-      put(name, before.record && listedOf(unnamed, before.record, before.hidden, before));
+      put(name, before.record && listedOf(name, unnamed, before.record, before.hidden, before));
     }
   }
   for (const { kind, name } of changed) {
@@ -157,9 +161,10 @@ async function readChanged(
     const before = servers.get(name);
     const moved = kind === "server" ? await store.name(tenant, kind, name) : before?.record;
     const record = moved && (await recordOf(store, tenant, moved.cid, before?.record));
+    if (record && record.definition === undefined) return undefined;
     const hidden = kind === "server" && before ? before.hidden : await hiddenOf(store, tenant, name);
     const isNamed = record !== undefined || (before !== undefined && before.entry !== unnamedEntry);
-    put(name, isNamed ? listedOf(before ?? unnamed, record, hidden, before) : undefined);
+    put(name, isNamed ? listedOf(name, before ?? unnamed, record, hidden, before) : undefined);
   }
   if (!differs && !read) return known;
   const { problems, mcps } = read ?? known;
@@ -172,18 +177,23 @@ function inOrder(servers: ReadonlyMap<string, DirectoryEntry>): Map<string, Dire
 
 /** What is said of a server; as it was `before` where that is the same. */
 function listedOf(
-  { entry, problems, refused }: ReadEntry,
+  name: string,
+  read: ReadEntry,
   record: ServerNameRecord | undefined,
   hidden: readonly string[] = nothing,
   before: DirectoryEntry | undefined,
 ): DirectoryEntry {
+  // What was said of a damaged record is no more said of the entry.
+  const { entry, problems, refused } = read === before && isDamaged(before) ? ownOf(name, read.entry) : read;
+  const lacksRecord = record !== undefined && record.definition === undefined;
   const listed: DirectoryEntry = {
     definition: entry.definition ?? record?.definition,
     entry,
     enabled: entry.enabled && (record?.enabled ?? true),
     hidden,
-    problems,
-    refused,
+    problems: lacksRecord ? [...problems, damagedRecord(name, record.cid)] : problems,
+    // Where its entry says what it is made of, the record is not needed.
+    refused: refused || (lacksRecord && entry.definition === undefined),
     ...(record && { record }),
   };
   return before && isSame(before, listed) ? before : listed;
@@ -203,6 +213,24 @@ function isUnchanged(
   return records === named.size;
 }
 
+function ownOf(name: string, entry: ServerEntry): ReadEntry {
+  return entry === unnamedEntry ? unnamed : readNamedEntry(name, entry.raw);
+}
+
+function isDamaged({ record }: DirectoryEntry): boolean {
+  return record !== undefined && record.definition === undefined;
+}
+
+function damagedRecord(server: string, cid: Cid): Problem {
+  const what = `What is stored of the server "${server}" is damaged (its record, ${cid})`;
+  return {
+    code: STORED_DAMAGED,
+    message: `${what}: save its definition again, or restore a backup`,
+    severity: "error",
+  };
+}
+
+const STORED_DAMAGED = "stored-damaged";
 const nothing: readonly never[] = [];
 const unnamed: ReadEntry = { entry: unnamedEntry, problems: nothing, refused: false };
 
@@ -235,9 +263,10 @@ async function readMcps(store: Store, tenant: string, known: ReadMcps | undefine
   const record = await store.name(tenant, "variable", "mcps");
   if (!record) return { entries: {}, problems: [], mcps: undefined, isSettled: true };
   if (known?.cid === record.cid) return { entries: known.entries, problems: [], mcps: known, isSettled: true };
-  const text = (await textOf(store, tenant, record.cid)) ?? "";
-  const referred = isCid(text.trim()) ? await textOf(store, tenant, text.trim()) : text;
-  const parsed = parseMcps(referred ?? "");
+  const text = await textOf(store, tenant, record.cid);
+  const cid = text !== undefined && isCid(text.trim()) ? text.trim() : record.cid;
+  const referred = cid === record.cid ? text : await textOf(store, tenant, cid);
+  const parsed = referred === undefined ? damagedMcps(cid) : parseMcps(referred);
   await nextTurn();
   // What is not there may be another time.
   let isSettled = referred !== undefined;
@@ -263,8 +292,16 @@ async function readMcps(store: Store, tenant: string, known: ReadMcps | undefine
   }
 }
 
+/** What serves without an entry serves on, and a person can save the variable again. */
+function damagedMcps(cid: Cid): ReturnType<typeof parseMcps> {
+  const what = `What is stored of the variable mcps is damaged (${cid})`;
+  const message = `${what}: save it again, restore one of its versions, or restore a backup`;
+  return { entries: {}, problems: [{ code: STORED_DAMAGED, message, severity: "error" }] };
+}
+
+/** Undefined where it is not there, or went bad on the disk. */
 async function textOf(store: Store, tenant: string, cid: Cid): Promise<string | undefined> {
-  const bytes = await store.content(tenant, cid);
+  const bytes = await ifSound(store.content(tenant, cid));
   return bytes && new TextDecoder().decode(bytes);
 }
 
@@ -274,7 +311,7 @@ async function readServerNames(store: Store, tenant: string, known: Directory): 
   for (const { name, cid } of await store.names(tenant, "server")) {
     await takeTurns();
     const record = await recordOf(store, tenant, cid, known.servers.get(name)?.record);
-    if (record) servers.set(name, record);
+    servers.set(name, record);
   }
   return servers;
 }
@@ -284,10 +321,13 @@ async function recordOf(
   tenant: string,
   cid: Cid,
   before: ServerNameRecord | undefined,
-): Promise<ServerNameRecord | undefined> {
-  if (before?.cid === cid) return before;
-  const bytes = await store.content(tenant, cid);
+): Promise<ServerNameRecord> {
+  if (before?.cid === cid && before.definition !== undefined) return before;
+  const bytes = await ifSound(store.content(tenant, cid));
   const record = bytes && decodeJson(bytes);
-  if (!isObject(record) || typeof record["definition"] !== "string") return undefined;
+  if (!isObject(record) || typeof record["definition"] !== "string") {
+    // What is still damaged is the same object as before.
+    return before?.cid === cid ? before : { cid, definition: undefined, enabled: true };
+  }
   return { cid, definition: record["definition"], enabled: record["enabled"] !== false };
 }

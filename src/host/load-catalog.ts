@@ -1,4 +1,5 @@
 import { rawBlock, type Block, type Cid } from "../cid.ts";
+import { BerthError } from "../errors.ts";
 import type { HostPort } from "../executor/executor.ts";
 import { buildCatalog, type LoadDependencies } from "./build-catalog.ts";
 import type { Catalog, Offer } from "./catalog.ts";
@@ -23,9 +24,19 @@ export async function loadCatalog(
   );
   const isHidden = ({ name }: Offer): boolean => hidden.includes(name);
   const made = { definition, entry, isHidden };
-  const { catalog, blocks } = await buildCatalog(tenant, server, made, port, dependencies);
+  const { catalog, blocks } = await buildCatalog(tenant, server, made, port, dependencies).catch((error: unknown) => {
+    throw damaged(server, error);
+  });
   if (dependencies.writable) await recordRelease(tenant, server, catalog.release, blocks, dependencies);
   return problems.length > 0 ? { ...catalog, problems: [...problems, ...catalog.problems] } : catalog;
+}
+
+/** What is stored of a server cannot be read: it alone is refused, with what to do. */
+function damaged(server: string, error: unknown): unknown {
+  if (!(error instanceof BerthError)) return error;
+  if (error.code !== "content_corrupt" && error.code !== "content_missing") return error;
+  const message = `What is stored of it is damaged (${error.message}): save its definition again, or restore a backup`;
+  return refused(server, [{ code: "stored-damaged", message, severity: "error" }]);
 }
 
 /** Keeps the release addressable, and its name's history the list of the server's versions. */

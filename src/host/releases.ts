@@ -1,5 +1,6 @@
 import { decodeJson, type Cid } from "../cid.ts";
 import { isObject } from "../json.ts";
+import { ifSound } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
 import type { ReleaseVersion } from "./edits/edits.ts";
 
@@ -12,7 +13,7 @@ export async function readReleases(store: Store, tenant: string, server: string)
   for (const { cid, changedAt, by } of history) {
     if (cid === null || seen.has(cid)) continue;
     seen.add(cid);
-    const bytes = await store.content(tenant, cid);
+    const bytes = await ifSound(store.content(tenant, cid));
     const parts = bytes && decodeJson(bytes);
     if (!isObject(parts) || typeof parts["contract"] !== "string") continue;
     releases.push({ release: cid, contract: parts["contract"], changedAt, by, current: cid === current });

@@ -1,10 +1,8 @@
 import type { Cid } from "../cid.ts";
 import type { CallShape, DefinitionSource } from "../discover/discovery.ts";
-import { BerthError } from "../errors.ts";
 import type { Executor, GuestProgram } from "../executor/executor.ts";
 import type { JsonObject } from "../json.ts";
 import type { Log } from "../log.ts";
-import type { Store } from "../store/store.ts";
 import type { Granted } from "./granted.ts";
 import { functionRun } from "./run-function.ts";
 import { scriptRun } from "./run-script.ts";
@@ -23,11 +21,12 @@ interface Runnable {
   readonly server: string;
   readonly language: DefinitionSource["language"];
   readonly bundle: Cid | null;
+  /** What the bundle is. */
+  readonly code: () => Promise<string>;
   readonly granted: Granted;
 }
 
 interface RunDependencies {
-  readonly store: Store;
   readonly executor: Executor;
   readonly log: Log;
   readonly limits: { readonly callMs: number; readonly outputBytes: number };
@@ -35,18 +34,13 @@ interface RunDependencies {
 
 /** How each function of a definition is run. */
 export function runFactory(
-  { tenant, server, language, bundle, granted }: Runnable,
-  { store, executor, limits, log }: RunDependencies,
+  { tenant, server, language, bundle, code, granted }: Runnable,
+  { executor, limits, log }: RunDependencies,
 ): (callee: Callee) => Run {
   const { callMs, outputBytes } = limits;
   const { grant, port, realm } = granted;
   // Without a bundle nothing was found that could be run.
   const program = bundle ?? "";
-  const code = async (): Promise<string> => {
-    const bytes = await store.derived(program);
-    if (!bytes) throw new BerthError("content_missing", program);
-    return new TextDecoder().decode(bytes);
-  };
   if (language === "shell") {
     return ({ name, call, toolOptions = {} }) => {
       const warn = (message: string): void => log.warn({ tenant, server, tool: name }, message);

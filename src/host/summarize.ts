@@ -50,5 +50,7 @@ export function createSummarize(
 }
 
 function problemsOf(error: BerthError): readonly Problem[] {
-  return (error.data?.["problems"] as readonly Problem[] | undefined) ?? [];
+  const problems = error.data?.["problems"] as readonly Problem[] | undefined;
+  if (problems || error.code === "server_disabled") return problems ?? [];
+  return [{ code: error.code.replaceAll("_", "-"), message: error.message, severity: "error" }];
 }

@@ -72,6 +72,13 @@ export async function openTenancy({ tenants, open, rest, end, limits, log }: Ten
     if (tenant.suspendedAt !== null) {
       throw new BerthError("tenant_suspended", `"${name}"; ask whoever runs this service to resume it`);
     }
+    if (tenant.damaged !== undefined) {
+      const what = `what is stored of the ${tenant.damaged} of the tenant "${name}" is damaged`;
+      log.error({ tenant: name }, `${what}: set them anew, or restore a backup`);
+      // Others are served by it, too; the defaults of the service count for it until then.
+      if (name !== DEFAULT_TENANT)
+        throw new BerthError("store_failed", `${what}; whoever runs this service can set them anew`);
+    }
     await open(name);
     return tenant;
   };

@@ -1,6 +1,7 @@
 import { decodeJson, jsonBlock } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 import { isObject } from "../json.ts";
+import { ifSound } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
 import type { Catalog } from "./catalog.ts";
 
@@ -8,7 +9,7 @@ import type { Catalog } from "./catalog.ts";
 export async function readVisibility(store: Store, tenant: string): Promise<Map<string, readonly string[]>> {
   const hidden = new Map<string, readonly string[]>();
   for (const { name, cid } of await store.names(tenant, "visibility")) {
-    const bytes = await store.content(tenant, cid);
+    const bytes = await ifSound(store.content(tenant, cid));
     if (bytes) hidden.set(name, namesIn(bytes));
   }
   return hidden;
@@ -17,7 +18,7 @@ export async function readVisibility(store: Store, tenant: string): Promise<Map<
 /** The same of one server. */
 export async function hiddenOf(store: Store, tenant: string, server: string): Promise<readonly string[]> {
   const record = await store.name(tenant, "visibility", server);
-  const bytes = record && (await store.content(tenant, record.cid));
+  const bytes = record && (await ifSound(store.content(tenant, record.cid)));
   return bytes ? namesIn(bytes) : [];
 }
 
@@ -31,7 +32,7 @@ async function changeVisibility(
 ): Promise<readonly string[]> {
   for (let attempt = 1; ; attempt++) {
     const record = await store.name(tenant, "visibility", server);
-    const bytes = record && (await store.content(tenant, record.cid));
+    const bytes = record && (await ifSound(store.content(tenant, record.cid)));
     const before = bytes ? namesIn(bytes) : [];
     if (before.includes(name) !== visible) return before;
     const after = visible ? before.filter((each) => each !== name) : [...before, name].sort();

@@ -1,5 +1,6 @@
 import { jsonBlock, type Block, type Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
+import { ifSound } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
 import { derivedEntries, readCompiled, type CompiledResult } from "./compiled.ts";
 import type { Image, Manifest } from "./image.ts";
@@ -76,10 +77,10 @@ async function applyOnce(
   };
 }
 
-async function readManifest(store: Store, tenant: string, cid: Cid): Promise<Manifest> {
-  const bytes = await store.content(tenant, cid);
-  if (!bytes) throw new BerthError("content_missing", `the manifest of the applied image, ${cid}`);
-  return parseManifest(bytes, cid);
+/** Undefined where it went bad on the disk: then everything counts as edited here, and stays. */
+async function readManifest(store: Store, tenant: string, cid: Cid): Promise<Manifest | undefined> {
+  const bytes = await ifSound(store.content(tenant, cid));
+  return bytes && parseManifest(bytes, cid);
 }
 
 /** What the last image did not bring already. */

@@ -1,4 +1,5 @@
 import { jsonBlock, type Block, type Cid } from "../cid.ts";
+import { ifSound } from "../store/if-sound.ts";
 import type { NameKind, NameMove, Store } from "../store/store.ts";
 import type { Image, Manifest, ServerRecord } from "./image.ts";
 import { mergeMcps } from "./merge-mcps.ts";
@@ -87,7 +88,7 @@ async function planMcps(
   image: Image,
   { base, mine, theirs }: { base: Cid | undefined; mine: Cid; theirs: Cid },
 ): Promise<void> {
-  const stored = (cid: Cid): Promise<Uint8Array | undefined> => store.content(tenant, cid);
+  const stored = (cid: Cid): Promise<Uint8Array | undefined> => ifSound(store.content(tenant, cid));
   const merged = await mergeMcps({
     base: base === undefined ? undefined : await stored(base),
     mine: await stored(mine),

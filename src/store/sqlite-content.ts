@@ -37,7 +37,7 @@ export class SqliteContent {
 /** The bytes that are what their CID says. Throws `content_corrupt`. */
 export function verified(cid: Cid, bytes: Uint8Array): Uint8Array {
   if (matches(cid, bytes)) return bytes;
-  throw new BerthError("content_corrupt", cid, { data: { cid } });
+  throw new BerthError("content_corrupt", `${cid}; save it again, or restore a backup`, { data: { cid } });
 }
 
 function prepare(database: Database.Database) {

@@ -2,9 +2,9 @@ import { randomBytes } from "node:crypto";
 import type Database from "better-sqlite3";
 import { actorOf, entryOf } from "../audit/entry.ts";
 import { BerthError } from "../errors.ts";
-import type { JsonObject } from "../json.ts";
 import { checkTenantName, DEFAULT_TENANT } from "../tenant-name.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";
+import { soundObject } from "./if-sound.ts";
 import { aliasOf, leftClaims, wiping } from "./left-claims.ts";
 import { sqliteTenantSnapshot } from "./sqlite-tenant-snapshot.ts";
 import { attempt, attemptAll } from "./sqlite-work.ts";
@@ -25,15 +25,20 @@ export function sqliteTenants(
   const claims = leftClaims(database, log);
   const listeners = new Set<(name: string) => void>();
 
-  const read = (row: TenantRow): Tenant => ({
-    name: row.name,
-    createdAt: row.createdAt,
-    replacedAt: row.replacedAt,
-    suspendedAt: row.suspendedAt,
-    hosts: statements.hostsOf.all(row.name),
-    limits: JSON.parse(row.limits) as JsonObject,
-    oauth: row.oauth === null ? null : (JSON.parse(row.oauth) as JsonObject),
-  });
+  const read = (row: TenantRow): Tenant => {
+    const limits = soundObject(row.limits);
+    const oauth = row.oauth === null ? null : soundObject(row.oauth);
+    return {
+      name: row.name,
+      createdAt: row.createdAt,
+      replacedAt: row.replacedAt,
+      suspendedAt: row.suspendedAt,
+      hosts: statements.hostsOf.all(row.name),
+      limits: limits ?? {},
+      oauth: oauth ?? null,
+      ...((!limits || oauth === undefined) && { damaged: limits ? "oauth" : "limits" }),
+    };
+  };
 
   const setHosts = (name: string, hosts: readonly string[]): void => {
     statements.removeHosts.run(name);

@@ -1,8 +1,8 @@
 import type Database from "better-sqlite3";
 import { actorOf, entryOf } from "../audit/entry.ts";
 import { BerthError } from "../errors.ts";
-import type { JsonObject } from "../json.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";
+import { soundObject } from "./if-sound.ts";
 import type { SqliteAudit } from "./sqlite-audit.ts";
 import type { NewTokenRecord, TokenRecord, TokenRecords } from "./tokens.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
@@ -15,7 +15,12 @@ export function sqliteTokens(
   audit: SqliteAudit,
 ): TokenRecords {
   const statements = prepare(database);
-  const read = ({ grant, ...row }: TokenRow): TokenRecord => ({ ...row, grant: JSON.parse(grant) as JsonObject });
+  const read = ({ grant, ...row }: TokenRow): TokenRecord => {
+    const sound = soundObject(grant);
+    if (sound && Array.isArray(sound["can"])) return { ...row, grant: sound };
+    // What went bad on the disk permits nothing, and can be revoked.
+    return { ...row, name: `${row.name} (damaged: revoke it and create another)`, grant: { can: [] } };
+  };
 
   const add = database.transaction((token: NewTokenRecord, by: string) => {
     const { id, tenant, hash, name, grant, expiresAt } = token;

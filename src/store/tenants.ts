@@ -53,6 +53,8 @@ export interface Tenant {
   readonly limits: JsonObject;
   /** The authorization server whose access tokens it takes, as it was set; null for none. */
   readonly oauth: JsonObject | null;
+  /** Which of the two went bad on the disk, and is as if nothing had been said. */
+  readonly damaged?: "limits" | "oauth";
 }
 
 /** What a deleted tenant had. */

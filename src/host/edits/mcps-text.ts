@@ -1,6 +1,7 @@
 import { isCid, rawBlock, type Cid } from "../../cid.ts";
 import { isObject, type Json } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
+import { ifSound } from "../../store/if-sound.ts";
 import type { NameMove, Store } from "../../store/store.ts";
 import { SCHEMA_KEY } from "../config/mcps.ts";
 import type { ReadMcps } from "../directory.ts";
@@ -28,12 +29,12 @@ export async function readMcpsText(store: Store, tenant: string): Promise<McpsTe
   return { variable: record.cid, ...(await textBehind(store, tenant, record.cid)) };
 }
 
-/** The configuration that a value of the variable is or names. */
+/** The configuration that a value of the variable is or names. What went bad on the disk says nothing, and is mended by a save. */
 async function textBehind(store: Store, tenant: string, variable: Cid): Promise<{ text: string; isReferred: boolean }> {
-  const text = await textAt(store, tenant, variable);
+  const text = (await ifSound(textAt(store, tenant, variable))) ?? "";
   const referred = text.trim();
   if (!isCid(referred)) return { text, isReferred: false };
-  return { text: await textAt(store, tenant, referred), isReferred: true };
+  return { text: (await ifSound(textAt(store, tenant, referred))) ?? "", isReferred: true };
 }
 
 /**
@@ -109,9 +110,11 @@ export class PastEntries {
     this.#store = store;
   }
 
-  async at(tenant: string, variable: Cid): Promise<RawEntries> {
+  /** Undefined for a value that is not there, or went bad on the disk. */
+  async at(tenant: string, variable: Cid): Promise<RawEntries | undefined> {
     const key = JSON.stringify([tenant, variable]);
-    const entries = this.#known.get(key) ?? (await this.#read(tenant, variable));
+    const entries = this.#known.get(key) ?? (await ifSound(this.#read(tenant, variable)));
+    if (!entries) return undefined;
     this.#known.delete(key);
     this.#known.set(key, entries);
     for (const oldest of this.#known.keys()) {
@@ -121,8 +124,12 @@ export class PastEntries {
     return entries;
   }
 
-  async #read(tenant: string, variable: Cid): Promise<RawEntries> {
-    const { text } = await textBehind(this.#store, tenant, variable);
+  async #read(tenant: string, variable: Cid): Promise<RawEntries | undefined> {
+    const bytes = await this.#store.content(tenant, variable);
+    if (!bytes) return undefined;
+    const value = decoder.decode(bytes);
+    const referred = value.trim();
+    const text = isCid(referred) ? await textAt(this.#store, tenant, referred) : value;
     return readRawEntries(text) ?? new Map<string, unknown>();
   }
 }
@@ -138,8 +145,8 @@ export async function resolveEntry(
   const through: Cid[] = [];
   let entry = raw;
   while (isObject(entry) && typeof entry["config_cid"] === "string") {
-    const text = await textAt(store, tenant, entry["config_cid"]);
-    const referred = readRawEntries(text);
+    const text = await ifSound(textAt(store, tenant, entry["config_cid"]));
+    const referred = readRawEntries(text ?? "");
     if (!referred) break;
     through.push(entry["config_cid"]);
     entry = Object.fromEntries(Array.from(referred.keys(), (key) => [key, referred.get(key)]));

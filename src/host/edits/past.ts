@@ -1,6 +1,7 @@
 import { decodeJson, isCid, rawBlock, type Cid } from "../../cid.ts";
 import { loadDefinition } from "../../image/definition.ts";
 import { isObject } from "../../json.ts";
+import { ifSound } from "../../store/if-sound.ts";
 import type { NameChange, Store } from "../../store/store.ts";
 import type { Draft, Subject, Version } from "./edits.ts";
 import { entryText, PastEntries, resolveEntry, textAt } from "./mcps-text.ts";
@@ -17,15 +18,19 @@ export function openPast(store: Store): Past {
   const past = new PastEntries(store);
 
   const mcpsHistory = (tenant: string): Promise<NameChange[]> => store.history(tenant, "variable", "mcps");
-  const rawAt = async (tenant: string, variable: Cid | null, server: string): Promise<unknown> =>
-    variable === null ? undefined : (await past.at(tenant, variable)).get(server);
+  const rawAt = async (tenant: string, variable: Cid | null, server: string): Promise<unknown> => {
+    if (variable === null) return undefined;
+    const entries = await past.at(tenant, variable);
+    return entries ? entries.get(server) : UNKNOWN;
+  };
   const entryCid = (raw: unknown): Cid | null => (raw === undefined ? null : rawBlock(entryText(raw)).cid);
 
   async function entryHistory(tenant: string, server: string): Promise<Version[]> {
     const oldestFirst = (await mcpsHistory(tenant)).toReversed();
     const versions: Version[] = [];
     for (const { cid, changedAt, by } of oldestFirst) {
-      versions.push({ cid: entryCid(await rawAt(tenant, cid, server)), changedAt, by });
+      const raw = await rawAt(tenant, cid, server);
+      if (raw !== UNKNOWN) versions.push({ cid: entryCid(raw), changedAt, by });
     }
     return changesOf(versions);
   }
@@ -42,7 +47,10 @@ export function openPast(store: Store): Past {
     for (const [index, change] of oldestFirst.entries()) {
       const { cid, changedAt, by } = change;
       if (ofRecords.has(change)) ofRecord = await recordDefinition(tenant, cid);
-      else ofEntry = await entryDefinition(tenant, await rawAt(tenant, cid, server));
+      else {
+        const raw = await rawAt(tenant, cid, server);
+        if (raw !== UNKNOWN) ofEntry = await entryDefinition(tenant, raw);
+      }
       // One change may have moved both names.
       if (oldestFirst[index + 1]?.changedAt === changedAt) continue;
       versions.push({ cid: ofEntry ?? ofRecord, changedAt, by });
@@ -51,7 +59,7 @@ export function openPast(store: Store): Past {
   }
 
   async function recordDefinition(tenant: string, cid: Cid | null): Promise<Cid | null> {
-    const bytes = cid === null ? undefined : await store.content(tenant, cid);
+    const bytes = cid === null ? undefined : await ifSound(store.content(tenant, cid));
     const record = bytes && decodeJson(bytes);
     return isObject(record) ? definitionIn(record) : null;
   }
@@ -75,7 +83,7 @@ export function openPast(store: Store): Past {
   async function entryAt(tenant: string, server: string, cid: Cid): Promise<Draft | undefined> {
     for (const { cid: variable } of await mcpsHistory(tenant)) {
       const raw = await rawAt(tenant, variable, server);
-      if (entryCid(raw) === cid) return singleText(server, entryText(raw));
+      if (raw !== UNKNOWN && entryCid(raw) === cid) return singleText(server, entryText(raw));
     }
     return undefined;
   }
@@ -92,6 +100,9 @@ export function openPast(store: Store): Past {
     },
   };
 }
+
+/** What an entry said in a value that went bad on the disk. */
+const UNKNOWN = Symbol("unknown");
 
 export function singleText(name: string, text: string): Draft {
   return { entry: name, files: Object.fromEntries([[name, text]]) };

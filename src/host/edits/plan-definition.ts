@@ -3,6 +3,7 @@ import { packDefinition } from "../../image/definition.ts";
 import type { ServerRecord } from "../../image/image.ts";
 import { isObject, type JsonObject } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
+import { ifSound } from "../../store/if-sound.ts";
 import type { NameMove } from "../../store/store.ts";
 import type { Directory, ReadMcps } from "../directory.ts";
 import { languageOfDraft } from "./draft-checks.ts";
@@ -80,7 +81,7 @@ export async function moveDefinition(
     return withEntry(whole, cid, name, { ...(entry as JsonObject), definition });
   }
   const record = await proposed.name(tenant, "server", name);
-  const stands = record && (await proposed.content(tenant, record.cid));
+  const stands = record && (await ifSound(proposed.content(tenant, record.cid)));
   const now = stands && decodeJson(stands);
   await setRecord(proposed, tenant, name, { definition, enabled: !(isObject(now) && now["enabled"] === false) });
   // A new server gets an entry, too, for its owner to say more in; its code reads no more than its writer.

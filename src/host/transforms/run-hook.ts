@@ -3,6 +3,7 @@ import { BerthError } from "../../errors.ts";
 import type { Executor, GuestOutcome, GuestProgram, HostPort } from "../../executor/executor.ts";
 import { loadDefinition } from "../../image/definition.ts";
 import type { Json, JsonObject } from "../../json.ts";
+import { ifSound } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
 import type { CompileOnce } from "../compile-once.ts";
 import type { Hook } from "../config/entry.ts";
@@ -49,7 +50,7 @@ export async function runHook(
 
     // A transform reads variables and content of its tenant, so that what it returned is the tenant's alone.
     const key = jsonBlock({ tenant, hook, server, bundle, ...given }).cid;
-    const known = await store.derived(key);
+    const known = await ifSound(store.derived(key));
     if (known) return { value: JSON.parse(new TextDecoder().decode(known)) as Json };
     const outcome = await callHook(run, bundle, port, dependencies);
     if (!outcome.ok) return { fault: outcome.error.message };
@@ -69,16 +70,12 @@ export async function runHook(
 }
 
 async function callHook(
-  { tenant, server, hook, context }: HookRun,
+  { tenant, server, hook, transform, context }: HookRun,
   bundle: Cid,
   port: HostPort,
-  { store, executor, limits }: HookDependencies,
+  { compileOnce, executor, limits }: HookDependencies,
 ): Promise<GuestOutcome> {
-  const code = async (): Promise<string> => {
-    const bytes = await store.derived(bundle);
-    if (!bytes) throw new BerthError("content_missing", bundle);
-    return new TextDecoder().decode(bytes);
-  };
+  const code = (): Promise<string> => compileOnce.code(server, transform, bundle);
   const program: GuestProgram = { tenant, bundle, code, port: readingPort(port) };
   const call = (name: string): Promise<GuestOutcome> =>
     executor.call(program, {

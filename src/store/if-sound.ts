@@ -1,0 +1,22 @@
+import { BerthError } from "../errors.ts";
+import { isObject, type JsonObject } from "../json.ts";
+
+/** The object that a row holds as JSON; undefined where it went bad on the disk. */
+export function soundObject(text: string): JsonObject | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? (value as JsonObject) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What a read of the store gives, or undefined where the bytes went bad on the disk: for who goes on without them. */
+export async function ifSound<T>(reading: Promise<T>): Promise<T | undefined> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (error instanceof BerthError && error.code === "content_corrupt") return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,261 @@
+import assert from "node:assert/strict";
+import { cpSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import Database from "better-sqlite3";
+import { pino } from "pino";
+import { readConfig } from "../src/config.ts";
+import { logOptions } from "../src/log.ts";
+import { startBerth } from "../src/main.ts";
+import { DATABASE_FILE } from "../src/store/open-database.ts";
+import { openSqliteStore } from "../src/store/sqlite.ts";
+import { apiOf, type Api } from "./api.ts";
+import { call, startTestBerth } from "./berth.ts";
+import { addTenant } from "./tenants.rig.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "berth-rotten-"));
+after(() => rmSync(folder, { recursive: true, force: true }));
+
+const SAY = "export const say = (): string => ";
+let cases = 0;
+
+interface Rotten {
+  readonly url: string;
+  readonly api: Api;
+  readonly lines: readonly string[];
+  /** Whether all content is what its CID says. */
+  readonly isSound: (cid: string) => boolean;
+  /** What one of the servers says. */
+  readonly says: (server: string, base?: string) => Promise<unknown>;
+}
+
+/** Serves what stands there once `rot` has been at it. */
+async function served(
+  rot: (database: Database.Database) => void,
+  look: (berth: Rotten) => Promise<void>,
+): Promise<void> {
+  const data = join(folder, `data-${(cases += 1)}`);
+  cpSync(join(folder, "data"), data, { recursive: true });
+  const file = join(data, DATABASE_FILE);
+  const database = new Database(file);
+  database.pragma("foreign_keys = OFF");
+  rot(database);
+  database.close();
+  const lines: string[] = [];
+  const log = pino(logOptions("warn", []), { write: (line: string) => void lines.push(line) });
+  const env = { BERTH_PORT: "0", BERTH_DATA: data, BERTH_IMAGE_DIR: join(folder, "boot"), BERTH_LOG: "silent" };
+  const berth = await startBerth(readConfig(env), log);
+  try {
+    const says = async (server: string, base = ""): Promise<unknown> => {
+      const reply = await call(`${berth.url}${base}/mcp/${server}`, "say");
+      return reply.content?.[0].text ?? reply.error?.message;
+    };
+    const isSound = (cid: string): boolean => {
+      const reader = new Database(file, { readonly: true });
+      const bytes = reader.prepare<[string], Buffer>("SELECT bytes FROM content WHERE cid = ?").pluck().get(cid)!;
+      reader.close();
+      return !bytes.includes(ROT);
+    };
+    await look({ url: berth.url, api: apiOf(berth), lines, isSound, says });
+  } finally {
+    await berth.close();
+  }
+}
+
+/** What a flipped bit makes of the last byte of a content here, which is no other byte of it. */
+const ROT = Buffer.from([0xff]);
+
+/** Flips bits of the last byte of a content. */
+function rotContent(database: Database.Database, cid: string): void {
+  const { changes } = database
+    .prepare("UPDATE content SET bytes = CAST(substr(bytes, 1, length(bytes) - 1) || x'ff' AS BLOB) WHERE cid = ?")
+    .run(cid);
+  assert.equal(changes, 1, cid);
+}
+
+function cidOf(database: Database.Database, kind: string, name: string): string {
+  const statement = database.prepare<[string, string], string>(
+    "SELECT cid FROM name WHERE tenant = 'default' AND kind = ? AND name = ?",
+  );
+  return statement.pluck().get(kind, name)!;
+}
+
+function text(database: Database.Database, cid: string): string {
+  return String(database.prepare<[string], Buffer>("SELECT bytes FROM content WHERE cid = ?").pluck().get(cid));
+}
+
+async function stateOf(api: Api, name: string): Promise<{ state: string; said: string } | undefined> {
+  const { body } = await api.send("GET", "/servers");
+  const found = body.servers.find((server: { name: string }) => server.name === name);
+  return found && { state: found.state, said: JSON.stringify(found) };
+}
+
+describe("bits that flip in the store", () => {
+  before(async () => {
+    const berth = await startTestBerth({ texts: { "one.ts": `${SAY}"one";`, "two.ts": `${SAY}"two";` } });
+    const api = apiOf(berth);
+    assert.equal((await api.put("/definitions/named", `${SAY}"named 1";`)).status, 201);
+    assert.equal((await api.put("/definitions/named", `${SAY}"named 2";`)).status, 200);
+    for (const server of ["one", "two", "named"]) await call(`${berth.url}/mcp/${server}`, "say");
+    const data = join(berth.folder, "data");
+    const store = await openSqliteStore({ dataDir: data });
+    await addTenant(store, "acme", { servers: { own: `${SAY}"of acme";` }, limits: { callsPerTenant: 3 } });
+    for (const id of ["tok_1", "tok_2"]) {
+      const grant = { can: ["call"] };
+      await store.tokens.add({ id, tenant: "default", hash: id, name: id, grant, expiresAt: null }, "test");
+    }
+    await store.close();
+    const reader = new Database(join(data, DATABASE_FILE), { readonly: true });
+    cpSync(join(berth.folder, "boot"), join(folder, "boot"), { recursive: true });
+    cpSync(data, join(folder, "data"), { recursive: true, filter: (file) => !file.includes(DATABASE_FILE) });
+    await reader.backup(join(folder, "data", DATABASE_FILE));
+    reader.close();
+    await berth.close();
+  });
+
+  it("C8 in the record of a server refuse it alone, which is mended by saving it again", async () => {
+    const rots: ((database: Database.Database) => void)[] = [
+      (database) => rotContent(database, cidOf(database, "server", "named")),
+      // Another letter in the address that the name stands for.
+      (database) => void database.exec("UPDATE name SET cid = replace(cid, 'bag', 'bah') WHERE kind = 'server'"),
+    ];
+    for (const rot of rots) {
+      await served(rot, async ({ api, says }) => {
+        const { state, said } = (await stateOf(api, "named"))!;
+        assert.equal(state, "refused");
+        assert.match(
+          said,
+          /What is stored of the server \\"named\\" is damaged .*save its definition again, or restore/,
+        );
+        assert.match(String(await says("named")), /"named": What is stored of the server "named" is damaged/);
+        assert.deepEqual([await says("one"), await says("two")], ["one", "two"]);
+        const saved = await api.send("PUT", "/definitions/named", `${SAY}"named 3";`, { "If-None-Match": "*" });
+        assert.equal(saved.status, 201, JSON.stringify(saved.body));
+        assert.equal(await says("named"), "named 3");
+      });
+    }
+  });
+
+  it("C8 in mcps leave what needs no entry served, are told, and are mended by saving it again", async () => {
+    let mcps = "";
+    const rot = (database: Database.Database): void => {
+      const cid = cidOf(database, "variable", "mcps");
+      mcps = text(database, cid);
+      rotContent(database, cid);
+    };
+    await served(rot, async ({ url, api, lines, says }) => {
+      assert.equal(await says("named"), "named 2");
+      assert.match(lines.join(""), /What is stored of the variable mcps is damaged .*: save it again/);
+      const page = await (await fetch(`${url}/mcp`, { headers: { Accept: "text/html" } })).text();
+      assert.match(page, /What is stored of the variable mcps is damaged/);
+      assert.equal((await api.send("GET", "/variables/mcps")).status, 500);
+      assert.equal((await api.send("GET", "/definitions/named/history")).status, 200);
+      const saved = await api.send("PUT", "/variables/mcps", mcps, { "If-Match": "*" });
+      assert.equal(saved.status, 200, JSON.stringify(saved.body));
+      assert.deepEqual([await says("one"), await says("two"), await says("named")], ["one", "two", "named 2"]);
+    });
+  });
+
+  it("C8 in an earlier value of mcps take that version out of the histories, and nothing else", async () => {
+    const first = "(SELECT min(id) FROM name_change WHERE name = 'mcps')";
+    const rots: ((database: Database.Database) => void)[] = [
+      (database) => {
+        const cid = database.prepare<[], string>(`SELECT cid FROM name_change WHERE id = ${first}`);
+        rotContent(database, cid.pluck().get()!);
+      },
+      (database) => void database.exec(`UPDATE name_change SET cid = replace(cid, 'baf', 'bag') WHERE id = ${first}`),
+    ];
+    for (const rot of rots) {
+      await served(rot, async ({ api, says }) => {
+        assert.deepEqual([await says("one"), await says("named")], ["one", "named 2"]);
+        for (const path of ["/definitions/one", "/definitions/named", "/variables/mcps", "/entries/one"]) {
+          const { status, body } = await api.send("GET", `${path}/history`);
+          assert.equal(status, 200, path);
+          assert.ok(
+            body.versions.every(({ cid }: { cid: unknown }) => cid !== null),
+            "no version is taken for a deletion",
+          );
+        }
+      });
+    }
+  });
+
+  it("C8 in a definition refuse its server alone, which is mended by saving it again", async () => {
+    const rot = (database: Database.Database): void => {
+      const { one } = JSON.parse(text(database, cidOf(database, "variable", "mcps")));
+      rotContent(database, one.definition);
+    };
+    await served(rot, async ({ url, api, says }) => {
+      const { state, said } = (await stateOf(api, "one"))!;
+      assert.equal(state, "refused");
+      assert.match(said, /What is stored of it is damaged .*save its definition again/);
+      assert.equal(await says("two"), "two");
+      assert.equal((await fetch(`${url}/mcp/meta/one`, { headers: { Accept: "text/html" } })).status, 200);
+      const saved = await api.send("PUT", "/definitions/one", `${SAY}"one";`, { "If-Match": "*" });
+      assert.equal(saved.status, 200, JSON.stringify(saved.body));
+      assert.equal(await says("one"), "one");
+    });
+  });
+
+  it("C8 in what was compiled of a definition, and in its bundle, are mended by making it again", async () => {
+    const derived = "SELECT cid FROM derived JOIN content ON id = content_id WHERE key NOT LIKE 'release-compiler:%'";
+    let cids: string[] = [];
+    const rot = (database: Database.Database): void => {
+      cids = database.prepare<[], string>(derived).pluck().all();
+      for (const cid of cids) rotContent(database, cid);
+    };
+    await served(rot, async ({ api, says, isSound }) => {
+      assert.ok(cids.length >= 6);
+      assert.deepEqual([await says("one"), await says("two"), await says("named")], ["one", "two", "named 2"]);
+      assert.equal((await stateOf(api, "one"))!.state, "ready");
+      assert.ok(cids.filter((cid) => isSound(cid)).length >= 6);
+    });
+    const rotBundles = (database: Database.Database): void => {
+      cids = database.prepare<[], string>(`${derived} AND key = cid`).pluck().all();
+      for (const cid of cids) rotContent(database, cid);
+    };
+    await served(rotBundles, async ({ says, isSound }) => {
+      assert.deepEqual([await says("one"), await says("two"), await says("named")], ["one", "two", "named 2"]);
+      assert.ok(cids.filter((cid) => isSound(cid)).length >= 3);
+    });
+  });
+
+  it("C8 in releases, and in what was applied of the image, keep nothing from being served", async () => {
+    const rot = (database: Database.Database): void => {
+      for (const name of ["one", "named"]) {
+        const release = cidOf(database, "release", name);
+        rotContent(database, JSON.parse(text(database, release)).contract);
+        rotContent(database, release);
+      }
+      // As an upgrade of the image does: what was applied is not what is to be.
+      const applied = cidOf(database, "image", "applied");
+      rotContent(database, applied);
+      database.prepare("UPDATE name SET cid = ? WHERE kind = 'image'").run(cidOf(database, "variable", "mcps"));
+      rotContent(database, cidOf(database, "variable", "mcps"));
+    };
+    await served(rot, async ({ says }) => assert.equal(await says("named"), "named 2"));
+  });
+
+  it("C8 in a token let it do nothing, and in a tenant's limits refuse that tenant alone", async () => {
+    const rot = (database: Database.Database): void => {
+      database.exec(`UPDATE token SET "grant" = replace("grant", '}', '~') WHERE id = 'tok_1'`);
+      database.exec("UPDATE tenant SET limits = replace(limits, '{', ';') WHERE name = 'acme'");
+    };
+    await served(rot, async ({ url, api, says, lines }) => {
+      assert.equal(await says("one"), "one");
+      const { body } = await api.send("GET", "/tokens");
+      const [damaged, other] = body.tokens.toSorted((a: { id: string }, b: { id: string }) => (a.id < b.id ? -1 : 1));
+      assert.deepEqual([damaged.can, other.can], [[], ["call"]]);
+      assert.match(damaged.name, /damaged: revoke it and create another/);
+      const refused = await fetch(`${url}/t/acme/api/servers`);
+      assert.equal(refused.status, 503);
+      assert.match(await refused.text(), /what is stored of the limits of the tenant .*acme.* is damaged/);
+      assert.match(lines.join(""), /set them anew, or restore a backup/);
+    });
+    await served(
+      (database) => void database.exec("UPDATE tenant SET limits = 'x' WHERE name = 'default'"),
+      async ({ says }) => assert.deepEqual([await says("one"), await says("own", "/t/acme")], ["one", "of acme"]),
+    );
+  });
+});
