@@ -21,6 +21,7 @@ export const errors = {
   starting: { status: 503, rpc: -32603, message: "Berth is starting; try again in a second" },
   server_not_found: { status: 404, rpc: -32602, message: "No such server" },
   server_disabled: { status: 403, rpc: -32602, message: "This server is disabled" },
+  release_withdrawn: { status: 410, rpc: -32602, message: "This release was withdrawn" },
   server_refused: { status: 503, rpc: -32603, message: "This server cannot be served" },
   function_not_found: { status: 404, rpc: -32602, message: "No such function" },
   function_failed: { status: 422, rpc: -32603, message: "The function failed" },

@@ -26,4 +26,4 @@ export function followChanges(store: Store, host: Host, tenancy: Tenancy, log: L
 }
 
 /** What decides which servers there are, and what each offers. */
-const OFFERED: ReadonlySet<NameKind> = new Set(["variable", "server", "visibility"]);
+const OFFERED: ReadonlySet<NameKind> = new Set(["variable", "server", "visibility", "withdrawn"]);

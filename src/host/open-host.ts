@@ -1,6 +1,7 @@
 import { BerthError } from "../errors.ts";
 import type { HostPort } from "../executor/executor.ts";
 import { Activities } from "./activity.ts";
+import type { Cid } from "../cid.ts";
 import type { Catalog } from "./catalog.ts";
 import { readDirectory, withHidden, type Directory, type DirectoryEntry } from "./directory.ts";
 import { unnamedEntry } from "./config/entry.ts";
@@ -16,6 +17,7 @@ import { createSummarize } from "./summarize.ts";
 import { approveUpstream } from "./upstream/approved.ts";
 import { createSetVisible } from "./visibility.ts";
 import { Watchers } from "./watchers.ts";
+import { readWithdrawn, releaseWithdrawn } from "./withdrawn.ts";
 
 /** The host of a store. The tenants named here are loaded before it resolves; others by `reload`. */
 export async function openHost(tenants: readonly string[], dependencies: HostDependencies): Promise<Host> {
@@ -25,6 +27,8 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   const watchers = new Watchers((error) => log.error({ err: error }, "a listener to a server's changes failed"));
   const activities = new Activities(limits.recentCalls);
   const overviews = new Overviews();
+  /** By tenant and server. */
+  const withdrawn = new Map<string, ReadonlyMap<string, ReadonlySet<Cid>>>();
   /** How often each tenant was closed. */
   const closings = new Map<string, number>();
 
@@ -36,6 +40,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     const before = closings.get(tenant);
     const reading = ++readingsBegun;
     const directory = await readDirectory(store, tenant, foreseen);
+    const withdrawnNow = await readWithdrawn(store, tenant);
     // What was read before a tenant was closed does not bring it back.
     if (closings.get(tenant) !== before) return;
     // Two may read at once; whoever began later knows all that the other does.
@@ -44,6 +49,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     for (const problem of directory.problems) log.warn({ tenant, problem }, "the mcps variable has a problem");
     overviews.follow(directories.get(tenant)?.servers, directory.servers);
     directories.set(tenant, directory);
+    withdrawn.set(tenant, withdrawnNow);
     catalogs.keepOnly(tenant, directory);
     activities.keepOnly(tenant, directory.servers);
     upstreams?.keepOnly(tenant, directory);
@@ -68,6 +74,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
 
   const forgetTenant = (tenant: string): void => {
     directories.delete(tenant);
+    withdrawn.delete(tenant);
     readings.delete(tenant);
     catalogs.keepOnly(tenant, NOTHING);
     activities.keepOnly(tenant, NOTHING.servers);
@@ -94,6 +101,10 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   };
   const earlier = createEarlierReleases(portOf, loading);
 
+  const refuseWithdrawn = (tenant: string, server: string, release: Cid): void => {
+    if (withdrawn.get(tenant)?.get(server)?.has(release)) throw releaseWithdrawn(server, release);
+  };
+
   /** `server@CID` is exactly that release of the server, whatever the server has become since. */
   const pinned = (tenant: string, name: string): Promise<Catalog> => {
     const at = name.lastIndexOf("@");
@@ -101,6 +112,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     const listed = at > 0 ? directories.get(tenant)?.servers.get(server) : undefined;
     if (!listed) throw new BerthError("server_not_found", `"${name}"`);
     if (!listed.enabled) throw new BerthError("server_disabled", `"${server}"`);
+    refuseWithdrawn(tenant, server, name.slice(at + 1));
     return earlier.load(tenant, server, name.slice(at + 1), listed).then((catalog) => {
       if (catalog) return catalog;
       throw new BerthError("server_not_found", `"${server}" has no such release`);
@@ -111,7 +123,11 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     const listed = directories.get(tenant)?.servers.get(name);
     if (!listed) return pinned(tenant, name);
     if (!listed.enabled) throw new BerthError("server_disabled", `"${name}"`);
-    const make = (): Promise<Catalog> => loadCatalog(tenant, name, listed, portOf(tenant, name), loading);
+    const make = async (): Promise<Catalog> => {
+      const catalog = await loadCatalog(tenant, name, listed, portOf(tenant, name), loading);
+      refuseWithdrawn(tenant, name, catalog.release);
+      return catalog;
+    };
     return catalogs.load(tenant, name, listed, make, options);
   };
 
@@ -138,8 +154,10 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
       return catalogs.get(tenant, name) ?? load(tenant, name);
     },
 
-    release: (tenant, name, release) =>
-      earlier.load(tenant, name, release, directories.get(tenant)?.servers.get(name) ?? REMOVED),
+    async release(tenant, name, release) {
+      refuseWithdrawn(tenant, name, release);
+      return earlier.load(tenant, name, release, directories.get(tenant)?.servers.get(name) ?? REMOVED);
+    },
 
     async list(tenant) {
       const summaries: ServerSummary[] = [];

@@ -3,11 +3,13 @@ import { isObject } from "../json.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
 import type { ReleaseVersion } from "./edits/edits.ts";
+import { withdrawnOf } from "./withdrawn.ts";
 
 /** The releases that a server has had, newest first, as far as their content is there. */
 export async function readReleases(store: Store, tenant: string, server: string): Promise<ReleaseVersion[]> {
   const history = await store.history(tenant, "release", server);
   const current = history[0]?.cid;
+  const withdrawn = await withdrawnOf(store, tenant, server);
   const seen = new Set<Cid>();
   const releases: ReleaseVersion[] = [];
   for (const { cid, changedAt, by } of history) {
@@ -16,7 +18,14 @@ export async function readReleases(store: Store, tenant: string, server: string)
     const bytes = await ifSound(store.content(tenant, cid));
     const parts = bytes && decodeJson(bytes);
     if (!isObject(parts) || typeof parts["contract"] !== "string") continue;
-    releases.push({ release: cid, contract: parts["contract"], changedAt, by, current: cid === current });
+    releases.push({
+      release: cid,
+      contract: parts["contract"],
+      changedAt,
+      by,
+      current: cid === current,
+      withdrawn: withdrawn.has(cid),
+    });
   }
   return releases;
 }

@@ -157,10 +157,11 @@ export interface KeyedRecordPut extends RecordPut {
 }
 
 /**
- * `visibility`: which tools and prompts a server hides; `upstream`: what is approved of one of others. By its name.
+ * `visibility`: which tools and prompts a server hides; `upstream`: what is approved of one of others;
+ * `withdrawn`: which of its releases nobody is given any more. By its name.
  * `secret` has a history of changes and no meaning: see `SecretStore`.
  */
-export type NameKind = "variable" | "server" | "secret" | "release" | "image" | "visibility" | "upstream";
+export type NameKind = "variable" | "server" | "secret" | "release" | "image" | "visibility" | "upstream" | "withdrawn";
 
 export interface NameRecord {
   readonly kind: NameKind;
@@ -200,7 +201,7 @@ export interface Change {
 
 export interface ChangeSubject {
   /** `contract`: what is approved of a server of others. */
-  readonly kind: "variable" | "definition" | "entry" | "release" | "contract";
+  readonly kind: "variable" | "definition" | "entry" | "release" | "contract" | "withdrawal";
   readonly name: string;
   /** That callers of it break was known, and allowed. */
   readonly breaking?: boolean;

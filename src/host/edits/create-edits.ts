@@ -10,6 +10,7 @@ import { languageOfDraft, type DraftLimits } from "./draft-checks.ts";
 import type { Current, Draft, Edits, Listed, Saved, SaveOptions, Subject } from "./edits.ts";
 import { examine, type Examiner } from "./examine.ts";
 import { entryText, rawEntriesIn, readMcpsText, readRawEntries, textAt, type RawEntries } from "./mcps-text.ts";
+import { withdraw } from "../withdrawn.ts";
 import { openPast, singleText } from "./past.ts";
 import { planEdit, type Plan } from "./plan.ts";
 import { contractOf, planRestore } from "./releases.ts";
@@ -169,6 +170,13 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     restoreRelease(tenant, server, release, options) {
       const makePlan = async () => planRestore(store, tenant, await directoryOf(tenant), server, release, options);
       return save(tenant, makePlan, { kind: "release", name: server }, options);
+    },
+    async withdrawRelease(tenant, server, release, { isWithdrawn, by, rights }) {
+      if (!writable) throw new BerthError("read_only");
+      if (!rights.has("withdrawal", server)) throw rights.refusal("withdrawal", server, "it");
+      checkPace(tenant);
+      await withdraw(store, tenant, { server, release, isWithdrawn, by });
+      await reload(tenant, undefined);
     },
   };
 

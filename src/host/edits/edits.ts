@@ -44,6 +44,17 @@ export interface Edits {
     release: Cid,
     options: SaveOptions & { readonly keepEntry?: boolean },
   ): Promise<Saved>;
+  /**
+   * Has nobody be given an earlier release any more, by its address or by a restore; or reinstates it. Its CID and its
+   * content stay. Rejects with `read_only`, `forbidden`, `not_found`, `name_moved`, and `edit_refused` for what is
+   * served now.
+   */
+  withdrawRelease(tenant: string, server: string, release: Cid, options: WithdrawOptions): Promise<void>;
+}
+
+export interface WithdrawOptions extends Pick<SaveOptions, "by" | "rights"> {
+  /** False reinstates it. */
+  readonly isWithdrawn: boolean;
 }
 
 export type Subject =
@@ -125,4 +136,6 @@ export interface ReleaseVersion {
   readonly changedAt: number;
   readonly by: string;
   readonly current: boolean;
+  /** Nobody is given it, until it is reinstated. */
+  readonly withdrawn: boolean;
 }

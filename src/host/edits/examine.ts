@@ -14,6 +14,7 @@ import type { Host, HostDependencies } from "../host.ts";
 import { Observers } from "../observe.ts";
 import { loadCatalog } from "../load-catalog.ts";
 import { checkRights } from "./check-rights.ts";
+import { withdrawnOf } from "../withdrawn.ts";
 import type { Review, ServerEffect } from "./edits.ts";
 import type { Plan } from "./plan.ts";
 import { proposeTo, type ProposedStore } from "./proposed-store.ts";
@@ -53,6 +54,7 @@ export async function examine(examiner: Examiner, tenant: string, plan: Plan, ri
       const would = await stateOf(examiner, tenant, name, after.servers.get(name), plan.proposed);
       await nextTurn();
       problems.push(...newProblems(plan, was.problems, would.problems));
+      problems.push(...(await withdrawnProblems(examiner.store, tenant, name, would)));
       const effect = effectOn(name, was, would);
       if (effect) servers.push(effect);
     }
@@ -94,6 +96,13 @@ function newProblems(plan: Plan, before: readonly Problem[], after: readonly Pro
 /** Without the place, which moves with the lines before it. */
 function identityOf({ code, message, tool, file, pointer }: Problem): string {
   return JSON.stringify([code, message, tool, file, pointer]);
+}
+
+/** What nobody is given any more does not come back by being written again. */
+async function withdrawnProblems(store: Store, tenant: string, server: string, { catalog }: State): Promise<Problem[]> {
+  if (!catalog || !(await withdrawnOf(store, tenant, server)).has(catalog.release)) return [];
+  const message = `"${server}" would be its release ${catalog.release} again, which was withdrawn; reinstate that first`;
+  return [{ code: "release-withdrawn", message, severity: "error" }];
 }
 
 interface State {

@@ -16,6 +16,7 @@ import {
   writeMember,
 } from "./mcps-text.ts";
 import { moveDefinition, removeRecord, setRecord } from "./plan-definition.ts";
+import { releaseWithdrawn, withdrawnOf } from "../withdrawn.ts";
 import type { Plan } from "./plan.ts";
 import { placeIn } from "./place.ts";
 import { proposeTo } from "./proposed-store.ts";
@@ -49,6 +50,7 @@ export async function planRestore(
   const parts = history.some(({ cid }) => cid === release) ? await partsOf(store, tenant, release) : undefined;
   const config = parts && (await structure(store, tenant, parts.config));
   if (!parts || !isObject(config)) throw new BerthError("not_found", `"${server}" has no such release`);
+  if ((await withdrawnOf(store, tenant, server)).has(release)) throw releaseWithdrawn(server, release);
 
   const mcps = await readMcpsText(store, tenant);
   const proposed = proposeTo(store);

@@ -37,6 +37,15 @@ export function serverRoutes({ edits, host, access, bodyBytes }: ApiOptions): Ro
     sendSaved(response, await edits.restoreRelease(tenantOf(request), name!, cid!, options));
   };
 
+  const setWithdrawn =
+    (isWithdrawn: boolean): Handler =>
+    async (request, response) => {
+      const { name, cid } = request.params;
+      const { by, rights } = saveOptions(request, undefined, access);
+      await edits.withdrawRelease(tenantOf(request), name!, cid!, { isWithdrawn, by, rights });
+      response.json({ release: cid, withdrawn: isWithdrawn });
+    };
+
   const getDiff: Handler = async (request, response) => {
     const name = request.params["name"]!;
     const { from, to } = request.query;
@@ -81,6 +90,12 @@ export function serverRoutes({ edits, host, access, bodyBytes }: ApiOptions): Ro
   addRoute(router, "/", { ...one, read: listing }, { get: getList });
   addRoute(router, "/:name/releases", one, { get: getReleases });
   addRoute(router, "/:name/releases/:cid/restore", one, { post: postRestore });
+  addRoute(
+    router,
+    "/:name/releases/:cid/withdrawal",
+    { ...one, write: changing("withdrawal", named) },
+    { put: setWithdrawn(true), delete: setWithdrawn(false) },
+  );
   addRoute(router, "/:name/upstream", one, { get: getUpstream });
   addRoute(router, "/:name/approve", { ...one, write: changing("approvals", named) }, { post: postApprove });
   addRoute(router, "/:name/diff", one, { get: getDiff });

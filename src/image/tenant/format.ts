@@ -46,6 +46,7 @@ export const kindsOfNames = [
   "upstream",
   "variable",
   "visibility",
+  "withdrawn",
 ] as const satisfies readonly NamedChange["kind"][];
 
 /** How each kind of line begins. */

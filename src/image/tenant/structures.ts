@@ -42,6 +42,11 @@ export function meaningProblem(
       const isRight = Array.isArray(hidden) && hidden.every((name) => typeof name === "string");
       return isRight ? undefined : "it has to say { hidden }, a list of names";
     }
+    case "withdrawn": {
+      const { withdrawn } = value;
+      const isRight = Array.isArray(withdrawn) && withdrawn.every((cid) => typeof cid === "string" && isCid(cid));
+      return isRight ? undefined : "it has to say { withdrawn }, a list of CIDs";
+    }
     case "upstream": {
       const isRight = ["definition", "approved", "observed"].every(isReference);
       return isRight ? undefined : "it has to say { definition, approved, observed }";
