@@ -77,8 +77,9 @@ export async function buildCatalog(
   if (language === "shell") leaveOutNamesakes(server, offered, entry);
   const release = createRelease({ definition: definition ?? null, bundle, entry, offered, isHidden });
 
-  const uris = createUris({ tenant, own: () => catalog, links: linksOf(release), ...dependencies });
-  const redirects = createRedirects(uris, (uri) => catalog.resource(uri));
+  const readsAll = entry.variables === undefined;
+  const uris = createUris({ tenant, own: () => catalog, links: linksOf(release), readsAll, ...dependencies });
+  const redirects = createRedirects(uris, (uri) => ownResource(uri) ?? uris.findLed(uri) ?? catalog.resource(uri));
   const activity = dependencies.activities.of(tenant, server);
   const { limits, observers } = dependencies;
   const validatorOf = dependencies.checks.of(tenant);

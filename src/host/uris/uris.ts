@@ -1,3 +1,4 @@
+import { RIGHTS } from "../../access/rights.ts";
 import { isStructure } from "../../cid.ts";
 import { BerthError } from "../../errors.ts";
 import type { Store } from "../../store/store.ts";
@@ -12,7 +13,7 @@ import type { ReadUri } from "./read-uri.ts";
 /**
  * The URIs of Berth's own schemes, as one server of one tenant may read them:
  *
- * - `cid://<cid>`: any content that the tenant has. Who knows a CID has seen the content, or was given the name.
+ * - `cid://<cid>`: any content that the tenant has, for whoever may read all of it.
  * - `variable://<name>`: only what the server's entry in `mcps` lists, exactly or by a template.
  * - `server://<name>/<function>?<query>`: what the entry lists; the server's own functions also without that, unless
  *   they are `@destructive`, because clients ask nobody before they read.
@@ -22,6 +23,8 @@ import type { ReadUri } from "./read-uri.ts";
 export interface Uris {
   /** What may be read without being listed; undefined for every other URI. What is listed is the server's resource. */
   find(uri: string): Resource | undefined;
+  /** As `find`, for where the server's own code leads a caller to: content that the code could have given itself. */
+  readonly findLed: (uri: string) => Resource | undefined;
   readonly readUri: ReadUri;
   /** Calls the function that a `server://` URI names, as a tool; undefined for other URIs and what may not be read. */
   call(uri: string, options: CallOptions): Promise<CallResult | InputRequired> | undefined;
@@ -33,6 +36,8 @@ export interface UriSurroundings {
   readonly own: () => Catalog;
   /** What the server's entry lists of such URIs. */
   readonly links: readonly Link[];
+  /** Whether the server's code may read any content of the tenant. */
+  readonly readsAll: boolean;
   /** Any server of a tenant. */
   readonly serverOf: (tenant: string, name: string) => Catalog | Promise<Catalog>;
   readonly store: Pick<Store, "content" | "name">;
@@ -45,7 +50,7 @@ export interface UriLimits {
 }
 
 export function createUris(surroundings: UriSurroundings): Uris {
-  const { own, links } = surroundings;
+  const { own, links, readsAll } = surroundings;
   const targetOf = targetFinder(links);
 
   const readUri: ReadUri = async (uri, { as = uri, mimeType }, options) => {
@@ -65,16 +70,20 @@ export function createUris(surroundings: UriSurroundings): Uris {
       if (!address || !isFree(address, own())) return undefined;
       return {
         read(options) {
-          if (!mayCall(address, own(), options)) throw notFound(uri);
+          if (!mayUse(address, own(), options)) throw notFound(uri);
           return readUri(uri, {}, options);
         },
       };
+    },
+    findLed(uri) {
+      const isContent = readsAll && parseAddress(uri)?.kind === "cid";
+      return isContent ? { read: (options) => readUri(uri, {}, options) } : undefined;
     },
     call(uri, options) {
       const listed = targetOf(uri);
       const address = parseAddress(listed ?? uri);
       if (address?.kind !== "server") return undefined;
-      if (listed === undefined && !(isFree(address, own()) && mayCall(address, own(), options))) return undefined;
+      if (listed === undefined && !(isFree(address, own()) && mayUse(address, own(), options))) return undefined;
       return callServer(uri, address, options, surroundings);
     },
   };
@@ -89,9 +98,13 @@ function isFree(address: Address, own: Catalog): boolean {
   return tool !== undefined && tool.contract.annotations?.destructiveHint !== true;
 }
 
-/** Whose token is for some tools alone reaches no other one by its URI. What the entry lists, its operator allows. */
-function mayCall(address: Address, own: Catalog, { principal }: CallOptions): boolean {
-  if (!principal || address.kind !== "server") return true;
+/**
+ * Whose token is for some servers or tools alone reaches no other ones by a URI, and no content. What the entry lists,
+ * its operator allows.
+ */
+function mayUse(address: Address, own: Catalog, { principal }: CallOptions): boolean {
+  if (!principal) return true;
+  if (address.kind !== "server") return principal.permits(RIGHTS.contents.action);
   return principal.permits("call", own.server, address.path || own.server);
 }
 
