@@ -1,4 +1,5 @@
 import type { Principal } from "../access/principal.ts";
+import { RIGHTS } from "../access/rights.ts";
 import type { Catalog } from "./catalog.ts";
 import type { ServerSummary } from "./host.ts";
 
@@ -34,7 +35,9 @@ const viewsOf = new WeakMap<Catalog, WeakMap<Principal, Catalog>>();
 
 function narrowed(catalog: Catalog, principal: Principal): Catalog {
   const { server, contract } = catalog;
-  const calls = (tool: string): boolean => principal.permits("call", server, tool);
+  const starts = principal.permits(RIGHTS.programs.action, server);
+  const calls = (tool: string): boolean =>
+    principal.permits("call", server, tool) && (starts || catalog.starting?.has(tool) !== true);
   const reads = principal.permits("read", server);
   const tools = contract.tools.filter(({ name }) => calls(name));
   const callsAll = tools.length === contract.tools.length && (tools.length > 0 || principal.permits("call", server));

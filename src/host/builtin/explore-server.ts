@@ -19,6 +19,9 @@ import type { BuiltInServer } from "./with-built-in.ts";
 /** The name under which it is served. */
 export const EXPLORE = "explore";
 
+/** Each but the list of profiles: what is designed and saved is tried. */
+const STARTING = new Set([exploreTool, callTool, draftProfileTool, saveProfileTool].map(({ name }) => name));
+
 export interface ExploreOptions extends ExploreSurroundings, Pick<Workplace, "folder"> {
   /** Of Berth: with another one it may do something else. */
   readonly version: string;
@@ -26,7 +29,8 @@ export interface ExploreOptions extends ExploreSurroundings, Pick<Workplace, "fo
 
 /**
  * A server of Berth's own with which a model explores servers of others, and saves what it learned as profiles (J8). It
- * starts any program that its caller names: whoever offers it decides who may call.
+ * starts any program that its caller names: whoever offers it decides who may call, and who has a token needs one that
+ * permits to start programs.
  */
 export function openExplore(options: ExploreOptions): BuiltInServer & { close(): Promise<void> } {
   const servers = new ExploredServers(options);
@@ -58,6 +62,7 @@ export function openExplore(options: ExploreOptions): BuiltInServer & { close():
         contract: exploreContract,
         hidden: [],
         problems: [],
+        starting: STARTING,
         tool: (name) => tools.get(name),
         identity: identitiesOf(exploreContract.tools, (tool) => ({ builtIn: EXPLORE, tool, version: options.version })),
         resource: () => undefined,
