@@ -1,4 +1,4 @@
-import { accessSync, chmodSync, constants, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { accessSync, chmodSync, constants, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { BerthError } from "../errors.ts";
@@ -17,6 +17,7 @@ export function openDatabase(dataDir: string, busyMs: number): Database.Database
   try {
     // Secrets are kept here: nobody else on the machine may read the folder or the file.
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+    closeToOthers(dataDir);
     const file = join(dataDir, DATABASE_FILE);
     refuseForeignLog(dataDir, file);
     database = new Database(file, { timeout: busyMs });
@@ -38,6 +39,18 @@ export function openDatabase(dataDir: string, busyMs: number): Database.Database
     throw new BerthError("store_failed", `the data folder ${dataDir} cannot be used: ${reason}`, { cause: error });
   }
 }
+
+/**
+ * A folder that was there may be open to others. One that is somebody else's is left to that one, and so is one that
+ * others keep something in; what Berth makes in it is readable by its owner alone in any case.
+ */
+function closeToOthers(dataDir: string): void {
+  const { mode, uid } = statSync(dataDir);
+  if ((mode & 0o077) === 0 || uid !== process.getuid?.()) return;
+  if (readdirSync(dataDir).every((file) => OWN_FILES.test(file))) chmodSync(dataDir, 0o700);
+}
+
+const OWN_FILES = /^(?:berth\.sqlite|import-|seal|secret|lost\+found$)/;
 
 /** Whoever has opened it here has found the two to belong together. */
 function refuseForeignLog(dataDir: string, file: string): void {
