@@ -1,12 +1,15 @@
 import assert from "node:assert/strict";
-import { existsSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
+import { openSqliteStore } from "../src/store/sqlite.ts";
 import { bearer, makeToken } from "./access.rig.ts";
 import { apiOf, type Api, type ApiReply } from "./api.ts";
 import { post, request, startTestBerth, type TestBerth } from "./berth.ts";
+import { fixtures } from "./upstream.rig.ts";
 
 const ADMIN = "the-operators-own-token";
 const context = 'context: import("berth").ToolContext';
@@ -174,6 +177,93 @@ describe("what was taken from a server", () => {
   });
 });
 
+describe("a release that is withdrawn", () => {
+  it("C8 is served and restored to nobody, keeps its CID, and can be reinstated", async (t) => {
+    const served = await serve({ BERTH_ACCESS: "required" });
+    const { berth, api, say } = served;
+    t.after(() => berth.close());
+    const { token: caller } = await makeToken(berth, { can: ["call", "read"] });
+    const { token: editor } = await makeToken(berth, { can: ["edit"], servers: ["gam"] });
+    const { token: writer } = await makeToken(berth, { can: ["edit"] });
+    const old = await giveTo(served, "gam", { description: "Old" });
+    const oldEntry = (await api.send("GET", "/entries/gam", undefined, bearer(writer))).body.files.gam as string;
+    const now = await giveTo(served, "gam", { description: "New" });
+    const path = `/servers/gam/releases/${old}/withdrawal`;
+    const set = (method: "PUT" | "DELETE", token: string, at = path): Promise<ApiReply> =>
+      api.send(method, at, undefined, bearer(token));
+    assert.equal(await say(`gam@${old}`, "variable", caller, { name: "colour" }), "blue");
+
+    assert.deepEqual(codeOf(await set("PUT", editor)), [403, "forbidden"]);
+    assert.equal((await set("PUT", writer, `/servers/gam/releases/${now}/withdrawal`)).status, 422, "it is served now");
+    assert.equal((await set("PUT", writer, `/servers/other/releases/${old}/withdrawal`)).status, 404);
+    assert.deepEqual((await set("PUT", writer)).body, { release: old, withdrawn: true });
+    assert.equal((await set("PUT", writer)).status, 200, "a second time nothing is to do");
+
+    assert.match(await say(`gam@${old}`, "variable", caller, { name: "colour" }), /^410: This release was withdrawn: /);
+    assert.equal(await say("gam", "variable", caller, { name: "colour" }), "blue");
+    const restore = (): Promise<ApiReply> =>
+      api.send("POST", `/servers/gam/releases/${old}/restore`, undefined, bearer(writer));
+    assert.deepEqual(codeOf(await restore()), [410, "release_withdrawn"]);
+    const written = await api.send("PUT", "/entries/gam", oldEntry, { ...any, ...bearer(writer) });
+    assert.deepEqual(codeOf(written), [422, "edit_refused"]);
+    assert.match(written.body.error.message, /which was withdrawn; reinstate that first/);
+    const { releases } = (await api.send("GET", "/servers/gam/releases", undefined, bearer(writer))).body;
+    const isWithdrawn = (releases as { release: string; withdrawn: boolean }[]).map((each) => [
+      each.release,
+      each.withdrawn,
+    ]);
+    assert.deepEqual(isWithdrawn.slice(0, 2), [
+      [now, false],
+      [old, true],
+    ]);
+    const { records } = (await api.send("GET", "/audit?kind=edit", undefined, bearer(ADMIN))).body;
+    assert.deepEqual(records[0].subject, { kind: "withdrawal", name: "gam" });
+    assert.match(records[0].principal, /^token:/);
+
+    assert.deepEqual((await set("DELETE", writer)).body, { release: old, withdrawn: false });
+    assert.equal(await say(`gam@${old}`, "variable", caller, { name: "colour" }), "blue");
+    assert.equal((await restore()).status, 200);
+    assert.equal(await served.releaseOf("gam"), old);
+  });
+});
+
+describe("content by its CID", () => {
+  it("C8 is read through a server by those alone who may read it all", async (t) => {
+    const { berth, api } = await serve({ BERTH_ACCESS: "required" });
+    t.after(() => berth.close());
+    const { cid } = await api.send("GET", "/variables/colour", undefined, bearer(ADMIN));
+    const { token: limited } = await makeToken(berth, { can: ["read", "call"], servers: ["gam"] });
+    const { token: reader } = await makeToken(berth, { can: ["read"] });
+    const read = async (token: string): Promise<ApiReply["body"]> =>
+      (await post(`${berth.url}/mcp/gam`, request("resources/read", { uri: `cid://${cid}` }), bearer(token))).body;
+    assert.match((await read(limited)).error.message, /No such resource/);
+    assert.equal((await read(reader)).result.contents[0].text, "blue");
+  });
+});
+
+describe("a data folder that others can read", () => {
+  it("C8 is closed to them when Berth starts, unless others keep something in it", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "berth-folder-"));
+    const modeOf = (): number => statSync(folder).mode & 0o777;
+    const open = async (): Promise<void> => (await openSqliteStore({ dataDir: folder })).close();
+    try {
+      chmodSync(folder, 0o755);
+      await open();
+      assert.equal(modeOf(), 0o700);
+      chmodSync(folder, 0o750);
+      await open();
+      assert.equal(modeOf(), 0o700);
+      chmodSync(folder, 0o755);
+      writeFileSync(join(folder, "notes.txt"), "of somebody else");
+      await open();
+      assert.equal(modeOf(), 0o755);
+      assert.equal(statSync(join(folder, "berth.sqlite")).mode & 0o777, 0o600);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+});
+
 /** An upstream that leaves a file behind when it is started. */
 function programIn({ folder }: TestBerth, name: string): { uri: string; wasStarted: () => boolean } {
   const [script, mark] = [join(folder, `${name}.mjs`), join(folder, `${name}.started`)];
@@ -209,6 +299,24 @@ describe("programs of the machine", () => {
     const tried = await api.send("PUT", "/entries/x", entry, { "If-None-Match": "*", ...bearer(starter) });
     assert.deepEqual(codeOf(tried), [422, "edit_refused"], "it ends at once");
     assert.ok(program.wasStarted());
+  });
+
+  it("C8 are started for no release of a server whose entry starts none any more", async (t) => {
+    const served = await serve({ BERTH_ACCESS: "required" });
+    t.after(() => served.berth.close());
+    const { token: caller } = await makeToken(served.berth, { can: ["call"] });
+    const put = (entry: object, precondition: Record<string, string> = any): Promise<ApiReply> => {
+      const headers = { ...precondition, ...bearer(ADMIN), "Berth-Allow-Breaking": "true" };
+      return served.api.send("PUT", "/entries/asker", JSON.stringify(entry), headers);
+    };
+    const uri = `mcp+node://${join(fixtures, "asker.mjs")}`;
+    assert.equal((await put({ upstream: uri }, { "If-None-Match": "*" })).status, 201);
+    const old = await served.releaseOf("asker");
+    const call = (): Promise<string> => served.say(`asker@${old}`, "flaky", caller, { key: "x", times: 0 });
+    assert.equal((await put({ upstream: `${uri}?arg=other` })).status, 200);
+    assert.doesNotMatch(await call(), /^503/);
+    assert.equal((await put({ resources: { note: { uri: "note://a", text: "a text" } } })).status, 200);
+    assert.match(await call(), /^503: .*That release starts a program, which the entry of "asker" does not any more/);
   });
 
   it("C8 are started for nobody who was asked for no token, unless the operator says so", async (t) => {

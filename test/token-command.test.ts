@@ -49,7 +49,7 @@ describe("berth token", () => {
   it("C8 says everything that is wrong with what is wanted", async () => {
     const { code, stderr } = await berth("create", "--can", "fly", "--tool", "x", "--expires", "soon");
     assert.equal(code, 2);
-    assert.match(stderr, /"can" lists at least one of call, read, edit, admin; .*"expires" is a time/);
+    assert.match(stderr, /"can" lists at least one of call, read, edit, programs, admin; .*"expires" is a time/);
     const elsewhere = await berth("create", "--tenant", "nobody");
     assert.equal(elsewhere.code, 2);
     assert.match(elsewhere.stderr, /No such tenant/);

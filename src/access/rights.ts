@@ -7,27 +7,58 @@ interface Right {
   readonly of: "server" | "tenant";
   /** For people, as the object of "may". */
   readonly what: string;
+  /** How a request can use it; a page sends the same requests. Commands and images are the operator's alone. */
+  readonly ways: readonly Way[];
 }
 
+type Way =
+  | "definition"
+  | "entry"
+  | "mcps"
+  | "restore"
+  | "explore"
+  | "variable"
+  | "secret"
+  | "withdrawal"
+  | "cid"
+  | "resource"
+  | "approve"
+  | "tokens"
+  | "audit"
+  | "metrics";
+
+const GIVEN = ["entry", "mcps", "restore"] as const;
+
 /**
- * Every power and the right that it needs, by whatever way it is used (`docs/access.md` has the same table). Whoever
- * adds a way asks for the power here, and for no action of its own.
+ * Every power and the right that it needs, by whatever way it is used: `docs/access.md` has the same table, and
+ * `test/rights.test.ts` tries each way of each power. Whoever adds a way asks for the power here, and for no action of
+ * its own.
  */
 export const RIGHTS = {
-  source: { action: "edit", of: "server", what: "change the source of a server, or delete the server" },
-  entry: { action: "edit", of: "tenant", what: "change what an entry says" },
-  secrets: { action: "edit", of: "tenant", what: "change which secrets a server is given" },
-  network: { action: "edit", of: "tenant", what: "change what a server may reach" },
-  variables: { action: "edit", of: "tenant", what: "change which variables a server may read" },
-  upstream: { action: "edit", of: "tenant", what: "change which remote server is hosted" },
-  programs: { action: "programs", of: "server", what: "start a program of this machine, or read its environment" },
-  values: { action: "edit", of: "tenant", what: "set variables" },
-  secretValues: { action: "edit", of: "tenant", what: "set secrets" },
-  withdrawal: { action: "edit", of: "tenant", what: "withdraw a release" },
-  contents: { action: "read", of: "tenant", what: "read variables, and content by its CID" },
-  approvals: { action: "admin", of: "server", what: "approve what an upstream offers" },
-  tokens: { action: "admin", of: "tenant", what: "make and revoke tokens" },
-  audit: { action: "admin", of: "tenant", what: "read the audit log and the metrics" },
+  source: { action: "edit", of: "server", what: "change a server's source", ways: ["definition", "restore"] },
+  entry: { action: "edit", of: "tenant", what: "change what an entry says", ways: GIVEN },
+  secrets: { action: "edit", of: "tenant", what: "change which secrets a server is given", ways: GIVEN },
+  network: { action: "edit", of: "tenant", what: "change what a server may reach", ways: GIVEN },
+  variables: { action: "edit", of: "tenant", what: "change which variables a server may read", ways: GIVEN },
+  upstream: { action: "edit", of: "tenant", what: "change which remote server is hosted", ways: GIVEN },
+  programs: {
+    action: "programs",
+    of: "server",
+    what: "start programs of this machine, and use its environment",
+    ways: [...GIVEN, "explore"],
+  },
+  values: { action: "edit", of: "tenant", what: "set and delete variables", ways: ["variable"] },
+  secretValues: { action: "edit", of: "tenant", what: "set and delete secrets", ways: ["secret"] },
+  withdrawal: { action: "edit", of: "tenant", what: "withdraw and reinstate releases", ways: ["withdrawal"] },
+  contents: {
+    action: "read",
+    of: "tenant",
+    what: "read variables, and content by its CID",
+    ways: ["variable", "cid", "resource"],
+  },
+  approvals: { action: "admin", of: "server", what: "approve what an upstream offers", ways: ["approve"] },
+  tokens: { action: "admin", of: "tenant", what: "list, make and revoke tokens", ways: ["tokens"] },
+  audit: { action: "admin", of: "tenant", what: "read the audit log and the metrics", ways: ["audit", "metrics"] },
 } as const satisfies Record<string, Right>;
 
 export type Power = keyof typeof RIGHTS;
