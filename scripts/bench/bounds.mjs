@@ -10,6 +10,7 @@ import { attacks } from "./part-fairness.mjs";
  * @typedef {{ trials: Record<string, Record<string, import("./rounds.mjs").Sample>>, othersBusy: Record<string, number>,
  *   servers?: import("./part-servers.mjs").ServersFigures[], image?: import("./part-image.mjs").ImageFigures[],
  *   streams?: import("./part-streams.mjs").StreamFigures, pages?: import("./part-pages.mjs").PagesFigures,
+ *   hostile?: import("./part-hostile.mjs").HostileFigures,
  *   fairness?: import("./part-fairness.mjs").FairnessFigures, quota?: import("./part-fairness.mjs").FairnessFigures,
  *   edits?: import("./part-edits.mjs").EditsFigures, upstreams?: import("./part-upstreams.mjs").UpstreamsFigures }} Figures
  * @typedef {{ name: string, title: string, atLeast?: number, atMost?: number, part?: string,
@@ -43,6 +44,12 @@ const attacked = (part, where, atMost) =>
 
 /** @type {Ratio[]} */
 export const ratios = [
+  {
+    name: "hostileMs",
+    title: "longest call of one tenant while another is sent the worst arguments, ms",
+    atMost: 25,
+    of: ({ hostile }) => hostile && Math.max(...hostile.cases.map(({ longestMs }) => longestMs)),
+  },
   {
     name: "callThroughputVsSdk",
     title: "tools/call, throughput: Berth / SDK, 1 tool",

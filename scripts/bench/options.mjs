@@ -20,6 +20,7 @@ export const parts = [
   "many",
   "upstreams",
   "fairness",
+  "hostile",
   "quota",
 ];
 

@@ -75,6 +75,12 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
     );
   }
 
+  if (figures.hostile) {
+    const { cases, quietMs } = figures.hostile;
+    print(`\nHostile arguments: the longest call of others, which takes ${fixed(quietMs, 1)} ms without any`);
+    for (const { name, longestMs } of cases) print(`  ${name.padEnd(16)} ${fixed(longestMs, 1)} ms`);
+  }
+
   if (figures.pages) {
     const { tools, metaMs, metaAgainMs, metaKb, servers, listMs, listKb } = figures.pages;
     print(

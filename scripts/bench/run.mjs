@@ -10,6 +10,7 @@ import { describeMachine, requireWrk } from "./machine.mjs";
 import { help, readOptions } from "./options.mjs";
 import { measureEdits } from "./part-edits.mjs";
 import { measureFairness } from "./part-fairness.mjs";
+import { measureHostile } from "./part-hostile.mjs";
 import { measureDiscovery, measureImage, newImage } from "./part-image.mjs";
 import { measureMany } from "./part-many.mjs";
 import { measurePages } from "./part-pages.mjs";
@@ -99,6 +100,7 @@ async function measure(folder, options) {
   };
   await measured("servers", () => measureServers(folder, images, options.startRepeats, say));
   await measured("streams", () => measureStreams(folder, options.streams, say));
+  await measured("hostile", () => measureHostile(folder, say));
   await measured("pages", () => measurePages(folder, images.at(-1), say));
   await measured("edits", () => measureEdits(folder, images.at(-1), options.saves, say));
   await measured("many", () => measureMany(folder, images[0].image, options.manyCounts, say));

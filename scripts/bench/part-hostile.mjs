@@ -1,0 +1,150 @@
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { startBeside } from "./beside.mjs";
+import { cli, makeImage, serve, writeImageSources } from "./berth.mjs";
+import { echoModule } from "./definitions.mjs";
+import { startServer } from "./server-process.mjs";
+
+/**
+ * The worst arguments for what a schema can say, up to the limit of a body: the longest pause that calls of another
+ * tenant see meanwhile. Each is sent several times, one after the other, and what a call takes without any is taken off.
+ *
+ * @typedef {{ name: string, longestMs: number, answer: string }} HostileCase
+ * @typedef {{ cases: HostileCase[], quietMs: number }} HostileFigures
+ */
+
+const CALM = "calm";
+const REPEATS = 3;
+const CALLS_PER_SECOND = 400;
+const QUIET_MS = 2_000;
+
+const source = `
+/** @param list @uniqueItems */
+export function unique(list: { a?: number }[]): number { return list.length; }
+/** @param text @format url */
+export function address(text: string): number { return text.length; }
+/** @param text @pattern (a?){500}a{500}$ */
+export function matched(text: string): number { return text.length; }
+export function texts(list: string[]): number { return list.length; }
+export function numbers(list: number[]): number { return list.length; }
+export function named(name: string): number { return name.length; }
+type Term = { op: "a"; left?: Term; right?: Term } | { op: "b"; left?: Term; right?: Term } | { op: "c"; left?: Term };
+export function term(term: Term): number { return term.op.length; }
+`;
+
+const many = (count, of) => Array.from({ length: count }, (_, index) => of(index));
+const nested = (levels) => {
+  let term = { op: "none" };
+  for (let level = 0; level < levels; level++)
+    term = { op: "b", left: term, right: term.op === "none" ? term : { op: "b" } };
+  return term;
+};
+/** What the schema of the tool `any` says, and what it is given. */
+const schemas = {
+  anyOf: [
+    { anyOf: many(500, (at) => ({ type: "array", minItems: 3_000_000 + at, items: { type: "number" } })) },
+    many(30_000, Number),
+  ],
+  recursion: [
+    {
+      $defs: { t: { anyOf: many(4, (at) => ({ items: { $ref: "#/$defs/t" }, minItems: at + 5 })) } },
+      $ref: "#/$defs/t",
+    },
+    JSON.parse(`${"[".repeat(120)}${"]".repeat(120)}`),
+  ],
+  contains: [{ contains: { contains: { const: 1 } }, minContains: 1_000_000 }, many(1_000, () => many(300, () => 0))],
+  unevaluated: [
+    { anyOf: many(50, (at) => ({ patternProperties: { [`^k${at}`]: true } })), unevaluatedProperties: false },
+    Object.fromEntries(many(20_000, (at) => [`k${at}`, 0])),
+  ],
+  propertyNames: [
+    { propertyNames: { pattern: "^(a|b|c)*x$" } },
+    Object.fromEntries(many(20_000, (at) => [`abc${at}`, 0])),
+  ],
+};
+
+const attacks = {
+  unique: ["unique", { list: many(200_000, (a) => ({ a })) }],
+  url: ["address", { text: `http://${"a:".repeat(1_900_000)} ` }],
+  pattern: ["matched", { text: "a".repeat(1_000_000) }],
+  wrongItems: ["texts", { list: many(1_900_000, () => 1) }],
+  rightItems: ["numbers", { list: many(1_900_000, () => 1) }],
+  properties: ["named", Object.fromEntries(many(300_000, (at) => [`k${at}`, 1]))],
+  union: ["term", { term: nested(200) }],
+  ...Object.fromEntries(Object.entries(schemas).map(([name, [, value]]) => [name, [name, { value }]])),
+};
+
+/** @param {string} folder @param {(line: string) => void} say @returns {Promise<HostileFigures>} */
+export async function measureHostile(folder, say) {
+  const launch = await prepare(mkdtempSync(join(folder, "hostile-")));
+  const server = await startServer(launch);
+  const calm = await startBeside("steady-caller.mjs", [String(server.port), `/t/${CALM}/mcp/echo`]);
+  try {
+    await save(server.port);
+    await calm.ask({ ms: QUIET_MS, perSecond: 2_000 });
+    const { taken } = await calm.ask({ ms: QUIET_MS, perSecond: CALLS_PER_SECOND });
+    const quietMs = Math.max(...taken);
+    const cases = [];
+    for (const [name, [tool, args]] of Object.entries(attacks)) {
+      // Its schema is made ready, and the client has written its text.
+      await call(server.port, tool, JSON.stringify({}));
+      const text = JSON.stringify(args);
+      const calls = calm.ask({ ms: 600_000, perSecond: CALLS_PER_SECOND });
+      await sleep(200);
+      let answer = "";
+      for (let repeat = 0; repeat < REPEATS; repeat++) answer = await call(server.port, tool, text);
+      await sleep(200);
+      calm.tell("stop");
+      const longestMs = Math.max(...(await calls).taken);
+      cases.push({ name, longestMs, answer: answer.slice(0, 120) });
+      say(`hostile arguments, ${name}: others wait ${longestMs.toFixed(1)} ms at most`);
+    }
+    return { cases, quietMs };
+  } finally {
+    calm.end();
+    await server.stop();
+  }
+}
+
+async function prepare(folder) {
+  const [sources, image, data] = ["sources", "image", "data"].map((name) => join(folder, name));
+  mkdirSync(sources);
+  writeFileSync(join(sources, "hostile.ts"), source + Object.keys(schemas).map(anyModule).join(""));
+  const tools = Object.fromEntries(
+    Object.entries(schemas).map(([name, [schema]]) => [
+      name,
+      { inputSchema: { type: "object", $defs: schema.$defs ?? {}, properties: { value: schema } } },
+    ]),
+  );
+  writeImageSources(sources, { hostile: { definition: "hostile.ts", tools, auto_discover: true } });
+  await makeImage(sources, image);
+  execFileSync(process.execPath, [cli, "tenant", "create", CALM, "--data", data], { stdio: "ignore" });
+  return serve(folder, image, { data });
+}
+
+const anyModule = (name) => `export function ${name}(value: unknown): string { return typeof value; }\n`;
+
+async function save(port) {
+  const response = await fetch(`http://127.0.0.1:${port}/t/${CALM}/api/definitions/echo`, {
+    method: "PUT",
+    headers: { "Content-Type": "text/plain", "If-None-Match": "*" },
+    body: echoModule(1),
+  });
+  if (!response.ok) throw new Error(`the definition was not saved: ${response.status} ${await response.text()}`);
+}
+
+/** Gives the text of the answer. @param {number} port @param {string} tool @param {string} args JSON text */
+async function call(port, tool, args) {
+  const response = await fetch(`http://127.0.0.1:${port}/mcp/hostile`, {
+    method: "POST",
+    headers: {
+      "Content-Type": "application/json",
+      Accept: "application/json",
+      "MCP-Protocol-Version": "2025-06-18",
+    },
+    body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"${tool}","arguments":${args}}}`,
+  });
+  return await response.text();
+}
