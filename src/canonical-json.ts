@@ -1,3 +1,6 @@
+import { hash } from "node:crypto";
+import type { JsonDigest } from "./json.ts";
+
 /**
  * The canonical JSON of a structure, byte for byte as DAG-JSON writes it
  * (https://ipld.io/specs/codecs/dag-json/spec/): members sorted by their names' code units, no spaces, a number beyond
@@ -10,6 +13,12 @@ export function canonicalJson(value: unknown): string {
   const text = textOf(value);
   if (text === undefined) throw new TypeError(`JSON cannot carry ${typeof value}`);
   return text;
+}
+
+/** What tells a structure from every other one. */
+export function digestOfJson(value: unknown): JsonDigest {
+  const text = canonicalJson(value);
+  return { bytes: Buffer.byteLength(text), sha256: hash("sha256", text, "base64url") };
 }
 
 function textOf(value: unknown): string | undefined {

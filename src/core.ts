@@ -158,6 +158,7 @@ export async function openCore(
       berthVersion: packageVersion(),
       log,
       records: store,
+      checks,
       accessRequired: access.required,
       sealKey,
       limits,

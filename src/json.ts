@@ -5,6 +5,33 @@ export type JsonObject = { [key: string]: Json };
 /** A JSON Schema 2020-12 document that is an object (the boolean forms are never produced by Berth). */
 export type JsonSchema = { [keyword: string]: unknown };
 
+/**
+ * An object that is too long to be read by who serves: its JSON text, of which something is known that was found out
+ * elsewhere.
+ */
+export class JsonText {
+  text: string;
+  /** Of its canonical JSON: the length in bytes, and the SHA-256 in base64url. */
+  digest: JsonDigest;
+  /** Of what it was before it was filled in with anything. */
+  readonly givenDigest: JsonDigest;
+
+  constructor(text: string, digest: JsonDigest) {
+    this.text = text;
+    this.digest = this.givenDigest = digest;
+  }
+
+  /** All of it, which takes a while. */
+  read(): JsonObject {
+    return JSON.parse(this.text) as JsonObject;
+  }
+}
+
+export interface JsonDigest {
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

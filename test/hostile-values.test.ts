@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { call, post, request, startTestBerth, type Reply, type TestBerth } from "./berth.ts";
+import { call, modern, post, request, startTestBerth, type Reply, type TestBerth } from "./berth.ts";
 import { until } from "./until.ts";
 
 const source = `
@@ -87,6 +87,67 @@ describe("a value that takes long to check", () => {
     const { result } = await calledBeside("calculate", { term });
     assert.equal(result.isError, true);
     assert.match(result.content[0].text, /^Invalid arguments for the tool "calculate": \/term/);
+  });
+});
+
+describe("a body that is too long to be read by who serves", () => {
+  const echo = `
+/** @param times @default 2 */
+export function count(list: number[], times?: number): string { return [list.length, times, Object.keys({ list })].join(); }
+`;
+  let berth: TestBerth;
+  let url: string;
+  before(async () => {
+    berth = await startTestBerth({
+      texts: { "long.ts": echo, "script.sh": '#!/bin/sh\n# Counts.\n# @param {string} text\nprintf %s "${#text}"\n' },
+      env: { BERTH_MESSAGE_VALUES: "1000" },
+    });
+    url = `${berth.url}/mcp/long`;
+  });
+  after(() => berth.close());
+  const list = Array.from({ length: 100_000 }, (_, n) => n);
+
+  it("calls its tool with all of its arguments, filled in with their defaults", async () => {
+    assert.equal((await call(url, "count", { list })).content[0].text, "100000,2,list");
+    const wrong = await call(url, "count", { list: [...list, "x"] });
+    assert.match(wrong.content[0].text, /\/list\/100000 must be number$/);
+    const params = { name: "count", arguments: { list, times: 3 } };
+    assert.equal((await modern(url, "tools/call", params)).body.result.content[0].text, "100000,3,list");
+  });
+
+  it("reaches a script, too", async () => {
+    const result = await call(`${berth.url}/mcp/script`, "script", { text: "x".repeat(70_000) });
+    assert.equal(result.content[0].text, "70000");
+  });
+
+  it("is answered as a short one where it is none or says too much", async () => {
+    const replies = await Promise.all([
+      post(url, `${JSON.stringify(list)}x`),
+      post(url, `${"[".repeat(40_000)}${"]".repeat(40_000)}`),
+      post(url, request("tools/list", { list })),
+    ]);
+    const errors = replies.map(({ body }) => body.error);
+    assert.deepEqual(
+      errors.map(({ code }) => code),
+      [-32700, -32600, -32600],
+    );
+    assert.match(errors[1].message, /nests at most 256 levels deep/);
+    assert.match(errors[2].message, /at most 1000 values \(BERTH_MESSAGE_VALUES\)/);
+  });
+
+  it("is one of a batch", async () => {
+    const one = (id: number) => request("tools/call", { name: "count", arguments: { list } }, id);
+    const { body } = await post(url, [one(1), request("ping", {}, 2), one(3)], {
+      "MCP-Protocol-Version": "2025-03-26",
+    });
+    assert.deepEqual(
+      body.map(({ id, result }: Reply["body"]) => [id, result.content?.[0].text]),
+      [
+        [1, "100000,2,list"],
+        [2, undefined],
+        [3, "100000,2,list"],
+      ],
+    );
   });
 });
 

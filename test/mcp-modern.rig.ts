@@ -352,7 +352,7 @@ function catalogOf(server: string, offer: Offer): Catalog {
         contract: toolContract,
         ...(typeof offered === "object" && offered.task && { task: offered.task }),
         async call(args, options) {
-          const outcome = await code(args, options);
+          const outcome = await code(args as JsonObject, options);
           return typeof outcome === "string" ? { content: [{ type: "text", text: outcome }] } : outcome;
         },
       };

@@ -1,5 +1,5 @@
-import { hash } from "node:crypto";
-import { canonicalJson } from "../canonical-json.ts";
+import { digestOfJson } from "../canonical-json.ts";
+import { JsonText } from "../json.ts";
 import type { AuditEntry } from "./entry.ts";
 
 /** A call that has ended, as far as it is recorded. What was said is not: only its size and its digest. */
@@ -85,8 +85,8 @@ export class CallBlock {
 }
 
 function digestOf(value: object): string {
-  const text = canonicalJson(value);
-  return `${Buffer.byteLength(text)},"${hash("sha256", text, "base64url")}"`;
+  const { bytes, sha256 } = value instanceof JsonText ? value.digest : digestOfJson(value);
+  return `${bytes},"${sha256}"`;
 }
 
 function indexIn<T>(known: Map<T, number>, value: T): number {

@@ -1,7 +1,7 @@
 import type { CancelSignal } from "../cancellation.ts";
 import type { Cid } from "../cid.ts";
 import type { CallShape } from "../discover/discovery.ts";
-import type { Json, JsonObject } from "../json.ts";
+import type { Json, JsonObject, JsonText } from "../json.ts";
 import type { LogLevel } from "../log-level.ts";
 
 /**
@@ -46,7 +46,7 @@ export interface GuestProgram {
 
 export interface GuestCall {
   readonly shape: CallShape;
-  readonly args: JsonObject;
+  readonly args: JsonObject | JsonText;
   /** Plain data that the guest sees as properties of its context (`answers`, `options`, `server`, `tool`). */
   readonly context?: JsonObject;
   /** Milliseconds from now, the wait for a turn included. */

@@ -1,4 +1,5 @@
 import { CallTable } from "../call-table.ts";
+import { JsonText } from "../json.ts";
 import type { Call } from "./call.ts";
 import { tellCaller } from "./caller-events.ts";
 import { cancelled, endedByNeighbour, failure, guestFailed, loadFailed, outputTooLarge, tooBusy } from "./failures.ts";
@@ -148,7 +149,8 @@ export class Session {
     this.#calls.add(call);
     let frame: string;
     try {
-      const data = context ? `${JSON.stringify(args)},${JSON.stringify(context)}` : JSON.stringify(args);
+      const text = args instanceof JsonText ? args.text : JSON.stringify(args);
+      const data = context ? `${text},${JSON.stringify(context)}` : text;
       frame = `[${toGuest.call},${call.id},${this.#shapes.indexOf(shape)},${data}]`;
     } catch {
       this.#calls.remove(call);

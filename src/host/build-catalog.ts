@@ -90,6 +90,7 @@ export async function buildCatalog(
     release.tools.map((tool) => {
       const { contract, function: own } = tool;
       const { name } = contract;
+      const takesText = language !== "shell";
       const run = runOf({ name, call: own.call, toolOptions: optionsOf(entry, name) });
       const notes = new CallNotes(
         { tenant, server, release: release.block.cid, tool: name },
@@ -99,7 +100,12 @@ export async function buildCatalog(
       );
       return [
         name,
-        createTool(contract, configuredRun(tool, run, validatorOf), { redirects, notes, validatorOf, limits }, own),
+        createTool(
+          contract,
+          configuredRun(tool, run, validatorOf),
+          { redirects, notes, validatorOf, takesText, limits },
+          own,
+        ),
       ];
     }),
   );

@@ -1,7 +1,7 @@
 import type { Principal } from "../access/principal.ts";
 import type { CancelSignal } from "../cancellation.ts";
 import type { Cid } from "../cid.ts";
-import type { Json, JsonObject } from "../json.ts";
+import type { Json, JsonObject, JsonText } from "../json.ts";
 import type { Contract, PromptContract, ToolContract } from "../contract/contract.ts";
 import type { CallerContext } from "../outcome/context.ts";
 import type { TaskSupport } from "../discover/discovery.ts";
@@ -83,7 +83,9 @@ export interface Tool {
   readonly contract: ToolContract;
   /** Its calls can be tasks. No part of the contract, because the revisions show it in ways of their own. */
   readonly task?: TaskSupport;
-  call(args: JsonObject, options: CallOptions): Promise<CallResult | InputRequired>;
+  /** It takes arguments as texts, too. */
+  readonly takesText?: true;
+  call(args: JsonObject | JsonText, options: CallOptions): Promise<CallResult | InputRequired>;
 }
 
 export interface Resource {

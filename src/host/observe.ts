@@ -1,7 +1,7 @@
 import type { Principal } from "../access/principal.ts";
 import { Gate } from "../admission/gate.ts";
 import type { Cid } from "../cid.ts";
-import type { JsonObject } from "../json.ts";
+import type { JsonObject, JsonText } from "../json.ts";
 import type { Trace } from "../trace.ts";
 import type { Activity, CallOutcome } from "./activity.ts";
 import type { CallOptions, CallResult } from "./catalog.ts";
@@ -64,7 +64,7 @@ export interface ObservedCall {
   readonly principal: Principal | undefined;
   readonly trace: Trace | undefined;
   /** What was said, for observers that take its size or digest, such as the audit log. They keep no reference to it. */
-  readonly args: JsonObject;
+  readonly args: JsonObject | JsonText;
   /** Undefined where there is none: questions, a redirect that is followed elsewhere, or an error of the protocol. */
   readonly result: CallResult | undefined;
   /** Of the result's content, in UTF-16 units; bytes count as their base64. */
@@ -116,7 +116,7 @@ export class CallNotes {
   ended<Result extends CallResult | undefined>(
     outcome: CallOutcome,
     beganAt: number,
-    args: JsonObject,
+    args: JsonObject | JsonText,
     { principal, trace }: Pick<CallOptions, "principal" | "trace">,
     result: Result,
     retries = 0,

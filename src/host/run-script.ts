@@ -1,7 +1,7 @@
 import type { Trace } from "../trace.ts";
 import type { CallShape } from "../discover/discovery.ts";
 import type { Executor, GuestOutcome } from "../executor/executor.ts";
-import type { Json, JsonObject } from "../json.ts";
+import { JsonText, type Json, type JsonObject } from "../json.ts";
 import { CONTEXT_KEY, contextMeta, TOOL_KEY, type CallContext } from "../outcome/context.ts";
 import type { Grant } from "../secrets/grants.ts";
 import { unwrapResult } from "../outcome/unwrap.ts";
@@ -32,7 +32,8 @@ export function scriptRun(
 ): Run {
   const { name, callMs, toolOptions, warn } = options;
   const hide = (text: string): string => script.grant?.hide(text) ?? text;
-  return async (args, given) => {
+  return async (passed, given) => {
+    const args = passed instanceof JsonText ? passed.read() : passed;
     const { signal, deadlineMs } = given;
     let secrets: Readonly<Record<string, string>> | undefined;
     try {

@@ -1,7 +1,7 @@
 import type { DiscoveredTool } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
 import type { GuestOutcome } from "../executor/executor.ts";
-import type { JsonObject } from "../json.ts";
+import type { JsonObject, JsonText } from "../json.ts";
 import type { CallOptions, CallResult, Tool, ToolContract } from "./catalog.ts";
 import { failure, toConfiguredResult, toResult, type ReturnedValue } from "./content.ts";
 import type { ValidatorOf } from "./checks/checks.ts";
@@ -14,13 +14,15 @@ import type { CallNotes } from "./observe.ts";
 import type { Redirects } from "./uris/redirect.ts";
 
 /** Carries out a call whose arguments are valid. Never rejects. */
-export type Run = (args: JsonObject, options: CallOptions) => Promise<GuestOutcome>;
+export type Run = (args: JsonObject | JsonText, options: CallOptions) => Promise<GuestOutcome>;
 
 /** What a tool has of its server. */
 export interface ToolParts {
   readonly redirects: Redirects;
   readonly notes: CallNotes;
   readonly validatorOf: ValidatorOf;
+  /** Its function takes arguments as texts. */
+  readonly takesText: boolean;
   readonly limits: RetryLimits & { readonly callMs: number };
 }
 
@@ -47,7 +49,7 @@ export function createTool(
 
   function goOn(
     first: GuestOutcome,
-    args: JsonObject,
+    args: JsonObject | JsonText,
     options: CallOptions,
     beganAt: number,
   ): Promise<Persisted<GuestOutcome>> {
@@ -63,6 +65,7 @@ export function createTool(
 
   return {
     contract,
+    ...(parts.takesText && { takesText: true }),
     ...(task && { task }),
     async call(args, options) {
       const beganAt = performance.now();

@@ -8,7 +8,8 @@ import type { Tenancy } from "../host/tenancy.ts";
 import { isObject } from "../json.ts";
 import { admit } from "../mcp/admit.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
-import { errorText, idOf, parseJson } from "../mcp/json-rpc.ts";
+import { errorText, idOf } from "../mcp/json-rpc.ts";
+import { parseJson } from "../parse-json.ts";
 import type { Trace } from "../trace.ts";
 import type { EventSink, Post } from "../mcp/protocol.ts";
 import { readBody } from "./body.ts";
@@ -161,7 +162,7 @@ class Connection {
   }
 
   async receive(body: string, principal: Principal | undefined, trace: Trace): Promise<void> {
-    const early = this.#isInitialized ? undefined : whatIsTooEarly(body);
+    const early = this.#isInitialized ? undefined : whatIsTooEarly(body, INITIALIZE_UNITS_MAX);
     if (early !== undefined) return void this.#events.send(early);
     const post: Post = {
       headers: this.#headers,
@@ -205,8 +206,12 @@ class Connection {
   }
 }
 
+/** Nobody needs more to say who they are. */
+const INITIALIZE_UNITS_MAX = 64 * 1024;
+
 /** The error for a request that only an initialized connection may make; undefined for any other message. */
-function whatIsTooEarly(body: string): string | undefined {
+function whatIsTooEarly(body: string, unitsMax: number): string | undefined {
+  if (body.length > unitsMax) return errorText(null, new BerthError("not_initialized", "send initialize first"));
   let message: unknown;
   try {
     message = parseJson(body);

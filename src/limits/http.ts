@@ -1,6 +1,10 @@
 /** What connections, requests and streams over HTTP may take, and how the service ends. */
 export const httpLimits = {
   bodyBytes: 4 * 1024 * 1024,
+  /** A longer body is read, and its arguments are checked, on the thread for checks. */
+  inlineBodyBytes: 64 * 1024,
+  /** Values of one message, such as members and items, besides the arguments of its call, where it is longer than that. */
+  messageValues: 100_000,
   headersMs: 10_000,
   requestMs: 30_000,
   headerBytes: 16 * 1024,

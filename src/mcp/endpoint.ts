@@ -2,14 +2,16 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { Cancellation } from "../cancellation.ts";
 import { defaultLimits, type Limits } from "../limits.ts";
 import { BerthError, type ErrorCode } from "../errors.ts";
+import type { Checks } from "../host/checks/checks.ts";
 import type { Host } from "../host/host.ts";
 import { permittedCatalog } from "../host/permitted.ts";
 import { isObject } from "../json.ts";
 import type { Log } from "../log.ts";
 import { withMeta, type Trace } from "../trace.ts";
+import { parseJson } from "../parse-json.ts";
 import { tellable } from "../unforeseen.ts";
 import { admit, admitMethods } from "./admit.ts";
-import { errorText, idOf, parseJson, readMessage, resultText, type Message, type Request } from "./json-rpc.ts";
+import { errorText, idOf, readMessage, resultText, type Message, type Request } from "./json-rpc.ts";
 import { createLegacy, type LegacyLimits } from "./legacy/legacy.ts";
 import { createModern, type ModernLimits } from "./modern/modern.ts";
 import { createNative } from "./native/native.ts";
@@ -64,20 +66,24 @@ export interface EndpointOptions {
   readonly records: Records;
   /** Lists are not the same for everybody, so that no cache may share them. */
   readonly accessRequired?: boolean;
-  readonly limits?: ModernLimits & LegacyLimits & Pick<Limits, "waitingLogBytes">;
+  /** Who reads long bodies; without it they are read as all others are. */
+  readonly checks?: Pick<Checks, "readMessage">;
+  readonly limits?: ModernLimits & LegacyLimits & Pick<Limits, "waitingLogBytes" | "inlineBodyBytes">;
 }
 
 export function createEndpoint(options: EndpointOptions): Endpoint {
-  const { host, limits = defaultLimits, sealKey = randomBytes(32) } = options;
+  const { host, checks, limits = defaultLimits, sealKey = randomBytes(32) } = options;
   const sealer = createSealer(sealKey);
   const modern = createModern({ ...options, limits, sealer });
   const legacy = createLegacy({ ...options, limits, sealer, answer });
   const native = createNative(host);
   const closing = new Cancellation();
+  const inlineUnits = checks ? limits.inlineBodyBytes : Infinity;
   const logs = { waitingLogBytes: limits.waitingLogBytes, dropped: 0 };
 
   const endpoint: Endpoint = {
     post(tenant, server, post) {
+      if (post.body.length > inlineUnits) return receiveLong(tenant, server, post);
       let body: unknown;
       try {
         body = parseJson(post.body);
@@ -122,6 +128,16 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     },
   };
   return endpoint;
+
+  async function receiveLong(tenant: string, server: string, post: Post): Promise<Answer> {
+    let body: unknown;
+    try {
+      body = await checks!.readMessage(tenant, post.body);
+    } catch (error) {
+      return refusal(null, error, post.trace);
+    }
+    return endpoint.receive(tenant, server, body, post);
+  }
 
   function answerBody(place: Place, post: Post, body: unknown): Promise<Answer> {
     if (Array.isArray(body)) return legacy.receive(place, post, body);

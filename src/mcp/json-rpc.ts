@@ -1,5 +1,5 @@
 import { BerthError } from "../errors.ts";
-import { isObject, NESTING_MAX, nestsTooDeep } from "../json.ts";
+import { isObject } from "../json.ts";
 
 /** JSON-RPC 2.0 as MCP uses it: ids are strings or integers, params are objects. */
 export type RequestId = string | number;
@@ -28,20 +28,6 @@ export type Message = Request | Notification | ClientResponse;
 export type Params = Readonly<Record<string, unknown>>;
 
 const NO_PARAMS: Params = Object.freeze({});
-
-/** The JSON of a body. Throws `parse_error`, and `invalid_request` for a value that nests too deeply. */
-export function parseJson(body: string): unknown {
-  let value: unknown;
-  try {
-    value = JSON.parse(body);
-  } catch (error) {
-    throw new BerthError("parse_error", (error as Error).message, { cause: error });
-  }
-  if (nestsTooDeep(value, body.length)) {
-    throw new BerthError("invalid_request", `a message nests at most ${NESTING_MAX} levels deep`);
-  }
-  return value;
-}
 
 /** One message. Throws `invalid_request`, saying which member is wrong. */
 export function readMessage(value: unknown): Message {

@@ -16,7 +16,7 @@ export function builtInTool(contract: ToolContract, notes: CallNotes, work: Work
   const check = lazyValidator(contract.inputSchema);
   return {
     contract,
-    async call(args, options) {
+    async call(args: JsonObject, options) {
       const beganAt = performance.now();
       const invalid = problemsOf(check, args);
       if (invalid) {

@@ -1,9 +1,15 @@
 /** The thread of `checks.ts`: makes code of schemas, and checks values that are large or intricate. */
+import { setPriority } from "node:os";
 import { parentPort } from "node:worker_threads";
-import type { JsonSchema } from "../../json.ts";
-import type { CheckReport, CheckTask } from "./checks.ts";
+import { digestOfJson } from "../../canonical-json.ts";
+import { errors, type BerthError } from "../../errors.ts";
+import { isObject, type JsonSchema } from "../../json.ts";
+import type { CheckReport, CheckTask, ReadTask } from "./checks.ts";
+import { parseJson } from "../../parse-json.ts";
 import { judgeOf } from "./schema-code.ts";
 
+/** As nice as this, on a scale to 19. */
+const GIVES_WAY = 5;
 /** As many units of schemas as this are kept ready. */
 const KEPT_UNITS = 4 * 1024 * 1024;
 
@@ -11,12 +17,14 @@ const ready = new Map<string, ReturnType<typeof judgeOf>>();
 let readyUnits = 0;
 
 const port = parentPort!;
-port.on("message", (task: CheckTask) => port.postMessage(reportOf(task)));
+// Where both want the same processor, who serves goes first. Only Linux has threads that are nice by themselves.
+if (process.platform === "linux") setPriority(GIVES_WAY);
+port.on("message", (task: CheckTask | ReadTask) => port.postMessage("body" in task ? readOf(task) : reportOf(task)));
 // What every schema needs is made ready before the time of any counts.
 judgeOf({ type: "object" }, { texts: false });
 port.postMessage("ready");
 
-function reportOf({ schema, texts, value, wantsCode, unitsMax }: CheckTask): CheckReport {
+function reportOf({ schema, texts, value, wantsCode, unitsMax, wantsDigest }: CheckTask): CheckReport {
   let made: ReturnType<typeof judgeOf>;
   try {
     made = readyFor(schema, texts);
@@ -32,7 +40,11 @@ function reportOf({ schema, texts, value, wantsCode, unitsMax }: CheckTask): Che
   if (filled.length > unitsMax) {
     return { problems: [`with the defaults of its schema it has more than ${unitsMax} characters`], ...quick };
   }
-  return { problems, ...quick, ...(filled !== value && { filled }) };
+  return {
+    problems,
+    ...quick,
+    ...(filled !== value && { filled, ...(wantsDigest && { digest: digestOfJson(parsed) }) }),
+  };
 }
 
 function readyFor(schema: string, texts: boolean): ReturnType<typeof judgeOf> {
@@ -48,4 +60,38 @@ function readyFor(schema: string, texts: boolean): ReturnType<typeof judgeOf> {
     readyUnits -= oldest.length;
   }
   return made;
+}
+
+function readOf({ body, valuesMax }: ReadTask): CheckReport {
+  let value: unknown;
+  try {
+    value = parseJson(body);
+  } catch (error) {
+    const { code, message } = error as BerthError;
+    return { problems: [], refusal: { code, message: message.slice(errors[code].message.length + 2) } };
+  }
+  const found: { at: number; text: string; digest: ReturnType<typeof digestOfJson> }[] = [];
+  for (const [at, message] of (Array.isArray(value) ? (value as unknown[]) : [value]).entries()) {
+    if (!isObject(message) || message["method"] !== "tools/call" || !isObject(message["params"])) continue;
+    const { params } = message;
+    if (!isObject(params["arguments"])) continue;
+    found.push({ at, text: JSON.stringify(params["arguments"]), digest: digestOfJson(params["arguments"]) });
+    delete params["arguments"];
+  }
+  if (valuesIn(value, valuesMax) > valuesMax) {
+    const message = `a message of this length has at most ${valuesMax} values (BERTH_MESSAGE_VALUES) besides the arguments of tools/call`;
+    return { problems: [], refusal: { code: "invalid_request", message } };
+  }
+  return { problems: [], read: { message: JSON.stringify(value), arguments: found } };
+}
+
+/** Counts no further than one more than `most`. */
+function valuesIn(value: unknown, most: number): number {
+  let count = 1;
+  if (typeof value !== "object" || value === null) return count;
+  for (const member of Array.isArray(value) ? (value as unknown[]) : Object.values(value)) {
+    count += valuesIn(member, most - count);
+    if (count > most) break;
+  }
+  return count;
 }

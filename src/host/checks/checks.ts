@@ -1,6 +1,6 @@
 import { Worker } from "node:worker_threads";
-import { BerthError } from "../../errors.ts";
-import type { Json, JsonSchema } from "../../json.ts";
+import { BerthError, type ErrorCode } from "../../errors.ts";
+import { JsonText, type Json, type JsonDigest, type JsonSchema } from "../../json.ts";
 import type { Limits } from "../../limits.ts";
 import { TurnQueue } from "../../turn-queue.ts";
 import type { SchemaCode, SchemaOptions } from "./schema-code.ts";
@@ -31,9 +31,9 @@ export class Checks {
     /** Null where there is code, and it is none to be run on the thread that serves. */
     let quick: Check | null | undefined;
 
-    const judge = async (value: Json): Promise<string | undefined> => {
+    const judge = async (value: Json | JsonText): Promise<string | undefined> => {
       const wantsCode = quick === undefined;
-      const text = JSON.stringify(value);
+      const text = value instanceof JsonText ? value.text : JSON.stringify(value);
       const unitsMax = text.length + this.#limits.bodyBytes;
       const report = await this.#report(tenant, {
         schema: JSON.stringify(schema),
@@ -41,20 +41,46 @@ export class Checks {
         value: text,
         wantsCode,
         unitsMax,
+        wantsDigest: value instanceof JsonText,
       });
       if (report.fault !== undefined) return `its schema is not valid: ${report.fault}`;
       if (report.quick) quick = isQuick(report.quick) ? evaluated(report.quick.code) : null;
       if (report.problems.length > 0) return report.problems.join("; ");
-      if (report.filled !== undefined) fillIn(value, JSON.parse(report.filled) as Json);
+      if (value instanceof JsonText) {
+        if (report.filled !== undefined) [value.text, value.digest] = [report.filled, report.digest!];
+      } else if (report.filled !== undefined) fillIn(value, JSON.parse(report.filled) as Json);
       return undefined;
     };
 
-    return (value) => (quick && isRightAtOnce(quick, value) ? undefined : judge(value));
+    return (value) => (quick && !(value instanceof JsonText) && isRightAtOnce(quick, value) ? undefined : judge(value));
+  }
+
+  /**
+   * A message, or a batch of them, in a body that is too long to be read by who serves; the arguments of calls stay
+   * texts. Rejects with `parse_error`, and with `invalid_request` for what nests too deeply or says too much else.
+   */
+  async readMessage(tenant: string, body: string): Promise<unknown> {
+    const { messageValues } = this.#limits;
+    const report = await this.#report(tenant, { body, valuesMax: messageValues });
+    if (!report.read)
+      throw new BerthError(report.refusal?.code ?? "invalid_request", report.refusal?.message ?? report.problems[0]);
+    const message = JSON.parse(report.read.message) as unknown;
+    const messages = Array.isArray(message) ? message : [message];
+    for (const { at, text, digest } of report.read.arguments)
+      messages[at].params.arguments = new JsonText(text, digest);
+    return message;
   }
 
   /** Why values of a tenant cannot be checked by a schema, as the end of a sentence; undefined when they can. */
   async faultOf(tenant: string, schema: JsonSchema): Promise<string | undefined> {
-    const task = { schema: JSON.stringify(schema), texts: false, value: undefined, wantsCode: false, unitsMax: 0 };
+    const task = {
+      schema: JSON.stringify(schema),
+      texts: false,
+      value: undefined,
+      wantsCode: false,
+      unitsMax: 0,
+      wantsDigest: false,
+    };
     const { fault, problems } = await this.#report(tenant, task);
     return fault ?? problems[0];
   }
@@ -65,7 +91,7 @@ export class Checks {
     await (await thread?.catch(() => undefined))?.terminate();
   }
 
-  async #report(tenant: string, task: CheckTask): Promise<CheckReport> {
+  async #report(tenant: string, task: CheckTask | ReadTask): Promise<CheckReport> {
     const turn = this.#turns.enter(tenant, () => {});
     if (!turn) {
       const waiting = this.#limits.queuedChecksPerTenant;
@@ -94,7 +120,7 @@ export class Checks {
     return starting;
   }
 
-  async #onThread(task: CheckTask): Promise<CheckReport> {
+  async #onThread(task: CheckTask | ReadTask): Promise<CheckReport> {
     const thread = await this.#started();
     const { checkMs } = this.#limits;
     return new Promise((resolve) => {
@@ -126,9 +152,12 @@ export type ValidatorOf = (schema: JsonSchema, options?: SchemaOptions) => Valid
  * when nothing is. It is a promise only where that is not found out at once: for the first value of all, one that is
  * wrong, and one that is large or intricate.
  */
-export type Validator = (value: Json) => undefined | Promise<string | undefined>;
+export type Validator = (value: Json | JsonText) => undefined | Promise<string | undefined>;
 
-export type CheckLimits = Pick<Limits, "bodyBytes" | "checkMs" | "checkMemoryMb" | "queuedChecksPerTenant">;
+export type CheckLimits = Pick<
+  Limits,
+  "bodyBytes" | "messageValues" | "checkMs" | "checkMemoryMb" | "queuedChecksPerTenant"
+>;
 
 export interface CheckTask {
   /** JSON text, as `value` is; without a value only the schema is looked at. */
@@ -138,6 +167,13 @@ export interface CheckTask {
   readonly wantsCode: boolean;
   /** How long the value may become by its defaults, in UTF-16 units of its text. */
   readonly unitsMax: number;
+  readonly wantsDigest: boolean;
+}
+
+/** To read a body. */
+export interface ReadTask {
+  readonly body: string;
+  readonly valuesMax: number;
 }
 
 export interface CheckReport {
@@ -146,7 +182,15 @@ export interface CheckReport {
   readonly problems: readonly string[];
   /** The value with its defaults, where it has become another one. */
   readonly filled?: string;
+  readonly digest?: JsonDigest;
   readonly quick?: SchemaCode;
+  readonly read?: {
+    /** JSON text, without the arguments of calls. */
+    readonly message: string;
+    readonly arguments: readonly { readonly at: number; readonly text: string; readonly digest: JsonDigest }[];
+  };
+  /** Why a body is not read. */
+  readonly refusal?: { readonly code: ErrorCode; readonly message: string };
 }
 
 /** A few milliseconds, on a machine that has nothing else to do. */

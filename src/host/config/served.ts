@@ -2,7 +2,7 @@ import type { PromptContract } from "../../contract/contract.ts";
 import { parseUriTemplate } from "../../discover/uri-template.ts";
 import { BerthError } from "../../errors.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
-import type { Json, JsonObject, JsonSchema } from "../../json.ts";
+import { JsonText, type Json, type JsonObject, type JsonSchema } from "../../json.ts";
 import { lazyTextValidator } from "../arguments.ts";
 import type { ContentBlock, Prompt } from "../catalog.ts";
 import type { ValidatorOf } from "../checks/checks.ts";
@@ -26,7 +26,7 @@ export function configuredRun(
   if (!fixed && contract.inputSchema === own.inputSchema) return run;
   const check = validatorOf(own.inputSchema);
   return async (args, options) => {
-    const all = { ...args, ...structuredClone(fixed) };
+    const all = { ...(args instanceof JsonText ? args.read() : args), ...structuredClone(fixed) };
     const invalid = await check(all);
     if (invalid === undefined) return run(all, options);
     const message = `The function "${own.name}" cannot take these arguments: ${invalid}`;

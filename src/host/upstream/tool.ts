@@ -58,7 +58,7 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
 
   return {
     contract,
-    async call(args, options) {
+    async call(args: JsonObject, options) {
       const beganAt = performance.now();
       const refused = options.answers && refusal(contract.name, options.answers);
       if (refused !== undefined) return notes.ended("error", beganAt, args, options, failure(refused));
@@ -87,7 +87,7 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
 export function heldTool(contract: ToolContract, notes: CallNotes): Tool {
   return {
     contract,
-    async call(args, options) {
+    async call(args: JsonObject, options) {
       notes.ended("error", performance.now(), args, options, undefined);
       return asFailure(heldBack("tool", contract.name), options);
     },

@@ -2,7 +2,7 @@ import type { Request, RequestHandler, Response } from "express";
 import type { Access } from "../../access/access.ts";
 import { BerthError } from "../../errors.ts";
 import { isObject } from "../../json.ts";
-import { parseJson } from "../../mcp/json-rpc.ts";
+import { parseJson } from "../../parse-json.ts";
 import { readBody } from "../body.ts";
 import type { OriginOf } from "../origin.ts";
 import type { Pages } from "../pages/pages.ts";

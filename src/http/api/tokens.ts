@@ -1,6 +1,6 @@
 import { Router } from "express";
 import { readTokenWish } from "../../access/token-wish.ts";
-import { parseJson } from "../../mcp/json-rpc.ts";
+import { parseJson } from "../../parse-json.ts";
 import { changing } from "../access/permit.ts";
 import { readBody } from "../body.ts";
 import { tenantOf } from "../place.ts";

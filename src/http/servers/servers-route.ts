@@ -8,7 +8,7 @@ import { queryArguments } from "../../host/uris/query-arguments.ts";
 import { isObject, type JsonObject } from "../../json.ts";
 import type { Log } from "../../log.ts";
 import { admit } from "../../mcp/admit.ts";
-import { parseJson } from "../../mcp/json-rpc.ts";
+import { parseJson } from "../../parse-json.ts";
 import { tellable } from "../../unforeseen.ts";
 import { principalOf } from "../access/authenticate.ts";
 import type { Challenge } from "../access/challenge.ts";

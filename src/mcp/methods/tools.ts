@@ -1,5 +1,5 @@
 import { BerthError } from "../../errors.ts";
-import { isObject, type JsonObject } from "../../json.ts";
+import { isObject, JsonText, type JsonObject } from "../../json.ts";
 import type { MethodCall } from "../protocol.ts";
 import { inRounds } from "./rounds.ts";
 
@@ -11,9 +11,10 @@ export function callTool(call: MethodCall): Promise<string> {
   if (!isObject(args)) throw new BerthError("invalid_params", '"arguments" must be an object');
   const tool = catalog.tool(name);
   if (!tool) throw new BerthError("invalid_params", `Unknown tool: ${name}`);
+  const given = args instanceof JsonText && !tool.takesText ? args.read() : (args as JsonObject);
   return inRounds(
     call,
-    (options) => tool.call(args as JsonObject, options),
+    (options) => tool.call(given, options),
     (result) => codec.callResult(catalog, tool.contract, result),
   );
 }

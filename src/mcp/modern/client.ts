@@ -1,6 +1,6 @@
 import { BerthError } from "../../errors.ts";
 import type { Catalog, Tool } from "../../host/catalog.ts";
-import { isObject, type JsonObject } from "../../json.ts";
+import { isObject, JsonText, type JsonObject } from "../../json.ts";
 import { isLogLevel, LOG_LEVELS, type LogLevel } from "../../log-level.ts";
 import type { Request } from "../json-rpc.ts";
 import type { Client, Post } from "../protocol.ts";
@@ -43,7 +43,7 @@ function checkMarkedArguments(request: Request, headers: Post["headers"], catalo
   if (!tool) return;
   let marks = marksOf.get(tool);
   if (!marks) marksOf.set(tool, (marks = headerMarks(tool)));
-  if (marks.length > 0) checkParameterHeaders(headers, marks, args);
+  if (marks.length > 0) checkParameterHeaders(headers, marks, args instanceof JsonText ? args.read() : args);
 }
 
 function logLevelOf(level: unknown): LogLevel | undefined {

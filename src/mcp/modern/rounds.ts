@@ -1,10 +1,10 @@
-import { createHash } from "node:crypto";
 import type { InputRequests } from "../../host/catalog.ts";
 import type { Host } from "../../host/host.ts";
 import { joinAnswers } from "../../outcome/given.ts";
+import { digestOfJson } from "../../canonical-json.ts";
 import { BerthError } from "../../errors.ts";
-import { isObject, type JsonObject } from "../../json.ts";
-import { parseJson } from "../json-rpc.ts";
+import { JsonText, type JsonDigest, type JsonObject } from "../../json.ts";
+import { parseJson } from "../../parse-json.ts";
 import type { Method, MethodCall } from "../protocol.ts";
 import type { Sealer } from "../seal.ts";
 import { readInputResponses, type AskedMethods } from "./input-responses.ts";
@@ -67,24 +67,22 @@ export function createRounds(options: { host: Host; sealer: Sealer; requestState
 }
 
 /** State is good for one request of one server of one tenant, and for whoever was given it. */
-function bindingOf({ tenant, catalog, principal, method, body }: MethodCall): string[] {
-  return [tenant, catalog.server, method, digestOf(body), ...(principal ? [principal.id] : [])];
+function bindingOf(call: MethodCall): string[] {
+  const { tenant, catalog, principal, method } = call;
+  return [tenant, catalog.server, method, digestOf(call), ...(principal ? [principal.id] : [])];
 }
 
 /**
  * Of the parameters that say what is wanted, whatever the order of their keys. They are read from the text anew,
  * since checking arguments fills in their defaults.
  */
-function digestOf(body: string): string {
-  const message = parseJson(body) as { params: JsonObject };
-  const { name, uri, arguments: args = {} } = message.params;
-  const sorted = (_key: string, value: unknown): unknown =>
-    isObject(value) ? Object.fromEntries(Object.entries(value).sort(byKey)) : value;
-  return createHash("sha256")
-    .update(JSON.stringify([name, uri, args], sorted))
-    .digest("base64url");
+function digestOf({ params, body }: MethodCall): string {
+  const { name, uri } = params;
+  return digestOfJson([name ?? null, uri ?? null, argumentsDigest(params["arguments"], body).sha256]).sha256;
 }
 
-function byKey([one]: [string, unknown], [other]: [string, unknown]): number {
-  return one < other ? -1 : 1;
+function argumentsDigest(args: unknown, body: string): JsonDigest {
+  if (args instanceof JsonText) return args.givenDigest;
+  const { params } = parseJson(body) as { params: JsonObject };
+  return digestOfJson(params["arguments"] ?? {});
 }

@@ -2,7 +2,7 @@ import { BerthError } from "../../../errors.ts";
 import type { Tool } from "../../../host/catalog.ts";
 import type { Host } from "../../../host/host.ts";
 import { joinAnswers } from "../../../outcome/given.ts";
-import { isObject, type JsonObject } from "../../../json.ts";
+import { JsonText, isObject, type JsonObject } from "../../../json.ts";
 import type { Log } from "../../../log.ts";
 import { callerContextOf } from "../../../outcome/context.ts";
 import { logReporter } from "../../methods/log.ts";
@@ -120,7 +120,14 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
     const { capabilities } = client;
     const context = callerContextOf(call.params["_meta"]);
     const whose = { tenant, server, catalog, capabilities, principal, trace };
-    return { ...whose, tool, codec, args: args as JsonObject, answers, context };
+    return {
+      ...whose,
+      tool,
+      codec,
+      args: args instanceof JsonText ? args.read() : (args as JsonObject),
+      answers,
+      context,
+    };
   }
 
   async function update(call: MethodCall): Promise<string> {
