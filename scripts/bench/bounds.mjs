@@ -46,6 +46,7 @@ const attacked = (part, where, atMost) =>
 export const ratios = [
   {
     name: "hostileMs",
+    part: "hostile",
     title: "longest call of one tenant while another is sent the worst arguments, ms",
     atMost: 25,
     of: ({ hostile }) => hostile && Math.max(...hostile.cases.map(({ longestMs }) => longestMs)),
