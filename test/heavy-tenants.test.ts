@@ -11,8 +11,9 @@ import { openRig, shape } from "./executor.rig.ts";
 import { descendants, statOf } from "./processes.ts";
 import { until } from "./until.ts";
 
-const BURN = "for (;;);";
-const REST = "setInterval(() => {}, 1000);";
+const BURN = "while :; do :; done";
+/** It uses nothing, not even to begin with. */
+const REST = "exec sleep 1000";
 /** Longer than a guest is left alone that had no processor for a moment, on a machine where many want one. */
 const CALM_MS = 1_500;
 
@@ -70,7 +71,7 @@ describe("tenants that may use so much processor time", () => {
   });
 
   it("C8 processorMsPerSecond: use no more of it in the long run, with all that they have started", async () => {
-    const guests = ["while :; do :; done", "(while :; do :; done) & wait"].map(start);
+    const guests = [BURN, `(${BURN}) & wait`].map(start);
     const usedMs = (): number => processorMsOf(guests.flatMap(({ pid }) => treeOf(pid)));
     // What was used beyond it is paid back by the look at which they go on. They stand still at that look, so that it
     // does not matter how long this machine keeps any of them waiting.
@@ -98,7 +99,7 @@ describe("tenants that may use so much processor time", () => {
   });
 
   it("C8 processorMsPerSecond: stand still until there is some again, also where somebody else has them go on", async () => {
-    const guest = start("while :; do :; done");
+    const guest = start(BURN);
     heavy.add("small", guest);
     await until(() => isHeld(guest));
     mayUse = () => 1;
@@ -109,11 +110,7 @@ describe("tenants that may use so much processor time", () => {
   });
 
   it("C8 processorMsPerSecond: leave what others have alone, and what waits for something", async () => {
-    const [burning, waiting, other] = [
-      start("while :; do :; done"),
-      start("exec sleep 1000"),
-      start("while :; do :; done"),
-    ];
+    const [burning, waiting, other] = [start(BURN), start(REST), start(BURN)];
     heavy.add("small", burning);
     heavy.add("small", waiting);
     heavy.add("large", other);
@@ -126,7 +123,7 @@ describe("tenants that may use so much processor time", () => {
   });
 
   it("C8 processorMsPerSecond: go on when nobody watches them any more", async () => {
-    const guest = start("while :; do :; done");
+    const guest = start(BURN);
     heavy.add("small", guest);
     await until(() => isHeld(guest));
     heavy.close();
@@ -138,8 +135,8 @@ describe("tenants whose guests use much processor time", () => {
   const started: Running[] = [];
   let heavy: HeavyTenants;
   beforeEach(() => (heavy = new HeavyTenants({ calmMs: CALM_MS })));
-  const start = (code: string): Running => {
-    const child = spawn(process.execPath, ["-e", code], { stdio: "ignore", detached: true });
+  const start = (script: string): Running => {
+    const child = spawn("/bin/sh", ["-c", script], { stdio: "ignore", detached: true });
     const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
     const running = { pid: child.pid!, end: () => (child.kill("SIGKILL"), ended) };
     started.push(running);
@@ -203,9 +200,7 @@ describe("tenants whose guests use much processor time", () => {
   });
 
   it("C8 cannot hide it in processes of processes", async () => {
-    const parent = start(
-      `require("child_process").spawn(process.execPath, ["-e", "${BURN}"], { stdio: "ignore" }); ${REST}`,
-    );
+    const parent = start(`(${BURN}) & wait`);
     await until(async () => treeOf(parent.pid).length === 2);
     const [, child] = treeOf(parent.pid);
     try {
