@@ -153,13 +153,35 @@ describe("HTTP at its edges", () => {
     }
   });
 
-  it("a name may be percent-encoded, and an absolute address names no server of ours", async () => {
+  it("an absolute address is served where its host is allowed, whatever the header says", async () => {
+    const { port } = new URL(berth.url);
+    for (const [address, status] of [
+      [`http://127.0.0.1:${port}/mcp/everyday`, 200],
+      [`HTTP://localhost:${port}/mcp/everyday?x=1`, 200],
+      [`http://127.0.0.1:${port}/mcp/nothing-of-that-name`, 404],
+      ["http://evil.example/mcp/everyday", 403],
+      ["ftp://127.0.0.1/mcp/everyday", 404],
+      ["http://user@127.0.0.1/mcp/everyday", 404],
+    ] as const) {
+      assert.match(await exchange(rawPost(address, PING), /\}$/), new RegExp(` ${status} `), address);
+    }
+    assert.match(
+      await exchange(rawPost(`http://127.0.0.1:${port}/mcp/everyday`, PING, { Host: "evil.example" }), /\}$/),
+      / 200 /,
+    );
+    assert.match(
+      await exchange(`GET http://127.0.0.1:${port}/healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`, /\}/),
+      / 200 /,
+    );
+  });
+
+  it("a name may be percent-encoded, and an absolute address names no server of others", async () => {
     assert.match(await exchange(rawPost("/mcp/%65very%64ay", PING), /\}$/), / 200 /);
     assert.match(await exchange(rawPost("/mcp/everyday/?x=1#y", PING), /\}$/), / 200 /);
     for (const path of ["/mcp/%E0%A4%A", "/mcp/%2e%2e%2fmcp%2feveryday", "/mcp/every%00day", "//mcp/everyday"]) {
       assert.match(await exchange(rawPost(path, PING), /\}$/), / 404 /, path);
     }
-    assert.match(await exchange(rawPost("http://evil.example/mcp/everyday", PING), /\}$/), / 404 /);
+    assert.match(await exchange(rawPost("http://evil.example/mcp/everyday", PING), /\}$/), / 403 /);
   });
 
   it("a body in another encoding than UTF-8, or compressed, is refused", async () => {

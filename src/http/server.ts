@@ -101,12 +101,24 @@ export function createHttpServer(limits: HttpLimits, readiness: Readiness, log: 
       connectionsCheckingInterval: Math.min(1_000, limits.headersMs),
     },
     (request, response) => {
+      // "/"
+      if (request.url?.charCodeAt(0) !== 47) takeOriginForm(request);
       logRequest?.(request, response);
       if (!health(request, response)) answer(request, response);
     },
   );
   server.maxConnections = limits.connections;
   return { server, serve: (options) => void (answer = createAnswer(options)), drain: createDrain(server) };
+}
+
+const ABSOLUTE_FORM = /^https?:\/\/([^/?#@]+)((?:[/?].*)?)$/is;
+
+/** RFC 9112, 3.2.2: of a request for a whole address its host counts, whatever stands in the header. */
+function takeOriginForm(request: IncomingMessage): void {
+  const [, host, rest = ""] = ABSOLUTE_FORM.exec(request.url ?? "") ?? [];
+  if (host === undefined) return;
+  request.headers.host = host;
+  request.url = rest.startsWith("/") ? rest : `/${rest}`;
 }
 
 /**
