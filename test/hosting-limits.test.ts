@@ -75,9 +75,25 @@ describe("hosted servers that behave badly", () => {
     );
     assert.equal(textOf(await call(url, "echo")), "fine");
     assert.match(textOf(await call(url, "die")), /^The upstream server has ended; try again/);
-    // One that has ended twice is not started again at once.
-    await until(async () => textOf(await call(url, "echo")) === "fine");
+    assert.equal(textOf(await call(url, "echo")), "fine");
     await until(() => processesWith(mark).length === 1);
+  });
+
+  it("a call that ends its server again and again waits itself, and nobody else does", async (t) => {
+    const env = { BERTH_UPSTREAM_BACKOFF_MS: "60000", BERTH_UPSTREAM_BACKOFF_MAX_MS: "90000" };
+    const berth = await host(t, { bad: { upstream: hostile(SOUND) } }, env);
+    const url = `${berth.url}/mcp/bad`;
+    for (let times = 0; times < 2; times++) {
+      assert.match(textOf(await call(url, "die", { how: "same" })), /^The upstream server has ended; try again/);
+      assert.equal(textOf(await call(url, "echo")), "fine", "the next one is started for others at once");
+    }
+    assert.match(
+      textOf(await call(url, "die", { how: "same" })),
+      /whenever this call was made; the next try is in (60|5\d) s/,
+    );
+    assert.equal(textOf(await call(url, "echo")), "fine");
+    assert.match(textOf(await call(url, "die", { how: "other" })), /has ended; try again/, "that is another call");
+    assert.equal(textOf(await call(url, "echo")), "fine");
   });
 
   it("J9 upstreamBackoffMs and upstreamBackoffMaxMs: failing starts wait longer, and say until when", async (t) => {

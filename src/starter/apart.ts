@@ -17,7 +17,7 @@ export interface StarterAnswer {
   readonly descriptor?: number;
   readonly isComplete?: boolean;
   readonly exit?: ExitStatus;
-  readonly error?: { readonly message: string; readonly code?: string };
+  readonly error?: { readonly message: string; readonly code?: string; readonly path?: string };
 }
 
 /** A starter that has ended is not tried again before this has passed. */

@@ -58,8 +58,8 @@ async function carryOut({ id, request }: StarterQuestion): Promise<void> {
     keeper.ended(pid);
     endWhenAlone();
   } catch (error) {
-    const { message, code } = error as NodeJS.ErrnoException;
-    answer({ id, error: { message, ...(code !== undefined && { code }) } });
+    const { message, code, path } = error as NodeJS.ErrnoException;
+    answer({ id, error: { message, ...(code !== undefined && { code }), ...(path !== undefined && { path }) } });
   }
 }
 

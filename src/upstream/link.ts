@@ -31,7 +31,12 @@ interface Open {
   readonly connection: UpstreamConnection;
   /** Under way on it. */
   requests: number;
+  /** The calls among them, by what tells the same call again. */
+  readonly calls: string[];
 }
+
+/** Calls during which the server has ended that are remembered; the oldest is forgotten first. */
+const SUSPECTS_MAX = 1_000;
 
 /** A connection lasted when it served for so long: then its end is no failed start. */
 const LASTED_MS = 10_000;
@@ -52,6 +57,8 @@ export class Link {
   #requests = 0;
   #starts = 0;
   readonly #failed: FailedStarts;
+  /** Calls that the server has ended during: those wait before they are made again, and nobody else does. */
+  readonly #suspects = new Map<string, FailedStarts>();
   readonly #idle: IdleTimer;
   /** The end of a connection that nobody used; another one may be made meanwhile. */
   #stopping: Promise<void> | undefined;
@@ -64,9 +71,13 @@ export class Link {
     this.#idle = new IdleTimer(limits.upstreamIdleMs, () => this.#requests > 0, stop);
   }
 
-  /** Gives `work` the connection. Rejects as `work` does, or with why there is no connection. */
-  async use<T>(work: (connection: UpstreamConnection) => Promise<T>): Promise<T> {
+  /**
+   * Gives `work` the connection. Rejects as `work` does, or with why there is no connection. `call` is the same for the
+   * same call.
+   */
+  async use<T>(work: (connection: UpstreamConnection) => Promise<T>, call?: string): Promise<T> {
     const { name, limits } = this.#options;
+    if (call !== undefined) this.#checkSuspect(call);
     if (this.#requests >= limits.upstreamRequests) {
       throw new UpstreamError("upstream_busy", `${name} has ${limits.upstreamRequests} requests under way`);
     }
@@ -75,9 +86,13 @@ export class Link {
     try {
       open = this.#current ?? (await this.#connected());
       open.requests++;
-      return await work(open.connection);
+      if (call !== undefined) open.calls.push(call);
+      const result = await work(open.connection);
+      if (call !== undefined) this.#suspects.delete(call);
+      return result;
     } finally {
       this.#requests--;
+      if (open && call !== undefined) open.calls.splice(open.calls.indexOf(call), 1);
       if (open && --open.requests === 0 && open !== this.#current && this.#retired.has(open)) this.#end(open);
       this.#idle.used();
     }
@@ -152,7 +167,7 @@ export class Link {
       const connection = await this.#openOnce();
       if (renewals === this.#renewals) {
         this.#failed.worked();
-        this.#current = { connection, requests: 0 };
+        this.#current = { connection, requests: 0, calls: [] };
         return this.#current;
       }
       await connection.close();
@@ -187,11 +202,32 @@ export class Link {
 
   #lost(connection: UpstreamConnection, closed: Closed, startedAt: number): void {
     if (this.#current?.connection !== connection) return;
+    const { calls } = this.#current;
     this.#current = undefined;
     if (closed.expected) return;
+    const reason = `${this.#options.name} ${closed.reason}`;
     if (Date.now() - startedAt >= LASTED_MS) this.#failed.lasted();
-    this.#failed.add(`${this.#options.name} ${closed.reason}`);
+    if (calls.length === 0) this.#failed.add(reason);
+    for (const call of new Set(calls)) this.#suspect(call, reason);
     this.#options.onLost?.(closed);
+  }
+
+  /** It had started as it should: who makes other calls does not wait for another one. */
+  #suspect(call: string, reason: string): void {
+    const known = this.#suspects.get(call) ?? new FailedStarts(this.#options.limits);
+    known.add(reason);
+    this.#suspects.delete(call);
+    this.#suspects.set(call, known);
+    const [oldest] = this.#suspects.keys();
+    if (this.#suspects.size > SUSPECTS_MAX) this.#suspects.delete(oldest!);
+  }
+
+  #checkSuspect(call: string): void {
+    const { reason, retryAt } = this.#suspects.get(call) ?? {};
+    if (retryAt === undefined) return;
+    const seconds = Math.ceil((retryAt - Date.now()) / 1000);
+    const detail = `${reason} whenever this call was made; the next try is in ${seconds} s`;
+    throw new UpstreamError("upstream_ended", detail, { data: { retryAfterSeconds: seconds } });
   }
 
   async #stop(): Promise<void> {

@@ -5,6 +5,7 @@ import type { Closed } from "./channel.ts";
 import { connectUpstream, type ConnectOptions } from "./connect.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import type { Ask } from "./request.ts";
+import { withoutPaths } from "../unforeseen.ts";
 import { hideInError } from "./hide-in-error.ts";
 import type { Launch, VariableLookup } from "./launch.ts";
 import { hostedCapabilities } from "./hosted-capabilities.ts";
@@ -36,6 +37,8 @@ export interface UpstreamOptions extends Omit<
 export interface UpstreamCall {
   /** What is called, to learn which tools ask. */
   readonly name?: string;
+  /** The same for the same call, to learn which one ends the server. */
+  readonly digest?: string | undefined;
   /** Answers questions; undefined when the caller can be asked nothing. */
   readonly ask?: Ask | undefined;
   readonly onLog?: ((params: JsonObject) => void) | undefined;
@@ -99,7 +102,7 @@ export class Upstream {
   ): Promise<T> {
     // What it is now is not known: nothing is called meanwhile.
     if (this.#looking.underWay) await this.#looking.underWay;
-    return this.#link.use((connection) => this.#carryOut(call, connection, work));
+    return this.#link.use((connection) => this.#carryOut(call, connection, work), call.digest);
   }
 
   close(): Promise<void> {
@@ -135,7 +138,7 @@ export class Upstream {
         signal,
       });
     } catch (error) {
-      throw hideInError(error, hide);
+      throw hideInError(error instanceof Error ? withoutPaths(error) : error, hide);
     }
   }
 

@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { BerthError } from "../../errors.ts";
 import { isObject, type JsonObject } from "../../json.ts";
 import { isLogLevel } from "../../log-level.ts";
@@ -12,6 +13,8 @@ import type { SuspendedCalls } from "./suspended.ts";
 /** What a request is called by, and what happens to it at the connection. */
 export interface UpstreamRequest<T> {
   readonly name?: string;
+  /** Of a call of a tool: what it is called with. */
+  readonly args?: JsonObject;
   readonly meta?: JsonObject;
   readonly send: (connection: UpstreamConnection, options: SentOptions) => Promise<T>;
 }
@@ -20,11 +23,12 @@ export interface UpstreamRequest<T> {
 export function callUpstream<T>(
   upstream: Upstream,
   suspended: SuspendedCalls,
-  { name = "", meta, send }: UpstreamRequest<T>,
+  { name = "", args, meta, send }: UpstreamRequest<T>,
   options: CallOptions,
 ): Promise<T | InputRequired> {
   return suspended.run<T>(options, (caller) => {
-    const call: UpstreamCall = { name, ask: askOf(caller), onLog: options.onLog && logTo(caller) };
+    const digest = args && hash("sha256", JSON.stringify([name, args]), "base64url");
+    const call: UpstreamCall = { name, digest, ask: askOf(caller), onLog: options.onLog && logTo(caller) };
     return upstream.request(call, (connection, ask) => send(connection, sentOptions(caller, connection, meta, ask)));
   });
 }

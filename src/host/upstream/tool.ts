@@ -39,7 +39,7 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
       hosted.check("tool", original);
       return resultOf(await connection.callTool(name, args, sent));
     };
-    const request = { name, ...(!isEmpty(context) && { meta: context }), send };
+    const request = { name, args, ...(!isEmpty(context) && { meta: context }), send };
     const result = await callUpstream(hosted.upstream, hosted.suspended, request, options);
     if ("inputRequests" in result) return { result };
     return endOfResult(result, warn) ?? { result };
