@@ -34,7 +34,7 @@ export function releaseViews(
   server: string,
   { origin, base, writable }: { origin: string; base: string; writable: boolean },
 ): object[] {
-  return releases.slice(0, RELEASES_MAX).map(({ release, contract, changedAt, by, current }, index) => {
+  return releases.slice(0, RELEASES_MAX).map(({ release, contract, changedAt, by, current, withdrawn }, index) => {
     const pinned = pathsOf(base, `${server}@${release}`);
     return {
       release,
@@ -46,7 +46,9 @@ export function releaseViews(
       current,
       sameContract: releases[index + 1]?.contract === contract,
       restore:
-        current || !writable ? "" : `${base}/api/servers/${encodeURIComponent(server)}/releases/${release}/restore`,
+        current || withdrawn || !writable
+          ? ""
+          : `${base}/api/servers/${encodeURIComponent(server)}/releases/${release}/restore`,
     };
   });
 }
