@@ -1,19 +1,30 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 
 /** What Linux tells of a process and of all that it has started. Nothing of it is certain: any of them may just end. */
 const PROCESSES_MAX = 64;
 /** The unit of times in `/proc/<pid>/stat` (`proc(5)`): Linux shows hundredths of a second on every machine. */
 const TICK_MS = 10;
 
-/** The process and its descendants, whoever started what first. */
+/** The process and its descendants, whoever started what first; those of each one's first thread alone. */
 export function treeOf(pid: number): number[] {
+  return treeBy(pid, (each) => [String(each)], PROCESSES_MAX);
+}
+
+/** The same with those that any thread has started, and so many of them as there may be. */
+export function wholeTreeOf(pid: number, processesMax: number): number[] {
+  return treeBy(pid, (each) => listOr(`/proc/${each}/task`), processesMax);
+}
+
+function treeBy(pid: number, threadsOf: (pid: number) => readonly string[], processesMax: number): number[] {
   const found = [pid];
-  for (let index = 0; index < found.length && found.length < PROCESSES_MAX; index++) {
+  for (let index = 0; index < found.length && found.length < processesMax; index++) {
     const each = found[index]!;
-    const children = readOr(`/proc/${each}/task/${each}/children`).split(" ").filter(Boolean);
-    found.push(...children.map(Number));
+    for (const thread of threadsOf(each)) {
+      const children = readOr(`/proc/${each}/task/${thread}/children`).split(" ").filter(Boolean);
+      found.push(...children.map(Number));
+    }
   }
-  return found.slice(0, PROCESSES_MAX);
+  return found.slice(0, processesMax);
 }
 
 /** Milliseconds of processor time that they have used, and those that they have started and that have ended. */
@@ -42,11 +53,33 @@ export function residentMbOf(pids: readonly number[]): number {
   return kilobytes / 1_024;
 }
 
+/** The same with what is shared counted once: it takes the kernel some time to find out. */
+export function proportionalMbOf(pids: readonly number[]): number {
+  let kilobytes = 0;
+  for (const pid of pids) {
+    const shared = /^Pss:\s*(\d+) kB$/m.exec(readOr(`/proc/${pid}/smaps_rollup`))?.[1];
+    if (shared !== undefined) kilobytes += Number(shared);
+    // Not everybody may read that of everybody. Files that are read are no memory of its own.
+    else
+      for (const [, own] of readOr(`/proc/${pid}/status`).matchAll(/^Rss(?:Anon|Shmem):\s*(\d+) kB$/gm))
+        kilobytes += Number(own);
+  }
+  return kilobytes / 1_024;
+}
+
 /** Milliseconds for which they were ready to run and had no processor (`schedstat`), as far as each one's first thread goes. */
 export function waitedMsOf(pids: readonly number[]): number {
   let ns = 0;
   for (const pid of pids) ns += Number(readOr(`/proc/${pid}/schedstat`).split(" ")[1] ?? 0);
   return ns / 1_000_000;
+}
+
+function listOr(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
 }
 
 function readOr(file: string): string {

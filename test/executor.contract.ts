@@ -628,6 +628,25 @@ export function executorContract(mode: Mode): void {
         assert.deepEqual([rig.executor.stats().programs, rig.executor.stats().started], [1, 3]);
       }));
 
+    it("guestMemoryMb: a process holds no more than that leaves to it outside of its heap, either", () =>
+      withRig({ guestMemoryMb: 32 }, async (rig) => {
+        const program = programWith(`
+          const held = [];
+          export const hold = async () => {
+            for (let n = 0; n < 30; n++) {
+              held.push(Buffer.alloc(10 << 20, 1));
+              await new Promise((resolve) => setTimeout(resolve, 20));
+            }
+            for (;;) await new Promise((resolve) => setTimeout(resolve, Buffer.alloc(1 << 20, 1)[0]));
+          };`);
+        const failure = failureOf(await rig.call(shape("hold"), {}, { program }));
+        assert.equal(failure.reason, "memory");
+        assert.match(
+          failure.message,
+          /^it held \d+ MB of memory, more than the 192 MB that the limit guestMemoryMb of 32/,
+        );
+      }));
+
     it("guestMemoryMb: more heap than that ends the process", () =>
       withRig({ guestMemoryMb: 32 }, async (rig) => {
         const fill = (megabytes: number): string =>

@@ -236,6 +236,21 @@ export function scriptsContract(mode: Mode): void {
       assert.match(outcome.stderr, /cannot allocate|xrealloc|memory/i);
     });
 
+    it("scriptMemoryMb: all processes of a run together get no more, whoever started them", async () => {
+      // Each of them has less than it may.
+      const hold = `perl -e '$a = "x" x (30 << 20); sleep 600'`;
+      const script = `#!/bin/bash\nfor n in 1 2 3 4 5 6; do (setsid ${hold} &) ; done\nsleep 600`;
+      const failure = failureOf(await run(script));
+      assert.equal(failure.reason, "memory");
+      assert.match(failure.message, /^it held \d+ MB of memory, more than the 256 MB that the limit scriptMemoryMb/);
+      await until(() => descendants().length === 0, "nothing of it is alive");
+    });
+
+    it("scriptMemoryMb: what processes share counts once", async () => {
+      const script = `perl -e '$a = "x" x (60 << 20); for (1..7) { if (!fork) { for (1..40) { select undef, undef, undef, 0.02 } exit } } 1 while wait > 0; print "done"'`;
+      assert.equal(await printed(script), "done");
+    });
+
     it("scriptDiskMb: the working folder is full at that size", async () => {
       const script = 'n=0; while head -c 8388608 /dev/zero > "f$n" 2>/dev/null; do n=$((n+1)); done; echo "$n"';
       assert.equal(await printed(script), "8\n");

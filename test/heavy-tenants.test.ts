@@ -151,7 +151,7 @@ describe("tenants whose guests use much processor time", () => {
   it("C8 have guests that keep up with all that they have, with what was only being started, too", async () => {
     const guest = start(REST);
     giveWayForNow(guest.pid, 10);
-    heavy.add("calm", guest, true);
+    heavy.add("calm", guest, { givesWay: true });
     assert.equal(nicenessOf(guest), 0);
     // As what it starts in this very moment has it.
     giveWayForNow(guest.pid, 10);
@@ -217,8 +217,8 @@ describe("tenants whose guests use much processor time", () => {
     for (const { pid } of [hasty, calm]) giveWayForNow(pid, 10);
     const asStarted = nicenessesOf(hasty.pid);
     heavy.noteHurry("hasty");
-    heavy.add("hasty", hasty, true);
-    heavy.add("calm", calm, true);
+    heavy.add("hasty", hasty, { givesWay: true });
+    heavy.add("calm", calm, { givesWay: true });
     assert.deepEqual(nicenessesOf(hasty.pid), asStarted);
     const keepsUp = ({ pid }: Running): boolean => nicenessesOf(pid).every((niceness) => niceness === 0);
     await until(async () => keepsUp(calm));

@@ -30,6 +30,11 @@ export function outputTooLarge(outputBytes: number): GuestFailure {
   return failure("output", `its result is larger than the limit of ${outputBytes} bytes`);
 }
 
+/** `what`: which limit says so, and of what. */
+export function heldTooMuch(heldMb: number, megabytes: number, what: string): GuestFailure {
+  return failure("memory", `it held ${heldMb} MB of memory, more than the ${megabytes} MB that ${what}`);
+}
+
 export function tooBusy(queued: number): GuestFailure {
   return failure("busy", `${queued} calls are waiting for their turn already, and no more may wait`, true);
 }

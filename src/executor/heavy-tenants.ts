@@ -1,7 +1,7 @@
 import type { GuestFailure } from "./executor.ts";
 import { timedOut } from "./failures.ts";
 import { ProcessorLimits } from "./processor-limits.ts";
-import { LOWEST_PRIORITY, WatchedGuest, type GuestOfTenant } from "./watched-guest.ts";
+import { LOWEST_PRIORITY, WatchedGuest, type GuestOfTenant, type MemoryRoom } from "./watched-guest.ts";
 
 /**
  * Which tenants' guests use much processor time. All guests of such a tenant give way to those of others and to the
@@ -28,8 +28,8 @@ export class HeavyTenants {
   }
 
   /** `givesWay`: it was started so, which is to last only while its tenant is heavy or in a hurry. */
-  add(tenant: string, guest: GuestOfTenant, givesWay = false): void {
-    const watched = new WatchedGuest(tenant, guest, givesWay);
+  add(tenant: string, guest: GuestOfTenant, { givesWay = false, room }: WatchOptions = {}): void {
+    const watched = new WatchedGuest(tenant, guest, givesWay, room);
     this.#guests.set(guest, watched);
     const settle = (): void =>
       this.isHeavy(tenant) ? watched.lowerAll() : this.#letKeepUp(watched, performance.now());
@@ -120,6 +120,12 @@ export class HeavyTenants {
   *#of(tenant: string): Iterable<WatchedGuest> {
     for (const watched of this.#guests.values()) if (watched.tenant === tenant) yield watched;
   }
+}
+
+interface WatchOptions {
+  readonly givesWay?: boolean;
+  /** Looked at as often as it works, four times a second at most. */
+  readonly room?: MemoryRoom;
 }
 
 export interface HeavyTenantsOptions {

@@ -1,7 +1,7 @@
 import type { Start } from "../starter/starter.ts";
 import { Backoff } from "./backoff.ts";
 import type { Call } from "./call.ts";
-import { failure } from "./failures.ts";
+import { failure, heldTooMuch } from "./failures.ts";
 import type { HeavyTenants } from "./heavy-tenants.ts";
 import type { LogSink } from "./guest-log.ts";
 import { ReadingTime } from "./reading-time.ts";
@@ -17,6 +17,7 @@ import type { Command } from "../processes/process-group.ts";
  * no queue of calls.
  */
 export interface PoolLimits extends SessionLimits {
+  readonly guestMemoryMb: number;
   readonly guestProcesses: number;
   readonly guestSpareProcesses: number;
   readonly guestIdleMs: number;
@@ -31,6 +32,9 @@ export interface PoolOwner extends RoomLimits {
 
 const IDLE_CHECK_MAX_MS = 10_000;
 const ADMIT_MAX_MS = 100;
+/** All that a guest holds in memory: its heap, as much in buffers, and what the runtime and young objects take. */
+const HELD_PER_HEAP = 2;
+const HELD_BESIDES_MB = 128;
 const CROWDED = "too many calls went on in it that nobody waits for";
 
 export class Pool {
@@ -142,7 +146,11 @@ export class Pool {
     });
     this.#sessions.set(keyOf(program), session);
     this.#live.add(session);
-    this.#owner.heavy.add(program.tenant, session, true);
+    const { guestMemoryMb } = this.#limits;
+    const megabytes = HELD_PER_HEAP * guestMemoryMb + HELD_BESIDES_MB;
+    const onExceeded = (heldMb: number): void =>
+      session.kill(heldTooMuch(heldMb, megabytes, `the limit guestMemoryMb of ${guestMemoryMb} leaves to its process`));
+    this.#owner.heavy.add(program.tenant, session, { givesWay: true, room: { megabytes, onExceeded } });
     return session;
   }
 

@@ -2,9 +2,19 @@ import { mkdtemp, mkdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Start } from "../starter/starter.ts";
-import { cancelled, closed, ended, failure, outputTooLarge, timedOutWaiting, tooBusy } from "./failures.ts";
+import {
+  cancelled,
+  closed,
+  ended,
+  failure,
+  heldTooMuch,
+  outputTooLarge,
+  timedOutWaiting,
+  tooBusy,
+} from "./failures.ts";
 import type { HeavyTenants } from "./heavy-tenants.ts";
 import type { Interpreter, Launcher } from "./launcher.ts";
+import type { MemoryRoom } from "./watched-guest.ts";
 import { runToEnd, type ScriptEnd, type ScriptProcess } from "./script-process.ts";
 import { TurnQueue } from "../turn-queue.ts";
 import type { GuestFailure, ScriptOutcome, ScriptRun } from "./executor.ts";
@@ -16,6 +26,8 @@ import type { GuestFailure, ScriptOutcome, ScriptRun } from "./executor.ts";
 export interface ScriptLimits {
   readonly outputBytes: number;
   readonly scriptProcesses: number;
+  readonly scriptMemoryMb: number;
+  readonly scriptTasks: number;
   readonly queuedCallsPerTenant: number;
 }
 
@@ -91,7 +103,7 @@ export class Scripts {
       try {
         const end = await this.#start(script, interpreter, (started) => {
           process = started;
-          this.#heavy.add(script.tenant, started);
+          this.#heavy.add(script.tenant, started, { room: this.#roomOf(stop) });
           if (verdict) started.kill();
         });
         if (verdict || end.overflowed) this.killed++;
@@ -120,6 +132,13 @@ export class Scripts {
   async endTenant(tenant: string, why: GuestFailure): Promise<void> {
     for (const [stop, whose] of this.#stops) if (whose === tenant) stop(why);
     await Promise.all([...this.#runs].flatMap(([run, whose]) => (whose === tenant ? [run] : [])));
+  }
+
+  /** Of all processes of a run together; the system's own limit is one of each. */
+  #roomOf(stop: (why: GuestFailure) => void): MemoryRoom {
+    const { scriptMemoryMb: megabytes, scriptTasks: processes } = this.#limits;
+    const what = "the limit scriptMemoryMb leaves to all its processes together";
+    return { megabytes, processes, onExceeded: (heldMb) => stop(heldTooMuch(heldMb, megabytes, what)) };
   }
 
   async #start(

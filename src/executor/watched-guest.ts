@@ -1,9 +1,18 @@
 import { giveWay, keepsUp } from "../give-way.ts";
-import { treeOf, useOf, waitedMsOf } from "../process-tree.ts";
+import { proportionalMbOf, residentMbOf, treeOf, useOf, waitedMsOf, wholeTreeOf } from "../process-tree.ts";
 
 /** A process of guest code; it may not have been started yet. */
 export interface GuestOfTenant {
   readonly pid: number | undefined;
+}
+
+/** What a guest and all that it has started may hold in memory together, however they came to it. */
+export interface MemoryRoom {
+  readonly megabytes: number;
+  /** How many processes it may have; those of a guest that can start none are known from its beginning. */
+  readonly processes?: number;
+  /** Called once. */
+  onExceeded(heldMb: number): void;
 }
 
 /** Of one processor, since the look before. */
@@ -25,12 +34,14 @@ export class WatchedGuest {
   #processorMs = -1;
   /** Undefined where it used little at the last look: to read it costs those something that are called. */
   #waitedMs: number | undefined;
+  #room: MemoryRoom | undefined;
   #lookedAt = 0;
   #looks = 0;
   #rest = 0;
 
-  constructor(tenant: string, guest: GuestOfTenant, givesWay: boolean) {
+  constructor(tenant: string, guest: GuestOfTenant, givesWay: boolean, room?: MemoryRoom) {
     this.tenant = tenant;
+    this.#room = room;
     this.#guest = guest;
     this.#givesWay = givesWay;
     this.look(performance.now());
@@ -45,17 +56,29 @@ export class WatchedGuest {
     const { pid } = this.#guest;
     if (pid === undefined || this.#rest-- > 0) return NOTHING;
     this.#rest = 0;
-    if (this.#looks++ % TREE_LOOKS < 2) this.#pids = treeOf(pid);
+    const processes = this.#room?.processes;
+    if (processes !== undefined) this.#pids = wholeTreeOf(pid, processes + SANDBOX_PROCESSES);
+    else if (this.#looks++ % TREE_LOOKS < 2) this.#pids = treeOf(pid);
     const { processorMs, states } = useOf(this.#pids);
     const isStopped = states.includes("T");
     const usedMs = this.#processorMs < 0 ? 0 : Math.max(0, processorMs - this.#processorMs);
     const passedMs = Math.max(1, now - this.#lookedAt);
     const share = usedMs / passedMs;
     const wanted = share + this.#waitedSince(share) / passedMs;
+    // Who uses no processor takes no memory either.
+    if (usedMs > 0 || this.#processorMs < 0) this.#keepToRoom();
     if (this.#processorMs === processorMs && !isStopped) this.#rest = RESTING_LOOKS;
     this.#processorMs = processorMs;
     this.#lookedAt = now;
     return { share: isStopped ? Math.max(share, HELD_SHARE) : share, wanted, usedMs };
+  }
+
+  #keepToRoom(): void {
+    if (!this.#room || residentMbOf(this.#pids) <= this.#room.megabytes) return;
+    const heldMb = proportionalMbOf(this.#pids);
+    if (heldMb <= this.#room.megabytes) return;
+    this.#room.onExceeded(Math.ceil(heldMb));
+    this.#room = undefined;
   }
 
   #waitedSince(share: number): number {
@@ -99,6 +122,8 @@ const NOTHING: Use = { share: 0, wanted: 0, usedMs: 0 };
 const RESTING_LOOKS = 3;
 /** What a guest has started is looked for in the first looks, and then from time to time. */
 const TREE_LOOKS = 8;
+/** What limits and confines it, beside its own. */
+const SANDBOX_PROCESSES = 4;
 /** With so little of a processor nobody is heavy. */
 const LITTLE_SHARE = 0.1;
 /** More than of a calm one. */
