@@ -9,6 +9,8 @@ import { pathToFileURL } from "node:url";
  * the memory of the process that they are in, change what belongs to all of it, or only start others, are none of these.
  */
 const TOGETHER = [
+  // One Chromium for all.
+  /^(audit-pages|editor-pages|pages\.|plain-page|secrets-pages|sign-in|upstream-pages)/,
   /^(access(?!-process)|own-token|public-url|refusals|write-guard)/,
   /^(admission|aggregate|api-|audit|bundle|call-table|metrics|observe|outcome\.|trace|tenancy|shares)/,
   /^(canonical|cid|contract|discovery|discover-(key|shell)|edits|editor-parts|gather|turns|views)/,
@@ -17,6 +19,7 @@ const TOGETHER = [
   /^(image-(?!boot)|network|resource|seal|secrets|tenant-files(?!-processes))/,
   /^mcp-/,
   /^(outcomes\.|reference)/,
+  /^tenants(?!-attacks)/,
 ];
 
 /** A hook of the whole process would run for all files that share it. */
