@@ -22,8 +22,8 @@ const LAST_WORDS_MS = 1_000;
 export interface Berth {
   /** Where it listens, with the port that was chosen. */
   readonly url: string;
-  /** Every server, with what it offers and what is wrong with it. */
-  servers(): Promise<ServerSummary[]>;
+  /** A server, with what it offers and what is wrong with it. */
+  server(name: string): Promise<ServerSummary | undefined>;
   /** Serves what the names in the store mean now. */
   reload(): Promise<void>;
   /** Resolves when the store was restored by another process: this Berth is to be closed, and another one started. */
@@ -60,7 +60,7 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
   readiness.ready(store);
   return {
     url: urlOf(server, config.host),
-    servers: () => host.list(DEFAULT_TENANT),
+    server: (name) => host.summary(DEFAULT_TENANT, name),
     reload: () => host.reload(DEFAULT_TENANT),
     replaced: replacedOf(store),
     async close() {

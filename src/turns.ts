@@ -23,6 +23,30 @@ export function turnTaker(): () => Promise<void> | undefined {
   };
 }
 
+/**
+ * What `work` makes of each item, in their order, a few of them at a time: those that wait for the disk wait together.
+ * Calls of others have turns meanwhile.
+ */
+export async function mapInTurns<Item, Made>(
+  items: readonly Item[],
+  work: (item: Item) => Promise<Made>,
+): Promise<Made[]> {
+  const takeTurns = turnTaker();
+  const begun: Promise<Made>[] = [];
+  for (const item of items) {
+    await takeTurns();
+    const made = work(item);
+    // Whoever asked hears of it from the whole.
+    made.catch(() => {});
+    begun.push(made);
+    await begun[begun.length - AT_A_TIME];
+  }
+  return Promise.all(begun);
+}
+
+/** So many loads of servers that are begun together take some milliseconds. */
+const AT_A_TIME = 8;
+
 /** The event loop looks for what has arrived before it runs immediates, but not between an arrival and the first of those. */
 function afterArrivals(resolve: () => void): void {
   setImmediate(() => setImmediate(resolve));

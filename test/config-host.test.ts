@@ -6,7 +6,7 @@ import { rawBlock } from "../src/cid.ts";
 import { packageRoot } from "../src/config.ts";
 import { checkEntry, checkMcps } from "../src/host/config/mcps.ts";
 import { locationOf, type Problem } from "../src/problem.ts";
-import { openHosted, type Hosted } from "./hosted.ts";
+import { openHosted, summariesOf, type Hosted } from "./hosted.ts";
 import { removeTemporaryFolders, sourcesWith, writeSources } from "./image-sources.ts";
 
 const DEFINITION = `
@@ -104,7 +104,7 @@ describe("what is wrong with an entry of mcps", () => {
       "a/b": {},
       meta: {},
     });
-    const listed = await hosted.host.list("default");
+    const listed = await summariesOf(hosted);
     assert.deepEqual(
       listed.map(({ name, state, problems }) => [name, state, problems[0]?.code]),
       [
@@ -162,7 +162,7 @@ test("listing all servers puts none out of memory that is called, and tells of t
   try {
     const hot = [await hosted.catalog("c"), await hosted.catalog("d")];
     for (const round of [1, 2]) {
-      const listed = await hosted.host.list("default");
+      const listed = await summariesOf(hosted);
       assert.deepEqual(
         listed.map(({ name, state, catalog }) => [name, state, catalog?.contract.tools.length]),
         ["a", "b", "c", "d"].map((name) => [name, "ready", 2]),

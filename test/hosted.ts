@@ -7,7 +7,7 @@ import type { Compiled, DefinitionSource } from "../src/discover/discovery.ts";
 import { compileKey, compilerCid } from "../src/discover/key.ts";
 import { openExecutor } from "../src/executor/open.ts";
 import type { Catalog } from "../src/host/catalog.ts";
-import type { Host } from "../src/host/host.ts";
+import type { Host, ServerSummary } from "../src/host/host.ts";
 import { Checks } from "../src/host/checks/checks.ts";
 import { openHost } from "../src/host/open-host.ts";
 import { createLog } from "../src/log.ts";
@@ -23,6 +23,8 @@ export interface Hosted {
   catalog(server: string): Promise<Catalog>;
   /** Gives a server another definition, and has the host read its names again. */
   define(server: string, text: string): Promise<void>;
+  /** The same, and the host is not told. */
+  change(server: string, text: string): Promise<void>;
   /** Everything of it ends and begins again, but for what the store keeps. */
   restart(options?: { writable?: boolean; compiler?: Compiler }): Promise<void>;
   close(): Promise<void>;
@@ -75,11 +77,14 @@ export async function openHosted(
     },
     catalog: async (server) => parts.host.server(TENANT, server),
     async define(server, text) {
+      await hosted.change(server, text);
+      await parts.host.reload(TENANT);
+    },
+    async change(server, text) {
       const definition = rawBlock(text);
       const record = jsonBlock({ definition: definition.cid, enabled: true });
       const set = [{ kind: "server", name: server, cid: record.cid }] as const;
       await parts.store.change(TENANT, { by: "test", put: [definition, record], set });
-      await parts.host.reload(TENANT);
     },
     async restart({ writable = true, compiler } = {}) {
       await closeParts();
@@ -92,4 +97,11 @@ export async function openHosted(
   };
   for (const [server, text] of Object.entries(texts)) await hosted.define(server, text);
   return hosted;
+}
+
+/** Every server, each with its state. */
+export async function summariesOf({ host }: Pick<Hosted, "host">): Promise<ServerSummary[]> {
+  const summaries: ServerSummary[] = [];
+  for (const name of host.names(TENANT)) summaries.push((await host.summary(TENANT, name))!);
+  return summaries;
 }

@@ -85,8 +85,8 @@ export class MemoryHost implements Host {
     return () => watchers.delete(onChange);
   }
 
-  async list(): Promise<[]> {
-    return [];
+  watchAll(): () => void {
+    return () => {};
   }
 
   directory(): undefined {}
@@ -342,6 +342,7 @@ function catalogOf(server: string, offer: Offer): Catalog {
     problems: [],
     hidden: [],
     identity: () => undefined,
+    gives: (uri) => uri in resources,
     memo: new Map(),
     tool(name) {
       const toolContract = contract.tools.find((each) => each.name === name);

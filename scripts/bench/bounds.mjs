@@ -12,6 +12,7 @@ import { attacks } from "./part-fairness.mjs";
  *   streams?: import("./part-streams.mjs").StreamFigures, pages?: import("./part-pages.mjs").PagesFigures,
  *   hostile?: import("./part-hostile.mjs").HostileFigures,
  *   fairness?: import("./part-fairness.mjs").FairnessFigures, quota?: import("./part-fairness.mjs").FairnessFigures,
+ *   many?: import("./part-many.mjs").ManyFigures[],
  *   edits?: import("./part-edits.mjs").EditsFigures, upstreams?: import("./part-upstreams.mjs").UpstreamsFigures }} Figures
  * @typedef {{ name: string, title: string, atLeast?: number, atMost?: number, part?: string,
  *   of: (figures: Figures) => number | undefined }} Ratio
@@ -184,6 +185,24 @@ export const ratios = [
     of: ({ edits }) => edits?.pauseMs,
   },
   {
+    name: "manyPauseMs",
+    title: "longest wait of others for a page, list or save, 10,000 servers, ms",
+    atMost: 50,
+    of: ({ many }) => manyPause(many, 10_000),
+  },
+  {
+    name: "manyPauseMs1000Servers",
+    title: "the same with 1,000 servers, ms",
+    atMost: 25,
+    of: ({ many }) => manyPause(many, 1_000),
+  },
+  {
+    name: "manyMemoryPerServerKb",
+    title: "memory a server after all of that, 10,000 servers, KB",
+    atMost: 20,
+    of: ({ many }) => manyMemoryKb(many, 10_000),
+  },
+  {
     name: "hostedCallVsDirect",
     title: "call of a hosted server of others / the same over stdio",
     part: "upstreams",
@@ -255,6 +274,19 @@ export function judge(figures) {
     if (othersBusy > OTHERS_BUSY_MAX) return [{ name, title, value, bound, pass: null, othersBusy }];
     return [{ name, title, value, bound, pass: value >= (atLeast ?? -Infinity) && value <= (atMost ?? Infinity) }];
   });
+}
+
+/** @param {Figures["many"]} many @param {number} servers */
+function manyPause(many, servers) {
+  const steps = many?.find((each) => each.servers === servers)?.steps;
+  return steps && Math.max(...steps.map(({ pauseMs }) => pauseMs));
+}
+
+/** Of what is more than with the fewest. @param {Figures["many"]} many @param {number} servers */
+function manyMemoryKb(many, servers) {
+  const most = many?.find((each) => each.servers === servers);
+  if (!most || many[0] === most) return undefined;
+  return ((most.usedMb - many[0].usedMb) * 1024) / (servers - many[0].servers);
 }
 
 /** @param {Figures} figures @param {"memoryMb" | "listedMemoryMb"} field */

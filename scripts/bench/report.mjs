@@ -96,6 +96,21 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
     );
   }
 
+  for (const { title, field } of figures.many ? MANY : []) {
+    const sizes = figures.many.map(({ servers }) => servers);
+    const rows = figures.many[0].steps.map(({ name }, step) => {
+      const values = figures.many.map(({ steps }) => steps[step][field]);
+      return [name, ...values.map((value) => fixed(value, 1)), exponent(sizes, values)];
+    });
+    table(title, [...sizes.map((size) => `${whole(size)} servers`), "exponent"], rows, "step");
+  }
+  if (figures.many) {
+    const memory = figures.many.map(({ servers, startedMb, usedMb }) => {
+      return `${whole(servers)} servers ${whole(startedMb)} and ${whole(usedMb)} MB`;
+    });
+    print(`\nMemory at first and after all of it: ${memory.join("; ")}`);
+  }
+
   if (figures.upstreams) {
     const { hostedMs, directMs, bareMs, hostedCpuMicros, directCpuMicros, ...others } = figures.upstreams;
     const { hostedManyCpuMicros, directManyCpuMicros, hostedPerSecond, bridgedPerSecond, clients } = others;
@@ -172,6 +187,22 @@ function table(title, head, rows, first = "") {
 
 function print(line) {
   process.stdout.write(`${line}\n`);
+}
+
+const MANY = [
+  { title: "Very many servers: longest wait of others, ms", field: "pauseMs" },
+  { title: "Very many servers: until it is answered, ms", field: "ms" },
+  { title: "Very many servers: processor time, ms", field: "cpuMs" },
+];
+
+/** Of the power of the number of servers that values grow with: 0 is flat, 1 as many times more. */
+function exponent(sizes, values) {
+  const points = sizes.map((size, index) => [Math.log(size), Math.log(Math.max(values[index], 0.1))]);
+  const mean = (axis) => points.reduce((sum, point) => sum + point[axis], 0) / points.length;
+  const [x, y] = [mean(0), mean(1)];
+  const spread = points.reduce((sum, point) => sum + (point[0] - x) ** 2, 0);
+  if (spread === 0) return "–";
+  return fixed(points.reduce((sum, point) => sum + (point[0] - x) * (point[1] - y), 0) / spread, 2);
 }
 
 const percent = (share) => `${Math.round(share * 100)} %`;

@@ -22,7 +22,7 @@ export async function announceServers(berth: Berth, servers: readonly FileServer
 
 /** One server as it is now: its address, its tools, and every problem where it stands. */
 export async function reportServer(berth: Berth, server: FileServer): Promise<void> {
-  const summary = (await berth.servers()).find(({ name }) => name === server.name);
+  const summary = await berth.server(server.name);
   if (!summary) return;
   const time = new Date().toLocaleTimeString("en-GB");
   console.error(`${time} ${server.name}  ${urlOf(berth, server)}  ${countsOf(summary)}`);

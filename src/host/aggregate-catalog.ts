@@ -1,5 +1,5 @@
 import type { Principal } from "../access/principal.ts";
-import { jsonBlock } from "../cid.ts";
+import { rawBlock, type Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 import type { Problem } from "../problem.ts";
 import type {
@@ -15,30 +15,80 @@ import type {
   ToolContract,
 } from "./catalog.ts";
 import type { Host, ServerSummary } from "./host.ts";
-import { permittedCatalog, permittedServers } from "./permitted.ts";
+import { permittedCatalog } from "./permitted.ts";
 import { parseAddress } from "./uris/address.ts";
 
 /** What every revision lets a tool or a prompt be called. */
 const SHARED_NAME = /^[A-Za-z0-9_./-]{1,128}$/;
 
-/** What something of the whole is in its own server. */
-interface Origin<Own> {
+/**
+ * What one server adds to the whole, under the names that it has there. It is kept while the server is as it is, and
+ * without the server's catalog: there are more servers than there is room for as catalogs.
+ */
+export interface Part {
   readonly server: string;
-  readonly own: Own;
+  /** Undefined of a server that is not served. */
+  readonly offer: Offered | undefined;
+  readonly problems: readonly Problem[];
+}
+
+interface Offered extends Pick<Contract, "tools" | "prompts" | "resources" | "resourceTemplates"> {
+  readonly release: Cid;
+  readonly contract: Cid;
+  readonly identity: Catalog["identity"];
+  readonly gives: Catalog["gives"];
+}
+
+export function partOf({ name: server, catalog, problems }: ServerSummary): Part {
+  if (!catalog) return { server, offer: undefined, problems };
+  const leftOut: Problem[] = [];
+  const named = <Own extends { readonly name: string }>(kind: string, all: readonly Own[]): Own[] =>
+    all.flatMap((own) => {
+      const there = inWhole(server, own);
+      if (SHARED_NAME.test(there.name)) return [there];
+      leftOut.push(notInAll(`The ${kind} "${there.name}" is not offered at /mcp: clients take no such name`));
+      return [];
+    });
+  const { tools, prompts, resources, resourceTemplates } = catalog.contract;
+  const offer: Offered = {
+    release: catalog.release,
+    contract: catalog.contractCid,
+    tools: named("tool", tools),
+    prompts: named("prompt", prompts),
+    resources: resources.map((own) => inWhole(server, own)),
+    resourceTemplates: resourceTemplates.map((own) => inWhole(server, own)),
+    identity: catalog.identity,
+    gives: catalog.gives,
+  };
+  return { server, offer, problems: [...problems, ...leftOut] };
+}
+
+function inWhole<Own extends { readonly name: string }>(server: string, own: Own): Own {
+  return { ...own, name: `${server}.${own.name}` };
+}
+
+/** What of a part a principal may use; undefined where that is nothing, and the same part where it is all. */
+function permittedPart(part: Part, principal: Principal): Part | undefined {
+  const { server, offer } = part;
+  const reads = principal.permits("read", server);
+  if (!reads && !principal.permits("call", server)) return undefined;
+  if (!offer) return part;
+  const tools = offer.tools.filter(({ name }) => principal.permits("call", server, ownName(server, name)));
+  const callsAll = tools.length === offer.tools.length && (tools.length > 0 || principal.permits("call", server));
+  if (callsAll && reads) return part;
+  const contract = rawBlock([offer.contract, reads, ...tools.map(({ name }) => name)].join(" ")).cid;
+  if (reads) return { ...part, offer: { ...offer, tools, contract } };
+  const none = { prompts: [], resources: [], resourceTemplates: [], gives: () => false };
+  return { ...part, offer: { ...offer, ...none, tools, contract } };
 }
 
 /**
- * The catalog of all servers, composed of theirs: of what of them the principal may use, when there is one. It owns
- * which name, and which URI, leads to which server.
+ * The catalog of all servers, composed of what they offer: of what of it the principal may use, when there is one. It
+ * owns which name, and which URI, leads to which server.
  */
-export function composeServers(
-  tenant: string,
-  all: readonly ServerSummary[],
-  host: Host,
-  principal?: Principal,
-): Catalog {
-  const servers = permittedServers(all, principal);
-  const parts = new Parts(servers);
+export function composeServers(tenant: string, all: readonly Part[], host: Host, principal?: Principal): Catalog {
+  const parts = principal ? all.flatMap((part) => permittedPart(part, principal) ?? []) : all;
+  const whole = new Whole(parts);
   const of = (server: string): Catalog | Promise<Catalog> => {
     const catalog = host.server(tenant, server);
     if (!principal) return catalog;
@@ -46,59 +96,84 @@ export function composeServers(
       ? catalog.then((loaded) => permittedCatalog(loaded, principal))
       : permittedCatalog(catalog, principal);
   };
-  const served = servers.flatMap(({ name, catalog }) => (catalog ? [name] : []));
-  // Only servers that have any are asked for a URI; catalogs of the others may be unloaded while nobody calls them.
-  const withResources = servers.flatMap(({ catalog }) =>
-    catalog && catalog.contract.resources.length + catalog.contract.resourceTemplates.length > 0 ? [catalog] : [],
+  const offers = new Map(parts.flatMap(({ server, offer }) => (offer ? [[server, offer] as const] : [])));
+  const withResources = [...offers].filter(
+    ([, { resources, resourceTemplates }]) => resources.length + resourceTemplates.length > 0,
   );
-  // Of the tools themselves, so that they are the same wherever a tool is reached.
-  const identities = new Map(servers.flatMap(({ name, catalog }) => (catalog ? [[name, catalog.identity]] : [])));
+  const [first] = offers.keys();
+  /**
+   * The server that gives a URI: the first whose own it is or that lists it; of a function also the server whose it is,
+   * and content is every server's.
+   */
+  const giverOf = (uri: string): string | undefined => {
+    const address = parseAddress(uri);
+    if (address?.kind === "server" && offers.has(address.server)) return address.server;
+    if (address?.kind === "cid") return first;
+    return withResources.find(([, { gives }]) => gives(uri))?.[0];
+  };
   const contract: Contract = {
     description: "Everything that is hosted here; names begin with the server they belong to.",
-    tools: renamed(parts.tools, (_server, own, key) => ({ ...own, name: key })),
-    resources: renamed(parts.resources, (server, own) => ({ ...own, name: `${server}.${own.name}` })),
-    resourceTemplates: renamed(parts.templates, (server, own) => ({ ...own, name: `${server}.${own.name}` })),
-    prompts: renamed(parts.prompts, (_server, own, key) => ({ ...own, name: key })),
+    tools: Array.from(whole.tools.values(), ({ own }) => own),
+    resources: Array.from(whole.resources.values(), ({ own }) => own),
+    resourceTemplates: Array.from(whole.templates.values(), ({ own }) => own),
+    prompts: Array.from(whole.prompts.values(), ({ own }) => own),
   };
-  const tools = new Map(contract.tools.map((tool) => [tool.name, toolOf(tool, parts.tools.get(tool.name)!, of)]));
-  const prompts = new Map(
-    contract.prompts.map((prompt) => [prompt.name, promptOf(prompt, parts.prompts.get(prompt.name)!, of)]),
-  );
 
-  const whole: Catalog = {
+  /** Of the tools, those that were asked for. */
+  const made = new Map<string, Tool>();
+
+  const catalog: Catalog = {
     server: "berth",
-    release: jsonBlock(servers.map(({ name, catalog }) => [name, catalog?.release ?? null])).cid,
-    contractCid: jsonBlock(contract).cid,
+    release: cidOfAll(parts, ({ release }) => release),
+    contractCid: cidOfAll(parts, ({ contract: own }) => own),
     contract,
     hidden: [],
-    readsUris: served.length > 0,
-    problems: [...servers.flatMap(({ problems }) => problems), ...parts.problems],
-    tool: (name) => tools.get(name),
-    resource: (uri) => resourceOf(giverOf(uri, served, withResources), uri, of),
-    identity(name) {
-      const origin = parts.tools.get(name);
-      return origin && identities.get(origin.server)?.(origin.own.name);
+    readsUris: offers.size > 0,
+    problems: [...parts.flatMap(({ problems }) => problems), ...whole.problems],
+    tool(name) {
+      const origin = whole.tools.get(name);
+      let tool = made.get(name);
+      if (origin && !tool) made.set(name, (tool = toolOf(origin, of)));
+      return tool;
     },
-    prompt: (name) => prompts.get(name),
+    resource: (uri) => resourceOf(giverOf(uri), uri, of),
+    gives: (uri) => withResources.some(([, { gives }]) => gives(uri)),
+    // Of the tools themselves, so that they are the same wherever a tool is reached.
+    identity(name) {
+      const origin = whole.tools.get(name);
+      return origin && offers.get(origin.server)?.identity(ownName(origin.server, name));
+    },
+    prompt(name) {
+      const origin = whole.prompts.get(name);
+      return origin && promptOf(origin, of);
+    },
     completer(name, argument) {
-      const prompt = parts.prompts.get(name);
-      const origin = prompt ? { server: prompt.server, own: prompt.own.name } : parts.templates.get(name);
-      return origin && completerOf(origin.server, prompt ? prompt.own.name : name, argument, of);
+      const prompt = whole.prompts.get(name);
+      if (prompt) return completerOf(prompt.server, ownName(prompt.server, name), argument, of);
+      const template = whole.templates.get(name);
+      return template && completerOf(template.server, name, argument, of);
     },
     memo: new Map(),
     isNarrowed: principal !== undefined,
     narrow: (asking) =>
-      all.every(({ name, catalog }) =>
-        catalog ? permittedCatalog(catalog, asking) === catalog : asking.permits("read", name),
-      )
-        ? whole
-        : composeServers(tenant, all, host, asking),
+      all.every((part) => permittedPart(part, asking) === part) ? catalog : composeServers(tenant, all, host, asking),
   };
-  return whole;
+  return catalog;
+}
+
+/** Servers as they are together: of a text that is made of theirs, because there may be very many. */
+function cidOfAll(parts: readonly Part[], of: (offer: Offered) => Cid): Cid {
+  return rawBlock(parts.map(({ server, offer }) => `${server} ${offer ? of(offer) : "-"}\n`).join("")).cid;
+}
+
+/** What something of the whole is there, and whose it is. */
+interface Origin<Own> {
+  readonly server: string;
+  readonly own: Own;
 }
 
 /** Everything of all servers by its name in the whole, in the order of servers and then of their own lists. */
-class Parts {
+class Whole {
   readonly tools = new Map<string, Origin<ToolContract>>();
   readonly prompts = new Map<string, Origin<PromptContract>>();
   /** A URI cannot be prefixed, so of two servers that give the same one the first has it. */
@@ -106,59 +181,50 @@ class Parts {
   readonly templates = new Map<string, Origin<ResourceTemplateContract>>();
   readonly problems: Problem[] = [];
 
-  constructor(servers: readonly ServerSummary[]) {
-    for (const { name: server, catalog } of servers) {
-      if (!catalog) continue;
-      const { tools, prompts, resources, resourceTemplates } = catalog.contract;
-      for (const own of tools) this.#addNamed(this.tools, "tool", server, own);
-      for (const own of prompts) this.#addNamed(this.prompts, "prompt", server, own);
-      for (const own of resources) this.#add(this.resources, own.uri, server, own);
-      for (const own of resourceTemplates) this.#add(this.templates, own.uriTemplate, server, own);
+  constructor(parts: readonly Part[]) {
+    for (const { server, offer } of parts) {
+      if (!offer) continue;
+      for (const own of offer.tools) this.#add(this.tools, own.name, server, own);
+      for (const own of offer.prompts) this.#add(this.prompts, own.name, server, own);
+      for (const own of offer.resources) this.#add(this.resources, own.uri, server, own);
+      for (const own of offer.resourceTemplates) this.#add(this.templates, own.uriTemplate, server, own);
     }
-  }
-
-  #addNamed<Own extends { name: string }>(map: Map<string, Origin<Own>>, kind: string, server: string, own: Own): void {
-    const name = `${server}.${own.name}`;
-    if (SHARED_NAME.test(name)) return this.#add(map, name, server, own);
-    this.#leaveOut(`The ${kind} "${name}" is not offered at /mcp: clients take no such name`);
   }
 
   #add<Own>(map: Map<string, Origin<Own>>, key: string, server: string, own: Own): void {
     const taken = map.get(key);
-    if (taken) this.#leaveOut(`"${key}" of ${server} is not offered at /mcp: ${taken.server} has the same`);
-    else map.set(key, { server, own });
-  }
-
-  #leaveOut(message: string): void {
-    this.problems.push({ code: "not-in-all", message, severity: "warning" });
+    if (!taken) map.set(key, { server, own });
+    else this.problems.push(notInAll(`"${key}" of ${server} is not offered at /mcp: ${taken.server} has the same`));
   }
 }
 
-function renamed<Own>(
-  parts: ReadonlyMap<string, Origin<Own>>,
-  rename: (server: string, own: Own, key: string) => Own,
-): Own[] {
-  return Array.from(parts, ([key, { server, own }]) => rename(server, own, key));
+function notInAll(message: string): Problem {
+  return { code: "not-in-all", message, severity: "warning" };
+}
+
+/** Of a name in the whole. */
+function ownName(server: string, name: string): string {
+  return name.slice(server.length + 1);
 }
 
 type CatalogOf = (server: string) => Catalog | Promise<Catalog>;
 
-function toolOf(contract: ToolContract, { server, own }: Origin<ToolContract>, of: CatalogOf): Tool {
+function toolOf({ server, own: contract }: Origin<ToolContract>, of: CatalogOf): Tool {
   return {
     contract,
     async call(args, options) {
-      const tool = (await of(server)).tool(own.name);
+      const tool = (await of(server)).tool(ownName(server, contract.name));
       if (!tool) throw gone(contract.name);
       return tool.call(args, options);
     },
   };
 }
 
-function promptOf(contract: PromptContract, { server, own }: Origin<PromptContract>, of: CatalogOf): Prompt {
+function promptOf({ server, own: contract }: Origin<PromptContract>, of: CatalogOf): Prompt {
   return {
     contract,
     async get(args, options) {
-      const prompt = (await of(server)).prompt(own.name);
+      const prompt = (await of(server)).prompt(ownName(server, contract.name));
       if (!prompt) throw gone(contract.name);
       return prompt.get(args, options);
     },
@@ -172,17 +238,6 @@ function completerOf(server: string, ownName: string, argument: string, of: Cata
       return completer ? completer.complete(value, others, options) : { values: [], total: 0, hasMore: false };
     },
   };
-}
-
-/**
- * The server that gives a URI: the first whose own it is or that lists it; of a function also the server whose it is,
- * and content is every server's.
- */
-function giverOf(uri: string, served: readonly string[], withResources: readonly Catalog[]): string | undefined {
-  const address = parseAddress(uri);
-  if (address?.kind === "server" && served.includes(address.server)) return address.server;
-  if (address?.kind === "cid") return served[0];
-  return withResources.find((catalog) => catalog.resource(uri))?.server;
 }
 
 function resourceOf(server: string | undefined, uri: string, of: CatalogOf): Resource | undefined {

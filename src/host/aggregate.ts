@@ -1,5 +1,7 @@
-import { composeServers } from "./aggregate-catalog.ts";
-import type { Catalog, Contract } from "./catalog.ts";
+import { mapInTurns } from "../turns.ts";
+import { composeServers, partOf, type Part } from "./aggregate-catalog.ts";
+import type { Catalog, Contract, ServerChange } from "./catalog.ts";
+import type { Directory, DirectoryEntry } from "./directory.ts";
 import type { Host } from "./host.ts";
 import type { ChangeListener } from "./watchers.ts";
 
@@ -24,7 +26,7 @@ export function withAllServers(host: Host): Host {
       name === ALL_SERVERS ? all(tenant).watch(listener) : host.watch(tenant, name, listener),
     async reload(tenant, foreseen) {
       await host.reload(tenant, foreseen);
-      await tenants.get(tenant)?.changed();
+      await tenants.get(tenant)?.reloaded();
     },
     rest(tenant) {
       if (tenants.get(tenant)?.rest() === false || !host.rest(tenant)) return false;
@@ -45,7 +47,10 @@ class AllServers {
   readonly #host: Host;
   readonly #listeners = new Set<ChangeListener>();
   readonly #coming = new Set<string>();
-  readonly #unwatch = new Map<string, () => void>();
+  /** What each server adds, for as long as it is said of it what it was made of. */
+  #parts = new Map<string, { readonly listed: DirectoryEntry | undefined; readonly part: Part }>();
+  #directory: Directory | undefined;
+  #unwatch: (() => void) | undefined;
   /** Counts what made a composed catalog stale. */
   #version = 0;
   #current: Catalog | undefined;
@@ -73,6 +78,11 @@ class AllServers {
     };
   }
 
+  /** As `changed`, where the servers are said to be others than those that it was composed of. */
+  async reloaded(): Promise<void> {
+    if (this.#directory === undefined || this.#directory !== this.#host.directory(this.#tenant)) await this.changed();
+  }
+
   /** Resolves when the listeners have been told what is different now. */
   changed(): Promise<void> {
     this.#version++;
@@ -87,7 +97,9 @@ class AllServers {
     this.#version++;
     this.#current = undefined;
     this.#composing = undefined;
-    this.#watchAll([]);
+    this.#parts.clear();
+    this.#unwatch?.();
+    this.#unwatch = undefined;
     return true;
   }
 
@@ -98,17 +110,40 @@ class AllServers {
 
   async #compose(): Promise<Catalog> {
     const version = this.#version;
-    const servers = await this.#host.list(this.#tenant);
-    const unstarted = servers.filter(({ state }) => state === "unstarted" || state === "starting");
-    this.#watchAll(servers.flatMap((server) => (unstarted.includes(server) ? [] : [server.name])));
-    for (const { name } of unstarted) this.#bringIn(name);
-    const catalog = composeServers(this.#tenant, servers, this.#host);
+    this.#unwatch ??= this.#host.watchAll(this.#tenant, (server, change) => this.#follow(server, change));
+    this.#directory = this.#host.directory(this.#tenant);
+    const servers = this.#directory?.servers;
+    const known = this.#parts;
+    const found = await mapInTurns(this.#host.names(this.#tenant), async (name) => {
+      const listed = servers?.get(name);
+      const before = known.get(name);
+      if (before && before.listed === listed) return [[name, before]] as const;
+      const summary = await this.#host.summary(this.#tenant, name, { oneOfAll: true });
+      if (!summary) return [];
+      if (summary.state === "unstarted" || summary.state === "starting") this.#bringIn(name);
+      return [[name, { listed, part: partOf(summary) }]] as const;
+    });
+    const parts = new Map(found.flat());
+    const all = Array.from(parts.values(), ({ part }) => part);
+    const catalog = composeServers(this.#tenant, all, this.#host);
     // What was composed of servers that have changed meanwhile serves whoever waits for it, and nobody else.
     if (this.#version === version) {
+      // What is refused now may be served the next time.
+      for (const [name, { part }] of parts) if (!part.offer) parts.delete(name);
+      this.#parts = parts;
       this.#current = catalog;
       this.#composing = undefined;
     }
     return catalog;
+  }
+
+  #follow(server: string, change: ServerChange | undefined): void {
+    if (change) {
+      for (const listener of this.#listeners) listener(change);
+    } else {
+      this.#parts.delete(server);
+      void this.changed();
+    }
   }
 
   /** A server of others that was never started; the whole is there meanwhile, and changes when it has come. */
@@ -122,22 +157,6 @@ class AllServers {
         () => this.changed(),
         () => {},
       );
-  }
-
-  #watchAll(names: readonly string[]): void {
-    for (const [name, unwatch] of this.#unwatch) {
-      if (names.includes(name)) continue;
-      unwatch();
-      this.#unwatch.delete(name);
-    }
-    for (const name of names) {
-      if (this.#unwatch.has(name)) continue;
-      const onChange: ChangeListener = (change) => {
-        if (change.kind !== "resource") void this.changed();
-        else for (const listener of this.#listeners) listener(change);
-      };
-      this.#unwatch.set(name, this.#host.watch(this.#tenant, name, onChange));
-    }
   }
 
   #tell(): Promise<void> {
@@ -158,8 +177,13 @@ class AllServers {
 }
 
 function changedLists(before: Contract, now: Contract): ("tools" | "resources" | "prompts")[] {
-  const differ = (list: "tools" | "resources" | "resourceTemplates" | "prompts"): boolean =>
-    JSON.stringify(before[list]) !== JSON.stringify(now[list]);
+  const differ = (list: "tools" | "resources" | "resourceTemplates" | "prompts"): boolean => {
+    const others = now[list];
+    // Of a server that is as it was it is the same object.
+    const isSame = (own: object, index: number): boolean =>
+      own === others[index] || JSON.stringify(own) === JSON.stringify(others[index]);
+    return before[list].length !== others.length || !before[list].every(isSame);
+  };
   return [
     ...(differ("tools") ? (["tools"] as const) : []),
     ...(differ("resources") || differ("resourceTemplates") ? (["resources"] as const) : []),

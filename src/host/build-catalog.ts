@@ -15,7 +15,7 @@ import { identitiesOf } from "./identity.ts";
 import { CallNotes, gateOf, type Observers } from "./observe.ts";
 import { createPrompt } from "./prompt.ts";
 import { createRelease, type Release } from "./release.ts";
-import { functionResource, uriFinder } from "./resource.ts";
+import { functionResource, uriFinder, uriTester } from "./resource.ts";
 import { runFactory } from "./run-factory.ts";
 import { codeProblems } from "./tenant-rules.ts";
 import { createTool } from "./tool.ts";
@@ -151,6 +151,7 @@ export async function buildCatalog(
     tool: (name) => tools.get(name),
     readsUris: true,
     resource: (uri) => ownResource(uri) ?? uris.find(uri),
+    gives: uriTester(release.resources.map(findable)),
     identity: identitiesOf(release.contract.tools, implementations(release, entry, bundle)),
     prompt: (name) => prompts.get(name),
     completer: (of, argument) => completers.get(completerKey(of, argument)),

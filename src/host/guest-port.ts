@@ -4,8 +4,9 @@ import type { HostPort } from "../executor/executor.ts";
 import type { Json, JsonObject } from "../json.ts";
 import type { Store } from "../store/store.ts";
 import { basePathOf } from "../tenant-name.ts";
-import type { Host } from "./host.ts";
-import { permittedServers } from "./permitted.ts";
+import { mapInTurns } from "../turns.ts";
+import type { Host, ServerSummary } from "./host.ts";
+import { permittedCatalog } from "./permitted.ts";
 
 /** The variable by which a definition reads what this Berth hosts: a JSON list of servers with their tools. */
 const SERVERS_VARIABLE = "berth:servers";
@@ -90,17 +91,30 @@ function textParam(params: JsonObject, name: string): string {
 
 /** What of all servers whose call it is may use: a server that may be asked tells nobody of what they may not. */
 async function describeServers(tenant: string, host: Host, caller: Principal | undefined): Promise<unknown[]> {
-  const servers = permittedServers(await host.list(tenant), caller);
-  return servers.map(({ name, state, description, catalog, problems }) => ({
+  const described = await mapInTurns(host.names(tenant), async (name) => {
+    if (caller && !caller.permits("call", name) && !caller.permits("read", name)) return [];
+    const summary = await host.summary(tenant, name);
+    return summary ? [describeServer(tenant, summary, caller)] : [];
+  });
+  return described.flat();
+}
+
+function describeServer(
+  tenant: string,
+  { name, state, description, catalog, problems }: ServerSummary,
+  caller: Principal | undefined,
+): unknown {
+  const { tools } = catalog ? permittedCatalog(catalog, caller).contract : { tools: [] };
+  return {
     name,
     state,
     description: description ?? "",
     url: `${basePathOf(tenant)}/mcp/${encodeURIComponent(name)}`,
     problem: problems[0]?.message,
-    tools: (catalog?.contract.tools ?? []).map((tool) => ({
+    tools: tools.map((tool) => ({
       name: tool.name,
       description: tool.description ?? "",
       inputSchema: tool.inputSchema,
     })),
-  }));
+  };
 }

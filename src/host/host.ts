@@ -17,7 +17,7 @@ import type { Overview } from "./overview.ts";
 import type { UriLimits } from "./uris/uris.ts";
 import type { TransformDependencies } from "./transforms/transforms.ts";
 import type { Hosting, UpstreamState } from "./upstream/hosting.ts";
-import type { ChangeListener } from "./watchers.ts";
+import type { AnyChangeListener, ChangeListener } from "./watchers.ts";
 
 /**
  * What is offered here, and how a call is carried out. It owns the way from names to catalogs.
@@ -29,12 +29,13 @@ export interface Host {
    * Throws or rejects with `server_not_found`, `server_disabled` or `server_refused` (data: its problems).
    */
   server(tenant: string, name: string): Catalog | Promise<Catalog>;
-  /** Every server, sorted by name, each with its state; loads those that are not loaded. */
-  list(tenant: string): Promise<ServerSummary[]>;
-  /** The same in a few words each, kept without the catalogs: thousands of servers are told of at once. */
-  overview(tenant: string): Promise<readonly Overview[]>;
-  /** One of them, listed or not yet loaded; undefined when there is none of that name. */
-  summary(tenant: string, name: string): Promise<ServerSummary | undefined>;
+  /** What of these servers there is, in a few words each, which are kept without the catalogs. */
+  overview(tenant: string, names: readonly string[]): Promise<readonly Overview[]>;
+  /**
+   * One server with its state, loaded for it if need be; undefined when there is none of that name. `oneOfAll`: for who
+   * looks at all of them and does not wait until each is recorded.
+   */
+  summary(tenant: string, name: string, options?: { readonly oneOfAll?: boolean }): Promise<ServerSummary | undefined>;
   /** The names of all servers, sorted, without loading any. */
   names(tenant: string): readonly string[];
   /** What is known of all servers before any of them is loaded: what has changed is read the faster for it. */
@@ -70,6 +71,11 @@ export interface Host {
    * a resource is. Gives the function that ends it. A server that is not there yet can be watched, too.
    */
   watch(tenant: string, server: string, listener: ChangeListener): () => void;
+  /**
+   * Calls `listener` whenever one of a tenant's servers may have become another one without its definition or its entry
+   * being another, and when one says that a resource is. Gives the function that ends it.
+   */
+  watchAll(tenant: string, listener: AnyChangeListener): () => void;
   /** The catalog of an earlier release of a server; undefined when it is none of this server's, or gone. */
   release(tenant: string, name: string, release: Cid): Promise<Catalog | undefined>;
 }

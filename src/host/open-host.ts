@@ -1,15 +1,15 @@
+import type { Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 import type { HostPort } from "../executor/executor.ts";
 import { Activities } from "./activity.ts";
-import type { Cid } from "../cid.ts";
 import type { Catalog } from "./catalog.ts";
 import { readDirectory, withHidden, type Directory, type DirectoryEntry } from "./directory.ts";
 import { unnamedEntry } from "./config/entry.ts";
 import { CatalogCache } from "./catalog-cache.ts";
 import { createEarlierReleases } from "./earlier-release.ts";
 import { guestPort, type PortHost } from "./guest-port.ts";
-import type { Host, HostDependencies, ServerSummary } from "./host.ts";
-import { loadCatalog } from "./load-catalog.ts";
+import type { Host, HostDependencies } from "./host.ts";
+import { loadCatalog, ReleaseRecorder } from "./load-catalog.ts";
 import { Observers } from "./observe.ts";
 import { Overviews } from "./overview.ts";
 import { readReleases } from "./releases.ts";
@@ -46,14 +46,22 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     // Two may read at once; whoever began later knows all that the other does.
     if (reading < (readings.get(tenant) ?? 0)) return;
     readings.set(tenant, reading);
-    for (const problem of directory.problems) log.warn({ tenant, problem }, "the mcps variable has a problem");
-    overviews.follow(directories.get(tenant)?.servers, directory.servers);
-    directories.set(tenant, directory);
+    const known = directories.get(tenant);
     withdrawn.set(tenant, withdrawnNow);
+    if (directory !== known) replace(tenant, known, directory);
+    for (const server of watchers.watched(tenant)) {
+      const isSame = known?.servers.get(server) === directory.servers.get(server);
+      if (!isSame || !watchers.isKnown(tenant, server)) await learn(tenant, server);
+    }
+  };
+
+  const replace = (tenant: string, known: Directory | undefined, directory: Directory): void => {
+    for (const problem of directory.problems) log.warn({ tenant, problem }, "the mcps variable has a problem");
+    overviews.follow(known?.servers, directory.servers);
+    directories.set(tenant, directory);
     catalogs.keepOnly(tenant, directory);
     activities.keepOnly(tenant, directory.servers);
     upstreams?.keepOnly(tenant, directory);
-    for (const server of watchers.watched(tenant)) await learn(tenant, server);
   };
 
   /** Compares a watched server with what its listeners know. One that cannot be served now may come back unchanged. */
@@ -70,6 +78,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     const listed = directories.get(tenant)?.servers.get(server);
     catalogs.drop(tenant, server);
     if (listed) overviews.forget(listed);
+    watchers.mayBeAnother(tenant, server);
   };
 
   const forgetTenant = (tenant: string): void => {
@@ -105,6 +114,20 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     if (withdrawn.get(tenant)?.get(server)?.has(release)) throw releaseWithdrawn(server, release);
   };
 
+  const recorder = new ReleaseRecorder(dependencies);
+  const loadEarlier = async (
+    tenant: string,
+    server: string,
+    release: Cid,
+    listed: DirectoryEntry,
+  ): Promise<Catalog | undefined> => {
+    const loaded = await earlier.load(tenant, server, release, listed);
+    const recording = loaded ? undefined : recorder.settled(tenant, server);
+    if (!recording) return loaded;
+    await recording;
+    return earlier.load(tenant, server, release, listed);
+  };
+
   /** `server@CID` is exactly that release of the server, whatever the server has become since. */
   const pinned = (tenant: string, name: string): Promise<Catalog> => {
     const at = name.lastIndexOf("@");
@@ -113,18 +136,23 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     if (!listed) throw new BerthError("server_not_found", `"${name}"`);
     if (!listed.enabled) throw new BerthError("server_disabled", `"${server}"`);
     refuseWithdrawn(tenant, server, name.slice(at + 1));
-    return earlier.load(tenant, server, name.slice(at + 1), listed).then((catalog) => {
+    return loadEarlier(tenant, server, name.slice(at + 1), listed).then((catalog) => {
       if (catalog) return catalog;
       throw new BerthError("server_not_found", `"${server}" has no such release`);
     });
   };
 
-  const load = (tenant: string, name: string, options?: { ifRoom: boolean }): Catalog | Promise<Catalog> => {
+  const load = (
+    tenant: string,
+    name: string,
+    options?: { ifRoom: boolean; recordsLater?: boolean },
+  ): Catalog | Promise<Catalog> => {
     const listed = directories.get(tenant)?.servers.get(name);
     if (!listed) return pinned(tenant, name);
     if (!listed.enabled) throw new BerthError("server_disabled", `"${name}"`);
+    const record = options?.recordsLater ? recorder.record : undefined;
     const make = async (): Promise<Catalog> => {
-      const catalog = await loadCatalog(tenant, name, listed, portOf(tenant, name), loading);
+      const catalog = await loadCatalog(tenant, name, listed, portOf(tenant, name), loading, record);
       refuseWithdrawn(tenant, name, catalog.release);
       return catalog;
     };
@@ -132,10 +160,11 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   };
 
   /** Telling of servers, or watching them, puts none of those out of memory that are called. */
-  const lookOn = (tenant: string, name: string): Catalog | Promise<Catalog> =>
-    catalogs.peek(tenant, name) ?? load(tenant, name, { ifRoom: true });
+  const lookOn = (tenant: string, name: string, recordsLater = false): Catalog | Promise<Catalog> =>
+    catalogs.peek(tenant, name) ?? load(tenant, name, { ifRoom: true, recordsLater });
 
-  const summarize = createSummarize(dependencies, catalogs, lookOn);
+  const summarize = createSummarize(dependencies, catalogs, (tenant, name) => lookOn(tenant, name));
+  const summarizeOneOfAll = createSummarize(dependencies, catalogs, (tenant, name) => lookOn(tenant, name, true));
 
   const setVisible = createSetVisible({
     ...dependencies,
@@ -145,6 +174,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
       if (!directory?.servers.has(server)) return;
       directories.set(tenant, withHidden(directory, server, hidden));
       catalogs.drop(tenant, server);
+      watchers.mayBeAnother(tenant, server);
       await learn(tenant, server);
     },
   });
@@ -156,32 +186,35 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
 
     async release(tenant, name, release) {
       refuseWithdrawn(tenant, name, release);
-      return earlier.load(tenant, name, release, directories.get(tenant)?.servers.get(name) ?? REMOVED);
+      return loadEarlier(tenant, name, release, directories.get(tenant)?.servers.get(name) ?? REMOVED);
     },
 
-    async list(tenant) {
-      const summaries: ServerSummary[] = [];
-      for (const [name, listed] of directories.get(tenant)?.servers ?? []) {
-        summaries.push(await summarize(tenant, name, listed));
-      }
-      return summaries;
+    overview(tenant, names) {
+      const servers = directories.get(tenant)?.servers;
+      return overviews.read(
+        names.flatMap((name) => {
+          const listed = servers?.get(name);
+          return listed ? [{ name, listed }] : [];
+        }),
+        {
+          loaded: (name) => catalogs.peek(tenant, name),
+          summarize: (name, listed) => summarize(tenant, name, listed),
+        },
+      );
     },
 
-    overview: (tenant) =>
-      overviews.read(directories.get(tenant)?.servers ?? new Map(), {
-        loaded: (name) => catalogs.peek(tenant, name),
-        summarize: (name, listed) => summarize(tenant, name, listed),
-      }),
-
-    async summary(tenant, name) {
+    async summary(tenant, name, { oneOfAll = false } = {}) {
       const listed = directories.get(tenant)?.servers.get(name);
-      return listed && summarize(tenant, name, listed);
+      return listed && (oneOfAll ? summarizeOneOfAll : summarize)(tenant, name, listed);
     },
 
-    names: (tenant) => [...(directories.get(tenant)?.servers.keys() ?? [])],
+    names: (tenant) => namesIn(directories.get(tenant) ?? NOTHING),
     directory: (tenant) => directories.get(tenant),
     activity: (tenant, name) => activities.of(tenant, name),
-    releases: (tenant, name) => readReleases(store, tenant, name),
+    async releases(tenant, name) {
+      await recorder.settled(tenant, name);
+      return readReleases(store, tenant, name);
+    },
     content: (tenant, cid) => store.content(tenant, cid),
 
     problems: (tenant) => directories.get(tenant)?.problems ?? [],
@@ -218,6 +251,8 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
       return unwatch;
     },
 
+    watchAll: (tenant, listener) => watchers.addToAll(tenant, listener),
+
     upstream(tenant, server) {
       const entry = directories.get(tenant)?.servers.get(server)?.entry;
       return entry?.upstream === undefined ? undefined : upstreams?.state(tenant, server, entry);
@@ -252,3 +287,11 @@ const REMOVED: DirectoryEntry = {
 };
 
 const NOTHING: Directory = { servers: new Map(), problems: [] };
+const names = new WeakMap<Directory, readonly string[]>();
+
+/** The same list as long as the directory is the same: there may be very many, and everyone who lists servers asks. */
+function namesIn(directory: Directory): readonly string[] {
+  let known = names.get(directory);
+  if (!known) names.set(directory, (known = [...directory.servers.keys()]));
+  return known;
+}

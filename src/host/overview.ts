@@ -1,5 +1,6 @@
 import type { Cid } from "../cid.ts";
 import type { Problem } from "../problem.ts";
+import { mapInTurns } from "../turns.ts";
 import type { Catalog } from "./catalog.ts";
 import type { DirectoryEntry } from "./directory.ts";
 import type { ServerSummary } from "./host.ts";
@@ -33,15 +34,16 @@ interface Servers {
 export class Overviews {
   readonly #known = new WeakMap<DirectoryEntry, Known>();
 
-  async read(servers: ReadonlyMap<string, DirectoryEntry>, { loaded, summarize }: Servers): Promise<Overview[]> {
-    const overviews: Overview[] = [];
-    for (const [name, listed] of servers) {
+  async read(
+    servers: readonly { readonly name: string; readonly listed: DirectoryEntry }[],
+    { loaded, summarize }: Servers,
+  ): Promise<Overview[]> {
+    return mapInTurns(servers, async ({ name, listed }) => {
       const known = this.#known.get(listed);
       const catalog = known && loaded(name);
       const isSame = !catalog || (catalog.release === known.release && catalog.contractCid === known.contract);
-      overviews.push(known && isSame ? known.overview : this.#note(listed, await summarize(name, listed)));
-    }
-    return overviews;
+      return known && isSame ? known.overview : this.#note(listed, await summarize(name, listed));
+    });
   }
 
   /** It may be another server under the same entry. */

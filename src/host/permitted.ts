@@ -1,7 +1,6 @@
 import type { Principal } from "../access/principal.ts";
 import { RIGHTS } from "../access/rights.ts";
 import type { Catalog } from "./catalog.ts";
-import type { ServerSummary } from "./host.ts";
 
 /**
  * What of a catalog a principal may use, as a catalog: its lists show that alone, and nothing else of it can be
@@ -15,19 +14,6 @@ export function permittedCatalog(catalog: Catalog, principal: Principal | undefi
   let view = views.get(principal);
   if (!view) views.set(principal, (view = catalog.narrow?.(principal) ?? narrowed(catalog, principal)));
   return view;
-}
-
-/** Servers of which a principal may use nothing are not there for it, nor is what is wrong with them. */
-export function permittedServers(
-  servers: readonly ServerSummary[],
-  principal: Principal | undefined,
-): readonly ServerSummary[] {
-  if (!principal) return servers;
-  return servers.flatMap((summary) => {
-    const { name, catalog } = summary;
-    if (!principal.permits("call", name) && !principal.permits("read", name)) return [];
-    return [catalog ? { ...summary, catalog: permittedCatalog(catalog, principal) } : summary];
-  });
 }
 
 /** A call costs two look-ups. */
@@ -69,6 +55,7 @@ function viewOf(catalog: Catalog, { tools, callsAll, reads }: Permitted): Catalo
     tool: (name) => (calls(name) ? catalog.tool(name) : undefined),
     identity: (name) => (calls(name) ? catalog.identity(name) : undefined),
     resource: (uri) => (reads ? catalog.resource(uri) : undefined),
+    gives: (uri) => reads && catalog.gives(uri),
     prompt: (name) => (reads ? catalog.prompt(name) : undefined),
     completer: (of, argument) => (reads ? catalog.completer(of, argument) : undefined),
     memo: new Map(),

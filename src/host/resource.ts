@@ -47,6 +47,20 @@ export function uriFinder<Found>(
   };
 }
 
+/** Tells whether `uriFinder` finds something under a URI, and keeps nothing of what that is. */
+export function uriTester(resources: readonly Findable[]): (uri: string) => boolean {
+  const starts = resources.map(({ uri }) => (isTemplate(uri) ? uri.slice(0, uri.indexOf("{")) : undefined));
+  let find: ((uri: string) => boolean | undefined) | undefined;
+  return (uri) => {
+    const mayBe = resources.some(
+      (own, index) => own.uri === uri || (starts[index] !== undefined && uri.startsWith(starts[index])),
+    );
+    if (!mayBe) return false;
+    find ??= uriFinder(resources.map((own) => ({ ...own, open: () => true })));
+    return find(uri) ?? false;
+  };
+}
+
 /** The values of a template's variables, as its function takes them; made ready when the first URI is looked up. */
 function argumentsFinder({ uri: template, inputSchema }: Findable): (uri: string) => JsonObject | undefined {
   const properties = (inputSchema["properties"] ?? {}) as Record<string, JsonSchema>;

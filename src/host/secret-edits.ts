@@ -1,6 +1,7 @@
 import { BerthError } from "../errors.ts";
 import type { Secrets } from "../secrets/secrets.ts";
 import type { Store } from "../store/store.ts";
+import { turnTaker } from "../turns.ts";
 import { readDirectory, type Directory } from "./directory.ts";
 
 /** What a person does with a tenant's secrets: sees their names, sets and deletes them. Nobody gets a value back. */
@@ -45,8 +46,14 @@ export function createSecretEdits({
     async list(tenant) {
       const facts = new Map((await secrets.list(tenant)).map(({ name, changedAt, by }) => [name, { changedAt, by }]));
       const wanted = new Map<string, string[]>();
+      const takeTurns = turnTaker();
       for (const [server, { entry }] of (await readDirectory(store, tenant, directory?.(tenant))).servers) {
-        for (const name of entry.secrets) wanted.set(name, [...(wanted.get(name) ?? []), server]);
+        await takeTurns();
+        for (const name of entry.secrets) {
+          const servers = wanted.get(name);
+          if (servers) servers.push(server);
+          else wanted.set(name, [server]);
+        }
       }
       const names = [...new Set([...facts.keys(), ...wanted.keys()])].sort();
       return names.map((name) => ({ name, set: facts.get(name), servers: wanted.get(name) ?? [] }));

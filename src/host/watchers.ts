@@ -9,6 +9,9 @@ export type ChangeListener = (change: ServerChange) => void;
 
 type Part = "tools" | "resources" | "prompts";
 
+/** Of any server of a tenant: an updated resource, or, without a change, that it may be another one now. */
+export type AnyChangeListener = (server: string, change?: ServerChange) => void;
+
 interface Watch {
   readonly listeners: Set<ChangeListener>;
   /** The contract that the listeners know; undefined until the server is loaded. */
@@ -22,6 +25,7 @@ const UPDATES_MAX = 1_000;
 
 export class Watchers {
   readonly #tenants = new Map<string, Map<string, Watch>>();
+  readonly #ofAll = new Map<string, Set<AnyChangeListener>>();
   readonly #onError: (error: unknown) => void;
 
   /** `onError` hears of listeners that throw; the others are told all the same. */
@@ -42,6 +46,20 @@ export class Watchers {
       if (watch.listeners.size === 0 && servers.get(server) === watch) servers.delete(server);
       if (servers.size === 0 && this.#tenants.get(tenant) === servers) this.#tenants.delete(tenant);
     };
+  }
+
+  /** For who composes something of all servers: none of them is loaded for it. */
+  addToAll(tenant: string, listener: AnyChangeListener): () => void {
+    const listeners = this.#ofAll.get(tenant) ?? new Set();
+    this.#ofAll.set(tenant, listeners.add(listener));
+    return () => {
+      if (listeners.delete(listener) && listeners.size === 0) this.#ofAll.delete(tenant);
+    };
+  }
+
+  /** A server is looked at anew. */
+  mayBeAnother(tenant: string, server: string): void {
+    for (const listener of this.#ofAll.get(tenant) ?? []) listener(server);
   }
 
   /** Servers of a tenant that somebody watches. */
@@ -72,6 +90,7 @@ export class Watchers {
   }
 
   resourceUpdated(tenant: string, server: string, uri: string): void {
+    for (const listener of this.#ofAll.get(tenant) ?? []) listener(server, { kind: "resource", uri });
     const watch = this.#tenants.get(tenant)?.get(server);
     if (!watch || watch.updated.has(uri)) return;
     if (watch.updated.size === UPDATES_MAX) this.#tellUpdated(watch);

@@ -25,6 +25,7 @@ import type { OriginOf } from "./origin.ts";
 import { auditPage } from "./pages/audit.ts";
 import { cidPage } from "./pages/cid.ts";
 import { baseOf } from "./place.ts";
+import type { ListLimits } from "./list-page.ts";
 import { sendErrorPage, wantsPage, type ErrorOptions } from "./pages/error.ts";
 import { metricsRoute } from "./metrics-route.ts";
 import { mcpPage } from "./pages/mcp.ts";
@@ -57,7 +58,7 @@ export interface AppOptions {
   readonly originOf: OriginOf;
   readonly streams: OpenStreams;
   readonly metrics: Metrics;
-  readonly limits: { readonly bodyBytes: number; readonly stalledMs: number };
+  readonly limits: ListLimits & { readonly bodyBytes: number; readonly stalledMs: number };
   /** False on a read-only boot. */
   readonly writable: boolean;
   readonly log: Log;

@@ -66,6 +66,7 @@ export function openExplore(options: ExploreOptions): BuiltInServer & { close():
         tool: (name) => tools.get(name),
         identity: identitiesOf(exploreContract.tools, (tool) => ({ builtIn: EXPLORE, tool, version: options.version })),
         resource: () => undefined,
+        gives: () => false,
         prompt: (name) => (name === designProfilePrompt.contract.name ? designProfilePrompt : undefined),
         completer: () => undefined,
         memo: new Map(),

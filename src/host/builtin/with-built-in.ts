@@ -35,23 +35,25 @@ export function withBuiltIn(
     catalog,
     problems: [],
   };
-  const isHere = (asked: string): boolean => asked === tenant && !host.names(asked).includes(name);
+  const isHere = (asked: string): boolean => asked === tenant && !host.directory(asked)?.servers.has(name);
   const isIt = (asked: string, of: string): boolean => of === name && isHere(asked);
   return {
     ...host,
     server: (of, asked) => (isIt(of, asked) ? catalog : host.server(of, asked)),
-    async list(of) {
-      const servers = await host.list(of);
-      return isHere(of) ? inOrder([...servers, summary]) : servers;
-    },
-    async overview(of) {
-      const servers = await host.overview(of);
-      if (!isHere(of)) return servers;
+    async overview(of, names) {
+      const servers = await host.overview(of, names);
+      if (!isHere(of) || !names.includes(name)) return servers;
       const { catalog: _, ...short } = summary;
-      return inOrder([...servers, { ...short, tools: catalog.contract.tools.map((tool) => tool.name) }]);
+      const own = { ...short, tools: catalog.contract.tools.map((tool) => tool.name) };
+      return [...servers, own].sort((one, other) => names.indexOf(one.name) - names.indexOf(other.name));
     },
-    summary: (of, asked) => (isIt(of, asked) ? Promise.resolve(summary) : host.summary(of, asked)),
-    names: (of) => (isHere(of) ? [...host.names(of), name].sort() : host.names(of)),
+    summary: (of, asked, options) => (isIt(of, asked) ? Promise.resolve(summary) : host.summary(of, asked, options)),
+    names(of) {
+      const names = host.names(of);
+      if (!isHere(of)) return names;
+      const next = names.findIndex((each) => each > name);
+      return names.toSpliced(next < 0 ? names.length : next, 0, name);
+    },
     activity: (of, asked) => (isIt(of, asked) ? activity : host.activity(of, asked)),
     releases: (of, asked) => (isIt(of, asked) ? Promise.resolve([]) : host.releases(of, asked)),
     async content(of, cid) {
@@ -64,8 +66,4 @@ export function withBuiltIn(
         ? Promise.resolve(release === catalog.release ? catalog : undefined)
         : host.release(of, asked, release),
   };
-}
-
-function inOrder<Named extends { readonly name: string }>(servers: Named[]): Named[] {
-  return servers.sort((left, right) => (left.name < right.name ? -1 : 1));
 }

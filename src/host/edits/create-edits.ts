@@ -5,7 +5,7 @@ import { locationOf, type Problem } from "../../problem.ts";
 import type { ChangeSubject } from "../../store/store.ts";
 import { readDirectory, type Directory } from "../directory.ts";
 import { Paces } from "../../paces.ts";
-import { nextTurn } from "../../turns.ts";
+import { nextTurn, turnTaker } from "../../turns.ts";
 import { languageOfDraft, type DraftLimits } from "./draft-checks.ts";
 import type { Current, Draft, Edits, Listed, Saved, SaveOptions, Subject } from "./edits.ts";
 import { examine, type Examiner } from "./examine.ts";
@@ -135,9 +135,13 @@ export function createEdits(dependencies: EditsDependencies): Edits {
   }
 
   return {
-    async list(tenant, kind) {
+    names: namesOf,
+
+    async list(tenant, kind, names) {
       const listed: Listed[] = [];
-      for (const name of await namesOf(tenant, kind)) {
+      const takeTurns = turnTaker();
+      for (const name of names) {
+        await takeTurns();
         const version = (await past.history(tenant, { kind, name }))[0];
         if (version?.cid != null) listed.push({ name, cid: version.cid, changedAt: version.changedAt });
       }
@@ -154,6 +158,12 @@ export function createEdits(dependencies: EditsDependencies): Edits {
         changedAt: version?.changedAt ?? 0,
         by: version?.by ?? "",
       };
+    },
+
+    async language(tenant, server) {
+      const subject: Subject = { kind: "definition", name: server };
+      const draft = await currentDraft(tenant, subject);
+      return draft && languageOf(subject, draft);
     },
 
     async review(tenant, subject, draft, rights) {

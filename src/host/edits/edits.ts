@@ -10,10 +10,16 @@ import type { Problem } from "../../problem.ts";
  * It knows no HTTP and no page.
  */
 export interface Edits {
-  /** What can be edited, sorted: variables by name; definitions and entries by their server's name. */
-  list(tenant: string, kind: Subject["kind"]): Promise<readonly Listed[]>;
+  /**
+   * The names of what can be edited, sorted: those of variables, and of servers that have a definition or an entry.
+   */
+  names(tenant: string, kind: Subject["kind"]): Promise<readonly string[]>;
+  /** What stands under these names; without those where nothing does. */
+  list(tenant: string, kind: Subject["kind"], names: readonly string[]): Promise<readonly Listed[]>;
   /** What stands now; undefined when there is nothing of that name. */
   read(tenant: string, subject: Subject): Promise<Current | undefined>;
+  /** The language of a server's definition; undefined where it has none here. */
+  language(tenant: string, server: string): Promise<Current["language"] | undefined>;
   /**
    * What saving `draft` would do, without doing it. A null draft deletes; of a definition, the whole server. Rejects with
    * `forbidden` and `programs_refused` as `save` does: to look at a server can take starting it.

@@ -25,7 +25,7 @@ export interface Served extends Pick<UpstreamToolParts, "limits"> {
 export function upstreamParts(
   hosted: HostedUpstream,
   { contract, originals, held, optionsOf, notesOf, limits, warn }: Served,
-): Pick<Catalog, "tool" | "resource" | "prompt" | "completer"> {
+): Pick<Catalog, "tool" | "resource" | "gives" | "prompt" | "completer"> {
   const partsOf = (tool: ToolContract): UpstreamToolParts => ({
     hosted,
     original: originals.get(tool.name) ?? tool,
@@ -50,6 +50,7 @@ export function upstreamParts(
     prompt: (name) => prompts.get(name),
     // Servers have resources that they do not list.
     resource: (uri) => (offersResources ? upstreamResource(hosted, uri) : undefined),
+    gives: () => offersResources,
     completer: (of, argument) => {
       if (prompted.has(of)) return upstreamCompleter(hosted, { type: "ref/prompt", name: of }, argument);
       return templates.has(of) ? upstreamCompleter(hosted, { type: "ref/resource", uri: of }, argument) : undefined;

@@ -4,6 +4,7 @@ import type { Audit } from "../../audit/audit.ts";
 import type { Edits } from "../../host/edits/edits.ts";
 import type { Host } from "../../host/host.ts";
 import type { SecretEdits } from "../../host/secret-edits.ts";
+import type { ListLimits } from "../list-page.ts";
 import { auditRoutes } from "./audit.ts";
 import { secretRoutes } from "./secrets.ts";
 import { serverRoutes } from "./servers.ts";
@@ -21,14 +22,15 @@ export interface ApiOptions {
   readonly access: Access;
   readonly audit: Audit;
   readonly bodyBytes: number;
+  readonly limits: ListLimits;
 }
 
-export interface CreateApiOptions extends Omit<ApiOptions, "bodyBytes"> {
-  readonly limits: { readonly bodyBytes: number };
+export interface CreateApiOptions extends Omit<ApiOptions, "bodyBytes" | "limits"> {
+  readonly limits: ListLimits & { readonly bodyBytes: number };
 }
 
 export function createApi({ limits, ...rest }: CreateApiOptions): Router {
-  const options: ApiOptions = { ...rest, bodyBytes: limits.bodyBytes };
+  const options: ApiOptions = { ...rest, limits, bodyBytes: limits.bodyBytes };
   const router = Router();
   router.use((_request, response, next) => {
     // Pages of other origins have no business here, not even to read.

@@ -5,7 +5,9 @@ import type { Contract } from "../../contract/contract.ts";
 import { BerthError } from "../../errors.ts";
 import type { ServerSummary } from "../../host/host.ts";
 import { isObject } from "../../json.ts";
+import { mapInTurns } from "../../turns.ts";
 import { readBody } from "../body.ts";
+import { namesOnPage, readListPage } from "../list-page.ts";
 import { placeOf, tenantOf } from "../place.ts";
 import { principalOf } from "../access/authenticate.ts";
 import { changing, listing, mayKnow, named, reading } from "../access/permit.ts";
@@ -15,13 +17,16 @@ import { readPrecondition, saveOptions, writerOf } from "./preconditions.ts";
 import { sendSaved } from "./subjects.ts";
 
 /** `/api/servers`: what is served, and the versions that each server had. */
-export function serverRoutes({ edits, host, access, bodyBytes }: ApiOptions): Router {
+export function serverRoutes({ edits, host, access, bodyBytes, limits }: ApiOptions): Router {
   const getList: Handler = async (request, response) => {
     const { tenant, base } = placeOf(request);
     const principal = principalOf(request);
-    const servers = (await host.list(tenant)).filter(({ name }) => mayKnow(principal, name));
+    const page = readListPage(request, limits);
+    const { names, next } = namesOnPage(host.names(tenant), page, (name) => mayKnow(principal, name));
+    const summaries = await mapInTurns(names, (name) => host.summary(tenant, name));
+    const servers = summaries.flatMap((summary) => (summary ? [summaryOf(base, summary)] : []));
     const problems = mayKnow(principal) ? host.problems(tenant) : [];
-    response.json({ problems, servers: servers.map((server) => summaryOf(base, server)) });
+    response.json({ problems, servers, ...(next !== undefined && { next }) });
   };
 
   const getReleases: Handler = async (request, response) => {

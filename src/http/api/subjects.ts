@@ -2,6 +2,7 @@ import { Router, type Request, type Response } from "express";
 import { rightsOf } from "../../access/rights.ts";
 import { BerthError } from "../../errors.ts";
 import type { Draft, Saved, Subject } from "../../host/edits/edits.ts";
+import { namesOnPage, readListPage } from "../list-page.ts";
 import { tenantOf } from "../place.ts";
 import { principalOf } from "../access/authenticate.ts";
 import { changing, listing, mayKnow, named, reading } from "../access/permit.ts";
@@ -23,15 +24,18 @@ const POWERS = { variable: "values", definition: "source", entry: "entry" } as c
 
 /** `/api/variables`, `/api/definitions` and `/api/entries`: the same for each kind of what can be edited. */
 export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { path: string; router: Router } {
-  const { edits, access, bodyBytes } = options;
+  const { edits, access, bodyBytes, limits } = options;
   const list = lists[kind];
   const aboutServer = kind !== "variable";
   const subjectOf = ({ params }: Request<Record<string, string>>): Subject => ({ kind, name: params["name"]! });
 
   const getList: Handler = async (request, response) => {
-    const all = await edits.list(tenantOf(request), kind);
+    const tenant = tenantOf(request);
+    const page = readListPage(request, limits);
     const principal = principalOf(request);
-    response.json({ [list]: all.filter(({ name }) => mayKnow(principal, aboutServer ? name : undefined)) });
+    const isShown = (name: string): boolean => mayKnow(principal, aboutServer ? name : undefined);
+    const { names, next } = namesOnPage(await edits.names(tenant, kind), page, isShown);
+    response.json({ [list]: await edits.list(tenant, kind, names), ...(next !== undefined && { next }) });
   };
 
   const getCurrent: Handler = async (request, response) => {

@@ -24,7 +24,7 @@ export function wantsPage(request: Request): boolean {
 }
 
 /** What was wrong and what to do, as a page. */
-export function sendErrorPage(
+export async function sendErrorPage(
   { host, pages, access }: ErrorOptions,
   request: Request,
   response: Response,
@@ -36,8 +36,8 @@ export function sendErrorPage(
   // Before anybody is asked for a token there are pages, too.
   const isTold = error.status === 404 && place && (principal || !access.required);
   const known = isTold ? host.names(place.tenant).filter((name) => mayKnow(principal, name)) : [];
-  const near = nearNames(lastWord(request.path), known);
-  return pages.send(
+  const near = await nearNames(lastWord(request.path), known);
+  await pages.send(
     request,
     response,
     "error",

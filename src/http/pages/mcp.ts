@@ -7,6 +7,7 @@ import type { Overview } from "../../host/overview.ts";
 import { principalOf } from "../access/authenticate.ts";
 import { mayKnow, toolsShown } from "../access/permit.ts";
 import type { OriginOf } from "../origin.ts";
+import { namesOnPage, nextAddress, readListPage, type ListLimits } from "../list-page.ts";
 import { placeOf } from "../place.ts";
 import type { Pages } from "./pages.ts";
 import { credentialsOf } from "./parts/credentials.ts";
@@ -22,14 +23,17 @@ export interface McpOptions {
   readonly isolation: string;
   readonly access: Pick<Access, "required" | "oauth">;
   readonly originOf: OriginOf;
+  readonly limits: ListLimits;
 }
 
 /** `GET /mcp`: what this is, how to connect, and every server with its state, tools and problems (C6). */
-export function mcpPage({ host, pages, isolation, access, originOf }: McpOptions): RequestHandler {
+export function mcpPage({ host, pages, isolation, access, originOf, limits }: McpOptions): RequestHandler {
   return async (request, response) => {
     const { tenant, base } = placeOf(request);
     const principal = principalOf(request);
-    const all = await host.overview(tenant);
+    const shown = host.names(tenant).filter((name) => mayKnow(principal, name));
+    const { names, next } = namesOnPage(shown, readListPage(request, limits), () => true);
+    const all = await host.overview(tenant, names);
     const servers = principal ? known(all, principal) : all;
     const origin = originOf(request);
     const url = `${origin}${base}/mcp`;
@@ -43,19 +47,19 @@ export function mcpPage({ host, pages, isolation, access, originOf }: McpOptions
       isSandboxed: isolation === "sandboxed",
       setups: setupsFor({ name: "berth", url, tool: undefined, access: credentials.access }),
       problems: mayKnow(principal) ? host.problems(tenant).map(problemView) : [],
-      summary: summaryOf(servers),
+      summary: servers.length === shown.length ? summaryOf(servers) : partOf(shown.length, names),
       filtered: servers.length > FILTERED_FROM,
       servers: servers.map((server) => serverView(base, server, host.upstream(tenant, server.name))),
+      next: nextAddress(`${base}/mcp`, request, next),
     });
   };
 }
 
 /** What of the servers a principal may know of. */
 function known(servers: readonly Overview[], principal: Principal): Overview[] {
-  return servers.flatMap((server) => {
-    if (!mayKnow(principal, server.name)) return [];
-    return [{ ...server, tools: server.tools.filter(toolsShown(principal, server.name)) }];
-  });
+  return servers.map((server) =>
+    Object.assign({}, server, { tools: server.tools.filter(toolsShown(principal, server.name)) }),
+  );
 }
 
 /** Fewer servers one finds by looking. */
@@ -95,6 +99,11 @@ function upstreamBadge(upstream: UpstreamState | undefined): object | undefined 
 }
 
 const PROBLEMS_MAX = 3;
+
+function partOf(count: number, names: readonly string[]): string {
+  const part = names.length > 0 ? `here ${names[0]} to ${names.at(-1)}` : "none of them here";
+  return `${countOf(count, "server")}, ${part}`;
+}
 
 function summaryOf(servers: readonly Overview[]): string {
   const tools = servers.reduce((sum, server) => sum + server.tools.length, 0);

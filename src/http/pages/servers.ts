@@ -3,8 +3,10 @@ import type { Request, RequestHandler, Response } from "express";
 import { BerthError } from "../../errors.ts";
 import type { Current, Draft, Subject } from "../../host/edits/edits.ts";
 import type { Host, ServerSummary } from "../../host/host.ts";
+import { mapInTurns } from "../../turns.ts";
 import { principalOf } from "../access/authenticate.ts";
 import { checkPermitted, mayKnow } from "../access/permit.ts";
+import { namesOnPage, nextAddress, readListPage, type ListLimits } from "../list-page.ts";
 import type { OriginOf } from "../origin.ts";
 import { placeOf, type Place } from "../place.ts";
 import type { Pages } from "./pages.ts";
@@ -19,6 +21,7 @@ export interface ServerPageOptions extends EditPageOptions {
   readonly host: Host;
   readonly pages: Pages;
   readonly originOf: OriginOf;
+  readonly limits: ListLimits;
 }
 
 type ServerPagePlace = ServerPageOptions & Place;
@@ -29,7 +32,7 @@ type ServerPagePlace = ServerPageOptions & Place;
  * is asked of `/servers/<name>` with a query is a call.
  */
 export function serversPage(options: ServerPageOptions): RequestHandler {
-  const { edits, host, pages, writable, originOf } = options;
+  const { edits, host, pages, writable, originOf, limits } = options;
   return async (request, response) => {
     const at = { ...options, ...placeOf(request) };
     const { tenant, base } = at;
@@ -42,25 +45,25 @@ export function serversPage(options: ServerPageOptions): RequestHandler {
       if (exists || !writable) return response.redirect(303, pathsOf(base, name).edit);
       return sendServer(at, request, response, name, language === "shell" ? "shell" : "typescript");
     }
-    const [summaries, definitions, entries] = await Promise.all([
-      host.list(tenant),
-      edits.list(tenant, "definition"),
-      edits.list(tenant, "entry"),
-    ]);
     const principal = principalOf(request);
-    const names = new Set([...definitions, ...entries].flatMap(({ name }) => (mayKnow(principal, name) ? [name] : [])));
-    const servers = await Promise.all(
-      summaries
-        .filter((summary) => names.has(summary.name))
-        .map(async (summary) => {
-          const definition = await edits.read(tenant, { kind: "definition", name: summary.name });
-          const place = { base, origin: originOf(request) };
-          const upstream = host.upstream(tenant, summary.name);
-          const language = upstream ? `Written by others (${upstream.launcher})` : languageLabel(definition?.language);
-          return { server: viewSummary(summary, place), language };
-        }),
-    );
-    await pages.send(request, response, "servers", { title: "Definitions", section: "servers", servers, writable });
+    const isShown = (each: string): boolean => mayKnow(principal, each);
+    const { names, next } = namesOnPage(host.names(tenant), readListPage(request, limits), isShown);
+    const place = { base, origin: originOf(request) };
+    const servers = await mapInTurns(names, async (each) => {
+      const summary = await host.summary(tenant, each);
+      if (!summary || summary.isBuiltIn) return [];
+      const upstream = host.upstream(tenant, each);
+      const label = languageLabel(upstream ? undefined : await edits.language(tenant, each));
+      const language = upstream ? `Written by others (${upstream.launcher})` : label;
+      return [{ server: viewSummary(summary, place), language }];
+    });
+    await pages.send(request, response, "servers", {
+      title: "Definitions",
+      section: "servers",
+      servers: servers.flat(),
+      writable,
+      next: nextAddress(`${base}/servers`, request, next),
+    });
   };
 }
 
@@ -81,12 +84,11 @@ async function sendServer(
   starter?: StarterLanguage,
 ): Promise<void> {
   const { edits, host, tenant, base, pages, writable } = options;
-  const [definition, entry, summaries] = await Promise.all([
+  const [definition, entry, summary] = await Promise.all([
     edits.read(tenant, { kind: "definition", name }),
     edits.read(tenant, { kind: "entry", name }),
-    host.list(tenant),
+    host.summary(tenant, name),
   ]);
-  const summary = summaries.find((each) => each.name === name);
   const last =
     definition || starter || (entry && isUpstream(entry))
       ? undefined

@@ -3,6 +3,8 @@ import type { RequestHandler } from "express";
 import { isCid } from "../../cid.ts";
 import { BerthError } from "../../errors.ts";
 import type { Current, Subject } from "../../host/edits/edits.ts";
+import { mapInTurns } from "../../turns.ts";
+import { namesOnPage, nextAddress, readListPage, type ListLimits } from "../list-page.ts";
 import { placeOf } from "../place.ts";
 import type { Pages } from "./pages.ts";
 import { pathsOf } from "./parts/origin.ts";
@@ -11,32 +13,33 @@ import { lastDraft, viewComparison, viewSubject, type EditPageOptions } from "./
 
 export interface VariablePageOptions extends EditPageOptions {
   readonly pages: Pages;
+  readonly limits: ListLimits;
 }
 
 /** `GET /variables`: every variable. `?name=` leads to the editor of one, that is there or not. */
-export function variablesPage({ edits, writable, pages }: VariablePageOptions): RequestHandler {
+export function variablesPage({ edits, writable, pages, limits }: VariablePageOptions): RequestHandler {
   return async (request, response) => {
     const { tenant, base } = placeOf(request);
     const { name } = request.query;
     if (typeof name === "string" && name !== "") return response.redirect(303, `${addressOf(base, name)}?new`);
-    const listed = await edits.list(tenant, "variable");
-    const variables = await Promise.all(
-      listed.map(async ({ name }) => {
-        const current = await edits.read(tenant, { kind: "variable", name });
-        return {
-          name,
-          href: addressOf(base, name),
-          size: bytesText(Buffer.byteLength(current?.files[name] ?? "")),
-          changedAt: timeView(current?.changedAt ?? 0),
-          by: authorText(current?.by ?? ""),
-        };
-      }),
-    );
+    const all = await edits.names(tenant, "variable");
+    const { names, next } = namesOnPage(all, readListPage(request, limits), () => true);
+    const variables = await mapInTurns(names, async (each) => {
+      const current = await edits.read(tenant, { kind: "variable", name: each });
+      return {
+        name: each,
+        href: addressOf(base, each),
+        size: bytesText(Buffer.byteLength(current?.files[each] ?? "")),
+        changedAt: timeView(current?.changedAt ?? 0),
+        by: authorText(current?.by ?? ""),
+      };
+    });
     await pages.send(request, response, "variables", {
       title: "Variables",
       section: "variables",
       variables,
       writable,
+      next: nextAddress(`${base}/variables`, request, next),
     });
   };
 }
@@ -82,7 +85,7 @@ export function variablePage(options: VariablePageOptions): RequestHandler<{ nam
       isDeleted: last !== undefined && !current,
       isMcps: name === "mcps",
       current: current ? viewCurrent(current) : undefined,
-      links: name === "mcps" && current ? linksOf(base, current) : [],
+      ...(name === "mcps" && current && linksOf(base, current)),
       subject: await viewSubject(at, subject, current ?? begun, {
         id: "variable",
         heading: "Value",
@@ -106,21 +109,29 @@ function languageOf(name: string): Current["language"] {
 }
 
 /** Where the names and CIDs in the configuration lead. */
-function linksOf(base: string, { entry, files }: Current): readonly object[] {
+function linksOf(
+  base: string,
+  { entry, files }: Current,
+): { readonly links?: readonly object[]; readonly more?: number } {
   let value: unknown;
   try {
     value = JSON.parse(files[entry] ?? "");
   } catch {
-    return [];
+    return {};
   }
-  if (typeof value !== "object" || value === null) return [];
-  return Object.entries(value).map(([server, raw]) => ({
+  if (typeof value !== "object" || value === null) return {};
+  const entries = Object.entries(value);
+  const links = entries.slice(0, LINKED_MAX).map(([server, raw]) => ({
     server,
     paths: pathsOf(base, server),
     edited: typeof raw === "object" && raw !== null && "upstream" in raw ? "entry" : "definition",
     cids: cidsIn(raw).map(([field, cid]) => ({ field, cid, short: shortCid(cid), href: `${base}/cid/${cid}` })),
   }));
+  return { links, more: Math.max(0, entries.length - LINKED_MAX) };
 }
+
+/** Servers whose links the page of `mcps` shows; the list of servers has all. */
+const LINKED_MAX = 200;
 
 function cidsIn(value: unknown, path: readonly string[] = []): readonly (readonly [field: string, cid: string])[] {
   if (typeof value === "string") return isCid(value) ? [[path.join("."), value]] : [];

@@ -5,6 +5,8 @@ import { META_CONTRACT, META_IMPLEMENTATION } from "../revisions.ts";
 
 /** Items on one page of a list. */
 const PAGE_ITEMS = 50;
+/** Pages of one list that are kept. */
+const PAGES_MAX = 64;
 
 /** `tools/list` and its like: a page is written once for a release, and is bytes that already exist from then on. */
 export function listMethod(list: ListName): Method {
@@ -21,6 +23,8 @@ export function listMethod(list: ListName): Method {
       const shown = list === "tools" ? (own as ToolContract[]).map((tool) => listedTool(tool, catalog)) : own;
       page = codec.listPage(catalog, list, { items: shown, ...nextCursor });
       pages.set(start, page);
+      // Of all servers there may be thousands of pages.
+      for (const oldest of pages.keys()) if (pages.size > PAGES_MAX) pages.delete(oldest);
     }
     return page;
   };

@@ -1,16 +1,27 @@
+import { turnTaker } from "../../../turns.ts";
+
 const SHOWN_MAX = 5;
 /** Longer ones are no names that somebody mistyped, and comparing them takes long. */
 const WORD_UNITS_MAX = 64;
 
-/** The names that a person may have meant, nearest first. */
-export function nearNames(word: string, names: readonly string[]): string[] {
+/** The names that a person may have meant, nearest first. Of thousands, calls of others have turns meanwhile. */
+export async function nearNames(word: string, names: readonly string[]): Promise<string[]> {
   const wanted = word.toLowerCase();
   if (wanted === "" || wanted.length > WORD_UNITS_MAX) return [];
   const allowed = Math.max(1, Math.floor(wanted.length / 3));
-  return names
-    .filter((name) => name.length <= WORD_UNITS_MAX)
-    .map((name) => ({ name, far: distance(wanted, name.toLowerCase()) }))
-    .filter(({ name, far }) => far <= allowed || (wanted.length > 2 && name.toLowerCase().includes(wanted)))
+  const near: { readonly name: string; readonly far: number }[] = [];
+  const takeTurns = turnTaker();
+  for (const name of names) {
+    await takeTurns();
+    if (name.length > WORD_UNITS_MAX) continue;
+    const own = name.toLowerCase();
+    const isPart = wanted.length > 2 && own.includes(wanted);
+    // As many letters as one is longer have to be put in.
+    if (!isPart && Math.abs(own.length - wanted.length) > allowed) continue;
+    const far = distance(wanted, own);
+    if (isPart || far <= allowed) near.push({ name, far });
+  }
+  return near
     .sort((left, right) => left.far - right.far)
     .slice(0, SHOWN_MAX)
     .map(({ name }) => name);

@@ -1,0 +1,135 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { withAllServers } from "../src/host/aggregate.ts";
+import { namesOnPage, readListPage } from "../src/http/list-page.ts";
+import { apiOf, type Api } from "./api.ts";
+import { modern, startTestBerth, type TestBerth } from "./berth.ts";
+import { openHosted } from "./hosted.ts";
+
+const LIMITS = { pageItems: 3, pageItemsMax: 10 };
+const nameOf = (index: number): string => `s${String(index).padStart(4, "0")}`;
+const prompted = { prompts: { ask: { description: "Asks", messages: [{ role: "user", content: "Hello" }] } } };
+
+describe("a page of a list", () => {
+  it("follows the one before it without a gap and without a repeat, while names come and go", () => {
+    const names = Array.from({ length: 20 }, (_, index) => nameOf(index * 2));
+    const seen: string[] = [];
+    let cursor: string | undefined;
+    for (let page = 0; page === 0 || cursor !== undefined; page++) {
+      const query = cursor === undefined ? {} : { cursor };
+      const found = namesOnPage(names, readListPage({ query }, LIMITS), () => true);
+      assert.ok(found.names.length <= LIMITS.pageItems);
+      seen.push(...found.names);
+      cursor = found.next;
+      // One that was seen goes, among them the last one, and one comes before and one after.
+      if (page === 1) names.splice(5, 1);
+      if (page === 2) names.splice(0, 0, "a-new");
+      if (page === 3) names.splice(names.length, 0, "z-new");
+    }
+    assert.deepEqual(seen, [...Array.from({ length: 20 }, (_, index) => nameOf(index * 2)), "z-new"]);
+  });
+
+  it("shows as many names as it may, whatever is left out", () => {
+    const names = Array.from({ length: 20 }, (_, index) => nameOf(index));
+    const { names: shown, next } = namesOnPage(names, { limit: 3 }, (name) => Number(name.slice(1)) % 5 === 0);
+    assert.deepEqual(shown, ["s0000", "s0005", "s0010"]);
+    assert.ok(next);
+    const rest = namesOnPage(names, readListPage({ query: { cursor: next } }, LIMITS), (name) => name === "s0015");
+    assert.deepEqual(rest, { names: ["s0015"] });
+  });
+
+  it("is refused where its size or its cursor is none", () => {
+    for (const limit of ["0", "-1", "11", "1.5", "many", "", ["1", "2"]]) {
+      assert.throws(() => readListPage({ query: { limit } }, LIMITS), /"limit" must be a whole number from 1 to 10/);
+    }
+    for (const cursor of ["", "no such cursor", ["a"]]) {
+      assert.throws(() => readListPage({ query: { cursor } }, LIMITS), /"cursor" is none that this list gave/);
+    }
+  });
+});
+
+describe("lists of a Berth with thousands of servers", () => {
+  const SERVERS = 3_000;
+  let berth: TestBerth;
+  let api: Api;
+  before(async () => {
+    const names = Array.from({ length: SERVERS }, (_, index) => nameOf(index));
+    berth = await startTestBerth({ mcps: Object.fromEntries(names.map((name) => [name, prompted])) });
+    api = apiOf(berth);
+  });
+  after(() => berth?.close());
+
+  const everyPage = async (path: string, list: string): Promise<string[]> => {
+    const names: string[] = [];
+    let cursor = "";
+    do {
+      const { status, body } = await api.send("GET", `${path}?limit=1000${cursor}`);
+      assert.equal(status, 200, JSON.stringify(body));
+      names.push(...(body[list] as { name: string }[]).map(({ name }) => name));
+      cursor = body.next === undefined ? "" : `&cursor=${body.next as string}`;
+    } while (cursor !== "");
+    return names;
+  };
+
+  it("come in pages that are the whole together", async () => {
+    const entries = await everyPage("/entries", "entries");
+    assert.equal(entries.length, SERVERS);
+    assert.equal(new Set(entries).size, SERVERS);
+    const { body } = await api.send("GET", "/entries");
+    assert.equal(body.entries.length, 100, "a page, unless it is said how much of it");
+    const refused = await api.send("GET", "/servers?limit=1001");
+    assert.equal(refused.status, 400, JSON.stringify(refused.body));
+    assert.match(refused.body.error.message, /"limit" must be a whole number from 1 to 1000/);
+  });
+
+  it("lead from one HTML page to the next", async () => {
+    for (const path of ["/mcp", "/servers"]) {
+      const first = await (await fetch(`${berth.url}${path}?limit=2`, { headers: { Accept: "text/html" } })).text();
+      assert.match(first, /s0000/);
+      assert.doesNotMatch(first, /s0003/);
+      const next = /rel="next" href="([^"]+)"/.exec(first)![1]!.replaceAll("&amp;", "&").replaceAll("&#x3D;", "=");
+      const second = await (await fetch(berth.url + next, { headers: { Accept: "text/html" } })).text();
+      assert.match(second, /s0002/);
+      assert.doesNotMatch(second, /s0000/);
+    }
+  });
+
+  it("let others be answered while all servers are composed into one", async () => {
+    const composing = { isOver: false };
+    let answered = 0;
+    const listed = modern(`${berth.url}/mcp`, "prompts/list").finally(() => (composing.isOver = true));
+    while (!composing.isOver) {
+      const { body } = await modern(`${berth.url}/mcp/${nameOf(0)}`, "prompts/list");
+      assert.equal(body.result.prompts.length, 1);
+      if (!composing.isOver) answered += 1;
+    }
+    assert.equal((await listed).body.result.prompts.length, 50);
+    assert.ok(answered >= 5, `${answered} others were answered meanwhile`);
+  });
+});
+
+describe("the whole of all servers", () => {
+  it("looks again at those alone that have changed, and loads none that somebody only watches", async () => {
+    const text = (name: string): string => `export function ${name}(): number { return 1; }`;
+    const hosted = await openHosted({ alpha: text("one"), beta: text("two"), gamma: text("three") });
+    try {
+      const looked: string[] = [];
+      const { host: inner } = hosted;
+      const host = withAllServers({
+        ...inner,
+        summary(tenant, name, options) {
+          looked.push(name);
+          return inner.summary(tenant, name, options);
+        },
+      });
+      await host.server("default", "");
+      assert.deepEqual(looked.splice(0), ["alpha", "beta", "gamma"]);
+      await hosted.change("beta", text("other"));
+      await host.reload("default");
+      assert.ok((await host.server("default", "")).tool("beta.other"));
+      assert.deepEqual(looked, ["beta"]);
+    } finally {
+      await hosted.close();
+    }
+  });
+});
