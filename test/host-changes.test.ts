@@ -48,20 +48,20 @@ describe("a server changes", () => {
 
   it("once it is saved, whoever is still reading what was saved before", async () => {
     const { store } = hosted;
-    const read = store.names.bind(store);
+    const read = store.changesAfter.bind(store);
     let goOn = (): void => {};
     const stopped = new Promise<void>((resolve) => (goOn = resolve));
-    let slow: Promise<void> | undefined;
-    await new Promise<void>((begun) => {
-      store.names = async (...asked) => {
-        store.names = read;
-        const names = await read(...asked);
-        begun();
-        await stopped;
-        return names;
-      };
-      slow = hosted.host.reload(TENANT);
-    });
+    let hasRead = (): void => {};
+    const begun = new Promise<"begun">((resolve) => (hasRead = () => resolve("begun")));
+    store.changesAfter = async (...asked) => {
+      store.changesAfter = read;
+      const changes = await read(...asked);
+      hasRead();
+      await stopped;
+      return changes;
+    };
+    const slow = hosted.host.reload(TENANT);
+    assert.equal(await Promise.race([begun, slow]), "begun", "it was read without asking what has changed");
     await hosted.define("meanwhile", "export const one = () => 1;");
     goOn();
     await slow;
