@@ -3,7 +3,10 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { promisify } from "node:util";
+import Database from "better-sqlite3";
 import { verifyLog } from "../src/audit/verify.ts";
+import { migrations } from "../src/store/migrations/index.ts";
+import { SqliteAudit } from "../src/store/sqlite-audit.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import { bearer, makeToken } from "./access.rig.ts";
 import { apiOf, type ApiReply } from "./api.ts";
@@ -246,3 +249,46 @@ describe("the audit log of a Berth on an open loopback", () => {
     }
   });
 });
+
+describe("the audit log in the database", () => {
+  it("C8 is searched by tenant, kind, both or neither without walking past other records", () => {
+    const database = new Database(":memory:");
+    for (const step of migrations) database.exec(step);
+    const asked: string[] = [];
+    const prepare = database.prepare.bind(database) as (sql: string) => Database.Statement;
+    database.prepare = ((sql: string) => {
+      asked.push(sql);
+      return prepare(sql);
+    }) as typeof database.prepare;
+    const audit = new SqliteAudit(database);
+    audit.newest({ kind: "edit", max: 1 });
+
+    const plans = asked.map((sql) => {
+      const values = Object.fromEntries([...sql.matchAll(/@(\w+)/g)].map(([, name]) => [name!, 0]));
+      const steps = prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...(sql.includes("?") ? all(sql) : [values]));
+      return { sql, plan: steps.map((step) => (step as { detail: string }).detail).join("; ") };
+    });
+    const newest = plans.filter(({ sql }) => sql.includes("ORDER BY at DESC"));
+    assert.deepEqual(
+      newest.map(({ plan }) => plan),
+      [
+        "SEARCH audit USING INDEX audit_by_time (at>? AND at<?)",
+        "SEARCH audit USING INDEX audit_of_all_by_kind (kind=? AND at>? AND at<?)",
+        "SEARCH audit USING INDEX audit_by_tenant (tenant=? AND at>? AND at<?)",
+        "SEARCH audit USING INDEX audit_by_kind (tenant=? AND kind=? AND at>? AND at<?)",
+      ],
+    );
+    // All that seeks anything in it, the steps of retention too.
+    const seeking = plans.filter(({ sql }) => /FROM audit\s[^]*WHERE|UPDATE audit\s/.test(sql));
+    assert.ok(seeking.length > 8);
+    assert.deepEqual(
+      seeking.filter(({ plan }) => plan.includes("SCAN")),
+      [],
+    );
+    database.close();
+  });
+});
+
+function all(sql: string): number[] {
+  return Array.from(sql.matchAll(/\?/g), () => 0);
+}

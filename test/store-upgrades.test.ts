@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import Database from "better-sqlite3";
+import { pino } from "pino";
 import { verifyLog } from "../src/audit/verify.ts";
 import { packageRoot } from "../src/config.ts";
 import { migrations } from "../src/store/migrations/index.ts";
@@ -80,7 +81,7 @@ describe("the database of an earlier Berth", () => {
       const [acme, own, ...others] = await store.tenants.list();
       assert.deepEqual([acme!.name, own!.name, others.length], ["acme", "default", 0]);
       assert.deepEqual([acme!.createdAt, own!.createdAt], [AT + 4000, AT]);
-      assert.deepEqual([acme!.replacedAt, own!.replacedAt], [null, null]);
+      assert.deepEqual([acme!.replacedAt, own!.replacedAt], [version >= 11 ? AT + 8800 : null, null]);
       assert.deepEqual(
         [acme!.suspendedAt, acme!.hosts, acme!.limits],
         version >= 4 ? [AT + 6000, ["acme.example.org"], { callsPerTenant: 8 }] : [null, [], {}],
@@ -136,6 +137,18 @@ describe("the database of an earlier Berth", () => {
       database.close();
     }
     assert.deepEqual(schemas[1], schemas[0]);
+  });
+
+  it("C8 is upgraded with a word in the log, and only once", async () => {
+    const dataDir = folderOf(readFileSync(fixture(1), "utf8"), 1);
+    const lines: string[] = [];
+    const log = pino({ level: "info" }, { write: (line: string) => void lines.push(line) });
+    for (let time = 1; time <= 2; time++) await (await openSqliteStore({ dataDir, log })).close();
+    const told = lines.map((line) => JSON.parse(line)).filter(({ msg }) => /upgraded/.test(msg));
+    assert.deepEqual(
+      told.map(({ from, to }) => [from, to]),
+      [[1, migrations.length]],
+    );
   });
 
   it("C8 whose upgrade fails halfway stays what it was", async () => {

@@ -2,6 +2,7 @@ import { accessSync, chmodSync, constants, mkdirSync, readdirSync, rmSync, statS
 import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { BerthError } from "../errors.ts";
+import type { Log } from "../log.ts";
 import { migrations } from "./migrations/index.ts";
 import { foreignLog, newStoreId, stampLog } from "./store-files.ts";
 
@@ -12,7 +13,7 @@ export const DATABASE_FILE = "berth.sqlite";
 const opened = new Set<Database.Database>();
 
 /** Opens the database of a data folder, makes both if they are missing, and takes the migrations that it lacks. */
-export function openDatabase(dataDir: string, busyMs: number): Database.Database {
+export function openDatabase(dataDir: string, busyMs: number, log?: Log): Database.Database {
   let database: Database.Database | undefined;
   try {
     // Secrets are kept here: nobody else on the machine may read the folder or the file.
@@ -28,7 +29,7 @@ export function openDatabase(dataDir: string, busyMs: number): Database.Database
     // Whoever writes does not wait for the disk: what is to be kept is flushed by itself (`write-ahead-log.ts`).
     database.pragma("synchronous = NORMAL");
     database.pragma("foreign_keys = ON");
-    upgradeDatabase(database);
+    upgradeDatabase(database, log);
     beginLog(database);
     opened.add(database);
     return database;
@@ -107,8 +108,12 @@ function beginLog(database: Database.Database): void {
 }
 
 /** Takes the migrations that a database lacks. Throws `store_failed` for one of a newer Berth. */
-export function upgradeDatabase(database: Database.Database): void {
-  if (taken(database) === migrations.length) return;
+export function upgradeDatabase(database: Database.Database, log?: Log): void {
+  const from = taken(database);
+  const to = migrations.length;
+  if (from === to) return;
+  // Before, for a large store makes one wait: an index of a million audit records takes seconds.
+  if (from > 0) log?.info({ from, to }, "the store is upgraded to this version of Berth, once");
   database
     .transaction(() => {
       refuseNewer(database);

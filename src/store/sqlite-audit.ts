@@ -235,8 +235,9 @@ function prepare(database: Database.Database) {
     removeBodies: database.prepare<[{ tenant: string; isCall: number; through: number }]>(
       `UPDATE audit SET body = NULL WHERE ${kept} AND number <= @through`,
     ),
+    // By their numbers: for the sake of the groups all that is kept would be walked through.
     bytesThrough: database.prepare<[number], KeptBytes>(
-      `SELECT tenant, kind = 'call' AS "isCall", sum(bytes) AS bytes FROM audit
+      `SELECT tenant, kind = 'call' AS "isCall", sum(bytes) AS bytes FROM audit NOT INDEXED
        WHERE number <= ? AND body IS NOT NULL AND kind <> 'retention' GROUP BY tenant, kind = 'call'`,
     ),
     removeThrough: database.prepare<[number]>("DELETE FROM audit WHERE number <= ?"),

@@ -36,7 +36,7 @@ const LOG_BYTES = 16 * 1024 * 1024;
  */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store & SecretStore> {
   const { dataDir, busyMs = 5_000, logBytes = LOG_BYTES } = options;
-  const database = openDatabase(dataDir, busyMs);
+  const database = openDatabase(dataDir, busyMs, options.log);
   const log = new WriteAheadLog(database, logBytes, options.log);
   const contents = new SqliteContent(database);
   const storedBytes = new StoredBytes(database, log);

@@ -9,6 +9,7 @@ import { sql as holdersOfResults } from "./0008-holders-of-results.ts";
 import { sql as audit } from "./0009-audit.ts";
 import { sql as auditByKind } from "./0010-audit-by-kind.ts";
 import { sql as replacedTenants } from "./0011-replaced-tenants.ts";
+import { sql as auditOfAllByKind } from "./0012-audit-of-all-by-kind.ts";
 
 /**
  * The steps from an empty database to today's, in order. A step that was released is never edited: the database
@@ -26,4 +27,5 @@ export const migrations: readonly string[] = [
   audit,
   auditByKind,
   replacedTenants,
+  auditOfAllByKind,
 ];
