@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { createPrincipal } from "../src/access/principal.ts";
+import { composeServers, partOf } from "../src/host/aggregate-catalog.ts";
 import { withAllServers } from "../src/host/aggregate.ts";
+import { permittedCatalog } from "../src/host/permitted.ts";
 import { namesOnPage, readListPage } from "../src/http/list-page.ts";
 import { apiOf, type Api } from "./api.ts";
 import { modern, startTestBerth, type TestBerth } from "./berth.ts";
@@ -128,6 +131,38 @@ describe("the whole of all servers", () => {
       await host.reload("default");
       assert.ok((await host.server("default", "")).tool("beta.other"));
       assert.deepEqual(looked, ["beta"]);
+    } finally {
+      await hosted.close();
+    }
+  });
+
+  it("is composed, and narrowed to what somebody may use, with turns for others meanwhile", async () => {
+    const hosted = await openHosted({ one: "export function first(): number { return 1; }" });
+    try {
+      const of = partOf((await hosted.host.summary("default", "one"))!);
+      const parts = Array.from({ length: 10_000 }, (_, index) => {
+        const server = nameOf(index);
+        const tools = [{ ...of.offer!.tools[0]!, name: `${server}.first` }];
+        return { ...of, server, offer: { ...of.offer!, tools } };
+      });
+      let turns = 0;
+      const counting = setInterval(() => (turns += 1), 0);
+      const whole = await composeServers("default", parts, hosted.host);
+      assert.equal(whole.contract.tools.length, parts.length);
+      assert.ok(turns > 0, "others have turns while it is composed");
+
+      turns = 0;
+      const grants = [{ can: ["read", "call"] as const, servers: parts.slice(1).map(({ server }) => server) }];
+      const some = createPrincipal({ id: "ada", tenant: "default" }, grants);
+      const narrowing = permittedCatalog(whole, some);
+      assert.equal(permittedCatalog(whole, some), narrowing, "it is narrowed once, whoever asks meanwhile");
+      const narrow = await narrowing;
+      assert.equal(narrow.contract.tools.length, parts.length - 1);
+      assert.ok(turns > 0, "others have turns while it is narrowed");
+      assert.equal(permittedCatalog(whole, some), narrow);
+      clearInterval(counting);
+      const everything = createPrincipal({ id: "root", tenant: "default" }, [{ can: ["admin"] }]);
+      assert.equal(await permittedCatalog(whole, everything), whole);
     } finally {
       await hosted.close();
     }

@@ -2,6 +2,7 @@ import type { Principal } from "../access/principal.ts";
 import { rawBlock, type Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 import type { Problem } from "../problem.ts";
+import { turnTaker } from "../turns.ts";
 import type {
   Catalog,
   Completer,
@@ -82,13 +83,29 @@ function permittedPart(part: Part, principal: Principal): Part | undefined {
   return { ...part, offer: { ...offer, ...none, tools, contract } };
 }
 
+async function permittedParts(all: readonly Part[], principal: Principal): Promise<Part[]> {
+  const takeTurns = turnTaker();
+  const parts: Part[] = [];
+  for (const part of all) {
+    await takeTurns();
+    const permitted = permittedPart(part, principal);
+    if (permitted) parts.push(permitted);
+  }
+  return parts;
+}
+
 /**
- * The catalog of all servers, composed of what they offer: of what of it the principal may use, when there is one. It
- * owns which name, and which URI, leads to which server.
+ * The catalog of all servers, composed of what they offer: of what of it the principal may use, when it is narrowed. It
+ * owns which name, and which URI, leads to which server. There may be so many that others have turns meanwhile.
  */
-export function composeServers(tenant: string, all: readonly Part[], host: Host, principal?: Principal): Catalog {
-  const parts = principal ? all.flatMap((part) => permittedPart(part, principal) ?? []) : all;
-  const whole = new Whole(parts);
+export async function composeServers(
+  tenant: string,
+  parts: readonly Part[],
+  host: Host,
+  principal?: Principal,
+): Promise<Catalog> {
+  const whole = await wholeOf(parts);
+  const { offers, withResources } = whole;
   const of = (server: string): Catalog | Promise<Catalog> => {
     const catalog = host.server(tenant, server);
     if (!principal) return catalog;
@@ -96,10 +113,6 @@ export function composeServers(tenant: string, all: readonly Part[], host: Host,
       ? catalog.then((loaded) => permittedCatalog(loaded, principal))
       : permittedCatalog(catalog, principal);
   };
-  const offers = new Map(parts.flatMap(({ server, offer }) => (offer ? [[server, offer] as const] : [])));
-  const withResources = [...offers].filter(
-    ([, { resources, resourceTemplates }]) => resources.length + resourceTemplates.length > 0,
-  );
   const [first] = offers.keys();
   /**
    * The server that gives a URI: the first whose own it is or that lists it; of a function also the server whose it is,
@@ -113,10 +126,7 @@ export function composeServers(tenant: string, all: readonly Part[], host: Host,
   };
   const contract: Contract = {
     description: "Everything that is hosted here; names begin with the server they belong to.",
-    tools: Array.from(whole.tools.values(), ({ own }) => own),
-    resources: Array.from(whole.resources.values(), ({ own }) => own),
-    resourceTemplates: Array.from(whole.templates.values(), ({ own }) => own),
-    prompts: Array.from(whole.prompts.values(), ({ own }) => own),
+    ...whole.lists,
   };
 
   /** Of the tools, those that were asked for. */
@@ -124,12 +134,12 @@ export function composeServers(tenant: string, all: readonly Part[], host: Host,
 
   const catalog: Catalog = {
     server: "berth",
-    release: cidOfAll(parts, ({ release }) => release),
-    contractCid: cidOfAll(parts, ({ contract: own }) => own),
+    release: rawBlock(whole.releases).cid,
+    contractCid: rawBlock(whole.contracts).cid,
     contract,
     hidden: [],
     readsUris: offers.size > 0,
-    problems: [...parts.flatMap(({ problems }) => problems), ...whole.problems],
+    problems: whole.problems,
     tool(name) {
       const origin = whole.tools.get(name);
       let tool = made.get(name);
@@ -155,15 +165,13 @@ export function composeServers(tenant: string, all: readonly Part[], host: Host,
     },
     memo: new Map(),
     isNarrowed: principal !== undefined,
-    narrow: (asking) =>
-      all.every((part) => permittedPart(part, asking) === part) ? catalog : composeServers(tenant, all, host, asking),
+    async narrow(asking) {
+      const permitted = await permittedParts(parts, asking);
+      const isAll = permitted.length === parts.length && permitted.every((part, index) => part === parts[index]);
+      return isAll ? catalog : composeServers(tenant, permitted, host, asking);
+    },
   };
   return catalog;
-}
-
-/** Servers as they are together: of a text that is made of theirs, because there may be very many. */
-function cidOfAll(parts: readonly Part[], of: (offer: Offered) => Cid): Cid {
-  return rawBlock(parts.map(({ server, offer }) => `${server} ${offer ? of(offer) : "-"}\n`).join("")).cid;
 }
 
 /** What something of the whole is there, and whose it is. */
@@ -173,28 +181,73 @@ interface Origin<Own> {
 }
 
 /** Everything of all servers by its name in the whole, in the order of servers and then of their own lists. */
-class Whole {
-  readonly tools = new Map<string, Origin<ToolContract>>();
-  readonly prompts = new Map<string, Origin<PromptContract>>();
-  /** A URI cannot be prefixed, so of two servers that give the same one the first has it. */
-  readonly resources = new Map<string, Origin<ResourceContract>>();
-  readonly templates = new Map<string, Origin<ResourceTemplateContract>>();
-  readonly problems: Problem[] = [];
+interface Whole {
+  readonly offers: ReadonlyMap<string, Offered>;
+  readonly withResources: readonly (readonly [server: string, offer: Offered])[];
+  readonly tools: ReadonlyMap<string, Origin<ToolContract>>;
+  readonly prompts: ReadonlyMap<string, Origin<PromptContract>>;
+  readonly templates: ReadonlyMap<string, Origin<ResourceTemplateContract>>;
+  readonly lists: Pick<Contract, "tools" | "prompts" | "resources" | "resourceTemplates">;
+  readonly problems: readonly Problem[];
+  /** Texts that say which release and which contract each server has: what servers are together has the CID of one. */
+  readonly releases: string;
+  readonly contracts: string;
+}
 
-  constructor(parts: readonly Part[]) {
-    for (const { server, offer } of parts) {
-      if (!offer) continue;
-      for (const own of offer.tools) this.#add(this.tools, own.name, server, own);
-      for (const own of offer.prompts) this.#add(this.prompts, own.name, server, own);
-      for (const own of offer.resources) this.#add(this.resources, own.uri, server, own);
-      for (const own of offer.resourceTemplates) this.#add(this.templates, own.uriTemplate, server, own);
-    }
+async function wholeOf(parts: readonly Part[]): Promise<Whole> {
+  const offers = new Map<string, Offered>();
+  const withResources: (readonly [string, Offered])[] = [];
+  const tools = new Named<ToolContract>();
+  const prompts = new Named<PromptContract>();
+  const resources = new Named<ResourceContract>();
+  const templates = new Named<ResourceTemplateContract>();
+  const problems: Problem[] = [];
+  const leftOut: Problem[] = [];
+  let [releases, contracts] = ["", ""];
+  const takeTurns = turnTaker();
+  for (const { server, offer, problems: own } of parts) {
+    await takeTurns();
+    problems.push(...own);
+    releases += `${server} ${offer ? offer.release : "-"}\n`;
+    contracts += `${server} ${offer ? offer.contract : "-"}\n`;
+    if (!offer) continue;
+    offers.set(server, offer);
+    if (offer.resources.length + offer.resourceTemplates.length > 0) withResources.push([server, offer]);
+    for (const each of offer.tools) tools.add(each.name, server, each, leftOut);
+    for (const each of offer.prompts) prompts.add(each.name, server, each, leftOut);
+    // A URI cannot be prefixed, so of two servers that give the same one the first has it.
+    for (const each of offer.resources) resources.add(each.uri, server, each, leftOut);
+    for (const each of offer.resourceTemplates) templates.add(each.uriTemplate, server, each, leftOut);
   }
+  for (const each of leftOut) {
+    await takeTurns();
+    problems.push(each);
+  }
+  return {
+    offers,
+    withResources,
+    tools: tools.origins,
+    prompts: prompts.origins,
+    templates: templates.origins,
+    lists: { tools: tools.all, prompts: prompts.all, resources: resources.all, resourceTemplates: templates.all },
+    problems,
+    releases,
+    contracts,
+  };
+}
 
-  #add<Own>(map: Map<string, Origin<Own>>, key: string, server: string, own: Own): void {
-    const taken = map.get(key);
-    if (!taken) map.set(key, { server, own });
-    else this.problems.push(notInAll(`"${key}" of ${server} is not offered at /mcp: ${taken.server} has the same`));
+class Named<Own> {
+  readonly origins = new Map<string, Origin<Own>>();
+  readonly all: Own[] = [];
+
+  add(key: string, server: string, own: Own, leftOut: Problem[]): void {
+    const taken = this.origins.get(key);
+    if (taken) {
+      leftOut.push(notInAll(`"${key}" of ${server} is not offered at /mcp: ${taken.server} has the same`));
+    } else {
+      this.origins.set(key, { server, own });
+      this.all.push(own);
+    }
   }
 }
 

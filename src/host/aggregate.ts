@@ -1,4 +1,4 @@
-import { mapInTurns } from "../turns.ts";
+import { mapInTurns, turnTaker } from "../turns.ts";
 import { composeServers, partOf, type Part } from "./aggregate-catalog.ts";
 import type { Catalog, Contract, ServerChange } from "./catalog.ts";
 import type { Directory, DirectoryEntry } from "./directory.ts";
@@ -125,7 +125,7 @@ class AllServers {
     });
     const parts = new Map(found.flat());
     const all = Array.from(parts.values(), ({ part }) => part);
-    const catalog = composeServers(this.#tenant, all, this.#host);
+    const catalog = await composeServers(this.#tenant, all, this.#host);
     // What was composed of servers that have changed meanwhile serves whoever waits for it, and nobody else.
     if (this.#version === version) {
       // What is refused now may be served the next time.
@@ -170,23 +170,27 @@ class AllServers {
     const [before, now] = [this.#told, await this.catalog()];
     this.#told = now;
     if (!before || before === now) return;
-    for (const kind of changedLists(before.contract, now.contract)) {
+    for (const kind of await changedLists(before.contract, now.contract)) {
       for (const listener of this.#listeners) listener({ kind });
     }
   }
 }
 
-function changedLists(before: Contract, now: Contract): ("tools" | "resources" | "prompts")[] {
-  const differ = (list: "tools" | "resources" | "resourceTemplates" | "prompts"): boolean => {
+async function changedLists(before: Contract, now: Contract): Promise<("tools" | "resources" | "prompts")[]> {
+  const takeTurns = turnTaker();
+  const differ = async (list: "tools" | "resources" | "resourceTemplates" | "prompts"): Promise<boolean> => {
     const others = now[list];
-    // Of a server that is as it was it is the same object.
-    const isSame = (own: object, index: number): boolean =>
-      own === others[index] || JSON.stringify(own) === JSON.stringify(others[index]);
-    return before[list].length !== others.length || !before[list].every(isSame);
+    if (before[list].length !== others.length) return true;
+    for (const [index, own] of before[list].entries()) {
+      await takeTurns();
+      // Of a server that is as it was it is the same object.
+      if (own !== others[index] && JSON.stringify(own) !== JSON.stringify(others[index])) return true;
+    }
+    return false;
   };
   return [
-    ...(differ("tools") ? (["tools"] as const) : []),
-    ...(differ("resources") || differ("resourceTemplates") ? (["resources"] as const) : []),
-    ...(differ("prompts") ? (["prompts"] as const) : []),
+    ...((await differ("tools")) ? (["tools"] as const) : []),
+    ...((await differ("resources")) || (await differ("resourceTemplates")) ? (["resources"] as const) : []),
+    ...((await differ("prompts")) ? (["prompts"] as const) : []),
   ];
 }

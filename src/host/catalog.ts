@@ -58,7 +58,7 @@ export interface Catalog {
   /** The tools that start programs of this machine for whoever calls them. */
   readonly starting?: ReadonlySet<string>;
   /** What of it a principal may use, where that takes more than leaving out what its server's name forbids. */
-  readonly narrow?: (principal: Principal) => Catalog;
+  readonly narrow?: (principal: Principal) => Promise<Catalog>;
 }
 
 /** With the same contract and another implementation a tool looks as it did and may do something else. */

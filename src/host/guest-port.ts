@@ -94,17 +94,17 @@ async function describeServers(tenant: string, host: Host, caller: Principal | u
   const described = await mapInTurns(host.names(tenant), async (name) => {
     if (caller && !caller.permits("call", name) && !caller.permits("read", name)) return [];
     const summary = await host.summary(tenant, name);
-    return summary ? [describeServer(tenant, summary, caller)] : [];
+    return summary ? [await describeServer(tenant, summary, caller)] : [];
   });
   return described.flat();
 }
 
-function describeServer(
+async function describeServer(
   tenant: string,
   { name, state, description, catalog, problems }: ServerSummary,
   caller: Principal | undefined,
-): unknown {
-  const { tools } = catalog ? permittedCatalog(catalog, caller).contract : { tools: [] };
+): Promise<unknown> {
+  const { tools } = catalog ? (await permittedCatalog(catalog, caller)).contract : { tools: [] };
   return {
     name,
     state,

@@ -7,17 +7,27 @@ import type { Catalog } from "./catalog.ts";
  * called, read or completed. It is the catalog itself for whoever may use all of it, so that lists stay what was
  * written once.
  */
-export function permittedCatalog(catalog: Catalog, principal: Principal | undefined): Catalog {
+export function permittedCatalog(catalog: Catalog, principal: Principal | undefined): Catalog | Promise<Catalog> {
   if (!principal) return catalog;
-  let views = viewsOf.get(catalog);
-  if (!views) viewsOf.set(catalog, (views = new WeakMap()));
+  const known = viewsOf.get(catalog);
+  const views = known ?? new WeakMap<Principal, Catalog | Promise<Catalog>>();
+  if (!known) viewsOf.set(catalog, views);
   let view = views.get(principal);
-  if (!view) views.set(principal, (view = catalog.narrow?.(principal) ?? narrowed(catalog, principal)));
+  if (view) return view;
+  view = catalog.narrow ? catalog.narrow(principal) : narrowed(catalog, principal);
+  views.set(principal, view);
+  // Whoever asked hears of a failure, and the next one tries again.
+  if (view instanceof Promise) {
+    view.then(
+      (made) => views.set(principal, made),
+      () => views.delete(principal),
+    );
+  }
   return view;
 }
 
 /** A call costs two look-ups. */
-const viewsOf = new WeakMap<Catalog, WeakMap<Principal, Catalog>>();
+const viewsOf = new WeakMap<Catalog, WeakMap<Principal, Catalog | Promise<Catalog>>>();
 
 function narrowed(catalog: Catalog, principal: Principal): Catalog {
   const { server, contract } = catalog;

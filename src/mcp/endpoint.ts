@@ -98,7 +98,8 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
         const { principal } = post;
         admit(principal, server);
         const loaded = host.server(tenant, server);
-        const catalog = permittedCatalog(loaded instanceof Promise ? await loaded : loaded, principal);
+        const permitted = permittedCatalog(loaded instanceof Promise ? await loaded : loaded, principal);
+        const catalog = permitted instanceof Promise ? await permitted : permitted;
         admitMethods(principal, catalog, body);
         return await answerBody({ tenant, server, catalog, principal }, post, body);
       } catch (error) {

@@ -59,7 +59,7 @@ async function sendTool(
   const { tenant } = placeOf(request);
   const summary = await host.summary(tenant, server);
   const found = summary ? summary.catalog : await host.server(tenant, server);
-  const catalog = found && shownCatalog(found, request);
+  const catalog = found && (await shownCatalog(found, request));
   const contract = catalog?.contract.tools.find(({ name }) => name === tool);
   if (!catalog || !contract) throw new BerthError("not_found", `"${server}" has no tool "${tool}"`);
   response.setHeader("Cache-Control", "no-cache");
@@ -67,7 +67,7 @@ async function sendTool(
 }
 
 /** All of it for who only looks at it; else what may be called. */
-function shownCatalog(catalog: Catalog, request: Request): Catalog {
+function shownCatalog(catalog: Catalog, request: Request): Catalog | Promise<Catalog> {
   const principal = principalOf(request);
   return principal?.permits("call", catalog.server) ? permittedCatalog(catalog, principal) : catalog;
 }
@@ -110,7 +110,7 @@ async function servedPage(summary: Served, request: Request, options: Parts): Pr
   const { host, tenant, base, isolation } = options;
   const principal = principalOf(request);
   const isShown = toolsShown(principal, name);
-  const catalog = shownCatalog(summary.catalog, request);
+  const catalog = await shownCatalog(summary.catalog, request);
   const releases = await host.releases(tenant, name);
   const activity = host.activity(tenant, name);
   const origin = options.originOf(request);

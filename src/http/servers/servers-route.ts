@@ -104,7 +104,7 @@ async function toolOf(
 ): Promise<Tool> {
   const principal = principalOf(request);
   admit(principal, decodeName(server));
-  const catalog = permittedCatalog(await host.server(tenantOf(request), decodeName(server)), principal);
+  const catalog = await permittedCatalog(await host.server(tenantOf(request), decodeName(server)), principal);
   checkPermitted(request, "call", catalog.server);
   const name = decodeName(path) || catalog.server;
   const tool = catalog.tool(name);

@@ -57,7 +57,7 @@ export function createNative(host: Host): Native {
   /** To whom may not use a server, its tools are like those that it has not. */
   async function served({ tenant, principal }: Place, server: string): Promise<Catalog | undefined> {
     try {
-      return permittedCatalog(await host.server(tenant, server), principal);
+      return await permittedCatalog(await host.server(tenant, server), principal);
     } catch (error) {
       if (error instanceof BerthError && error.code === "server_not_found") return undefined;
       throw error;
