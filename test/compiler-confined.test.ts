@@ -80,6 +80,16 @@ for (const mode of modes) {
       }
     });
 
+    test("all that the compiler loads only for some definitions is there", async () => {
+      const tags = '@inputSchema {"type": "object", "properties": {"to": {"type": "string", "format": "email"}}}';
+      const uses = [...guestPackages].map((name, at) => `import * as p${at} from "${name}";`).join("\n");
+      const { problems, tools } = await compile(
+        `${uses}\n/**\n * Sends.\n * ${tags}\n */\nexport function send(args: { to: string }): string { return args.to }`,
+      );
+      assert.deepEqual(problems, []);
+      assert.equal(tools.length, 1);
+    });
+
     test("a program that speaks of source maps means what it meant", async () => {
       const text = [
         'const one = "//# sourceMappingURL=file:///a";',

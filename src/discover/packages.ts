@@ -19,7 +19,14 @@ export const guestPackages: ReadonlySet<string> = new Set([
 ]);
 
 /** Those that the compiler itself consists of. */
-export const compilerPackages: readonly string[] = ["@humanwhocodes/momoa", "esbuild", "re2js", "typescript"];
+export const compilerPackages: readonly string[] = [
+  "@humanwhocodes/momoa",
+  "ajv",
+  "ajv-formats",
+  "esbuild",
+  "re2js",
+  "typescript",
+];
 
 /** Builtins that listed packages need beyond what definitions get; none of these reaches outside the process. */
 export const packageBuiltins: ReadonlySet<string> = new Set(["process"]);

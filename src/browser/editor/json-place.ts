@@ -1,4 +1,4 @@
-import { syntaxTree } from "@codemirror/language";
+import { ensureSyntaxTree, syntaxTree } from "@codemirror/language";
 import type { EditorState } from "@codemirror/state";
 import type { SyntaxNode } from "@lezer/common";
 import type { Path } from "./schema.ts";
@@ -16,11 +16,14 @@ export interface JsonPlace {
   readonly taken: ReadonlySet<string>;
 }
 
+/** How long a person who asks waits for the rest of a long text to be read. */
+const READING_MS = 200;
 const LITERALS = new Set(["String", "Number", "True", "False", "Null"]);
 
 export function jsonPlaceAt(state: EditorState, position: number): JsonPlace | undefined {
   const { from, text } = wordBefore(state, position);
-  let node = syntaxTree(state).resolveInner(position, -1);
+  const tree = ensureSyntaxTree(state, position, READING_MS) ?? syntaxTree(state);
+  let node = tree.resolveInner(position, -1);
   if (node.name === "PropertyName") return nameIn(state, node.parent?.parent ?? null, node);
   if (LITERALS.has(node.name) && node.from < position) {
     return { kind: "value", path: pathOf(state, node), from: node.from, to: node.to, taken: new Set() };
@@ -28,7 +31,7 @@ export function jsonPlaceAt(state: EditorState, position: number): JsonPlace | u
 
   // Between tokens, or in a word that is none: what stands before it tells.
   const before = lastCharacter(state, from);
-  node = syntaxTree(state).resolveInner(before.at, 1);
+  node = tree.resolveInner(before.at, 1);
   const word = { from, to: from + text.length };
   if (before.character === ":") {
     const property = ancestor(node, ["Property"]);
