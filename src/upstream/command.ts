@@ -46,17 +46,22 @@ export function commandOf(launch: ProgramLaunch, { env, variable, folder }: Surr
   const problems: Problem[] = [];
   const lookUp = variable ?? ((name: string) => env[name]);
   const given = fillAll(launch.uri, Object.entries(launch.env), lookUp, problems);
+  // Says which paths the message names, so that whoever tells others of it can leave out their folders.
+  let cause: Error | undefined;
+  const missing = (path: string): Error => Object.assign(new Error("it is not there", { cause }), { path });
   const cwd = launch.cwd === undefined ? undefined : resolve(folder, launch.cwd);
   if (cwd !== undefined && !statSync(cwd, { throwIfNoEntry: false })?.isDirectory()) {
+    cause = missing(cwd);
     problems.push(problemAt(launch.uri, "missing-folder", offsetOf(launch.uri, "cwd="), `There is no folder ${cwd}.`));
   }
   const script = resolve(folder, launch.target);
   if (isScript(launch) && !statSync(script, { throwIfNoEntry: false })?.isFile()) {
+    cause = missing(script);
     problems.push(
       problemAt(launch.uri, "missing-script", launch.uri.indexOf("://") + 3, `There is no file ${script}.`),
     );
   }
-  if (problems.length > 0) throw invalidLauncher(problems);
+  if (problems.length > 0) throw invalidLauncher(problems, cause);
   const base = environmentFor(launch, env);
   return {
     ...programOf(launch, script, base["PATH"]),
@@ -90,9 +95,9 @@ export function addressOf(launch: RemoteLaunch, { env, variable }: Surroundings)
   return { url, headers: Object.fromEntries(headers.values), secrets: [...headers.secrets, ...query.secrets] };
 }
 
-export function invalidLauncher(problems: readonly Problem[]): BerthError {
+export function invalidLauncher(problems: readonly Problem[], cause?: Error): BerthError {
   const places = problems.map(({ message, column }) => `${message} (at character ${column})`);
-  return new BerthError("launcher_invalid", places.join(" "), { data: { problems } });
+  return new BerthError("launcher_invalid", places.join(" "), { data: { problems }, cause });
 }
 
 function fillAll(

@@ -6,7 +6,7 @@ export type Launcher = "npx" | "uvx" | "python" | "node" | "http" | "https";
 interface LaunchBase {
   /** As it was written, for messages: offsets of templates point into it. May hold what somebody wrote as a secret. */
   readonly uri: string;
-  /** For people: the part of the URI that names the server, such as `@scope/pkg@1.2.3`. Never holds a secret. */
+  /** For people: what names the server in the URI, such as `@scope/pkg@1.2.3`. Never holds a secret, or a folder of the host. */
   readonly name: string;
 }
 
@@ -34,6 +34,11 @@ export interface RemoteLaunch extends LaunchBase {
   readonly url: string;
   readonly query: readonly { readonly name: string; readonly value: Template }[];
   readonly headers: Readonly<Record<string, Template>>;
+}
+
+/** For logs: where exactly it is. Never holds a secret. */
+export function placeOf(launch: Launch): string {
+  return "url" in launch ? launch.url : launch.target;
 }
 
 export interface Template {

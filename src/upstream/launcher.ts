@@ -51,6 +51,11 @@ function parse(uri: string, problems: UriProblems): { launch: Launch; operation:
   return launch && operation && { launch, operation };
 }
 
+/** Of what stands between `://` and `?`. The folders of a script are the host's, and no matter of whoever calls it. */
+export function launchedName(launcher: string, path: string): string {
+  return launcher === "node" || launcher === "python" ? path.replace(/.*(?:\/|%2f)(?=.)/i, "") : path;
+}
+
 function readLaunch(
   uri: string,
   launcher: Launcher,
@@ -58,7 +63,7 @@ function readLaunch(
   query: readonly QueryPair[],
   problems: UriProblems,
 ): Launch | undefined {
-  const name = path.text;
+  const name = launchedName(launcher, path.text);
   switch (launcher) {
     case "http":
     case "https": {

@@ -2,7 +2,7 @@ import { BerthError } from "../../errors.ts";
 import type { Json } from "../../json.ts";
 import type { Log } from "../../log.ts";
 import { invalidLauncher } from "../../upstream/command.ts";
-import type { Launch } from "../../upstream/launch.ts";
+import { placeOf, type Launch } from "../../upstream/launch.ts";
 import { parseLauncher } from "../../upstream/launcher.ts";
 import { profileLaunch } from "../../upstream/profiles/launch.ts";
 import { readProfile, type ProfileFolder } from "../../upstream/profiles/locate.ts";
@@ -83,8 +83,13 @@ export class ExploredServers {
     return new HostedUpstream(launch, open, limits, {
       onChange: () => {},
       onResourceUpdated: () => {},
-      onLost: ({ reason }) => log.warn({ server: launch.name, reason }, "an explored server has ended"),
-      onError: (error) => log.warn({ err: error, server: launch.name }, "an explored server cannot be looked at"),
+      onLost: ({ reason }) =>
+        log.warn({ server: launch.name, upstream: placeOf(launch), reason }, "an explored server has ended"),
+      onError: (error) =>
+        log.warn(
+          { err: error, server: launch.name, upstream: placeOf(launch) },
+          "an explored server cannot be looked at",
+        ),
     });
   }
 

@@ -3,7 +3,8 @@ import type { ContractChange } from "../../contract/change.ts";
 import type { Contract } from "../../contract/contract.ts";
 import type { Log } from "../../log.ts";
 import type { Grant } from "../../secrets/grants.ts";
-import type { Launch } from "../../upstream/launch.ts";
+import { placeOf, type Launch } from "../../upstream/launch.ts";
+import { launchedName } from "../../upstream/launcher.ts";
 import type { LinkHealth } from "../../upstream/link-health.ts";
 import type { Upstream } from "../../upstream/upstream.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
@@ -103,12 +104,12 @@ export class Hosting {
     const takePlace = "url" in launch ? undefined : () => this.#places.take(tenant);
     const open: OpenUpstream = (launch, listener) =>
       this.#options.open(launch, { ...listener, takePlace }, { tenant, grant });
+    const of = { tenant, server, upstream: placeOf(launch) };
     const hosted = new HostedUpstream(launch, open, limits, {
       onChange: () => this.listener?.onChange(tenant, server),
       onResourceUpdated: (resource) => this.listener?.onResourceUpdated(tenant, server, resource),
-      onLost: ({ reason, stderr }) => log.warn({ tenant, server, reason, stderr }, "a hosted server has ended"),
-      onError: (error) =>
-        log.warn({ tenant, server, ...saidOf(error) }, "a hosted server cannot be started or looked at"),
+      onLost: ({ reason, stderr }) => log.warn({ ...of, reason, stderr }, "a hosted server has ended"),
+      onError: (error) => log.warn({ ...of, ...saidOf(error) }, "a hosted server cannot be started or looked at"),
     });
     this.#hosted.set(key, { tenant, server, uri, secrets, hosted });
     return hosted;
@@ -124,9 +125,10 @@ export class Hosting {
     const hosted = this.find(tenant, server, entry);
     const uri = entry.upstream ?? "";
     const pending = hosted?.remembered && pendingOf(hosted.remembered);
+    const [, launcher = "", path = uri] = /^mcp\+(\w+):\/\/([^?#]*)/.exec(uri) ?? [];
     return {
-      name: hosted?.upstream.launch.name ?? uri.replace(/^mcp\+\w+:\/\//, "").replace(/[?#].*$/s, ""),
-      launcher: /^mcp\+(\w+):/.exec(uri)?.[1] ?? "",
+      name: hosted?.upstream.launch.name ?? launchedName(launcher, path),
+      launcher,
       health: hosted?.upstream.health ?? { state: "idle", starts: 0, requests: 0 },
       ...(pending && { pending }),
     };
