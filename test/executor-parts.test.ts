@@ -25,10 +25,13 @@ describe("frames", () => {
   const read = (chunks: readonly (string | Buffer)[], frameBytes = 1000): { frames: unknown[]; faults: string[] } => {
     const frames: unknown[] = [];
     const faults: string[] = [];
-    const reader = new FrameReader(frameBytes, {
-      onFrame: (frame) => frames.push(frame),
-      onFault: (message) => faults.push(message),
-    });
+    const reader = new FrameReader(
+      { ...defaultLimits, guestFrameBytes: frameBytes },
+      {
+        onFrame: (frame) => frames.push(frame),
+        onFault: (message) => faults.push(message),
+      },
+    );
     for (const chunk of chunks) reader.push(Buffer.from(chunk));
     return { frames, faults };
   };

@@ -81,6 +81,8 @@ export function valueOf(outcome: GuestOutcome): Json {
       return outcome.value.location;
     case "asks":
       return outcome.value.inputRequests as unknown as Json;
+    case "unread":
+      return outcome.value.frame;
   }
 }
 

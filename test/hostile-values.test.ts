@@ -151,6 +151,129 @@ export function count(list: number[], times?: number): string { return [list.len
   });
 });
 
+describe("a result that is too long to be read by who serves", () => {
+  const source = `
+/** Numbers from zero. */
+export function numbers(count: number): number[] { return Array.from({ length: count }, (_, n) => n); }
+export function named(count: number): { list: number[] } { return { list: numbers(count) }; }
+export function texts(count: number): string { return '"é\\n'.repeat(count); }
+export function lies(count: number): string[] { return numbers(count) as unknown as string[]; }
+export function blocks(count: number): any { return numbers(count).map((n) => ({ type: "text", text: String(n) })); }
+export function links(count: number): any {
+  return numbers(count).map((n) => ({ type: "resource_link", uri: "urn:" + n, name: String(n) }));
+}
+export function failed(count: number): any {
+  return { content: blocks(count), isError: true, structuredContent: { count } };
+}
+export function bytes(count: number): Uint8Array { return new Uint8Array(count).fill(7); }
+export function envelope(count: number): any { return { type: "success", content: "x".repeat(count) }; }
+export function empty(count: number): any { return numbers(count).map(() => []); }
+export async function* steps(count: number): AsyncGenerator<unknown, string> { yield numbers(count); return "done"; }
+`;
+  const tools = ["numbers", "named", "texts", "blocks", "links", "failed", "bytes", "envelope", "empty"];
+  let berth: TestBerth;
+  let plain: TestBerth;
+  before(async () => {
+    const texts = { "long.ts": source };
+    const patient = { BERTH_CHECK_MS: "60000", BERTH_SILENT_CALL_MS: "600000", BERTH_MESSAGE_VALUES: "2000" };
+    berth = await startTestBerth({ texts, env: { ...patient, BERTH_INLINE_BODY_BYTES: "1000" } });
+    plain = await startTestBerth({ texts, env: { ...patient, BERTH_INLINE_BODY_BYTES: "4000000" } });
+  });
+  after(async () => {
+    await berth.close();
+    await plain.close();
+  });
+
+  const versions = ["2024-11-05", "2025-03-26", "2025-06-18"];
+
+  it("is answered as if it had been read there, in every revision", async () => {
+    for (const name of tools) {
+      const params = { name, arguments: { count: 1_500 } };
+      for (const version of versions) {
+        const [long, short] = await Promise.all(
+          [berth, plain].map(async ({ url }) => {
+            const body = request("tools/call", params);
+            return (await post(`${url}/mcp/long`, body, { "MCP-Protocol-Version": version })).body;
+          }),
+        );
+        assert.ok(short.result, JSON.stringify(short));
+        assert.deepEqual(long, short, `${name} in ${version}`);
+      }
+      const [long, short] = await Promise.all(
+        [berth, plain].map(async ({ url }) => (await modern(`${url}/mcp/long`, "tools/call", params)).body),
+      );
+      assert.deepEqual(long, short, name);
+      const [native, other] = await Promise.all(
+        [berth, plain].map(
+          async ({ url }) => (await post(`${url}/mcp/long`, request(`long.${name}`, { count: 1_500 }))).body,
+        ),
+      );
+      assert.deepEqual(native, other, `${name} natively`);
+    }
+  });
+
+  it("is answered so over plain HTTP", async () => {
+    for (const name of tools) {
+      const [long, short] = await Promise.all(
+        [berth, plain].map(async ({ url }) => {
+          const response = await fetch(`${url}/servers/long/${name}`, {
+            method: "POST",
+            headers: { "Content-Type": "application/json" },
+            body: JSON.stringify({ count: 1_500 }),
+          });
+          return { status: response.status, type: response.headers.get("content-type"), text: await response.text() };
+        }),
+      );
+      assert.deepEqual([long?.status, long?.type], [short?.status, short?.type], name);
+      // A refusal has the id of its request.
+      if (short?.status === 200) assert.equal(long?.text, short.text, name);
+    }
+  });
+
+  it("has to be what its schema says", async () => {
+    const result = await call(`${berth.url}/mcp/long`, "lies", { count: 1_500 });
+    assert.equal(result.isError, true);
+    assert.match(result.content[0].text, /returned what its own type does not allow: \/0 must be string/);
+  });
+
+  it("is neither read nor written by who serves", async () => {
+    const lengths: number[] = [];
+    const { parse, stringify } = JSON;
+    JSON.parse = (...given) => {
+      lengths.push(given[0].length);
+      return parse(...given) as unknown;
+    };
+    JSON.stringify = (value: unknown, ...more: []) => {
+      const text = stringify(value, ...more);
+      if (text !== undefined) lengths.push(text.length);
+      return text;
+    };
+    let text: string;
+    try {
+      const response = await fetch(`${berth.url}/mcp/long`, {
+        method: "POST",
+        headers: {
+          "Content-Type": "application/json",
+          Accept: "application/json, text/event-stream",
+          "MCP-Protocol-Version": "2025-06-18",
+        },
+        body: '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"named","arguments":{"count":300000}}}',
+      });
+      text = await response.text();
+    } finally {
+      Object.assign(JSON, { parse, stringify });
+    }
+    assert.ok(text.includes('"structuredContent":{"list":[0,1,2,'), text.slice(0, 200));
+    assert.ok(Math.max(...lengths) < 100_000, `${Math.max(...lengths)}`);
+  });
+
+  it("is no other message: those have at most so many values", async () => {
+    const result = await call(`${berth.url}/mcp/long`, "steps", { count: 3_000 });
+    assert.equal(result.isError, true);
+    assert.match(result.content[0].text, /a message of more than 2000 values \(BERTH_MESSAGE_VALUES\)/);
+  });
+});
+
 describe("a value that takes longer to check than it may", () => {
   let berth: TestBerth;
   before(async () => {

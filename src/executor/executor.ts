@@ -51,6 +51,8 @@ export interface GuestCall {
   readonly context?: JsonObject;
   /** Milliseconds from now, the wait for a turn included. */
   readonly deadlineMs: number;
+  /** A result that is too long to be read by who serves is given as it came. */
+  readonly takesUnread?: boolean;
   /** Whose call it is: handed to who answers what the guest asks in it, and looked at by nobody here. */
   readonly caller?: unknown;
   readonly signal?: CancelSignal;
@@ -74,8 +76,15 @@ export type GuestOutcome =
   | { readonly ok: true; readonly value: GuestValue }
   | { readonly ok: false; readonly error: GuestFailure };
 
+/** A result in its frame, of which nothing is known; only a call that takes one gets it. */
+export interface UnreadResult {
+  readonly kind: "unread";
+  readonly frame: string;
+}
+
 /** A returned value as it crosses the pipe. Bytes nested inside JSON arrive as base64 strings. */
 export type GuestValue =
+  | UnreadResult
   | { readonly kind: "none" }
   /** With a type when the function gave one (a `Blob` or a `Response`). */
   | { readonly kind: "text"; readonly text: string; readonly mimeType?: string }

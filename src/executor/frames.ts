@@ -1,4 +1,6 @@
 import { NESTING_MAX, nestsTooDeep } from "../json.ts";
+import type { Limits } from "../limits.ts";
+import { toHost } from "./guest/wire.mts";
 
 /**
  * Cuts what a guest writes into frames: one JSON array a line. It owns the size cap and the work done in one
@@ -8,22 +10,31 @@ import { NESTING_MAX, nestsTooDeep } from "../json.ts";
 export interface FrameHandlers {
   /** `units` is the frame's length in UTF-16 units. */
   onFrame(frame: readonly unknown[], units: number): void;
+  /**
+   * The result of a call in a frame that is longer than `inlineBodyBytes`: its text, of which nothing is known but how
+   * it begins. False when it is to be read here all the same.
+   */
+  onLongResult?(call: number, frame: string): boolean;
   /** Called once; nothing is read afterwards. */
   onFault(message: string): void;
 }
 
+export type FrameLimits = Pick<Limits, "guestFrameBytes" | "inlineBodyBytes" | "messageValues">;
+
 const NEWLINE = 10;
+/** A value that may be as long as a result, and the number of its call. */
+const RESULT = new RegExp(`^\\[(?:${[toHost.text, toHost.json, toHost.bytes].join("|")}),(\\d{1,15}),`);
 
 export class FrameReader {
-  readonly #frameBytes: number;
+  readonly #limits: FrameLimits;
   readonly #handlers: FrameHandlers;
   /** The start of a line whose end has not come yet: the first `#kept` bytes. */
   #partial: Buffer | undefined;
   #kept = 0;
   #stopped = false;
 
-  constructor(frameBytes: number, handlers: FrameHandlers) {
-    this.#frameBytes = frameBytes;
+  constructor(limits: FrameLimits, handlers: FrameHandlers) {
+    this.#limits = limits;
     this.#handlers = handlers;
   }
 
@@ -62,7 +73,15 @@ export class FrameReader {
   }
 
   #read(line: string): void {
-    if (line.length > this.#frameBytes) return this.#fault(`wrote a frame of more than ${this.#frameBytes} bytes`);
+    const { guestFrameBytes, inlineBodyBytes, messageValues } = this.#limits;
+    if (line.length > guestFrameBytes) return this.#fault(`wrote a frame of more than ${guestFrameBytes} bytes`);
+    if (line.length > inlineBodyBytes) {
+      const result = RESULT.exec(line);
+      if (result && this.#handlers.onLongResult?.(Number(result[1]), line)) return;
+      if (!result && hasMoreValues(line, messageValues)) {
+        return this.#fault(`wrote a message of more than ${messageValues} values (BERTH_MESSAGE_VALUES)`);
+      }
+    }
     let frame: unknown;
     try {
       frame = JSON.parse(line);
@@ -79,7 +98,8 @@ export class FrameReader {
   #keep(bytes: Buffer): void {
     if (this.#stopped) return;
     const length = this.#kept + bytes.length;
-    if (length > this.#frameBytes) return this.#fault(`wrote a frame of more than ${this.#frameBytes} bytes`);
+    const { guestFrameBytes } = this.#limits;
+    if (length > guestFrameBytes) return this.#fault(`wrote a frame of more than ${guestFrameBytes} bytes`);
     if (!this.#partial || this.#partial.length < length) {
       const grown = Buffer.allocUnsafe(Math.max(length, (this.#partial?.length ?? 2048) * 2));
       this.#partial?.copy(grown, 0, 0, this.#kept);
@@ -93,4 +113,31 @@ export class FrameReader {
     this.stop();
     this.#handlers.onFault(message);
   }
+}
+
+const QUOTE = 34;
+const COMMA = 44;
+const BRACKET = 91;
+const BACKSLASH = 92;
+const BRACE = 123;
+
+/** Whether a JSON text has more values than `most`, a value for each comma and each list or object; reads no further. */
+function hasMoreValues(json: string, most: number): boolean {
+  let values = 0;
+  for (let at = 0; at < json.length; at++) {
+    const unit = json.charCodeAt(at);
+    if (unit === QUOTE) at = endOfText(json, at);
+    else if ((unit === COMMA || unit === BRACKET || unit === BRACE) && ++values > most) return true;
+  }
+  return false;
+}
+
+/** Most texts have no escapes, and their end is found faster than by looking at each unit. */
+function endOfText(json: string, start: number): number {
+  const first = json.indexOf('"', start + 1);
+  if (first < 0) return json.length;
+  if (json.charCodeAt(first - 1) !== BACKSLASH) return first;
+  let at = start + 1;
+  for (let unit; at < json.length && (unit = json.charCodeAt(at)) !== QUOTE; at++) if (unit === BACKSLASH) at++;
+  return at;
 }

@@ -1,6 +1,6 @@
 import type { Duplex } from "node:stream";
 import type { Start } from "../starter/starter.ts";
-import { FrameReader } from "./frames.ts";
+import { FrameReader, type FrameHandlers, type FrameLimits } from "./frames.ts";
 import { failure, ended } from "./failures.ts";
 import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
 import { ReadingTime } from "./reading-time.ts";
@@ -11,8 +11,7 @@ import type { GuestFailure } from "./executor.ts";
  * One child process with the guest runner in it, and the pipe to it. It owns starting, writing in batches, reading
  * under limits, and the end. It knows no program and no call: what the frames mean is its listener's business.
  */
-export interface GuestListener {
-  onFrame(frame: readonly unknown[], units: number): void;
+export interface GuestListener extends Pick<FrameHandlers, "onFrame" | "onLongResult"> {
   /** Called once. Nothing of the process is alive any more. */
   onEnded(failure: GuestFailure): void;
 }
@@ -40,10 +39,11 @@ export class GuestProcess {
   #holds = 0;
   #verdict: GuestFailure | undefined;
 
-  constructor(start: Start, command: Command, frameBytes: number, listener: GuestListener) {
+  constructor(start: Start, command: Command, limits: FrameLimits, listener: GuestListener) {
     this.#listener = listener;
-    this.#reader = new FrameReader(frameBytes, {
+    this.#reader = new FrameReader(limits, {
       onFrame: (frame, units) => this.#listener.onFrame(frame, units),
+      onLongResult: (call, frame) => this.#listener.onLongResult?.(call, frame) ?? false,
       onFault: (message) => this.kill(failure("protocol", `its process ${message}`)),
     });
     let gone!: () => void;

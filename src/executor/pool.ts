@@ -1,3 +1,4 @@
+import type { FrameLimits } from "./frames.ts";
 import type { Start } from "../starter/starter.ts";
 import { Backoff } from "./backoff.ts";
 import type { Call } from "./call.ts";
@@ -16,7 +17,7 @@ import type { Command } from "../processes/process-group.ts";
  * end of idle ones. A process serves one program of one tenant from its first frame to its end. It knows no deadline and
  * no queue of calls.
  */
-export interface PoolLimits extends SessionLimits {
+export interface PoolLimits extends SessionLimits, FrameLimits {
   readonly guestMemoryMb: number;
   readonly guestProcesses: number;
   readonly guestSpareProcesses: number;
@@ -59,7 +60,7 @@ export class Pool {
     this.#limits = limits;
     this.#owner = owner;
     this.#room = new Room(this.#sessions, limits.guestProcesses, owner);
-    this.#spares = new Spares(start, command, limits.guestFrameBytes, limits.guestSpareProcesses);
+    this.#spares = new Spares(start, command, limits, limits.guestSpareProcesses);
     this.#spares.fill();
     const checkMs = Math.max(10, Math.min(limits.guestIdleMs / 4, IDLE_CHECK_MAX_MS));
     this.#idleTimer = setInterval(() => this.#endIdle(), checkMs);

@@ -72,6 +72,8 @@ function noSandbox(what: string, { problem, mayPass }: Trouble): Probe {
     : { reason: `the sandbox ${what} here (${problem}): ${sandboxAdvice}`, mayPass };
 }
 
+const PROBE_LIMITS = { guestFrameBytes: 1024, inlineBodyBytes: 1024, messageValues: 1024 };
+
 function guestProblem(launcher: Launcher): Promise<Trouble | undefined> {
   return new Promise((resolve) => {
     let isReady = false;
@@ -81,7 +83,7 @@ function guestProblem(launcher: Launcher): Promise<Trouble | undefined> {
       isLate = true;
       end();
     }, PROBE_MS);
-    const guest = new GuestProcess(startDirectly, launcher.guest, 1024, {
+    const guest = new GuestProcess(startDirectly, launcher.guest, PROBE_LIMITS, {
       onFrame: (frame) => {
         isReady ||= frame[0] === toHost.ready;
         if (isReady) end();

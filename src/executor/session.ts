@@ -69,7 +69,8 @@ export class Session {
     this.#limits = limits;
     this.#owner = owner;
     const onFrame = (frame: readonly unknown[], units: number): void => this.#onFrame(frame, units);
-    process.assign({ onFrame, onEnded: (failure) => this.#onEnded(failure) }, readingTime);
+    const onLongResult = (call: number, frame: string): boolean => this.#onLongResult(call, frame);
+    process.assign({ onFrame, onLongResult, onEnded: (failure) => this.#onEnded(failure) }, readingTime);
     void this.#load();
   }
 
@@ -212,6 +213,14 @@ export class Session {
       default:
         return this.#fault("wrote a frame of an unknown kind");
     }
+  }
+
+  #onLongResult(id: number, frame: string): boolean {
+    const call = this.#calls.get(id);
+    if (!call) this.#onStray([]);
+    else if (call.given.takesUnread) this.#over(call, { ok: true, value: { kind: "unread", frame } });
+    else return false;
+    return true;
   }
 
   /** Late words about a call that is over are normal; a log line may come from outside of any call. */

@@ -1,4 +1,5 @@
 import { GuestProcess } from "./guest-process.ts";
+import type { FrameLimits } from "./frames.ts";
 import { toHost } from "./guest/wire.mts";
 import type { GuestFailure } from "./executor.ts";
 import type { Start } from "../starter/starter.ts";
@@ -18,7 +19,7 @@ const REPLACE_AFTER_MAX_MS = 30_000;
 export class Spares {
   readonly #begin: Start;
   readonly #command: Command;
-  readonly #frameBytes: number;
+  readonly #limits: FrameLimits;
   readonly #wanted: number;
   readonly #ready: GuestProcess[] = [];
   readonly #starting = new Set<GuestProcess>();
@@ -28,10 +29,10 @@ export class Spares {
   #closed = false;
   started = 0;
 
-  constructor(start: Start, command: Command, frameBytes: number, wanted: number) {
+  constructor(start: Start, command: Command, limits: FrameLimits, wanted: number) {
     this.#begin = start;
     this.#command = { ...command, nicenessForNow: NICENESS };
-    this.#frameBytes = frameBytes;
+    this.#limits = limits;
     this.#wanted = wanted;
   }
 
@@ -73,7 +74,7 @@ export class Spares {
 
   #start(): GuestProcess {
     this.started++;
-    const process = new GuestProcess(this.#begin, this.#command, this.#frameBytes, {
+    const process = new GuestProcess(this.#begin, this.#command, this.#limits, {
       onFrame: (frame) => {
         if (frame[0] !== toHost.ready || !this.#starting.delete(process)) return;
         this.#failures = 0;

@@ -1,4 +1,5 @@
 import { rawBlock, type Block, type Cid } from "../cid.ts";
+import type { ReadResult, ResultTask } from "./checks/checks.ts";
 import type { HostPort } from "../executor/executor.ts";
 import type { JsonObject } from "../json.ts";
 import type { Activities } from "./activity.ts";
@@ -83,6 +84,7 @@ export async function buildCatalog(
   const activity = dependencies.activities.of(tenant, server);
   const { limits, observers } = dependencies;
   const validatorOf = dependencies.checks.of(tenant);
+  const readResult = (task: ResultTask): Promise<ReadResult> => dependencies.checks.readResult(tenant, task);
   const code = (): Promise<string> => compileOnce.code(server, definition ?? "", bundle ?? "");
   const runOf = runFactory({ tenant, server, language, bundle, code, granted }, dependencies);
   const gate = gateOf(server, entry.limits);
@@ -91,7 +93,7 @@ export async function buildCatalog(
       const { contract, function: own } = tool;
       const { name } = contract;
       const takesText = language !== "shell";
-      const run = runOf({ name, call: own.call, toolOptions: optionsOf(entry, name) });
+      const run = runOf({ name, call: own.call, toolOptions: optionsOf(entry, name), takesUnread: true });
       const notes = new CallNotes(
         { tenant, server, release: release.block.cid, tool: name },
         activity,
@@ -103,7 +105,7 @@ export async function buildCatalog(
         createTool(
           contract,
           configuredRun(tool, run, validatorOf),
-          { redirects, notes, validatorOf, takesText, limits },
+          { redirects, notes, validatorOf, readResult, takesText, limits },
           own,
         ),
       ];

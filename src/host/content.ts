@@ -2,6 +2,7 @@ import { rawBlock } from "../cid.ts";
 import type { GuestValue } from "../executor/executor.ts";
 import { isObject, type Json, type JsonObject } from "../json.ts";
 import type { CallResult, ContentBlock } from "./catalog.ts";
+import { LongResult } from "./long-result.ts";
 
 /** What a function that has come to its end gave back. */
 export type ReturnedValue = Exclude<GuestValue, { kind: "asks" | "redirect" }>;
@@ -22,6 +23,8 @@ export function toResult(value: ReturnedValue, structured: boolean): CallResult 
       return { content: [blockOfBytes(value.base64, value.mimeType)] };
     case "json":
       return resultOfJson(value.value, structured);
+    case "unread":
+      throw new TypeError("a result has to be read before it is made one of a tool");
   }
 }
 
@@ -99,9 +102,10 @@ export function blockOfBytes(base64: string, mimeType = "application/octet-strea
 }
 
 /** How much a result says, in UTF-16 units, without writing anything out again. */
-export function sizeOf({ content }: Pick<CallResult, "content">): number {
+export function sizeOf(result: Pick<CallResult, "content">): number {
+  if (result instanceof LongResult) return result.parts.size;
   let size = 0;
-  for (const { text, data } of content) {
+  for (const { text, data } of result.content) {
     if (typeof text === "string") size += text.length;
     else if (typeof data === "string") size += data.length;
   }

@@ -1,4 +1,5 @@
 import type { GuestOutcome } from "../executor/executor.ts";
+import { readOutcome } from "../outcome/envelope.ts";
 import { sayError, type Outcome } from "../outcome/outcome.ts";
 import { inputRequestsOf } from "../outcome/question.ts";
 import { unwrapResult, type Unwrappable } from "../outcome/unwrap.ts";
@@ -19,6 +20,13 @@ export function endOf(outcome: Outcome): GuestOutcome {
     case "needs_input":
       return { ok: true, value: { kind: "asks", inputRequests: inputRequestsOf(outcome.question) } };
   }
+}
+
+/** A function that promises no value may return an outcome instead. */
+export function withoutEnvelope(outcome: GuestOutcome, promisesNothing: boolean): GuestOutcome {
+  if (!promisesNothing || !outcome.ok || outcome.value.kind !== "json") return outcome;
+  const returned = readOutcome(outcome.value.value);
+  return returned ? endOf(returned) : outcome;
 }
 
 /** How one try of a call to a server of others ended. */

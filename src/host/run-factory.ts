@@ -14,6 +14,8 @@ export interface Callee {
   readonly call: CallShape;
   /** What is configured for it. */
   readonly toolOptions?: JsonObject;
+  /** Long results are given as they came. */
+  readonly takesUnread?: boolean;
 }
 
 interface Runnable {
@@ -56,6 +58,6 @@ export function runFactory(
     ...(realm !== undefined && { realm }),
     ...(hide && { hide }),
   };
-  return ({ name, call, toolOptions = {} }) =>
-    functionRun(executor, guest, call, { server, tool: name, toolOptions, callMs, outputBytes });
+  return ({ name, call, toolOptions = {}, takesUnread = false }) =>
+    functionRun(executor, guest, call, { server, tool: name, toolOptions, callMs, outputBytes, takesUnread });
 }

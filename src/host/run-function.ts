@@ -15,7 +15,14 @@ export function functionRun(
   executor: Executor,
   program: GuestProgram,
   shape: CallShape,
-  options: { server: string; tool: string; toolOptions: JsonObject; callMs: number; outputBytes: number },
+  options: {
+    server: string;
+    tool: string;
+    toolOptions: JsonObject;
+    callMs: number;
+    outputBytes: number;
+    takesUnread: boolean;
+  },
 ): Run {
   const { server, tool, toolOptions } = options;
   const contextOf = (given: CallOptions): JsonObject => ({
@@ -34,6 +41,7 @@ export function functionRun(
       args,
       deadlineMs: deadlineMs ?? options.callMs,
       context: shape.context ? contextOf(given) : undefined,
+      takesUnread: options.takesUnread,
       caller: principal,
       signal,
       onProgress,

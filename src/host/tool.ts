@@ -1,13 +1,13 @@
 import type { DiscoveredTool } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
-import type { GuestOutcome } from "../executor/executor.ts";
+import type { GuestOutcome, UnreadResult } from "../executor/executor.ts";
 import type { JsonObject, JsonText } from "../json.ts";
 import type { CallOptions, CallResult, Tool, ToolContract } from "./catalog.ts";
 import { failure, toConfiguredResult, toResult, type ReturnedValue } from "./content.ts";
-import type { ValidatorOf } from "./checks/checks.ts";
+import type { ReadResult, ResultTask, ValidatorOf } from "./checks/checks.ts";
 import { guestFailed, messageOf } from "./failures.ts";
-import { readOutcome } from "../outcome/envelope.ts";
-import { endOf } from "./outcomes.ts";
+import { LongResult } from "./long-result.ts";
+import { withoutEnvelope } from "./outcomes.ts";
 import { refusal } from "../outcome/given.ts";
 import { persist, type Persisted, type RetryLimits } from "../outcome/persist.ts";
 import type { CallNotes } from "./observe.ts";
@@ -21,6 +21,8 @@ export interface ToolParts {
   readonly redirects: Redirects;
   readonly notes: CallNotes;
   readonly validatorOf: ValidatorOf;
+  /** Reads what is too long to be read by who serves. */
+  readonly readResult: (task: ResultTask) => Promise<ReadResult>;
   /** Its function takes arguments as texts. */
   readonly takesText: boolean;
   readonly limits: RetryLimits & { readonly callMs: number };
@@ -40,23 +42,30 @@ export function createTool(
   const promisesNothing = outputSchema === null;
   const read = checkOutput && promisesNothing ? toConfiguredResult : toResult;
 
-  /** A function that promises no value may return an outcome instead. */
-  function ended(outcome: GuestOutcome): GuestOutcome {
-    if (!promisesNothing || !outcome.ok || outcome.value.kind !== "json") return outcome;
-    const returned = readOutcome(outcome.value.value);
-    return returned ? endOf(returned) : outcome;
+  function ended(outcome: GuestOutcome): ToolOutcome | Promise<ToolOutcome> {
+    if (outcome.ok && outcome.value.kind === "unread") return readElsewhere(outcome.value);
+    return withoutEnvelope(outcome, promisesNothing);
+  }
+
+  async function readElsewhere({ frame }: UnreadResult): Promise<ToolOutcome> {
+    const read = await parts.readResult({ frame, outputSchema: contract.outputSchema, promisesNothing });
+    if ("outcome" in read) return read.outcome;
+    return {
+      ok: true,
+      value: { kind: "made", result: "broken" in read ? brokenBy(read.broken) : new LongResult(read.result) },
+    };
   }
 
   function goOn(
-    first: GuestOutcome,
+    first: ToolOutcome,
     args: JsonObject | JsonText,
     options: CallOptions,
     beganAt: number,
-  ): Promise<Persisted<GuestOutcome>> {
+  ): Promise<Persisted<ToolOutcome>> {
     const tries = {
       run: async (again: CallOptions) => ended(await run(args, again)),
-      transientOf: (outcome: GuestOutcome) => (isTransient(outcome) ? outcome.error.message : undefined),
-      questionsOf: (outcome: GuestOutcome) =>
+      transientOf: (outcome: ToolOutcome) => (isTransient(outcome) ? outcome.error.message : undefined),
+      questionsOf: (outcome: ToolOutcome) =>
         outcome.ok && outcome.value.kind === "asks" ? outcome.value.inputRequests : undefined,
     };
     const deadlineAt = beganAt + (options.deadlineMs ?? limits.callMs);
@@ -85,7 +94,8 @@ export function createTool(
 
       const busy = notes.enter();
       if (busy !== undefined) return notes.ended("error", beganAt, args, options, failure(busy));
-      let outcome = ended(await run(args, options));
+      const first = ended(await run(args, options));
+      let outcome = first instanceof Promise ? await first : first;
       let retries = 0;
       let needs: string | undefined;
       if (!isEnd(outcome)) ({ result: outcome, retries, needs } = await goOn(outcome, args, options, beganAt));
@@ -109,7 +119,7 @@ export function createTool(
         return redirects.asResult(outcome.value.location, options);
       }
 
-      const made = resultOf(outcome.value);
+      const made = outcome.value.kind === "made" ? outcome.value.result : resultOf(outcome.value);
       const result = made instanceof Promise ? await made : made;
       return notes.ended(result.isError ? "error" : "ok", beganAt, args, options, result, retries);
     },
@@ -129,12 +139,17 @@ export function createTool(
   }
 }
 
+/** As its function ended, or with a result that is one already. */
+type ToolOutcome =
+  | GuestOutcome
+  | { readonly ok: true; readonly value: { readonly kind: "made"; readonly result: CallResult } };
+
 /** Most calls end at once, with content or with an error that stays one. */
-function isEnd(outcome: GuestOutcome): boolean {
+function isEnd(outcome: ToolOutcome): boolean {
   return outcome.ok ? outcome.value.kind !== "asks" : !isTransient(outcome);
 }
 
 /** What the function itself calls so: nobody else knows whether its work may be done twice. */
-function isTransient(outcome: GuestOutcome): outcome is Extract<GuestOutcome, { ok: false }> {
+function isTransient(outcome: ToolOutcome): outcome is Extract<ToolOutcome, { ok: false }> {
   return !outcome.ok && outcome.error.retriable && outcome.error.reason === "thrown";
 }

@@ -1,9 +1,9 @@
 /** What connections, requests and streams over HTTP may take, and how the service ends. */
 export const httpLimits = {
   bodyBytes: 4 * 1024 * 1024,
-  /** A longer body is read, and its arguments are checked, on the thread for checks. */
+  /** A longer body, or result of a function, is read, checked and written on the thread for checks. */
   inlineBodyBytes: 64 * 1024,
-  /** Values of one message, such as members and items, besides the arguments of its call, where it is longer than that. */
+  /** Values of one message, such as members and items, besides the arguments or the result of its call, where it is longer. */
   messageValues: 100_000,
   /** Items on one page of a list of servers, variables, definitions or entries, and the most that may be asked for. */
   pageItems: 100,

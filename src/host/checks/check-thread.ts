@@ -3,9 +3,13 @@ import { setPriority } from "node:os";
 import { parentPort } from "node:worker_threads";
 import { digestOfJson } from "../../canonical-json.ts";
 import { errors, type BerthError } from "../../errors.ts";
-import { isObject, type JsonSchema } from "../../json.ts";
-import type { CheckReport, CheckTask, ReadTask } from "./checks.ts";
+import { isObject, NESTING_MAX, nestsTooDeep, type JsonSchema } from "../../json.ts";
+import { failure, outputTooLarge } from "../../executor/failures.ts";
+import { readValue } from "../../executor/values.ts";
 import { parseJson } from "../../parse-json.ts";
+import { sizeOf, toConfiguredResult, toResult } from "../content.ts";
+import { withoutEnvelope } from "../outcomes.ts";
+import type { BoundedResultTask, CheckReport, CheckTask, ReadResult, ReadTask, Task } from "./checks.ts";
 import { judgeOf } from "./schema-code.ts";
 
 /** As nice as this, on a scale to 19. */
@@ -19,10 +23,15 @@ let readyUnits = 0;
 const port = parentPort!;
 // Where both want the same processor, who serves goes first. Only Linux has threads that are nice by themselves.
 if (process.platform === "linux") setPriority(GIVES_WAY);
-port.on("message", (task: CheckTask | ReadTask) => port.postMessage("body" in task ? readOf(task) : reportOf(task)));
+port.on("message", (task: Task) => port.postMessage(answerTo(task)));
 // What every schema needs is made ready before the time of any counts.
 judgeOf({ type: "object" }, { texts: false });
 port.postMessage("ready");
+
+function answerTo(task: Task): CheckReport {
+  if ("body" in task) return readOf(task);
+  return "frame" in task ? { problems: [], ended: resultOf(task) } : reportOf(task);
+}
 
 function reportOf({ schema, texts, value, wantsCode, unitsMax, wantsDigest }: CheckTask): CheckReport {
   let made: ReturnType<typeof judgeOf>;
@@ -94,4 +103,60 @@ function valuesIn(value: unknown, most: number): number {
     if (count > most) break;
   }
   return count;
+}
+
+function resultOf({ frame, outputSchema, promisesNothing, outputBytes, unitsMax }: BoundedResultTask): ReadResult {
+  let read: unknown;
+  try {
+    read = JSON.parse(frame);
+  } catch {
+    return refused("its process wrote something that is not JSON to its pipe");
+  }
+  if (!Array.isArray(read)) return refused("its process wrote something that is no frame to its pipe");
+  if (nestsTooDeep(read, frame.length)) {
+    return refused(`its process wrote a value nested more than ${NESTING_MAX} levels deep`);
+  }
+  const value = readValue(read, frame.length, outputBytes);
+  if (value === undefined) return refused("its process wrote a result that is none");
+  if (value === "too large") return { outcome: { ok: false, error: outputTooLarge(outputBytes) } };
+  const outcome = withoutEnvelope({ ok: true, value }, promisesNothing);
+  if (!outcome.ok || outcome.value.kind === "asks" || outcome.value.kind === "redirect") return { outcome };
+
+  const hasSchema = outputSchema !== undefined;
+  const result = (hasSchema && promisesNothing ? toConfiguredResult : toResult)(outcome.value, hasSchema);
+  if (hasSchema && !result.isError) {
+    const { fault, problems } = judged(JSON.stringify(outputSchema), result.structuredContent ?? null);
+    if (fault !== undefined) return { broken: `its schema is not valid: ${fault}` };
+    if (problems.length > 0) return { broken: problems.join("; ") };
+  }
+  const content = JSON.stringify(result.content);
+  const structured = result.structuredContent === undefined ? undefined : JSON.stringify(result.structuredContent);
+  if (content.length + (structured?.length ?? 0) > unitsMax) {
+    return { outcome: { ok: false, error: outputTooLarge(outputBytes) } };
+  }
+  return {
+    result: {
+      content,
+      blocks: result.content.length,
+      isPlain: result.content.every(({ type }) => type !== "resource_link" && type !== "audio"),
+      ...(structured !== undefined && { structured }),
+      isError: result.isError === true,
+      size: sizeOf(result),
+      digest: digestOfJson(result),
+    },
+  };
+}
+
+function judged(schema: string, value: unknown): CheckReport {
+  let made: ReturnType<typeof judgeOf>;
+  try {
+    made = readyFor(schema, false);
+  } catch (error) {
+    return { fault: (error as Error).message, problems: [] };
+  }
+  return { problems: made.judge(value) };
+}
+
+function refused(message: string): ReadResult {
+  return { outcome: { ok: false, error: failure("protocol", message) } };
 }

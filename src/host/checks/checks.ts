@@ -1,9 +1,12 @@
 import { Worker } from "node:worker_threads";
 import { BerthError, type ErrorCode } from "../../errors.ts";
+import type { GuestOutcome } from "../../executor/executor.ts";
+import { failure } from "../../executor/failures.ts";
 import { JsonText, type Json, type JsonDigest, type JsonSchema } from "../../json.ts";
 import type { Limits } from "../../limits.ts";
 import { TurnQueue } from "../../turn-queue.ts";
 import type { SchemaCode, SchemaOptions } from "./schema-code.ts";
+import type { LongResultParts } from "../long-result.ts";
 import { evaluated, within, type Check } from "./work.ts";
 
 /**
@@ -71,6 +74,21 @@ export class Checks {
     return message;
   }
 
+  /** What a function of a tenant gave back in a frame that is too long to be read by who serves. */
+  async readResult(tenant: string, task: ResultTask): Promise<ReadResult> {
+    const { outputBytes, bodyBytes } = this.#limits;
+    const notRead = (why: string | undefined): ReadResult => ({
+      outcome: { ok: false, error: failure("output", `its result was not read: ${why}`) },
+    });
+    try {
+      const unitsMax = UNITS_WRITTEN * outputBytes + bodyBytes;
+      const { ended, problems } = await this.#report(tenant, { ...task, outputBytes, unitsMax });
+      return ended ?? notRead(problems[0]);
+    } catch (error) {
+      return notRead((error as Error).message);
+    }
+  }
+
   /** Why values of a tenant cannot be checked by a schema, as the end of a sentence; undefined when they can. */
   async faultOf(tenant: string, schema: JsonSchema): Promise<string | undefined> {
     const task = {
@@ -91,13 +109,14 @@ export class Checks {
     await (await thread?.catch(() => undefined))?.terminate();
   }
 
-  async #report(tenant: string, task: CheckTask | ReadTask): Promise<CheckReport> {
+  async #report(tenant: string, task: Task): Promise<CheckReport> {
     const turn = this.#turns.enter(tenant, () => {});
     if (!turn) {
       const waiting = this.#limits.queuedChecksPerTenant;
       throw new BerthError(
         "too_many_requests",
-        `${waiting} values wait to be checked (BERTH_QUEUED_CHECKS_PER_TENANT)`,
+        `${waiting} values wait to be checked (BERTH_QUEUED_CHECKS_PER_TENANT); try again in ${RETRY_AFTER_S} s`,
+        { data: { retryAfterSeconds: RETRY_AFTER_S } },
       );
     }
     await turn;
@@ -120,7 +139,7 @@ export class Checks {
     return starting;
   }
 
-  async #onThread(task: CheckTask | ReadTask): Promise<CheckReport> {
+  async #onThread(task: Task): Promise<CheckReport> {
     const thread = await this.#started();
     const { checkMs } = this.#limits;
     return new Promise((resolve) => {
@@ -156,7 +175,7 @@ export type Validator = (value: Json | JsonText) => undefined | Promise<string |
 
 export type CheckLimits = Pick<
   Limits,
-  "bodyBytes" | "messageValues" | "checkMs" | "checkMemoryMb" | "queuedChecksPerTenant"
+  "bodyBytes" | "outputBytes" | "messageValues" | "checkMs" | "checkMemoryMb" | "queuedChecksPerTenant"
 >;
 
 export interface CheckTask {
@@ -176,6 +195,28 @@ export interface ReadTask {
   readonly valuesMax: number;
 }
 
+/** To read the result of a tool's function. */
+export interface ResultTask {
+  readonly frame: string;
+  readonly outputSchema: JsonSchema | undefined;
+  /** Its function does not say what it returns. */
+  readonly promisesNothing: boolean;
+}
+
+export interface BoundedResultTask extends ResultTask {
+  readonly outputBytes: number;
+  /** How long the result may be as it is written, in UTF-16 units. */
+  readonly unitsMax: number;
+}
+
+export type Task = CheckTask | ReadTask | BoundedResultTask;
+
+/** What is no result of a tool yet, why it is none that its schema allows, or the result. */
+export type ReadResult =
+  | { readonly outcome: GuestOutcome }
+  | { readonly broken: string }
+  | { readonly result: LongResultParts };
+
 export interface CheckReport {
   /** Why the schema is none. */
   readonly fault?: string;
@@ -189,10 +230,15 @@ export interface CheckReport {
     readonly message: string;
     readonly arguments: readonly { readonly at: number; readonly text: string; readonly digest: JsonDigest }[];
   };
+  readonly ended?: ReadResult;
   /** Why a body is not read. */
   readonly refusal?: { readonly code: ErrorCode; readonly message: string };
 }
 
+/** A result stands in its answer twice, once as a text in which each quote is escaped; defaults come on top of it. */
+const UNITS_WRITTEN = 4;
+/** When a full queue may have room again. */
+const RETRY_AFTER_S = 1;
 /** A few milliseconds, on a machine that has nothing else to do. */
 const STEPS_AT_ONCE = 100_000;
 /** What is read, and compiled, in about as long when it first runs. */

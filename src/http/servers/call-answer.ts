@@ -2,6 +2,7 @@ import type { ServerResponse } from "node:http";
 import { BerthError } from "../../errors.ts";
 import type { CallResult, ContentBlock } from "../../host/catalog.ts";
 import { textsOf } from "../../host/content.ts";
+import { jsonOf, LongResult } from "../../host/long-result.ts";
 import { isObject } from "../../json.ts";
 import { endResponse, type EventStream } from "../event-stream.ts";
 
@@ -19,6 +20,11 @@ export function writeOutcome(response: ServerResponse, outcome: CallOutcome, sta
   }
   const { result } = outcome;
   if (result.isError) throw new BerthError("function_failed", textsOf(result));
+  if (result instanceof LongResult) {
+    const { structured, blocks } = result.parts;
+    const isValue = structured !== undefined && !structured.startsWith('"');
+    if (isValue || blocks > 1) return write(response, 200, [JSON_TYPE, isValue ? structured : result.text], stalledMs);
+  }
   const { content, structuredContent } = result;
   const [first] = content;
   if (typeof structuredContent === "string") write(response, 200, [TEXT, structuredContent], stalledMs);
@@ -34,7 +40,7 @@ export function writeOutcome(response: ServerResponse, outcome: CallOutcome, sta
 /** Ends a stream of events: `result` with the result as MCP has it, or `redirect` with an address. */
 export function sendEvents(events: EventStream, outcome: CallOutcome): void {
   if ("redirect" in outcome) void events.sendOther("redirect", JSON.stringify({ location: outcome.redirect }));
-  else void events.sendOther("result", JSON.stringify(outcome.result));
+  else void events.sendOther("result", jsonOf(outcome.result));
   events.close();
 }
 

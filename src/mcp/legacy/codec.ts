@@ -15,7 +15,7 @@ export function createLegacyCodec(version: string, { limits, sessions }: LegacyC
     shape: shape.name,
     listPage: (_catalog, list, { items, ...rest }) =>
       JSON.stringify({ [list]: items.map((item) => shape.listItem(list, item as object)), ...rest }),
-    callResult: (_catalog, tool, result) => JSON.stringify(shape.callResult(tool, result)),
+    callResult: (_catalog, tool, result) => shape.callResult(tool, result),
     readResult: (_catalog, result) => JSON.stringify(result),
     promptResult: (_catalog, result) => JSON.stringify(shape.promptResult(result)),
     result: (_catalog, result) => JSON.stringify(result),

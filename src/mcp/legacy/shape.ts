@@ -1,4 +1,5 @@
 import type { CallResult, ContentBlock, PromptResult, ToolContract } from "../../host/catalog.ts";
+import { LongResult } from "../../host/long-result.ts";
 import { isObject, type JsonSchema } from "../../json.ts";
 import type { ListName } from "../protocol.ts";
 
@@ -10,7 +11,8 @@ export interface Shape {
   /** Revisions of one shape share their lists. */
   readonly name: string;
   listItem(list: ListName, item: object): object;
-  callResult(tool: ToolContract, result: CallResult): object;
+  /** As JSON text. */
+  callResult(tool: ToolContract, result: CallResult): string;
   promptResult(result: PromptResult): object;
 }
 
@@ -22,9 +24,14 @@ const structured: Shape = {
   name: "2025-06-18",
   listItem: (list, item) => (list === "tools" ? withObjectOutput(item as ToolContract) : item),
   callResult(tool, result) {
+    if (result instanceof LongResult) {
+      const { structured } = result.parts;
+      if (structured === undefined || (structured.startsWith("{") && !isWrapped(tool))) return result.text;
+      return result.written(`{"result":${structured}}`);
+    }
     const { structuredContent: value } = result;
-    if (value === undefined || (isObject(value) && !isWrapped(tool))) return result;
-    return { ...result, structuredContent: { result: value } };
+    if (value === undefined || (isObject(value) && !isWrapped(tool))) return JSON.stringify(result);
+    return JSON.stringify({ ...result, structuredContent: { result: value } });
   },
   promptResult: (result) => result,
 };
@@ -49,8 +56,10 @@ function older(name: "2025-03-26" | "2024-11-05", blockOf: (block: ContentBlock)
       const hints = { ...(title !== undefined && { title }), ...annotations };
       return Object.keys(hints).length > 0 ? { ...rest, annotations: hints } : rest;
     },
-    callResult(_tool, { content, isError }) {
-      return { content: content.map(blockOf), ...(isError && { isError }) };
+    callResult(_tool, result) {
+      if (result instanceof LongResult && result.parts.isPlain) return result.written(undefined);
+      const { content, isError } = result;
+      return JSON.stringify({ content: content.map(blockOf), ...(isError && { isError }) });
     },
     promptResult: ({ messages, ...rest }) => ({
       ...rest,

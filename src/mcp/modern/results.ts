@@ -1,4 +1,5 @@
 import type { Catalog } from "../../host/catalog.ts";
+import { jsonOf } from "../../host/long-result.ts";
 import { META_SERVER_INFO } from "../revisions.ts";
 
 /** `task` is the tasks extension's (SEP-2663). */
@@ -33,7 +34,7 @@ export function createResultWriter(berthVersion: string): ResultWriter {
   return {
     serverInfoOf,
     write(catalog, type, result) {
-      const text = JSON.stringify(result);
+      const text = jsonOf(result);
       return `${text.slice(0, -1)}${text === "{}" ? "" : ","}${tailOf(catalog, type)}`;
     },
   };

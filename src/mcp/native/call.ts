@@ -1,4 +1,5 @@
 import type { CallResult, Catalog, InputRequired, Tool } from "../../host/catalog.ts";
+import { jsonOf } from "../../host/long-result.ts";
 import { BerthError } from "../../errors.ts";
 import { isObject, type JsonObject } from "../../json.ts";
 import { NATIVE_META, type NativeEvent } from "../../native/events.ts";
@@ -20,7 +21,7 @@ export function callNatively(catalog: Catalog, tool: Tool): Method {
     const { principal, trace, events, signal } = call;
     if (!events) {
       const options = { principal, trace, signal, answers, client, context };
-      return JSON.stringify(await tool.call(args as JsonObject, options));
+      return jsonOf(await tool.call(args as JsonObject, options));
     }
 
     const write = eventWriter(call);
@@ -39,7 +40,7 @@ export function callNatively(catalog: Catalog, tool: Tool): Method {
         onCloseStream: events.release && (() => events.release?.()),
       });
       void tell(lastEvent(outcome));
-      return JSON.stringify(outcome);
+      return jsonOf(outcome);
     } catch (error) {
       const { message } = error instanceof BerthError ? error : new BerthError("internal");
       void tell({ type: "error", message });
