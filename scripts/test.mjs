@@ -3,7 +3,7 @@
 // own. Exit code 0: every test passed, and nothing of the run was left behind. SIGUSR2 has it say where each file is.
 import { once } from "node:events";
 import { fork } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
@@ -33,6 +33,8 @@ if (files.length === 0) {
 }
 
 const folder = mkdtempSync(join(tmpdir(), "berth-run-"));
+// Root's guests are nobody, and some tests have them start a program that stands in there.
+chmodSync(folder, 0o711);
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 const processes = inProcesses(files, join(folder, "processes"));
 const running = new TestFiles(processes, LATE_MS, (text) => process.stderr.write(text));
