@@ -12,17 +12,19 @@ export class ServeProcess {
     this.url = url;
   }
 
-  /** `inherits`: more descriptors that are left open to it. */
+  /** `inherits`: more descriptors that are left open to it; `cwd`: the folder that it runs in. */
   static start(
     args: readonly string[],
     env: Readonly<Record<string, string>> = {},
     inherits: Readonly<Record<number, number>> = {},
+    cwd?: string,
   ): Promise<ServeProcess> {
     const last = Math.max(2, ...Object.keys(inherits).map(Number));
     const others = Array.from({ length: last - 2 }, (_, index) => inherits[index + 3] ?? ("ignore" as const));
     const child = spawn(process.execPath, [CLI, "serve", ...args], {
       stdio: ["ignore", "ignore", "pipe", ...others],
       env: { ...process.env, ...env },
+      cwd,
     });
     return new Promise((resolve, reject) => {
       let text = "";
