@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, it } from "node:test";
 import { rightsOf } from "../src/access/rights.ts";
 import { jsonBlock, rawBlock } from "../src/cid.ts";
 import { readDirectory, type Directory } from "../src/host/directory.ts";
+import { openPast } from "../src/host/edits/past.ts";
 import { planEdit } from "../src/host/edits/plan.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { Store } from "../src/store/store.ts";
@@ -251,6 +252,49 @@ describe("the variable mcps", () => {
     await store.change("default", { by: "test", put: [value], set });
     const after = await readDirectory(store, "default", before);
     assert.equal(JSON.stringify(after.servers.get("one")?.entry.raw), '{"description":"First","title":"One"}');
+  });
+
+  const entry = (name: string) => ({ kind: "entry", name }) as const;
+  const thousands = (changed: Record<string, object>): string => {
+    const entries = Array.from({ length: 2_000 }, (_, index) => [`s${index}`, { title: `Number ${index}` }]);
+    return JSON.stringify({ ...Object.fromEntries(entries), ...changed });
+  };
+
+  it("tells what thousands of entries were with turns for others, and reads each of its values once", async () => {
+    for (let save = 0; save < 8; save++) await read(thousands({ s7: { title: `Save ${save}` } }));
+    const { spied, reads } = readsOf(store);
+    const past = openPast(spied, { pastEntriesBytes: 1024 * 1024 });
+    let turns = 0;
+    const counting = setInterval(() => (turns += 1), 0);
+    const history = await past.history("default", entry("s7"));
+    clearInterval(counting);
+    assert.ok(turns >= 4, `others had ${turns} turns`);
+    assert.equal(history.length, 8);
+    assert.equal((await past.history("default", entry("s8"))).length, 1);
+    assert.equal(reads.splice(0).filter((member) => member === "content").length, 8);
+
+    await read(thousands({ s7: { title: "Once more" } }));
+    assert.equal((await past.history("default", entry("s7"))).length, 9);
+    assert.equal(reads.splice(0).filter((member) => member === "content").length, 1);
+    const draft = await past.draft("default", entry("s7"), history[0]!.cid!);
+    assert.match(draft!.files["s7"]!, /Save 7/);
+  });
+
+  it("has histories without keeping what its entries were, where that is more than may be kept", async () => {
+    const values: Record<string, object>[] = [{}, { s7: { title: "Seven" } }, { s8: { enabled: false } }];
+    for (const changed of values) await read(thousands(changed));
+    const { spied, reads } = readsOf(store);
+    const kept = openPast(spied, { pastEntriesBytes: 1024 * 1024 });
+    const unkept = openPast(spied, { pastEntriesBytes: 1024 });
+    for (const name of ["s7", "s8", "s9", "none"]) {
+      assert.deepEqual(await unkept.history("default", entry(name)), await kept.history("default", entry(name)));
+    }
+    assert.equal((await unkept.history("default", entry("s7"))).length, 3);
+    reads.splice(0);
+    await kept.history("default", entry("s7"));
+    assert.ok(!reads.splice(0).includes("content"));
+    await unkept.history("default", entry("s7"));
+    assert.equal(reads.splice(0).filter((member) => member === "content").length, 3);
   });
 
   it("T1.5 says nothing of a server that it does not name", async () => {

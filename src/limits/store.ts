@@ -4,6 +4,8 @@ export const storeLimits = {
   variableBytes: 1024 * 1024,
   /** The variable `mcps`: 10,000 entries of 400 bytes. */
   mcpsBytes: 4 * 1024 * 1024,
+  /** What entries of `mcps` were, of all tenants together, that is kept in memory for histories. */
+  pastEntriesBytes: 32 * 1024 * 1024,
   /** A secret's value. */
   secretBytes: 64 * 1024,
   secretsPerTenant: 1000,

@@ -11,7 +11,7 @@ import type { Current, Draft, Edits, Listed, Saved, SaveOptions, Subject } from 
 import { examine, type Examiner } from "./examine.ts";
 import { entryText, rawEntriesIn, readMcpsText, readRawEntries, textAt, type RawEntries } from "./mcps-text.ts";
 import { withdraw } from "../withdrawn.ts";
-import { openPast, singleText } from "./past.ts";
+import { openPast, singleText, type PastLimits } from "./past.ts";
 import { planEdit, type Plan } from "./plan.ts";
 import { contractOf, planRestore } from "./releases.ts";
 
@@ -20,7 +20,7 @@ export interface EditsDependencies extends Examiner {
   readonly storedBytesOf?: (tenant: string) => number;
   /** Saves that a tenant may make in a minute; 0, and none said, is as many as it likes. */
   readonly savesPerMinuteOf?: (tenant: string) => number;
-  readonly limits: Examiner["limits"] & DraftLimits;
+  readonly limits: Examiner["limits"] & DraftLimits & PastLimits;
 }
 
 /** A save that others overtake without touching what it is about is made again. */
@@ -28,7 +28,7 @@ const ATTEMPTS_MAX = 5;
 
 export function createEdits(dependencies: EditsDependencies): Edits {
   const { store, host, limits, writable } = dependencies;
-  const past = openPast(store);
+  const past = openPast(store, limits);
 
   /** One after the other, so that none that began earlier ends later, with what it had read by then. */
   let reloading: Promise<void> = Promise.resolve();

@@ -67,11 +67,15 @@ export async function guardMcps(proposed: ProposedStore, tenant: string, { varia
  */
 export function rawEntriesIn({ variable, text }: McpsText, known: ReadMcps | undefined): RawEntries | undefined {
   if (known === undefined || known.cid !== variable) return readRawEntries(text);
-  const { entries } = known;
+  return entriesOf(known.entries);
+}
+
+function entriesOf(entries: object): RawEntries {
+  const isEntry = (name: string): boolean => name !== SCHEMA_KEY && Object.hasOwn(entries, name);
   return {
-    get: (name) => (Object.hasOwn(entries, name) ? entries[name] : undefined),
-    has: (name) => Object.hasOwn(entries, name),
-    keys: () => Object.keys(entries),
+    get: (name) => (isEntry(name) ? (entries as Record<string, unknown>)[name] : undefined),
+    has: isEntry,
+    keys: () => Object.keys(entries).filter((name) => name !== SCHEMA_KEY),
   };
 }
 
@@ -94,47 +98,11 @@ export function unreadableMcps(entries: RawEntries | undefined): Problem[] {
 export function readRawEntries(text: string): RawEntries | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    if (!isObject(value)) return undefined;
-    return new Map(Object.entries(value).filter(([name]) => name !== SCHEMA_KEY));
+    return isObject(value) ? entriesOf(value) : undefined;
   } catch {
     return undefined;
   }
 }
-
-/** Entries of the values that the variable had, by their CIDs; the latest ones asked for are remembered. */
-export class PastEntries {
-  readonly #store: Store;
-  readonly #known = new Map<string, RawEntries>();
-
-  constructor(store: Store) {
-    this.#store = store;
-  }
-
-  /** Undefined for a value that is not there, or went bad on the disk. */
-  async at(tenant: string, variable: Cid): Promise<RawEntries | undefined> {
-    const key = JSON.stringify([tenant, variable]);
-    const entries = this.#known.get(key) ?? (await ifSound(this.#read(tenant, variable)));
-    if (!entries) return undefined;
-    this.#known.delete(key);
-    this.#known.set(key, entries);
-    for (const oldest of this.#known.keys()) {
-      if (this.#known.size <= PAST_ENTRIES_MAX) break;
-      this.#known.delete(oldest);
-    }
-    return entries;
-  }
-
-  async #read(tenant: string, variable: Cid): Promise<RawEntries | undefined> {
-    const bytes = await this.#store.content(tenant, variable);
-    if (!bytes) return undefined;
-    const value = decoder.decode(bytes);
-    const referred = value.trim();
-    const text = isCid(referred) ? await textAt(this.#store, tenant, referred) : value;
-    return readRawEntries(text) ?? new Map<string, unknown>();
-  }
-}
-
-const PAST_ENTRIES_MAX = 64;
 
 /** What an entry says once its `config_cid` is followed, and the CIDs on the way. */
 export async function resolveEntry(

@@ -1,10 +1,11 @@
 import { decodeJson, isCid, rawBlock, type Cid } from "../../cid.ts";
 import { loadDefinition } from "../../image/definition.ts";
-import { isObject } from "../../json.ts";
+import { isObject, isSameJson, type Json } from "../../json.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { NameChange, Store } from "../../store/store.ts";
 import type { Draft, Subject, Version } from "./edits.ts";
-import { entryText, PastEntries, resolveEntry, textAt } from "./mcps-text.ts";
+import { entryText, readRawEntries, resolveEntry, textAt, type RawEntries } from "./mcps-text.ts";
+import { nextTurn, turnTaker } from "../../turns.ts";
 
 /** What subjects were: told by the histories of the names that they stand behind. */
 export interface Past {
@@ -14,43 +15,32 @@ export interface Past {
   draft(tenant: string, subject: Subject, cid: Cid): Promise<Draft | undefined>;
 }
 
-export function openPast(store: Store): Past {
-  const past = new PastEntries(store);
+export interface PastLimits {
+  /** Of what entries were, as it is kept in memory for all tenants. */
+  readonly pastEntriesBytes: number;
+}
 
-  const mcpsHistory = (tenant: string): Promise<NameChange[]> => store.history(tenant, "variable", "mcps");
-  const rawAt = async (tenant: string, variable: Cid | null, server: string): Promise<unknown> => {
-    if (variable === null) return undefined;
-    const entries = await past.at(tenant, variable);
-    return entries ? entries.get(server) : UNKNOWN;
-  };
-  const entryCid = (raw: unknown): Cid | null => (raw === undefined ? null : rawBlock(entryText(raw)).cid);
+export function openPast(store: Store, { pastEntriesBytes }: PastLimits): Past {
+  const entries = new PastEntries(store, pastEntriesBytes);
 
   async function entryHistory(tenant: string, server: string): Promise<Version[]> {
-    const oldestFirst = (await mcpsHistory(tenant)).toReversed();
-    const versions: Version[] = [];
-    for (const { cid, changedAt, by } of oldestFirst) {
-      const raw = await rawAt(tenant, cid, server);
-      if (raw !== UNKNOWN) versions.push({ cid: entryCid(raw), changedAt, by });
-    }
-    return changesOf(versions);
+    const oldestFirst = await entries.changes(tenant, server);
+    return changesOf(oldestFirst.map(({ raw, changedAt, by }) => ({ cid: entryCid(raw), changedAt, by })));
   }
 
   /** A definition is named by the entry, or else by the server's own record. */
   async function definitionHistory(tenant: string, server: string): Promise<Version[]> {
     const records = (await store.history(tenant, "server", server)).toReversed();
-    const values = (await mcpsHistory(tenant)).toReversed();
-    const oldestFirst = [...records, ...values].sort((a, b) => a.changedAt - b.changedAt);
-    const ofRecords = new Set(records);
+    const oldestFirst = [...records, ...(await entries.changes(tenant, server))].sort(
+      (a, b) => a.changedAt - b.changedAt,
+    );
     const versions: Version[] = [];
     let ofRecord: Cid | null = null;
     let ofEntry: Cid | null = null;
     for (const [index, change] of oldestFirst.entries()) {
-      const { cid, changedAt, by } = change;
-      if (ofRecords.has(change)) ofRecord = await recordDefinition(tenant, cid);
-      else {
-        const raw = await rawAt(tenant, cid, server);
-        if (raw !== UNKNOWN) ofEntry = await entryDefinition(tenant, raw);
-      }
+      const { changedAt, by } = change;
+      if ("cid" in change) ofRecord = await recordDefinition(tenant, change.cid);
+      else ofEntry = await entryDefinition(tenant, change.raw);
       // One change may have moved both names.
       if (oldestFirst[index + 1]?.changedAt === changedAt) continue;
       versions.push({ cid: ofEntry ?? ofRecord, changedAt, by });
@@ -81,11 +71,8 @@ export function openPast(store: Store): Past {
   }
 
   async function entryAt(tenant: string, server: string, cid: Cid): Promise<Draft | undefined> {
-    for (const { cid: variable } of await mcpsHistory(tenant)) {
-      const raw = await rawAt(tenant, variable, server);
-      if (raw !== UNKNOWN && entryCid(raw) === cid) return singleText(server, entryText(raw));
-    }
-    return undefined;
+    const found = (await entries.changes(tenant, server)).find(({ raw }) => entryCid(raw) === cid);
+    return found && singleText(server, entryText(found.raw));
   }
 
   return {
@@ -101,8 +88,150 @@ export function openPast(store: Store): Past {
   };
 }
 
-/** What an entry said in a value that went bad on the disk. */
-const UNKNOWN = Symbol("unknown");
+function entryCid(raw: unknown): Cid | null {
+  return raw === undefined ? null : rawBlock(entryText(raw)).cid;
+}
+
+interface EntryChange extends Pick<NameChange, "changedAt" | "by"> {
+  /** As it was written; undefined where there was no entry any more. */
+  readonly raw: unknown;
+}
+
+/**
+ * What each server's entry was. Every value that the variable had is read once, in turns, and of each is kept what it
+ * changed: a value has thousands of entries, and a save changes one of them.
+ */
+class PastEntries {
+  readonly #store: Store;
+  readonly #bytesMax: number;
+  /** By tenant; the one that was asked for last is the last. */
+  readonly #known = new Map<string, Walk>();
+  readonly #walking = new Map<string, Promise<Walk>>();
+
+  constructor(store: Store, bytesMax: number) {
+    this.#store = store;
+    this.#bytesMax = bytesMax;
+  }
+
+  /** Oldest first. What a value said that went bad on the disk is not known. */
+  async changes(tenant: string, server: string): Promise<readonly EntryChange[]> {
+    const walking = (this.#walking.get(tenant) ?? Promise.resolve()).then(
+      () => this.#walk(tenant),
+      () => this.#walk(tenant),
+    );
+    this.#walking.set(tenant, walking);
+    try {
+      let walk = await walking;
+      // What has no room is not kept, and one server's part of it has.
+      if (walk.bytes > this.#bytesMax) walk = await this.#goOn(tenant, newWalk(server));
+      return [...(walk.changes.get(server) ?? [])];
+    } finally {
+      if (this.#walking.get(tenant) === walking) this.#walking.delete(tenant);
+    }
+  }
+
+  async #walk(tenant: string): Promise<Walk> {
+    const known = this.#known.get(tenant);
+    this.#known.delete(tenant);
+    const walk = await this.#goOn(tenant, known && !(await this.#isMended(tenant, known)) ? known : newWalk());
+    this.#known.set(tenant, walk);
+    const keptBytes = ({ bytes }: Walk): number => (bytes > this.#bytesMax ? 0 : bytes);
+    let bytes = 0;
+    for (const each of this.#known.values()) bytes += keptBytes(each);
+    for (const [oldest, each] of this.#known) {
+      if (bytes <= this.#bytesMax || oldest === tenant) break;
+      this.#known.delete(oldest);
+      bytes -= keptBytes(each);
+    }
+    return walk;
+  }
+
+  /** What went bad is mended without any change of a name. */
+  async #isMended(tenant: string, { damaged }: Walk): Promise<boolean> {
+    for (const cid of damaged) if (await this.#read(tenant, cid)) return true;
+    return false;
+  }
+
+  /** Over the values that came since; from the beginning where those before were others, as after an import. */
+  async #goOn(tenant: string, known: Walk): Promise<Walk> {
+    const history = (await this.#store.history(tenant, "variable", "mcps")).toReversed();
+    const last = history[known.count - 1];
+    const isSame = known.count === 0 || (last?.cid === known.last?.cid && last?.changedAt === known.last?.changedAt);
+    const walk = isSame ? known : newWalk(known.only);
+    const takeTurns = turnTaker();
+    for (const change of history.slice(walk.count)) {
+      if (walk.only === undefined && walk.bytes > this.#bytesMax) break;
+      const { cid } = change;
+      const entries = cid === null ? nothing : await this.#read(tenant, cid);
+      walk.count += 1;
+      walk.last = change;
+      if (cid !== null && !entries) walk.damaged.push(cid);
+      if (!entries) continue;
+      for (const name of walk.only === undefined ? entries.keys() : [walk.only]) {
+        await takeTurns();
+        note(walk, name, entries.get(name), change);
+      }
+      for (const name of walk.entries.keys()) {
+        await takeTurns();
+        if (!entries.has(name)) note(walk, name, undefined, change);
+      }
+    }
+    // That there is no room is all that stays of it.
+    if (walk.only === undefined && walk.bytes > this.#bytesMax) {
+      walk.changes.clear();
+      walk.entries.clear();
+    }
+    return walk;
+  }
+
+  /** Undefined for a value that is not there, or went bad on the disk. */
+  async #read(tenant: string, variable: Cid): Promise<RawEntries | undefined> {
+    const bytes = await ifSound(this.#store.content(tenant, variable));
+    if (!bytes) return undefined;
+    await nextTurn();
+    const text = Buffer.from(bytes).toString();
+    const referred = text.trim();
+    const value = isCid(referred) ? await ifSound(textAt(this.#store, tenant, referred)) : text;
+    if (value === undefined) return undefined;
+    const entries = readRawEntries(value) ?? nothing;
+    await nextTurn();
+    return entries;
+  }
+}
+
+/** How far the values have been read, from the oldest one on. */
+interface Walk {
+  /** The only server that it is about, where it is not about all. */
+  readonly only: string | undefined;
+  count: number;
+  last: NameChange | undefined;
+  bytes: number;
+  /** Values that went bad on the disk. */
+  readonly damaged: Cid[];
+  /** In the last value. */
+  readonly entries: Map<string, Json>;
+  readonly changes: Map<string, EntryChange[]>;
+}
+
+function newWalk(only?: string): Walk {
+  return { only, count: 0, last: undefined, bytes: 0, damaged: [], entries: new Map(), changes: new Map() };
+}
+
+function note(walk: Walk, name: string, raw: unknown, { changedAt, by }: NameChange): void {
+  const before = walk.entries.get(name);
+  if (before === raw || (before !== undefined && raw !== undefined && isSameJson(before, raw))) return;
+  if (raw === undefined) walk.entries.delete(name);
+  else walk.entries.set(name, raw as Json);
+  const changes = walk.changes.get(name);
+  const change = { raw, changedAt, by };
+  if (changes) changes.push(change);
+  else walk.changes.set(name, [change]);
+  walk.bytes += CHANGE_BYTES + (raw === undefined ? 0 : JSON.stringify(raw).length);
+}
+
+/** Of a change besides its entry. */
+const CHANGE_BYTES = 128;
+const nothing: RawEntries = new Map<string, unknown>();
 
 export function singleText(name: string, text: string): Draft {
   return { entry: name, files: Object.fromEntries([[name, text]]) };
