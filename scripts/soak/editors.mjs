@@ -10,6 +10,8 @@ export class Editors {
   #service;
   #fault;
   #states;
+  #paused;
+  #goOn;
 
   constructor(service, bases, fault) {
     this.#service = service;
@@ -29,27 +31,60 @@ export class Editors {
     await Promise.all(this.#states.map((state) => this.#write(state, signal)));
   }
 
+  /** Resolves when nothing is under way any more. */
+  async pause() {
+    this.#paused = new Promise((resolve) => (this.#goOn = resolve));
+    await Promise.all(this.#states.map(({ writing }) => writing));
+  }
+
+  /** After a restore, which has taken the writes after these back. @param {number[]} found as `found` gives it */
+  goOn(found) {
+    this.#states.forEach((state, index) => (state.acknowledged = found[index]));
+    this.#paused = undefined;
+    this.#goOn();
+  }
+
+  /** The number of the latest write, of each place that is written to. */
+  acknowledged() {
+    return this.#states.map(({ acknowledged }) => acknowledged);
+  }
+
+  sent() {
+    return this.#states.map(({ sent }) => sent);
+  }
+
+  /** What is there. */
+  found() {
+    return Promise.all(this.#states.map(({ path }) => this.#read(path)));
+  }
+
   async #write(state, signal) {
     while (!signal.aborted) {
-      const number = ++state.sent;
-      const headers = { "Content-Type": "text/plain", "If-Match": "*", "Berth-Allow-Breaking": "true" };
-      // What is not there yet is made.
-      if (state.acknowledged === 0 && state.path.includes("/variables/")) {
-        delete headers["If-Match"];
-        headers["If-None-Match"] = "*";
-      }
-      const init = { method: "PUT", headers, body: state.text(number) };
-      try {
-        const response = await fetch(`${this.#service.url}${state.path}`, init);
-        const text = await response.text();
-        if (response.ok) state.acknowledged = number;
-        // The one before it was written, and Berth was killed before it could say so.
-        else if (response.status === 412 && state.acknowledged === 0) state.acknowledged = number - 1;
-        else if (response.status !== 503) this.#fault(`${state.path}: ${response.status} ${text.slice(0, 300)}`);
-      } catch {
-        await sleep(100);
-      }
+      await this.#paused;
+      if (this.#paused) continue;
+      await (state.writing = this.#writeOnce(state));
       await sleep(PAUSE_MS);
+    }
+  }
+
+  async #writeOnce(state) {
+    const number = ++state.sent;
+    const headers = { "Content-Type": "text/plain", "If-Match": "*", "Berth-Allow-Breaking": "true" };
+    // What is not there yet is made.
+    if (state.acknowledged === 0 && state.path.includes("/variables/")) {
+      delete headers["If-Match"];
+      headers["If-None-Match"] = "*";
+    }
+    const init = { method: "PUT", headers, body: state.text(number) };
+    try {
+      const response = await fetch(`${this.#service.url}${state.path}`, init);
+      const text = await response.text();
+      if (response.ok) state.acknowledged = number;
+      // The one before it was written, and Berth was killed before it could say so.
+      else if (response.status === 412 && state.acknowledged === 0) state.acknowledged = number - 1;
+      else if (response.status !== 503) this.#fault(`${state.path}: ${response.status} ${text.slice(0, 300)}`);
+    } catch {
+      await sleep(100);
     }
   }
 
@@ -57,12 +92,15 @@ export class Editors {
   async checkAcknowledged() {
     let checked = 0;
     for (const { path, acknowledged } of this.#states.map((state) => ({ ...state }))) {
-      const response = await fetch(`${this.#service.url}${path}`);
-      const text = await response.text();
-      const found = Number(/value (\d+)/.exec(text)?.[1] ?? 0);
+      const found = await this.#read(path);
       if (found < acknowledged) this.#fault(`${path}: ${acknowledged} was acknowledged, and ${found} is there`);
       checked += acknowledged;
     }
     return checked;
+  }
+
+  async #read(path) {
+    const text = await (await fetch(`${this.#service.url}${path}`)).text();
+    return Number(/value (\d+)/.exec(text)?.[1] ?? 0);
   }
 }

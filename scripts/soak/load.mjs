@@ -61,6 +61,17 @@ export async function runLoad(service, bases, signal, fault) {
   return counts;
 }
 
+/** Resolves when each server has answered: what it is made of is recorded then, and no longer needs the store. */
+export async function callEach(service, bases) {
+  const firsts = new Map(kinds.toReversed().map((kind) => [kind.server, kind]));
+  for (const base of bases) {
+    for (const kind of firsts.values()) {
+      if (kind.defaultOnly && base !== "") continue;
+      while ((await ask(service, base, kind)) === undefined) await sleep(100);
+    }
+  }
+}
+
 /** Whether the first event of a stream says that it is open. */
 function isOpen(text) {
   return text.includes("notifications/subscriptions/acknowledged");

@@ -6,16 +6,19 @@ import { parseArgs } from "node:util";
 import { makeImage, serve, writeImageSources } from "../bench/berth.mjs";
 import { auditVerifier } from "./audit.mjs";
 import { addTenant, definitions, everything, OTHER_TENANT } from "./definitions.mjs";
+import { fillDisk, restoreBackup } from "./disasters.mjs";
+import { mountDisk } from "./disk.mjs";
 import { Editors } from "./editors.mjs";
-import { runLoad } from "./load.mjs";
+import { callEach, runLoad } from "./load.mjs";
 import { running } from "./processes.mjs";
 import { startService } from "./service.mjs";
 
 /**
  * `npm run soak`: two tenants, mixed calls, edits, crashing guests and kill -9 of Berth itself, for ten minutes or
- * `--minutes`. In the first 40 % of the time Berth is killed every 20 s; in the rest it runs on, and its memory has to
- * stay where it was after a warm-up. Calls are recorded. Everything is on this machine. Ends with 1 when an acknowledged
- * write was lost, the audit log was broken, a call was answered wrongly, a process was left behind, or the memory grew.
+ * `--minutes`. In the first 40 % of the time Berth is killed every 20 s. Then its disk is full for a while, and a backup is
+ * restored while it serves. In the rest it runs on, and its memory has to stay where it was after a warm-up. Calls are
+ * recorded. Everything is on this machine. Ends with 1 when an acknowledged write was lost that no restore has taken back,
+ * the audit log was broken, a call was answered wrongly, a process was left behind, or the memory grew.
  */
 
 const KILL_EVERY_MS = 20_000;
@@ -36,6 +39,8 @@ const fault = (text) => {
   if (faults.length < 50) say(`FAULT: ${text}`);
   faults.push(text);
 };
+const end = performance.now() + totalMs;
+let disk;
 
 try {
   const [sources, image, data] = ["sources", "image", "data"].map((name) => join(folder, name));
@@ -44,6 +49,7 @@ try {
   const own = Object.keys(definitions).map((file) => [file.replace(/\.\w+$/, ""), { definition: file }]);
   writeImageSources(sources, Object.fromEntries([...own, ["every", { upstream: everything }]]));
   await makeImage(sources, image);
+  disk = mountDisk(data);
   await addTenant(data);
 
   const launch = serve(folder, image, { data });
@@ -67,7 +73,13 @@ try {
     say(`killed and back ${kills} times; ${checked} acknowledged writes are there. ${await verifyAudit()}`);
   }
 
-  const restMs = totalMs * (1 - KILLING_SHARE);
+  await callEach(service, ["", `/t/${OTHER_TENANT}`]);
+  await fillDisk({ disk, service, editors, fault });
+  say(`the disk was full, as ${disk.kind}, and has room again. ${await verifyAudit()}`);
+  const restored = await restoreBackup({ folder, data, editors, fault });
+  say(`a backup was restored, which took ${restored?.lost} acknowledged writes back. ${await verifyAudit()}`);
+
+  const restMs = Math.max(0, end - performance.now());
   await sleep(restMs * WARM_UP_SHARE);
   const warmMb = await medianMb(service.pid);
   say(`warm: ${warmMb.toFixed(0)} MB`);
@@ -88,6 +100,7 @@ try {
   );
 } finally {
   if (faults.length > 0) say(`the end of the log:\n${logOf(folder)}`);
+  disk?.unmount();
   rmSync(folder, { recursive: true, force: true });
 }
 say(faults.length === 0 ? "soak passed" : `soak FAILED with ${faults.length} faults`);
