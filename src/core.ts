@@ -53,6 +53,7 @@ export interface Core {
   readonly audit: Audit;
   readonly edits: Edits;
   readonly secrets: SecretEdits;
+  readonly checks: Checks;
   readonly endpoint: Endpoint;
   readonly executor: Executor;
   readonly metrics: Metrics;
@@ -189,6 +190,7 @@ export async function openCore(
       audit,
       edits,
       secrets: secretEdits,
+      checks,
       endpoint,
       executor,
       metrics,

@@ -6,6 +6,7 @@ import { lazyTextValidator, lazyValidator } from "../src/host/arguments.ts";
 import { Checks } from "../src/host/checks/checks.ts";
 import { codeOf } from "../src/host/checks/schema-code.ts";
 import { evaluated, GAVE_UP, own, within } from "../src/host/checks/work.ts";
+import type { BerthError } from "../src/errors.ts";
 import type { Json, JsonObject, JsonSchema } from "../src/json.ts";
 import * as fc from "./fast-check.ts";
 import { patientLimits } from "./patience.ts";
@@ -197,6 +198,31 @@ describe("the thread for checks", () => {
     assert.equal(await check({ list: [1] }), undefined);
     assert.equal(check({ list: [1, 2] }), undefined);
     assert.equal(await check({ list: [1, "a"] }), "/list/1 must be number");
+  });
+
+  it("checkMemoryMb: gives up a value that takes more, and says so", async () => {
+    const small = new Checks({ ...patientLimits, checkMemoryMb: 16 });
+    try {
+      const body = `[${"[],".repeat(1_000_000)}0]`;
+      await assert.rejects(small.readMessage("one", body), /with 16 MB of memory \(BERTH_CHECK_MEMORY_MB\)/);
+    } finally {
+      await small.close();
+    }
+  });
+
+  it("queuedChecksPerTenant: refuses what one tenant has beyond it, says when to try again, and takes another's", async () => {
+    const short = new Checks({ ...patientLimits, queuedChecksPerTenant: 1 });
+    try {
+      const taken = [short.readMessage("one", "1"), short.readMessage("one", "2")];
+      await assert.rejects(short.readMessage("one", "3"), ({ code, message, data }: BerthError) => {
+        assert.match(message, /BERTH_QUEUED_CHECKS_PER_TENANT/);
+        assert.deepEqual([code, data], ["too_many_requests", { retryAfterSeconds: 1 }]);
+        return true;
+      });
+      assert.deepEqual(await Promise.all([...taken, short.readMessage("two", "4")]), [1, 2, 4]);
+    } finally {
+      await short.close();
+    }
   });
 
   it("fills in what it was given, where that took a thread", async () => {

@@ -115,6 +115,23 @@ export function count(list: number[], times?: number): string { return [list.len
     assert.equal((await modern(url, "tools/call", params)).body.result.content[0].text, "100000,3,list");
   });
 
+  it("calls its tool natively and over plain HTTP, too", async () => {
+    const { body } = await post(url, request("long.count", { list, times: 4, _meta: {} }));
+    assert.equal(body.result.content[0].text, "100000,4,list");
+    const response = await fetch(`${berth.url}/servers/long/count`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ list }),
+    });
+    assert.equal(await response.text(), "100000,2,list");
+    const wrong = await fetch(`${berth.url}/servers/long/count`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(list),
+    });
+    assert.deepEqual([wrong.status, ((await wrong.json()) as Reply["body"]).error.code], [400, "invalid_params"]);
+  });
+
   it("reaches a script, too", async () => {
     const result = await call(`${berth.url}/mcp/script`, "script", { text: "x".repeat(70_000) });
     assert.equal(result.content[0].text, "70000");

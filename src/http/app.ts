@@ -37,12 +37,13 @@ import { serverPage, serversPage } from "./pages/servers.ts";
 import { warmUp } from "./pages/warm-up.ts";
 import { variablePage, variablesPage } from "./pages/variables.ts";
 import { REQUEST_ID_HEADER, traceOf } from "./trace.ts";
-import { serversRoute } from "./servers/servers-route.ts";
+import { serversRoute, type ServersRouteOptions } from "./servers/servers-route.ts";
 import { sayWhenToRetry } from "./write-answer.ts";
 
 export interface AppOptions {
   readonly host: Host;
   readonly edits: Edits;
+  readonly checks: ServersRouteOptions["checks"];
   readonly secrets: SecretEdits;
   readonly tenancy: Tenancy;
   readonly isolation: string;
@@ -58,7 +59,7 @@ export interface AppOptions {
   readonly originOf: OriginOf;
   readonly streams: OpenStreams;
   readonly metrics: Metrics;
-  readonly limits: ListLimits & { readonly bodyBytes: number; readonly stalledMs: number };
+  readonly limits: ListLimits & ServersRouteOptions["limits"];
   /** False on a read-only boot. */
   readonly writable: boolean;
   readonly log: Log;

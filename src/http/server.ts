@@ -11,6 +11,7 @@ import type { Endpoint } from "../mcp/endpoint.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { createAdmit } from "./admit.ts";
 import type { Audit } from "../audit/audit.ts";
+import type { ServersRouteOptions } from "./servers/servers-route.ts";
 import { createApp } from "./app.ts";
 import type { Access } from "../access/access.ts";
 import { createAuthenticate } from "./access/authenticate.ts";
@@ -37,6 +38,7 @@ const KEEP_ALIVE_PROBE_MS = 30_000;
 export interface HttpLimits extends StreamLimits, StrangerLimits, ListLimits {
   readonly bodyBytes: number;
   readonly sseConnections: number;
+  readonly inlineBodyBytes: number;
   readonly sseConnectionsPerTenant: number;
   readonly headerBytes: number;
   readonly headersMs: number;
@@ -49,6 +51,7 @@ export interface HttpOptions {
   readonly host: Host;
   readonly edits: Edits;
   readonly secrets: SecretEdits;
+  readonly checks: ServersRouteOptions["checks"];
   readonly endpoint: Endpoint;
   readonly tenancy: Tenancy;
   readonly admission: Admission;

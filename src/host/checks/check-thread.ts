@@ -7,6 +7,7 @@ import { isObject, NESTING_MAX, nestsTooDeep, type JsonSchema } from "../../json
 import { failure, outputTooLarge } from "../../executor/failures.ts";
 import { readValue } from "../../executor/values.ts";
 import { parseJson } from "../../parse-json.ts";
+import { NATIVE_META } from "../../native/events.ts";
 import { sizeOf, toConfiguredResult, toResult } from "../content.ts";
 import { withoutEnvelope } from "../outcomes.ts";
 import type { BoundedResultTask, CheckReport, CheckTask, ReadResult, ReadTask, Task } from "./checks.ts";
@@ -71,7 +72,7 @@ function readyFor(schema: string, texts: boolean): ReturnType<typeof judgeOf> {
   return made;
 }
 
-function readOf({ body, valuesMax }: ReadTask): CheckReport {
+function readOf({ body, valuesMax, isArguments }: ReadTask): CheckReport {
   let value: unknown;
   try {
     value = parseJson(body);
@@ -79,16 +80,27 @@ function readOf({ body, valuesMax }: ReadTask): CheckReport {
     const { code, message } = error as BerthError;
     return { problems: [], refusal: { code, message: message.slice(errors[code].message.length + 2) } };
   }
+  if (isArguments) {
+    if (!isObject(value)) {
+      return { problems: [], refusal: { code: "invalid_params", message: "the body must be an object of arguments" } };
+    }
+    const own = { at: 0, text: JSON.stringify(value), digest: digestOfJson(value) };
+    return { problems: [], read: { message: "null", arguments: [own] } };
+  }
   const found: { at: number; text: string; digest: ReturnType<typeof digestOfJson> }[] = [];
   for (const [at, message] of (Array.isArray(value) ? (value as unknown[]) : [value]).entries()) {
-    if (!isObject(message) || message["method"] !== "tools/call" || !isObject(message["params"])) continue;
-    const { params } = message;
-    if (!isObject(params["arguments"])) continue;
-    found.push({ at, text: JSON.stringify(params["arguments"]), digest: digestOfJson(params["arguments"]) });
-    delete params["arguments"];
+    if (!isObject(message) || typeof message["method"] !== "string" || !isObject(message["params"])) continue;
+    const { [NATIVE_META]: meta, ...given } = message["params"];
+    // The parameters of a native call, which a separator tells from the methods of MCP, are the arguments themselves.
+    const isNative = /[._]/.test(message["method"]);
+    const args = isNative ? given : given["arguments"];
+    if ((!isNative && message["method"] !== "tools/call") || !isObject(args)) continue;
+    found.push({ at, text: JSON.stringify(args), digest: digestOfJson(args) });
+    if (isNative) message["params"] = meta === undefined ? {} : { [NATIVE_META]: meta };
+    else delete message["params"]["arguments"];
   }
   if (valuesIn(value, valuesMax) > valuesMax) {
-    const message = `a message of this length has at most ${valuesMax} values (BERTH_MESSAGE_VALUES) besides the arguments of tools/call`;
+    const message = `a message of this length has at most ${valuesMax} values (BERTH_MESSAGE_VALUES) besides the arguments of a tool`;
     return { problems: [], refusal: { code: "invalid_request", message } };
   }
   return { problems: [], read: { message: JSON.stringify(value), arguments: found } };

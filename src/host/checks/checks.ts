@@ -64,14 +64,24 @@ export class Checks {
    */
   async readMessage(tenant: string, body: string): Promise<unknown> {
     const { messageValues } = this.#limits;
-    const report = await this.#report(tenant, { body, valuesMax: messageValues });
-    if (!report.read)
-      throw new BerthError(report.refusal?.code ?? "invalid_request", report.refusal?.message ?? report.problems[0]);
-    const message = JSON.parse(report.read.message) as unknown;
+    const read = await this.#read(tenant, { body, valuesMax: messageValues, isArguments: false });
+    const message = JSON.parse(read.message) as unknown;
     const messages = Array.isArray(message) ? message : [message];
-    for (const { at, text, digest } of report.read.arguments)
-      messages[at].params.arguments = new JsonText(text, digest);
+    for (const { at, text, digest } of read.arguments) messages[at].params.arguments = new JsonText(text, digest);
     return message;
+  }
+
+  /** As `readMessage`, for a body that is the arguments of a tool. */
+  async readArguments(tenant: string, body: string): Promise<JsonText> {
+    const read = await this.#read(tenant, { body, valuesMax: Infinity, isArguments: true });
+    const { text, digest } = read.arguments[0]!;
+    return new JsonText(text, digest);
+  }
+
+  async #read(tenant: string, task: ReadTask): Promise<NonNullable<CheckReport["read"]>> {
+    const { read, refusal, problems } = await this.#report(tenant, task);
+    if (!read) throw new BerthError(refusal?.code ?? "invalid_request", refusal?.message ?? problems[0]);
+    return read;
   }
 
   /** What a function of a tenant gave back in a frame that is too long to be read by who serves. */
@@ -193,6 +203,8 @@ export interface CheckTask {
 export interface ReadTask {
   readonly body: string;
   readonly valuesMax: number;
+  /** It is the arguments of a tool, and no message. */
+  readonly isArguments: boolean;
 }
 
 /** To read the result of a tool's function. */

@@ -5,9 +5,11 @@ import type { Tool } from "../../host/catalog.ts";
 import type { Host } from "../../host/host.ts";
 import { permittedCatalog } from "../../host/permitted.ts";
 import { queryArguments } from "../../host/uris/query-arguments.ts";
-import { isObject, type JsonObject } from "../../json.ts";
+import { isObject, type JsonObject, type JsonText } from "../../json.ts";
 import type { Log } from "../../log.ts";
 import { admit } from "../../mcp/admit.ts";
+import type { Checks } from "../../host/checks/checks.ts";
+import type { Limits } from "../../limits.ts";
 import { parseJson } from "../../parse-json.ts";
 import { tellable } from "../../unforeseen.ts";
 import { principalOf } from "../access/authenticate.ts";
@@ -27,7 +29,9 @@ export interface ServersRouteOptions {
   readonly host: Pick<Host, "server">;
   readonly challenge: Challenge;
   readonly streams: OpenStreams;
-  readonly limits: { readonly bodyBytes: number; readonly stalledMs: number };
+  /** Who reads long bodies. */
+  readonly checks: Pick<Checks, "readArguments">;
+  readonly limits: Pick<Limits, "bodyBytes" | "inlineBodyBytes" | "stalledMs">;
   readonly log: Log;
 }
 
@@ -75,7 +79,7 @@ async function answer(
   try {
     refuseOtherSites(request);
     const tool = await toolOf(request, target, options.host);
-    const args = await argumentsOf(target, tool, request, limits.bodyBytes);
+    const args = await argumentsOf(target, tool, request, options);
     if (readAccept(request.headers.accept).events && !(events = streams.take(response, principalOf(request)))) {
       throw new BerthError("too_many_streams");
     }
@@ -120,10 +124,10 @@ const NAMES_SHOWN = 20;
 
 async function argumentsOf(
   { query }: Target,
-  { contract }: Tool,
+  { contract, takesText }: Tool,
   request: IncomingMessage,
-  bodyBytes: number,
-): Promise<JsonObject> {
+  { checks, limits: { bodyBytes, inlineBodyBytes } }: Pick<ServersRouteOptions, "checks" | "limits">,
+): Promise<JsonObject | JsonText> {
   if (request.method === "GET") {
     if (contract.annotations?.destructiveHint === true) {
       throw new BerthError("method_not_allowed", `GET; "${contract.name}" may destroy something, so it takes POST`);
@@ -133,6 +137,10 @@ async function argumentsOf(
   if (query !== undefined) throw new BerthError("invalid_params", "a POST has its arguments in its body, and no query");
   checkContent(request.headers);
   const body = await readBody(request, bodyBytes);
+  if (body.length > inlineBodyBytes) {
+    const long = await checks.readArguments(tenantOf(request), body);
+    return takesText ? long : long.read();
+  }
   const args = body === "" ? {} : parseJson(body);
   if (!isObject(args)) throw new BerthError("invalid_params", "the body must be an object of arguments");
   return args as JsonObject;
@@ -140,7 +148,7 @@ async function argumentsOf(
 
 async function call(
   tool: Tool,
-  args: JsonObject,
+  args: JsonObject | JsonText,
   events: EventStream | undefined,
   request: IncomingMessage,
   response: ServerResponse,

@@ -1,7 +1,7 @@
 import type { CallResult, Catalog, InputRequired, Tool } from "../../host/catalog.ts";
 import { jsonOf } from "../../host/long-result.ts";
 import { BerthError } from "../../errors.ts";
-import { isObject, type JsonObject } from "../../json.ts";
+import { isObject, JsonText, type JsonObject } from "../../json.ts";
 import { NATIVE_META, type NativeEvent } from "../../native/events.ts";
 import { callerContextOf } from "../../outcome/context.ts";
 import { readInputResponses } from "../modern/input-responses.ts";
@@ -14,21 +14,23 @@ const client = { capabilities: { elicitation: { form: {}, url: {} }, sampling: {
 /** One tool as a method: the call that `tools/call` makes, shown as its events and the result of it all. */
 export function callNatively(catalog: Catalog, tool: Tool): Method {
   return async (call) => {
-    const { [NATIVE_META]: meta, ...args } = call.params;
+    const { [NATIVE_META]: meta, ...params } = call.params;
+    const { arguments: long } = params;
+    const args = long instanceof JsonText ? (tool.takesText ? long : long.read()) : (params as JsonObject);
     const answers =
       isObject(meta) && meta["inputResponses"] !== undefined ? readInputResponses(meta["inputResponses"]) : undefined;
     const context = callerContextOf(meta);
     const { principal, trace, events, signal } = call;
     if (!events) {
       const options = { principal, trace, signal, answers, client, context };
-      return jsonOf(await tool.call(args as JsonObject, options));
+      return jsonOf(await tool.call(args, options));
     }
 
     const write = eventWriter(call);
     const tell = (event: NativeEvent): void | Promise<void> => events.send(write(event));
     void tell({ type: "start", server: catalog.server, tool: tool.contract.name, release: catalog.release });
     try {
-      const outcome = await tool.call(args as JsonObject, {
+      const outcome = await tool.call(args, {
         principal,
         signal,
         answers,
