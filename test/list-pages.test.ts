@@ -53,11 +53,17 @@ describe("a page of a list", () => {
 
 describe("lists of a Berth with thousands of servers", () => {
   const SERVERS = 3_000;
+  const SECRETS = ["FIRST", "SECOND", "THIRD"];
   let berth: TestBerth;
   let api: Api;
   before(async () => {
     const names = Array.from({ length: SERVERS }, (_, index) => nameOf(index));
-    berth = await startTestBerth({ mcps: Object.fromEntries(names.map((name) => [name, prompted])) });
+    berth = await startTestBerth({
+      mcps: {
+        ...Object.fromEntries(names.map((name) => [name, prompted])),
+        [nameOf(0)]: { ...prompted, secrets: SECRETS },
+      },
+    });
     api = apiOf(berth);
   });
   after(() => berth?.close());
@@ -83,6 +89,20 @@ describe("lists of a Berth with thousands of servers", () => {
     const refused = await api.send("GET", "/servers?limit=1001");
     assert.equal(refused.status, 400, JSON.stringify(refused.body));
     assert.match(refused.body.error.message, /"limit" must be a whole number from 1 to 1000/);
+  });
+
+  it("come in pages of secrets, too", async () => {
+    const first = await api.send("GET", "/secrets?limit=2");
+    assert.deepEqual(
+      first.body.secrets.map(({ name }: { name: string }) => name),
+      SECRETS.slice(0, 2),
+    );
+    const { body } = await api.send("GET", `/secrets?limit=2&cursor=${first.body.next}`);
+    assert.deepEqual(
+      body.secrets.map(({ name }: { name: string }) => name),
+      SECRETS.slice(2),
+    );
+    assert.equal(body.next, undefined);
   });
 
   it("lead from one HTML page to the next", async () => {

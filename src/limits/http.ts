@@ -5,7 +5,7 @@ export const httpLimits = {
   inlineBodyBytes: 64 * 1024,
   /** Values of one message, such as members and items, besides the arguments or the result of its call, where it is longer. */
   messageValues: 100_000,
-  /** Items on one page of a list of servers, variables, definitions or entries, and the most that may be asked for. */
+  /** Items on one page of a list of servers, variables, definitions, entries or secrets, and the most that may be asked for. */
   pageItems: 100,
   pageItemsMax: 1_000,
   headersMs: 10_000,

@@ -4,6 +4,7 @@ import { BerthError } from "../../errors.ts";
 import type { ListedSecret } from "../../host/secret-edits.ts";
 import { isObject } from "../../json.ts";
 import { readBody } from "../body.ts";
+import { namesOnPage, readListPage } from "../list-page.ts";
 import { tenantOf } from "../place.ts";
 import { changing, reading } from "../access/permit.ts";
 import { addRoute, type Handler, type Permits } from "./add-route.ts";
@@ -11,10 +12,12 @@ import type { ApiOptions } from "./api.ts";
 import { readPrecondition, writerOf } from "./preconditions.ts";
 
 /** `/api/secrets`: names that are set or wanted; values go in, and no answer has one. */
-export function secretRoutes({ secrets, bodyBytes }: ApiOptions): Router {
+export function secretRoutes({ secrets, bodyBytes, limits }: ApiOptions): Router {
   const getList: Handler = async (request, response) => {
-    const listed = await secrets.list(tenantOf(request));
-    response.json({ secrets: listed.map(viewOf) });
+    const page = readListPage(request, limits);
+    const listed = new Map((await secrets.list(tenantOf(request))).map((secret) => [secret.name, secret]));
+    const { names, next } = namesOnPage([...listed.keys()], page, () => true);
+    response.json({ secrets: names.map((name) => viewOf(listed.get(name)!)), ...(next !== undefined && { next }) });
   };
 
   const put: Handler = async (request, response) => {
