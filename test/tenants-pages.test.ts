@@ -4,6 +4,7 @@ import { call, startTestBerth, type TestBerth } from "./berth.ts";
 import { startBrowser, write, type TestBrowser } from "./browser.ts";
 import { addTenant, onStoreOf, type NewTenant } from "./tenants.rig.ts";
 import { TesterPage } from "./tester.rig.ts";
+import { until } from "./until.ts";
 
 const GREET = `/** Greets somebody. */
 export function greet(who: string): string {
@@ -127,12 +128,7 @@ describe("the pages of a tenant", () => {
   it("C8 what a browser keeps of one tenant it gives to no other, and Berth sets no cookie", async () => {
     const page = await browser.open(`${base}/variables/motto`);
     await write(page, "Value of motto", "not saved yet");
-    await page
-      .getByText("kept in this browser")
-      .first()
-      .waitFor()
-      .catch(() => {});
-    await page.waitForFunction("localStorage.length > 0");
+    await until(() => page.evaluate("localStorage.length > 0"), "the draft is kept");
     const keys = (await page.evaluate("Object.keys(localStorage)")) as string[];
     assert.deepEqual(keys, ["berth:draft:/t/acme/api/variables/motto"]);
     const other = await browser.open(`${berth.url}/variables/motto`);
