@@ -39,7 +39,13 @@ export class TestFiles {
   }
 
   endAll() {
-    for (const { pid } of this.#running()) process.kill(pid);
+    // Those with a browser would not end of themselves, and what they have started is ended by nobody else.
+    const end = (pid) => {
+      const started = childrenOf(pid);
+      process.kill(pid, "SIGKILL");
+      for (const child of started) end(child);
+    };
+    for (const { pid } of this.#running()) end(pid);
   }
 
   #look(lateMs) {

@@ -39,12 +39,15 @@ function startedBy(pid, indent) {
 
 /** The address of its debugger. */
 async function openInspector(pid) {
-  const before = new Set(listensAt(pid));
   process.kill(pid, "SIGUSR1");
   for (const end = Date.now() + ANSWER_MS; Date.now() < end; await sleep(50)) {
-    for (const port of listensAt(pid).filter((each) => !before.has(each))) {
-      const answer = await fetch(`http://127.0.0.1:${port}/json/list`).catch(() => undefined);
-      if (answer?.ok) return (await answer.json())[0].webSocketDebuggerUrl;
+    for (const port of listensAt(pid)) {
+      const signal = AbortSignal.timeout(BUSY_MS);
+      const targets = await fetch(`http://127.0.0.1:${port}/json/list`, { signal })
+        .then((answer) => answer.json())
+        .catch(() => undefined);
+      const url = targets?.[0]?.webSocketDebuggerUrl;
+      if (url) return url;
     }
   }
   throw new Error(`its inspector did not open within ${ANSWER_MS} ms`);
