@@ -390,27 +390,45 @@ describe("the table of rights where nobody is asked for a token", () => {
 });
 
 describe("explore over HTTP", () => {
-  it("C8 starts programs for those alone who may", async (t) => {
-    const berth = await startTestBerth({ texts: {}, env: { ...REQUIRED, BERTH_EXPLORE: "on" } });
-    t.after(() => berth.close());
-    const url = `${berth.url}/mcp/explore`;
-    for (const [can, names] of [
-      [["call"], ["list_profiles"]],
-      [
-        ["call", "programs"],
-        ["explore", "call", "draft_profile", "save_profile", "list_profiles"],
-      ],
-    ] as const) {
-      const { token } = await makeToken(berth, { can });
-      const listed = await post(url, request("tools/list"), bearer(token));
-      assert.deepEqual(
-        listed.body.result.tools.map(({ name }: { name: string }) => name),
-        names,
-      );
-      const wish = { name: "explore", arguments: { uri: PROGRAM } };
-      const { body } = await post(url, request("tools/call", wish), bearer(token));
-      if (can.length === 1) assert.match(body.error.message, /explore/);
-      else assert.equal(JSON.parse(body.result.content[0].text).tools.length > 0, true);
-    }
-  });
+  const all = ["explore", "call", "draft_profile", "save_profile", "list_profiles"];
+  const grants: [Grant["can"], string[]][] = [
+    [["call"], ["list_profiles"]],
+    [["call", "read"], ["list_profiles"]],
+    [["call", "programs"], all],
+    [["call", "read", "programs"], all],
+  ];
+  for (const [path, prefix] of [
+    ["/mcp/explore", ""],
+    ["/mcp", "explore."],
+  ] as const) {
+    it(`C8 starts programs at ${path} for those alone who may`, async (t) => {
+      const berth = await startTestBerth({ texts: {}, env: { ...REQUIRED, BERTH_EXPLORE: "on" } });
+      t.after(() => berth.close());
+      const url = berth.url + path;
+      // The first one may all, so that whatever is kept of its lists is there for the others.
+      for (const [can, names] of grants.toReversed()) {
+        const headers = bearer((await makeToken(berth, { can })).token);
+        const listed = await post(url, request("tools/list"), headers);
+        const tools = listed.body.result.tools as { name: string }[];
+        assert.deepEqual(
+          tools.map(({ name }) => name),
+          names.map((name) => prefix + name),
+        );
+        for (const [tool, args] of [
+          ["explore", { uri: PROGRAM }],
+          ["call", { server: PROGRAM, tool: "flaky", arguments: { key: "x", times: 0 } }],
+        ] as const) {
+          const wish = { name: prefix + tool, arguments: args };
+          const answers = [
+            (await post(url, request("tools/call", wish), headers)).body,
+            (await modern(url, "tools/call", wish, headers)).body,
+          ];
+          for (const { result, error } of answers) {
+            if (can.includes("programs")) assert.ok(result?.content.length > 0, JSON.stringify(error));
+            else assert.match(error?.message ?? JSON.stringify(result), new RegExp(`tool.*${prefix}${tool}`));
+          }
+        }
+      }
+    });
+  }
 });

@@ -16,7 +16,7 @@ import type {
   ToolContract,
 } from "./catalog.ts";
 import type { Host, ServerSummary } from "./host.ts";
-import { permittedCatalog } from "./permitted.ts";
+import { callableBy, permittedCatalog } from "./permitted.ts";
 import { parseAddress } from "./uris/address.ts";
 
 /** What every revision lets a tool or a prompt be called. */
@@ -38,6 +38,8 @@ interface Offered extends Pick<Contract, "tools" | "prompts" | "resources" | "re
   readonly contract: Cid;
   readonly identity: Catalog["identity"];
   readonly gives: Catalog["gives"];
+  /** Of the tools, by the names that they have there. */
+  readonly starting: Catalog["starting"];
 }
 
 export function partOf({ name: server, catalog, problems }: ServerSummary): Part {
@@ -60,6 +62,7 @@ export function partOf({ name: server, catalog, problems }: ServerSummary): Part
     resourceTemplates: resourceTemplates.map((own) => inWhole(server, own)),
     identity: catalog.identity,
     gives: catalog.gives,
+    starting: catalog.starting,
   };
   return { server, offer, problems: [...problems, ...leftOut] };
 }
@@ -74,7 +77,8 @@ function permittedPart(part: Part, principal: Principal): Part | undefined {
   const reads = principal.permits("read", server);
   if (!reads && !principal.permits("call", server)) return undefined;
   if (!offer) return part;
-  const tools = offer.tools.filter(({ name }) => principal.permits("call", server, ownName(server, name)));
+  const calls = callableBy(principal, { server, starting: offer.starting });
+  const tools = offer.tools.filter(({ name }) => calls(ownName(server, name)));
   const callsAll = tools.length === offer.tools.length && (tools.length > 0 || principal.permits("call", server));
   if (callsAll && reads) return part;
   const contract = rawBlock([offer.contract, reads, ...tools.map(({ name }) => name)].join(" ")).cid;

@@ -26,14 +26,21 @@ export function permittedCatalog(catalog: Catalog, principal: Principal | undefi
   return view;
 }
 
+/** Which tools of a server a principal may call, at its own address and at the one of all servers. */
+export function callableBy(
+  principal: Principal,
+  { server, starting }: Pick<Catalog, "server" | "starting">,
+): (tool: string) => boolean {
+  const mayStart = starting === undefined || principal.permits(RIGHTS.programs.action, server);
+  return (tool) => principal.permits("call", server, tool) && (mayStart || !starting.has(tool));
+}
+
 /** A call costs two look-ups. */
 const viewsOf = new WeakMap<Catalog, WeakMap<Principal, Catalog | Promise<Catalog>>>();
 
 function narrowed(catalog: Catalog, principal: Principal): Catalog {
   const { server, contract } = catalog;
-  const starts = principal.permits(RIGHTS.programs.action, server);
-  const calls = (tool: string): boolean =>
-    principal.permits("call", server, tool) && (starts || catalog.starting?.has(tool) !== true);
+  const calls = callableBy(principal, catalog);
   const reads = principal.permits("read", server);
   const tools = contract.tools.filter(({ name }) => calls(name));
   const callsAll = tools.length === contract.tools.length && (tools.length > 0 || principal.permits("call", server));
