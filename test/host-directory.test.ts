@@ -297,6 +297,20 @@ describe("the variable mcps", () => {
     assert.equal(reads.splice(0).filter((member) => member === "content").length, 3);
   });
 
+  it("T1.5 says nothing of a server called like a member that every object has", async () => {
+    const record = jsonBlock({ definition: DEFINITION.cid, enabled: true });
+    const set = ["constructor", "toString"].map((name) => ({ kind: "server", name, cid: record.cid }) as const);
+    await store.change("default", { by: "test", put: [record, DEFINITION], set });
+    const { servers } = await read("{}");
+    assert.deepEqual(
+      [...servers].map(([name, { problems }]) => [name, problems]),
+      [
+        ["constructor", []],
+        ["toString", []],
+      ],
+    );
+  });
+
   it("T1.5 says nothing of a server that it does not name", async () => {
     const { servers } = await read(JSON.stringify({ one: { definition: DEFINITION.cid } }));
     assert.equal(servers.get("two"), undefined);

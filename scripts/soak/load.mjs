@@ -107,8 +107,9 @@ async function ask({ url, pid }, base, { server, method, name, params, right }) 
   } catch {
     return undefined;
   }
-  // Berth was killed and begins again.
+  // Berth was killed and begins again, or takes up what was restored.
   if (response.status === 503 && /starting/i.test(text)) return undefined;
+  if (/service is shutting down/.test(text)) return undefined;
   try {
     const { result } = JSON.parse(text);
     if (response.status === 200 && result && right(result)) return "";

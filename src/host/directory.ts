@@ -105,7 +105,9 @@ async function readWhole(
       await takeTurns();
       const before = known.servers.get(name);
       const isUnread = before === undefined || entries !== known.mcps?.entries;
-      const read = isUnread ? readEntryOf(name, entries[name], before) : before;
+      // A server may be called like a member that every object has.
+      const entry = Object.hasOwn(entries, name) ? entries[name] : undefined;
+      const read = isUnread ? readEntryOf(name, entry, before) : before;
       servers.set(name, listedOf(name, read, named.get(name), hidden.get(name), before));
     }
     directory = { servers, problems, mcps };

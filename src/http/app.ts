@@ -73,7 +73,7 @@ export function createApp(options: AppOptions): Express {
   app.disable("x-powered-by");
   app.use((request, response, next) => {
     options.guard(request);
-    allowOrigin(request, response);
+    if (FOR_CLIENTS.test(`${request.method} ${request.url}`)) allowOrigin(request, response);
     response.setHeader("X-Content-Type-Options", "nosniff");
     response.setHeader(REQUEST_ID_HEADER, traceOf(request).requestId);
     next();
@@ -110,6 +110,9 @@ export function createApp(options: AppOptions): Express {
   warmUp(pages).catch((error: unknown) => options.log.warn({ err: error }, "pages are not warmed up"));
   return app;
 }
+
+/** Where clients in pages of other origins read; they have no business in the API or on pages. */
+const FOR_CLIENTS = /^\w+ \/(?:mcp(?:\/[^/?]+)?\/?(?:\?|$)|servers\/[^/?]+\/|\.well-known\/)|^POST \/servers\//;
 
 /** An endpoint that a person opens shows the page about it (T9.2); a client's GET without events stays refused. */
 const showServer: RequestHandler<{ server: string }> = (request, response, next) => {

@@ -15,6 +15,7 @@ export class Durability {
   #flushing: Promise<void> = Promise.resolve();
   /** That begins once the one that is under way has ended: for all who ask until then. */
   #next: Promise<void> | undefined;
+  #closing: Promise<void> | undefined;
 
   constructor(databaseFile: string, onLost: (error: unknown, isNew: boolean) => void) {
     this.#files = new OpenedFiles(databaseFile);
@@ -61,7 +62,12 @@ export class Durability {
     return wasLost;
   }
 
-  async close(): Promise<void> {
+  /** A second time it does nothing: the number of the descriptor may be another file's by then. */
+  close(): Promise<void> {
+    return (this.#closing ??= this.#close());
+  }
+
+  async #close(): Promise<void> {
     await this.#next?.catch(() => {});
     await this.#flushing;
     closeSync(this.#log);

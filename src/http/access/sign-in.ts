@@ -107,7 +107,9 @@ function nextOf(next: unknown, base: Place["base"]): string {
   if (!isPath || !URL.canParse(next, ANY_ORIGIN)) return `${base}/mcp`;
   // As a browser reads it, which goes up where it says "..".
   const { origin, pathname, search, hash } = new URL(next, ANY_ORIGIN);
-  const isOwn = origin === ANY_ORIGIN && pathname.startsWith(`${base}/`) && !pathname.startsWith(`${base}/sign-`);
+  // What begins with two slashes is another site's address again.
+  const isPathHere = origin === ANY_ORIGIN && !pathname.startsWith("//");
+  const isOwn = isPathHere && pathname.startsWith(`${base}/`) && !pathname.startsWith(`${base}/sign-`);
   // Of the default tenant, which has no prefix, every other one is a part.
   const isElsewhere = base === "" && /^\/t(?:\/|$)/.test(pathname);
   return isOwn && !isElsewhere ? pathname + search + hash : `${base}/mcp`;

@@ -33,8 +33,6 @@ export function createApi({ limits, ...rest }: CreateApiOptions): Router {
   const options: ApiOptions = { ...rest, limits, bodyBytes: limits.bodyBytes };
   const router = Router();
   router.use((_request, response, next) => {
-    // Pages of other origins have no business here, not even to read.
-    response.removeHeader("Access-Control-Allow-Origin");
     response.setHeader("Cache-Control", "no-cache");
     next();
   });
