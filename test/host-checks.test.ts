@@ -184,6 +184,15 @@ describe("the code that checks values", () => {
   it("takes no code from a schema's own name", () => {
     const $id = "a:b*/;globalThis.injected=1;/*";
     assert.throws(() => lazyValidator({ $id, type: "object" })({}), /must not have "\*\/" in it/);
+    for (const at of ["enum", "properties", "patternProperties", "dependencies", "definitions", "$defs", "const"]) {
+      for (const hidden of [$id, [$id], { a: $id }, { [$id]: 1 }, [[{ a: [$id] }]]]) {
+        const part = { $id: hidden, type: "string", not: { $ref: "#/y" } };
+        const schema = { properties: { a: { $ref: `#/x/${at}` } }, x: { [at]: part }, y: false };
+        assert.throws(() => lazyValidator(schema)({ a: "b" }), /must not have "\*\/" in it/);
+      }
+    }
+    const named = { properties: { $id: { type: "string", description: "each /* hour */".slice(0, 8) } } };
+    assert.deepEqual(lazyValidator(named)({ $id: "a" }), []);
     assert.equal("injected" in globalThis, false);
   });
 });

@@ -21,9 +21,7 @@ export interface SchemaCode {
 
 /** The code that ends at the first error, or that finds all of them. Throws on a schema that is not valid. */
 export function codeOf(schema: JsonSchema, { texts }: SchemaOptions, allErrors: boolean): SchemaCode {
-  const text = JSON.stringify(schema);
-  // It would end the comment in the code that says where the code comes from.
-  if (/"\$id":"(?:[^"\\]|\\.)*\*\//.test(text)) throw new Error('an "$id" must not have "*/" in it');
+  const text = JSON.stringify(schema, refuseEndOfComment);
   void validatorOfSchemas().validateSchema(schema, true);
   let instructions = 0;
   const regExp = Object.assign(
@@ -52,6 +50,15 @@ export function codeOf(schema: JsonSchema, { texts }: SchemaOptions, allErrors: 
   const compiled = ajv.compile(schema);
   if ("$async" in compiled) throw new Error("it is asynchronous");
   return { code: counting(standaloneCode.default(ajv, compiled)), instructions };
+}
+
+/**
+ * The library writes an "$id" into a comment of the code, whatever it is and wherever a reference leads: in there nothing
+ * may end the comment.
+ */
+function refuseEndOfComment(key: string, value: unknown): unknown {
+  if (key === "$id" && JSON.stringify(value).includes("*/")) throw new Error('an "$id" must not have "*/" in it');
+  return value;
 }
 
 /** A definition that is referred to often is one function, unless it is as short as a call of it. */
