@@ -1,26 +1,45 @@
 import { createTwoFilesPatch, FILE_HEADERS_ONLY } from "diff";
 import type { Draft } from "../../host/edits/edits.ts";
 
-/** Two texts that have nothing in common can take seconds to compare; then all is shown as replaced. */
-const COMPARE_MS_MAX = 20;
+/** Two texts that have nothing in common can take minutes to compare; then all is shown as replaced. */
+const FILE_MS_MAX = 20;
+const DRAFT_MS_MAX = 100;
 const EDITS_MAX = 5_000;
+const CONTEXT_LINES = 3;
 
 /** What differs between two versions, as a unified diff of each file. */
 export function textDiff(before: Draft, after: Draft): string {
+  const bounds = boundsOfDiffs();
   const paths = [...new Set([...Object.keys(before.files), ...Object.keys(after.files)])].sort();
   return paths
     .filter((path) => before.files[path] !== after.files[path])
-    .map((path) => patch(path, before.files[path], after.files[path]))
+    .map((path) => patch(path, before.files[path], after.files[path], bounds()))
     .join("");
 }
 
-function patch(path: string, before: string | undefined, after: string | undefined): string {
+/** Options for each file of two drafts in turn, with which comparing all of them holds nobody up. */
+export function boundsOfDiffs(): () => Bounds {
+  const end = Date.now() + DRAFT_MS_MAX;
+  return () => ({
+    context: CONTEXT_LINES,
+    timeout: Math.max(0, Math.min(FILE_MS_MAX, end - Date.now())),
+    maxEditLength: EDITS_MAX,
+  });
+}
+
+interface Bounds {
+  readonly context: number;
+  readonly timeout: number;
+  readonly maxEditLength: number;
+}
+
+function patch(path: string, before: string | undefined, after: string | undefined, bounds: Bounds): string {
   const names = [
     before === undefined ? "/dev/null" : `a/${path}`,
     after === undefined ? "/dev/null" : `b/${path}`,
   ] as const;
   const [old, now] = [before ?? "", after ?? ""];
-  const options = { context: 3, timeout: COMPARE_MS_MAX, maxEditLength: EDITS_MAX, headerOptions: FILE_HEADERS_ONLY };
+  const options = { ...bounds, headerOptions: FILE_HEADERS_ONLY };
   return createTwoFilesPatch(...names, old, now, "", "", options) ?? replaced(names, old, now);
 }
 

@@ -1,10 +1,13 @@
-import { structuredPatch } from "diff";
+import { structuredPatch, type StructuredPatchHunk } from "diff";
 import type { Draft } from "../../host/edits/edits.ts";
+import { boundsOfDiffs } from "../api/text-diff.ts";
 
 /** One file of two versions, as far as it is another. */
 export interface FileComparison {
   readonly path: string;
   readonly hunks: readonly Hunk[];
+  /** They have too little in common to be compared line by line; then there are no hunks. */
+  readonly tooDifferent: boolean;
 }
 
 interface Hunk {
@@ -20,19 +23,22 @@ interface Line {
   readonly text: string;
 }
 
-const CONTEXT_LINES = 3;
 const CHANGES = { "+": "added", "-": "removed" } as const;
 
 /** The files that differ, by path; of each the changed lines with some around them. */
 export function compareDrafts(from: Draft, to: Draft): readonly FileComparison[] {
+  const bounds = boundsOfDiffs();
   const paths = [...new Set([...Object.keys(from.files), ...Object.keys(to.files)])].sort();
   return paths
     .filter((path) => from.files[path] !== to.files[path])
-    .map((path) => ({ path, hunks: hunksOf(path, from.files[path] ?? "", to.files[path] ?? "") }));
+    .map((path) => {
+      const [before, after] = [from.files[path] ?? "", to.files[path] ?? ""];
+      const patch = structuredPatch(path, path, before, after, undefined, undefined, bounds());
+      return { path, hunks: hunksOf(patch?.hunks ?? []), tooDifferent: patch === undefined };
+    });
 }
 
-function hunksOf(path: string, before: string, after: string): readonly Hunk[] {
-  const { hunks } = structuredPatch(path, path, before, after, undefined, undefined, { context: CONTEXT_LINES });
+function hunksOf(hunks: readonly StructuredPatchHunk[]): readonly Hunk[] {
   return hunks.map(({ oldStart, oldLines, newStart, newLines, lines }) => ({
     heading: `@@ -${oldStart},${oldLines} +${newStart},${newLines} @@`,
     lines: lines.map((line) => ({
