@@ -117,12 +117,19 @@ export function createHttpServer(limits: HttpLimits, readiness: Readiness, log: 
 
 const ABSOLUTE_FORM = /^https?:\/\/([^/?#@]+)((?:[/?].*)?)$/is;
 
-/** RFC 9112, 3.2.2: of a request for a whole address its host counts, whatever stands in the header. */
+/**
+ * A request for a whole address (RFC 9112, 3.2.2). Its client has to name the same host in the header (3.2); a request
+ * that names two hosts is left as it is, and leads nowhere.
+ */
 function takeOriginForm(request: IncomingMessage): void {
   const [, host, rest = ""] = ABSOLUTE_FORM.exec(request.url ?? "") ?? [];
-  if (host === undefined) return;
+  if (host === undefined || withoutPort(host) !== withoutPort(request.headers.host ?? "")) return;
   request.headers.host = host;
   request.url = rest.startsWith("/") ? rest : `/${rest}`;
+}
+
+function withoutPort(host: string): string {
+  return host.toLowerCase().replace(/:\d*$/, "");
 }
 
 /**
