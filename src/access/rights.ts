@@ -56,7 +56,12 @@ export const RIGHTS = {
     what: "read variables, and content by its CID",
     ways: ["variable", "cid", "resource"],
   },
-  approvals: { action: "admin", of: "server", what: "approve what an upstream offers", ways: ["approve"] },
+  approvals: {
+    action: "admin",
+    of: "server",
+    what: "approve what an upstream offers",
+    ways: ["approve", ...GIVEN],
+  },
   tokens: { action: "admin", of: "tenant", what: "list, make and revoke tokens", ways: ["tokens"] },
   audit: { action: "admin", of: "tenant", what: "read the audit log and the metrics", ways: ["audit", "metrics"] },
 } as const satisfies Record<string, Right>;

@@ -33,7 +33,7 @@ export async function checkRights(
     const refused = changes.filter(({ power }) => !rights.has(power, name));
     const [first] = refused;
     if (first) {
-      const words = refused.map(({ field }) => `"${field ?? "source"}"`).join(", ");
+      const words = [...new Set(refused.map(({ field }) => `"${field ?? "source"}"`))].join(", ");
       const doing = `the server "${name}" would have another ${words}${remedy}; that`;
       throw rights.refusal(first.power, name, doing, { changes: refused });
     }
@@ -59,7 +59,11 @@ function changesOf(
     if (field === "definition" || isSameJson(before[field], after[field])) continue;
     // What a new server may read is for whoever may do everything to say; nothing, for everybody.
     if (!was && field === "variables" && isSameJson(after[field], [])) continue;
-    changes.push({ server, power: powerOf(field), field, before: before[field], after: after[field] });
+    const change = { server, field, before: before[field], after: after[field] };
+    const power = powerOf(field, before[field], after[field]);
+    changes.push({ ...change, power });
+    // An approval by an entry takes what the entry takes besides.
+    if (power === "approvals") changes.push({ ...change, power: "entry" });
   }
   if (was && was.enabled !== would.enabled && was.entry.enabled === would.entry.enabled) {
     changes.push({ server, power: "entry", field: "enabled", before: was.enabled, after: would.enabled });
@@ -68,13 +72,31 @@ function changesOf(
   return changes;
 }
 
-function powerOf(field: string): Power {
-  return field === "secrets" || field === "network" || field === "variables" || field === "upstream" ? field : "entry";
+function powerOf(field: string, before: Json | undefined, after: Json | undefined): Power {
+  switch (field) {
+    case "secrets":
+    case "network":
+    case "variables":
+    case "upstream":
+      return field;
+    // Another lock makes what an upstream offers approved, and without one so is what it offers first.
+    case "contract_cid":
+      return "approvals";
+    case "schema_validation":
+      return strictnessOf(after) < strictnessOf(before) ? "approvals" : "entry";
+    default:
+      return "entry";
+  }
+}
+
+/** How much of what an upstream offers waits for an approval. */
+function strictnessOf(validation: Json | undefined): number {
+  return validation === "ignore" ? 0 : validation === "error" ? 2 : 1;
 }
 
 /** Code reads for whoever wrote it, so that nobody makes it read what the writer may not. */
 function checkVariables(server: string, would: DirectoryEntry | undefined, rights: Rights): void {
-  if (!would || would.entry.upstream !== undefined || would.entry.variables !== undefined) return;
+  if (!would || would.entry.variables !== undefined) return;
   if (rights.has("contents", undefined)) return;
   const doing =
     `the code of the server "${server}" may read every variable until its entry in mcps names those that it may read ` +
