@@ -4,12 +4,13 @@ import type { ServerRecord } from "../../image/image.ts";
 import { isObject, type JsonObject } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
 import { ifSound } from "../../store/if-sound.ts";
-import type { NameMove } from "../../store/store.ts";
+import type { NameMove, Store } from "../../store/store.ts";
 import type { Directory, ReadMcps } from "../directory.ts";
 import { languageOfDraft } from "./draft-checks.ts";
 import type { Draft } from "./edits.ts";
 import { withMember } from "./json-text.ts";
 import {
+  entryText,
   guardMcps,
   rawEntriesIn,
   readMcpsText,
@@ -24,8 +25,9 @@ import type { Plan, PlanRequest } from "./plan.ts";
 import { proposeTo, type ProposedStore } from "./proposed-store.ts";
 
 export async function planDefinition(request: PlanRequest): Promise<Plan> {
-  const { store, tenant, before, name, draft, problems, mayReadAll } = request;
+  const { store, tenant, before, name, draft, mayReadAll } = request;
   const mcps = await readMcpsText(store, tenant);
+  const problems = [...request.problems, ...(draft ? await unseenSource(store, tenant, name, mcps, before) : [])];
   const proposed = proposeTo(store);
   let next: Cid | null = null;
   let foreseen: ReadMcps | undefined;
@@ -45,18 +47,53 @@ export async function planDefinition(request: PlanRequest): Promise<Plan> {
     mcps: foreseen,
     proposed,
     isWritten: ({ pointer }) => pointer === undefined,
-    place: placeOf(name, draft, mcps),
+    place: placeOf(draft, { name, mcps, before, mayReadAll }),
   };
 }
 
 /** A definition of one file is compiled under its server's name, whatever its author calls it. */
-function placeOf(name: string, draft: Draft | null, mcps: McpsText): Place {
-  const inMcps = placeIn("mcps", mcps.text);
+function placeOf(draft: Draft | null, configured: Configured): Place {
+  const inMcps = placeInEntries(configured);
   if (!draft || Object.keys(draft.files).length !== 1) return inMcps;
-  const compiledAs = `${name}.${languageOfDraft(draft) === "shell" ? "sh" : "ts"}`;
+  const compiledAs = `${configured.name}.${languageOfDraft(draft) === "shell" ? "sh" : "ts"}`;
   const inDraft = (problem: Problem): Problem =>
     problem.file === compiledAs ? { ...problem, file: draft.entry } : problem;
   return async (problems) => (await inMcps(problems)).map(inDraft);
+}
+
+interface Configured {
+  readonly name: string;
+  readonly mcps: McpsText;
+  readonly before: Directory;
+  readonly mayReadAll: boolean;
+}
+
+/**
+ * Places what is wrong with entries for whoever writes the source of one server. Who may not read all is shown that
+ * server's own entry: in the whole configuration, others may stand on the same line.
+ */
+export function placeInEntries({ name, mcps, before, mayReadAll }: Configured): Place {
+  if (mayReadAll) return placeIn("mcps", mcps.text);
+  const raw = rawEntriesIn(mcps, wholeOf(mcps, before))?.get(name);
+  return placeIn(name, raw === undefined ? "" : entryText(raw), [name]);
+}
+
+/** Where the entry hosts a server of others, nobody would see the source until the entry is another one. */
+export async function unseenSource(
+  store: Store,
+  tenant: string,
+  name: string,
+  mcps: McpsText,
+  before: Directory,
+): Promise<Problem[]> {
+  const { entry } = await resolveEntry(store, tenant, rawEntriesIn(mcps, wholeOf(mcps, before))?.get(name));
+  if (!isObject(entry) || !Object.hasOwn(entry, "upstream")) return [];
+  const message = `The entry of "${name}" hosts an upstream, so that no source of its own is served; change the entry first`;
+  return [{ code: "two-kinds", message, severity: "error" }];
+}
+
+function wholeOf(mcps: McpsText, before: Directory): ReadMcps | undefined {
+  return before.mcps?.cid === mcps.variable ? before.mcps : undefined;
 }
 
 /**
@@ -72,7 +109,7 @@ export async function moveDefinition(
   before: Directory,
   mayReadAll: boolean,
 ): Promise<ReadMcps | undefined> {
-  const whole = before.mcps?.cid === mcps.variable ? before.mcps : undefined;
+  const whole = wholeOf(mcps, before);
   const entries = rawEntriesIn(mcps, whole);
   const raw = entries?.get(name);
   const { entry, through } = await resolveEntry(proposed, tenant, raw);
@@ -124,7 +161,7 @@ async function removeServer(
   before: Directory,
 ): Promise<ReadMcps | undefined> {
   await removeRecord(proposed, tenant, name);
-  const whole = before.mcps?.cid === mcps.variable ? before.mcps : undefined;
+  const whole = wholeOf(mcps, before);
   if (rawEntriesIn(mcps, whole)?.has(name)) {
     return withEntry(whole, await writeMember(proposed, tenant, mcps, [name], null), name);
   }

@@ -15,10 +15,9 @@ import {
   withEntry,
   writeMember,
 } from "./mcps-text.ts";
-import { moveDefinition, removeRecord, setRecord } from "./plan-definition.ts";
+import { moveDefinition, placeInEntries, removeRecord, setRecord, unseenSource } from "./plan-definition.ts";
 import { releaseWithdrawn, withdrawnOf } from "../withdrawn.ts";
 import type { Plan } from "./plan.ts";
-import { placeIn } from "./place.ts";
 import { proposeTo } from "./proposed-store.ts";
 
 /** What clients saw of a release; undefined when it is none of this server's. */
@@ -56,6 +55,7 @@ export async function planRestore(
   const proposed = proposeTo(store);
   const whole = before.mcps?.cid === mcps.variable ? before.mcps : undefined;
   const entries = rawEntriesIn(mcps, whole);
+  const mayReadAll = rights.has("contents", undefined);
   const plan = {
     current: (await store.name(tenant, "release", server))?.cid ?? null,
     next: release,
@@ -63,14 +63,15 @@ export async function planRestore(
     before,
     proposed,
     isWritten: () => false,
-    place: placeIn("mcps", mcps.text),
+    place: placeInEntries({ name: server, mcps, before, mayReadAll }),
   };
   if (keepEntry) {
     const { definition } = parts;
     if (definition === null || Object.hasOwn(config, "upstream")) {
       throw new BerthError("invalid_params", "that release has no source; without entry=keep all of it is restored");
     }
-    const mayReadAll = rights.has("contents", undefined);
+    const unseen = await unseenSource(store, tenant, server, mcps, before);
+    if (unseen.length > 0) return { ...plan, problems: [...plan.problems, ...unseen] };
     return { ...plan, mcps: await moveDefinition(proposed, tenant, server, definition, mcps, before, mayReadAll) };
   }
   // A server that had no entry has the release of an empty one.
