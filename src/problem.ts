@@ -23,6 +23,15 @@ export interface Problem {
   readonly frame?: string;
 }
 
+/** A person mends the first ones and tries again; whoever has thousands of them is answered as quickly. */
+export const PROBLEMS_MAX = 100;
+
+/** Stands for the problems that are beyond the first. */
+export function furtherProblems(count: number, severity: Problem["severity"]): Problem {
+  const message = `There are ${count} more problems; a check tells of the first ${PROBLEMS_MAX}`;
+  return { code: "more-problems", message, severity };
+}
+
 /** `file:line:column`, as far as it is known. */
 export function locationOf(problem: Problem): string {
   const position = [problem.file, problem.line, problem.column].filter((part) => part !== undefined).join(":");

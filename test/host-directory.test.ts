@@ -117,6 +117,8 @@ describe("the variable mcps", () => {
       sourceFiles: 10,
       variableBytes: 10_000,
       mcpsBytes: 10_000,
+      checkMs: 120_000,
+      checkMemoryMb: 256,
     };
     for (const [value, content] of [
       [mcps, []],
@@ -207,7 +209,15 @@ describe("the variable mcps", () => {
     known = now;
 
     const before = known;
-    const limits = { sourceBytes: 1, sourceFileBytes: 1, sourceFiles: 1, variableBytes: 10_000, mcpsBytes: 1 };
+    const limits = {
+      sourceBytes: 1,
+      sourceFileBytes: 1,
+      sourceFiles: 1,
+      variableBytes: 10_000,
+      mcpsBytes: 1,
+      checkMs: 120_000,
+      checkMemoryMb: 256,
+    };
     const draft = { entry: "s9", files: { s9: '{"title": "Nine"}' } };
     const plan = await planEdit(
       spied,

@@ -2,8 +2,11 @@ import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { parse, type AnyNode, type MemberNode, type ValueNode } from "@humanwhocodes/momoa";
 import { codeFrame } from "../discover/code-frame.ts";
+import { BerthError } from "../errors.ts";
 import type { Json, JsonObject } from "../json.ts";
-import type { Problem } from "../problem.ts";
+import type { Limits } from "../limits.ts";
+import { furtherProblems, PROBLEMS_MAX, type Problem } from "../problem.ts";
+import { TurnQueue } from "../turn-queue.ts";
 import { turnTaker } from "../turns.ts";
 
 /** A JSON value that remembers where it was written, so that whatever is wrong with it can be shown there. */
@@ -28,6 +31,8 @@ export interface Position {
   readonly text: string;
   readonly line: number;
   readonly column: number;
+  /** In the text, from 0, where it is known. */
+  readonly offset?: number;
   readonly pointer: string;
 }
 
@@ -36,7 +41,12 @@ export function parseJsonSource(file: string, text: string): { root?: JsonNode; 
   const problems: Problem[] = [];
   try {
     JSON.parse(text);
-    const root = toNode(parse(text, { mode: "json" }).body, "", { file, text, problems });
+    const source = { file, text, problems, further: 0 };
+    const root = toNode(parse(text, { mode: "json" }).body, "", source);
+    if (source.further > 0) {
+      const { code, message } = furtherProblems(source.further, "error");
+      problems.push(problemAt(root.at, code, message));
+    }
     return { root, problems };
   } catch (error) {
     const { line, column, reason } = faultOf(text, error as Error);
@@ -44,8 +54,8 @@ export function parseJsonSource(file: string, text: string): { root?: JsonNode; 
   }
 }
 
-/** What is wrong with a JSON text. Nobody else has to wait for it, however long it is. */
-export async function jsonProblems(file: string, text: string): Promise<Problem[]> {
+/** What is wrong with a JSON text of a tenant. Nobody else has to wait for it, however long it is. */
+export async function jsonProblems(file: string, text: string, reader: Reader): Promise<Problem[]> {
   if (text.length <= SHORT_UNITS) return parseJsonSource(file, text).problems;
   try {
     JSON.parse(text);
@@ -53,18 +63,31 @@ export async function jsonProblems(file: string, text: string): Promise<Problem[
   } catch {
     // Told below, with its place.
   }
-  return (await inThread({ file, text })) ?? [];
+  const found = await inThread({ file, text }, reader);
+  if (!("why" in found)) return found.problems ?? [];
+  const message = `It is no JSON, or has a key twice, and where was not found ${found.why}; make it smaller`;
+  return [{ code: "invalid-json", message, severity: "error", file, line: 1, column: 1 }];
 }
 
-/** As `placedIn`; undefined for a text that is no JSON. */
+/** As `placedIn`; undefined for a text that is no JSON, or takes too long. */
 export async function placeProblems(
   file: string,
   text: string,
   problems: readonly Problem[],
+  reader: Reader,
 ): Promise<Problem[] | undefined> {
-  if (text.length > SHORT_UNITS) return inThread({ file, text, problems });
+  if (text.length > SHORT_UNITS) {
+    const found = await inThread({ file, text, problems }, reader);
+    return "why" in found ? undefined : found.problems;
+  }
   const { root } = parseJsonSource(file, text);
   return root && placedIn(root, problems);
+}
+
+/** For whom a long text is read, and what that may take. */
+export interface Reader {
+  readonly tenant: string;
+  readonly limits: Pick<Limits, "checkMs" | "checkMemoryMb">;
 }
 
 /** Problems with the places of their pointers, or of what is around them where a pointer leads to nothing. */
@@ -86,11 +109,51 @@ export interface LongText {
 const SHORT_UNITS = 16 * 1024;
 const workerFile = new URL("./json-source-worker.js", import.meta.url);
 
-async function inThread(text: LongText): Promise<Problem[] | undefined> {
-  const worker = new Worker(workerFile, { workerData: text });
+/** Of one tenant. Each is held in memory meanwhile. */
+const TEXTS_WAITING_MAX = 16;
+/** One thread at a time, however many texts of however many tenants are read. */
+const turns = new TurnQueue(1, TEXTS_WAITING_MAX, () => 1);
+/** When a full queue may have room again. */
+const RETRY_AFTER_S = 1;
+
+/** The problems, or why there is no telling. */
+async function inThread(
+  text: LongText,
+  { tenant, limits }: Reader,
+): Promise<{ problems?: Problem[] } | { why: string }> {
+  const turn = turns.enter(tenant, () => {});
+  if (!turn) {
+    throw new BerthError(
+      "too_many_requests",
+      `${TEXTS_WAITING_MAX} long texts of the tenant wait to be read; try again in ${RETRY_AFTER_S} s`,
+      { data: { retryAfterSeconds: RETRY_AFTER_S } },
+    );
+  }
+  await turn;
   try {
-    const [problems] = (await once(worker, "message")) as [Problem[] | undefined];
-    return problems;
+    return await readInThread(text, limits);
+  } finally {
+    turns.leave(tenant);
+  }
+}
+
+async function readInThread(
+  text: LongText,
+  { checkMs, checkMemoryMb }: Reader["limits"],
+): Promise<{ problems?: Problem[] } | { why: string }> {
+  const worker = new Worker(workerFile, {
+    workerData: text,
+    resourceLimits: { maxOldGenerationSizeMb: checkMemoryMb },
+  });
+  // Whoever waits no longer for the thread is not to be told of how it ends.
+  worker.on("error", () => {});
+  const signal = AbortSignal.timeout(checkMs);
+  try {
+    const [problems] = (await once(worker, "message", { signal })) as [Problem[] | undefined];
+    return { ...(problems && { problems }) };
+  } catch {
+    if (signal.aborted) return { why: `within ${checkMs} ms (BERTH_CHECK_MS)` };
+    return { why: `with ${checkMemoryMb} MB of memory (BERTH_CHECK_MEMORY_MB)` };
   } finally {
     await worker.terminate();
   }
@@ -144,6 +207,8 @@ interface Source {
   readonly file: string;
   readonly text: string;
   readonly problems: Problem[];
+  /** How many more problems there are. */
+  further: number;
 }
 
 function toNode(node: ValueNode, pointer: string, source: Source): JsonNode {
@@ -174,7 +239,9 @@ function objectNode(written: readonly MemberNode[], at: Position, source: Source
     const keyAt = positionOf(name, pointer, source);
     const node = toNode(value, pointer, source);
     const first = members.get(key);
-    if (first) {
+    if (first && source.problems.length >= PROBLEMS_MAX) {
+      source.further += 1;
+    } else if (first) {
       const message = `"${key}" stands here a second time; the first is on line ${first.at.line}`;
       source.problems.push(problemAt(keyAt, "duplicate-key", message));
     } else {
@@ -186,8 +253,8 @@ function objectNode(written: readonly MemberNode[], at: Position, source: Source
 }
 
 function positionOf(node: AnyNode, pointer: string, { file, text }: Source): Position {
-  const { line, column } = node.loc.start;
-  return { file, text, line, column, pointer };
+  const { line, column, offset } = node.loc.start;
+  return { file, text, line, column, offset, pointer };
 }
 
 interface Fault {
@@ -235,8 +302,13 @@ function plain(reason: string): string {
 const FRAME_CHARACTERS = 160;
 
 /** The line of a position; of a very long one, the part around it. */
-function frameOf({ text, line, column }: Position): string {
-  const whole = text.split(LINE_END)[line - 1] ?? "";
+function frameOf({ text, line, column, offset }: Position): string {
+  const begin = offset === undefined ? 0 : offset - column + 1;
+  // Of a text with many faults it is not to be cut into its lines for each of them.
+  const whole =
+    offset === undefined
+      ? (text.split(LINE_END)[line - 1] ?? "")
+      : text.slice(begin, offset) + text.slice(offset, offset + FRAME_CHARACTERS).split(LINE_END, 1)[0]!;
   const start = Math.max(0, Math.min(column - 1 - FRAME_CHARACTERS / 2, whole.length - FRAME_CHARACTERS));
   return codeFrame(whole.slice(start, start + FRAME_CHARACTERS), line, column - start);
 }

@@ -1,5 +1,5 @@
 import { isObject, type Json, type JsonObject } from "../../json.ts";
-import type { Problem } from "../../problem.ts";
+import { furtherProblems, PROBLEMS_MAX, type Problem } from "../../problem.ts";
 
 /** Where something stands in the configuration, and where all that is wrong with it is collected. */
 export interface Place {
@@ -20,14 +20,29 @@ export function complain(
   message: string,
   severity: Problem["severity"] = "error",
 ): undefined {
-  problems.push({ code, message, severity, ...(tool !== undefined && { tool }), pointer });
+  if (problems.length < PROBLEMS_MAX) {
+    problems.push({ code, message, severity, ...(tool !== undefined && { tool }), pointer });
+  } else if (severity === "error") {
+    const count = (further.get(problems) ?? 0) + 1;
+    further.set(problems, count);
+    problems[PROBLEMS_MAX] = {
+      ...furtherProblems(count, severity),
+      pointer: problems[PROBLEMS_MAX]?.pointer ?? pointer,
+    };
+  }
 }
+
+/** Errors beyond the first: each leaves out what it is about, though nobody is told of it. */
+const further = new WeakMap<readonly Problem[], number>();
 
 /** Whether nothing that leaves something out has been said in `read`; gives what it read, or undefined. */
 export function unlessWrong<T>(place: Place, read: () => T): T | undefined {
-  const before = place.problems.length;
+  const { problems } = place;
+  const [before, beyond] = [problems.length, further.get(problems)];
   const value = read();
-  return place.problems.slice(before).some(({ severity }) => severity === "error") ? undefined : value;
+  const isWrong =
+    further.get(problems) !== beyond || problems.slice(before).some(({ severity }) => severity === "error");
+  return isWrong ? undefined : value;
 }
 
 interface FieldTypes {
@@ -65,10 +80,10 @@ export function readFields<const Kinds extends Readonly<Record<string, keyof Fie
     return {};
   }
   const fields: Record<string, Json> = {};
+  const known = Object.keys(types).join(", ");
   for (const [name, value] of Object.entries(raw)) {
     const at = inside(place, name);
     if (!Object.hasOwn(types, name)) {
-      const known = Object.keys(types).join(", ");
       complain(at, "unknown-field", `${what} has no field "${name}"; its fields are ${known}`);
       continue;
     }

@@ -1,5 +1,6 @@
 import { rawBlock, type Cid } from "../../cid.ts";
 import { BerthError } from "../../errors.ts";
+import type { Reader } from "../../image/json-source.ts";
 import { loadDefinition } from "../../image/definition.ts";
 import { locationOf, type Problem } from "../../problem.ts";
 import type { ChangeSubject } from "../../store/store.ts";
@@ -20,7 +21,7 @@ export interface EditsDependencies extends Examiner {
   readonly storedBytesOf?: (tenant: string) => number;
   /** Saves that a tenant may make in a minute; 0, and none said, is as many as it likes. */
   readonly savesPerMinuteOf?: (tenant: string) => number;
-  readonly limits: Examiner["limits"] & DraftLimits & PastLimits;
+  readonly limits: Examiner["limits"] & DraftLimits & PastLimits & Reader["limits"];
 }
 
 /** A save that others overtake without touching what it is about is made again. */
@@ -178,7 +179,8 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     releases: (tenant, server) => host.releases(tenant, server),
     contract: (tenant, server, release) => contractOf(store, tenant, server, release),
     restoreRelease(tenant, server, release, options) {
-      const makePlan = async () => planRestore(store, tenant, await directoryOf(tenant), server, release, options);
+      const makePlan = async () =>
+        planRestore(store, { tenant, limits }, await directoryOf(tenant), server, release, options);
       return save(tenant, makePlan, { kind: "release", name: server }, options);
     },
     async withdrawRelease(tenant, server, release, { isWithdrawn, by, rights }) {

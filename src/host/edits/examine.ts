@@ -2,7 +2,7 @@ import type { Rights } from "../../access/rights.ts";
 import { compareContracts } from "../../contract/compare.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import { BerthError, type ErrorCode } from "../../errors.ts";
-import type { Problem } from "../../problem.ts";
+import { furtherProblems, PROBLEMS_MAX, type Problem } from "../../problem.ts";
 import type { Store } from "../../store/store.ts";
 import { nextTurn } from "../../turns.ts";
 import { Activities } from "../activity.ts";
@@ -60,13 +60,31 @@ export async function examine(examiner: Examiner, tenant: string, plan: Plan, ri
     }
   }
   const releases = standing.proposal();
-  return { review: reviewOf(await plan.place(problems), servers), releases, after };
+  return { review: await reviewOf(problems, plan, servers), releases, after };
 }
 
-function reviewOf(problems: readonly Problem[], servers: readonly ServerEffect[]): Review {
-  const distinct = [...new Map(problems.map((problem) => [JSON.stringify(problem), problem])).values()].sort(byPlace);
+async function reviewOf(problems: readonly Problem[], plan: Plan, servers: readonly ServerEffect[]): Promise<Review> {
+  const { first, further } = firstOf(distinct(problems));
+  const placed = distinct(await plan.place(first)).sort(byPlace);
   const breaking = servers.some(({ changes }) => changes.some(({ effect }) => effect === "breaking"));
-  return { problems: distinct, servers, breaking };
+  return { problems: [...placed, ...further], servers, breaking };
+}
+
+function distinct(problems: readonly Problem[]): Problem[] {
+  return [...new Map(problems.map((problem) => [JSON.stringify(problem), problem])).values()];
+}
+
+/** What refuses the edit before what does not: no error may be hidden by warnings. */
+function firstOf(problems: readonly Problem[]): { first: readonly Problem[]; further: Problem[] } {
+  // One reading that has more to say says so itself.
+  if (problems.length <= PROBLEMS_MAX + 1) return { first: problems, further: [] };
+  const errors = problems.filter(({ severity }) => severity === "error");
+  const warnings = problems.filter(({ severity }) => severity === "warning");
+  const severity = errors.length > PROBLEMS_MAX ? "error" : "warning";
+  return {
+    first: [...errors, ...warnings].slice(0, PROBLEMS_MAX),
+    further: [furtherProblems(problems.length - PROBLEMS_MAX, severity)],
+  };
 }
 
 /** Files as they came, and in each from its top. */

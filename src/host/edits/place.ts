@@ -1,4 +1,4 @@
-import { placeProblems } from "../../image/json-source.ts";
+import { placeProblems, type Reader } from "../../image/json-source.ts";
 import type { Problem } from "../../problem.ts";
 
 /** Gives problems their places in what a person sees. */
@@ -8,7 +8,7 @@ export type Place = (problems: readonly Problem[]) => Promise<Problem[]>;
  * Places what a JSON pointer leads to in a text. `prefix` is the part of the pointers that leads to the text itself:
  * what stands elsewhere is left as it is. A text that is no JSON places nothing.
  */
-export function placeIn(file: string, text: string, prefix: readonly string[] = []): Place {
+export function placeIn(reader: Reader, file: string, text: string, prefix: readonly string[] = []): Place {
   const start = prefix.map((name) => `/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
   const isInside = ({ pointer }: Problem): boolean =>
     pointer !== undefined && (pointer === start || pointer.startsWith(`${start}/`));
@@ -16,7 +16,7 @@ export function placeIn(file: string, text: string, prefix: readonly string[] = 
   return async (problems) => {
     const own = problems.filter(isInside).map(fromText);
     if (own.length === 0) return [...problems];
-    const placed = (await placeProblems(file, text, own))?.values();
+    const placed = (await placeProblems(file, text, own, reader))?.values();
     return problems.map((problem) => (placed && isInside(problem) ? placed.next().value! : problem));
   };
 }

@@ -1,13 +1,14 @@
 import { decodeJson, jsonBlock, rawBlock, type Cid } from "../../cid.ts";
 import { packDefinition } from "../../image/definition.ts";
 import type { ServerRecord } from "../../image/image.ts";
+import type { Reader } from "../../image/json-source.ts";
 import { isObject, type JsonObject } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { NameMove, Store } from "../../store/store.ts";
 import type { Directory, ReadMcps } from "../directory.ts";
-import { languageOfDraft } from "./draft-checks.ts";
 import type { Draft } from "./edits.ts";
+import { languageOfDraft } from "./draft-checks.ts";
 import { withMember } from "./json-text.ts";
 import {
   entryText,
@@ -47,7 +48,7 @@ export async function planDefinition(request: PlanRequest): Promise<Plan> {
     mcps: foreseen,
     proposed,
     isWritten: ({ pointer }) => pointer === undefined,
-    place: placeOf(draft, { name, mcps, before, mayReadAll }),
+    place: placeOf(draft, { reader: request, name, mcps, before, mayReadAll }),
   };
 }
 
@@ -62,6 +63,7 @@ function placeOf(draft: Draft | null, configured: Configured): Place {
 }
 
 interface Configured {
+  readonly reader: Reader;
   readonly name: string;
   readonly mcps: McpsText;
   readonly before: Directory;
@@ -72,10 +74,10 @@ interface Configured {
  * Places what is wrong with entries for whoever writes the source of one server. Who may not read all is shown that
  * server's own entry: in the whole configuration, others may stand on the same line.
  */
-export function placeInEntries({ name, mcps, before, mayReadAll }: Configured): Place {
-  if (mayReadAll) return placeIn("mcps", mcps.text);
+export function placeInEntries({ reader, name, mcps, before, mayReadAll }: Configured): Place {
+  if (mayReadAll) return placeIn(reader, "mcps", mcps.text);
   const raw = rawEntriesIn(mcps, wholeOf(mcps, before))?.get(name);
-  return placeIn(name, raw === undefined ? "" : entryText(raw), [name]);
+  return placeIn(reader, name, raw === undefined ? "" : entryText(raw), [name]);
 }
 
 /** Where the entry hosts a server of others, nobody would see the source until the entry is another one. */

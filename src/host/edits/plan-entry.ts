@@ -14,7 +14,7 @@ export async function planEntry(request: PlanRequest): Promise<Plan> {
   const entries = rawEntriesIn(mcps, whole);
   const raw = entries?.get(name);
   const text = draft?.files[draft.entry] ?? "";
-  const wrong = draft ? await jsonProblems(name, text) : [];
+  const wrong = draft ? await jsonProblems(name, text, request) : [];
   const value = draft && wrong.length === 0 ? (JSON.parse(text) as Json) : undefined;
   let foreseen: ReadMcps | undefined;
   const problems = [...request.problems, ...wrong, ...unreadableMcps(entries)];
@@ -31,6 +31,6 @@ export async function planEntry(request: PlanRequest): Promise<Plan> {
     mcps: foreseen,
     proposed,
     isWritten: ({ pointer }) => pointer !== undefined,
-    place: placeIn(name, text, [name]),
+    place: placeIn(request, name, text, [name]),
   };
 }

@@ -1,7 +1,7 @@
 import { isCid, rawBlock } from "../../cid.ts";
 import { jsonProblems } from "../../image/json-source.ts";
 import type { Problem } from "../../problem.ts";
-import type { NameMove, Store } from "../../store/store.ts";
+import type { NameMove } from "../../store/store.ts";
 import { textAt } from "./mcps-text.ts";
 import { placeIn } from "./place.ts";
 import type { Plan, PlanRequest } from "./plan.ts";
@@ -13,7 +13,7 @@ export async function planVariable(request: PlanRequest): Promise<Plan> {
   const text = draft?.files[draft.entry] ?? "";
   const block = rawBlock(text);
   const next = draft ? block.cid : null;
-  const written = name === "mcps" && draft ? await configurationIn(store, tenant, text) : { text, problems: [] };
+  const written = name === "mcps" && draft ? await configurationIn(request, text) : { text, problems: [] };
   const proposed = proposeTo(store);
   const set: NameMove[] = [{ kind: "variable", name, cid: next, expected: current }];
   await proposed.change(tenant, { by: "edit", put: draft ? [block] : [], set });
@@ -24,21 +24,18 @@ export async function planVariable(request: PlanRequest): Promise<Plan> {
     before,
     proposed,
     isWritten: ({ pointer }) => pointer !== undefined,
-    place: placeIn("mcps", written.text),
+    place: placeIn(request, "mcps", written.text),
   };
 }
 
 /** What a value of `mcps` says, or what its CID leads to. */
-async function configurationIn(
-  store: Store,
-  tenant: string,
-  value: string,
-): Promise<{ text: string; problems: Problem[] }> {
+async function configurationIn(request: PlanRequest, value: string): Promise<{ text: string; problems: Problem[] }> {
+  const { store, tenant } = request;
   const cid = value.trim();
-  if (!isCid(cid)) return { text: value, problems: await jsonProblems("mcps", value) };
+  if (!isCid(cid)) return { text: value, problems: await jsonProblems("mcps", value, request) };
   if (await store.content(tenant, cid)) {
     const text = await textAt(store, tenant, cid);
-    return { text, problems: await jsonProblems(cid, text) };
+    return { text, problems: await jsonProblems(cid, text, request) };
   }
   const message = `There is no content with the CID ${cid}; save the configuration itself`;
   const problem: Problem = { code: "missing-content", message, severity: "error", file: "mcps", line: 1, column: 1 };

@@ -1,6 +1,7 @@
 import type { Rights } from "../../access/rights.ts";
 import type { Cid } from "../../cid.ts";
 import type { Problem } from "../../problem.ts";
+import type { Reader } from "../../image/json-source.ts";
 import type { Store } from "../../store/store.ts";
 import type { Directory, ReadMcps } from "../directory.ts";
 import { checkDraft, type DraftLimits } from "./draft-checks.ts";
@@ -33,7 +34,7 @@ export interface Plan {
 /** Asks nothing of a compiler, and changes nothing. `before` is how things stand. */
 export function planEdit(
   store: Store,
-  limits: DraftLimits,
+  limits: DraftLimits & Reader["limits"],
   tenant: string,
   before: Directory,
   { kind, name }: Subject,
@@ -43,6 +44,7 @@ export function planEdit(
   const request: PlanRequest = {
     store,
     tenant,
+    limits,
     before,
     name,
     draft,
@@ -59,9 +61,8 @@ export function planEdit(
   }
 }
 
-export interface PlanRequest {
+export interface PlanRequest extends Reader {
   readonly store: Store;
-  readonly tenant: string;
   readonly before: Directory;
   readonly name: string;
   /** Null deletes. */

@@ -1,5 +1,6 @@
 import type { Rights } from "../../access/rights.ts";
 import { decodeJson, type Cid } from "../../cid.ts";
+import type { Reader } from "../../image/json-source.ts";
 import type { Contract } from "../../contract/contract.ts";
 import { BerthError } from "../../errors.ts";
 import { isObject, type JsonObject } from "../../json.ts";
@@ -39,12 +40,13 @@ export async function contractOf(
  */
 export async function planRestore(
   store: Store,
-  tenant: string,
+  reader: Reader,
   before: Directory,
   server: string,
   release: Cid,
   { keepEntry = false, rights }: { keepEntry?: boolean; rights: Rights },
 ): Promise<Plan> {
+  const { tenant } = reader;
   const history = await store.history(tenant, "release", server);
   const parts = history.some(({ cid }) => cid === release) ? await partsOf(store, tenant, release) : undefined;
   const config = parts && (await structure(store, tenant, parts.config));
@@ -63,7 +65,7 @@ export async function planRestore(
     before,
     proposed,
     isWritten: () => false,
-    place: placeInEntries({ name: server, mcps, before, mayReadAll }),
+    place: placeInEntries({ reader, name: server, mcps, before, mayReadAll }),
   };
   if (keepEntry) {
     const { definition } = parts;
