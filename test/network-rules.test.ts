@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { assert as assertProperty, ipV4, ipV6, property, runs, webUrl } from "./fast-check.ts";
 import { isPublicAddress } from "../src/network/addresses.ts";
-import { bareHostname, parseAllowedHost, type AllowedHost } from "../src/network/allow-list.ts";
+import { allowedByBoth, bareHostname, parseAllowedHost, type AllowedHost } from "../src/network/allow-list.ts";
 import { listRules, NetworkRefused, portOf } from "../src/network/rules.ts";
 
 const listOf = (...texts: string[]): AllowedHost[] =>
@@ -157,5 +157,45 @@ describe("what a server may reach", () => {
       }),
       { numRuns: runs(30) },
     );
+  });
+});
+
+describe("what two lists allow", () => {
+  it("C8 is what each of them allows by itself", () => {
+    const texts =
+      "* *.example.org *.a.example.org example.org a.example.org b.a.example.org 10.0.0.5 1.1.1.1 [::1] " +
+      "[2606:4700::1111] *:80 10.0.0.5:80 a.example.org:80";
+    const hosts = ["example.org", "a.example.org", "b.a.example.org", "c.b.a.example.org", "example.net"];
+    const addresses = ["10.0.0.5", "1.1.1.1", "::1", "2606:4700::1111", "8.8.8.8"];
+    const said = (list: readonly AllowedHost[]): boolean[] => {
+      const { checkHost, mayReach } = listRules(list, { privateToo: true });
+      const named = (host: string, port: number): boolean => {
+        try {
+          return (checkHost(host, port), true);
+        } catch {
+          return false;
+        }
+      };
+      return [443, 80].flatMap((port) =>
+        [
+          hosts.map((host) => named(host, port)),
+          addresses.map((address) => named(address, port) && mayReach(address, port)),
+          addresses.map((address) => mayReach(address, port)),
+        ].flat(),
+      );
+    };
+    // Lists of two by two: whatever is in one more of a list changes nothing between the others.
+    const lists = texts.split(" ").flatMap((one, index, all) => all.slice(index).map((other) => listOf(one, other)));
+    const alone = lists.map((list) => ({ list, says: said(list) }));
+    for (const { list: one, says: a } of alone) {
+      for (const { list: other, says: b } of alone) {
+        assert.deepEqual(
+          said(allowedByBoth(one, other)),
+          a.map((each, index) => each && b[index]),
+          JSON.stringify([one, other]),
+        );
+      }
+    }
+    for (const list of lists) assert.deepEqual(allowedByBoth(list, list), list);
   });
 });

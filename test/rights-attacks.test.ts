@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { chmodSync, existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { text } from "node:stream/consumers";
+import { after, before, describe, it, type TestContext } from "node:test";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import { bearer, makeToken } from "./access.rig.ts";
 import { apiOf, type Api, type ApiReply } from "./api.ts";
@@ -439,5 +440,150 @@ describe("the entries of other servers", () => {
     assert.deepEqual(new Set(own.map(({ file }) => file)), new Set(["gam"]));
     assert.ok(own.every(({ frame }) => /"(?:first|function)"/.test(frame)));
     assert.match(JSON.stringify(await problemsFor(ADMIN)), /of the other server/);
+  });
+});
+
+const KEY = "RIGHTS_ATTACKS_KEY";
+const TAKEN = "header.X-Key=%24%7BRIGHTS_ATTACKS_KEY%7D";
+
+/** A remote server, which is one of the Berth's own, and keeps the keys that it is sent. */
+async function remoteOf({ url }: TestBerth, t: TestContext): Promise<{ uri: string; keys: Set<string> }> {
+  const keys = new Set<string>();
+  const server = createServer((request, response) => {
+    forward(request, response).catch(() => response.destroy());
+  });
+  const forward = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const key = request.headers["x-key"];
+    if (key !== undefined) keys.add(String(key));
+    if (request.method !== "POST") return void response.writeHead(405).end();
+    const kept = Object.entries(request.headers).filter(([name]) => /^(?:accept|content-type|mcp-.*)$/.test(name));
+    const headers = { ...(Object.fromEntries(kept) as Record<string, string>), ...bearer(ADMIN) };
+    const over = new AbortController();
+    response.on("close", () => over.abort());
+    const answer = await fetch(`${url}/mcp/gam`, {
+      method: "POST",
+      headers,
+      body: await text(request),
+      signal: over.signal,
+    });
+    const session = answer.headers.get("mcp-session-id");
+    const type = answer.headers.get("content-type");
+    response.writeHead(answer.status, {
+      ...(type && { "content-type": type }),
+      ...(session && { "mcp-session-id": session }),
+    });
+    response.flushHeaders();
+    // Some of them are streams that last.
+    for await (const part of answer.body ?? []) response.write(part);
+    response.end();
+  };
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return { uri: `mcp+http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`, keys };
+}
+
+describe("a pinned release", () => {
+  before(() => void (process.env[KEY] = "of-the-environment"));
+  after(() => delete process.env[KEY]);
+
+  async function putInto({ api, releaseOf }: Served, entry: object, token: string): Promise<string> {
+    const headers = { ...any, ...bearer(token), "Berth-Allow-Breaking": "true" };
+    const saved = await api.send("PUT", "/entries/far", JSON.stringify(entry), headers);
+    assert.ok(saved.status < 300, JSON.stringify(saved.body));
+    return releaseOf("far");
+  }
+
+  /** A Berth whose server `far` is to be. */
+  async function serveFar(t: TestContext, env: Record<string, string>) {
+    const served = await serve(env);
+    t.after(() => served.berth.close());
+    const remote = await remoteOf(served.berth, t);
+    const far = await served.api.send("PUT", "/entries/far", JSON.stringify({ upstream: remote.uri }), {
+      "If-None-Match": "*",
+      ...bearer(ADMIN),
+    });
+    assert.equal(far.status, 201, JSON.stringify(far.body));
+    return { served, ...remote };
+  }
+
+  it("C8 reads no variable of the environment in the place of a secret", async (t) => {
+    const { served, uri, keys } = await serveFar(t, { BERTH_ACCESS: "required" });
+    const { token: writer } = await makeToken(served.berth, { can: ["edit", "call"] });
+    const ask = async (release: string): Promise<string> =>
+      served.say(`far@${release}`, "variable", writer, { name: "shape" });
+    await served.api.send("PUT", `/secrets/${KEY}`, "of-the-tenant", bearer(writer));
+    const given = { upstream: `${uri}?${TAKEN}`, secrets: [KEY] };
+    const old = await putInto(served, given, writer);
+    assert.equal(await ask(old), "round");
+    assert.deepEqual([...keys], ["of-the-tenant"]);
+    keys.clear();
+    const refused = /^503: .*That release takes the secret "RIGHTS_ATTACKS_KEY" in its launcher URI, which the entry/;
+    await putInto(served, { upstream: uri }, writer);
+    const said = await ask(old);
+    assert.deepEqual([...keys], []);
+    assert.match(said, refused);
+    await putInto(served, { upstream: `${uri}?query.other=1&${TAKEN}` }, ADMIN);
+    keys.clear();
+    assert.match(await ask(old), refused, "whoever may use the environment does not give it to that release");
+    assert.deepEqual([...keys], []);
+    await putInto(served, { ...given, description: "given again" }, ADMIN);
+    assert.equal(await ask(old), "round");
+    assert.deepEqual([...keys], ["of-the-tenant"]);
+  });
+
+  it("C8 takes of the environment, and starts, only what the entry still does", async (t) => {
+    const { served, uri, keys } = await serveFar(t, { BERTH_ACCESS: "required" });
+    const program = await putInto(served, { upstream: `mcp+node://${join(fixtures, "asker.mjs")}` }, ADMIN);
+    const taking = await putInto(served, { upstream: `${uri}?${TAKEN}` }, ADMIN);
+    const runs = (): Promise<string> => served.say(`far@${program}`, "flaky", ADMIN, { key: "x", times: 0 });
+    const takes = (): Promise<string> => served.say(`far@${taking}`, "variable", ADMIN, { name: "shape" });
+    assert.match(await runs(), /^503: .*That release starts a program, which the entry of "far" does not any more/);
+    assert.equal(await takes(), "round");
+    assert.deepEqual([...keys], ["of-the-environment"]);
+    await putInto(served, { upstream: `${uri}?header.X-Home=%24%7BHOME%7D` }, ADMIN);
+    keys.clear();
+    const refused = /^503: .*That release takes \$\{RIGHTS_ATTACKS_KEY\} from the environment, which the entry/;
+    assert.match(await takes(), refused);
+    await putInto(served, { upstream: `mcp+node://${join(fixtures, "asker.mjs")}?arg=other` }, ADMIN);
+    assert.match(await takes(), refused);
+    assert.deepEqual([...keys], []);
+    assert.doesNotMatch(await runs(), /^503/);
+  });
+
+  it("C8 gets nothing that its own entry did not give, nor what the entry does not give now", async (t) => {
+    const served = await serve({ BERTH_ACCESS: "required" });
+    t.after(() => served.berth.close());
+    const remote = createServer((_request, response) => response.end("from the network"));
+    await new Promise<void>((resolve) => remote.listen(0, "127.0.0.1", resolve));
+    t.after(() => remote.close());
+    const host = `127.0.0.1:${(remote.address() as AddressInfo).port}`;
+    await served.api.send("PUT", "/secrets/API_TOKEN", "the-value", bearer(ADMIN));
+    const all = { secrets: ["API_TOKEN"], network: [host] };
+    const limited = `gam@${await giveTo(served, "gam", { variables: ["shape"] })}`;
+    const unlimited = `gam@${await giveTo(served, "gam", all)}`;
+    const reads = (at: string, name: string): Promise<string> => served.say(at, "variable", ADMIN, { name });
+    const loads = (at: string): Promise<string> => served.say(at, "load", ADMIN, { url: `http://${host}/` });
+    assert.match(await reads(limited, "colour"), /^refused: .*not given the variable "colour"/);
+    assert.match(await served.say(limited, "secret", ADMIN), NO_SECRET);
+    assert.match(await loads(limited), /^refused: .*this server has no network/);
+    assert.equal(await reads(limited, "shape"), "round");
+    assert.equal(await reads(unlimited, "colour"), "blue");
+    assert.equal(await served.say(unlimited, "secret", ADMIN), "the-value");
+    assert.equal(await loads(unlimited), "from the network");
+    await giveTo(served, "gam", { ...all, variables: ["colour"] });
+    assert.match(await reads(limited, "shape"), /^refused: /);
+    assert.match(await reads(limited, "colour"), /^refused: /);
+    assert.equal(await reads(unlimited, "colour"), "blue");
+    assert.match(await reads(unlimited, "shape"), /^refused: /);
+    const { uri } = await remoteOf(served.berth, t);
+    const headers = { ...any, ...bearer(ADMIN), "Berth-Allow-Breaking": "true" };
+    const other = await served.api.send("PUT", "/entries/other", JSON.stringify({ upstream: uri }), headers);
+    assert.equal(other.status, 200, JSON.stringify(other.body));
+    const { body } = await served.api.send("GET", "/servers/other/releases", undefined, bearer(ADMIN));
+    const code = body.releases.at(-1).release as string;
+    assert.match(await reads(`other@${code}`, "colour"), /^refused: /, "an upstream is given no variable");
   });
 });

@@ -9,7 +9,7 @@ import type { DirectoryEntry } from "./directory.ts";
 import { asGivenNow } from "./granted.ts";
 import { releaseCompilerKey } from "./load-catalog.ts";
 import type { ReleaseParts } from "./release.ts";
-import { programOf } from "./tenant-rules.ts";
+import { withdrawnFrom } from "./tenant-rules.ts";
 import type { Json } from "../json.ts";
 
 /** Earlier releases that stay loaded in one process. */
@@ -25,7 +25,7 @@ export interface EarlierReleases {
 /**
  * Releases that a server once had, by their CIDs: what was begun in one can end in it. Each is made again from what
  * it consists of, and is given only when that makes the very same release. What its code may reach is what the server's
- * code may reach now.
+ * code may reach now, and no more than its own entry said.
  */
 export function createEarlierReleases(
   portOf: (tenant: string, server: string) => HostPort,
@@ -82,11 +82,9 @@ async function loadRelease(
   const { entry: then } = await readCheckedEntry(server, config as Json, (schema) =>
     dependencies.checks.faultOf(tenant, schema),
   );
-  if (programOf(tenant, { entry: then, enabled: true }) !== undefined && programOf(tenant, now) === undefined) {
-    const message = `That release starts a program, which the entry of "${server}" does not any more as it stands`;
-    throw refused(server, [{ code: "program-withdrawn", message, severity: "error" }]);
-  }
   const entry = asGivenNow(then, now);
+  const withdrawn = withdrawnFrom({ tenant, server, was: then, given: entry }, now);
+  if (withdrawn.length > 0) throw refused(server, withdrawn);
   const shown = {
     tool: new Set(contract.tools.map(({ name }) => name)),
     prompt: new Set(contract.prompts.map(({ name }) => name)),

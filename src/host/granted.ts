@@ -3,6 +3,7 @@ import { rawBlock } from "../cid.ts";
 import type { HostPort } from "../executor/executor.ts";
 import type { Json, JsonObject } from "../json.ts";
 import { isPublicAddress } from "../network/addresses.ts";
+import { allowedByBoth } from "../network/allow-list.ts";
 import { Fetches, type FetchLimits } from "../network/fetches.ts";
 import type { Problem } from "../problem.ts";
 import type { Grant, Grants } from "../secrets/grants.ts";
@@ -28,15 +29,29 @@ export interface GrantDependencies {
 }
 
 /**
- * The entry of an earlier release with what the server is given now, in the place of what it was given then: whatever
- * was taken from the server is taken from all of its releases.
+ * The entry of an earlier release with what it gave of what the server is given now: whatever was taken from the server
+ * is taken from all of its releases, and none gets what only a later entry gives.
  */
-export function asGivenNow(entry: ServerEntry, { entry: now, refused }: DirectoryEntry): ServerEntry {
-  const { variables: _, ...then } = entry;
+export function asGivenNow(then: ServerEntry, { entry: now, refused }: DirectoryEntry): ServerEntry {
   // What an entry that is wrong would give is not known.
   if (refused) return { ...then, secrets: [], network: [], variables: [] };
-  const { secrets, network, limits, variables } = now;
-  return { ...then, secrets, network, limits, ...(variables && { variables }) };
+  // Without a list of its own an upstream reads no variable, and code reads all.
+  const variables = inBoth(then.variables, now.upstream === undefined ? now.variables : []);
+  return {
+    ...then,
+    secrets: then.secrets.filter((name) => now.secrets.includes(name)),
+    network: allowedByBoth(then.network, now.network),
+    limits: now.limits,
+    ...(variables && { variables }),
+  };
+}
+
+/** Undefined is all. */
+function inBoth(
+  one: readonly string[] | undefined,
+  other: readonly string[] | undefined,
+): readonly string[] | undefined {
+  return one && other ? one.filter((name) => other.includes(name)) : (one ?? other);
 }
 
 export async function grantTo(

@@ -279,7 +279,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
 /** What has gone is given nothing, though what was begun in one of its releases may end. */
 const REMOVED: DirectoryEntry = {
   definition: undefined,
-  entry: unnamedEntry,
+  entry: { ...unnamedEntry, variables: [] },
   enabled: false,
   hidden: [],
   problems: [],

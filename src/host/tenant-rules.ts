@@ -3,6 +3,7 @@ import type { Problem } from "../problem.ts";
 import { DEFAULT_TENANT } from "../tenant-name.ts";
 import { variablesOf, type Launch } from "../upstream/launch.ts";
 import { parseLauncher } from "../upstream/launcher.ts";
+import type { ServerEntry } from "./config/entry.ts";
 import type { DirectoryEntry } from "./directory.ts";
 
 /**
@@ -53,24 +54,65 @@ export function programOf(
   tenant: string,
   { entry, enabled }: Pick<DirectoryEntry, "entry" | "enabled">,
 ): string | undefined {
-  if (!enabled || entry.upstream === undefined) return undefined;
-  const { launch } = parseLauncher(entry.upstream);
-  if (!launch) return undefined;
+  const { startsProgram, environment } = enabled ? takenBy(tenant, entry) : NOTHING_TAKEN;
+  return startsProgram || environment.length > 0 ? JSON.stringify([entry.upstream, environment]) : undefined;
+}
+
+/**
+ * What an earlier release would take that its server takes no more: a program that is started, variables of the
+ * environment, secrets in its launcher URI. `given` is the entry that `was`, with what the release is given now.
+ */
+export function withdrawnFrom(
+  { tenant, server, was, given }: { tenant: string; server: string; was: ServerEntry; given: ServerEntry },
+  now: DirectoryEntry,
+): Problem[] {
+  // Whatever was a secret then is never read from the environment in its place.
+  const launch = launchIn(was);
+  const named = launch ? namesIn(launch) : [];
+  const secrets = named.filter((name) => was.secrets.includes(name) && !given.secrets.includes(name));
+  const would = takenBy(tenant, { ...given, secrets: was.secrets });
+  const may = now.enabled && !now.refused ? takenBy(tenant, now.entry) : NOTHING_TAKEN;
+  const environment = would.environment.filter((name) => !may.environment.includes(name));
+  const problems: Problem[] = [];
+  const complain = (code: string, what: string): void => {
+    const message = `That release ${what}, which the entry of "${server}" does not any more as it stands`;
+    problems.push({ code, message, severity: "error" });
+  };
+  if (would.startsProgram && !may.startsProgram) complain("program-withdrawn", "starts a program");
+  for (const name of environment) complain("environment-withdrawn", `takes \${${name}} from the environment`);
+  for (const name of secrets) complain("secret-withdrawn", `takes the secret "${name}" in its launcher URI`);
+  return problems;
+}
+
+interface TakenOfMachine {
+  readonly startsProgram: boolean;
+  /** Names of variables. */
+  readonly environment: readonly string[];
+}
+
+const NOTHING_TAKEN: TakenOfMachine = { startsProgram: false, environment: [] };
+
+function takenBy(tenant: string, entry: Pick<ServerEntry, "upstream" | "secrets">): TakenOfMachine {
+  const launch = launchIn(entry);
+  if (!launch) return NOTHING_TAKEN;
   const environment = tenant === DEFAULT_TENANT ? undeclaredIn(launch, entry.secrets) : [];
-  const takesNothing = "url" in launch && environment.length === 0;
-  return takesNothing ? undefined : JSON.stringify([entry.upstream, environment]);
+  return { startsProgram: !("url" in launch), environment };
+}
+
+function launchIn({ upstream }: Pick<ServerEntry, "upstream">): Launch | undefined {
+  return upstream === undefined ? undefined : parseLauncher(upstream).launch;
 }
 
 /** Names that stand for no secret of the server. */
 function undeclaredIn(launch: Launch, secrets: readonly string[]): string[] {
-  const names = templatesOf(launch).flatMap(variablesOf);
-  return [...new Set(names)].filter((name) => !secrets.includes(name));
+  return namesIn(launch).filter((name) => !secrets.includes(name));
 }
 
-function templatesOf(launch: Launch): string[] {
+/** Each name that a launch takes a value of, once. */
+function namesIn(launch: Launch): string[] {
   const templates =
     "url" in launch
       ? [...Object.values(launch.headers), ...launch.query.map(({ value }) => value)]
       : Object.values(launch.env);
-  return templates.map(({ text }) => text);
+  return [...new Set(templates.flatMap(({ text }) => variablesOf(text)))];
 }

@@ -1,4 +1,5 @@
 import { isIP } from "node:net";
+import { isPublicAddress } from "./addresses.ts";
 
 /** One line of what a server may reach: a host, or all below a domain, at one port. */
 export interface AllowedHost {
@@ -52,6 +53,26 @@ export function allows(list: readonly AllowedHost[], name: string, port: number)
     if (allowed.kind === "any") return true;
     return allowed.kind === "host" ? allowed.name === name : name.endsWith(`.${allowed.name}`) && isIP(name) === 0;
   });
+}
+
+/** What each of the lists allows by itself. Of private addresses these are the ones that both name. */
+export function allowedByBoth(one: readonly AllowedHost[], other: readonly AllowedHost[]): AllowedHost[] {
+  const both = one.filter((host) => other.some((wider) => covers(wider, host)));
+  const narrower = other.filter((host) => !both.some((same) => covers(host, same) && covers(same, host)));
+  return [...both, ...narrower.filter((host) => one.some((wider) => covers(wider, host)))];
+}
+
+function covers(wider: AllowedHost, { kind, name, port }: AllowedHost): boolean {
+  if (wider.port !== port) return false;
+  if (wider.kind === kind && wider.name === name) return true;
+  switch (wider.kind) {
+    case "any":
+      return kind !== "host" || isIP(name) === 0 || isPublicAddress(name);
+    case "below":
+      return kind !== "any" && isIP(name) === 0 && name.endsWith(`.${wider.name}`);
+    case "host":
+      return false;
+  }
 }
 
 /** Whether the list names this very address. */
