@@ -236,7 +236,10 @@ describe("the table of rights", () => {
   let berth: TestBerth;
   let trial: Trial;
   before(async () => {
-    berth = await startTestBerth({ ...SHARED, env: { ...REQUIRED, BERTH_SAVES_PER_MINUTE: "0" } });
+    berth = await startTestBerth({
+      ...SHARED,
+      env: { ...REQUIRED, BERTH_SAVES_PER_MINUTE: "0", BERTH_SAVES_PER_MINUTE_PER_TENANT: "0" },
+    });
     trial = new Trial(berth);
     await trial.prepare();
   });
@@ -340,7 +343,10 @@ describe("the table of rights", () => {
 
 describe("the table of rights of another tenant", () => {
   it("C8 is the same; programs take the operator's leave besides", async (t) => {
-    const berth = await startTestBerth({ ...SHARED, env: { ...REQUIRED, BERTH_SAVES_PER_MINUTE: "0" } });
+    const berth = await startTestBerth({
+      ...SHARED,
+      env: { ...REQUIRED, BERTH_SAVES_PER_MINUTE: "0", BERTH_SAVES_PER_MINUTE_PER_TENANT: "0" },
+    });
     t.after(() => berth.close());
     const mcps = JSON.stringify({ alpha: {} });
     await onStoreOf(berth, (store) =>
