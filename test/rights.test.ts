@@ -377,7 +377,10 @@ describe("the table of rights where nobody is asked for a token", () => {
   ] as const) {
     it(`C8 lets who sits at the machine do everything; programs, when they are ${programs}: ${isLet}`, async (t) => {
       const env = { BERTH_ADMIN_TOKEN: OPERATOR, BERTH_UPSTREAM_PROGRAMS: programs };
-      const berth = await startTestBerth({ ...SHARED, env });
+      const berth = await startTestBerth({
+        ...SHARED,
+        env: { ...env, BERTH_SAVES_PER_MINUTE: "0", BERTH_SAVES_PER_MINUTE_PER_TENANT: "0" },
+      });
       t.after(() => berth.close());
       const trial = new Trial(berth);
       await trial.prepare();
