@@ -38,6 +38,7 @@ import type { Starter } from "./starter/starter.ts";
 import { openSqliteStore } from "./store/sqlite.ts";
 import type { Store } from "./store/store.ts";
 import { DEFAULT_TENANT } from "./tenant-name.ts";
+import { WorkFolders } from "./work-folders.ts";
 
 /** Most definitions are compiled in less, and on a machine that is always busy nobody waits much longer for this. */
 const COMPILER_GIVES_WAY_MS = 2_000;
@@ -92,7 +93,10 @@ export async function openCore(
     starting("guest code is tried");
     let tenancy: Tenancy | undefined;
     const limitsOf = (tenant: string): TenantLimits => tenantLimits(config.limits, tenancy?.limitsOf(tenant));
-    const executor = opened(await openExecutor({ mode: config.guests, limits: config.limits, limitsOf, start, log }));
+    const folders = opened(new WorkFolders());
+    const { make: makeFolder } = folders;
+    const { guests: mode, limits } = config;
+    const executor = opened(await openExecutor({ mode, limits, limitsOf, start, makeFolder, log }));
     if (executor.isolation === "trusted")
       log.warn({ reason: executor.reason }, "guest code runs trusted, not sandboxed");
     starting("servers are read");
@@ -108,7 +112,7 @@ export async function openCore(
     const secrets = openSecrets(store, openKeyRing(config.dataDir, config.secretKeys), config.limits);
     const upstreams = opened(
       new Hosting({
-        open: hostedOpener(config.limits, start),
+        open: hostedOpener(limits, { start, makeFolder }),
         limitsOf,
         limits: config.limits,
         log,
@@ -133,7 +137,7 @@ export async function openCore(
       writable: config.image !== "readonly",
       limits: config.limits,
     };
-    const explore = config.explore ? opened(openExplore(exploring(config, log, start))) : undefined;
+    const explore = config.explore ? opened(openExplore(exploring(config, log, { start, makeFolder }))) : undefined;
     const own = await openHost([], hosting);
     const host = withAllServers(
       explore ? withBuiltIn(own, DEFAULT_TENANT, explore, { ...config.limits, observers }) : own,
@@ -151,7 +155,6 @@ export async function openCore(
       directory: (tenant) => host.directory(tenant),
       onChange: (tenant, name) => host.secretChanged(tenant, name),
     });
-    const { limits } = config;
     const access = opened(accessOf(config, log, store, (tenant) => tenancy?.oauthOf(tenant)));
     const sealKey = await readSealKey(config.dataDir);
     const endpoint = createEndpoint({

@@ -9,6 +9,7 @@ import { DEFAULT_TENANT } from "./tenant-name.ts";
 import { hostedVariables } from "./upstream/hosted-variables.ts";
 import { profileFolders } from "./upstream/profiles/locate.ts";
 import { Upstream } from "./upstream/upstream.ts";
+import type { MakeFolder } from "./work-folders.ts";
 
 /**
  * How servers of others are reached, as a part of the composition root: what they get of this machine, by whose they
@@ -16,11 +17,16 @@ import { Upstream } from "./upstream/upstream.ts";
  */
 const clientInfo = { name: "berth", version: packageVersion() };
 
-export function exploring({ limits }: Config, log: Log, start: Start): ExploreOptions {
+interface Starting {
+  readonly start: Start;
+  readonly makeFolder: MakeFolder;
+}
+
+export function exploring({ limits }: Config, log: Log, { start, makeFolder }: Starting): ExploreOptions {
   const [env, folder] = [process.env, process.cwd()];
   const variables = async () => hostedVariables(env);
   // Servers offer less to those who cannot be asked. A profile is of what commands see, and they cannot.
-  const options = { env, folder, clientInfo, limits, start, variables, capabilities: {} };
+  const options = { env, folder, clientInfo, limits, start, makeFolder, variables, capabilities: {} };
   return {
     open: (launch, listener) => new Upstream(launch, { ...options, ...listener }),
     limits,
@@ -36,7 +42,7 @@ export function exploring({ limits }: Config, log: Log, start: Start): ExploreOp
  * Hosted ones get their secrets. Those of `default` also get what they ask for of the environment, and may be anywhere;
  * every other tenant's are out in the world.
  */
-export function hostedOpener(limits: Limits, start: Start): HostingOptions["open"] {
+export function hostedOpener(limits: Limits, { start, makeFolder }: Starting): HostingOptions["open"] {
   const { env } = process;
   const publicFetch = openPublicFetch();
   return (launch, listener, { tenant, grant }) => {
@@ -47,6 +53,7 @@ export function hostedOpener(limits: Limits, start: Start): HostingOptions["open
       clientInfo,
       limits,
       start,
+      makeFolder,
       ...listener,
       ...(!isOwn && { fetch: publicFetch }),
       ...(grant && { hide: (value) => grant.hideIn(value) }),

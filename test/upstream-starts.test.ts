@@ -36,7 +36,8 @@ for (const [when, way] of [
   ["while it serves", "ignores every ending"],
 ] as const) {
   test(`J9 a hosted server that ignores its end is gone when Berth is killed with -9 ${when}`, async (t) => {
-    const env = { BERTH_UPSTREAM_PROGRAMS: "on" };
+    // The folder that it keeps those of programs in stays until the next start.
+    const env = { BERTH_UPSTREAM_PROGRAMS: "on", TMPDIR: dataFolder(t) };
     const served = await ServeProcess.start(["--port", "0", "--data", dataFolder(t)], env);
     t.after(() => served.end("SIGKILL"));
     const mark = `orphan-${when.replaceAll(" ", "-")}-${process.pid}`;

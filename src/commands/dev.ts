@@ -1,6 +1,4 @@
-import { access, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { access, writeFile } from "node:fs/promises";
 import { watch } from "chokidar";
 import { readConfig } from "../config.ts";
 import { createLog } from "../log.ts";
@@ -9,6 +7,7 @@ import { DevFiles, fileServers, type FileServer } from "./dev-files.ts";
 import { announceServers, reportServer } from "./dev-report.ts";
 import { starterOf } from "./dev-starter.ts";
 import { environmentOf, type StoreOptions } from "./environment.ts";
+import { WorkFolders } from "../work-folders.ts";
 import { signalled } from "./signalled.ts";
 
 export interface DevOptions extends Pick<StoreOptions, "data"> {
@@ -29,7 +28,8 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
   const ended = signalled();
   if (options.new) await makeStarters(paths);
   const servers = await fileServers(paths);
-  const folder = options.data ?? (await mkdtemp(join(tmpdir(), "berth-dev-")));
+  const folders = new WorkFolders();
+  const folder = options.data ?? folders.make("dev-");
   try {
     const config = readConfig({ BERTH_LOG: "warn", ...environmentOf({ ...options, data: folder }) });
     let files: DevFiles | undefined;
@@ -50,7 +50,7 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
       await berth.close();
     }
   } finally {
-    if (options.data === undefined) await rm(folder, { recursive: true, force: true });
+    await folders.close();
   }
   return 0;
 }

@@ -1,7 +1,4 @@
 import { createReadStream, statSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { tenantLimitProblems } from "../admission/tenant-limits.ts";
 import { readConfig, type Config } from "../config.ts";
 import type { Fill } from "../core.ts";
@@ -12,6 +9,7 @@ import { startBerth } from "../main.ts";
 import { basePathOf, DEFAULT_TENANT } from "../tenant-name.ts";
 import { environmentOf, type StoreOptions } from "./environment.ts";
 import { signalled } from "./signalled.ts";
+import { WorkFolders } from "../work-folders.ts";
 
 export interface ServeOptions extends StoreOptions {
   readonly port?: string;
@@ -58,8 +56,9 @@ async function serveTenantFile(file: string, options: ServeOptions): Promise<num
       `a tenant's file is served by itself; "berth tenant import" puts it into a store`,
     );
   }
-  const data = await mkdtemp(join(tmpdir(), "berth-image-"));
+  const folders = new WorkFolders();
   try {
+    const data = folders.make("image-");
     const config = readConfig(environmentOf({ ...options, data }), { image: "readonly" });
     let tenant = DEFAULT_TENANT;
     const fill: Fill = async ({ tenants }) => {
@@ -71,7 +70,7 @@ async function serveTenantFile(file: string, options: ServeOptions): Promise<num
       announceAccess(config);
     });
   } finally {
-    await rm(data, { recursive: true, force: true });
+    await folders.close();
   }
 }
 

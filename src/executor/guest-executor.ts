@@ -1,6 +1,7 @@
 import type { CancelSignal } from "../cancellation.ts";
 import { startDirectly, type Start } from "../starter/starter.ts";
 import { DEFAULT_TENANT } from "../tenant-name.ts";
+import type { MakeFolder } from "../work-folders.ts";
 import { Ticker } from "../ticker.ts";
 import { Call } from "./call.ts";
 import { cancelled, closed, needsSandbox, suspended, timedOutWaiting, tooBusy } from "./failures.ts";
@@ -18,6 +19,8 @@ export interface GuestExecutorOptions {
   readonly limitsOf?: (tenant: string) => ExecutorTenantLimits;
   /** How processes are started; directly without it. */
   readonly start?: Start;
+  /** Of scripts that run trusted; by default below the system's temporary folder. */
+  readonly makeFolder?: MakeFolder | undefined;
   readonly log?: ExecutorLog;
 }
 
@@ -49,7 +52,7 @@ export class GuestExecutor implements Executor {
 
   constructor(
     launcher: Launcher,
-    { limits, limitsOf, start = startDirectly, log }: GuestExecutorOptions,
+    { limits, limitsOf, start = startDirectly, makeFolder, log }: GuestExecutorOptions,
     reason?: string,
   ) {
     this.isolation = launcher.isolation;
@@ -63,6 +66,7 @@ export class GuestExecutor implements Executor {
     this.#scripts = new Scripts(start, launcher, limits, {
       processesOf: (tenant) => this.#limitsOf(tenant).scriptProcesses,
       heavy: this.#heavy,
+      makeFolder,
     });
     this.#pool = new Pool(start, launcher.guest, limits, {
       processesOf: (tenant) => this.#limitsOf(tenant).guestProcesses,

@@ -1,5 +1,4 @@
-import { mkdtemp, mkdir, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Start } from "../starter/starter.ts";
 import {
@@ -17,6 +16,7 @@ import type { Interpreter, Launcher } from "./launcher.ts";
 import type { MemoryRoom } from "./watched-guest.ts";
 import { runToEnd, type ScriptEnd, type ScriptProcess } from "./script-process.ts";
 import { TurnQueue } from "../turn-queue.ts";
+import { makeTemporary, type MakeFolder } from "../work-folders.ts";
 import type { GuestFailure, ScriptOutcome, ScriptRun } from "./executor.ts";
 
 /**
@@ -35,6 +35,7 @@ export interface ScriptsOwner {
   /** How many scripts of one tenant may run. */
   readonly processesOf: (tenant: string) => number;
   readonly heavy: HeavyTenants;
+  readonly makeFolder: MakeFolder | undefined;
 }
 
 export class Scripts {
@@ -43,6 +44,7 @@ export class Scripts {
   readonly #limits: ScriptLimits;
   readonly #turns: TurnQueue;
   readonly #heavy: HeavyTenants;
+  readonly #makeFolder: MakeFolder;
   /** What runs or waits, and whose it is. */
   readonly #runs = new Map<Promise<ScriptOutcome>, string>();
   /** What ends it, and whose it is. */
@@ -50,7 +52,13 @@ export class Scripts {
   started = 0;
   killed = 0;
 
-  constructor(start: Start, launcher: Launcher, limits: ScriptLimits, { processesOf, heavy }: ScriptsOwner) {
+  constructor(
+    start: Start,
+    launcher: Launcher,
+    limits: ScriptLimits,
+    { processesOf, heavy, makeFolder = makeTemporary }: ScriptsOwner,
+  ) {
+    this.#makeFolder = makeFolder;
     this.#heavy = heavy;
     this.#begin = start;
     this.#launcher = launcher;
@@ -157,7 +165,7 @@ export class Scripts {
     };
     if (this.#launcher.isolation === "sandboxed") return await begin();
 
-    const folder = await mkdtemp(join(tmpdir(), "berth-script-"));
+    const folder = this.#makeFolder("script-");
     try {
       await writeFile(join(folder, "script"), script);
       await mkdir(join(folder, "work"));

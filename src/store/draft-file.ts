@@ -1,17 +1,68 @@
 import { randomBytes } from "node:crypto";
+import { existsSync, lstatSync, readdirSync, rmSync } from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
+import type Database from "better-sqlite3";
+import { inLock, lockFile } from "../file-lock.ts";
 import { BESIDE } from "./store-files.ts";
 
-/** A file that is there whole or not at all is written beside its place, and put there by `publish`. It is its owner's alone. */
+/** Held by whoever works on the draft beside it. */
+const LOCK = "-berth-lock";
+const LOCK_NAME = new RegExp(`^.+\\.[0-9a-f]{12}(?=${LOCK}$)`);
+const ATTEMPTS_MAX = 5;
+/** Drafts that nobody works on any more and that are removed at once; others are when somebody looks again. */
+const REMOVED_MAX = 100;
+
+/**
+ * A file that is there whole or not at all is written beside its place, and put there by `publish`. It is its owner's
+ * alone. What processes that were killed have left in that folder is removed first.
+ */
 export async function inDraft<T>(beside: string, work: (draft: string) => Promise<T>): Promise<T> {
+  removeLeftDrafts(dirname(beside));
   const draft = `${beside}.${randomBytes(6).toString("hex")}`;
+  const lock = lockOf(draft);
   try {
     // It is nobody else's from its beginning on.
     await (await open(draft, "wx", 0o600)).close();
     return await work(draft);
   } finally {
     for (const suffix of ["", ...BESIDE]) await rm(draft + suffix, { force: true });
+    if (lock) await rm(draft + LOCK, { force: true });
+    lock?.close();
+  }
+}
+
+/** Before there is a draft. Undefined where nothing can be locked, or written, which the draft itself will tell. */
+function lockOf(draft: string): Database.Database | undefined {
+  const file = draft + LOCK;
+  try {
+    for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+      const lock = lockFile(file);
+      // Somebody who looks for what is left over may have taken it for that, in the moment before the lock.
+      if (lock && existsSync(file)) return lock;
+      lock?.close();
+    }
+  } catch {
+    rmSync(file, { force: true });
+  }
+  return undefined;
+}
+
+/** Removes the drafts in a folder whose processes were killed. What cannot be removed is in nobody's way. */
+export function removeLeftDrafts(folder: string): void {
+  try {
+    const drafts = readdirSync(folder).flatMap((name) => LOCK_NAME.exec(name)?.[0] ?? []);
+    for (const draft of drafts.slice(0, REMOVED_MAX)) {
+      const path = join(folder, draft);
+      // Where others may write, it may be a link of theirs to a file of this user's.
+      const lock = lstatSync(path + LOCK);
+      if (!lock.isFile() || lock.uid !== process.getuid?.()) continue;
+      inLock(path + LOCK, () => {
+        for (const suffix of ["", ...BESIDE, LOCK]) rmSync(path + suffix, { force: true });
+      });
+    }
+  } catch {
+    // Of a folder that cannot be read or written, whoever wants to write there tells.
   }
 }
 

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { rawBlock } from "../cid.ts";
 import type { Log } from "../log.ts";
+import { removeLeftDrafts } from "./draft-file.ts";
 import { ForeignChanges, type ForeignChange } from "./foreign-changes.ts";
 import { openDatabase } from "./open-database.ts";
 import { sqliteAuditLinks } from "./sqlite-audit-links.ts";
@@ -37,6 +38,7 @@ const LOG_BYTES = 16 * 1024 * 1024;
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store & SecretStore> {
   const { dataDir, busyMs = 5_000, logBytes = LOG_BYTES } = options;
   const database = openDatabase(dataDir, busyMs, options.log);
+  removeLeftDrafts(dataDir);
   const log = new WriteAheadLog(database, logBytes, options.log);
   const contents = new SqliteContent(database);
   const storedBytes = new StoredBytes(database, log);

@@ -2,8 +2,9 @@ import { randomBytes } from "node:crypto";
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
-import Database from "better-sqlite3";
+import type Database from "better-sqlite3";
 import { BerthError } from "../errors.ts";
+import { inLock, lockFile } from "../file-lock.ts";
 
 /**
  * Files of tenants that are being put together, beside the database. Whoever made one holds a lock on it that the system
@@ -25,7 +26,7 @@ export async function createStagingFile(dataDir: string): Promise<StagingFile> {
     const file = fileOf(dataDir, id);
     // It may hold what others may not read.
     await (await open(file, "wx", 0o600)).close();
-    const database = lock(file);
+    const database = lockFile(file);
     // Somebody who looks for what is left over may have taken it for that, in the moment before the lock.
     if (database && existsSync(file)) {
       return {
@@ -59,41 +60,6 @@ export function removeStagingFile(dataDir: string, id: string): void {
   if (existsSync(file) && inLock(file, () => rmSync(file, { force: true })) === "broken") rmSync(file, { force: true });
 }
 
-/** A process that was killed while it wrote has left what SQLite cannot read; whoever has the lock could not be there. */
-function inLock(file: string, work: () => void): "done" | "busy" | "broken" {
-  try {
-    const database = lock(file);
-    if (!database) return "busy";
-    work();
-    database.close();
-    return "done";
-  } catch (error) {
-    if (/^SQLITE_(?:CORRUPT|NOTADB)/.test(codeOf(error))) return "broken";
-    throw error;
-  }
-}
-
 function fileOf(dataDir: string, id: string): string {
   return join(dataDir, `import-${id}.sqlite`);
-}
-
-/** Undefined when another process has the lock. */
-function lock(file: string): Database.Database | undefined {
-  const database = new Database(file, { timeout: 0 });
-  try {
-    database.pragma("locking_mode = EXCLUSIVE");
-    // Nothing of it is of use once its process has ended, so that nothing has to wait for the disk.
-    database.pragma("journal_mode = MEMORY");
-    database.pragma("synchronous = OFF");
-    database.exec("BEGIN EXCLUSIVE; COMMIT");
-    return database;
-  } catch (error) {
-    database.close();
-    if (codeOf(error).startsWith("SQLITE_BUSY")) return undefined;
-    throw error;
-  }
-}
-
-function codeOf(error: unknown): string {
-  return String((error as { code?: unknown }).code);
 }

@@ -1,6 +1,7 @@
 import type { Limits } from "../limits.ts";
 import type { JsonObject } from "../json.ts";
 import type { Start } from "../starter/starter.ts";
+import type { MakeFolder } from "../work-folders.ts";
 import type { Child, ChildLimits } from "./child.ts";
 import { addressOf, type Surroundings } from "./command.ts";
 import type { Channel } from "./channel.ts";
@@ -28,6 +29,8 @@ export interface ConnectOptions extends Surroundings {
   readonly onNotification?: (method: string, params: JsonObject) => void;
   /** How a program is started; by default by this process itself. */
   readonly start?: Start | undefined;
+  /** Where a program is that has no folder of its own choice; by default below the system's temporary folder. */
+  readonly makeFolder?: MakeFolder | undefined;
   /** The server's process, where it was started before; this takes it over. */
   readonly started?: Promise<Child> | undefined;
   /** How a remote server is reached; by default anywhere. */

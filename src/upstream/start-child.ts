@@ -1,8 +1,6 @@
-import { mkdtempSync } from "node:fs";
 import { rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { startDirectly, type Start } from "../starter/starter.ts";
+import { makeTemporary, type MakeFolder } from "../work-folders.ts";
 import { Child, type ChildLimits } from "./child.ts";
 import type { Command } from "./command.ts";
 import { within } from "./within.ts";
@@ -11,6 +9,8 @@ export interface ChildStart {
   readonly limits: ChildLimits;
   /** By default this process starts it itself, before this returns. */
   readonly start?: Start | undefined;
+  /** By default one below the system's temporary folder. */
+  readonly makeFolder?: MakeFolder | undefined;
   /** Nobody wants it any more. */
   readonly signal?: AbortSignal;
 }
@@ -20,9 +20,9 @@ export interface ChildStart {
  * started, or with the reason of `signal`; nothing is left of it then.
  */
 export async function startChild(command: Command, options: ChildStart): Promise<Child> {
-  const { limits, start = startDirectly, signal } = options;
+  const { limits, start = startDirectly, makeFolder = makeTemporary, signal } = options;
   const { file, args, env, cwd, secrets } = command;
-  const folder = cwd === undefined ? mkdtempSync(join(tmpdir(), "berth-upstream-")) : undefined;
+  const folder = cwd === undefined ? makeFolder("upstream-") : undefined;
   const removeFolder = async (): Promise<void> => {
     if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   };

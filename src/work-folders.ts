@@ -1,0 +1,104 @@
+import { existsSync, lstatSync, mkdtempSync, readdirSync } from "node:fs";
+import { readdir, rm, rmdir } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type Database from "better-sqlite3";
+import { lockFile } from "./file-lock.ts";
+
+/** Makes a new, empty folder whose name begins with `prefix`. */
+export type MakeFolder = (prefix: string) => string;
+
+const PREFIX = "berth-work-";
+const LOCK = "lock";
+const ATTEMPTS_MAX = 5;
+/** Folders of processes that were killed, and that one start removes; the next one removes more. */
+const REMOVED_MAX = 100;
+
+/** Where nobody keeps `WorkFolders`: whoever has it made removes it, unless it is killed. */
+export const makeTemporary: MakeFolder = (prefix) => mkdtempSync(join(tmpdir(), `berth-${prefix}`));
+
+/**
+ * The temporary folders of one process: all stand in one, which holds a lock for as long as the process lives. Whoever
+ * comes next removes, meanwhile, what processes that were killed have left; those of others on this machine stay.
+ */
+export class WorkFolders {
+  readonly #parent = tmpdir();
+  readonly #removing: Promise<void>;
+  #own: { readonly path: string; readonly lock: Database.Database } | undefined;
+  #isClosed = false;
+
+  constructor() {
+    this.#removing = this.#removeLeft();
+  }
+
+  /** The first one makes the folder that they all stand in: who needs none may do without a place for it. */
+  readonly make: MakeFolder = (prefix) => {
+    // Who tidies up a machine may have removed it.
+    if (this.#own && !existsSync(join(this.#own.path, LOCK))) this.#leave();
+    this.#own ??= this.#open();
+    return mkdtempSync(join(this.#own.path, prefix));
+  };
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#removing;
+    if (this.#own) await removeWithLock(this.#own.path).catch(() => {});
+    this.#leave();
+  }
+
+  #leave(): void {
+    this.#own?.lock.close();
+    this.#own = undefined;
+  }
+
+  #open(): { path: string; lock: Database.Database } {
+    for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+      const path = mkdtempSync(join(this.#parent, PREFIX));
+      const lock = lockFile(join(path, LOCK));
+      // Somebody who looks for what is left over may have taken it for that, in the moment before the lock.
+      if (lock && existsSync(join(path, LOCK))) return { path, lock };
+      lock?.close();
+    }
+    throw new Error(`no folder can be kept in ${this.#parent}`);
+  }
+
+  async #removeLeft(): Promise<void> {
+    let removed = 0;
+    for (const name of namesIn(this.#parent)) {
+      if (this.#isClosed || removed >= REMOVED_MAX) return;
+      if (!name.startsWith(PREFIX)) continue;
+      const path = join(this.#parent, name);
+      try {
+        // Without a lock nobody knows whose it is.
+        if (!isOwn(path) || !existsSync(join(path, LOCK))) continue;
+        const lock = lockFile(join(path, LOCK));
+        if (!lock) continue;
+        removed++;
+        await removeWithLock(path).finally(() => lock.close());
+      } catch {
+        // What cannot be removed is in nobody's way.
+      }
+    }
+  }
+}
+
+/** By whoever holds the lock, which goes last: when this is cut short, whoever comes next goes on with it. */
+async function removeWithLock(path: string): Promise<void> {
+  const others = (await readdir(path)).filter((name) => name !== LOCK);
+  for (const name of [...others, LOCK]) await rm(join(path, name), { recursive: true, force: true, maxRetries: 2 });
+  await rmdir(path);
+}
+
+/** Others may put what they like where all may write: a link, say, that leads to a folder of this user's. */
+function isOwn(path: string): boolean {
+  const folder = lstatSync(path);
+  return folder.isDirectory() && folder.uid === process.getuid?.();
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
