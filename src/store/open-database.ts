@@ -30,6 +30,8 @@ export function openDatabase(dataDir: string, busyMs: number, log?: Log): Databa
     database.pragma("synchronous = NORMAL");
     database.pragma("foreign_keys = ON");
     upgradeDatabase(database, log);
+    // After an upgrade, which may sort a long table: a save needs no other file, which a process may not be able to open.
+    database.pragma("temp_store = MEMORY");
     beginLog(database);
     opened.add(database);
     return database;
