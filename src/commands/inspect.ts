@@ -1,4 +1,4 @@
-import type { Launch } from "../upstream/launch.ts";
+import { placeOf, type Launch } from "../upstream/launch.ts";
 import type { UpstreamConnection } from "../upstream/connection.ts";
 import { surveyOf, type Survey } from "../upstream/survey.ts";
 import { oneOf } from "./upstream/options.ts";
@@ -31,16 +31,22 @@ function show(reference: string, options: InspectOptions, format: "text" | "json
   });
 }
 
-function asJson({ name }: Launch, upstream: UpstreamConnection, survey: Survey): string {
+function asJson(launch: Launch, upstream: UpstreamConnection, survey: Survey): string {
   const { transport, era, protocolVersion, serverInfo } = upstream;
   const { description: instructions, ...lists } = survey;
-  const about = { server: name, transport, era, protocolVersion, serverInfo, instructions, ...lists };
+  const about = { server: nameGiven(launch), transport, era, protocolVersion, serverInfo, instructions, ...lists };
   return `${JSON.stringify(about, undefined, 2)}\n`;
 }
 
-function asText({ name }: Launch, upstream: UpstreamConnection, survey: Survey): string {
+function asText(launch: Launch, upstream: UpstreamConnection, survey: Survey): string {
   const list = new TextList();
   const { transport, protocolVersion, serverInfo } = upstream;
   const said = serverInfo === undefined ? "" : `${serverInfo.name} ${serverInfo.version}, `;
-  return `${list.title(name)}\n  ${said}MCP ${protocolVersion} over ${transport}\n\n${list.survey(survey)}`;
+  return `${list.title(nameGiven(launch))}\n  ${said}MCP ${protocolVersion} over ${transport}\n\n${list.survey(survey)}`;
+}
+
+/** As the person at the terminal named it: a script with its folder, which clients of a hosted one are not told. */
+function nameGiven(launch: Launch): string {
+  const isScript = launch.launcher === "node" || launch.launcher === "python";
+  return isScript && !launch.name.startsWith("@") ? placeOf(launch) : launch.name;
 }
