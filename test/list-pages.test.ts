@@ -105,6 +105,18 @@ describe("lists of a Berth with thousands of servers", () => {
     assert.equal(body.next, undefined);
   });
 
+  it("have an HTML page of some secrets, which leads to the others", async () => {
+    const page = async (address: string): Promise<string> =>
+      (await fetch(berth.url + address, { headers: { Accept: "text/html" } })).text();
+    const first = await page("/secrets?limit=2");
+    assert.match(first, /FIRST[^]*SECOND/);
+    assert.doesNotMatch(first, /THIRD/);
+    const next = /rel="next" href="([^"]+)"/.exec(first)![1]!.replaceAll("&amp;", "&").replaceAll("&#x3D;", "=");
+    const second = await page(next);
+    assert.match(second, /THIRD/);
+    assert.doesNotMatch(second, /FIRST|rel="next"/);
+  });
+
   it("lead from one HTML page to the next", async () => {
     for (const path of ["/mcp", "/servers"]) {
       const first = await (await fetch(`${berth.url}${path}?limit=2`, { headers: { Accept: "text/html" } })).text();
@@ -115,6 +127,12 @@ describe("lists of a Berth with thousands of servers", () => {
       assert.match(second, /s0002/);
       assert.doesNotMatch(second, /s0000/);
     }
+  });
+
+  it("have the whole of mcps on its page once", async () => {
+    const html = await (await fetch(`${berth.url}/variables/mcps`, { headers: { Accept: "text/html" } })).text();
+    const parts = html.split(new RegExp(`(?:"|&quot;)${nameOf(SERVERS - 1)}`));
+    assert.equal(parts.length - 1, 1, "in the text area, and not in the setup of the editor");
   });
 
   it("let others be answered while all servers are composed into one", async () => {
@@ -128,6 +146,30 @@ describe("lists of a Berth with thousands of servers", () => {
     }
     assert.equal((await listed).body.result.prompts.length, 50);
     assert.ok(answered >= 5, `${answered} others were answered meanwhile`);
+  });
+});
+
+describe("a page that edits a text", () => {
+  it("has every letter of it that HTML can hold as it is read without scripts, and all others for the script", async () => {
+    const berth = await startTestBerth({ mcps: {} });
+    try {
+      const files = { "lines.txt": "one\r\ntwo\rthree & <four>\u{1f4a1}\n".repeat(2_000), "zero.txt": "a\0b" };
+      const api = apiOf(berth);
+      const setups = await Promise.all(
+        Object.entries(files).map(async ([name, text]) => {
+          assert.equal((await api.put(`/variables/${name}`, text)).status, 201);
+          const page = await fetch(`${berth.url}/variables/${name}`, { headers: { Accept: "text/html" } });
+          const html = await page.text();
+          const setup = JSON.parse(/<script type="application\/json">(.*)<\/script>/.exec(html)![1]!);
+          return { area: /<textarea data-path="[^"]+"[^>]*>\n([^]*?)<\/textarea>/.exec(html)![1]!, files: setup.files };
+        }),
+      );
+      const escaped = "one&#13;\ntwo&#13;three &amp; &lt;four&gt;\u{1f4a1}\n".repeat(2_000);
+      assert.deepEqual(setups[0], { area: escaped, files: {} });
+      assert.deepEqual(setups[1]!.files, { "zero.txt": "a\0b" });
+    } finally {
+      await berth.close();
+    }
   });
 });
 

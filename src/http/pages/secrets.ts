@@ -1,5 +1,6 @@
 import type { RequestHandler } from "express";
 import type { ListedSecret, SecretEdits } from "../../host/secret-edits.ts";
+import { namesOnPage, nextAddress, readListPage, type ListLimits } from "../list-page.ts";
 import { placeOf } from "../place.ts";
 import type { Pages } from "./pages.ts";
 import { pathsOf } from "./parts/origin.ts";
@@ -10,19 +11,22 @@ export interface SecretsPageOptions {
   readonly pages: Pages;
   /** False on a read-only instance. */
   readonly writable: boolean;
+  readonly limits: ListLimits;
 }
 
 /** `GET /secrets`: which there are, which servers are given them, and a form to set one. No value is ever shown. */
-export function secretsPage({ secrets, pages, writable }: SecretsPageOptions): RequestHandler {
+export function secretsPage({ secrets, pages, writable, limits }: SecretsPageOptions): RequestHandler {
   return async (request, response) => {
     const { tenant, base } = placeOf(request);
-    const listed = await secrets.list(tenant);
+    const listed = new Map((await secrets.list(tenant)).map((secret) => [secret.name, secret]));
+    const { names, next } = namesOnPage([...listed.keys()], readListPage(request, limits), () => true);
     await pages.send(request, response, "secrets", {
       title: "Secrets",
       section: "secrets",
       scripts: ["secrets.js"],
-      secrets: listed.map((secret) => viewOf(base, secret)),
+      secrets: names.map((name) => viewOf(base, listed.get(name)!)),
       writable,
+      next: nextAddress(`${base}/secrets`, request, next),
     });
   };
 }
