@@ -12,6 +12,20 @@ const toolsNamed = (count: number): ToolContract[] =>
 describe("the making of pages", () => {
   const pages = createPages(openAssets());
 
+  it("escapes a long text with turns for others, and cuts no letter in two", async () => {
+    let [turns, isOver] = [0, false];
+    const count = (): void => {
+      turns += 1;
+      if (!isOver) setImmediate(count);
+    };
+    setImmediate(count);
+    const { bytes } = await pages.text(`a${"\u{1f4a1}".repeat(100_000)}${"<&\r".repeat(1_000_000)}`);
+    isOver = true;
+    const text = bytes.toString();
+    assert.ok(text === `a${"\u{1f4a1}".repeat(100_000)}${"&lt;&amp;&#13;".repeat(1_000_000)}`);
+    assert.ok(turns >= 5, `${turns} turns`);
+  });
+
   it("shows each tool of a server once, in order", async () => {
     const { bytes } = await renderTools(pages, { tools: toolsNamed(9) });
     const ids = [...bytes.toString().matchAll(/ id="tool-(\w+)"/g)].map(([, id]) => id);

@@ -14,7 +14,8 @@ import { openSubjectEditor, type SubjectEditor } from "./editor/subject-editor.t
 const editors: SubjectEditor[] = [];
 
 for (const place of document.querySelectorAll<HTMLElement>("[data-editor]")) {
-  const { schema, ...setup } = setupOf(place) as Setup & { readonly schema?: Schema };
+  const { schema, ...said } = setupOf(place) as Setup & { readonly schema?: Schema };
+  const setup = { ...said, files: { ...textsOf(place), ...said.files } };
   const extensions: Extension = schema === undefined ? [] : jsonSchema(schema);
   const editor = openSubjectEditor(setup, { extensions, onSaved: () => void afterSave(editor) });
   editors.push(editor);
@@ -48,6 +49,12 @@ async function afterSave(saved: SubjectEditor): Promise<void> {
 /** What only a script can do is there only with one. */
 function showRestoring(): void {
   for (const restore of document.querySelectorAll<HTMLElement>("[data-restore]")) restore.hidden = false;
+}
+
+/** Texts stand in the page once: as they are read without this. Its setup has those alone that HTML cannot hold. */
+function textsOf(place: HTMLElement): Record<string, string> {
+  const texts = [...place.querySelectorAll<HTMLTextAreaElement>("textarea[data-path]")];
+  return Object.fromEntries(texts.map(({ dataset, defaultValue }) => [dataset["path"]!, defaultValue]));
 }
 
 function setupOf(place: HTMLElement): unknown {

@@ -8,8 +8,9 @@ import { isSignedIn, principalOf } from "../access/authenticate.ts";
 import { mayAdminister, mayKnow } from "../access/permit.ts";
 import type { Assets } from "../assets.ts";
 import { baseOf } from "../place.ts";
+import { turnTaker } from "../../turns.ts";
 import { Fragment, withFragments } from "./fragment.ts";
-import { openViews } from "./views.ts";
+import { escapeText, openViews } from "./views.ts";
 
 /**
  * How a page is made: `views/pages/<view>.hbs` in `views/layout.hbs`, with every `views/partials/*.hbs` as a partial.
@@ -23,6 +24,8 @@ export interface Pages {
    * `giveWay` is awaited whenever it has taken a few milliseconds: unless it is given, until others had their turn.
    */
   fragment(partial: string, items: Iterable<object>, giveWay?: () => Promise<void>): Promise<Fragment>;
+  /** Escapes a text for between tags, where it may be long: others have turns meanwhile. */
+  text(text: string): Promise<Fragment>;
   /** Renders a partial for a template to name like any other value. */
   html(partial: string, context: object): unknown;
   /** Renders a page and sends it with its security headers, compressed where the client takes that. */
@@ -42,6 +45,8 @@ export interface Page {
   readonly scripts?: readonly string[];
   /** A new random text for each page whose scripts make styles, as CodeMirror does: only what bears it is applied. */
   readonly styleNonce?: string;
+  /** Those that its template names deeper than as a field of the page. */
+  readonly fragments?: readonly Fragment[];
   readonly [field: string]: unknown;
 }
 
@@ -86,6 +91,8 @@ const GZIP_LEVEL = 3;
 const COMPRESSED_FROM_BYTES = 1024;
 /** So long others wait for the making of a page, at most but for one of its items. */
 const PIECE_MS = 2;
+/** As many as are escaped in about half a millisecond. */
+const PIECE_UNITS = 16_384;
 
 export function createPages(assets: Assets): Pages {
   const views = openViews(assets);
@@ -102,10 +109,8 @@ export function createPages(assets: Assets): Pages {
       current: section === page.section,
     }));
     const html = views.layout({ scripts: [], ...page, base, signedIn, version, nav, view: `pages/${view}` });
-    return withFragments(
-      html,
-      Object.values(page).filter((value) => value instanceof Fragment),
-    );
+    const named = Object.values(page).filter((value) => value instanceof Fragment);
+    return withFragments(html, [...named, ...(page.fragments ?? [])]);
   }
 
   return {
@@ -118,6 +123,18 @@ export function createPages(assets: Assets): Pages {
         if (performance.now() - began < PIECE_MS) continue;
         await giveWay();
         began = performance.now();
+      }
+      return new Fragment(Buffer.concat(pieces));
+    },
+    async text(text) {
+      const pieces: Buffer[] = [];
+      const takeTurns = turnTaker();
+      for (let start = 0, end = 0; start < text.length; start = end) {
+        await takeTurns();
+        end = start + PIECE_UNITS;
+        // Half of a pair is no letter.
+        if (/[\ud800-\udbff]/.test(text.charAt(end - 1))) end += 1;
+        pieces.push(Buffer.from(escapeText(text.slice(start, end))));
       }
       return new Fragment(Buffer.concat(pieces));
     },

@@ -9,7 +9,6 @@ import { checkPermitted, mayKnow } from "../access/permit.ts";
 import { namesOnPage, nextAddress, readListPage, type ListLimits } from "../list-page.ts";
 import type { OriginOf } from "../origin.ts";
 import { placeOf, type Place } from "../place.ts";
-import type { Pages } from "./pages.ts";
 import { pathsOf } from "./parts/origin.ts";
 import { problemView } from "./parts/problem-view.ts";
 import { SERVER_STATES } from "./parts/server-state.ts";
@@ -19,7 +18,6 @@ import { lastDraft, viewComparison, viewSubject, type EditPageOptions, type Subj
 
 export interface ServerPageOptions extends EditPageOptions {
   readonly host: Host;
-  readonly pages: Pages;
   readonly originOf: OriginOf;
   readonly limits: ListLimits;
 }
@@ -110,6 +108,15 @@ async function sendServer(
     styleNonce,
   });
   const begun = definition ?? (starter && starterOf(name, starter)) ?? (last && deleted(last));
+  const views = {
+    definition:
+      begun && (await viewSubject(options, { kind: "definition", name }, begun, place("definition", "Definition"))),
+    // A server that is not there yet gets its definition first.
+    entry:
+      !definition && !entry
+        ? undefined
+        : await viewSubject(options, { kind: "entry", name }, entry ?? noEntry(name), place("entry", "Entry in mcps")),
+  };
   await pages.send(request, response, "server", {
     title: name,
     section: "servers",
@@ -121,13 +128,8 @@ async function sendServer(
     canBegin: writable && !begun && entry !== undefined && !isUpstream(entry),
     writable,
     server: summary ? viewSummary(summary, { base, origin: options.originOf(request) }) : undefined,
-    definition:
-      begun && (await viewSubject(options, { kind: "definition", name }, begun, place("definition", "Definition"))),
-    // A server that is not there yet gets its definition first.
-    entry:
-      !definition && !entry
-        ? undefined
-        : await viewSubject(options, { kind: "entry", name }, entry ?? noEntry(name), place("entry", "Entry in mcps")),
+    ...views,
+    fragments: [...(views.definition?.fragments ?? []), ...(views.entry?.fragments ?? [])],
     hasEntry: entry !== undefined,
   });
 }

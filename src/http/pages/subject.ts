@@ -4,13 +4,17 @@ import { isCid, type Cid } from "../../cid.ts";
 import { packageRoot } from "../../config.ts";
 import { BerthError } from "../../errors.ts";
 import type { Current, Draft, Edits, Subject, Version } from "../../host/edits/edits.ts";
+import { nextTurn } from "../../turns.ts";
 import type { Place } from "../place.ts";
+import type { Fragment } from "./fragment.ts";
+import type { Pages } from "./pages.ts";
 import { compareDrafts, type FileComparison } from "./comparison.ts";
 import { authorText, shortCid, timeView } from "./parts/text.ts";
 
 /** What pages that edit are made with. */
 export interface EditPageOptions {
   readonly edits: Edits;
+  readonly pages: Pages;
   /** False on a read-only instance. */
   readonly writable: boolean;
 }
@@ -27,7 +31,9 @@ export interface SubjectView {
   readonly heading: string;
   /** Its address in the JSON API. */
   readonly api: string;
-  readonly texts: readonly { readonly path: string; readonly text: string; readonly rows: number }[];
+  readonly texts: readonly { readonly path: string; readonly text: Fragment; readonly rows: number }[];
+  /** The texts once more, which its page has to be given, too. */
+  readonly fragments: readonly Fragment[];
   /** JSON, safe inside of a script element. */
   readonly setup: string;
   readonly exists: boolean;
@@ -66,7 +72,7 @@ const VERSIONS_MAX = 100;
 
 /** `current` is what stands, or what a new one begins with. */
 export async function viewSubject(
-  { edits, tenant, base, writable }: EditPagePlace,
+  { edits, pages, tenant, base, writable }: EditPagePlace,
   subject: Subject,
   current: Current | (Draft & { language: Current["language"]; cid: null }),
   place: SubjectPlace,
@@ -78,22 +84,25 @@ export async function viewSubject(
     ...subject,
     cid,
     entry,
-    files,
+    // All others stand in the page as it is read without scripts.
+    files: Object.fromEntries(Object.entries(files).filter(([, text]) => text.includes("\0"))),
     language,
     api,
     readOnly: !writable,
     styleNonce: place.styleNonce,
     schema: schemaFor(subject),
   };
+  const texts: SubjectView["texts"][number][] = [];
+  // The main one first.
+  for (const [path, text] of Object.entries({ [entry]: files[entry] ?? "", ...files })) {
+    await nextTurn();
+    texts.push({ path, text: await pages.text(text), rows: text.split("\n", ROWS_MAX).length });
+  }
   return {
     ...place,
     api,
-    // The main one first.
-    texts: Object.entries({ [entry]: files[entry] ?? "", ...files }).map(([path, text]) => ({
-      path,
-      text,
-      rows: Math.min(ROWS_MAX, text.split("\n").length),
-    })),
+    texts,
+    fragments: texts.map(({ text }) => text),
     setup: JSON.stringify(setup).replaceAll("<", "\\u003c"),
     exists: cid !== null,
     writable,

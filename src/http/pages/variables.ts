@@ -3,16 +3,14 @@ import type { RequestHandler } from "express";
 import { isCid } from "../../cid.ts";
 import { BerthError } from "../../errors.ts";
 import type { Current, Subject } from "../../host/edits/edits.ts";
-import { mapInTurns } from "../../turns.ts";
+import { mapInTurns, nextTurn } from "../../turns.ts";
 import { namesOnPage, nextAddress, readListPage, type ListLimits } from "../list-page.ts";
 import { placeOf } from "../place.ts";
-import type { Pages } from "./pages.ts";
 import { pathsOf } from "./parts/origin.ts";
 import { authorText, bytesText, shortCid, timeView } from "./parts/text.ts";
 import { lastDraft, viewComparison, viewSubject, type EditPageOptions } from "./subject.ts";
 
 export interface VariablePageOptions extends EditPageOptions {
-  readonly pages: Pages;
   readonly limits: ListLimits;
 }
 
@@ -74,6 +72,15 @@ export function variablePage(options: VariablePageOptions): RequestHandler<{ nam
     }
     const { entry, files } = last ?? { entry: name, files: { [name]: "" } };
     const begun = { entry, files, language: languageOf(name), cid: null };
+    const view = await viewSubject(at, subject, current ?? begun, {
+      id: "variable",
+      heading: "Value",
+      compareAt: { path: addressOf(base, name), fields: [] },
+      styleNonce,
+    });
+    await nextTurn();
+    const links = name === "mcps" && current ? linksOf(base, current) : {};
+    await nextTurn();
     await pages.send(request, response, "variable", {
       title: name,
       section: "variables",
@@ -85,13 +92,9 @@ export function variablePage(options: VariablePageOptions): RequestHandler<{ nam
       isDeleted: last !== undefined && !current,
       isMcps: name === "mcps",
       current: current ? viewCurrent(current) : undefined,
-      ...(name === "mcps" && current && linksOf(base, current)),
-      subject: await viewSubject(at, subject, current ?? begun, {
-        id: "variable",
-        heading: "Value",
-        compareAt: { path: addressOf(base, name), fields: [] },
-        styleNonce,
-      }),
+      ...links,
+      subject: view,
+      fragments: view.fragments,
     });
   };
 }

@@ -40,6 +40,9 @@ export function openViews(assets: Assets): Views {
 }
 
 /** Escapes what stands between tags and not within one, where quotes are letters like any other. */
-function escapeText(text: string): string {
-  return text.replace(/[&<>]/g, (letter) => (letter === "&" ? "&amp;" : letter === "<" ? "&lt;" : "&gt;"));
+export function escapeText(text: string): string {
+  return text.replace(/[&<>\r]/g, (letter) => ESCAPES[letter]!);
 }
+
+/** Browsers would read a line that ends with \r\n as one that ends with \n. */
+const ESCAPES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;" };
