@@ -158,7 +158,10 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
   };
 
   const limits = Object.fromEntries(
-    Object.entries(defaultLimits).map(([name, value]) => [name, wholeNumber(limitVariable(name), value)]),
+    Object.entries(defaultLimits).map(([name, value]) => [
+      name,
+      wholeNumber(limitVariable(name), value, name.endsWith("Ms") && !UNTIMED.has(name) ? TIMER_MS_MAX : undefined),
+    ]),
   ) as unknown as Limits;
 
   const config: Config = {
@@ -202,6 +205,23 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
   if (problems.length > 0) throw new BerthError("config_invalid", problems.join("; "));
   return config;
 }
+
+/** Of 24.8 days: a longer timer fires at once. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
+/** Durations that no timer is set for. */
+const UNTIMED: ReadonlySet<string> = new Set<keyof Limits>([
+  "callMs",
+  "guestIdleMs",
+  "jwksMaxAgeMs",
+  "replayMs",
+  "requestStateMs",
+  "sessionMs",
+  "taskTtlMs",
+  "tenantIdleMs",
+  "upstreamBackoffMaxMs",
+  "upstreamBackoffMs",
+  "verifiedTokenMs",
+]);
 
 /** Whoever reaches the server `explore` runs programs as the user that Berth runs as. */
 function exploreProblems({ host, allowedHosts, publicUrl, image }: Config): string[] {

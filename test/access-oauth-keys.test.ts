@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { after, before, describe, it, test } from "node:test";
 import { decodeJwt, SignJWT, type JWTPayload } from "jose";
 import { Issuers } from "../src/access/oauth/issuers.ts";
 import { defaultLimits } from "../src/limits.ts";
@@ -100,6 +100,19 @@ describe("C8 the keys of an authorization server, after a while", () => {
       await issuer.close();
     }
   });
+});
+
+test("C8 a key that was removed counts no more, though the clock was set back", async (t) => {
+  const issuer = await startAuthorizationServer();
+  t.after(() => issuer.close());
+  const berth = await start(issuer, { BERTH_JWKS_MAX_AGE_MS: "500", BERTH_VERIFIED_TOKEN_MS: "50" });
+  t.after(() => berth.close());
+  const token = await tokenFor(berth, issuer);
+  assert.equal((await say(berth, token)).status, 200);
+  await issuer.rotate("key-2");
+  const { now } = Date;
+  t.mock.method(Date, "now", () => now() - 3_600_000);
+  await until(async () => (await say(berth, token)).status === 401, "it is refused", 60_000);
 });
 
 describe("C8 the authorization servers that are kept", () => {

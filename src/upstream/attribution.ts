@@ -51,8 +51,8 @@ export class Attribution {
   async #onlyCall(): Promise<AskedCall | undefined> {
     if (this.#calls.size > 1) {
       this.#close();
-      const deadline = Date.now() + this.#waitMs;
-      while (this.#calls.size > 1 && Date.now() < deadline) await this.#oneEnds(deadline - Date.now());
+      const deadline = performance.now() + this.#waitMs;
+      while (this.#calls.size > 1 && performance.now() < deadline) await this.#oneEnds(deadline - performance.now());
       this.#reopen();
     }
     return this.#calls.only;

@@ -83,13 +83,13 @@ export class ChildOutput {
 
   #deliver(message: Message): void {
     if (this.onMessage(message)) return;
-    if (this.#unasked++ === 0) this.#secondBegan = Date.now();
+    if (this.#unasked++ === 0) this.#secondBegan = performance.now();
   }
 
   /** Whoever says what nobody waits for faster than anyone can read waits at its full pipe until the second is over. */
   #breathe(): void {
     if (this.#unasked <= this.#limits.upstreamNotificationsPerSecond) return;
-    const left = this.#secondBegan + SECOND_MS - Date.now();
+    const left = this.#secondBegan + SECOND_MS - performance.now();
     this.#unasked = 0;
     if (left <= 0) return;
     this.#stdout.pause();

@@ -137,8 +137,8 @@ export class Child {
   }
 
   async #groupGoes(ms: number): Promise<void> {
-    const until = Date.now() + ms;
-    while (this.#signal(0) && Date.now() < until) await after(20);
+    const until = performance.now() + ms;
+    while (this.#signal(0) && performance.now() < until) await after(20);
   }
 
   /** Whether there was anyone to signal. */

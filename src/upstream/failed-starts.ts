@@ -20,9 +20,10 @@ export class FailedStarts {
     return this.#reason;
   }
 
-  /** Milliseconds since the epoch; undefined when the next one may be tried now. */
-  get retryAt(): number | undefined {
-    return this.#notBefore > Date.now() ? this.#notBefore : undefined;
+  /** Milliseconds until the next one may be tried; undefined when it may be now. */
+  get waitMs(): number | undefined {
+    const waitMs = this.#notBefore - performance.now();
+    return waitMs > 0 ? waitMs : undefined;
   }
 
   add(reason: string): void {
@@ -30,7 +31,7 @@ export class FailedStarts {
     this.#reason = reason;
     const before = this.#count++;
     const waitMs = before === 0 ? 0 : Math.min(upstreamBackoffMs * 2 ** (before - 1), upstreamBackoffMaxMs);
-    this.#notBefore = Date.now() + waitMs;
+    this.#notBefore = performance.now() + waitMs;
   }
 
   /** One has worked. How often it failed before counts until it has lasted. */

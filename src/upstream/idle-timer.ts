@@ -12,13 +12,13 @@ export class IdleTimer {
     this.#onIdle = onIdle;
   }
 
-  /** In milliseconds since the epoch. */
+  /** On the clock of `performance.now()`. */
   get usedAt(): number {
     return this.#usedAt;
   }
 
   used(): void {
-    this.#usedAt = Date.now();
+    this.#usedAt = performance.now();
     this.#timer ??= this.#look(this.#ms);
   }
 
@@ -29,7 +29,7 @@ export class IdleTimer {
   #look(ms: number): NodeJS.Timeout {
     const timer = setTimeout(() => {
       this.#timer = undefined;
-      const leftMs = this.#usedAt + this.#ms - Date.now();
+      const leftMs = this.#usedAt + this.#ms - performance.now();
       if (this.#isInUse() || leftMs > 0) this.#timer = this.#look(Math.max(leftMs, LEAST_MS));
       else this.#onIdle();
     }, ms);

@@ -21,7 +21,7 @@ export function healthOf(
   starts: { readonly failed: FailedStarts; readonly count: number; readonly isOneUnderWay: boolean },
   requests: number,
 ): LinkHealth {
-  const { reason, retryAt } = starts.failed;
+  const { reason, waitMs } = starts.failed;
   const whileNone = starts.isOneUnderWay ? "starting" : reason === undefined ? "idle" : "failed";
   const server = connection?.serverInfo;
   return {
@@ -29,7 +29,9 @@ export function healthOf(
     starts: starts.count,
     requests,
     ...(reason !== undefined && { failure: reason }),
-    ...(!connection && retryAt !== undefined && { retryAt }),
+    // For people, by their clock as it is now.
+    // oxlint-disable-next-line no-restricted-properties
+    ...(!connection && waitMs !== undefined && { retryAt: Math.ceil(Date.now() + waitMs) }),
     ...(connection && { protocolVersion: connection.protocolVersion }),
     ...(server && { server: { name: server.name, version: server.version } }),
   };

@@ -120,7 +120,7 @@ export class Link {
     if (open.requests === 0) this.#end(open);
   }
 
-  /** When it was used last, in milliseconds since the epoch. */
+  /** When it was used last, on the clock of `performance.now()`. */
   get usedAt(): number {
     return this.#idle.usedAt;
   }
@@ -151,9 +151,9 @@ export class Link {
 
   #connected(): Promise<Open> {
     if (this.#ending.signal.aborted) return Promise.reject(new BerthError("cancelled", "this Berth is shutting down"));
-    const { reason, retryAt } = this.#failed;
-    if (retryAt !== undefined && !this.#opening) {
-      const seconds = Math.ceil((retryAt - Date.now()) / 1000);
+    const { reason, waitMs } = this.#failed;
+    if (waitMs !== undefined && !this.#opening) {
+      const seconds = Math.ceil(waitMs / 1000);
       const detail = `${reason ?? this.#options.name}; the next try is in ${seconds} s`;
       return Promise.reject(new UpstreamError("upstream_not_started", detail));
     }
@@ -179,7 +179,7 @@ export class Link {
     // That there is no room is no failed start: the next one may try at once.
     const leave = await takePlace?.();
     this.#starts++;
-    const startedAt = Date.now();
+    const startedAt = performance.now();
     try {
       const opening = open(this.#ending.signal);
       if (leave) opening.catch(leave);
@@ -206,7 +206,7 @@ export class Link {
     this.#current = undefined;
     if (closed.expected) return;
     const reason = `${this.#options.name} ${closed.reason}`;
-    if (Date.now() - startedAt >= LASTED_MS) this.#failed.lasted();
+    if (performance.now() - startedAt >= LASTED_MS) this.#failed.lasted();
     if (calls.length === 0) this.#failed.add(reason);
     for (const call of new Set(calls)) this.#suspect(call, reason);
     this.#options.onLost?.(closed);
@@ -223,9 +223,9 @@ export class Link {
   }
 
   #checkSuspect(call: string): void {
-    const { reason, retryAt } = this.#suspects.get(call) ?? {};
-    if (retryAt === undefined) return;
-    const seconds = Math.ceil((retryAt - Date.now()) / 1000);
+    const { reason, waitMs } = this.#suspects.get(call) ?? {};
+    if (waitMs === undefined) return;
+    const seconds = Math.ceil(waitMs / 1000);
     const detail = `${reason} whenever this call was made; the next try is in ${seconds} s`;
     throw new UpstreamError("upstream_ended", detail, { data: { retryAfterSeconds: seconds } });
   }

@@ -75,7 +75,7 @@ export class Upstream {
     return this.#link.health;
   }
 
-  /** When it was used last, in milliseconds since the epoch. */
+  /** When it was used last, on the clock of `performance.now()`. */
   get usedAt(): number {
     return this.#link.usedAt;
   }

@@ -54,7 +54,7 @@ export class AccessTokens {
   principalOf(token: string, asked: AskedResource, settings: OauthSettings): Principal | Promise<Principal> {
     const key = hash("sha256", token, "base64url");
     const verified = this.#verified.get(key);
-    if (verified && verified.until > Date.now() && verified.settings === settings) return principalAt(asked, verified);
+    if (verified && isStillBelieved(verified) && verified.settings === settings) return principalAt(asked, verified);
     return this.#verify(token, asked.tenant, settings).then((claims) => {
       const audiences = audiencesIn(claims);
       const fresh = {
@@ -63,7 +63,7 @@ export class AccessTokens {
         settings,
         audiences,
         isForAll: settings.audience !== undefined && audiences.has(canonicalAudience(settings.audience)),
-        until: this.#until(claims),
+        believedUntil: performance.now() + this.#limits.verifiedTokenMs,
         principals: new Map<string, Principal>(),
       };
       this.#remember(key, fresh);
@@ -98,10 +98,6 @@ export class AccessTokens {
     }
   }
 
-  #until({ exp = 0 }: JWTPayload): number {
-    return Math.min((exp + SKEW_S) * 1_000, Date.now() + this.#limits.verifiedTokenMs);
-  }
-
   #remember(key: string, verified: Verified): void {
     const [oldest] = this.#verified.keys();
     if (this.#verified.size >= this.#limits.knownTokens && oldest !== undefined) this.#verified.delete(oldest);
@@ -118,12 +114,21 @@ interface Verified {
   readonly audiences: ReadonlySet<unknown>;
   /** It has the audience that stands for all of the tenant's servers. */
   readonly isForAll: boolean;
-  readonly until: number;
+  /** On the clock of `performance.now()`: a wall clock that is set back must not keep a withdrawn key in effect. */
+  readonly believedUntil: number;
   /** By the audience that made it good where it was shown. */
   readonly principals: Map<string, Principal>;
 }
 
 const WHOLE = "";
+
+function isStillBelieved({ believedUntil, claims }: Verified): boolean {
+  return believedUntil > performance.now() && untilOf(claims) > Date.now();
+}
+
+function untilOf({ exp = 0 }: JWTPayload): number {
+  return (exp + SKEW_S) * 1_000;
+}
 
 function principalAt(asked: AskedResource, verified: Verified): Principal {
   const { principals, claims, settings, audiences, isForAll } = verified;
@@ -135,10 +140,7 @@ function principalAt(asked: AskedResource, verified: Verified): Principal {
   const grants = grantsOf(scopesIn(claims), settings);
   const { server } = asked;
   const own = isWhole || server === undefined ? grants : grants.flatMap((grant) => limited(grant, server));
-  const principal = createPrincipal(
-    { id: idOf(claims), tenant: asked.tenant, until: ((claims.exp ?? 0) + SKEW_S) * 1_000 },
-    own,
-  );
+  const principal = createPrincipal({ id: idOf(claims), tenant: asked.tenant, until: untilOf(claims) }, own);
   principals.set(resource, principal);
   return principal;
 }

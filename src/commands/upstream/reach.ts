@@ -129,10 +129,10 @@ async function open(
 ): Promise<UpstreamConnection> {
   const { limits, ask } = options;
   const { launch, variable } = withOwnToken(named);
-  const started = Date.now();
+  const started = performance.now();
   const installs = launch.launcher === "npx" || launch.launcher === "uvx";
   const ticker = setInterval(() => {
-    const seconds = Math.round((Date.now() - started) / 1000);
+    const seconds = Math.round((performance.now() - started) / 1000);
     line.update(`${installs ? "installing or starting" : "starting"} … ${seconds} s (${launch.name})`);
   }, SHOWN_AFTER_MS);
   try {
@@ -150,7 +150,9 @@ async function open(
     });
     if (options.verbose) {
       const { era, protocolVersion, serverInfo } = upstream;
-      tell({ reached: { server: launch.name, serverInfo, era, protocolVersion, ms: Date.now() - started } });
+      tell({
+        reached: { server: launch.name, serverInfo, era, protocolVersion, ms: Math.round(performance.now() - started) },
+      });
     }
     return upstream;
   } finally {

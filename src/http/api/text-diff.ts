@@ -19,10 +19,10 @@ export function textDiff(before: Draft, after: Draft): string {
 
 /** Options for each file of two drafts in turn, with which comparing all of them holds nobody up. */
 export function boundsOfDiffs(): () => Bounds {
-  const end = Date.now() + DRAFT_MS_MAX;
+  const end = performance.now() + DRAFT_MS_MAX;
   return () => ({
     context: CONTEXT_LINES,
-    timeout: Math.max(0, Math.min(FILE_MS_MAX, end - Date.now())),
+    timeout: Math.max(0, Math.min(FILE_MS_MAX, end - performance.now())),
     maxEditLength: EDITS_MAX,
   });
 }

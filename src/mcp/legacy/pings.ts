@@ -15,7 +15,7 @@ export class Pings {
   }
 
   send(sessions: Iterable<Session>): void {
-    const now = Date.now();
+    const now = performance.now();
     for (const session of sessions) {
       const stream = session.listeners.findLast(({ isAttached }) => isAttached);
       const due = this.#due.get(session);

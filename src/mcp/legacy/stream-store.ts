@@ -102,7 +102,7 @@ export class StreamStore {
   }
 
   async #writeChanges(all: boolean): Promise<void> {
-    const now = Date.now();
+    const [now, elapsed] = [Date.now(), performance.now()];
     const due = new Map<string, { puts: KeyedRecordPut[]; streams: (Stream | undefined)[] }>();
     const add = ({ tenant }: Session, put: KeyedRecordPut, stream: Stream | undefined): void => {
       let group = due.get(tenant);
@@ -118,11 +118,11 @@ export class StreamStore {
     this.#removals.clear();
     for (const [stream, session] of this.#changed) {
       const written = this.#written.get(stream);
-      if (!all && !stream.isEnded && written && written.nextAt > now) continue;
+      if (!all && !stream.isEnded && written && written.nextAt > elapsed) continue;
       this.#changed.delete(stream);
       const value = JSON.stringify({ owner: this.#owner, ...stream.kept });
       const expiresAt = now + this.#limits.replayMs + (stream.isEnded ? 0 : 2 * this.#limits.streamLeaseMs);
-      const nextAt = now + WRITE_MS + value.length / WRITTEN_PER_MS;
+      const nextAt = elapsed + WRITE_MS + value.length / WRITTEN_PER_MS;
       this.#written.set(stream, { revision: written?.revision ?? 0, nextAt, expiresAt });
       add(session, { key: keyOf(session, stream.id), value, expected: written?.revision ?? 0, expiresAt }, stream);
     }
@@ -198,8 +198,9 @@ export type StreamStoreLimits = Pick<Limits, "replayMs" | "streamLeaseMs">;
 
 interface Written {
   readonly revision: number;
-  /** A stream that says much is written the less often, so that none keeps the disk to itself. */
+  /** A stream that says much is written the less often, so that none keeps the disk to itself. By `performance.now()`. */
   readonly nextAt: number;
+  /** Milliseconds since the epoch. */
   readonly expiresAt: number;
 }
 

@@ -88,7 +88,7 @@ export class Streams {
         else this.#rest(stream, session);
       }
     }
-    const now = Date.now();
+    const now = performance.now();
     for (const [stream, { session, until }] of this.#resting) {
       if (until > now) break;
       this.#forget(stream, session);
@@ -105,7 +105,7 @@ export class Streams {
 
   #rest(stream: Stream, session: Session): void {
     if (!session.streams.has(stream.id) || this.#resting.has(stream)) return;
-    this.#resting.set(stream, { session, until: Date.now() + this.#limits.replayMs });
+    this.#resting.set(stream, { session, until: performance.now() + this.#limits.replayMs });
   }
 
   #forget(stream: Stream, session: Session): void {
