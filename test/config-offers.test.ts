@@ -13,6 +13,10 @@ export const discovered = (): string => "discovered";
 `;
 const CONTENT = rawBlock(DEFINITION);
 
+/** Names of variables of a template, which are long together. */
+const names = (from: number, to: number): string =>
+  Array.from({ length: to - from }, (_, number) => `v${from + number}`).join(",");
+
 describe("resources and prompts that are configured", () => {
   let berth: TestBerth;
   before(async () => {
@@ -46,7 +50,13 @@ describe("resources and prompts that are configured", () => {
         },
         written: {
           description: "No code at all",
-          prompts: { plain: { messages: [{ role: "user", content: "Hello" }] } },
+          resources: {
+            many: { uriTemplate: `note:{+${names(0, 400)}}{+${names(400, 800)}}{+${names(800, 1200)}}{x}`, text: "" },
+          },
+          prompts: {
+            echo: { arguments: [{ name: "a" }], messages: [{ role: "user", content: "{{a}}".repeat(100_000) }] },
+            plain: { messages: [{ role: "user", content: "Hello" }] },
+          },
         },
       },
     });
@@ -116,6 +126,24 @@ describe("resources and prompts that are configured", () => {
       name: "{{tone}} $& a/b",
     });
     assert.deepEqual((await get("review", { what: "it" })).messages[0], said("Review it , {{unknown}}."));
+  });
+
+  it("a prompt that would become too long with its arguments is told before it does", async () => {
+    const [{ messages }, error] = [
+      await ask("written", "prompts/get", { name: "echo", arguments: { a: "ab" } }),
+      await ask("written", "prompts/get", { name: "echo", arguments: { a: "x".repeat(60_000) } }),
+    ];
+    assert.equal(messages[0].content.text, "ab".repeat(100_000));
+    assert.equal(error.code, -32602);
+    assert.match(error.message, /more than 4194304 characters/);
+  });
+
+  it("a URI is looked for no further than that takes a bounded time", async () => {
+    const { code, message } = await ask("written", "resources/read", { uri: `note:${"/".repeat(8_000)}` });
+    assert.equal(code, -32602);
+    assert.match(message, /too long for templates as long as these/);
+    const found = await ask("written", "resources/read", { uri: "note:a,b/cd" });
+    assert.equal(found.contents[0].uri, "note:a,b/cd");
   });
 
   it("T7.4 a prompt that there is not is an error of the protocol", async () => {

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
-import { lazyTextValidator, lazyValidator } from "../src/host/arguments.ts";
 import { Checks } from "../src/host/checks/checks.ts";
-import { codeOf } from "../src/host/checks/schema-code.ts";
+import { lazyValidator } from "../src/host/arguments.ts";
+import { codeOf, judgeOf } from "../src/host/checks/schema-code.ts";
 import { evaluated, GAVE_UP, own, within } from "../src/host/checks/work.ts";
 import type { BerthError } from "../src/errors.ts";
 import type { Json, JsonObject, JsonSchema } from "../src/json.ts";
@@ -82,7 +82,7 @@ describe("the code that checks values", () => {
       fc.property(closed, values, fc.boolean(), (schema, value, texts) => {
         const [theirs, ours] = [structuredClone(value), structuredClone(value)];
         const isRight = plain(schema, texts)(theirs);
-        const problems = (texts ? lazyTextValidator : lazyValidator)(schema)(ours);
+        const problems = judgeOf(schema, { texts }).judge(ours);
         assert.equal(problems.length === 0, isRight, problems.join("; "));
         if (isRight) assert.deepEqual(ours, theirs);
       }),

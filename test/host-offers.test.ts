@@ -92,7 +92,7 @@ describe("what a definition offers", () => {
   after(() => hosted.close());
 
   const read = async (uri: string): Promise<ReadResult["contents"]> => {
-    const result = await catalog.resource(uri)!.read({});
+    const result = await (await catalog.resource(uri))!.read({});
     assert.ok("contents" in result);
     return result.contents;
   };
@@ -147,7 +147,7 @@ describe("what a definition offers", () => {
       "a://exact/1/2",
       `a://exact/${"1".repeat(9_000)}`,
     ]) {
-      assert.equal(catalog.resource(uri), undefined, uri.slice(0, 20));
+      assert.equal(await catalog.resource(uri), undefined, uri.slice(0, 20));
     }
     for (const uri of ["a://nothing", "a://null"]) {
       await assert.rejects(read(uri), { code: "resource_not_found", rpc: -32602, data: { uri } });
@@ -240,7 +240,7 @@ describe("what a definition offers", () => {
     assert.deepEqual(await prompt.get({}, {}), asked);
     assert.deepEqual(await prompt.get({}, { answers: roots }), { messages: said("file:///work") });
 
-    const resource = catalog.resource("a://asking")!;
+    const resource = (await catalog.resource("a://asking"))!;
     const request = await resource.read({});
     assert.deepEqual("inputRequests" in request && Object.keys(request.inputRequests), ["elicitation-1"]);
     const answers = { "elicitation-1": { action: "accept", content: { which: "this" } } };

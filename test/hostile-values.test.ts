@@ -17,6 +17,12 @@ export function named(name: string): string { return name; }
 /** @param text @pattern (a?){500}a{500}$ */
 export function matched(text: string): string { return text; }
 
+/**
+ * @resource note:{text}
+ * @param text @pattern (a?){500}a{500}$
+ */
+export function note(text: string): string { return text; }
+
 type Sum = { op: "add" | "sub"; left?: Term; right?: Term } | { op: "mul"; left?: Term; right?: Term } | { op: "nil" };
 type Term = Sum | { op: "neg"; left?: Term; right?: Term };
 export function calculate(term: Term): string { return typeof term; }
@@ -80,6 +86,18 @@ describe("a value that takes long to check", () => {
       assert.match(result.content[0].text, says);
     });
   }
+
+  it("holds up nobody else: variables of a template in a URI", async () => {
+    const order: string[] = [];
+    const uri = `note:${"a".repeat(8_000)}b`;
+    const reads = Array.from({ length: 6 }, async () => {
+      const { body } = await modern(`${berth.url}/mcp/hostile`, "resources/read", { uri });
+      assert.equal(body.error.data.uri, uri);
+      order.push("read");
+    });
+    await Promise.all([...reads, hi().then(() => order.push("calm"))]);
+    assert.notEqual(order.at(-1), "calm", order.join(" "));
+  });
 
   it("is checked at once where alternatives are nested", async () => {
     let term: object = { op: "nul" };

@@ -359,7 +359,7 @@ function catalogOf(server: string, offer: Offer): Catalog {
         },
       };
     },
-    resource(uri) {
+    async resource(uri) {
       const code = resources[uri];
       if (code === undefined) return undefined;
       return {

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { packageRoot } from "../src/config.ts";
+import type { JsonSchema } from "../src/json.ts";
 import { setupsFor, type SetupFor } from "../src/http/pages/parts/setup.ts";
 import { bearer, makeToken } from "./access.rig.ts";
 import { request, startTestBerth, post, type TestBerth } from "./berth.ts";
@@ -27,6 +28,48 @@ function run(command: string, args: string[], cwd: string, token = ""): Promise<
     child.once("close", (code) => (code === 0 ? resolve(out) : reject(new Error(`${command}: ${code}: ${err}`))));
   });
 }
+
+describe("arguments for a first call", () => {
+  const sampleOf = (inputSchema: JsonSchema): unknown => {
+    const [command] = textsFor({
+      name: "s",
+      url: "http://127.0.0.1/",
+      tool: { name: "t", inputSchema },
+      access: "open",
+    }).get("curl")!;
+    return JSON.parse(/-d '(.*)'$/s.exec(command!)![1]!).params.arguments;
+  };
+  const objectOf = (properties: Record<string, JsonSchema>): JsonSchema => {
+    return { type: "object", properties, required: Object.keys(properties) };
+  };
+  const text = { type: "string" };
+
+  it("are as long as the schema wants", () => {
+    const wanted = objectOf({
+      code: { ...text, minLength: 7 },
+      when: { ...text, format: "date" },
+      kind: { enum: ["a"] },
+    });
+    assert.deepEqual(sampleOf(wanted), { code: "hellooo", when: "2026-01-31", kind: "a" });
+  });
+
+  it("are left out where they would fill the page, or the memory", () => {
+    const long = { ...text, minLength: 500_000_000 };
+    const many = Array.from({ length: 100_000 }, (_, number) => [`text${number}`, long] as const);
+    for (const schema of [
+      objectOf({ code: long }),
+      objectOf(Object.fromEntries(many)),
+      objectOf({ kind: { const: ["x".repeat(10_000)] } }),
+      { ...objectOf({}), examples: [{ code: "x".repeat(10_000) }] },
+    ]) {
+      assert.deepEqual(sampleOf(schema), {});
+    }
+  });
+
+  it("know no format by the name of something else", () => {
+    assert.deepEqual(sampleOf(objectOf({ code: { ...text, format: "constructor" } })), { code: "hello" });
+  });
+});
 
 describe("what a server's page offers for copying", () => {
   let berth: TestBerth;

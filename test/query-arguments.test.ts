@@ -85,7 +85,7 @@ describe("a URI made from a template", () => {
       ["t://{a:1}", "t://x"],
     ] as const) {
       assert.equal(expandTemplate(template, values), uri);
-      assert.notEqual(templateMatcher(template, (name) => name === "list")(uri), undefined, template);
+      assert.notEqual(templateMatcher(template, (name) => name === "list").match(uri), undefined, template);
     }
   });
 });

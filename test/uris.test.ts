@@ -212,9 +212,9 @@ describe("C4 URIs of Berth's own in one tenant", () => {
     await hosted.store.change("another", { by: "test", put: [theirs] });
     const catalog = await hosted.catalog("notes");
     const uri = `cid://${theirs.cid}`;
-    await assert.rejects(catalog.resource(uri)!.read({}), { code: "resource_not_found", data: { uri } });
+    await assert.rejects((await catalog.resource(uri))!.read({}), { code: "resource_not_found", data: { uri } });
     await hosted.store.change("default", { by: "test", put: [theirs] });
-    assert.deepEqual(await catalog.resource(uri)!.read({}), {
+    assert.deepEqual(await (await catalog.resource(uri))!.read({}), {
       contents: [{ uri, mimeType: "text/plain", text: "what is theirs" }],
     });
   });
@@ -226,7 +226,7 @@ describe("C4 URIs of Berth's own in one tenant", () => {
       ["notes", "new"],
       [`notes@${release}`, "old"],
     ] as const) {
-      const result = await (await hosted.catalog(name)).resource("server://notes/word")!.read({});
+      const result = await (await (await hosted.catalog(name)).resource("server://notes/word"))!.read({});
       assert.equal("contents" in result && "text" in result.contents[0]! && result.contents[0].text, text);
     }
   });

@@ -37,8 +37,14 @@ export function isTemplate(uri: string): boolean {
   return uri.includes("{");
 }
 
+/** Longer URIs, and longer templates of them, are nobody's; in UTF-16 units. */
+export const URI_UNITS_MAX = 8_192;
+
 /** A template, or why it is none. A URI without variables is a template, too. */
 export function parseUriTemplate(text: string): UriTemplate | TemplateFault {
+  if (text.length > URI_UNITS_MAX) {
+    return { message: `it has more than ${URI_UNITS_MAX} characters`, offset: URI_UNITS_MAX, length: 1 };
+  }
   const parts: (string | Expression)[] = [];
   for (let at = 0; at < text.length;) {
     const open = text.indexOf("{", at);
@@ -55,7 +61,8 @@ export function parseUriTemplate(text: string): UriTemplate | TemplateFault {
     at = close + 1;
   }
   const variables = parts.flatMap((part) => (typeof part === "string" ? [] : part.variables));
-  const repeated = variables.find(({ name }, index) => variables.findIndex((other) => other.name === name) < index);
+  const names = new Set<string>();
+  const repeated = variables.find(({ name }) => names.size === names.add(name).size);
   if (repeated) {
     const { name, offset } = repeated;
     return { message: `the variable "${name}" stands in it twice`, offset, length: name.length };

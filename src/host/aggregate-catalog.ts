@@ -122,11 +122,16 @@ export async function composeServers(
    * The server that gives a URI: the first whose own it is or that lists it; of a function also the server whose it is,
    * and content is every server's.
    */
-  const giverOf = (uri: string): string | undefined => {
+  const giverOf = async (uri: string): Promise<string | undefined> => {
     const address = parseAddress(uri);
     if (address?.kind === "server" && offers.has(address.server)) return address.server;
     if (address?.kind === "cid") return first;
-    return withResources.find(([, { gives }]) => gives(uri))?.[0];
+    const takeTurns = turnTaker();
+    for (const [server, { gives }] of withResources) {
+      await takeTurns();
+      if (await gives(uri)) return server;
+    }
+    return undefined;
   };
   const contract: Contract = {
     description: "Everything that is hosted here; names begin with the server they belong to.",
@@ -150,8 +155,8 @@ export async function composeServers(
       if (origin && !tool) made.set(name, (tool = toolOf(origin, of)));
       return tool;
     },
-    resource: (uri) => resourceOf(giverOf(uri), uri, of),
-    gives: (uri) => withResources.some(([, { gives }]) => gives(uri)),
+    resource: async (uri) => resourceOf(await giverOf(uri), uri, of),
+    gives: async (uri) => (await giverOf(uri)) !== undefined,
     // Of the tools themselves, so that they are the same wherever a tool is reached.
     identity(name) {
       const origin = whole.tools.get(name);
@@ -301,7 +306,7 @@ function resourceOf(server: string | undefined, uri: string, of: CatalogOf): Res
   if (server === undefined) return undefined;
   return {
     async read(options) {
-      const resource = (await of(server)).resource(uri);
+      const resource = await (await of(server)).resource(uri);
       if (!resource) throw new BerthError("resource_not_found", uri, { data: { uri } });
       return resource.read(options);
     },

@@ -1,5 +1,5 @@
 import type { JsonSchema } from "../json.ts";
-import { judgeOf, type Judge, type SchemaOptions } from "./checks/schema-code.ts";
+import { judgeOf, type Judge } from "./checks/schema-code.ts";
 
 /**
  * Checks values where they stand, on the thread that asks. It is for schemas of Berth's own, for processes that serve
@@ -8,12 +8,11 @@ import { judgeOf, type Judge, type SchemaOptions } from "./checks/schema-code.ts
 
 /** Made on first use. Throws on a schema that is not valid. */
 export function lazyValidator(schema: JsonSchema): Judge {
-  return lazy(schema, { texts: false });
-}
-
-/** As `lazyValidator`, for values that come as texts: they become the numbers, booleans and lists that are wanted. */
-export function lazyTextValidator(schema: JsonSchema): Judge {
-  return lazy(schema, { texts: true });
+  let judge: Judge | undefined;
+  return (value) => {
+    judge ??= judgeOf(schema, { texts: false }).judge;
+    return judge(value);
+  };
 }
 
 /** Why values cannot be checked by a schema, as the end of a sentence; undefined when they can. */
@@ -24,12 +23,4 @@ export function faultOfSchema(schema: JsonSchema): string | undefined {
   } catch (error) {
     return (error as Error).message;
   }
-}
-
-function lazy(schema: JsonSchema, options: SchemaOptions): Judge {
-  let judge: Judge | undefined;
-  return (value) => {
-    judge ??= judgeOf(schema, options).judge;
-    return judge(value);
-  };
 }

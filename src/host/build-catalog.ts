@@ -78,12 +78,22 @@ export async function buildCatalog(
   if (language === "shell") leaveOutNamesakes(server, offered, entry);
   const release = createRelease({ definition: definition ?? null, bundle, entry, offered, isHidden });
 
+  const validatorOf = dependencies.checks.of(tenant);
   const readsAll = entry.variables === undefined;
-  const uris = createUris({ tenant, own: () => catalog, links: linksOf(release), readsAll, ...dependencies });
-  const redirects = createRedirects(uris, (uri) => ownResource(uri) ?? uris.findLed(uri) ?? catalog.resource(uri));
+  const uris = createUris({
+    tenant,
+    own: () => catalog,
+    links: linksOf(release),
+    readsAll,
+    validatorOf,
+    ...dependencies,
+  });
+  const redirects = createRedirects(
+    uris,
+    async (uri) => (await ownResource(uri)) ?? uris.findLed(uri) ?? catalog.resource(uri),
+  );
   const activity = dependencies.activities.of(tenant, server);
   const { limits, observers } = dependencies;
-  const validatorOf = dependencies.checks.of(tenant);
   const readResult = (task: ResultTask): Promise<ReadResult> => dependencies.checks.readResult(tenant, task);
   const code = (): Promise<string> => compileOnce.code(server, definition ?? "", bundle ?? "");
   const runOf = runFactory({ tenant, server, language, bundle, code, granted }, dependencies);
@@ -113,7 +123,7 @@ export async function buildCatalog(
   );
   const prompts = new Map(
     release.prompts.map(({ contract, source }) => {
-      if (source.kind === "written") return [contract.name, writtenPrompt(contract, source.prompt)];
+      if (source.kind === "written") return [contract.name, writtenPrompt(contract, source.prompt, limits)];
       const { name, call, inputSchema } = source.function;
       const check = validatorOf(inputSchema, { texts: true });
       return [contract.name, createPrompt(contract, check, runOf({ name, call }), redirects)];
@@ -129,7 +139,7 @@ export async function buildCatalog(
     if (content.kind === "uri") return { ...found, open: linkedResource({ ...found, target: content.uri }, uris) };
     return { ...found, open: functionResource(found, contentRun(content), redirects) };
   });
-  const ownResource = uriFinder(resources);
+  const ownResource = uriFinder(resources, validatorOf);
   const isShown = (of: string): boolean => prompts.has(of) || resources.some(({ uri }) => uri === of);
   const completers = new Map(
     found.completions
@@ -152,8 +162,8 @@ export async function buildCatalog(
     ],
     tool: (name) => tools.get(name),
     readsUris: true,
-    resource: (uri) => ownResource(uri) ?? uris.find(uri),
-    gives: uriTester(release.resources.map(findable)),
+    resource: async (uri) => (await ownResource(uri)) ?? uris.find(uri),
+    gives: uriTester(release.resources.map(findable), validatorOf),
     identity: identitiesOf(release.contract.tools, implementations(release, entry, bundle)),
     prompt: (name) => prompts.get(name),
     completer: (of, argument) => completers.get(completerKey(of, argument)),

@@ -42,12 +42,12 @@ export interface Catalog {
   /** The versions of a tool; undefined when the contract names no such tool. */
   readonly identity: (tool: string) => ToolIdentity | undefined;
   /** Undefined when no resource and no template gives this URI. */
-  resource(uri: string): Resource | undefined;
+  resource(uri: string): Promise<Resource | undefined>;
   /**
    * Whether a resource or template of the contract gives this URI. Like `identity`, it is made apart from the catalog:
    * whoever keeps it keeps little.
    */
-  readonly gives: (uri: string) => boolean;
+  readonly gives: (uri: string) => boolean | Promise<boolean>;
   /** Undefined when the contract names no such prompt. */
   prompt(name: string): Prompt | undefined;
   /** Undefined when nobody completes this argument. `of` is a prompt's name or a template as the contract has it. */

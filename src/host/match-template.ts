@@ -1,59 +1,122 @@
-import { RE2JS } from "re2js";
-import { parseUriTemplate, type Expression, type Variable } from "../discover/uri-template.ts";
+import { parseUriTemplate, URI_UNITS_MAX, type Expression, type Variable } from "../discover/uri-template.ts";
 
-/** A template's variables in a URI, decoded; undefined when the URI is none of the template's. */
-export type TemplateMatcher = (uri: string) => Record<string, string | string[]> | undefined;
+/** What tells whether a URI is one of a template's. */
+export interface TemplateMatcher {
+  /** How much work it is to match a URI, in steps of some nanoseconds; none where its begin or its end tells already. */
+  steps(uri: string): number;
+  /** The template's variables in a URI, decoded; undefined when the URI is none of the template's. */
+  match(uri: string): Record<string, string | string[]> | undefined;
+}
 
 /**
  * RFC 6570 says how a template becomes a URI, and not the way back; where there are several, the first value is the
- * longest. `isList` says of which variables a value with commas is a list. It takes linear time, whatever the URI is.
+ * longest. `isList` says of which variables a value with commas is a list.
  */
 export function templateMatcher(text: string, isList: (variable: string) => boolean): TemplateMatcher {
   const template = parseUriTemplate(text);
-  if ("message" in template) throw new TypeError(`${text} is no URI template: ${template.message}`);
-  const { parts } = template;
-  const expressions = parts.filter((part) => typeof part !== "string");
-  const pattern = RE2JS.compile(
-    `^${parts.map((part) => (typeof part === "string" ? RE2JS.quote(part) : patternOf(part))).join("")}$`,
-  );
-  return (uri) => {
-    const matcher = pattern.matcher(uri);
-    if (!matcher.find()) return undefined;
-    const found: Record<string, string | string[]> = Object.create(null) as Record<string, string>;
-    try {
-      for (const [index, expression] of expressions.entries()) {
-        const value = matcher.group(index + 1);
-        if (value && !assign(found, expression, value, isList)) return undefined;
+  if ("message" in template) return { steps: () => 0, match: () => undefined };
+  const parts = [...template.parts];
+  const first = typeof parts[0] === "string" ? (parts.shift() as string) : "";
+  const last = typeof parts.at(-1) === "string" ? (parts.pop() as string) : "";
+  const around = first.length + last.length;
+  const mayFit = (uri: string): boolean =>
+    uri.length >= around && uri.length <= URI_UNITS_MAX && uri.startsWith(first) && uri.endsWith(last);
+  return {
+    steps: (uri) => (mayFit(uri) ? (text.length - around + 1) * (uri.length - around + 1) : 0),
+
+    match(uri) {
+      const values = mayFit(uri) ? valuesOf(uri.slice(first.length, uri.length - last.length), parts) : undefined;
+      if (!values) return undefined;
+      const found: Found = Object.create(null) as Found;
+      try {
+        for (const [expression, value] of values) {
+          if (value !== "" && !assign(found, expression, value, isList)) return undefined;
+        }
+      } catch {
+        // Not every "%" is followed by what it stands for.
+        return undefined;
       }
-    } catch {
-      // Not every "%" is followed by what it stands for.
-      return undefined;
-    }
-    return { ...found };
+      return { ...found };
+    },
   };
 }
 
-/** With one group for all of the expression; the operators that bring a mark of their own may be left out. */
-function patternOf({ operator, variables }: Expression): string {
-  const isOne = variables.length === 1 && !variables[0]!.explode;
+/** What an expression can become: the mark of its operator, if it has one, and characters. */
+interface Shape {
+  /** What has one may be left out as a whole. */
+  readonly mark: string;
+  /** Characters that it never has. */
+  readonly without: string;
+  /** Of characters after the mark. */
+  readonly least: 0 | 1;
+}
+
+function shapeOf({ operator, variables }: Expression): Shape {
   switch (operator) {
     case "":
-      return "([^/?#&]+)";
+      return { mark: "", without: "/?#&", least: 1 };
     case "+":
-      return "(.+)";
+      return { mark: "", without: "\n", least: 1 };
     case "#":
-      return "(?:#(.*))?";
+      return { mark: "#", without: "\n", least: 0 };
     case ".":
-      return String.raw`(?:\.([^/?#&]+))?`;
+      return { mark: ".", without: "/?#&", least: 1 };
     case "/":
-      return isOne ? "(?:/([^/?#]+))?" : "(?:/([^?#]+))?";
+      return { mark: "/", without: variables.length === 1 && !variables[0]!.explode ? "/?#" : "?#", least: 1 };
     case ";":
-      return "((?:;[^/?#;]*)*)";
+      return { mark: ";", without: "/?#", least: 0 };
     case "?":
-      return String.raw`(?:\?([^#]*))?`;
     case "&":
-      return "(?:&([^#]*))?";
+      return { mark: operator, without: "#", least: 0 };
   }
+}
+
+const NOWHERE = -1;
+
+/** What each expression stands for in a text, without its mark; undefined when the text is none of theirs. */
+function valuesOf(text: string, parts: readonly (string | Expression)[]): [Expression, string][] | undefined {
+  // From the last part to the first: where a part that begins at a place ends at the furthest, so that the rest fits.
+  const ends: Int16Array[] = [];
+  let after: Int16Array = new Int16Array(text.length + 1).fill(NOWHERE);
+  after[text.length] = text.length;
+  for (const part of parts.toReversed()) {
+    after = typeof part === "string" ? endsOfLiteral(text, part, after) : endsOfShape(text, shapeOf(part), after);
+    ends.unshift(after);
+  }
+  if (after[0] === NOWHERE) return undefined;
+  const values: [Expression, string][] = [];
+  let at = 0;
+  for (const [index, part] of parts.entries()) {
+    const end = ends[index]![at]!;
+    if (typeof part !== "string") values.push([part, text.slice(at + shapeOf(part).mark.length, end)]);
+    at = end;
+  }
+  return at === text.length ? values : undefined;
+}
+
+function endsOfLiteral(text: string, literal: string, after: Int16Array): Int16Array {
+  const ends = new Int16Array(after.length).fill(NOWHERE);
+  for (let end = literal.length; end < after.length; end++) {
+    const at = end - literal.length;
+    if (after[end] !== NOWHERE && text.startsWith(literal, at)) ends[at] = end;
+  }
+  return ends;
+}
+
+function endsOfShape(text: string, { mark, without, least }: Shape, after: Int16Array): Int16Array {
+  const isIn = (at: number): boolean => at < text.length && !without.includes(text[at]!);
+  /** Where any number of its characters ends, by where they begin. */
+  const runs = new Int16Array(after.length + 1).fill(NOWHERE);
+  for (let at = text.length; at >= 0; at--) {
+    const further = isIn(at) ? runs[at + 1]! : NOWHERE;
+    runs[at] = further !== NOWHERE || after[at] === NOWHERE ? further : at;
+  }
+  return after.map((end, at) => {
+    const from = at + mark.length;
+    const isMarked = mark === "" || text[at] === mark;
+    const furthest = !isMarked ? NOWHERE : least === 0 ? runs[from]! : isIn(from) ? runs[from + 1]! : NOWHERE;
+    return furthest === NOWHERE && mark !== "" && end !== NOWHERE ? at : furthest;
+  });
 }
 
 type IsList = (variable: string) => boolean;
@@ -62,7 +125,7 @@ type Found = Record<string, string | string[]>;
 function assign(found: Found, { operator, variables }: Expression, text: string, isList: IsList): boolean {
   switch (operator) {
     case ";":
-      return assignNamed(found, variables, text.slice(1).split(";"), isList);
+      return assignNamed(found, variables, text.split(";"), isList);
     case "?":
     case "&":
       return assignNamed(found, variables, text.split("&"), isList);
@@ -95,11 +158,12 @@ function assignInOrder(
 
 /** `name=value` in any order; a name that the template does not have is of another URI. */
 function assignNamed(found: Found, variables: readonly Variable[], pairs: readonly string[], isList: IsList): boolean {
+  const known = new Map(variables.map((variable) => [variable.name, variable]));
   for (const pair of pairs) {
     const [, name = "", value = ""] = /^([^=]*)=?(.*)$/s.exec(pair) ?? [];
-    const variable = variables.find((each) => each.name === name);
+    const variable = known.get(name);
     if (!variable) return false;
-    if (variable.explode) found[name] = [found[name] ?? [], decode(value)].flat();
+    if (variable.explode) ((found[name] ??= []) as string[]).push(decode(value));
     else if (found[name] !== undefined || !assignValue(found, variable, value, isList)) return false;
   }
   return true;

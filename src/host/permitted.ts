@@ -71,7 +71,7 @@ function viewOf(catalog: Catalog, { tools, callsAll, reads }: Permitted): Catalo
     readsUris: readsUris && reads,
     tool: (name) => (calls(name) ? catalog.tool(name) : undefined),
     identity: (name) => (calls(name) ? catalog.identity(name) : undefined),
-    resource: (uri) => (reads ? catalog.resource(uri) : undefined),
+    resource: async (uri) => (reads ? catalog.resource(uri) : undefined),
     gives: (uri) => reads && catalog.gives(uri),
     prompt: (name) => (reads ? catalog.prompt(name) : undefined),
     completer: (of, argument) => (reads ? catalog.completer(of, argument) : undefined),

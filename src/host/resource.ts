@@ -1,16 +1,14 @@
-import { isTemplate } from "../discover/uri-template.ts";
+import { isTemplate, URI_UNITS_MAX } from "../discover/uri-template.ts";
 import { BerthError } from "../errors.ts";
 import type { JsonObject, JsonSchema } from "../json.ts";
-import { lazyTextValidator } from "./arguments.ts";
+import { turnTaker } from "../turns.ts";
 import type { Resource } from "./catalog.ts";
-import { guestFailed, problemsOf } from "./failures.ts";
+import { guestFailed } from "./failures.ts";
+import type { ValidatorOf } from "./checks/checks.ts";
 import { templateMatcher, type TemplateMatcher } from "./match-template.ts";
 import { toContents } from "./resource-contents.ts";
 import type { Run } from "./tool.ts";
 import type { Redirects } from "./uris/redirect.ts";
-
-/** Longer URIs are nobody's, in UTF-16 units. */
-const URI_UNITS_MAX = 8_192;
 
 /** What is needed of a resource to find and to read it. */
 export interface Findable {
@@ -18,60 +16,101 @@ export interface Findable {
   /** A URI, or a template when it has `{…}`. */
   readonly uri: string;
   readonly mimeType?: string;
-  /** Of the template's variables. */
-  readonly inputSchema: JsonSchema;
+  /** Of the template's variables; without one they are texts. */
+  readonly inputSchema?: JsonSchema;
 }
 
 /** What stands under a URI; `args` are the values of its template's variables. */
 export type Open<Found> = (uri: string, args: JsonObject) => Found;
 
-/** Finds what stands under a URI: what has exactly that name, else the first template that it fits. */
+/**
+ * Finds what stands under a URI: what has exactly that name, else the first template that it fits. Rejects with
+ * `invalid_params` where that is too much work.
+ */
+export type Find<Found> = (uri: string) => Promise<Found | undefined>;
+
 export function uriFinder<Found>(
   resources: readonly (Findable & { readonly open: Open<Found> })[],
-): (uri: string) => Found | undefined {
+  validatorOf: ValidatorOf,
+): Find<Found> {
   const exact = new Map<string, Found>();
-  const templates: { argumentsOf: (uri: string) => JsonObject | undefined; open: Open<Found> }[] = [];
+  const templates: { start: string; fit: () => TemplateFit; open: Open<Found> }[] = [];
   for (const resource of resources) {
     const { uri, open } = resource;
-    if (isTemplate(uri)) templates.push({ argumentsOf: argumentsFinder(resource), open });
+    if (isTemplate(uri)) templates.push({ start: startOf(uri), fit: lazyFit(resource, validatorOf), open });
     else exact.set(uri, open(uri, {}));
   }
-  return (uri) => {
+  return async (uri) => {
     const named = exact.get(uri);
     if (named || uri.length > URI_UNITS_MAX) return named;
-    for (const { argumentsOf, open } of templates) {
-      const args = argumentsOf(uri);
-      if (args) return open(uri, args);
+    const takeTurns = turnTaker();
+    let steps = 0;
+    for (const { start, fit, open } of templates) {
+      if (!uri.startsWith(start)) continue;
+      await takeTurns();
+      const { matcher, wrongWith } = fit();
+      steps += matcher.steps(uri);
+      if (steps > STEPS_MAX) throw new BerthError("invalid_params", `"uri" is too long for templates as long as these`);
+      const args = matcher.match(uri);
+      if (args && (await wrongWith(args)) === undefined) return open(uri, args);
     }
     return undefined;
   };
 }
 
+/** Of matching a URI, against all templates together: some ten milliseconds. */
+const STEPS_MAX = 2_000_000;
+
 /** Tells whether `uriFinder` finds something under a URI, and keeps nothing of what that is. */
-export function uriTester(resources: readonly Findable[]): (uri: string) => boolean {
-  const starts = resources.map(({ uri }) => (isTemplate(uri) ? uri.slice(0, uri.indexOf("{")) : undefined));
-  let find: ((uri: string) => boolean | undefined) | undefined;
+export function uriTester(
+  resources: readonly Findable[],
+  validatorOf: ValidatorOf,
+): (uri: string) => boolean | Promise<boolean> {
+  const starts = resources.map(({ uri }) => (isTemplate(uri) ? startOf(uri) : undefined));
+  let find: Find<true> | undefined;
   return (uri) => {
     const mayBe = resources.some(
       (own, index) => own.uri === uri || (starts[index] !== undefined && uri.startsWith(starts[index])),
     );
     if (!mayBe) return false;
-    find ??= uriFinder(resources.map((own) => ({ ...own, open: () => true })));
-    return find(uri) ?? false;
+    find ??= uriFinder(
+      resources.map((own) => ({ ...own, open: () => true as const })),
+      validatorOf,
+    );
+    return find(uri).then((found) => found ?? false);
   };
 }
 
-/** The values of a template's variables, as its function takes them; made ready when the first URI is looked up. */
-function argumentsFinder({ uri: template, inputSchema }: Findable): (uri: string) => JsonObject | undefined {
-  const properties = (inputSchema["properties"] ?? {}) as Record<string, JsonSchema>;
+function startOf(template: string): string {
+  return template.slice(0, template.indexOf("{"));
+}
+
+interface TemplateFit {
+  readonly matcher: TemplateMatcher;
+  /** What is wrong with the values of its variables, which become what its function takes. */
+  readonly wrongWith: (args: JsonObject) => undefined | string | Promise<string | undefined>;
+}
+
+/** Made ready when the first URI is looked up. */
+function lazyFit({ uri: template, inputSchema }: Findable, validatorOf: ValidatorOf): () => TemplateFit {
+  const properties = (inputSchema?.["properties"] ?? {}) as Record<string, JsonSchema>;
   const isList = (name: string): boolean => properties[name]?.["type"] === "array";
-  const check = lazyTextValidator(inputSchema);
-  let match: TemplateMatcher | undefined;
-  return (uri) => {
-    match ??= templateMatcher(template, isList);
-    const args = match(uri);
-    return args && problemsOf(check, args) === undefined ? args : undefined;
-  };
+  let fit: TemplateFit | undefined;
+  return () =>
+    (fit ??= {
+      matcher: templateMatcher(template, isList),
+      wrongWith: inputSchema ? validatorOf(inputSchema, { texts: true }) : makeTexts,
+    });
+}
+
+/** A list of one is a text, too. */
+function makeTexts(args: JsonObject): string | undefined {
+  for (const [name, value] of Object.entries(args)) {
+    if (!Array.isArray(value)) continue;
+    if (value.length > 1) return `/${name} must be a text`;
+    args[name] = value[0]!;
+  }
+  return undefined;
 }
 
 /** A resource whose content a function gives, or something that does as one does. */

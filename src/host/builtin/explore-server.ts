@@ -65,7 +65,7 @@ export function openExplore(options: ExploreOptions): BuiltInServer & { close():
         starting: STARTING,
         tool: (name) => tools.get(name),
         identity: identitiesOf(exploreContract.tools, (tool) => ({ builtIn: EXPLORE, tool, version: options.version })),
-        resource: () => undefined,
+        resource: async () => undefined,
         gives: () => false,
         prompt: (name) => (name === designProfilePrompt.contract.name ? designProfilePrompt : undefined),
         completer: () => undefined,

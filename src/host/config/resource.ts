@@ -92,7 +92,7 @@ function checkContent(content: string, uri: string, place: Place): void {
   const parsed = parseUriTemplate(content);
   if ("message" in parsed) return complain(place, "bad-uri", `No URI: ${parsed.message}`);
   const template = parseUriTemplate(uri);
-  const known = "message" in template ? [] : template.variables.map(({ name }) => name);
-  const unknown = parsed.variables.find(({ name }) => !known.includes(name));
+  const known = new Set("message" in template ? [] : template.variables.map(({ name }) => name));
+  const unknown = parsed.variables.find(({ name }) => !known.has(name));
   if (unknown) complain(place, "unknown-variable", `{${unknown.name}} is no variable of the resource's template`);
 }

@@ -1,12 +1,9 @@
 import type { PromptContract } from "../../contract/contract.ts";
-import { parseUriTemplate } from "../../discover/uri-template.ts";
 import { BerthError } from "../../errors.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
-import { JsonText, type Json, type JsonObject, type JsonSchema } from "../../json.ts";
-import { lazyTextValidator } from "../arguments.ts";
+import { JsonText, type Json, type JsonObject } from "../../json.ts";
 import type { ContentBlock, Prompt } from "../catalog.ts";
 import type { ValidatorOf } from "../checks/checks.ts";
-import { problemsOf } from "../failures.ts";
 import type { Findable } from "../resource.ts";
 import type { Run } from "../tool.ts";
 import type { OfferedResource, OfferedTool } from "./offer.ts";
@@ -34,18 +31,12 @@ export function configuredRun(
   };
 }
 
-/** A resource as it is looked for by its URI: with the schema of its variables, all of them texts if it is written out. */
+/** A resource as it is looked for by its URI: with the schema of its variables if a function gives it. */
 export function findable({ contract, source }: OfferedResource): Findable {
   const { name, mimeType } = contract;
   const uri = "uri" in contract ? contract.uri : contract.uriTemplate;
-  const inputSchema = source.kind === "function" ? source.function.inputSchema : schemaOfVariables(uri);
-  return { name, uri, ...(mimeType !== undefined && { mimeType }), inputSchema };
-}
-
-function schemaOfVariables(uri: string): JsonSchema {
-  const template = parseUriTemplate(uri);
-  const names = "message" in template ? [] : template.variables.map(({ name }) => name);
-  return { type: "object", properties: Object.fromEntries(names.map((name) => [name, { type: "string" }])) };
+  const inputSchema = source.kind === "function" ? source.function.inputSchema : undefined;
+  return { name, uri, ...(mimeType !== undefined && { mimeType }), ...(inputSchema && { inputSchema }) };
 }
 
 /** Gives content that stands in the configuration itself. */
@@ -62,23 +53,35 @@ export function contentRun(content: { kind: "text"; text: string } | { kind: "bl
  * A prompt that is written out. A placeholder of a declared argument becomes its value, once, and nothing in a value
  * is looked at again; an argument that is not given is empty.
  */
-export function writtenPrompt(contract: PromptContract, prompt: ConfiguredPrompt): Prompt {
-  const names = prompt.arguments.map(({ name }) => name);
-  const check = lazyTextValidator({
-    type: "object",
-    properties: Object.fromEntries(names.map((name) => [name, { type: "string" }])),
-    required: prompt.arguments.filter(({ required }) => required).map(({ name }) => name),
-    additionalProperties: false,
-  });
+export function writtenPrompt(
+  contract: PromptContract,
+  prompt: ConfiguredPrompt,
+  { outputBytes }: { readonly outputBytes: number },
+): Prompt {
+  const names = new Set(prompt.arguments.map(({ name }) => name));
+  const needed = prompt.arguments.filter(({ required }) => required).map(({ name }) => name);
+  const wrongWith = (args: JsonObject): string | undefined => {
+    const wrong = Object.keys(args).find((name) => typeof args[name] !== "string");
+    if (wrong !== undefined) return `/${wrong} must be a text`;
+    const missing = needed.find((name) => !Object.hasOwn(args, name));
+    if (missing !== undefined) return `the value needs the property "${missing}"`;
+    const unknown = Object.keys(args).find((name) => !names.has(name));
+    return unknown === undefined ? undefined : `the value has no property "${unknown}"`;
+  };
   return {
     contract,
     async get(args) {
-      const wrong = Object.keys(args).find((name) => typeof args[name] !== "string");
-      const invalid = wrong === undefined ? problemsOf(check, { ...args }) : `/${wrong} must be a text`;
-      if (invalid !== undefined) throw new BerthError("invalid_params", `the prompt "${contract.name}": ${invalid}`);
-      const valueOf = (name: string): string | undefined => {
-        if (!names.includes(name)) return undefined;
-        return Object.hasOwn(args, name) ? (args[name] as string) : "";
+      const refuse = (why: string): BerthError =>
+        new BerthError("invalid_params", `the prompt "${contract.name}": ${why}`);
+      const wrong = wrongWith(args);
+      if (wrong !== undefined) throw refuse(wrong);
+      let units = outputBytes;
+      const valueOf: ValueOf = (name, write) => {
+        if (!names.has(name)) return undefined;
+        const value = Object.hasOwn(args, name) ? write(args[name] as string) : "";
+        units -= value.length;
+        if (units < 0) throw refuse(`with these values it has more than ${outputBytes} characters`);
+        return value;
       };
       const { description } = contract;
       return {
@@ -92,14 +95,14 @@ export function writtenPrompt(contract: PromptContract, prompt: ConfiguredPrompt
   };
 }
 
-/** Every text in a block; in a URI the value is encoded as part of one. */
-function filled(value: Json, valueOf: (name: string) => string | undefined, key: string): Json {
+/** As it is to be written; undefined for what is no argument. */
+type ValueOf = (name: string, write: (value: string) => string) => string | undefined;
+
+/** Every text of a value, under whatever name; what stands in a URI is encoded. */
+function filled(value: Json, valueOf: ValueOf, key: string): Json {
   if (typeof value === "string") {
-    return value.replace(PLACEHOLDER, (placeholder, name: string) => {
-      const given = valueOf(name);
-      if (given === undefined) return placeholder;
-      return key === "uri" ? encodeURIComponent(given) : given;
-    });
+    const write = key === "uri" ? encodeURIComponent : (given: string) => given;
+    return value.replace(PLACEHOLDER, (placeholder, name: string) => valueOf(name, write) ?? placeholder);
   }
   if (Array.isArray(value)) return value.map((each) => filled(each, valueOf, key));
   if (typeof value !== "object" || value === null) return value;

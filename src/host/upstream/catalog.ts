@@ -49,7 +49,7 @@ export function upstreamParts(
     tool: (name) => tools.get(name),
     prompt: (name) => prompts.get(name),
     // Servers have resources that they do not list.
-    resource: (uri) => (offersResources ? upstreamResource(hosted, uri) : undefined),
+    resource: async (uri) => (offersResources ? upstreamResource(hosted, uri) : undefined),
     gives: () => offersResources,
     completer: (of, argument) => {
       if (prompted.has(of)) return upstreamCompleter(hosted, { type: "ref/prompt", name: of }, argument);

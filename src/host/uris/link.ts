@@ -1,5 +1,6 @@
 import type { Resource } from "../catalog.ts";
-import { uriFinder, type Findable, type Open } from "../resource.ts";
+import type { ValidatorOf } from "../checks/checks.ts";
+import { uriFinder, type Find, type Findable, type Open } from "../resource.ts";
 import { expandTemplate } from "./expand-template.ts";
 import type { ReadUri } from "./read-uri.ts";
 
@@ -18,8 +19,11 @@ export function linkedResource(link: Link, { readUri }: { readonly readUri: Read
 }
 
 /** Finds the URI that an entry's resource is read from; undefined for what the entry does not list. */
-export function targetFinder(links: readonly Link[]): (uri: string) => string | undefined {
-  return uriFinder(links.map((link) => ({ ...link, open: opener(link) })));
+export function targetFinder(links: readonly Link[], validatorOf: ValidatorOf): Find<string> {
+  return uriFinder(
+    links.map((link) => ({ ...link, open: opener(link) })),
+    validatorOf,
+  );
 }
 
 function opener({ uri: template, target }: Link): Open<string> {

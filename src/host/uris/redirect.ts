@@ -39,7 +39,7 @@ export function createRedirects(uris: Uris, resourceOf: Catalog["resource"]): Re
   };
   const lead = async (uri: string, options: CallOptions): Promise<Led> => {
     const inner = { ...withoutConnection(options), answers: answersWithin(options.answers) };
-    const led = await (uris.call(uri, inner) ?? resourceOf(uri)?.read(inner));
+    const led = (await uris.call(uri, inner)) ?? (await (await resourceOf(uri))?.read(inner));
     if (!led) throw new BerthError("resource_not_found", uri);
     return "inputRequests" in led ? { inputRequests: outward(led.inputRequests) } : led;
   };

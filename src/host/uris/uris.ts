@@ -6,6 +6,7 @@ import type { CallOptions, CallResult, Catalog, InputRequired, Resource, Resourc
 import { textsOf } from "../content.ts";
 import { contentsOfBytes, contentsOfResult } from "../resource-contents.ts";
 import { parseAddress, type Address } from "./address.ts";
+import type { ValidatorOf } from "../checks/checks.ts";
 import { targetFinder, type Link } from "./link.ts";
 import { queryArguments } from "./query-arguments.ts";
 import type { ReadUri } from "./read-uri.ts";
@@ -27,7 +28,7 @@ export interface Uris {
   readonly findLed: (uri: string) => Resource | undefined;
   readonly readUri: ReadUri;
   /** Calls the function that a `server://` URI names, as a tool; undefined for other URIs and what may not be read. */
-  call(uri: string, options: CallOptions): Promise<CallResult | InputRequired> | undefined;
+  call(uri: string, options: CallOptions): Promise<CallResult | InputRequired | undefined>;
 }
 
 export interface UriSurroundings {
@@ -38,6 +39,7 @@ export interface UriSurroundings {
   readonly links: readonly Link[];
   /** Whether the server's code may read any content of the tenant. */
   readonly readsAll: boolean;
+  readonly validatorOf: ValidatorOf;
   /** Any server of a tenant. */
   readonly serverOf: (tenant: string, name: string) => Catalog | Promise<Catalog>;
   readonly store: Pick<Store, "content" | "name">;
@@ -50,8 +52,8 @@ export interface UriLimits {
 }
 
 export function createUris(surroundings: UriSurroundings): Uris {
-  const { own, links, readsAll } = surroundings;
-  const targetOf = targetFinder(links);
+  const { own, links, readsAll, validatorOf } = surroundings;
+  const targetOf = targetFinder(links, validatorOf);
 
   const readUri: ReadUri = async (uri, { as = uri, mimeType }, options) => {
     const address = parseAddress(uri);
@@ -79,8 +81,8 @@ export function createUris(surroundings: UriSurroundings): Uris {
       const isContent = readsAll && parseAddress(uri)?.kind === "cid";
       return isContent ? { read: (options) => readUri(uri, {}, options) } : undefined;
     },
-    call(uri, options) {
-      const listed = targetOf(uri);
+    async call(uri, options) {
+      const listed = await targetOf(uri);
       const address = parseAddress(listed ?? uri);
       if (address?.kind !== "server") return undefined;
       if (listed === undefined && !(isFree(address, own()) && mayUse(address, own(), options))) return undefined;

@@ -10,6 +10,7 @@ import {
   type Message,
   type Request,
 } from "../json-rpc.ts";
+import { turnTaker } from "../../turns.ts";
 import type { Answer, Codec, Place, Post } from "../protocol.ts";
 import { legacyClient } from "./client.ts";
 import { initialization, negotiate } from "./initialize.ts";
@@ -110,14 +111,22 @@ export function createReceive({
     const tracked: Post = events
       ? { ...post, events: { send: (message, more) => ((isOpen = true), events.send(message, more)) } }
       : post;
-    const answered = await Promise.all(
-      bodies.map(async (body) => {
-        const text = await answerOfBatch(place, tracked, session, body);
-        if (text === undefined || !isOpen) return text;
-        void events?.send(text, { lasting: true });
-        return undefined;
-      }),
-    );
+    const answerOne = async (body: unknown): Promise<string | undefined> => {
+      const text = await answerOfBatch(place, tracked, session, body);
+      if (text === undefined || !isOpen) return text;
+      void events?.send(text, { lasting: true });
+      return undefined;
+    };
+    const takeTurns = turnTaker();
+    const begun: Promise<string | undefined>[] = [];
+    for (const body of bodies) {
+      await takeTurns();
+      const answered = answerOne(body);
+      // It is heard of with the others.
+      answered.catch(() => {});
+      begun.push(answered);
+    }
+    const answered = await Promise.all(begun);
     const texts = answered.flatMap((text) => text ?? []);
     if (!isOpen) return texts.length === 0 ? { status: 202 } : { status: 200, body: `[${texts.join(",")}]` };
     for (const text of texts) void events?.send(text, { lasting: true });

@@ -23,7 +23,7 @@ export function sessionMethods(
   function saved(change: (session: Session, call: MethodCall) => unknown): Method {
     return async (call) => {
       const session = sessionOf(call);
-      change(session, call);
+      await change(session, call);
       await sessions.save(session);
       return "{}";
     };
@@ -38,12 +38,12 @@ function setLevel(session: Session, call: MethodCall): void {
   session.logLevel = level;
 }
 
-function subscribe({ subscriptions }: Session, call: MethodCall, subscriptionsMax: number): void {
+async function subscribe({ subscriptions }: Session, call: MethodCall, subscriptionsMax: number): Promise<void> {
   const uri = uriOf(call);
   if (uri.length > URI_CHARACTERS_MAX) {
     throw new BerthError("invalid_params", `"uri" has at most ${URI_CHARACTERS_MAX} characters in a subscription`);
   }
-  if (!call.catalog.resource(uri)) throw new BerthError("resource_not_found", uri, { data: { uri } });
+  if (!(await call.catalog.resource(uri))) throw new BerthError("resource_not_found", uri, { data: { uri } });
   if (subscriptions.size >= subscriptionsMax && !subscriptions.has(uri)) {
     throw new BerthError("invalid_params", `a session has at most ${subscriptionsMax} subscriptions`);
   }

@@ -3,11 +3,11 @@ import type { MethodCall } from "../protocol.ts";
 import { inRounds } from "./rounds.ts";
 
 /** `resources/read`. 2026-07-28 says -32602 for a URI that nothing gives, with the URI in `data`. */
-export function readResource(call: MethodCall): Promise<string> {
+export async function readResource(call: MethodCall): Promise<string> {
   const { catalog, codec, params } = call;
   const { uri } = params;
   if (typeof uri !== "string") throw new BerthError("invalid_params", '"uri" must be a text');
-  const resource = catalog.resource(uri);
+  const resource = await catalog.resource(uri);
   if (!resource) throw new BerthError("resource_not_found", uri, { data: { uri } });
   return inRounds(
     call,

@@ -33,13 +33,14 @@ export function readFilter(notifications: unknown): Filter {
 }
 
 /** What of the wishes for a server can be fulfilled; tasks are not the server's to promise. */
-export function honoured(wishes: Filter, catalog: Catalog): Omit<Filter, "taskIds"> {
+export async function honoured(wishes: Filter, catalog: Catalog): Promise<Omit<Filter, "taskIds">> {
   const capabilities = capabilitiesOf(catalog);
   const can = (capability: string, what: string): boolean =>
     (capabilities[capability] as JsonObject | undefined)?.[what] === true;
-  const uris = can("resources", "subscribe")
-    ? [...new Set(wishes.resourceSubscriptions)].filter((uri) => catalog.resource(uri) !== undefined)
-    : [];
+  const uris: string[] = [];
+  if (can("resources", "subscribe")) {
+    for (const uri of new Set(wishes.resourceSubscriptions)) if (await catalog.resource(uri)) uris.push(uri);
+  }
   return {
     ...(wishes.toolsListChanged && can("tools", "listChanged") && { toolsListChanged: true }),
     ...(wishes.promptsListChanged && can("prompts", "listChanged") && { promptsListChanged: true }),

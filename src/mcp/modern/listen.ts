@@ -17,7 +17,7 @@ export interface ListenOptions {
 
 /** `subscriptions/listen` (2026-07-28 `basic/patterns/subscriptions`): a request that is answered when it ends. */
 export function listenMethod({ listeners, tasks, serverInfoOf }: ListenOptions): Method {
-  return (call) => {
+  return async (call) => {
     if (!call.events) {
       throw new BerthError("not_acceptable", "subscriptions/listen needs text/event-stream, and a stream that is free");
     }
@@ -25,12 +25,11 @@ export function listenMethod({ listeners, tasks, serverInfoOf }: ListenOptions):
       throw new BerthError("invalid_params", `a request to listen has at most ${BODY_CHARACTERS_MAX} characters`);
     }
     const wishes = readFilter(call.params["notifications"]);
-    const filter = honoured(wishes, call.catalog);
+    const filter = await honoured(wishes, call.catalog);
     if (!wishes.taskIds?.length) return listen(call, filter);
     if (!declaresTasks(call.client)) throw lacksTasks();
-    return knownTasks(call, wishes.taskIds).then((taskIds) =>
-      listen(call, taskIds.length > 0 ? { ...filter, taskIds } : filter),
-    );
+    const taskIds = await knownTasks(call, wishes.taskIds);
+    return listen(call, taskIds.length > 0 ? { ...filter, taskIds } : filter);
   };
 
   function listen({ tenant, server, catalog, principal, events, signal, closing, id }: MethodCall, filter: Filter) {

@@ -1,34 +1,68 @@
 import { isObject, type Json, type JsonObject, type JsonSchema } from "../../../json.ts";
 
 const DEPTH_MAX = 6;
+/** A longer sample is no use to a reader, in UTF-16 units of its texts. */
+const SAMPLE_UNITS_MAX = 4_000;
 
-/** Arguments that a tool's schema allows as far as one can tell by looking: for a first call that works. */
+/**
+ * Arguments that a tool's schema allows as far as one can tell by looking: for a first call that works. None where they
+ * would be longer than a reader can use, which a schema of a few bytes can ask for.
+ */
 export function sampleArguments(schema: JsonSchema): JsonObject {
   const [example] = Array.isArray(schema["examples"]) ? (schema["examples"] as Json[]) : [];
-  if (isObject(example)) return example;
-  return sampleObject(schema, 0);
+  const room = new Room();
+  const sample = isObject(example) ? room.take(example) : sampleObject(schema, 0, room);
+  return room.isLeft ? sample : {};
 }
 
-function sampleObject(schema: JsonSchema, depth: number): JsonObject {
+/** Counts what a sample takes; whoever finds that nothing is left stops there. */
+class Room {
+  #units = SAMPLE_UNITS_MAX;
+
+  get isLeft(): boolean {
+    return this.#units >= 0;
+  }
+
+  take<Value extends Json>(value: Value): Value {
+    if (typeof value === "string") this.#units -= value.length;
+    else if (typeof value !== "object" || value === null) this.#units -= 1;
+    else {
+      for (const [key, member] of Object.entries(value)) {
+        if (!this.isLeft) break;
+        this.#units -= key.length + 1;
+        this.take(member);
+      }
+    }
+    return value;
+  }
+}
+
+function sampleObject(schema: JsonSchema, depth: number, room: Room): JsonObject {
   const { properties, required } = schema;
-  if (!isObject(properties) || !Array.isArray(required)) return {};
-  const names = required.filter((name): name is string => typeof name === "string" && Object.hasOwn(properties, name));
-  return Object.fromEntries(names.map((name) => [name, sampleOf(properties[name], depth + 1)]));
+  const sample: JsonObject = {};
+  if (!isObject(properties) || !Array.isArray(required)) return sample;
+  for (const name of required) {
+    if (!room.isLeft) break;
+    if (typeof name !== "string" || !Object.hasOwn(properties, name)) continue;
+    const value = sampleOf(properties[name], depth + 1, room);
+    Object.defineProperty(sample, room.take(name), { value, enumerable: true, configurable: true, writable: true });
+  }
+  return sample;
 }
 
-function sampleOf(schema: unknown, depth: number): Json {
+function sampleOf(schema: unknown, depth: number, room: Room): Json {
   if (!isObject(schema) || depth > DEPTH_MAX) return null;
-  for (const keyword of ["const", "default"]) if (keyword in schema) return schema[keyword] as Json;
+  for (const keyword of ["const", "default"]) if (keyword in schema) return room.take(schema[keyword] as Json);
   for (const keyword of ["examples", "enum"]) {
     const values = schema[keyword];
-    if (Array.isArray(values) && values.length > 0) return values[0] as Json;
+    if (Array.isArray(values) && values.length > 0) return room.take(values[0] as Json);
   }
   const kinds = schema["anyOf"] ?? schema["oneOf"];
-  if (Array.isArray(kinds)) return sampleOf(kinds[0], depth);
+  if (Array.isArray(kinds)) return sampleOf(kinds[0], depth, room);
   const type = Array.isArray(schema["type"]) ? (schema["type"] as unknown[])[0] : schema["type"];
   switch (type) {
     case "string":
-      return sampleText(schema);
+      return room.take(sampleText(schema));
     case "integer":
     case "number":
       return sampleNumber(schema);
@@ -36,26 +70,29 @@ function sampleOf(schema: unknown, depth: number): Json {
       return true;
     case "array":
       return typeof schema["minItems"] === "number" && schema["minItems"] > 0
-        ? [sampleOf(schema["items"], depth + 1)]
+        ? [sampleOf(schema["items"], depth + 1, room)]
         : [];
     case "object":
-      return sampleObject(schema, depth);
+      return sampleObject(schema, depth, room);
     default:
       return null;
   }
 }
 
-const TEXTS: Readonly<Record<string, string>> = {
-  "date-time": "2026-01-31T12:00:00Z",
-  date: "2026-01-31",
-  time: "12:00:00Z",
-  email: "name@example.com",
-  uri: "https://example.com/",
-  uuid: "00000000-0000-4000-8000-000000000000",
-};
+const TEXTS: ReadonlyMap<unknown, string> = new Map(
+  Object.entries({
+    "date-time": "2026-01-31T12:00:00Z",
+    date: "2026-01-31",
+    time: "12:00:00Z",
+    email: "name@example.com",
+    uri: "https://example.com/",
+    uuid: "00000000-0000-4000-8000-000000000000",
+  }),
+);
 
 function sampleText(schema: Record<string, unknown>): string {
-  return TEXTS[String(schema["format"])] ?? "hello".padEnd(Number(schema["minLength"] ?? 0), "o");
+  const units = Math.min(Number(schema["minLength"] ?? 0), SAMPLE_UNITS_MAX + 1);
+  return TEXTS.get(schema["format"]) ?? "hello".padEnd(units, "o");
 }
 
 function sampleNumber({ minimum, exclusiveMinimum, maximum }: Record<string, unknown>): number {
