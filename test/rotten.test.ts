@@ -85,6 +85,16 @@ function text(database: Database.Database, cid: string): string {
   return String(database.prepare<[string], Buffer>("SELECT bytes FROM content WHERE cid = ?").pluck().get(cid));
 }
 
+interface ListedRelease {
+  readonly release: string;
+  readonly withdrawn: boolean;
+}
+
+/** Newest first. */
+async function releasesOf(api: Api, server: string): Promise<readonly ListedRelease[]> {
+  return (await api.send("GET", `/servers/${server}/releases`)).body.releases;
+}
+
 async function stateOf(api: Api, name: string): Promise<{ state: string; said: string } | undefined> {
   const { body } = await api.send("GET", "/servers");
   const found = body.servers.find((server: { name: string }) => server.name === name);
@@ -97,6 +107,9 @@ describe("bits that flip in the store", () => {
     const api = apiOf(berth);
     assert.equal((await api.put("/definitions/named", `${SAY}"named 1";`)).status, 201);
     assert.equal((await api.put("/definitions/named", `${SAY}"named 2";`)).status, 200);
+    for (const number of [1, 2, 3]) await api.put("/definitions/kept", `${SAY}"kept ${number}";`);
+    const withdrawn = `/servers/kept/releases/${(await releasesOf(api, "kept"))[2]!.release}/withdrawal`;
+    assert.equal((await api.send("PUT", withdrawn)).status, 200);
     for (const server of ["one", "two", "named"]) await call(`${berth.url}/mcp/${server}`, "say");
     const data = join(berth.folder, "data");
     const store = await openSqliteStore({ dataDir: data });
@@ -235,6 +248,49 @@ describe("bits that flip in the store", () => {
       rotContent(database, cidOf(database, "variable", "mcps"));
     };
     await served(rot, async ({ says }) => assert.equal(await says("named"), "named 2"));
+  });
+
+  it("C8 in what was withdrawn of a server withdraw all its earlier releases, until one is reinstated or withdrawn", async () => {
+    const rots: ((database: Database.Database) => void)[] = [
+      (database) => rotContent(database, cidOf(database, "withdrawn", "kept")),
+      (database) => void database.exec("UPDATE name SET cid = replace(cid, 'bag', 'bah') WHERE kind = 'withdrawn'"),
+    ];
+    const damaged = /What is stored of the withdrawn releases of "kept" is damaged .*: all earlier ones are withdrawn/;
+    for (const rot of rots) {
+      await served(rot, async ({ url, api, lines, says }) => {
+        const [third, second, first] = (await releasesOf(api, "kept")).map(({ release }) => release);
+        const [, named] = (await releasesOf(api, "named")).map(({ release }) => release);
+        assert.deepEqual(await Promise.all(["one", "named", "kept"].map((server) => says(server))), [
+          "one",
+          "named 2",
+          "kept 3",
+        ]);
+        assert.deepEqual([await says(`kept@${third}`), await says(`named@${named}`)], ["kept 3", "named 1"]);
+        for (const release of [first, second]) assert.match(String(await says(`kept@${release}`)), damaged);
+        assert.deepEqual(
+          (await releasesOf(api, "kept")).map(({ withdrawn }) => withdrawn),
+          [false, true, true],
+        );
+        const listed = await api.send("GET", "/servers");
+        assert.match(listed.body.problems[0].message, damaged);
+        assert.match(await (await fetch(`${url}/mcp`, { headers: { Accept: "text/html" } })).text(), /is damaged/);
+        assert.equal(lines.filter((line) => line.includes("What is stored of the withdrawn")).length, 1);
+
+        const restored = await api.send("POST", `/servers/kept/releases/${second}/restore`);
+        assert.equal(restored.status, 503, JSON.stringify(restored.body));
+        const again = await api.put("/definitions/kept", `${SAY}"kept 2";`);
+        assert.equal(again.status, 422, JSON.stringify(again.body));
+        assert.match(JSON.stringify(again.body), /is damaged .*reinstate or withdraw one of them/);
+        assert.equal((await api.put("/definitions/kept", `${SAY}"kept 4";`)).status, 200);
+        assert.deepEqual([await says("kept")], ["kept 4"]);
+        assert.match(String(await says(`kept@${third}`)), damaged);
+
+        assert.equal((await api.send("DELETE", `/servers/kept/releases/${second}/withdrawal`)).status, 200);
+        assert.equal(await says(`kept@${second}`), "kept 2");
+        for (const release of [first, third]) assert.match(String(await says(`kept@${release}`)), /was withdrawn/);
+        assert.deepEqual((await api.send("GET", "/servers")).body.problems, []);
+      });
+    }
   });
 
   it("C8 in a token let it do nothing, and in a tenant's limits refuse that tenant alone", async () => {

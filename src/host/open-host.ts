@@ -17,7 +17,7 @@ import { createSummarize } from "./summarize.ts";
 import { approveUpstream } from "./upstream/approved.ts";
 import { createSetVisible } from "./visibility.ts";
 import { Watchers } from "./watchers.ts";
-import { readWithdrawn, releaseWithdrawn } from "./withdrawn.ts";
+import { readWithdrawn, refuseWithdrawn, type WithdrawnReleases } from "./withdrawn.ts";
 
 /** The host of a store. The tenants named here are loaded before it resolves; others by `reload`. */
 export async function openHost(tenants: readonly string[], dependencies: HostDependencies): Promise<Host> {
@@ -28,7 +28,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   const activities = new Activities(limits.recentCalls);
   const overviews = new Overviews();
   /** By tenant and server. */
-  const withdrawn = new Map<string, ReadonlyMap<string, ReadonlySet<Cid>>>();
+  const withdrawn = new Map<string, ReadonlyMap<string, WithdrawnReleases>>();
   /** How often each tenant was closed. */
   const closings = new Map<string, number>();
 
@@ -40,13 +40,17 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     const before = closings.get(tenant);
     const reading = ++readingsBegun;
     const directory = await readDirectory(store, tenant, foreseen);
-    const withdrawnNow = await readWithdrawn(store, tenant);
+    const withdrawnNow = await readWithdrawn(store, tenant, withdrawn.get(tenant));
     // What was read before a tenant was closed does not bring it back.
     if (closings.get(tenant) !== before) return;
     // Two may read at once; whoever began later knows all that the other does.
     if (reading < (readings.get(tenant) ?? 0)) return;
     readings.set(tenant, reading);
     const known = directories.get(tenant);
+    for (const [server, { cid, problem }] of withdrawnNow) {
+      const isNew = withdrawn.get(tenant)?.get(server)?.cid !== cid;
+      if (problem && isNew) log.warn({ tenant, server, problem }, "a record of withdrawn releases is damaged");
+    }
     withdrawn.set(tenant, withdrawnNow);
     if (directory !== known) replace(tenant, known, directory);
     for (const server of watchers.watched(tenant)) {
@@ -110,9 +114,8 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   };
   const earlier = createEarlierReleases(portOf, loading);
 
-  const refuseWithdrawn = (tenant: string, server: string, release: Cid): void => {
-    if (withdrawn.get(tenant)?.get(server)?.has(release)) throw releaseWithdrawn(server, release);
-  };
+  const checkNotWithdrawn = (tenant: string, server: string, release: Cid): void =>
+    refuseWithdrawn(server, release, withdrawn.get(tenant)?.get(server));
 
   const recorder = new ReleaseRecorder(dependencies);
   const loadEarlier = async (
@@ -135,7 +138,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     const listed = at > 0 ? directories.get(tenant)?.servers.get(server) : undefined;
     if (!listed) throw new BerthError("server_not_found", `"${name}"`);
     if (!listed.enabled) throw new BerthError("server_disabled", `"${server}"`);
-    refuseWithdrawn(tenant, server, name.slice(at + 1));
+    checkNotWithdrawn(tenant, server, name.slice(at + 1));
     return loadEarlier(tenant, server, name.slice(at + 1), listed).then((catalog) => {
       if (catalog) return catalog;
       throw new BerthError("server_not_found", `"${server}" has no such release`);
@@ -153,7 +156,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     const record = options?.recordsLater ? recorder.record : undefined;
     const make = async (): Promise<Catalog> => {
       const catalog = await loadCatalog(tenant, name, listed, portOf(tenant, name), loading, record);
-      refuseWithdrawn(tenant, name, catalog.release);
+      checkNotWithdrawn(tenant, name, catalog.release);
       return catalog;
     };
     return catalogs.load(tenant, name, listed, make, options);
@@ -185,7 +188,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     },
 
     async release(tenant, name, release) {
-      refuseWithdrawn(tenant, name, release);
+      checkNotWithdrawn(tenant, name, release);
       return loadEarlier(tenant, name, release, directories.get(tenant)?.servers.get(name) ?? REMOVED);
     },
 
@@ -217,7 +220,10 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     },
     content: (tenant, cid) => store.content(tenant, cid),
 
-    problems: (tenant) => directories.get(tenant)?.problems ?? [],
+    problems: (tenant) => [
+      ...(directories.get(tenant)?.problems ?? []),
+      ...Array.from(withdrawn.get(tenant)?.values() ?? []).flatMap(({ problem }) => problem ?? []),
+    ],
     reload,
 
     rest(tenant) {

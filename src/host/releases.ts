@@ -24,7 +24,7 @@ export async function readReleases(store: Store, tenant: string, server: string)
       changedAt,
       by,
       current: cid === current,
-      withdrawn: withdrawn.has(cid),
+      withdrawn: withdrawn?.releases.has(cid) ?? false,
     });
   }
   return releases;

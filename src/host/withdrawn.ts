@@ -1,28 +1,73 @@
 import { decodeJson, jsonBlock, type Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 import { isObject } from "../json.ts";
+import type { Problem } from "../problem.ts";
+import { ifSound } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
+import { turnTaker } from "../turns.ts";
 
 /**
  * Releases that somebody took back: they keep their CIDs and their content, and are neither served nor restored until
  * they are reinstated.
  */
-export async function readWithdrawn(store: Store, tenant: string): Promise<ReadonlyMap<string, ReadonlySet<Cid>>> {
-  const withdrawn = new Map<string, ReadonlySet<Cid>>();
+export interface WithdrawnReleases {
+  /** Of the record that says so. */
+  readonly cid: Cid;
+  readonly releases: ReadonlySet<Cid>;
+  /** The record is damaged: all earlier releases count as withdrawn. */
+  readonly problem?: Problem;
+}
+
+/** Those of all servers. What is sound in `known` is not read again. */
+export async function readWithdrawn(
+  store: Store,
+  tenant: string,
+  known: ReadonlyMap<string, WithdrawnReleases> = new Map(),
+): Promise<ReadonlyMap<string, WithdrawnReleases>> {
+  const withdrawn = new Map<string, WithdrawnReleases>();
+  const takeTurns = turnTaker();
   for (const { name, cid } of await store.names(tenant, "withdrawn")) {
-    withdrawn.set(name, releasesIn(await store.content(tenant, cid)));
+    await takeTurns();
+    const before = known.get(name);
+    const isKnown = before?.cid === cid && !before.problem;
+    withdrawn.set(name, isKnown ? before : await readRecord(store, tenant, name, cid));
   }
   return withdrawn;
 }
 
 /** Those of one server. */
-export async function withdrawnOf(store: Store, tenant: string, server: string): Promise<ReadonlySet<Cid>> {
+export async function withdrawnOf(
+  store: Store,
+  tenant: string,
+  server: string,
+): Promise<WithdrawnReleases | undefined> {
   const record = await store.name(tenant, "withdrawn", server);
-  return releasesIn(record && (await store.content(tenant, record.cid)));
+  return record && readRecord(store, tenant, server, record.cid);
 }
 
-export function releaseWithdrawn(server: string, release: Cid): BerthError {
-  return new BerthError("release_withdrawn", `${release} of "${server}"; use another one, such as what is served now`);
+async function readRecord(store: Store, tenant: string, server: string, cid: Cid): Promise<WithdrawnReleases> {
+  const bytes = await ifSound(store.content(tenant, cid));
+  const value = bytes && decodeJson(bytes);
+  const releases = isObject(value) ? value["withdrawn"] : undefined;
+  if (Array.isArray(releases)) return { cid, releases: new Set(releases.filter((each) => typeof each === "string")) };
+  const [current, ...earlier] = (await store.history(tenant, "release", server)).map((version) => version.cid);
+  const what = `What is stored of the withdrawn releases of "${server}" is damaged (${cid})`;
+  return {
+    cid,
+    releases: new Set(earlier.flatMap((each) => (each === null || each === current ? [] : each))),
+    problem: {
+      code: "stored-damaged",
+      message: `${what}: all earlier ones are withdrawn; reinstate or withdraw one of them, or restore a backup`,
+      severity: "error",
+    },
+  };
+}
+
+/** Throws `release_withdrawn`, or `store_failed` where it is not known whether it was withdrawn. */
+export function refuseWithdrawn(server: string, release: Cid, withdrawn: WithdrawnReleases | undefined): void {
+  if (!withdrawn?.releases.has(release)) return;
+  if (withdrawn.problem) throw new BerthError("store_failed", withdrawn.problem.message);
+  throw new BerthError("release_withdrawn", `${release} of "${server}"; use another one, such as what is served now`);
 }
 
 interface Withdrawal {
@@ -48,20 +93,13 @@ export async function withdraw(
   if (isWithdrawn && history[0]?.cid === release) {
     throw new BerthError("edit_refused", `${release} is what "${server}" is now; save or restore another one first`);
   }
-  const stood = await store.name(tenant, "withdrawn", server);
-  const before = releasesIn(stood && (await store.content(tenant, stood.cid)));
-  if (before.has(release) === isWithdrawn) return;
-  const after = new Set(before);
+  const stood = await withdrawnOf(store, tenant, server);
+  if ((stood?.releases.has(release) ?? false) === isWithdrawn && !stood?.problem) return;
+  const after = new Set(stood?.releases);
   if (isWithdrawn) after.add(release);
   else after.delete(release);
   const block = after.size > 0 ? jsonBlock({ withdrawn: [...after].sort() }) : undefined;
   const move = { kind: "withdrawn", name: server, cid: block?.cid ?? null, expected: stood?.cid ?? null } as const;
   const subject = { kind: "withdrawal", name: server } as const;
   await store.change(tenant, { by, subject, ...(block && { put: [block] }), set: [move] });
-}
-
-function releasesIn(bytes: Uint8Array | undefined): ReadonlySet<Cid> {
-  const value = bytes && decodeJson(bytes);
-  const withdrawn = isObject(value) ? value["withdrawn"] : undefined;
-  return new Set(Array.isArray(withdrawn) ? withdrawn.filter((cid) => typeof cid === "string") : []);
 }

@@ -118,7 +118,10 @@ function identityOf({ code, message, tool, file, pointer }: Problem): string {
 
 /** What nobody is given any more does not come back by being written again. */
 async function withdrawnProblems(store: Store, tenant: string, server: string, { catalog }: State): Promise<Problem[]> {
-  if (!catalog || !(await withdrawnOf(store, tenant, server)).has(catalog.release)) return [];
+  if (!catalog) return [];
+  const withdrawn = await withdrawnOf(store, tenant, server);
+  if (!withdrawn?.releases.has(catalog.release)) return [];
+  if (withdrawn.problem) return [withdrawn.problem];
   const message = `"${server}" would be its release ${catalog.release} again, which was withdrawn; reinstate that first`;
   return [{ code: "release-withdrawn", message, severity: "error" }];
 }

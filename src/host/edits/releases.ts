@@ -17,7 +17,7 @@ import {
   writeMember,
 } from "./mcps-text.ts";
 import { moveDefinition, placeInEntries, removeRecord, setRecord, unseenSource } from "./plan-definition.ts";
-import { releaseWithdrawn, withdrawnOf } from "../withdrawn.ts";
+import { refuseWithdrawn, withdrawnOf } from "../withdrawn.ts";
 import type { Plan } from "./plan.ts";
 import { proposeTo } from "./proposed-store.ts";
 
@@ -51,7 +51,7 @@ export async function planRestore(
   const parts = history.some(({ cid }) => cid === release) ? await partsOf(store, tenant, release) : undefined;
   const config = parts && (await structure(store, tenant, parts.config));
   if (!parts || !isObject(config)) throw new BerthError("not_found", `"${server}" has no such release`);
-  if ((await withdrawnOf(store, tenant, server)).has(release)) throw releaseWithdrawn(server, release);
+  refuseWithdrawn(server, release, await withdrawnOf(store, tenant, server));
 
   const mcps = await readMcpsText(store, tenant);
   const proposed = proposeTo(store);
