@@ -36,6 +36,7 @@ export const errors = {
   too_many_processes: { status: 429, rpc: -32603, message: "Too many processes" },
   storage_full: { status: 507, rpc: -32603, message: "There is no room for more content" },
   too_many_sessions: { status: 503, rpc: -32603, message: "Too many sessions are in use" },
+  too_many_bodies: { status: 503, rpc: -32603, message: "Too much is being sent at once" },
   too_many_streams: { status: 503, rpc: -32603, message: "Too many streams are open" },
   answer_lost: { status: 404, rpc: -32603, message: "The answer was lost with its stream; send the request again" },
   cancelled: { status: 200, rpc: -32800, message: "The request was cancelled" },

@@ -2,14 +2,8 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import type { Router } from "express";
 import { packageRoot } from "../src/config.ts";
-import type { ApiOptions } from "../src/http/api/api.ts";
-import { auditRoutes } from "../src/http/api/audit.ts";
-import { secretRoutes } from "../src/http/api/secrets.ts";
-import { serverRoutes } from "../src/http/api/servers.ts";
-import { subjectRoutes } from "../src/http/api/subjects.ts";
-import { tokenRoutes } from "../src/http/api/tokens.ts";
+import { apiRoutes, type ApiOptions } from "../src/http/api/api.ts";
 import { post, startTestBerth, type TestBerth } from "./berth.ts";
 
 const document = readFileSync(join(packageRoot, "docs", "api.md"), "utf8");
@@ -41,17 +35,9 @@ describe("the document of the JSON API", () => {
 
   it("leaves no address out", () => {
     const options = { access: {} } as ApiOptions;
-    const subjects = (["variable", "definition", "entry"] as const).map((kind) => subjectRoutes(kind, options));
-    const routers: [string, Router][] = [
-      ["/secrets", secretRoutes(options)],
-      ["/servers", serverRoutes(options)],
-      ["/tokens", tokenRoutes(options)],
-      ["/audit", auditRoutes(options)],
-      ...subjects.map(({ path, router }): [string, Router] => [path, router]),
-    ];
     const shapeOf = (address: string): string => address.replaceAll(/<\w+>|:\w+/g, "*").replace(/\/$/, "");
     const named = new Set([...documented.keys()].map(shapeOf));
-    for (const [path, { stack }] of routers) {
+    for (const [path, { stack }] of apiRoutes(options)) {
       for (const { route } of stack) {
         const likewise = path.replace(/^\/(?:definitions|entries)$/, "/variables");
         assert.ok(named.has(shapeOf(`/api${likewise}${route!.path}`)), `${path}${route!.path}`);

@@ -17,8 +17,9 @@ import { administering, named, reading } from "./access/permit.ts";
 import { protectedResource } from "./access/protected-resource.ts";
 import { WELL_KNOWN, type Resources } from "./access/resources.ts";
 import { sendSignIn, signIn, signInPage, signOut } from "./access/sign-in.ts";
-import { createApi } from "./api/api.ts";
+import { createApi, type ApiOptions } from "./api/api.ts";
 import { openAssets } from "./assets.ts";
+import type { Bodies } from "./body.ts";
 import { allowOrigin, answerPreflight } from "./cors.ts";
 import type { OpenStreams } from "./open-streams.ts";
 import type { OriginOf } from "./origin.ts";
@@ -43,7 +44,8 @@ import { sayWhenToRetry } from "./write-answer.ts";
 export interface AppOptions {
   readonly host: Host;
   readonly edits: Edits;
-  readonly checks: ServersRouteOptions["checks"];
+  readonly bodies: Bodies;
+  readonly checks: ServersRouteOptions["checks"] & ApiOptions["checks"];
   readonly secrets: SecretEdits;
   readonly tenancy: Tenancy;
   readonly isolation: string;
@@ -59,7 +61,7 @@ export interface AppOptions {
   readonly originOf: OriginOf;
   readonly streams: OpenStreams;
   readonly metrics: Metrics;
-  readonly limits: ListLimits & ServersRouteOptions["limits"];
+  readonly limits: ListLimits & ServersRouteOptions["limits"] & ApiOptions["limits"];
   /** False on a read-only boot. */
   readonly writable: boolean;
   readonly log: Log;

@@ -5,7 +5,7 @@ import type { Log } from "../log.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import { readAccept } from "./accept.ts";
 import { atClose, type Ending } from "./at-close.ts";
-import { readBody } from "./body.ts";
+import type { Bodies } from "./body.ts";
 import type { Authenticate } from "./access/authenticate.ts";
 import type { Challenge } from "./access/challenge.ts";
 import { allowOrigin } from "./cors.ts";
@@ -23,7 +23,8 @@ export interface McpRouteOptions {
   readonly authenticate: Authenticate;
   readonly challenge: Challenge;
   readonly streams: OpenStreams;
-  readonly limits: { readonly bodyBytes: number; readonly stalledMs: number };
+  readonly bodies: Bodies;
+  readonly limits: { readonly stalledMs: number };
   readonly log: Log;
 }
 
@@ -51,7 +52,7 @@ async function answerPost(
   response: ServerResponse,
   options: McpRouteOptions,
 ): Promise<void> {
-  const { endpoint, allServers, guard, authenticate, challenge, streams, limits, log } = options;
+  const { endpoint, allServers, guard, authenticate, challenge, streams, bodies, limits, log } = options;
   let events: EventStream | undefined;
   try {
     guard(request);
@@ -66,7 +67,7 @@ async function answerPost(
     if (!accepted.json && !accepted.events) throw new BerthError("not_acceptable");
     const server = name === undefined ? allServers : decodeName(name);
 
-    const body = await readBody(request, limits.bodyBytes);
+    const body = await bodies.read(request);
     // A client for which there is no stream is answered all at once.
     if (accepted.events) events = streams.take(response, principal);
     const signal = cancelledBy(response);

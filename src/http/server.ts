@@ -12,7 +12,9 @@ import type { Metrics } from "../metrics/metrics.ts";
 import { createAdmit } from "./admit.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { ServersRouteOptions } from "./servers/servers-route.ts";
+import type { ApiOptions } from "./api/api.ts";
 import { createApp } from "./app.ts";
+import { Bodies, type BodyLimits } from "./body.ts";
 import type { Access } from "../access/access.ts";
 import { createAuthenticate } from "./access/authenticate.ts";
 import { createChallenge } from "./access/challenge.ts";
@@ -35,10 +37,10 @@ import { writeFailure } from "./write-answer.ts";
 /** A quiet connection is asked whether it is still there after this time. */
 const KEEP_ALIVE_PROBE_MS = 30_000;
 
-export interface HttpLimits extends StreamLimits, StrangerLimits, ListLimits {
-  readonly bodyBytes: number;
+export interface HttpLimits extends StreamLimits, StrangerLimits, ListLimits, BodyLimits {
   readonly sseConnections: number;
   readonly inlineBodyBytes: number;
+  readonly secretBytes: number;
   readonly sseConnectionsPerTenant: number;
   readonly headerBytes: number;
   readonly headersMs: number;
@@ -51,7 +53,7 @@ export interface HttpOptions {
   readonly host: Host;
   readonly edits: Edits;
   readonly secrets: SecretEdits;
-  readonly checks: ServersRouteOptions["checks"];
+  readonly checks: ServersRouteOptions["checks"] & ApiOptions["checks"];
   readonly endpoint: Endpoint;
   readonly tenancy: Tenancy;
   readonly admission: Admission;
@@ -161,8 +163,14 @@ function createAnswer(options: HttpOptions): Answer {
     help: "Answers and subscriptions that are open as streams",
     read: () => streams.open,
   });
+  const bodies = new Bodies(limits);
+  options.metrics.show({
+    name: "berth_unfinished_body_bytes",
+    help: "What has come of bodies that are not whole yet",
+    read: () => bodies.unfinishedBytes,
+  });
   access.onRevoked((principalId) => streams.cut(principalId));
-  const parts = { ...options, guard, authenticate, challenge, streams };
+  const parts = { ...options, guard, authenticate, challenge, streams, bodies };
   const mcp = createMcpRoute(parts);
   const mcpGet = createMcpGet(parts);
   const sse = createSseRoute(parts);

@@ -12,7 +12,6 @@ import { errorText, idOf } from "../mcp/json-rpc.ts";
 import { parseJson } from "../parse-json.ts";
 import type { Trace } from "../trace.ts";
 import type { EventSink, Post } from "../mcp/protocol.ts";
-import { readBody } from "./body.ts";
 import { allowOrigin } from "./cors.ts";
 import type { EventStream } from "./event-stream.ts";
 import { checkContent, decodeName, type McpRouteOptions } from "./mcp-route.ts";
@@ -122,7 +121,7 @@ export function createSseRoute(
         throw new BerthError("session_not_found", "its connection is closed");
       }
       checkContent(request.headers);
-      const body = await readBody(request, options.limits.bodyBytes);
+      const body = await options.bodies.read(request);
       const trace = traceOf(request);
       response.writeHead(202, [REQUEST_ID_HEADER, trace.requestId]).end();
       await connection.receive(body, principal, trace);

@@ -1,6 +1,11 @@
 /** What connections, requests and streams over HTTP may take, and how the service ends. */
 export const httpLimits = {
   bodyBytes: 4 * 1024 * 1024,
+  /** The body of a request that says a few names: a token's wish, an approval, a sign-in. */
+  shortBodyBytes: 64 * 1024,
+  /** What has come of bodies that are not whole yet. */
+  unfinishedBodyBytes: 256 * 1024 * 1024,
+  unfinishedBodyBytesPerTenant: 64 * 1024 * 1024,
   /** A longer body, or result of a function, is read, checked and written on the thread for checks. */
   inlineBodyBytes: 64 * 1024,
   /** Values of one message, such as members and items, besides the arguments or the result of its call, where it is longer. */

@@ -8,9 +8,10 @@ import { failure, outputTooLarge } from "../../executor/failures.ts";
 import { readValue } from "../../executor/values.ts";
 import { parseJson } from "../../parse-json.ts";
 import { NATIVE_META } from "../../native/events.ts";
+import { parseDraft } from "../edits/draft-checks.ts";
 import { sizeOf, toConfiguredResult, toResult } from "../content.ts";
 import { withoutEnvelope } from "../outcomes.ts";
-import type { BoundedResultTask, CheckReport, CheckTask, ReadResult, ReadTask, Task } from "./checks.ts";
+import type { BoundedResultTask, CheckReport, CheckTask, DraftTask, ReadResult, ReadTask, Task } from "./checks.ts";
 import { judgeOf } from "./schema-code.ts";
 
 /** As nice as this, on a scale to 19. */
@@ -31,6 +32,7 @@ port.postMessage("ready");
 
 function answerTo(task: Task): CheckReport {
   if ("body" in task) return readOf(task);
+  if ("draft" in task) return draftOf(task);
   return "frame" in task ? { problems: [], ended: resultOf(task) } : reportOf(task);
 }
 
@@ -77,8 +79,7 @@ function readOf({ body, valuesMax, isArguments }: ReadTask): CheckReport {
   try {
     value = parseJson(body);
   } catch (error) {
-    const { code, message } = error as BerthError;
-    return { problems: [], refusal: { code, message: message.slice(errors[code].message.length + 2) } };
+    return refusedBy(error as BerthError);
   }
   if (isArguments) {
     if (!isObject(value)) {
@@ -104,6 +105,23 @@ function readOf({ body, valuesMax, isArguments }: ReadTask): CheckReport {
     return { problems: [], refusal: { code: "invalid_request", message } };
   }
   return { problems: [], read: { message: JSON.stringify(value), arguments: found } };
+}
+
+function draftOf({ draft: body, filesMax }: DraftTask): CheckReport {
+  let draft: ReturnType<typeof parseDraft>;
+  try {
+    draft = parseDraft(body);
+  } catch (error) {
+    return refusedBy(error as BerthError);
+  }
+  const files = draft ? Object.keys(draft.files).length : 0;
+  if (files <= filesMax) return { problems: [], draft };
+  const message = `a draft has at most ${filesMax} files (BERTH_SOURCE_FILES), not ${files}`;
+  return { problems: [], refusal: { code: "invalid_params", message } };
+}
+
+function refusedBy({ code, message }: BerthError): CheckReport {
+  return { problems: [], refusal: { code, message: message.slice(errors[code].message.length + 2) } };
 }
 
 /** Counts no further than one more than `most`. */

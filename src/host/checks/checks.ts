@@ -6,6 +6,7 @@ import { JsonText, type Json, type JsonDigest, type JsonSchema } from "../../jso
 import type { Limits } from "../../limits.ts";
 import { TurnQueue } from "../../turn-queue.ts";
 import type { SchemaCode, SchemaOptions } from "./schema-code.ts";
+import type { Draft } from "../edits/edits.ts";
 import type { LongResultParts } from "../long-result.ts";
 import { evaluated, within, type Check } from "./work.ts";
 
@@ -76,6 +77,20 @@ export class Checks {
     const read = await this.#read(tenant, { body, valuesMax: Infinity, isArguments: true });
     const { text, digest } = read.arguments[0]!;
     return new JsonText(text, digest);
+  }
+
+  /**
+   * A draft in a body that is too long to be read by who serves. Rejects as `parseDraft` does, and with
+   * `invalid_params` for one of more files than a definition has.
+   */
+  async readDraft(tenant: string, draft: string): Promise<Draft | null> {
+    const {
+      draft: read,
+      refusal,
+      problems,
+    } = await this.#report(tenant, { draft, filesMax: this.#limits.sourceFiles });
+    if (read === undefined) throw new BerthError(refusal?.code ?? "invalid_request", refusal?.message ?? problems[0]);
+    return read;
   }
 
   async #read(tenant: string, task: ReadTask): Promise<NonNullable<CheckReport["read"]>> {
@@ -185,7 +200,7 @@ export type Validator = (value: Json | JsonText) => undefined | Promise<string |
 
 export type CheckLimits = Pick<
   Limits,
-  "bodyBytes" | "outputBytes" | "messageValues" | "checkMs" | "checkMemoryMb" | "queuedChecksPerTenant"
+  "bodyBytes" | "outputBytes" | "messageValues" | "sourceFiles" | "checkMs" | "checkMemoryMb" | "queuedChecksPerTenant"
 >;
 
 export interface CheckTask {
@@ -207,6 +222,12 @@ export interface ReadTask {
   readonly isArguments: boolean;
 }
 
+/** To read a draft. */
+export interface DraftTask {
+  readonly draft: string;
+  readonly filesMax: number;
+}
+
 /** To read the result of a tool's function. */
 export interface ResultTask {
   readonly frame: string;
@@ -221,7 +242,7 @@ export interface BoundedResultTask extends ResultTask {
   readonly unitsMax: number;
 }
 
-export type Task = CheckTask | ReadTask | BoundedResultTask;
+export type Task = CheckTask | ReadTask | DraftTask | BoundedResultTask;
 
 /** What is no result of a tool yet, why it is none that its schema allows, or the result. */
 export type ReadResult =
@@ -242,6 +263,7 @@ export interface CheckReport {
     readonly message: string;
     readonly arguments: readonly { readonly at: number; readonly text: string; readonly digest: JsonDigest }[];
   };
+  readonly draft?: Draft | null;
   readonly ended?: ReadResult;
   /** Why a body is not read. */
   readonly refusal?: { readonly code: ErrorCode; readonly message: string };

@@ -1,6 +1,8 @@
 import type { DefinitionSource } from "../../discover/discovery.ts";
+import { BerthError } from "../../errors.ts";
 import { isOwnPath, languageOf } from "../../image/definition.ts";
 import { serverNameProblem, variableNameProblem } from "../../image/fields.ts";
+import { isObject } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
 import type { Draft, Subject } from "./edits.ts";
 
@@ -10,6 +12,30 @@ export interface DraftLimits {
   readonly sourceFileBytes: number;
   readonly sourceBytes: number;
   readonly sourceFiles: number;
+}
+
+/** A draft as JSON; null is none. Throws `parse_error` or `invalid_params`. */
+export function parseDraft(body: string): Draft | null {
+  let draft: unknown;
+  try {
+    draft = JSON.parse(body);
+  } catch (error) {
+    throw new BerthError("parse_error", (error as Error).message);
+  }
+  if (draft === null) return null;
+  if (!isDraft(draft)) {
+    throw new BerthError(
+      "invalid_params",
+      "a draft is {entry, files}, texts by path; send a single text as text/plain",
+    );
+  }
+  const { entry, files } = draft;
+  return { entry, files };
+}
+
+function isDraft(value: unknown): value is Draft {
+  if (!isObject(value) || typeof value["entry"] !== "string" || !isObject(value["files"])) return false;
+  return Object.values(value["files"]).every((text) => typeof text === "string");
 }
 
 /** What is wrong with a draft before anybody looks at what it says. */

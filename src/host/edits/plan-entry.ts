@@ -14,8 +14,9 @@ export async function planEntry(request: PlanRequest): Promise<Plan> {
   const entries = rawEntriesIn(mcps, whole);
   const raw = entries?.get(name);
   const text = draft?.files[draft.entry] ?? "";
-  const wrong = draft ? await jsonProblems(name, text, request) : [];
-  const value = draft && wrong.length === 0 ? (JSON.parse(text) as Json) : undefined;
+  const isRead = draft !== null && request.problems.length === 0;
+  const wrong = isRead ? await jsonProblems(name, text, request) : [];
+  const value = isRead && wrong.length === 0 ? (JSON.parse(text) as Json) : undefined;
   let foreseen: ReadMcps | undefined;
   const problems = [...request.problems, ...wrong, ...unreadableMcps(entries)];
   const proposed = proposeTo(store);

@@ -13,7 +13,10 @@ export async function planVariable(request: PlanRequest): Promise<Plan> {
   const text = draft?.files[draft.entry] ?? "";
   const block = rawBlock(text);
   const next = draft ? block.cid : null;
-  const written = name === "mcps" && draft ? await configurationIn(request, text) : { text, problems: [] };
+  const written =
+    name === "mcps" && draft && request.problems.length === 0
+      ? await configurationIn(request, text)
+      : { text, problems: [] };
   const proposed = proposeTo(store);
   const set: NameMove[] = [{ kind: "variable", name, cid: next, expected: current }];
   await proposed.change(tenant, { by: "edit", put: draft ? [block] : [], set });

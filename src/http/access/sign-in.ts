@@ -3,7 +3,7 @@ import type { Access } from "../../access/access.ts";
 import { BerthError } from "../../errors.ts";
 import { isObject } from "../../json.ts";
 import { parseJson } from "../../parse-json.ts";
-import { readBody } from "../body.ts";
+import type { Bodies } from "../body.ts";
 import type { OriginOf } from "../origin.ts";
 import type { Pages } from "../pages/pages.ts";
 import { peerOf } from "../peer.ts";
@@ -19,9 +19,8 @@ export interface SignInOptions extends RefusalRecorder {
   readonly resources: Resources;
   readonly originOf: OriginOf;
   readonly pages: Pages;
+  readonly bodies: Bodies;
 }
-
-const BODY_BYTES = 16 * 1024;
 
 /** `GET /sign-in`: takes a token from a person, to keep it for the pages of one tenant. */
 export function signInPage({ pages }: SignInOptions): RequestHandler {
@@ -54,7 +53,7 @@ export function signIn(options: SignInOptions): RequestHandler {
   const { access, audit, isProxied, resources, originOf, pages } = options;
   return async (request, response) => {
     checkWritingPage(request);
-    const { token, next, isForm } = await readForm(request);
+    const { token, next, isForm } = await readForm(request, options.bodies);
     try {
       const { refusal, ...place } = claimedPlaceOf(request);
       const principal = await access.principalOf(token, place.tenant, () => resources.of(request));
@@ -91,9 +90,9 @@ export function signOut({ originOf }: Pick<SignInOptions, "originOf">): RequestH
   };
 }
 
-async function readForm(request: Request): Promise<{ token: string; next: unknown; isForm: boolean }> {
+async function readForm(request: Request, bodies: Bodies): Promise<{ token: string; next: unknown; isForm: boolean }> {
   const isForm = request.is("application/x-www-form-urlencoded") !== false;
-  const body = await readBody(request, BODY_BYTES);
+  const body = await bodies.read(request, "shortBodyBytes");
   const values: unknown = isForm ? Object.fromEntries(new URLSearchParams(body)) : parseJson(body);
   const { token, next } = isObject(values) ? values : {};
   if (typeof token !== "string")

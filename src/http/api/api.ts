@@ -1,9 +1,12 @@
 import { Router } from "express";
 import type { Access } from "../../access/access.ts";
 import type { Audit } from "../../audit/audit.ts";
+import type { Checks } from "../../host/checks/checks.ts";
 import type { Edits } from "../../host/edits/edits.ts";
 import type { Host } from "../../host/host.ts";
 import type { SecretEdits } from "../../host/secret-edits.ts";
+import type { Limits } from "../../limits.ts";
+import type { Bodies } from "../body.ts";
 import type { ListLimits } from "../list-page.ts";
 import { auditRoutes } from "./audit.ts";
 import { secretRoutes } from "./secrets.ts";
@@ -21,28 +24,30 @@ export interface ApiOptions {
   readonly host: Host;
   readonly access: Access;
   readonly audit: Audit;
-  readonly bodyBytes: number;
-  readonly limits: ListLimits;
+  readonly bodies: Bodies;
+  /** Who reads long drafts. */
+  readonly checks: Pick<Checks, "readDraft">;
+  readonly limits: ListLimits & Pick<Limits, "inlineBodyBytes" | "secretBytes">;
 }
 
-export interface CreateApiOptions extends Omit<ApiOptions, "bodyBytes" | "limits"> {
-  readonly limits: ListLimits & { readonly bodyBytes: number };
-}
-
-export function createApi({ limits, ...rest }: CreateApiOptions): Router {
-  const options: ApiOptions = { ...rest, limits, bodyBytes: limits.bodyBytes };
+export function createApi(options: ApiOptions): Router {
   const router = Router();
   router.use((_request, response, next) => {
     response.setHeader("Cache-Control", "no-cache");
     next();
   });
-  for (const kind of ["variable", "definition", "entry"] as const) {
-    const { path, router: routes } = subjectRoutes(kind, options);
-    router.use(path, routes);
-  }
-  router.use("/secrets", secretRoutes(options));
-  router.use("/servers", serverRoutes(options));
-  router.use("/tokens", tokenRoutes(options));
-  router.use("/audit", auditRoutes(options));
+  for (const [path, routes] of apiRoutes(options)) router.use(path, routes);
   return router;
+}
+
+/** All of it, by what their addresses begin with. */
+export function apiRoutes(options: ApiOptions): readonly (readonly [path: string, Router])[] {
+  const subjects = (["variable", "definition", "entry"] as const).map((kind) => subjectRoutes(kind, options));
+  return [
+    ...subjects.map(({ path, router }) => [path, router] as const),
+    ["/secrets", secretRoutes(options)],
+    ["/servers", serverRoutes(options)],
+    ["/tokens", tokenRoutes(options)],
+    ["/audit", auditRoutes(options)],
+  ];
 }

@@ -6,7 +6,6 @@ import { BerthError } from "../../errors.ts";
 import type { ServerSummary } from "../../host/host.ts";
 import { isObject } from "../../json.ts";
 import { mapInTurns } from "../../turns.ts";
-import { readBody } from "../body.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
 import { placeOf, tenantOf } from "../place.ts";
 import { principalOf } from "../access/authenticate.ts";
@@ -17,7 +16,7 @@ import { readPrecondition, saveOptions, writerOf } from "./preconditions.ts";
 import { sendSaved } from "./subjects.ts";
 
 /** `/api/servers`: what is served, and the versions that each server had. */
-export function serverRoutes({ edits, host, access, bodyBytes, limits }: ApiOptions): Router {
+export function serverRoutes({ edits, host, access, bodies, limits }: ApiOptions): Router {
   const getList: Handler = async (request, response) => {
     const { tenant, base } = placeOf(request);
     const principal = principalOf(request);
@@ -78,7 +77,7 @@ export function serverRoutes({ edits, host, access, bodyBytes, limits }: ApiOpti
   const postApprove: Handler = async (request, response) => {
     const name = request.params["name"]!;
     const by = writerOf(request);
-    const contract = contractIn(await readBody(request, bodyBytes));
+    const contract = contractIn(await bodies.read(request, "shortBodyBytes"));
     await host.approveUpstream(tenantOf(request), name, { contract, by });
     response.json({ contract });
   };

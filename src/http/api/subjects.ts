@@ -24,7 +24,7 @@ const POWERS = { variable: "values", definition: "source", entry: "entry" } as c
 
 /** `/api/variables`, `/api/definitions` and `/api/entries`: the same for each kind of what can be edited. */
 export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { path: string; router: Router } {
-  const { edits, access, bodyBytes, limits } = options;
+  const { edits, access, limits } = options;
   const list = lists[kind];
   const aboutServer = kind !== "variable";
   const subjectOf = ({ params }: Request<Record<string, string>>): Subject => ({ kind, name: params["name"]! });
@@ -46,7 +46,7 @@ export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { pat
   };
 
   const put: Handler = async (request, response) => {
-    const draft = await readDraft(request, subjectOf(request), bodyBytes);
+    const draft = await readDraft(request, subjectOf(request), options);
     if (!draft) throw new BerthError("invalid_params", "null is no draft; DELETE deletes");
     await save(draft, request, response);
   };
@@ -55,7 +55,7 @@ export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { pat
 
   const postReview: Handler = async (request, response) => {
     const subject = subjectOf(request);
-    const draft = await readDraft(request, subject, bodyBytes);
+    const draft = await readDraft(request, subject, options);
     response.json(await edits.review(tenantOf(request), subject, draft, rightsOf(principalOf(request), access)));
   };
 

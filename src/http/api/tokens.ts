@@ -2,14 +2,13 @@ import { Router } from "express";
 import { readTokenWish } from "../../access/token-wish.ts";
 import { parseJson } from "../../parse-json.ts";
 import { changing } from "../access/permit.ts";
-import { readBody } from "../body.ts";
 import { tenantOf } from "../place.ts";
 import { addRoute, type Handler, type Permits } from "./add-route.ts";
 import type { ApiOptions } from "./api.ts";
 import { writerOf } from "./preconditions.ts";
 
 /** `/api/tokens`: those of the tenant, for who may administer it. A token itself is in no answer but the one that makes it. */
-export function tokenRoutes({ access, bodyBytes }: Pick<ApiOptions, "access" | "bodyBytes">): Router {
+export function tokenRoutes({ access, bodies }: Pick<ApiOptions, "access" | "bodies">): Router {
   const { tokens } = access;
 
   const getList: Handler = async (request, response) => {
@@ -17,7 +16,7 @@ export function tokenRoutes({ access, bodyBytes }: Pick<ApiOptions, "access" | "
   };
 
   const post: Handler = async (request, response) => {
-    const wish = readTokenWish(parseJson(await readBody(request, bodyBytes)));
+    const wish = readTokenWish(parseJson(await bodies.read(request, "shortBodyBytes")));
     const created = await tokens.create(tenantOf(request), wish, writerOf(request));
     response.setHeader("Cache-Control", "no-store");
     response.status(201).json(created);

@@ -16,7 +16,7 @@ import { principalOf } from "../access/authenticate.ts";
 import type { Challenge } from "../access/challenge.ts";
 import { checkPermitted } from "../access/permit.ts";
 import { readAccept } from "../accept.ts";
-import { readBody } from "../body.ts";
+import type { Bodies } from "../body.ts";
 import type { EventStream } from "../event-stream.ts";
 import { cancelledBy, checkContent, decodeName } from "../mcp-route.ts";
 import type { OpenStreams } from "../open-streams.ts";
@@ -29,9 +29,10 @@ export interface ServersRouteOptions {
   readonly host: Pick<Host, "server">;
   readonly challenge: Challenge;
   readonly streams: OpenStreams;
+  readonly bodies: Bodies;
   /** Who reads long bodies. */
   readonly checks: Pick<Checks, "readArguments">;
-  readonly limits: Pick<Limits, "bodyBytes" | "inlineBodyBytes" | "stalledMs">;
+  readonly limits: Pick<Limits, "inlineBodyBytes" | "stalledMs">;
   readonly log: Log;
 }
 
@@ -126,7 +127,7 @@ async function argumentsOf(
   { query }: Target,
   { contract, takesText }: Tool,
   request: IncomingMessage,
-  { checks, limits: { bodyBytes, inlineBodyBytes } }: Pick<ServersRouteOptions, "checks" | "limits">,
+  { bodies, checks, limits: { inlineBodyBytes } }: Pick<ServersRouteOptions, "bodies" | "checks" | "limits">,
 ): Promise<JsonObject | JsonText> {
   if (request.method === "GET") {
     if (contract.annotations?.destructiveHint === true) {
@@ -136,7 +137,7 @@ async function argumentsOf(
   }
   if (query !== undefined) throw new BerthError("invalid_params", "a POST has its arguments in its body, and no query");
   checkContent(request.headers);
-  const body = await readBody(request, bodyBytes);
+  const body = await bodies.read(request);
   if (body.length > inlineBodyBytes) {
     const long = await checks.readArguments(tenantOf(request), body);
     return takesText ? long : long.read();

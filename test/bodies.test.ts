@@ -1,0 +1,178 @@
+import assert from "node:assert/strict";
+import { after, before, beforeEach, describe, it } from "node:test";
+import { apiRoutes, type ApiOptions } from "../src/http/api/api.ts";
+import { defaultLimits } from "../src/limits.ts";
+import { apiOf } from "./api.ts";
+import { post, request, startTestBerth, type TestBerth } from "./berth.ts";
+import { connectRaw, type RawConnection } from "./raw-http.ts";
+import { addTenant, onStoreOf } from "./tenants.rig.ts";
+import { until } from "./until.ts";
+
+const own = "export function own(): string { return 'own'; }";
+
+/** As many members as go into so many bytes, which is what takes longest to parse. */
+function members(bytes: number): string {
+  const parts: string[] = [];
+  for (let length = 2, at = 0; ; at++) {
+    const part = `"k${at.toString(36)}":0`;
+    length += part.length + 1;
+    if (length > bytes) return `{${parts.join()}}`;
+    parts.push(part);
+  }
+}
+
+describe("a body of the JSON API", () => {
+  let berth: TestBerth;
+  before(async () => void (berth = await startTestBerth({ texts: { "own.ts": own } })));
+  after(() => berth.close());
+
+  /** The longest text that the thread which serves has parsed as JSON: others wait for as long as that takes. */
+  let parsedUnits = 0;
+  const { parse } = JSON;
+  before(() => {
+    JSON.parse = (text: string, reviver) => {
+      parsedUnits = Math.max(parsedUnits, text.length);
+      return parse(text, reviver) as unknown;
+    };
+  });
+  after(() => void (JSON.parse = parse));
+  beforeEach(() => void (parsedUnits = 0));
+
+  const longest = members(defaultLimits.bodyBytes);
+  const writes = apiRoutes({ access: {} } as ApiOptions).flatMap(([path, { stack }]) =>
+    stack.flatMap(({ route }) =>
+      ["PUT", "POST", "DELETE"]
+        .filter((method) => route!.stack.some((layer) => layer.method === method.toLowerCase()))
+        .map((method) => [method, `/api${path}${route!.path}`] as const),
+    ),
+  );
+  for (const [method, path] of [...writes, ["POST", "/sign-in"], ["POST", "/servers/own/own"]] as const) {
+    for (const type of ["application/json", "text/plain"]) {
+      it(`${method} ${path} is not parsed by who serves where it is long, as ${type}`, async () => {
+        const response = await fetch(berth.url + path.replace(/:name/, "fresh").replace(/:\w+/, "none"), {
+          method,
+          headers: { "Content-Type": type, "If-None-Match": "*" },
+          body: longest,
+        });
+        const text = await response.text();
+        assert.ok(response.status < 500, text);
+        assert.ok(parsedUnits <= defaultLimits.inlineBodyBytes, `${parsedUnits} units: ${response.status} ${text}`);
+      });
+    }
+  }
+
+  it("is at most shortBodyBytes long where it says a few names", async () => {
+    const wish = { can: ["call"], name: "x".repeat(defaultLimits.shortBodyBytes) };
+    const refused = await apiOf(berth).send("POST", "/tokens", wish);
+    assert.equal(refused.status, 413);
+    assert.match(refused.body.error.message, /65536 bytes \(BERTH_SHORT_BODY_BYTES\); send less/);
+  });
+
+  it("is a secret of secretBytes, however it is written", async () => {
+    const api = apiOf(berth);
+    const value = "\u0001".repeat(defaultLimits.secretBytes);
+    assert.equal((await api.send("PUT", "/secrets/LONG", { value })).status, 204);
+    assert.equal((await api.send("PUT", "/secrets/LONG", value)).status, 204);
+    assert.equal((await api.send("PUT", "/secrets/LONG", { value: `${value}.` })).status, 422);
+    assert.equal((await api.send("PUT", "/secrets/LONG", { value, more: 1 })).status, 400);
+    assert.equal((await api.send("PUT", "/secrets/LONG", "x".repeat(7 * defaultLimits.secretBytes))).status, 413);
+  });
+
+  it("is a draft of many files as well where it is long", async () => {
+    const filler = `// ${"x".repeat(60_000)}\n`;
+    const files = { "a.ts": `${filler}export { b } from "./b.ts";`, "b.ts": `${filler}export function b(): void {}` };
+    const saved = await apiOf(berth).send(
+      "PUT",
+      "/definitions/files",
+      { entry: "a.ts", files },
+      { "If-None-Match": "*" },
+    );
+    assert.equal(saved.status, 201, JSON.stringify(saved.body));
+    assert.deepEqual((await apiOf(berth).send("GET", "/definitions/files")).body.files, files);
+  });
+
+  it("says of a long draft what it says of a short one", async () => {
+    const send = (body: string) =>
+      fetch(`${berth.url}/api/definitions/other/review`, {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body,
+      });
+    const filler = " ".repeat(100_000);
+    for (const wrong of ["{", "[]", '{"entry":"a","files":{"a":1}}']) {
+      const [short, long] = [await send(wrong), await send(wrong + filler)];
+      assert.deepEqual([long.status, long.status], [short.status, 400]);
+      if (wrong !== "{") assert.deepEqual(await long.json(), await short.json());
+    }
+    const files = Object.fromEntries(Array.from({ length: 10_000 }, (_, at) => [`f${at}`, ""]));
+    const many = await send(JSON.stringify({ entry: "f0", files }));
+    assert.equal(many.status, 400);
+    assert.match(await many.text(), /at most 256 files \(BERTH_SOURCE_FILES\), not 10000/);
+  });
+});
+
+describe("bodies that are not whole", () => {
+  let berth: TestBerth;
+  before(async () => {
+    const env = { BERTH_UNFINISHED_BODY_BYTES: "500000", BERTH_UNFINISHED_BODY_BYTES_PER_TENANT: "300000" };
+    berth = await startTestBerth({ texts: { "own.ts": own }, env });
+    await onStoreOf(berth, async (store) => {
+      for (const tenant of ["one", "two"]) await addTenant(store, tenant, { servers: { own } });
+    });
+  });
+  after(() => berth.close());
+
+  async function heldBytes(): Promise<number> {
+    const metrics = await (await fetch(`${berth.url}/metrics`)).text();
+    return Number(/^berth_unfinished_body_bytes (\d+)$/m.exec(metrics)![1]);
+  }
+
+  async function begin(tenant: string, bytes: number): Promise<RawConnection> {
+    const connection = await connectRaw(berth.url);
+    const head = [
+      `POST /t/${tenant}/mcp/own HTTP/1.1`,
+      `Host: ${new URL(berth.url).host}`,
+      "Content-Type: application/json",
+      "Accept: application/json",
+      `Content-Length: ${bytes + 1}`,
+    ];
+    const held = await heldBytes();
+    connection.socket.write(`${head.join("\r\n")}\r\n\r\n${" ".repeat(bytes)}`);
+    await until(async () => (await heldBytes()) === held + bytes);
+    return connection;
+  }
+  /** Longer than a chunk. */
+  const long = () => request("ping", { filler: "x".repeat(200_000) });
+  const ping = (tenant: string, body: unknown = request("ping")) =>
+    post(`${berth.url}${tenant === "default" ? "" : `/t/${tenant}`}/mcp/own`, body);
+
+  it("are refused to a tenant above unfinishedBodyBytesPerTenant, and to no other", async () => {
+    const begun = await begin("one", 200_000);
+    const { status, headers, body } = await ping("one", long());
+    assert.equal(status, 429);
+    assert.equal(headers.get("retry-after"), "1");
+    assert.match(
+      body.error.message,
+      /"one".*300000 bytes.*\(BERTH_UNFINISHED_BODY_BYTES_PER_TENANT\); try again in 1 s/,
+    );
+    assert.equal((await ping("two", long())).status, 200);
+    assert.equal((await ping("one")).status, 200);
+    begun.socket.destroy();
+    await until(async () => (await heldBytes()) === 0);
+    assert.equal((await ping("one", long())).status, 200);
+  });
+
+  it("are refused to everybody above unfinishedBodyBytes, until one is whole or its client has gone", async () => {
+    const begun = [await begin("one", 200_000), await begin("two", 200_000)];
+    const { status, headers, body } = await ping("default", long());
+    assert.equal(status, 503);
+    assert.equal(headers.get("retry-after"), "1");
+    assert.match(body.error.message, /500000 bytes.*\(BERTH_UNFINISHED_BODY_BYTES\); try again in 1 s/);
+    assert.equal((await ping("one")).status, 200);
+    begun[0]!.socket.write("1");
+    await begun[0]!.until(/^HTTP\/1.1 400/);
+    begun[1]!.socket.destroy();
+    await until(async () => (await heldBytes()) === 0);
+    assert.equal((await ping("default", long())).status, 200);
+  });
+});
