@@ -2,9 +2,11 @@ import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import {
   copyFileSync,
+  existsSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   truncateSync,
@@ -13,6 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import Database from "better-sqlite3";
 import { rawBlock } from "../src/cid.ts";
@@ -225,6 +228,62 @@ describe("restoring a backup", () => {
     }
     assert.equal(served.child.exitCode, 0);
     assert.equal(await motto(dataDir), "goes on");
+  });
+
+  it("C8 a Berth whose data folder is away keeps to its own store, whatever is made there, and takes up what is restored there", async () => {
+    const dataDir = join(newFolder(), "data");
+    const file = join(newFolder(), "copy.sqlite");
+    const served = await ServeProcess.start(["--port", "0", "--data", dataDir]);
+    try {
+      const api = apiOf(served);
+      await api.put("/variables/motto", "before");
+      assert.equal((await berth("backup", file, "--data", dataDir)).code, 0);
+      await api.put("/variables/motto", "after");
+      renameSync(dataDir, `${dataDir}-away`);
+
+      const value = async (): Promise<unknown> =>
+        api.send("GET", "/variables/motto").then(
+          ({ status, body }) => status === 200 && Object.values(body.files as Record<string, string>)[0],
+          () => "not reached",
+        );
+      const made = await berth("token", "create", "--can", "call", "--data", dataDir);
+      assert.equal(made.code, 0, made.stderr);
+      assert.match(made.stderr, /There was no store in .*data; a new one is made there/);
+      // It looks twice a second.
+      await sleep(1_500);
+      assert.equal(await value(), "after");
+      const refused = await api.put("/variables/motto", "nowhere");
+      assert.equal(refused.status, 503);
+      assert.match(refused.body.error.message, /its files were moved or deleted/);
+
+      const { code, stderr } = await berth("restore", file, "--data", dataDir);
+      assert.equal(code, 0, stderr);
+      await until(async () => (await value()) === "before", "it is taken up");
+      assert.equal((await api.put("/variables/motto", "goes on")).status, 200);
+    } finally {
+      await served.end("SIGTERM");
+    }
+    assert.equal(await motto(dataDir), "goes on");
+  });
+
+  it("C8 no command that reads or changes a store makes one where there is none", async () => {
+    const dataDir = join(newFolder(), "mistyped");
+    for (const command of [
+      "token list",
+      "token revoke x",
+      "audit",
+      "audit verify",
+      "tenant list",
+      "tenant limit acme",
+    ]) {
+      const { code, stderr } = await berth(...command.split(" "), "--data", dataDir);
+      assert.notEqual(code, 0, command);
+      assert.match(stderr, /there is no store in .*mistyped: name the data folder of Berth \(--data, BERTH_DATA\)/);
+    }
+    for (const command of ["secret list", "secret rotate", "tenant export default", "tenant suspend acme"]) {
+      assert.match((await berth(...command.split(" "), "--data", dataDir)).stderr, /there is no store in/, command);
+    }
+    assert.equal(existsSync(dataDir), false);
   });
 
   it("C8 tells which key is missing that its secrets are sealed with", async () => {

@@ -7,8 +7,8 @@ import { searchLog } from "../audit/search.ts";
 import { verifyLog } from "../audit/verify.ts";
 import { readConfig } from "../config.ts";
 import { BerthError } from "../errors.ts";
-import { openSqliteStore } from "../store/sqlite.ts";
 import { environmentOf } from "./environment.ts";
+import { openStoreFor } from "./open-store.ts";
 
 export interface AuditOptions {
   readonly data?: string;
@@ -73,7 +73,7 @@ async function withAudit(
   work: (links: AuditLinks, limits: Keep) => Promise<number>,
 ): Promise<number> {
   const { dataDir, limits } = readConfig(environmentOf(data === undefined ? {} : { data }));
-  const store = await openSqliteStore({ dataDir });
+  const store = await openStoreFor(dataDir, { mayMake: false });
   try {
     return await work(store.audit, limits);
   } finally {

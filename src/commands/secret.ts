@@ -4,9 +4,9 @@ import { BerthError } from "../errors.ts";
 import { createSecretEdits, type ListedSecret, type SecretEdits } from "../host/secret-edits.ts";
 import { openKeyRing } from "../secrets/key-ring.ts";
 import { openSecrets, type Secrets } from "../secrets/secrets.ts";
-import { openSqliteStore } from "../store/sqlite.ts";
 import { environmentOf } from "./environment.ts";
 import { readHidden } from "./read-hidden.ts";
+import { openStoreFor } from "./open-store.ts";
 
 export interface SecretOptions {
   readonly tenant: string;
@@ -15,7 +15,7 @@ export interface SecretOptions {
 
 /** `berth secret set NAME`: the value comes from standard input, where no list of processes and no history shows it. */
 export function setSecret(name: string, options: SecretOptions): Promise<number> {
-  return withSecrets(options, async ({ edits }) => {
+  return withSecrets({ ...options, mayMake: true }, async ({ edits }) => {
     const value = await readHidden(`Value of ${name}: `);
     if (value === undefined) {
       console.error("Nothing was set.");
@@ -62,11 +62,11 @@ export function rotateSecrets(options: Pick<SecretOptions, "data">): Promise<num
 }
 
 async function withSecrets(
-  options: Partial<SecretOptions>,
+  { mayMake = false, ...options }: Partial<SecretOptions> & { readonly mayMake?: boolean },
   work: (parts: { secrets: Secrets; edits: SecretEdits }) => Promise<number>,
 ): Promise<number> {
   const { dataDir, secretKeys, limits } = readConfig(environmentOf(options));
-  const store = await openSqliteStore({ dataDir });
+  const store = await openStoreFor(dataDir, { mayMake });
   try {
     const { tenant } = options;
     if (tenant !== undefined && !(await store.tenants.find(tenant))) {

@@ -57,7 +57,7 @@ export interface ImportCommandOptions extends TenantOptions {
  */
 export function importTenantFile(file: string, options: ImportCommandOptions): Promise<number> {
   if (statSync(file, { throwIfNoEntry: false })?.isDirectory()) return importImageFolder(file, options);
-  return withTenants(options, async (tenants, config) => {
+  return withTenants({ ...options, mayMake: true }, async (tenants, config) => {
     const { as, replace = false, yes = false, check = false } = options;
     const isReplaced = async (tenant: string): Promise<boolean> => replace && (await tenants.hasAnything(tenant));
     try {
@@ -87,7 +87,7 @@ export function importTenantFile(file: string, options: ImportCommandOptions): P
 }
 
 function importImageFolder(folder: string, options: ImportCommandOptions): Promise<number> {
-  return withTenants(options, async (_tenants, _config, store) => {
+  return withTenants({ ...options, mayMake: true }, async (_tenants, _config, store) => {
     const { as, replace, check } = options;
     if (as === undefined) throw new BerthError("tenant_invalid", "an image is of no tenant; say --as NAME");
     if (replace) throw new BerthError("tenant_invalid", "an image is merged into what is there; leave --replace out");

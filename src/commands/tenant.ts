@@ -2,11 +2,11 @@ import { createInterface } from "node:readline/promises";
 import { readTenantLimits, tenantLimits } from "../admission/tenant-limits.ts";
 import { readConfig, type Config } from "../config.ts";
 import { BerthError } from "../errors.ts";
-import { openSqliteStore } from "../store/sqlite.ts";
 import type { Store } from "../store/store.ts";
 import type { Tenant, Tenants } from "../store/tenants.ts";
 import { basePathOf } from "../tenant-name.ts";
 import { environmentOf } from "./environment.ts";
+import { openStoreFor } from "./open-store.ts";
 
 export interface TenantOptions {
   readonly data?: string;
@@ -19,7 +19,7 @@ export function createTenant(
   name: string,
   options: TenantOptions & { readonly host?: string[]; readonly limit?: string[] },
 ): Promise<number> {
-  return withTenants(options, async (tenants) => {
+  return withTenants({ ...options, mayMake: true }, async (tenants) => {
     const { host: hosts = [], limit: texts = [] } = options;
     await tenants.create(name, { by: BY, hosts, limits: readTenantLimits({}, texts) });
     const places = [`${basePathOf(name)}/mcp`, ...hosts.map((host) => `the host ${host}`)];
@@ -91,11 +91,11 @@ async function isTypedAgain(name: string): Promise<boolean> {
 
 /** Opens the registry of a data folder, with the configuration, for one piece of work. */
 export async function withTenants(
-  { data }: TenantOptions,
+  { data, mayMake = false }: TenantOptions & { readonly mayMake?: boolean },
   work: (tenants: Tenants, config: Config, store: Store) => Promise<number>,
 ): Promise<number> {
   const config = readConfig(environmentOf(data === undefined ? {} : { data }));
-  const store = await openSqliteStore({ dataDir: config.dataDir });
+  const store = await openStoreFor(config.dataDir, { mayMake });
   try {
     return await work(store.tenants, config, store);
   } finally {

@@ -2,8 +2,8 @@ import { stripVTControlCharacters } from "node:util";
 import { readTokenWish } from "../access/token-wish.ts";
 import { Tokens, type TokenInfo } from "../access/tokens.ts";
 import { readConfig } from "../config.ts";
-import { openSqliteStore } from "../store/sqlite.ts";
 import { environmentOf } from "./environment.ts";
+import { openStoreFor } from "./open-store.ts";
 
 export interface TokenOptions {
   readonly tenant: string;
@@ -30,7 +30,7 @@ export async function createToken(options: CreateTokenOptions): Promise<number> 
     ...(tool && { tools: tool }),
     ...(expires !== undefined && { expires }),
   });
-  return withTokens(options, async (tokens) => {
+  return withTokens({ ...options, mayMake: true }, async (tokens) => {
     const created = await tokens.create(options.tenant, wish, "command");
     console.log(options.json ? JSON.stringify(created, null, 2) : created.token);
     console.error(`This token of the tenant ${options.tenant} is shown once: ${permissionsOf(created)}.`);
@@ -59,11 +59,11 @@ export function revokeToken(id: string, options: TokenOptions): Promise<number> 
 }
 
 async function withTokens(
-  options: Pick<TokenOptions, "data">,
+  { mayMake = false, ...options }: Pick<TokenOptions, "data"> & { readonly mayMake?: boolean },
   work: (tokens: Tokens) => Promise<number>,
 ): Promise<number> {
   const { dataDir, limits } = readConfig(environmentOf(options));
-  const store = await openSqliteStore({ dataDir });
+  const store = await openStoreFor(dataDir, { mayMake });
   const tokens = new Tokens(store.tokens, { ...limits, onRevoked: () => {} });
   try {
     return await work(tokens);

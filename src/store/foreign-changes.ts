@@ -1,6 +1,7 @@
-import type Database from "better-sqlite3";
+import Database from "better-sqlite3";
 import { BerthError } from "../errors.ts";
-import { identityOf } from "./store-files.ts";
+import { SERVICE } from "../audit/entry.ts";
+import { foreignLog, identityOf } from "./store-files.ts";
 import type { ChangedName } from "./store.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
@@ -22,6 +23,7 @@ export class ForeignChanges {
   readonly #newest: Database.Statement<[], number | null>;
   /** Only an upgrade changes it, or a copy that was put in the place of it all. */
   readonly #schema: Database.Statement<[], number>;
+  readonly #database: Database.Database;
   readonly #file: string;
   readonly #identity: string | undefined;
   #seenSchema = 0;
@@ -36,6 +38,7 @@ export class ForeignChanges {
     this.#log = log;
     this.#file = database.name;
     this.#identity = identityOf(database.name);
+    this.#database = database;
     this.#since = database.prepare("SELECT id, tenant, kind, name FROM name_change WHERE id > ? ORDER BY id");
     this.#schema = database.prepare<[], number>("PRAGMA schema_version").pluck();
     this.#newest = database.prepare<[], number | null>("SELECT max(id) FROM name_change").pluck();
@@ -104,10 +107,14 @@ export class ForeignChanges {
     for (const listener of this.#listeners) listener(changed);
   }
 
-  /** One that cannot be restored into is set aside, and another file put in its place. */
+  /**
+   * One that cannot be restored into is set aside, and another file put in its place. Any other one that stands there is
+   * made by mistake while the folder is away: nobody is to be served what it has.
+   */
   #lookAtFile(): void {
     const identity = identityOf(this.#file);
-    this.#isReplaced ||= identity !== undefined && identity !== this.#identity;
+    if (identity === undefined || identity === this.#identity || foreignLog(this.#file) !== undefined) return;
+    this.#isReplaced ||= hasRestoreBeyond(this.#database, this.#file);
   }
 
   #lookAtSchema(): void {
@@ -125,5 +132,35 @@ export class ForeignChanges {
     this.#seenId = Math.max(this.#seenId, rows.at(-1)?.id ?? 0, ...this.#own);
     this.#own.clear();
     return changed.map(({ tenant, kind, name }) => ({ tenant, kind, name }));
+  }
+}
+
+/** Whether the audit log in `file`, which nobody has open in this process, knows of a restore that `database` does not. */
+function hasRestoreBeyond(database: Database.Database, file: string): boolean {
+  const other = new Database(file, { readonly: true, fileMustExist: true });
+  try {
+    const restored = lastRestoreIn(other);
+    return restored !== undefined && restored !== knownRestoreIn(database);
+  } finally {
+    other.close();
+  }
+}
+
+/** The hash of the record. */
+function lastRestoreIn(database: Database.Database): string | undefined {
+  const restores = database.prepare<[string], string>(
+    `SELECT hex(hash) FROM audit
+     WHERE tenant = ? AND kind = 'service' AND json_valid(body) AND json_extract(body, '$.action') = 'restored'
+     ORDER BY at DESC, number DESC LIMIT 1`,
+  );
+  return restores.pluck().get(SERVICE);
+}
+
+/** A store is set aside because it is damaged, most of the time. */
+function knownRestoreIn(database: Database.Database): string | undefined {
+  try {
+    return lastRestoreIn(database);
+  } catch {
+    return undefined;
   }
 }

@@ -1,0 +1,27 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { BerthError } from "../errors.ts";
+import { DATABASE_FILE } from "../store/open-database.ts";
+import { openSqliteStore } from "../store/sqlite.ts";
+import { foreignLog } from "../store/store-files.ts";
+import type { SecretStore, Store } from "../store/store.ts";
+
+/**
+ * Opens the store of a data folder for one command. Where there is none, another folder is meant, or it is away: a new
+ * store is made for what may come before the first start alone, and that one is told.
+ */
+export function openStoreFor(
+  dataDir: string,
+  { mayMake }: { readonly mayMake: boolean },
+): Promise<Store & SecretStore> {
+  const file = join(dataDir, DATABASE_FILE);
+  // What is left of a store is refused below, with what to do.
+  if (!existsSync(file) && foreignLog(file) === undefined) {
+    if (!mayMake) {
+      const remedy = "name the data folder of Berth (--data, BERTH_DATA), or put it back where it was";
+      throw new BerthError("store_failed", `there is no store in ${dataDir}: ${remedy}`);
+    }
+    console.error(`There was no store in ${dataDir}; a new one is made there.`);
+  }
+  return openSqliteStore({ dataDir });
+}
