@@ -308,6 +308,31 @@ describe("a rotation of the key", () => {
     assert.equal(openKeyRing(folder, {}).keys().length, 1);
   });
 
+  for (const [when, before] of [
+    ["the only one", VALUE],
+    ["the first one of all", undefined],
+  ] as const) {
+    it(`C8 that comes between the sealing and the writing of ${when} loses nothing that was acknowledged`, async () => {
+      const { secrets: command, store, folder } = await open();
+      if (before !== undefined) await command.set("acme", "A", before, "test");
+      let rotations = 0;
+      const behind: typeof store = {
+        ...store,
+        async putSecret(tenant, put) {
+          // As whoever waits for the lock that the rotation has.
+          if (rotations++ === 0) await command.rotate("test");
+          return store.putSecret(tenant, put);
+        },
+      };
+      await openSecrets(behind, openKeyRing(folder, {}), defaultLimits).set("acme", "A", "acknowledged", "test");
+      const { secrets } = await open(folder);
+      assert.equal(await secrets.read("acme", "A"), "acknowledged");
+      await secrets.set("acme", "A", "set again", "test");
+      await secrets.rotate("test");
+      assert.equal(await secrets.read("acme", "A"), "set again");
+    });
+  }
+
   it("C8 to a key of the operator's takes the first one that is given, and says what to do when there is none", async () => {
     const [old, next] = [keyText(), keyText()];
     const file = join(parent, "rotating.key");

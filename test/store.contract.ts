@@ -320,9 +320,12 @@ export function storeContract(
       assert.equal(await store.removeSecret("two", "A", "test"), false);
       for (const name of names) assert.equal(await store.removeSecret("one", name, "test"), true);
       assert.deepEqual([await store.secret("one", "A"), await store.secretKeyId()], [undefined, undefined]);
-      // The only one may get another key.
-      for (const key of ["second", "third"]) assert.equal(await store.putSecret("two", sealedWith(key)), true);
-      assert.equal(await store.secretKeyId(), "third");
+      const unheld = { ...sealedWith("second"), isKeyHeld: () => false };
+      assert.equal(await store.putSecret("two", unheld), false);
+      assert.equal(await store.putSecret("two", { ...unheld, isKeyHeld: () => true }), true);
+      // Nor does the only one get another key by itself.
+      assert.equal(await store.putSecret("two", sealedWith("third")), false);
+      assert.equal(await store.secretKeyId(), "second");
     });
 
     test("C8 secrets are sealed anew all at once or not at all", async () => {

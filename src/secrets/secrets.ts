@@ -86,7 +86,8 @@ export function openSecrets(store: SecretStore, ring: KeyRing, limits: SecretLim
         const inUse = await store.secretKeyId();
         const key = inUse === undefined ? ring.first() : keyFor(inUse);
         const sealed = seal(key, tenant, name, value);
-        if (await store.putSecret(tenant, { name, keyId: key.id, sealed, by })) return;
+        const isKeyHeld = (): boolean => ring.keys().some(({ id }) => id === key.id);
+        if (await store.putSecret(tenant, { name, keyId: key.id, sealed, by, isKeyHeld })) return;
       }
       throw new BerthError("store_failed", "the key of the secrets is being changed over and over; try again");
     },

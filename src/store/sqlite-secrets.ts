@@ -11,9 +11,6 @@ export function sqliteSecrets(database: Database.Database, audit: SqliteAudit) {
   );
   const ofTenant = database.prepare<[string], SealedSecret>(`SELECT ${columns} FROM secret WHERE tenant = ?`);
   const all = database.prepare<[], SealedSecret>(`SELECT ${columns} FROM secret`);
-  const keyIdOfOthers = database
-    .prepare<[string, string], string>("SELECT key_id FROM secret WHERE NOT (tenant = ? AND name = ?) LIMIT 1")
-    .pluck();
   const keyId = database.prepare<[], string>("SELECT key_id FROM secret LIMIT 1").pluck();
   const write = database.prepare<[string, string, string, Uint8Array, number, string]>(
     "INSERT OR REPLACE INTO secret (tenant, name, key_id, sealed, changed_at, changed_by) VALUES (?, ?, ?, ?, ?, ?)",
@@ -23,11 +20,11 @@ export function sqliteSecrets(database: Database.Database, audit: SqliteAudit) {
     "INSERT INTO name_change (tenant, kind, name, cid, changed_at, changed_by) VALUES (?, 'secret', ?, NULL, ?, ?)",
   );
 
-  const put = database.transaction((tenant: string, { name, keyId, sealed, by }: SecretPut) => {
-    const others = keyIdOfOthers.get(tenant, name);
-    if (others !== undefined && others !== keyId) return undefined;
+  const put = database.transaction((tenant: string, { name, keyId: ownKeyId, sealed, by, isKeyHeld }: SecretPut) => {
+    const inUse = keyId.get();
+    if (inUse === undefined ? isKeyHeld?.() === false : inUse !== ownKeyId) return undefined;
     const changedAt = Date.now();
-    write.run(tenant, name, keyId, sealed, changedAt, by);
+    write.run(tenant, name, ownKeyId, sealed, changedAt, by);
     audit.append(entryOf(tenant, "secret", { action: "set", ...actorOf(by), name }));
     return Number(note.run(tenant, name, changedAt, by).lastInsertRowid);
   });
@@ -62,7 +59,7 @@ export function sqliteSecrets(database: Database.Database, audit: SqliteAudit) {
     get: (tenant: string, name: string) => one.get(tenant, name),
     list: (tenant: string) => ofTenant.all(tenant),
     keyId: () => keyId.get(),
-    /** The number of the change; undefined when the other secrets are sealed with another key. */
+    /** The number of the change; undefined when what is there is sealed with another key, or nothing is and the key is held no more. */
     put: (tenant: string, secret: SecretPut) => wiping(() => put.immediate(tenant, secret)),
     /** The number of the change; undefined when there is no such secret. */
     remove: (tenant: string, name: string, by: string) => wiping(() => removeNoted.immediate(tenant, name, by)),

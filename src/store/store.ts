@@ -109,7 +109,10 @@ export interface SecretStore {
   /** The key that all secrets of all tenants are sealed with; undefined while there is no secret. */
   secretKeyId(): Promise<string | undefined>;
 
-  /** False, and nothing is written, when the others are sealed with another key. Other processes hear of the name. */
+  /**
+   * False, and nothing is written, when what is there is sealed with another key, the secret itself included: its key may
+   * have been changed since it was asked for. Other processes hear of the name.
+   */
   putSecret(tenant: string, put: SecretPut): Promise<boolean>;
 
   /** False when there is none. */
@@ -136,7 +139,10 @@ export interface SealedSecret {
   readonly by: string;
 }
 
-export type SecretPut = Pick<SealedSecret, "name" | "keyId" | "sealed" | "by">;
+export interface SecretPut extends Pick<SealedSecret, "name" | "keyId" | "sealed" | "by"> {
+  /** Asked in the same step where it is the first secret of all: a change of keys meanwhile may have dropped the key. */
+  readonly isKeyHeld?: () => boolean;
+}
 
 export type RecordKind = "task" | "session" | "stream";
 
