@@ -6,20 +6,25 @@ const HIDDEN = "[hidden]";
 const CUT = "…";
 /** This much of a value, and more of it, is hidden at the edge of a text that was cut in the midst of it. */
 const PART_LENGTH_MIN = 6;
-/** The longest such part that is looked for. */
-const PART_LENGTH_MAX = 8_192;
 /** Values beyond these are forgotten, the oldest first: a server that is given new ones for ever keeps its speed. */
 const VALUES_MAX = 256;
 /** A line of a longer value, such as a private key, is hidden by itself from this length on. */
 const LINE_LENGTH_MIN = 16;
+/** Lines of values that are hidden by themselves; those of the oldest values first. */
+const LINES_MAX = 4_096;
+/** A text is shown no further, and of a value no more texts than have as much together; in UTF-16 units. */
+const SHOWN_UNITS_MAX = 32 * 1024;
+/** Of comparing, in UTF-16 units: a text that takes more, because values are made for that, is hidden as a whole. */
+const COMPARED_UNITS_MAX = 4 * 1024 * 1024;
 
 /**
  * Takes values out of texts that are shown or logged: each as it is, and as programs write it in JSON, URLs, base64 and
- * hex. It cannot find what a program has turned into something else.
+ * hex. It cannot find what a program has turned into something else. Whatever the values and the texts are, it holds
+ * nobody up.
  */
 export class Redactor {
   readonly #values = new Set<string>();
-  #forms: readonly string[] = [];
+  #forms: Forms | undefined;
 
   /** Remembers a value. */
   add(value: string): void {
@@ -29,47 +34,127 @@ export class Redactor {
       if (this.#values.size <= VALUES_MAX) break;
       this.#values.delete(oldest);
     }
-    // The longest first: the shorter may be a part of it.
-    this.#forms = [...new Set([...this.#values].flatMap(formsOf))].sort((one, other) => other.length - one.length);
+    this.#forms = undefined;
   }
 
   hide(text: string): string {
-    if (this.#forms.length === 0) return text;
-    const whole = this.#forms.reduce((left, form) => left.replaceAll(form, HIDDEN), text);
-    return whole
-      .split(CUT)
-      .map((part) => this.#hideEdges(part))
-      .join(CUT);
+    return this.#values.size === 0 ? text : this.#hide(text, { units: SHOWN_UNITS_MAX });
   }
 
   /** The same for each text in a value, names of members too. */
   hideIn(value: Json): Json {
-    if (this.#forms.length === 0) return value;
-    if (typeof value === "string") return this.hide(value);
-    if (Array.isArray(value)) return value.map((each) => this.hideIn(each));
-    if (!isObject(value)) return value;
-    return Object.fromEntries(Object.entries(value).map(([name, each]) => [this.hide(name), this.hideIn(each)]));
+    return this.#values.size === 0 ? value : this.#hideIn(value, { units: SHOWN_UNITS_MAX });
   }
 
-  /** A text may have been cut in the midst of a value, at its beginning or at its end. */
-  #hideEdges(text: string): string {
-    let [start, end] = [0, text.length];
-    for (const form of this.#forms) {
-      start = Math.max(start, lengthOfEnd(form, text));
-      end = Math.min(end, text.length - lengthOfBeginning(form, text));
-    }
-    if (start === 0 && end === text.length) return text;
-    const middle = start < end ? text.slice(start, end) : "";
-    return `${start > 0 ? HIDDEN : ""}${middle}${end < text.length ? HIDDEN : ""}`;
+  #hideIn(value: Json, room: Room): Json {
+    if (typeof value === "string") return this.#hide(value, room);
+    if (Array.isArray(value)) return value.map((each) => this.#hideIn(each, room));
+    if (!isObject(value)) return value;
+    return Object.fromEntries(
+      Object.entries(value).map(([name, each]) => [this.#hide(name, room), this.#hideIn(each, room)]),
+    );
   }
+
+  #hide(text: string, room: Room): string {
+    if (room.units <= 0) return HIDDEN;
+    const shown = text.length > room.units ? `${text.slice(0, room.units)}${CUT}` : text;
+    room.units -= text.length;
+    this.#forms ??= indexed(this.#values);
+    return withoutForms(shown, this.#forms);
+  }
+}
+
+/** What is left. */
+interface Room {
+  units: number;
+}
+
+/** How values are written, by how they begin and by how they end. */
+interface Forms {
+  readonly short: readonly string[];
+  readonly byBeginning: ReadonlyMap<string, readonly string[]>;
+  readonly byEnd: ReadonlyMap<string, readonly string[]>;
+}
+
+function indexed(values: ReadonlySet<string>): Forms {
+  const lines = [...values].toReversed().flatMap(linesOf).slice(0, LINES_MAX);
+  const all = new Set([...[...values].flatMap(formsOf), ...lines]);
+  const long = [...all].filter((form) => form.length >= PART_LENGTH_MIN);
+  return {
+    short: [...all].filter((form) => form !== "" && form.length < PART_LENGTH_MIN),
+    byBeginning: grouped(long, (form) => form.slice(0, PART_LENGTH_MIN)),
+    byEnd: grouped(long, (form) => form.slice(-PART_LENGTH_MIN)),
+  };
+}
+
+function grouped(forms: readonly string[], seedOf: (form: string) => string): Map<string, string[]> {
+  const groups = new Map<string, string[]>();
+  for (const form of forms) {
+    const seed = seedOf(form);
+    const group = groups.get(seed);
+    if (group) group.push(form);
+    else groups.set(seed, [form]);
+  }
+  return groups;
+}
+
+/**
+ * What to hide, by where it begins; zero where nothing does. A text may have been cut in the midst of a value, at its
+ * beginning, at its end, and wherever it says so.
+ */
+function endsOfHidden(text: string, { short, byBeginning, byEnd }: Forms, work: Room): Uint32Array {
+  const ends = new Uint32Array(text.length);
+  const hide = (start: number, end: number): void => void (ends[start] = Math.max(ends[start]!, end));
+  for (const form of short) {
+    for (let at = text.indexOf(form); at >= 0; at = text.indexOf(form, at + form.length)) hide(at, at + form.length);
+  }
+  let [partStart, partEnd] = [0, endOfPart(text, 0)];
+  for (let at = 0; at + PART_LENGTH_MIN <= text.length; at++) {
+    if (at > partEnd) [partStart, partEnd] = [at, endOfPart(text, at)];
+    const seed = text.slice(at, at + PART_LENGTH_MIN);
+    for (const form of byBeginning.get(seed) ?? []) {
+      work.units -= form.length;
+      if (work.units < 0) return ends;
+      if (text.startsWith(form, at)) hide(at, at + form.length);
+      else if (at + PART_LENGTH_MIN <= partEnd && form.startsWith(text.slice(at, partEnd))) hide(at, partEnd);
+    }
+    const end = at + PART_LENGTH_MIN;
+    for (const form of byEnd.get(seed) ?? []) {
+      if (end > partEnd || end - partStart >= form.length) continue;
+      work.units -= end - partStart;
+      if (work.units < 0) return ends;
+      if (form.endsWith(text.slice(partStart, end))) hide(partStart, end);
+    }
+  }
+  return ends;
+}
+
+function endOfPart(text: string, from: number): number {
+  const cut = text.indexOf(CUT, from);
+  return cut < 0 ? text.length : cut;
+}
+
+function withoutForms(text: string, forms: Forms): string {
+  const work = { units: COMPARED_UNITS_MAX };
+  const ends = endsOfHidden(text, forms, work);
+  if (work.units < 0) return HIDDEN;
+  let [shown, at] = ["", 0];
+  for (const [start, end] of ends.entries()) {
+    if (end === 0) continue;
+    if (start >= at) shown += text.slice(at, start) + HIDDEN;
+    at = Math.max(at, end);
+  }
+  return shown + text.slice(at);
+}
+
+function linesOf(value: string): string[] {
+  return value.split(/\r?\n/).filter((line) => line.length >= LINE_LENGTH_MIN && line !== value);
 }
 
 function formsOf(value: string): string[] {
   const bytes = Buffer.from(value);
-  const lines = value.split(/\r?\n/).filter((line) => line.length >= LINE_LENGTH_MIN && line !== value);
   return [
     value,
-    ...lines,
     JSON.stringify(value).slice(1, -1),
     encodeURIComponent(value),
     new URLSearchParams({ "": value }).toString().slice(1),
@@ -77,25 +162,4 @@ function formsOf(value: string): string[] {
     bytes.toString("base64url"),
     bytes.toString("hex"),
   ];
-}
-
-/** How much of the end of `form` the text begins with. */
-function lengthOfEnd(form: string, text: string): number {
-  const seed = form.slice(-PART_LENGTH_MIN);
-  const head = text.slice(0, Math.min(form.length - 1, PART_LENGTH_MAX));
-  for (let at = head.lastIndexOf(seed); at >= 0; at = at === 0 ? -1 : head.lastIndexOf(seed, at - 1)) {
-    const length = at + seed.length;
-    if (form.endsWith(head.slice(0, length))) return length;
-  }
-  return 0;
-}
-
-/** How much of the beginning of `form` the text ends with. */
-function lengthOfBeginning(form: string, text: string): number {
-  const seed = form.slice(0, PART_LENGTH_MIN);
-  const tail = text.slice(-Math.min(form.length - 1, PART_LENGTH_MAX));
-  for (let at = tail.indexOf(seed); at >= 0; at = tail.indexOf(seed, at + 1)) {
-    if (form.startsWith(tail.slice(at))) return tail.length - at;
-  }
-  return 0;
 }
