@@ -442,4 +442,25 @@ describe("explore over HTTP", () => {
       }
     });
   }
+
+  it("C8 shows what starts programs, and its calls, on its pages to those alone who may", async (t) => {
+    const berth = await startTestBerth({ texts: {}, env: { ...REQUIRED, BERTH_EXPLORE: "on" } });
+    t.after(() => berth.close());
+    const pageFor = async (can: Grant["can"], path: string): Promise<string> => {
+      const { token } = await makeToken(berth, { can });
+      const page = await fetch(berth.url + path, { headers: { Accept: "text/html", ...bearer(token) } });
+      assert.equal(page.status, 200);
+      return page.text();
+    };
+    const starter = bearer((await makeToken(berth, { can: ["call", "programs"] })).token);
+    const wish = { name: "draft_profile", arguments: { uri: PROGRAM, name: "a" } };
+    await post(`${berth.url}/mcp/explore`, request("tools/call", wish), starter);
+    for (const path of ["/mcp", "/mcp/meta/explore"]) {
+      // Its description names some of them to everybody.
+      assert.match(await pageFor(["call", "read", "programs"], path), />draft_profile</, path);
+      const seen = await pageFor(["call", "read"], path);
+      assert.match(seen, />list_profiles</, path);
+      assert.doesNotMatch(seen, />draft_profile</, path);
+    }
+  });
 });

@@ -13,6 +13,8 @@ export interface Overview {
   readonly problems: readonly Problem[];
   /** The names of its tools, in the order of the contract. */
   readonly tools: readonly string[];
+  /** Those of them that start programs. */
+  readonly starting?: Catalog["starting"];
 }
 
 interface Known {
@@ -68,6 +70,7 @@ export class Overviews {
       ...summary,
       ...(about !== undefined && { description: about }),
       tools: tools.map(({ name }) => name),
+      starting: catalog?.starting,
     };
     // What is refused now may be served the next time.
     if (catalog) this.#known.set(listed, { overview, release: catalog.release, contract: catalog.contractCid });

@@ -44,7 +44,7 @@ export function withBuiltIn(
       const servers = await host.overview(of, names);
       if (!isHere(of) || !names.includes(name)) return servers;
       const { catalog: _, ...short } = summary;
-      const own = { ...short, tools: catalog.contract.tools.map((tool) => tool.name) };
+      const own = { ...short, tools: catalog.contract.tools.map((tool) => tool.name), starting: catalog.starting };
       return [...servers, own].sort((one, other) => names.indexOf(one.name) - names.indexOf(other.name));
     },
     summary: (of, asked, options) => (isIt(of, asked) ? Promise.resolve(summary) : host.summary(of, asked, options)),

@@ -4,6 +4,8 @@ import type { Action, Principal } from "../../access/principal.ts";
 import { RIGHTS, type Power } from "../../access/rights.ts";
 import { isLoopback } from "../../config.ts";
 import { BerthError } from "../../errors.ts";
+import type { Catalog } from "../../host/catalog.ts";
+import { callableBy } from "../../host/permitted.ts";
 import { plainAddress } from "../peer.ts";
 import { principalOf } from "./authenticate.ts";
 import { checkWritingPage } from "./own-page.ts";
@@ -80,9 +82,11 @@ export function checkReadable(request: IncomingMessage, name: string): void {
 }
 
 /** Which of a server's tools a page tells of: those that may be called, and all where it is only looked at. */
-export function toolsShown(principal: Principal | undefined, server: string): (tool: string) => boolean {
-  if (!principal?.permits("call", server)) return () => true;
-  return (tool) => principal.permits("call", server, tool);
+export function toolsShown(
+  principal: Principal | undefined,
+  catalog: Pick<Catalog, "server" | "starting">,
+): (tool: string) => boolean {
+  return principal?.permits("call", catalog.server) ? callableBy(principal, catalog) : () => true;
 }
 
 /** Throws `forbidden`, `unauthorized` or `write_forbidden`; no token is in a message. */

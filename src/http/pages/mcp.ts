@@ -57,9 +57,10 @@ export function mcpPage({ host, pages, isolation, access, originOf, limits }: Mc
 
 /** What of the servers a principal may know of. */
 function known(servers: readonly Overview[], principal: Principal): Overview[] {
-  return servers.map((server) =>
-    Object.assign({}, server, { tools: server.tools.filter(toolsShown(principal, server.name)) }),
-  );
+  return servers.map((overview) => {
+    const { name: server, starting } = overview;
+    return Object.assign({}, overview, { tools: overview.tools.filter(toolsShown(principal, { server, starting })) });
+  });
 }
 
 /** Fewer servers one finds by looking. */

@@ -109,7 +109,7 @@ async function servedPage(summary: Served, request: Request, options: Parts): Pr
   const { name } = summary;
   const { host, tenant, base, isolation } = options;
   const principal = principalOf(request);
-  const isShown = toolsShown(principal, name);
+  const isShown = toolsShown(principal, summary.catalog);
   const catalog = await shownCatalog(summary.catalog, request);
   const releases = await host.releases(tenant, name);
   const activity = host.activity(tenant, name);
