@@ -15,7 +15,7 @@ describe("two versions that have nothing in common", () => {
 
   it("are not compared line by line for a page, which says so", () => {
     const files = compareDrafts(before, after);
-    assert.deepEqual(files, [{ path: "a.txt", hunks: [], tooDifferent: true }]);
+    assert.deepEqual(files, [{ path: "a.txt", hunks: [], tooDifferent: true, tooLong: false }]);
     const comparison = { from: "a", to: "b", fromShort: "a", toShort: "b", files, same: false, setup: "{}" };
     const html = openViews(openAssets()).partial("pages/comparison", { title: "", base: "", comparison });
     assert.match(html, /too different to be compared line by line/);
@@ -26,6 +26,12 @@ describe("two versions that have nothing in common", () => {
     assert.match(diff, /^@@ -1,3000 \+1,3000 @@$/m);
     assert.equal(diff.match(/^-before/gm)?.length, 3_000);
     assert.equal(diff.match(/^\+after/gm)?.length, 3_000);
+  });
+
+  it("are not cut into lines where they are too long, which is said", () => {
+    const [long, longer] = [draftOf("a\n".repeat(200_000)), draftOf(`${"a\n".repeat(200_000)}b\n`)];
+    assert.equal(textDiff(long, longer), "a/a.txt and b/a.txt differ, and are too long to be compared line by line\n");
+    assert.deepEqual(compareDrafts(long, longer), [{ path: "a.txt", hunks: [], tooDifferent: false, tooLong: true }]);
   });
 
   it("are compared line by line where they have nearly all in common", () => {

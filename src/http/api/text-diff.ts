@@ -2,8 +2,9 @@ import { createTwoFilesPatch, FILE_HEADERS_ONLY } from "diff";
 import type { Draft } from "../../host/edits/edits.ts";
 
 /** Two texts that have nothing in common can take minutes to compare; then all is shown as replaced. */
-const FILE_MS_MAX = 20;
-const DRAFT_MS_MAX = 100;
+const DRAFT_MS_MAX = 15;
+/** Of all files of both versions, in UTF-16 units: to cut more into its lines takes longer than others should wait. */
+const DRAFT_UNITS_MAX = 512 * 1024;
 const EDITS_MAX = 5_000;
 const CONTEXT_LINES = 3;
 
@@ -13,19 +14,26 @@ export function textDiff(before: Draft, after: Draft): string {
   const paths = [...new Set([...Object.keys(before.files), ...Object.keys(after.files)])].sort();
   return paths
     .filter((path) => before.files[path] !== after.files[path])
-    .map((path) => patch(path, before.files[path], after.files[path], bounds()))
+    .map((path) => patch(path, before.files[path], after.files[path], bounds))
     .join("");
 }
 
-/** Options for each file of two drafts in turn, with which comparing all of them holds nobody up. */
-export function boundsOfDiffs(): () => Bounds {
+/**
+ * Options for each file of two drafts in turn, with which comparing all of them holds nobody up; undefined for a file
+ * that is too long to be compared line by line.
+ */
+export function boundsOfDiffs(): BoundsOf {
   const end = performance.now() + DRAFT_MS_MAX;
-  return () => ({
-    context: CONTEXT_LINES,
-    timeout: Math.max(0, Math.min(FILE_MS_MAX, end - performance.now())),
-    maxEditLength: EDITS_MAX,
-  });
+  let units = 0;
+  return (before, after) => {
+    units += before.length + after.length;
+    if (units > DRAFT_UNITS_MAX) return undefined;
+    const timeout = Math.max(0, end - performance.now());
+    return { context: CONTEXT_LINES, timeout, maxEditLength: EDITS_MAX };
+  };
 }
+
+type BoundsOf = (before: string, after: string) => Bounds | undefined;
 
 interface Bounds {
   readonly context: number;
@@ -33,12 +41,14 @@ interface Bounds {
   readonly maxEditLength: number;
 }
 
-function patch(path: string, before: string | undefined, after: string | undefined, bounds: Bounds): string {
+function patch(path: string, before: string | undefined, after: string | undefined, boundsOf: BoundsOf): string {
   const names = [
     before === undefined ? "/dev/null" : `a/${path}`,
     after === undefined ? "/dev/null" : `b/${path}`,
   ] as const;
   const [old, now] = [before ?? "", after ?? ""];
+  const bounds = boundsOf(old, now);
+  if (!bounds) return `${names[0]} and ${names[1]} differ, and are too long to be compared line by line\n`;
   const options = { ...bounds, headerOptions: FILE_HEADERS_ONLY };
   return createTwoFilesPatch(...names, old, now, "", "", options) ?? replaced(names, old, now);
 }

@@ -8,6 +8,8 @@ export interface FileComparison {
   readonly hunks: readonly Hunk[];
   /** They have too little in common to be compared line by line; then there are no hunks. */
   readonly tooDifferent: boolean;
+  /** They are too long for it; then there are none either. */
+  readonly tooLong: boolean;
 }
 
 interface Hunk {
@@ -27,14 +29,16 @@ const CHANGES = { "+": "added", "-": "removed" } as const;
 
 /** The files that differ, by path; of each the changed lines with some around them. */
 export function compareDrafts(from: Draft, to: Draft): readonly FileComparison[] {
-  const bounds = boundsOfDiffs();
+  const boundsOf = boundsOfDiffs();
   const paths = [...new Set([...Object.keys(from.files), ...Object.keys(to.files)])].sort();
   return paths
     .filter((path) => from.files[path] !== to.files[path])
     .map((path) => {
       const [before, after] = [from.files[path] ?? "", to.files[path] ?? ""];
-      const patch = structuredPatch(path, path, before, after, undefined, undefined, bounds());
-      return { path, hunks: hunksOf(patch?.hunks ?? []), tooDifferent: patch === undefined };
+      const bounds = boundsOf(before, after);
+      const patch = bounds && structuredPatch(path, path, before, after, undefined, undefined, bounds);
+      const tooLong = bounds === undefined;
+      return { path, hunks: hunksOf(patch?.hunks ?? []), tooDifferent: !tooLong && patch === undefined, tooLong };
     });
 }
 
