@@ -91,6 +91,17 @@ describe("a body of the JSON API", () => {
     assert.deepEqual((await apiOf(berth).send("GET", "/definitions/files")).body.files, files);
   });
 
+  it("is a configuration of many servers, which is parsed one by one", async () => {
+    const servers = Array.from({ length: 3_000 }, (_, at) => [`s${at}`, { description: "x".repeat(100) }]);
+    const response = await fetch(`${berth.url}/api/variables/mcps/review`, {
+      method: "POST",
+      headers: { "Content-Type": "text/plain" },
+      body: JSON.stringify(Object.fromEntries(servers)),
+    });
+    assert.match(await response.text(), /missing-definition/);
+    assert.ok(parsedUnits <= defaultLimits.inlineBodyBytes, String(parsedUnits));
+  });
+
   it("says of a long draft what it says of a short one", async () => {
     const send = (body: string) =>
       fetch(`${berth.url}/api/definitions/other/review`, {
@@ -108,6 +119,34 @@ describe("a body of the JSON API", () => {
     const many = await send(JSON.stringify({ entry: "f0", files }));
     assert.equal(many.status, 400);
     assert.match(await many.text(), /at most 256 files \(BERTH_SOURCE_FILES\), not 10000/);
+  });
+});
+
+describe("a body longer than inlineBodyBytes, where that is set", () => {
+  let berth: TestBerth;
+  const env = { BERTH_INLINE_BODY_BYTES: "1000" };
+  before(async () => void (berth = await startTestBerth({ texts: { "own.ts": own }, env })));
+  after(() => berth.close());
+
+  it("is parsed elsewhere, and a shorter one here", async (context) => {
+    const parsed: string[] = [];
+    const { parse } = JSON;
+    context.mock.method(JSON, "parse", (text: string, reviver: Parameters<typeof parse>[1]) => {
+      parsed.push(text);
+      return parse(text, reviver) as unknown;
+    });
+    const isParsedHere = (body: string): boolean => parsed.some((text) => text.includes(body));
+    for (const [mark, isHere] of [
+      ["a".repeat(200), true],
+      ["b".repeat(1_500), false],
+    ] as const) {
+      const called = await post(`${berth.url}/mcp/own`, request("tools/call", { name: "own", arguments: { mark } }));
+      assert.equal(called.status, 200);
+      assert.equal(isParsedHere(`"mark":"${mark}"`), isHere, `a call, ${mark.length}`);
+      const draft = { entry: "a.ts", files: { "a.ts": `// ${mark}` } };
+      assert.equal((await apiOf(berth).send("POST", "/definitions/new/review", draft)).status, 200);
+      assert.equal(isParsedHere(JSON.stringify(draft)), isHere, `a draft, ${mark.length}`);
+    }
   });
 });
 

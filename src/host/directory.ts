@@ -5,7 +5,7 @@ import { ifSound } from "../store/if-sound.ts";
 import type { NameChanges, Store } from "../store/store.ts";
 import { nextTurn, turnTaker } from "../turns.ts";
 import { unnamedEntry, type ReadEntry, type ServerEntry } from "./config/entry.ts";
-import { parseMcps, readNamedEntry } from "./config/mcps.ts";
+import { parseMcpsInTurns, readNamedEntry, type ParsedMcps } from "./config/mcps.ts";
 import { hiddenOf, readVisibility } from "./visibility.ts";
 
 /** Everything that a tenant's names say about its servers, before any of them is loaded. */
@@ -253,7 +253,7 @@ function areSame(before: readonly string[], now: readonly string[]): boolean {
   return before.length === now.length && now.every((name, index) => before[index] === name);
 }
 
-interface McpsReading extends ReturnType<typeof parseMcps> {
+interface McpsReading extends ParsedMcps {
   /** Where another reading of the same value would give the same, and no entry stands elsewhere. */
   readonly mcps: ReadMcps | undefined;
   /** Everything that it leads to is there. */
@@ -268,7 +268,7 @@ async function readMcps(store: Store, tenant: string, known: ReadMcps | undefine
   const text = await textOf(store, tenant, record.cid);
   const cid = text !== undefined && isCid(text.trim()) ? text.trim() : record.cid;
   const referred = cid === record.cid ? text : await textOf(store, tenant, cid);
-  const parsed = referred === undefined ? damagedMcps(cid) : parseMcps(referred);
+  const parsed = referred === undefined ? damagedMcps(cid) : await parseMcpsInTurns(referred);
   await nextTurn();
   // What is not there may be another time.
   let isSettled = referred !== undefined;
@@ -288,14 +288,14 @@ async function readMcps(store: Store, tenant: string, known: ReadMcps | undefine
     if (!isObject(raw) || typeof raw["config_cid"] !== "string") return raw ?? null;
     const text = await textOf(store, tenant, raw["config_cid"]);
     isSettled &&= text !== undefined;
-    const referred = parseMcps(text ?? "");
+    const referred = await parseMcpsInTurns(text ?? "");
     // An entry whose CID leads nowhere stays as it is, and reading it reports the CID.
     return referred.problems.length === 0 ? entryOf(referred.entries) : raw;
   }
 }
 
 /** What serves without an entry serves on, and a person can save the variable again. */
-function damagedMcps(cid: Cid): ReturnType<typeof parseMcps> {
+function damagedMcps(cid: Cid): ParsedMcps {
   const what = `What is stored of the variable mcps is damaged (${cid})`;
   const message = `${what}: save it again, restore one of its versions, or restore a backup`;
   return { entries: {}, problems: [{ code: STORED_DAMAGED, message, severity: "error" }] };

@@ -4,6 +4,7 @@ import { serverNameProblem } from "../../image/fields.ts";
 import { isObject, type Json, type JsonObject } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
 import { faultOfSchema } from "../arguments.ts";
+import { parseInTurns } from "../edits/json-spans.ts";
 import { knownFaults, type ToolReading } from "./tool.ts";
 import { readEntry, type ReadEntry } from "./entry.ts";
 import { complain, inside, type Place } from "./place.ts";
@@ -19,16 +20,38 @@ export { SCHEMA_KEY } from "../../image/image.ts";
  * The raw entries. A value that is not a JSON object gives no entries and one problem, so that the servers that need
  * no entry still serve (T1.4).
  */
-export function parseMcps(text: string): { entries: JsonObject; problems: Problem[] } {
+export function parseMcps(text: string): ParsedMcps {
   const problems: Problem[] = [];
-  const place: Place = { pointer: "", problems };
-  let value: unknown;
   try {
-    value = JSON.parse(text);
+    return entriesIn(JSON.parse(text), problems);
   } catch (error) {
-    complain(place, "invalid-json", `The variable mcps is not JSON: ${(error as Error).message}`);
-    return { entries: {}, problems };
+    return noJson(error, problems);
   }
+}
+
+/** As `parseMcps`, while calls of others have turns. */
+export async function parseMcpsInTurns(text: string): Promise<ParsedMcps> {
+  const problems: Problem[] = [];
+  try {
+    return entriesIn(await parseInTurns(text), problems);
+  } catch (error) {
+    return noJson(error, problems);
+  }
+}
+
+export interface ParsedMcps {
+  readonly entries: JsonObject;
+  readonly problems: Problem[];
+}
+
+function noJson(error: unknown, problems: Problem[]): ParsedMcps {
+  const message = `The variable mcps is not JSON: ${(error as Error).message}`;
+  complain({ pointer: "", problems }, "invalid-json", message);
+  return { entries: {}, problems };
+}
+
+function entriesIn(value: unknown, problems: Problem[]): ParsedMcps {
+  const place: Place = { pointer: "", problems };
   if (!isObject(value)) {
     complain(place, "wrong-type", "The variable mcps must be an object of server names");
     return { entries: {}, problems };

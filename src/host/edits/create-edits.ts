@@ -24,6 +24,9 @@ export interface EditsDependencies extends Examiner {
   readonly limits: Examiner["limits"] & DraftLimits & PastLimits & Reader["limits"];
 }
 
+/** A longer value of a variable is not parsed to tell how to show it. */
+const GUESSED_UNITS_MAX = 64 * 1024;
+
 /** A save that others overtake without touching what it is about is made again. */
 const ATTEMPTS_MAX = 5;
 
@@ -214,7 +217,10 @@ function cidOf(text: string): Cid {
 function languageOf({ kind, name }: Subject, draft: Draft): Current["language"] {
   if (kind === "definition") return languageOfDraft(draft);
   if (kind === "entry" || name === "mcps") return "json";
-  return readRawEntries(draft.files[draft.entry]!) ? "json" : "text";
+  const text = draft.files[draft.entry]!;
+  // A long text is not parsed for a guess.
+  if (text.length > GUESSED_UNITS_MAX) return text.trimStart().startsWith("{") ? "json" : "text";
+  return readRawEntries(text) ? "json" : "text";
 }
 
 function refusedFor(problems: readonly Problem[], count: number): BerthError {
