@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import { after, before, describe, it } from "node:test";
-import type { GuestLog, GuestProgram } from "../src/executor/executor.ts";
+import type { GuestLog, GuestProgram, HostPort } from "../src/executor/executor.ts";
 import type { Json } from "../src/json.ts";
 import {
   assertNothingLeft,
@@ -540,6 +540,29 @@ export function executorContract(mode: Mode): void {
         const failure = failureOf(await rig.call(shape("echo", ["message", "times"]), { message: "x", times: 10_001 }));
         assert.equal(failure.reason, "output");
         assert.equal(rig.executor.stats().killed, 0);
+      }));
+
+    it("guestBacklogBytes and guestStalledMs: who takes no answers asks nothing more, and is ended", () =>
+      withRig({ guestBacklogBytes: 1_000_000, guestStalledMs: 1_000 }, async (rig) => {
+        let answers = 0;
+        const port: HostPort = { request: () => Promise.resolve(`${++answers}`.padEnd(100_000)) };
+        const attack = shape("attack", ["group", "name"], { style: "object", context: true });
+        const args = { group: "floods", name: "unread" };
+        const program = programOf("hostile", "default", port);
+        const failure = failureOf(await rig.call(attack, args, { program, deadlineMs: 10_000 }));
+        assert.equal(failure.reason, "protocol", failure.message);
+        assert.match(failure.message, /1000000 bytes .*guestBacklogBytes.* 1000 ms .*guestStalledMs/);
+        // Those that fit, what the pipe holds, and as many as may be asked at once.
+        assert.ok(answers < 100, `${answers} answers of 100,000 bytes were made`);
+      }));
+
+    it("guestBacklogBytes: who takes its answers gets all of them, however many", () =>
+      withRig({ guestBacklogBytes: 100_000 }, async (rig) => {
+        const port: HostPort = { request: () => Promise.resolve("x".repeat(90_000)) };
+        const program = programOf("friendly", "default", port);
+        const ask = shape("asksOften", ["times"], { context: true });
+        for (let round = 0; round < 5; round++)
+          assert.equal(await rig.value(ask, { times: 60 }, { program }), 60 * 90_000);
       }));
 
     it("guestEventsPerCall: one event more ends the process", () =>

@@ -5,6 +5,7 @@ import { failure, ended } from "./failures.ts";
 import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
 import { ReadingTime } from "./reading-time.ts";
 import { atEndOfTurn } from "./turn.ts";
+import type { ExecutorLimits } from "./limits.ts";
 import type { GuestFailure } from "./executor.ts";
 
 /**
@@ -15,6 +16,8 @@ export interface GuestListener extends Pick<FrameHandlers, "onFrame" | "onLongRe
   /** Called once. Nothing of the process is alive any more. */
   onEnded(failure: GuestFailure): void;
 }
+
+export type GuestProcessLimits = FrameLimits & Pick<ExecutorLimits, "guestBacklogBytes" | "guestStalledMs">;
 
 /** What one process may deliver in one event-loop turn before the others get theirs. */
 const TURN_BYTES = 256 * 1024;
@@ -29,6 +32,7 @@ export class GuestProcess {
   readonly gone: Promise<void>;
   readonly #group: ProcessGroup;
   readonly #reader: FrameReader;
+  readonly #limits: GuestProcessLimits;
   #listener: GuestListener;
   /** Undefined until the process has been started. */
   #pipe: Duplex | undefined;
@@ -37,9 +41,12 @@ export class GuestProcess {
   #readingTime = new ReadingTime();
   #turnBytes = 0;
   #holds = 0;
+  /** Runs while too much waits for the process. */
+  #stalled: NodeJS.Timeout | undefined;
   #verdict: GuestFailure | undefined;
 
-  constructor(start: Start, command: Command, limits: FrameLimits, listener: GuestListener) {
+  constructor(start: Start, command: Command, limits: GuestProcessLimits, listener: GuestListener) {
+    this.#limits = limits;
     this.#listener = listener;
     this.#reader = new FrameReader(limits, {
       onFrame: (frame, units) => this.#listener.onFrame(frame, units),
@@ -53,6 +60,7 @@ export class GuestProcess {
       onEnded: (exit) => {
         this.exit = exit;
         this.#reader.stop();
+        clearTimeout(this.#stalled);
         this.#listener.onEnded(this.#verdict ?? ended(exit, this.#stderr));
         gone();
       },
@@ -84,6 +92,7 @@ export class GuestProcess {
   send(frame: string): void {
     if (this.#outbox === "") atEndOfTurn(this.#flush);
     this.#outbox += frame + "\n";
+    if (this.backlogBytes > this.#limits.guestBacklogBytes) this.#awaitTaken();
   }
 
   /** Stops reading until as many `release`s have come: then the guest's pipe fills and the guest waits. */
@@ -107,6 +116,7 @@ export class GuestProcess {
     this.#pipe = pipe;
     this.#collectStderr(stderr);
     pipe.on("data", this.#take);
+    pipe.on("drain", this.#onTaken);
     if (this.#holds > 0) pipe.pause();
     if (this.#outbox !== "") this.#flush();
   }
@@ -116,6 +126,23 @@ export class GuestProcess {
     const text = this.#outbox;
     this.#outbox = "";
     this.#pipe.write(text);
+  };
+
+  /** Who does not take its answers asks nothing more. */
+  #awaitTaken(): void {
+    // Until it has been started nothing is read from it, and starting may take long.
+    if (this.#stalled || !this.#pipe) return;
+    this.hold();
+    const { guestBacklogBytes, guestStalledMs } = this.#limits;
+    const message = `its process did not take the more than ${guestBacklogBytes} bytes that waited for it (guestBacklogBytes) within ${guestStalledMs} ms (guestStalledMs)`;
+    this.#stalled = setTimeout(() => this.kill(failure("protocol", message)), guestStalledMs).unref();
+  }
+
+  readonly #onTaken = (): void => {
+    if (!this.#stalled || this.backlogBytes > this.#limits.guestBacklogBytes) return;
+    clearTimeout(this.#stalled);
+    this.#stalled = undefined;
+    this.release();
   };
 
   readonly #take = (chunk: Buffer): void => {

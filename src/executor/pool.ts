@@ -1,8 +1,8 @@
-import type { FrameLimits } from "./frames.ts";
 import type { Start } from "../starter/starter.ts";
 import { Backoff } from "./backoff.ts";
 import type { Call } from "./call.ts";
 import { failure, heldTooMuch } from "./failures.ts";
+import type { GuestProcessLimits } from "./guest-process.ts";
 import type { HeavyTenants } from "./heavy-tenants.ts";
 import type { LogSink } from "./guest-log.ts";
 import { ReadingTime } from "./reading-time.ts";
@@ -17,7 +17,7 @@ import type { Command } from "../processes/process-group.ts";
  * end of idle ones. A process serves one program of one tenant from its first frame to its end. It knows no deadline and
  * no queue of calls.
  */
-export interface PoolLimits extends SessionLimits, FrameLimits {
+export interface PoolLimits extends SessionLimits, GuestProcessLimits {
   readonly guestMemoryMb: number;
   readonly guestProcesses: number;
   readonly guestSpareProcesses: number;

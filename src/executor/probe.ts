@@ -72,7 +72,13 @@ function noSandbox(what: string, { problem, mayPass }: Trouble): Probe {
     : { reason: `the sandbox ${what} here (${problem}): ${sandboxAdvice}`, mayPass };
 }
 
-const PROBE_LIMITS = { guestFrameBytes: 1024, inlineBodyBytes: 1024, messageValues: 1024 };
+const PROBE_LIMITS = {
+  guestFrameBytes: 1024,
+  inlineBodyBytes: 1024,
+  messageValues: 1024,
+  guestBacklogBytes: 1024,
+  guestStalledMs: PROBE_MS,
+};
 
 function guestProblem(launcher: Launcher): Promise<Trouble | undefined> {
   return new Promise((resolve) => {

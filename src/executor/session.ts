@@ -22,6 +22,7 @@ import type { GuestFailure, GuestProgram } from "./executor.ts";
 export interface SessionLimits {
   readonly outputBytes: number;
   readonly guestFrameBytes: number;
+  readonly guestBacklogBytes: number;
   readonly guestEventsPerCall: number;
   readonly abandonedCallsPerProcess: number;
 }
@@ -145,7 +146,7 @@ export class Session {
 
   #send(call: Call): void {
     const { shape, args, context } = call.given;
-    if (this.#process.backlogBytes > 4 * this.#limits.guestFrameBytes)
+    if (this.#process.backlogBytes > this.#limits.guestBacklogBytes)
       return this.#refuse(call, tooBusy(this.#calls.size));
     this.#calls.add(call);
     let frame: string;

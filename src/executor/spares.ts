@@ -1,5 +1,4 @@
-import { GuestProcess } from "./guest-process.ts";
-import type { FrameLimits } from "./frames.ts";
+import { GuestProcess, type GuestProcessLimits } from "./guest-process.ts";
 import { toHost } from "./guest/wire.mts";
 import type { GuestFailure } from "./executor.ts";
 import type { Start } from "../starter/starter.ts";
@@ -19,7 +18,7 @@ const REPLACE_AFTER_MAX_MS = 30_000;
 export class Spares {
   readonly #begin: Start;
   readonly #command: Command;
-  readonly #limits: FrameLimits;
+  readonly #limits: GuestProcessLimits;
   readonly #wanted: number;
   readonly #ready: GuestProcess[] = [];
   readonly #starting = new Set<GuestProcess>();
@@ -29,7 +28,7 @@ export class Spares {
   #closed = false;
   started = 0;
 
-  constructor(start: Start, command: Command, limits: FrameLimits, wanted: number) {
+  constructor(start: Start, command: Command, limits: GuestProcessLimits, wanted: number) {
     this.#begin = start;
     this.#command = { ...command, nicenessForNow: NICENESS };
     this.#limits = limits;

@@ -5,6 +5,10 @@ export const executorLimits = {
   guestSpareProcesses: 2,
   guestIdleMs: 300_000,
   guestFrameBytes: 4 * 1024 * 1024,
+  /** Of messages that a guest has not taken yet: beyond it nothing is read from it until it has taken all of them. */
+  guestBacklogBytes: 16 * 1024 * 1024,
+  /** How long it may then take for that, before its process is ended. */
+  guestStalledMs: 60_000,
   guestEventsPerCall: 10_000_000,
   /** Calls whose clients have gone, and which a guest goes on with; beyond it the next calls get a process of their own. */
   abandonedCallsPerProcess: 64,
