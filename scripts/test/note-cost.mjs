@@ -2,12 +2,13 @@
 // with all that it has started and waited for, in the file that BERTH_TEST_COSTS names.
 import { appendFileSync, readFileSync } from "node:fs";
 import { basename } from "node:path";
+import { isMainThread } from "node:worker_threads";
 
 /** The unit of times in `/proc/<pid>/stat` (`proc(5)`). */
 const TICK_MS = 10;
 
-// What a test starts with Node's options of this process is part of it.
-if (process.ppid === Number(process.env["BERTH_TEST_RUN"]) && process.platform === "linux") {
+// What a test starts with Node's options of this process is part of it, and so are its threads.
+if (isMainThread && process.ppid === Number(process.env["BERTH_TEST_RUN"]) && process.platform === "linux") {
   process.on("exit", () => {
     const stat = readFileSync("/proc/self/stat", "utf8");
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
