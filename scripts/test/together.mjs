@@ -13,7 +13,7 @@ const TOGETHER = [
   /^(audit-pages|editor-pages|pages\.|plain-page|secrets-pages|sign-in|upstream-pages)/,
   /^(access(?!-process)|own-token|public-url|refusals|write-guard)/,
   /^(admission|aggregate|api-|audit|bundle|call-table|metrics|observe|outcome\.|trace|tenancy|shares)/,
-  /^(canonical|cid|contract|discovery|discover-(key|shell)|edits|editor-parts|gather|turns|views)/,
+  /^(canonical|cid|comparisons|contract|discovery|discover-(key|shell)|edits|editor-parts|gather|json-source|pages-render|turns|views)/,
   /^(clients-(content|pages|resumption|sessions|uris)|health|http|native\.|plain|query|redirects|sse)/,
   /^(config|host-|mcps|product|uris)/,
   /^(image-(?!boot)|network|resource|seal|secrets|tenant-files(?!-processes))/,
