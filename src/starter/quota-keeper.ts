@@ -6,7 +6,7 @@ import { QuotaBudget } from "./quota-budget.ts";
 /**
  * Keeps all that shares a quota of processor time within it. Who has used up the quota is stopped as a whole until the
  * next period, whatever the priorities: then a process that burns has those wait that serve. So what gives way (a
- * niceness above 0) and would run is held up before that, and gets what the others leave: first what gives way to
+ * niceness above that of who serves) and would run is held up before that, and gets what the others leave: first what gives way to
  * everybody, then the rest of it. None is held up without end, as with priorities.
  */
 export class QuotaKeeper {
@@ -103,10 +103,11 @@ export class QuotaKeeper {
     const [last, others]: [number[], number[]] = [[], []];
     for (const leader of this.#leaders) {
       const niceness = nicenessOf(leader);
-      const isLast = niceness >= LAST_NICENESS;
+      const givesWay = niceness > OWN_NICENESS;
+      const isLast = givesWay && niceness >= LAST_NICENESS;
       if (!isLast) this.#last.letGoOf(leader);
-      if (isLast || niceness <= 0) this.#others.letGoOf(leader);
-      if (niceness > 0) (isLast ? last : others).push(leader);
+      if (isLast || !givesWay) this.#others.letGoOf(leader);
+      if (givesWay) (isLast ? last : others).push(leader);
     }
     return [last, others];
   }
@@ -117,6 +118,8 @@ export class QuotaKeeper {
   }
 }
 
+/** Who starts the service may have all of it give way: what has no more than this keeps up with who serves. */
+const OWN_NICENESS = nicenessOf(process.pid);
 /** From here on a process gives way to everybody. */
 const LAST_NICENESS = 15;
 /** At a stretch: each has a little of every second. */
