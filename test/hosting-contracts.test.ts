@@ -18,13 +18,13 @@ describe("contracts of hosted servers with many tools", () => {
     assert.equal(cidOf(contract.tools[7]!), jsonBlock(contract.tools[7]).cid);
   });
 
-  it("are compared in what differs, as if all of them were compared", () => {
+  it("are compared in what differs, as if all of them were compared", async () => {
     const [approved, observed] = [contractOf(30), contractOf(30)];
-    assert.deepEqual(driftOf(approved, observed), []);
-    assert.deepEqual(judge(approved, observed, "warn").held.tools, []);
+    assert.deepEqual(await driftOf(approved, observed), []);
+    assert.deepEqual((await judge(approved, observed, "warn")).held.tools, []);
     const other = { ...observed.tools[3]!, description: "Something else." };
     const tools = [other, ...observed.tools.slice(4), { ...observed.tools[0]!, name: "renamed" }];
-    const changes = driftOf(approved, { ...observed, tools });
+    const changes = await driftOf(approved, { ...observed, tools });
     assert.deepEqual(
       changes.map(({ name, effect, renamedTo }) => [name, effect, renamedTo]),
       [
@@ -35,7 +35,7 @@ describe("contracts of hosted servers with many tools", () => {
       ],
     );
     assert.deepEqual(
-      judge(approved, { ...observed, tools }, "warn").held.tools.map(({ name }) => name),
+      (await judge(approved, { ...observed, tools }, "warn")).held.tools.map(({ name }) => name),
       ["tool-3"],
     );
   });

@@ -3,6 +3,7 @@ import {
   canonical,
   declaredTypes,
   demands,
+  isSame,
   isAnnotation,
   resolve,
   typesOf,
@@ -10,6 +11,7 @@ import {
   coversType,
 } from "./compare-normal.ts";
 import { Findings } from "./compare-findings.ts";
+import { spend } from "./compare-steps.ts";
 import type { Walk } from "./compare-walk.ts";
 
 /** Schemas with `anyOf` or `oneOf`: what one of them takes has to be taken by one of the other's alternatives. */
@@ -23,6 +25,15 @@ interface Alternative {
   readonly pointer: string;
   /** Of `oneOf`: a value that fits another one, too, is refused. */
   readonly isExclusive: boolean;
+  /** The only text that it takes, and those of its properties that take only one. */
+  readonly texts: OnlyTexts;
+  /** What its properties name, once it is needed. */
+  kinds?: ReadonlyMap<string, string>;
+}
+
+interface OnlyTexts {
+  readonly own: string | undefined;
+  readonly ofProperties: ReadonlyMap<string, string>;
 }
 
 export function compareAlternatives(
@@ -60,6 +71,7 @@ export function compareAlternatives(
   const open: Alternative[] = [];
   for (const one of asked) {
     const found = giving
+      .filter((other) => !isPlainlyOther(one, other))
       .map((other) => ({ other, findings: between(one, other) }))
       .filter((each) => each.findings.isCompatible);
     const best = found.sort((a, b) => a.findings.all.length - b.findings.all.length)[0];
@@ -70,6 +82,7 @@ export function compareAlternatives(
     }
   }
   for (const one of open) {
+    spend(giving.length >> 2);
     const left = giving.filter((other) => !used.has(other));
     const partner = partnerOf(one, left, open, walk);
     if (!partner) {
@@ -100,11 +113,13 @@ function alternativesOf(
   const branches = anyOf ?? oneOf;
   if (!Array.isArray(branches)) return byType(schema, pointer, isExclusive);
   if (depth > LEVELS_MAX) return undefined;
+  spend(Object.keys(base).length);
   const demanded = Object.keys(base).filter((key) => !isAnnotation(key));
   const all: Alternative[] = [];
   for (const [index, branch] of branches.entries()) {
     const own = resolve(branch, root).schema;
-    const overlaps = demanded.filter((key) => Object.hasOwn(own, key) && canonical(own[key]) !== canonical(base[key]));
+    spend(8 + demanded.length + (Object.keys(own).length << 1));
+    const overlaps = demanded.filter((key) => Object.hasOwn(own, key) && !isSame(own[key], base[key]));
     if (overlaps.length > 0) return undefined;
     const merged = { ...Object.fromEntries(demanded.map((key) => [key, base[key]])), ...own };
     const inner = alternativesOf(
@@ -128,10 +143,45 @@ function byType(schema: JsonSchema, pointer: string, isExclusive: boolean): Alte
   const values = Array.isArray(schema["enum"]) ? schema["enum"] : undefined;
   if (values && values.length > 1 && values.length <= VALUES_MAX) {
     const { enum: _values, ...rest } = schema;
-    return values.map((value) => ({ schema: { ...rest, const: value }, pointer, isExclusive }));
+    return values.map((value) => alternative({ ...rest, const: value }, pointer, isExclusive));
   }
-  if (!types || types.length < 2) return [{ schema, pointer, isExclusive }];
-  return types.map((type) => ({ schema: { ...schema, type }, pointer, isExclusive }));
+  if (!types || types.length < 2) return [alternative(schema, pointer, isExclusive)];
+  return types.map((type) => alternative({ ...schema, type }, pointer, isExclusive));
+}
+
+function alternative(schema: JsonSchema, pointer: string, isExclusive: boolean): Alternative {
+  const { type, properties } = schema;
+  spend(Object.keys(schema).length);
+  const isPlainObject =
+    type === "object" && isObject(properties) && !["not", "$ref", "const", "enum"].some((key) => key in schema);
+  const ofProperties = new Map<string, string>();
+  if (isPlainObject) {
+    for (const [name, inner] of Object.entries(properties)) {
+      spend(1);
+      const text = onlyText(inner);
+      if (text !== undefined) ofProperties.set(name, text);
+    }
+  }
+  return { schema, pointer, isExclusive, texts: { own: onlyText(schema), ofProperties } };
+}
+
+/** Where nothing but a single keyword has to be read for it. */
+function onlyText(schema: unknown): string | undefined {
+  if (!isObject(schema) || ["not", "$ref", "anyOf", "oneOf"].some((key) => key in schema)) return undefined;
+  const { const: value, type = "string" } = schema;
+  return typeof value === "string" && type === "string" ? value : undefined;
+}
+
+/** What takes one text in the one takes another in the other: nothing needs to be compared to tell that neither fits. */
+function isPlainlyOther({ texts: one }: Alternative, { texts: other }: Alternative): boolean {
+  spend(1);
+  if (one.own !== undefined && other.own !== undefined) return one.own !== other.own;
+  for (const [name, text] of one.ofProperties) {
+    spend(1);
+    const its = other.ofProperties.get(name);
+    if (its !== undefined && its !== text) return true;
+  }
+  return false;
 }
 
 const VALUES_MAX = 64;
@@ -143,7 +193,7 @@ function partnerOf(
   open: readonly Alternative[],
   walk: Walk,
 ): Alternative | undefined {
-  const same = left.filter((other) => isSameKind(one.schema, other.schema, walk));
+  const same = left.filter((other) => isSameKind(one, other, walk));
   if (same.length === 1) return same[0];
   return left.length === 1 && open.length === 1 && sharesType(one.schema, left[0]!.schema) ? left[0] : undefined;
 }
@@ -153,27 +203,33 @@ function sharesType(one: JsonSchema, other: JsonSchema): boolean {
 }
 
 /** Both have a property that names the kind, with the same value. */
-function isSameKind(one: JsonSchema, other: JsonSchema, walk: Walk): boolean {
+function isSameKind(one: Alternative, other: Alternative, walk: Walk): boolean {
   const [a, b] = [namedKinds(one, walk), namedKinds(other, walk)];
-  return [...a].some(([name, value]) => b.get(name) === value);
+  spend(1 + a.size);
+  for (const [name, value] of a) if (b.get(name) === value) return true;
+  return false;
 }
 
-function namedKinds({ properties }: JsonSchema, walk: Walk): Map<string, string> {
-  const all = isObject(properties) ? Object.entries(properties) : [];
-  return new Map(
-    all.flatMap(([name, schema]) => {
+function namedKinds(alternative: Alternative, walk: Walk): ReadonlyMap<string, string> {
+  const { properties } = alternative.schema;
+  alternative.kinds ??= new Map(
+    Object.entries(isObject(properties) ? properties : {}).flatMap(([name, schema]) => {
+      spend(8);
       const values = valuesOf(resolve(schema, walk.after).schema);
       return values?.length === 1 ? [[name, canonical(values[0])] as const] : [];
     }),
   );
+  return alternative.kinds;
 }
 
 /** No value fits two of them. */
 function areApart(all: readonly Alternative[], walk: Walk): boolean {
-  return all.every((one, index) => all.slice(index + 1).every((other) => isApart(one.schema, other.schema, walk)));
+  return all.every((one, index) => all.slice(index + 1).every((other) => isApart(one, other, walk)));
 }
 
-function isApart(one: JsonSchema, other: JsonSchema, walk: Walk): boolean {
+function isApart(oneAlternative: Alternative, otherAlternative: Alternative, walk: Walk): boolean {
+  spend(10);
+  const [one, other] = [oneAlternative.schema, otherAlternative.schema];
   const touches = (a: readonly string[], b: readonly string[]): boolean => a.some((type) => coversType(b, type));
   const [a, b] = [typesOf(one), typesOf(other)];
   if (!touches(a, b) && !touches(b, a)) return true;
@@ -182,13 +238,19 @@ function isApart(one: JsonSchema, other: JsonSchema, walk: Walk): boolean {
     const known = new Set(nowValues.map((value) => canonical(value)));
     return !oldValues.some((value) => known.has(canonical(value)));
   }
-  const [kinds, others] = [namedKinds(one, walk), namedKinds(other, walk)];
+  const [kinds, others] = [namedKinds(oneAlternative, walk), namedKinds(otherAlternative, walk)];
+  spend(kinds.size);
   const isRequired = (schema: JsonSchema, name: string): boolean =>
-    Array.isArray(schema["required"]) && (schema["required"] as unknown[]).includes(name);
+    Array.isArray(schema["required"]) && isAmong(schema["required"], name);
   return [...kinds].some(
     ([name, value]) =>
       others.has(name) && others.get(name) !== value && isRequired(one, name) && isRequired(other, name),
   );
+}
+
+function isAmong(names: readonly unknown[], name: string): boolean {
+  spend(names.length >> 4);
+  return names.includes(name);
 }
 
 function shown(schema: JsonSchema): string {

@@ -1,4 +1,5 @@
 import type { ContractChange } from "./change.ts";
+import { spend } from "./compare-steps.ts";
 
 /** Which way values go: what a caller sends has to be taken, what a reader gets has to be what was promised. */
 export type Direction = "sent" | "read";
@@ -44,11 +45,19 @@ export class Findings {
   }
 
   textual(pointer: string, message: string): void {
+    spend(STEPS_OF_FINDING + Math.max(pointer.length / 4, pointer.length - POINTER_UNITS));
     this.all.push({ pointer, effect: "review", message, textual: true });
   }
 
   add(pointer: string, effect: Finding["effect"], message: string, renamedTo?: string): void {
+    spend(STEPS_OF_FINDING + Math.max(pointer.length / 4, pointer.length - POINTER_UNITS));
     this.all.push({ pointer, effect, message, ...(renamedTo !== undefined && { renamedTo }) });
+  }
+
+  /** Of what is not compared the worst is said. */
+  cut(pointer: string): void {
+    const message = `${subject(pointer)} is too large to be compared further: what of it is not compared counts as breaking.`;
+    this.all.push({ pointer, effect: "breaking", message });
   }
 
   /** Nobody who relies on the schema before is surprised. */
@@ -56,6 +65,10 @@ export class Findings {
     return this.all.every(({ effect, textual }) => effect === "compatible" || textual);
   }
 }
+
+const STEPS_OF_FINDING = 10;
+/** To read the steps of a longer pointer takes longer than all else. */
+const POINTER_UNITS = 256;
 
 /** What a pointer into a schema is about, for a person: `"fields[].name"`. Keywords at its end are left out. */
 export function subject(pointer: string): string {

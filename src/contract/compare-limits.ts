@@ -1,5 +1,5 @@
 import type { JsonSchema } from "../json.ts";
-import { canonical, typesOf } from "./compare-normal.ts";
+import { isSame, typesOf } from "./compare-normal.ts";
 import type { Findings } from "./compare-findings.ts";
 
 /** Keywords that bound values of one type: how long, how many, how large, and in what form. */
@@ -132,7 +132,7 @@ function compareForm(
   findings: Findings,
 ): void {
   const [old, now] = [before[keyword], after[keyword]];
-  if (canonical(old) === canonical(now)) return;
+  if (isSame(old, now)) return;
   const at = `${pointer}/${keyword}`;
   if (old === undefined) findings.narrowed(at, `bound to the ${keyword} ${JSON.stringify(now)} now`);
   else if (now === undefined) findings.widened(at, `no longer bound to the ${keyword} ${JSON.stringify(old)}`);

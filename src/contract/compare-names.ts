@@ -1,45 +1,78 @@
+import { comparisonLimits, spend } from "./compare-steps.ts";
+
 /** Recognises what is the same thing under another name. */
 
 /** Above this two things are taken for one; equal form alone is not enough where several have it. */
 const ALIKE = 0.5;
 
+interface Candidate {
+  readonly from: string;
+  readonly to: string;
+  readonly score: number;
+}
+
 /**
  * Pairs of what went and what came that are the same, each in one pair at most. `formOf` is equal for things of the
- * same form. A pair is taken only where no other one is as good.
+ * same form. A pair is taken only where no other one is as good. Undefined where there are too many pairs to look at.
  */
 export function findRenamed<Item>(
   removed: ReadonlyMap<string, Item>,
   added: ReadonlyMap<string, Item>,
   formOf: (item: Item) => string,
   likeness: (before: Item, after: Item) => number = () => 0,
-): Map<string, string> {
-  const renamed = new Map<string, string>();
-  const candidates: { from: string; to: string; score: number }[] = [];
+  pairsMax = comparisonLimits.renamePairs,
+): ReadonlyMap<string, string> | undefined {
+  if (removed.size * added.size > pairsMax) return undefined;
+  if (removed.size * added.size === 0) return new Map();
   const isOnlyPair = removed.size === 1 && added.size === 1;
-  for (const [from, before] of removed) {
-    for (const [to, after] of added) {
-      const sameForm = formOf(before) === formOf(after);
-      const names = wordLikeness(from, to);
-      const alike = likeness(before, after);
+  const [old, now] = [removed, added].map((items) =>
+    Array.from(items, ([name, item]) => ({ name, item, form: formOf(item), words: wordsOf(name) })),
+  );
+  const candidates: Candidate[] = [];
+  for (const before of old!) {
+    for (const after of now!) {
+      spend(STEPS_OF_PAIR);
+      const sameForm = before.form === after.form;
+      const names = wordLikeness(before.words, after.words);
+      if (!sameForm && names === 0 && !isOnlyPair) continue;
+      const alike = likeness(before.item, after.item);
       // With nothing else to be taken for, a word in common is enough; and so is one name in two spellings.
       const bonus = names === 1 || (isOnlyPair && names > 0) ? 0.25 : 0;
-      const unlike = names > 0 || isOnlyPair ? alike + names / 4 + bonus : 0;
-      const score = sameForm ? 0.5 + names + alike / 2 : unlike;
-      if (score >= ALIKE) candidates.push({ from, to, score });
+      const score = sameForm ? 0.5 + names + alike / 2 : alike + names / 4 + bonus;
+      if (score >= ALIKE) candidates.push({ from: before.name, to: after.name, score });
     }
   }
-  candidates.sort((a, b) => b.score - a.score);
+  return bestPairs(candidates.sort((a, b) => b.score - a.score));
+}
+
+const STEPS_OF_PAIR = 8;
+
+/** Of candidates with the best first. */
+function bestPairs(candidates: readonly Candidate[]): Map<string, string> {
+  const byFrom = new Map<string, Candidate[]>();
+  const byTo = new Map<string, Candidate[]>();
+  for (const candidate of candidates) {
+    for (const [groups, name] of [[byFrom, candidate.from] as const, [byTo, candidate.to] as const]) {
+      const group = groups.get(name);
+      if (group) group.push(candidate);
+      else groups.set(name, [candidate]);
+    }
+  }
+  const renamed = new Map<string, string>();
   const taken = new Set<string>();
-  for (const { from, to, score } of candidates) {
+  const isRivalled = (group: readonly Candidate[], { from, to, score }: Candidate): boolean => {
+    for (const other of group) {
+      spend(1);
+      if (other.score < score) return false;
+      const isOther = other.from !== from || other.to !== to;
+      if (isOther && !renamed.has(other.from) && !taken.has(other.to)) return true;
+    }
+    return false;
+  };
+  for (const candidate of candidates) {
+    const { from, to } = candidate;
     if (renamed.has(from) || taken.has(to)) continue;
-    const rivals = candidates.filter(
-      (other) =>
-        (other.from === from) !== (other.to === to) &&
-        !renamed.has(other.from) &&
-        !taken.has(other.to) &&
-        other.score >= score,
-    );
-    if (rivals.length > 0) continue;
+    if (isRivalled(byFrom.get(from)!, candidate) || isRivalled(byTo.get(to)!, candidate)) continue;
     renamed.set(from, to);
     taken.add(to);
   }
@@ -47,13 +80,16 @@ export function findRenamed<Item>(
 }
 
 /** From 0 to 1: how many words two names, or two texts, share. */
-export function wordLikeness(one: string, other: string): number {
-  const [a, b] = [wordsOf(one), wordsOf(other)];
-  const shared = [...a].filter((word) => b.has(word)).length;
-  return (2 * shared) / (a.size + b.size || 1);
+export function wordLikeness(one: ReadonlySet<string>, other: ReadonlySet<string>): number {
+  const [few, many] = one.size < other.size ? [one, other] : [other, one];
+  spend(few.size);
+  let shared = 0;
+  for (const word of few) if (many.has(word)) shared += 1;
+  return (2 * shared) / (one.size + other.size || 1);
 }
 
-function wordsOf(name: string): Set<string> {
+export function wordsOf(name: string): ReadonlySet<string> {
+  spend(name.length >> 1);
   const spaced = name.replaceAll(/([a-z0-9])([A-Z])/g, "$1 $2").toLowerCase();
   return new Set(spaced.split(/[^a-z0-9]+/).filter(Boolean));
 }

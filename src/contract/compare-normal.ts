@@ -1,4 +1,5 @@
 import { isObject, type JsonSchema } from "../json.ts";
+import { spend } from "./compare-steps.ts";
 
 /** Schemas in a form in which two can be laid side by side. Knows JSON Schema 2020-12 and nothing of contracts. */
 
@@ -13,30 +14,64 @@ export const isAnnotation = (keyword: string): boolean => ANNOTATIONS.has(keywor
 
 /** Keys sorted, so that equal values have equal texts. `keep` leaves keywords out, and what is in them. */
 export function canonical(value: unknown, keep: (key: string) => boolean = () => true): string {
-  if (Array.isArray(value)) return `[${value.map((item) => canonical(item, keep)).join(",")}]`;
-  if (!isObject(value)) return JSON.stringify(value) ?? "null";
-  const members = Object.keys(value)
-    .filter(keep)
-    .sort()
-    .map((key) => `${JSON.stringify(key)}:${canonical(value[key], keep)}`);
-  return `{${members.join(",")}}`;
+  if (Array.isArray(value)) return counted(`[${value.map((item) => canonical(item, keep)).join(",")}]`);
+  if (typeof value === "string") spend(value.length >> 5);
+  if (!isObject(value)) return counted(JSON.stringify(value) ?? "null");
+  return membersText(value, keep, (_, inner) => canonical(inner, keep));
 }
 
 /** What a schema demands, as a text. Members of `properties` are names, whatever they look like. */
 export function demands(schema: unknown): string {
   if (!isObject(schema)) return canonical(schema);
-  const kept = Object.entries(schema).filter(([keyword]) => !isAnnotation(keyword));
-  return canonical(
-    Object.fromEntries(
-      kept.map(([keyword, value]) => {
-        if (isObject(value) && /^(?:properties|patternProperties|dependentSchemas)$/.test(keyword)) {
-          return [keyword, Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, demands(inner)]))];
-        }
-        if (/^(?:enum|const|required|type)$/.test(keyword)) return [keyword, value];
-        if (Array.isArray(value)) return [keyword, value.map((item) => demands(item))];
-        return [keyword, isObject(value) ? demands(value) : value];
-      }),
-    ),
+  return membersText(
+    schema,
+    (keyword) => !isAnnotation(keyword),
+    (keyword, value) => {
+      if (isObject(value) && /^(?:properties|patternProperties|dependentSchemas)$/.test(keyword)) {
+        return membersText(
+          value,
+          () => true,
+          (_, inner) => demands(inner),
+        );
+      }
+      if (/^(?:enum|const|required|type)$/.test(keyword)) return canonical(value);
+      return Array.isArray(value) ? counted(`[${value.map(demands).join(",")}]`) : demands(value);
+    },
+  );
+}
+
+function membersText(
+  object: JsonSchema,
+  keep: (key: string) => boolean,
+  textOf: (key: string, value: unknown) => string,
+): string {
+  const keys = Object.keys(object);
+  spend(keys.length);
+  const members = keys
+    .filter(keep)
+    .sort()
+    .map((key) => `${JSON.stringify(key)}:${textOf(key, object[key])}`);
+  return counted(`{${members.join(",")}}`);
+}
+
+/** What is inside of others is written with each of them again. */
+function counted(text: string): string {
+  spend(1 + (text.length >> 6));
+  return text;
+}
+
+/** Whether their canonical texts are the same, which is told sooner than what these are. */
+export function isSame(one: unknown, other: unknown): boolean {
+  spend(1);
+  if (one === other) return true;
+  if (Array.isArray(one) && Array.isArray(other)) {
+    return one.length === other.length && one.every((item, index) => isSame(item, other[index]));
+  }
+  if (!isObject(one) || !isObject(other)) return (one ?? null) === (other ?? null);
+  const keys = Object.keys(one);
+  return (
+    keys.length === Object.keys(other).length &&
+    keys.every((key) => Object.hasOwn(other, key) && isSame(one[key], other[key]))
   );
 }
 
@@ -54,10 +89,12 @@ export function resolve(schema: unknown, root: JsonSchema): Resolved {
   let ref: string | undefined;
   for (let step = 0; step < REFERENCES_MAX && typeof current["$ref"] === "string"; step++) {
     const { $ref, ...beside } = current as JsonSchema & { $ref: string };
+    spend($ref.length >> 2);
     const target = pointed(root, $ref);
     if (!isObject(target)) break;
+    spend((Object.keys(target).length + Object.keys(beside).length) * 3);
     const overlap = Object.keys(beside).some(
-      (key) => !isAnnotation(key) && Object.hasOwn(target, key) && canonical(beside[key]) !== canonical(target[key]),
+      (key) => !isAnnotation(key) && Object.hasOwn(target, key) && !isSame(beside[key], target[key]),
     );
     if (overlap) return { schema: { allOf: [target, beside] }, ref: $ref };
     current = { ...target, ...beside };
@@ -115,7 +152,11 @@ export function coversType(types: readonly string[], type: string): boolean {
 export function valuesOf(schema: JsonSchema): readonly unknown[] | undefined {
   const named = Object.hasOwn(schema, "const") ? [schema["const"]] : schema["enum"];
   const types = declaredTypes(schema);
-  if (Array.isArray(named)) return types ? named.filter((value) => coversType(types, typeOf(value))) : named;
+  if (Array.isArray(named)) {
+    spend(named.length * (types?.length ?? 1));
+    return types ? named.filter((value) => coversType(types, typeOf(value))) : named;
+  }
+  spend((types?.length ?? 0) >> 2);
   if (!types?.every((type) => type === "boolean" || type === "null")) return undefined;
   return types.flatMap((type) => (type === "null" ? [null] : [true, false]));
 }

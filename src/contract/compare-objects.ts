@@ -1,6 +1,7 @@
 import { isObject, type JsonSchema } from "../json.ts";
-import { findRenamed, wordLikeness } from "./compare-names.ts";
-import { canonical, demands, resolve } from "./compare-normal.ts";
+import { findRenamed, wordLikeness, wordsOf } from "./compare-names.ts";
+import { canonical, demands, isSame, resolve } from "./compare-normal.ts";
+import { spend } from "./compare-steps.ts";
 import type { Findings } from "./compare-findings.ts";
 import type { Walk } from "./compare-walk.ts";
 
@@ -18,9 +19,14 @@ interface Shape {
 
 function shapeOf(schema: JsonSchema): Shape {
   const { properties, required, additionalProperties, patternProperties } = schema;
+  const [named, needed] = [
+    isObject(properties) ? Object.entries(properties) : [],
+    Array.isArray(required) ? (required as string[]) : [],
+  ];
+  spend((named.length + needed.length) * 3);
   return {
-    properties: new Map(isObject(properties) ? Object.entries(properties) : []),
-    required: new Set(Array.isArray(required) ? (required as string[]) : []),
+    properties: new Map(named),
+    required: new Set(needed),
     others: additionalProperties,
     hasPatterns: patternProperties !== undefined,
   };
@@ -34,22 +40,20 @@ export function compareObjects(
   walk: Walk,
 ): void {
   const [old, now] = [shapeOf(before), shapeOf(after)];
-  const gone = new Map([...old.properties].filter(([name]) => !now.properties.has(name)));
-  const come = new Map([...now.properties].filter(([name]) => !old.properties.has(name)));
-  const renamed = findRenamed(
-    namedOf(gone, old),
-    namedOf(come, now),
-    ({ schema }) => demands(schema),
-    propertyLikeness,
-  );
-  const newNames = new Set(renamed.values());
+  const [gone, come] = [namedOnlyIn(old, now), namedOnlyIn(now, old)];
+  const renamed = findRenamed(gone, come, ({ schema }) => demands(schema), propertyLikeness);
+  if (!renamed) {
+    const message = `Of its names ${gone.size} are gone and ${come.size} are new: too many to look for one under another name.`;
+    findings.add(`${pointer}/properties`, "review", message);
+  }
+  const newNames = new Set(renamed?.values());
 
   for (const [name, schema] of old.properties) {
     const at = `${pointer}/properties/${escape(name)}`;
     if (now.properties.has(name)) {
       walk.compare(schema, now.properties.get(name), at, findings, walk);
       compareRequired(name, name, old, now, at, findings, walk);
-    } else if (renamed.has(name)) {
+    } else if (renamed?.has(name)) {
       const to = renamed.get(name)!;
       compareRenamed(name, to, at, findings);
       walk.compare(schema, now.properties.get(to), at, findings, walk);
@@ -74,10 +78,18 @@ export function compareObjects(
 interface Named {
   readonly schema: unknown;
   readonly isRequired: boolean;
+  /** Of its description, once they are needed. */
+  words?: ReadonlySet<string>;
 }
 
-function namedOf(properties: ReadonlyMap<string, unknown>, { required }: Shape): Map<string, Named> {
-  return new Map(Array.from(properties, ([name, schema]) => [name, { schema, isRequired: required.has(name) }]));
+function namedOnlyIn({ properties, required }: Shape, other: Shape): Map<string, Named> {
+  const named = new Map<string, Named>();
+  for (const [name, schema] of properties) {
+    if (other.properties.has(name)) continue;
+    spend(3);
+    named.set(name, { schema, isRequired: required.has(name) });
+  }
+  return named;
 }
 
 /** What is said of two properties. Where nothing of it is the same, only what every call needs can be the same thing. */
@@ -85,7 +97,7 @@ function propertyLikeness(before: Named, after: Named): number {
   const [old, now] = [before, after].map(({ schema }) => (isObject(schema) ? schema["description"] : undefined));
   const bothRequired = before.isRequired && after.isRequired ? 0.2 : 0;
   if (typeof old !== "string" || typeof now !== "string") return bothRequired;
-  const likeness = wordLikeness(old, now);
+  const likeness = wordLikeness((before.words ??= wordsOf(old)), (after.words ??= wordsOf(now)));
   if (likeness >= SAME_WORDS) return likeness;
   return bothRequired || -0.5;
 }
@@ -174,7 +186,7 @@ function added(name: string, old: Shape, now: Shape, pointer: string, findings: 
 }
 
 function compareOthers(old: Shape, now: Shape, pointer: string, findings: Findings, walk: Walk): void {
-  if (canonical(old.others) === canonical(now.others) && !isObject(old.others)) return;
+  if (!isObject(old.others) && isSame(old.others, now.others)) return;
   if (old.others === undefined || now.others === undefined) {
     if (old.others === undefined && now.others === true) return;
     if (old.others === true && now.others === undefined) return;

@@ -2,8 +2,19 @@ import { isObject, type JsonSchema } from "../json.ts";
 import { compareAlternatives, hasAlternatives } from "./compare-alternatives.ts";
 import { Findings, subject, type Direction, type Finding } from "./compare-findings.ts";
 import { compareLimits, limitKeywords } from "./compare-limits.ts";
-import { canonical, coversType, demands, isAnnotation, isNever, resolve, typesOf, valuesOf } from "./compare-normal.ts";
+import {
+  canonical,
+  coversType,
+  demands,
+  isAnnotation,
+  isNever,
+  isSame,
+  resolve,
+  typesOf,
+  valuesOf,
+} from "./compare-normal.ts";
 import { compareObjects, objectKeywords } from "./compare-objects.ts";
+import { spend, untilGivenUp } from "./compare-steps.ts";
 import type { Walk } from "./compare-walk.ts";
 
 /**
@@ -17,56 +28,69 @@ export function compareSchemas(
   pointer: string,
 ): readonly Finding[] {
   const findings = new Findings(direction);
-  if (canonical(before) === canonical(after)) return [];
-  compareNodes(before, after, pointer, findings, {
-    before,
-    after,
-    under: new Set(),
-    hasDefaults: true,
-    level: 0,
-    budget: { left: NODES_MAX },
-    compare: compareNodes,
-  });
+  untilGivenUp(
+    () => {
+      if (isSame(before, after)) return;
+      const walk = { before, after, under: new Set<string>(), hasDefaults: true, level: 0, compare: compareNodes };
+      compareNodes(before, after, pointer, findings, walk);
+    },
+    () => findings.cut(pointer),
+  );
   return findings.all;
 }
 
-const NODES_MAX = 50_000;
 const LEVELS_MAX = 200;
 
 function compareNodes(before: unknown, after: unknown, pointer: string, findings: Findings, walk: Walk): void {
+  if (isFlat(before) && isSame(before, after)) return;
+  spend(STEPS_OF_NODE);
   const [old, now] = [resolve(before, walk.before), resolve(after, walk.after)];
-  let deeper = { ...walk, level: walk.level + 1 };
-  if (walk.budget.left-- <= 0 || walk.level > LEVELS_MAX) {
-    return findings.unclear(pointer, "too deep or too large to be compared");
+  const deeper = { ...walk, level: walk.level + 1 };
+  if (walk.level > LEVELS_MAX) {
+    spend(pointer.length);
+    return findings.cut(pointer);
   }
-  if (old.ref !== undefined || now.ref !== undefined) {
-    const pair = JSON.stringify([old.ref ?? canonical(old.schema), now.ref ?? canonical(now.schema)]);
-    if (walk.under.has(pair)) return;
-    deeper = { ...deeper, under: new Set(walk.under).add(pair) };
-  }
-  compareTexts(old.schema, now.schema, pointer, findings);
-  if (isNever(old.schema) || isNever(now.schema)) {
-    if (isNever(old.schema) && !isNever(now.schema)) findings.widened(pointer, "allowed now");
-    if (!isNever(old.schema) && isNever(now.schema)) findings.narrowed(pointer, "not allowed any more");
+  if (old.ref === undefined && now.ref === undefined)
+    return compareResolved(old.schema, now.schema, pointer, findings, deeper);
+  const pair = JSON.stringify([old.ref ?? canonical(old.schema), now.ref ?? canonical(now.schema)]);
+  if (walk.under.has(pair)) return;
+  walk.under.add(pair);
+  compareResolved(old.schema, now.schema, pointer, findings, deeper);
+  walk.under.delete(pair);
+}
+
+function compareResolved(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings, walk: Walk): void {
+  compareTexts(before, after, pointer, findings);
+  if (isNever(before) || isNever(after)) {
+    if (isNever(before) && !isNever(after)) findings.widened(pointer, "allowed now");
+    if (!isNever(before) && isNever(after)) findings.narrowed(pointer, "not allowed any more");
     return;
   }
-  if (hasAlternatives(old.schema) || hasAlternatives(now.schema)) {
-    compareAlternatives(old.schema, now.schema, pointer, findings, deeper);
-  } else {
-    compareKeywords(old.schema, now.schema, pointer, findings, deeper);
+  const compare = hasAlternatives(before) || hasAlternatives(after) ? compareAlternatives : compareKeywords;
+  compare(before, after, pointer, findings, walk);
+}
+
+const STEPS_OF_NODE = 32;
+
+/** Holds no other schema, and is none that stands elsewhere. */
+function isFlat(schema: unknown): boolean {
+  if (!isObject(schema)) return false;
+  for (const keyword in schema) {
+    if (typeof schema[keyword] === "object" || keyword === "$ref") return false;
   }
+  return true;
 }
 
 /** What models and people read, and what stands for an argument that is left out. */
 function compareTexts(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings): void {
   for (const keyword of ["title", "description", "deprecated"]) {
-    if (canonical(before[keyword]) === canonical(after[keyword])) continue;
+    if (isSame(before[keyword], after[keyword])) continue;
     findings.textual(
       `${pointer}/${keyword}`,
       `The ${keyword}${ofSubject(pointer)} is ${verb(before[keyword], after[keyword])}.`,
     );
   }
-  if (findings.direction === "read" || canonical(before["default"]) === canonical(after["default"])) return;
+  if (findings.direction === "read" || isSame(before["default"], after["default"])) return;
   const [old, now] = [JSON.stringify(before["default"]) ?? "none", JSON.stringify(after["default"]) ?? "none"];
   findings.textual(
     `${pointer}/default`,
@@ -108,6 +132,7 @@ function compareTypes(before: JsonSchema, after: JsonSchema, pointer: string, fi
     if (come.length > 0) findings.widened(`${pointer}/enum`, `extended by the value ${come.join(", ")}`);
     return;
   }
+  spend((oldTypes.length * nowTypes.length) / 4);
   const lost = oldTypes.filter((type) => !coversType(nowTypes, type));
   const won = nowTypes.filter((type) => !coversType(oldTypes, type));
   if (nowValues && namesValues(after))
@@ -167,10 +192,11 @@ const KNOWN = new Set([
 /** Keywords that are not understood here, such as `if` and `patternProperties`: any difference is for a person. */
 function compareUnknown(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings): void {
   const keywords = new Set([...Object.keys(before), ...Object.keys(after)]);
+  spend(keywords.size << 1);
   for (const keyword of [...keywords].sort()) {
     if (KNOWN.has(keyword) || isAnnotation(keyword)) continue;
     const [old, now] = [before[keyword], after[keyword]];
-    const same = isObject(old) && isObject(now) ? demands(old) === demands(now) : canonical(old) === canonical(now);
+    const same = isObject(old) && isObject(now) ? demands(old) === demands(now) : isSame(old, now);
     if (!same) findings.unclear(`${pointer}/${keyword}`, `changed in "${keyword}"`);
   }
 }

@@ -1,6 +1,7 @@
 import type { ContractChange } from "./change.ts";
 import { compareSchemas } from "./compare-schemas.ts";
-import { canonical, demands } from "./compare-normal.ts";
+import { demands, isSame } from "./compare-normal.ts";
+import { spend } from "./compare-steps.ts";
 import type { Finding } from "./compare-findings.ts";
 import { isObject, type JsonSchema } from "../json.ts";
 import type { PromptContract, ToolAnnotations, ToolContract } from "./contract.ts";
@@ -43,7 +44,9 @@ export function toolLikeness(before: ToolContract, after: ToolContract): number 
   const [old, now] = [before, after].map(({ inputSchema: { properties } }) =>
     Object.keys(isObject(properties) ? properties : {}),
   );
-  const shared = old!.filter((name) => now!.includes(name)).length;
+  spend(old!.length + now!.length);
+  const names = new Set(now);
+  const shared = old!.filter((name) => names.has(name)).length;
   const likeness = old!.length + now!.length === 0 ? 0.25 : (2 * shared) / (old!.length + now!.length);
   return before.description !== undefined && before.description === after.description ? 1 : Math.max(likeness, 0.25);
 }
@@ -93,7 +96,7 @@ function annotationChanges(before: ToolAnnotations = {}, after: ToolAnnotations 
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort() as (keyof ToolAnnotations)[];
   return names.flatMap((name) => {
     const [old, now] = [before[name], after[name]];
-    if (canonical(old) === canonical(now)) return [];
+    if (isSame(old, now)) return [];
     const message = `${name} is ${now ?? "not said"}, and was ${old ?? "not said"}.`;
     return [{ pointer: `/annotations/${name}`, effect: "review" as const, message }];
   });

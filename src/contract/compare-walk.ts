@@ -5,11 +5,9 @@ import type { Findings } from "./compare-findings.ts";
 export interface Walk {
   readonly before: JsonSchema;
   readonly after: JsonSchema;
-  readonly under: ReadonlySet<string>;
+  readonly under: Set<string>;
   /** Inside of alternatives no validator fills in defaults. */
   readonly hasDefaults: boolean;
   readonly level: number;
-  /** Pairs that may still be compared: alternatives of alternatives grow with the power of their depth. */
-  readonly budget: { left: number };
   readonly compare: (before: unknown, after: unknown, pointer: string, findings: Findings, walk: Walk) => void;
 }

@@ -1,47 +1,71 @@
 import type { ContractChange } from "./change.ts";
-import { canonical } from "./compare-normal.ts";
+import { canonical, isSame } from "./compare-normal.ts";
 import { findRenamed } from "./compare-names.ts";
+import { comparisonLimits, within, type ComparisonLimits } from "./compare-steps.ts";
 import { promptChanges, texts, toolChanges, toolForm, toolLikeness } from "./compare-tools.ts";
+import { turnTaker } from "../turns.ts";
 import type { Contract, ResourceContract, ResourceTemplateContract } from "./contract.ts";
 
 /**
  * What differs between two contracts of a server, judged by what it does to somebody who calls it: in the order of
  * server, tools, resources, templates and prompts, each as the contract before has them, with what is new at the end.
  * Pure. Nothing differs between equal contracts. Where every change is compatible, every call that named only what
- * its schema names goes on to be valid.
+ * its schema names goes on to be valid. What is too much to be compared counts as breaking.
  */
-export function compareContracts(before: Contract, after: Contract): ContractChange[] {
+export function compareContracts(before: Contract, after: Contract, limits = comparisonLimits): ContractChange[] {
+  const comparing = comparison(before, after, limits);
+  for (;;) {
+    const { done, value } = comparing.next();
+    if (done) return value;
+  }
+}
+
+/** The same, for who serves: between two tools calls of others have their turn. */
+export async function compareInTurns(before: Contract, after: Contract): Promise<ContractChange[]> {
+  const takeTurns = turnTaker();
+  const comparing = comparison(before, after, comparisonLimits);
+  for (;;) {
+    const { done, value } = comparing.next();
+    if (done) return value;
+    await takeTurns();
+  }
+}
+
+type Comparison = Generator<undefined, ContractChange[], undefined>;
+
+function* comparison(before: Contract, after: Contract, limits: ComparisonLimits): Comparison {
+  const budget = { ...limits };
   return [
     ...about("server", "", descriptions(before, after)),
-    ...compareLists(before.tools, after.tools, {
+    ...(yield* compareLists(budget, before.tools, after.tools, {
       subject: "tool",
       keyOf: ({ name }) => name,
       formOf: toolForm,
       likeness: toolLikeness,
       changes: toolChanges,
       lost: "calls of it fail",
-    }),
-    ...compareLists(before.resources, after.resources, {
+    })),
+    ...(yield* compareLists(budget, before.resources, after.resources, {
       subject: "resource",
       keyOf: ({ uri }) => uri,
       formOf: ({ name, mimeType }) => canonical([name, mimeType]),
       changes: resourceChanges,
       lost: "it cannot be read any more",
-    }),
-    ...compareLists(before.resourceTemplates, after.resourceTemplates, {
+    })),
+    ...(yield* compareLists(budget, before.resourceTemplates, after.resourceTemplates, {
       subject: "template",
       keyOf: ({ uriTemplate }) => uriTemplate,
       formOf: ({ name, mimeType }) => canonical([name, mimeType]),
       changes: resourceChanges,
       lost: "its URIs cannot be read any more",
-    }),
-    ...compareLists(before.prompts, after.prompts, {
+    })),
+    ...(yield* compareLists(budget, before.prompts, after.prompts, {
       subject: "prompt",
       keyOf: ({ name }) => name,
       formOf: ({ arguments: args = [] }) => canonical(args.map(({ name, required }) => [name, required])),
       changes: promptChanges,
       lost: "it cannot be got any more",
-    }),
+    })),
   ];
 }
 
@@ -66,7 +90,17 @@ interface Kind<Item> {
   readonly lost: string;
 }
 
-function compareLists<Item>(before: readonly Item[], after: readonly Item[], kind: Kind<Item>): ContractChange[] {
+/** What may still be spent on a comparison. */
+interface Budget extends ComparisonLimits {
+  steps: number;
+}
+
+function* compareLists<Item>(
+  budget: Budget,
+  before: readonly Item[],
+  after: readonly Item[],
+  kind: Kind<Item>,
+): Comparison {
   const { subject, keyOf, formOf, likeness, changes, lost } = kind;
   const [old, now] = [before, after].map((items) => new Map(items.map((item) => [keyOf(item), item]))) as [
     Map<string, Item>,
@@ -74,19 +108,50 @@ function compareLists<Item>(before: readonly Item[], after: readonly Item[], kin
   ];
   const gone = new Map([...old].filter(([name]) => !now.has(name)));
   const come = new Map([...now].filter(([name]) => !old.has(name)));
-  const renamed = findRenamed(gone, come, formOf, likeness);
-  const newNames = new Set(renamed.values());
+  const { stepsAtOnce, renamePairs } = budget;
+  const spendOn = <T>(work: () => T, otherwise: () => T): T => {
+    const { made, used } = within(Math.min(budget.steps, stepsAtOnce), work, otherwise);
+    budget.steps -= used;
+    return made;
+  };
+  yield;
+  const renamed = spendOn(
+    () => findRenamed(gone, come, formOf, likeness, renamePairs),
+    () => undefined,
+  );
+  const newNames = new Set(renamed?.values());
 
   const all: ContractChange[] = [];
+  if (!renamed) {
+    const message = `Of the ${subject}s ${gone.size} are gone and ${come.size} are new: too many to look for one under another name.`;
+    all.push({ subject, name: "", effect: "review", message });
+  }
   for (const [name, item] of old) {
-    const to = renamed.get(name);
+    yield;
+    const to = renamed?.get(name);
     const next = now.get(to ?? name);
     if (to !== undefined) {
       const message = `The ${subject} "${name}" is called "${to}" now: ${lost} under its old name.`;
       all.push({ subject, name, effect: "breaking", message, renamedTo: to });
     }
-    if (next) all.push(...about(subject, name, changes(item, next)));
-    else all.push({ subject, name, effect: "breaking", message: `The ${subject} "${name}" is removed: ${lost}.` });
+    if (next) {
+      // Not counted together: what stays as it is is read once, however much else changes.
+      const { made: isAsItWas } = within(
+        stepsAtOnce,
+        () => isSame(item, next),
+        () => false,
+      );
+      const tooLarge: Part = {
+        effect: "breaking",
+        message: `The ${subject} "${name}" is another one, and too much has changed to compare it further: that counts as breaking.`,
+      };
+      if (isAsItWas) continue;
+      const parts = spendOn(
+        () => changes(item, next),
+        () => [tooLarge],
+      );
+      all.push(...about(subject, name, parts));
+    } else all.push({ subject, name, effect: "breaking", message: `The ${subject} "${name}" is removed: ${lost}.` });
   }
   for (const name of come.keys()) {
     if (newNames.has(name)) continue;

@@ -1,5 +1,5 @@
 import type { Rights } from "../../access/rights.ts";
-import { compareContracts } from "../../contract/compare.ts";
+import { compareInTurns } from "../../contract/compare.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import { BerthError, type ErrorCode } from "../../errors.ts";
 import { furtherProblems, PROBLEMS_MAX, type Problem } from "../../problem.ts";
@@ -55,7 +55,7 @@ export async function examine(examiner: Examiner, tenant: string, plan: Plan, ri
       await nextTurn();
       problems.push(...newProblems(plan, was.problems, would.problems));
       problems.push(...(await withdrawnProblems(examiner.store, tenant, name, would)));
-      const effect = effectOn(name, was, would);
+      const effect = await effectOn(name, was, would);
       if (effect) servers.push(effect);
     }
   }
@@ -177,12 +177,12 @@ function problemsOf(error: BerthError): readonly Problem[] {
   return [{ code: error.code.replaceAll("_", "-"), message: error.message, severity: "error" }];
 }
 
-function effectOn(server: string, was: State, would: State): ServerEffect | undefined {
+async function effectOn(server: string, was: State, would: State): Promise<ServerEffect | undefined> {
   const [before, after] = [was.catalog, would.catalog];
   const versions = { ...(before && { before: before.release }), ...(after && { after: after.release }) };
   if (before && after) {
     if (before.release === after.release) return undefined;
-    const changes = compareContracts(before.contract, after.contract);
+    const changes = await compareInTurns(before.contract, after.contract);
     return {
       server,
       outcome: "changed",

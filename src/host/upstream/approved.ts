@@ -6,10 +6,10 @@ import type { Contract } from "../catalog.ts";
 import type { ServerEntry } from "../config/entry.ts";
 import type { HostedUpstream } from "./hosted.ts";
 import type { Hosting } from "./hosting.ts";
-import { judge, type Held, type Judgement } from "./judge.ts";
+import { driftOf, judge, type Held, type Judgement } from "./judge.ts";
 import { refused, start } from "./refusal.ts";
 import { cidOf, makeCids } from "./structure-cid.ts";
-import { readContract, readRemembered, writeRemembered, type Remembered } from "./remembered.ts";
+import { readContract, readRemembered, writeRemembered, type Remembered, type Standing } from "./remembered.ts";
 
 export interface ApprovalDependencies {
   readonly store: Store;
@@ -48,7 +48,7 @@ export async function approvedNow(
     await makeCids(known.approved);
     await makeCids(seen ?? known.observed);
   }
-  const judged = judge(known?.approved ?? seen!, seen ?? known!.observed, entry.schemaValidation);
+  const judged = await judge(known?.approved ?? seen!, seen ?? known!.observed, entry.schemaValidation);
   const problems = [...(hosted.observed?.problems ?? []), ...driftProblems(judged)];
   if (!isTrial) {
     const remembered: Remembered = {
@@ -56,7 +56,8 @@ export async function approvedNow(
       observed: seen ?? known!.observed,
       locked: entry.contractCid ?? null,
     };
-    hosted.remembered = remembered;
+    const changes = await changesOf(remembered, hosted.remembered);
+    hosted.remembered = { ...remembered, changes };
     if (writable) await writeRemembered(store, tenant, server, { uri, remembered, by: "load" });
   }
   if (judged.refused) {
@@ -65,6 +66,12 @@ export async function approvedNow(
     throw refused(server, problems);
   }
   return { own: judged.served, held: judged.held, problems };
+}
+
+/** What waits for a person: as it was found the last time, where both are what they were. */
+async function changesOf({ approved, observed }: Remembered, last?: Standing): Promise<readonly ContractChange[]> {
+  const isAsLast = last && cidOf(last.approved) === cidOf(approved) && cidOf(last.observed) === cidOf(observed);
+  return isAsLast ? last.changes : driftOf(approved, observed);
 }
 
 /**
@@ -104,14 +111,13 @@ export async function approveUpstream(
   const approved = { approved: observed, observed, locked: remembered?.locked ?? null };
   const { uri } = hosted.upstream.launch;
   await writeRemembered(store, tenant, server, { uri, remembered: approved, by, approved: true });
-  hosted.remembered = approved;
+  hosted.remembered = { ...approved, changes: [] };
 }
 
 function driftProblems({ held, changes, refused }: Judgement): Problem[] {
-  const names = (subject: ContractChange["subject"]): readonly { name: string }[] =>
-    subject === "tool" ? held.tools : subject === "prompt" ? held.prompts : [];
+  const [tools, prompts] = [held.tools, held.prompts].map((all) => new Set(all.map(({ name }) => name)));
   const isHeld = ({ subject, name }: ContractChange): boolean =>
-    subject === "server" || names(subject).some((each) => each.name === name);
+    subject === "server" || (subject === "tool" && tools!.has(name)) || (subject === "prompt" && prompts!.has(name));
   return changes
     .filter((change) => (refused && change.effect !== "compatible") || isHeld(change) || change.effect === "breaking")
     .map((change) => driftProblem(change, refused || isHeld(change)));
@@ -131,5 +137,6 @@ function driftProblem(change: ContractChange, isHeld: boolean): Problem {
 /** Nothing where the message says it itself. */
 function subjectText({ subject, name, message }: ContractChange): string {
   if (subject === "server") return "Of the server itself: ";
+  if (name === "") return "";
   return message.includes(`"${name}"`) ? "" : `Of the ${subject} "${name}": `;
 }

@@ -11,9 +11,8 @@ import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { ServerEntry } from "../config/entry.ts";
 import type { Directory } from "../directory.ts";
 import { HostedUpstream, type OpenUpstream, type UpstreamListener } from "./hosted.ts";
-import { driftOf } from "./judge.ts";
 import { ProcessPlaces, type ProcessLimits } from "./process-places.ts";
-import type { Remembered } from "./remembered.ts";
+import type { Standing } from "./remembered.ts";
 import type { SuspendedLimits } from "./suspended.ts";
 import { cidOf } from "./structure-cid.ts";
 
@@ -184,8 +183,7 @@ export class Hosting {
   }
 }
 
-function pendingOf({ approved, observed }: Remembered): PendingChange | undefined {
-  const changes = driftOf(approved, observed);
+function pendingOf({ approved, observed, changes }: Standing): PendingChange | undefined {
   return changes.length > 0 ? { contract: cidOf(observed), changes, approved, observed } : undefined;
 }
 

@@ -1,5 +1,5 @@
 import type { ContractChange } from "../../contract/change.ts";
-import { compareContracts } from "../../contract/compare.ts";
+import { compareInTurns } from "../../contract/compare.ts";
 import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
 import type { SchemaValidation } from "../config/entry.ts";
 import { cidOf } from "./structure-cid.ts";
@@ -29,7 +29,7 @@ export interface Judgement {
  * does, and so do the server's own instructions, which stay as they were. What is gone stays approved as it was, so that
  * nothing comes back as another thing under its name.
  */
-export function judge(approved: Contract, observed: Contract, validation: SchemaValidation): Judgement {
+export async function judge(approved: Contract, observed: Contract, validation: SchemaValidation): Promise<Judgement> {
   if (validation === "ignore") {
     return { served: observed, approved: observed, held: NOTHING_HELD, changes: [], refused: false };
   }
@@ -38,7 +38,7 @@ export function judge(approved: Contract, observed: Contract, validation: Schema
   }
   const tools = sift(approved.tools, observed.tools);
   const prompts = sift(approved.prompts, observed.prompts);
-  const changes = driftOf(approved, observed);
+  const changes = await driftOf(approved, observed);
   const { description: _, ...rest } = observed;
   const told = approved.description === undefined ? rest : { ...rest, description: approved.description };
   return {
@@ -68,17 +68,14 @@ function sift<Item extends Named>(approved: readonly Item[], observed: readonly 
 }
 
 /** What is different, with a word on each tool and prompt that is another one in what no caller's code depends on. */
-export function driftOf(approved: Contract, observed: Contract): ContractChange[] {
+export async function driftOf(approved: Contract, observed: Contract): Promise<readonly ContractChange[]> {
   if (isSame(approved, observed)) return [];
   // What is the same in both has no part in any change, and is most of them.
-  const changes = compareContracts(without(observed, approved), without(approved, observed));
+  const changes = await compareInTurns(without(observed, approved), without(approved, observed));
   const silent = (subject: "tool" | "prompt", before: readonly Named[], after: readonly Named[]): ContractChange[] => {
     const known = byName(before);
-    const others = after.filter(
-      (item) =>
-        isOther(known.get(item.name), item) &&
-        !changes.some((change) => change.subject === subject && change.name === item.name),
-    );
+    const told = new Set(changes.filter((change) => change.subject === subject).map(({ name }) => name));
+    const others = after.filter((item) => isOther(known.get(item.name), item) && !told.has(item.name));
     return others.map(({ name }) => {
       const message = `The ${subject} "${name}" is written in another way, and means the same to its callers.`;
       return { subject, name, effect: "review", message };

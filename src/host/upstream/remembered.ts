@@ -1,4 +1,5 @@
 import { decodeJson, jsonBlock, rawBlock, type Cid } from "../../cid.ts";
+import type { ContractChange } from "../../contract/change.ts";
 import type { Contract } from "../../contract/contract.ts";
 import { isObject } from "../../json.ts";
 import type { Store } from "../../store/store.ts";
@@ -11,6 +12,11 @@ export interface Remembered {
   readonly observed: Contract;
   /** CID of the lock's contract that the approved one began with; another lock begins anew. */
   readonly locked: Cid | null;
+}
+
+/** What is remembered, and what of it waits for a person. */
+export interface Standing extends Remembered {
+  readonly changes: readonly ContractChange[];
 }
 
 /** What is remembered of `server` as far as it was started from this very URI. */

@@ -1,6 +1,6 @@
 import { Router, type Request } from "express";
 import type { Cid } from "../../cid.ts";
-import { compareContracts } from "../../contract/compare.ts";
+import { compareInTurns } from "../../contract/compare.ts";
 import type { Contract } from "../../contract/contract.ts";
 import { BerthError } from "../../errors.ts";
 import type { ServerSummary } from "../../host/host.ts";
@@ -55,7 +55,7 @@ export function serverRoutes({ edits, host, access, bodies, limits }: ApiOptions
     const { from, to } = request.query;
     const tenant = tenantOf(request);
     const [before, after] = [await contractAt(tenant, name, from), await contractAt(tenant, name, to)];
-    response.json({ changes: compareContracts(before, after) });
+    response.json({ changes: await compareInTurns(before, after) });
   };
 
   const getUpstream: Handler = async (request, response) => {

@@ -1,0 +1,215 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import * as fc from "./fast-check.ts";
+import { compareContracts, compareInTurns } from "../src/contract/compare.ts";
+import { findRenamed, wordLikeness, wordsOf } from "../src/contract/compare-names.ts";
+import { comparisonLimits, spend, within } from "../src/contract/compare-steps.ts";
+import type { Contract, ToolContract } from "../src/contract/contract.ts";
+import type { JsonSchema } from "../src/json.ts";
+
+const text = { type: "string" };
+const named = (count: number, prefix: string, schema: JsonSchema = text): JsonSchema =>
+  Object.fromEntries(Array.from({ length: count }, (_, index) => [`${prefix}${index}`, schema]));
+const object = (properties: JsonSchema): JsonSchema => ({ type: "object", properties });
+const tool = (name: string, properties: JsonSchema): ToolContract => ({ name, inputSchema: object(properties) });
+const contract = (...tools: ToolContract[]): Contract => ({ tools, resources: [], resourceTemplates: [], prompts: [] });
+const union = (count: number, prefix: string, schema: JsonSchema): JsonSchema => ({
+  anyOf: Array.from({ length: count }, (_, index) => object({ [`${prefix}${index}`]: schema })),
+});
+const nested = (levels: number, leaf: JsonSchema): JsonSchema =>
+  levels === 0
+    ? leaf
+    : { anyOf: ["a", "b", "c"].map((name) => object({ inner: nested(levels - 1, leaf), [name]: text })) };
+
+/** Every string that is written, and every member that is asked for, is one; whoever reads this works with all of them. */
+function reads(schema: JsonSchema): { schema: JsonSchema; readonly count: number } {
+  let count = 0;
+  const watch = (value: unknown): unknown =>
+    typeof value !== "object" || value === null
+      ? value
+      : new Proxy(value, {
+          get(target, key, receiver) {
+            count++;
+            return watch(Reflect.get(target, key, receiver));
+          },
+        });
+  return {
+    schema: watch(schema) as JsonSchema,
+    get count() {
+      return count;
+    },
+  };
+}
+
+/** As it is meant, without a thought on how long it takes. */
+function renamedSimply(
+  removed: ReadonlyMap<string, string>,
+  added: ReadonlyMap<string, string>,
+  likeness: (before: string, after: string) => number,
+): Map<string, string> {
+  const isOnlyPair = removed.size === 1 && added.size === 1;
+  const candidates = [...removed].flatMap(([from, before]) =>
+    [...added].flatMap(([to, after]) => {
+      const names = wordLikeness(wordsOf(from), wordsOf(to));
+      const alike = likeness(before, after);
+      const bonus = names === 1 || (isOnlyPair && names > 0) ? 0.25 : 0;
+      const unlike = names > 0 || isOnlyPair ? alike + names / 4 + bonus : 0;
+      const score = before === after ? 0.5 + names + alike / 2 : unlike;
+      return score >= 0.5 ? [{ from, to, score }] : [];
+    }),
+  );
+  const renamed = new Map<string, string>();
+  const isTaken = (name: string): boolean => [...renamed.values()].includes(name);
+  for (const { from, to, score } of candidates.sort((a, b) => b.score - a.score)) {
+    const isFree = (other: { from: string; to: string }): boolean => !renamed.has(other.from) && !isTaken(other.to);
+    if (!isFree({ from, to })) continue;
+    const hasRival = candidates.some(
+      (other) => (other.from === from) !== (other.to === to) && isFree(other) && other.score >= score,
+    );
+    if (!hasRival) renamed.set(from, to);
+  }
+  return renamed;
+}
+
+describe("the work of comparing contracts", () => {
+  it("finds what has another name as the simplest search does", () => {
+    const name = fc.stringMatching(/^(?:user|id|list|get|name){1}(?:_(?:user|id|list|get|name)){0,2}$/);
+    const things = fc.dictionary(name, fc.constantFrom("a", "b", "c"), { maxKeys: 8 });
+    const likeness = (before: string, after: string): number => (before === "a" ? 0.3 : after === "b" ? 0.6 : -0.5);
+    fc.assert(
+      fc.property(things, things, (before, after) => {
+        const removed = new Map(Object.entries(before).filter(([key]) => !Object.hasOwn(after, key)));
+        const added = new Map(Object.entries(after).filter(([key]) => !Object.hasOwn(before, key)));
+        const found = findRenamed(removed, added, (form) => form, likeness);
+        assert.deepEqual(found, renamedSimply(removed, added, likeness));
+      }),
+      { numRuns: fc.runs(400) },
+    );
+  });
+
+  it("reads every form and name once, however many pairs there are", () => {
+    const of = (prefix: string): Map<string, string> =>
+      new Map(Array.from({ length: 60 }, (_, index) => [`${prefix}${index}`, "form"]));
+    let forms = 0;
+    const formOf = (form: string): string => {
+      forms++;
+      return form;
+    };
+    assert.equal(findRenamed(of("alpha"), of("beta"), formOf)?.size, 0);
+    assert.equal(forms, 120);
+    assert.equal(findRenamed(of("alpha"), of("beta"), formOf, undefined, 3_599), undefined);
+    assert.equal(forms, 120, "beyond the limit nothing is looked at");
+  });
+
+  it("says where there is too much to look for other names, and that what is gone is gone", () => {
+    const changes = compareContracts(
+      contract(tool("t", named(65, "alpha")), ...Array.from({ length: 65 }, (_, index) => tool(`old${index}`, {}))),
+      contract(tool("t", named(65, "beta")), ...Array.from({ length: 65 }, (_, index) => tool(`new${index}`, {}))),
+    );
+    const notes = changes.filter(({ effect }) => effect === "review").map(({ message }) => message);
+    assert.deepEqual(
+      notes.filter((message) => message.startsWith("Of ")),
+      [
+        "Of the tools 65 are gone and 65 are new: too many to look for one under another name.",
+        "Of its names 65 are gone and 65 are new: too many to look for one under another name.",
+      ],
+    );
+    assert.ok(changes.every(({ renamedTo }) => renamedTo === undefined));
+    assert.equal(changes.filter(({ effect, pointer }) => effect === "breaking" && pointer === undefined).length, 65);
+  });
+
+  const cases: [string, JsonSchema, JsonSchema][] = [
+    ["many parameters", named(20_000, "p"), named(20_000, "p", { type: "number" })],
+    [
+      "many other names in many objects",
+      named(300, "o", object(named(60, "a"))),
+      named(300, "o", object(named(60, "b"))),
+    ],
+    ["many alternatives", { u: union(400, "a", text) }, { u: union(400, "b", { type: "number" }) }],
+    ["alternatives of alternatives", { u: nested(6, text) }, { u: nested(6, { type: "number" }) }],
+    ["many values", { u: { enum: Object.keys(named(40_000, "a")) } }, { u: { enum: Object.keys(named(40_000, "b")) } }],
+    ["many types", { u: { type: Object.keys(named(9_000, "a")) } }, { u: { type: Object.keys(named(9_000, "b")) } }],
+  ];
+  for (const [what, before, after] of cases) {
+    it(`is given up at its limit, and what is left counts as breaking: ${what}`, () => {
+      const watched = reads(object(after));
+      const changes = compareContracts(
+        contract(tool("t", before)),
+        contract({ name: "t", inputSchema: watched.schema }),
+      );
+      const last = changes.findLast(({ message }) => message.includes("compared further"))!;
+      assert.deepEqual([last.name, last.effect, last.pointer], ["t", "breaking", "/inputSchema"]);
+      assert.match(last.message, /what of it is not compared counts as breaking\.$/);
+      assert.ok(watched.count < 20 * comparisonLimits.stepsAtOnce, `${watched.count} reads`);
+    });
+  }
+
+  it("is shared by all tools, and tools that are as they were are never told of", () => {
+    const tools = (schema: JsonSchema): ToolContract[] =>
+      Array.from({ length: 40 }, (_, index) => tool(`t${index}`, index % 2 === 0 ? { u: union(20, "a", schema) } : {}));
+    const changes = compareContracts(contract(...tools(text)), contract(...tools({ type: "number" })), {
+      ...comparisonLimits,
+      steps: 100_000,
+    });
+    const cut = changes.filter(({ message }) => message.includes("further"));
+    assert.ok(cut.length > 0 && cut.length < 20);
+    assert.ok(cut.every(({ effect }) => effect === "breaking"));
+    const told = new Set(changes.map(({ name }) => name));
+    assert.deepEqual(
+      [...told],
+      Array.from({ length: 20 }, (_, index) => `t${2 * index}`),
+    );
+  });
+
+  it("one parameter of thousands that changes is told alone", () => {
+    const before = named(4_000, "p");
+    const changes = compareContracts(
+      contract(tool("t", before)),
+      contract(tool("t", { ...before, p7: { type: "string", maxLength: 3 } })),
+    );
+    assert.deepEqual(
+      changes.map(({ pointer }) => pointer),
+      ["/inputSchema/properties/p7/maxLength"],
+    );
+  });
+
+  it("what is nested in many objects is written without growing by each of them", () => {
+    const deep = (levels: number, leaf: JsonSchema): JsonSchema =>
+      levels === 0 ? leaf : object({ inner: deep(levels - 1, leaf) });
+    const [before, after] = [contract(tool("t", { a: deep(60, text) })), contract(tool("t", { b: deep(60, text) }))];
+    assert.deepEqual(
+      compareContracts(before, after).map(({ renamedTo }) => renamedTo),
+      ["b"],
+    );
+  });
+
+  it("has turns of others between two tools, and the same answer", async () => {
+    const tools = (schema: JsonSchema): Contract =>
+      contract(...Array.from({ length: 60 }, (_, index) => tool(`t${index}`, { u: union(30, "a", schema) })));
+    const [before, after] = [tools(text), tools({ type: "number" })];
+    const comparing = compareInTurns(before, after);
+    const first = await Promise.race([comparing, new Promise((resolve) => setImmediate(resolve, "another turn"))]);
+    assert.equal(first, "another turn");
+    assert.deepEqual(await comparing, compareContracts(before, after));
+  });
+
+  it("is counted for one comparison alone", () => {
+    const endless = (): string => {
+      for (;;) spend(1);
+    };
+    assert.deepEqual(
+      within(10, endless, () => "given up"),
+      { made: "given up", used: 10 },
+    );
+    assert.throws(
+      () =>
+        within(
+          10,
+          () => assert.fail("a fault"),
+          () => "given up",
+        ),
+      /a fault/,
+    );
+    spend(1_000_000);
+  });
+});
