@@ -5,6 +5,7 @@ import { compareContracts, compareInTurns } from "../src/contract/compare.ts";
 import { findRenamed, wordLikeness, wordsOf } from "../src/contract/compare-names.ts";
 import { comparisonLimits, spend, within } from "../src/contract/compare-steps.ts";
 import type { Contract, ToolContract } from "../src/contract/contract.ts";
+import { signatureOf } from "../src/contract/signature.ts";
 import type { JsonSchema } from "../src/json.ts";
 
 const text = { type: "string" };
@@ -144,6 +145,17 @@ describe("the work of comparing contracts", () => {
     });
   }
 
+  it("keeps what was found before it was given up", () => {
+    const [before, after] = [text, { type: "number" }].map((schema) => tool("t", named(5_000, "p", schema)));
+    const annotated = { ...after!, annotations: { readOnlyHint: true } };
+    const changes = compareContracts(contract(before!), contract(annotated));
+    assert.equal(changes[0]?.pointer, "/inputSchema/properties/p0/type");
+    assert.deepEqual(
+      changes.slice(-2).map(({ pointer }) => pointer),
+      ["/inputSchema", "/annotations/readOnlyHint"],
+    );
+  });
+
   it("is shared by all tools, and tools that are as they were are never told of", () => {
     const tools = (schema: JsonSchema): ToolContract[] =>
       Array.from({ length: 40 }, (_, index) => tool(`t${index}`, index % 2 === 0 ? { u: union(20, "a", schema) } : {}));
@@ -211,5 +223,24 @@ describe("the work of comparing contracts", () => {
       /a fault/,
     );
     spend(1_000_000);
+  });
+});
+
+describe("the signature of a tool", () => {
+  it("reads what is required once, and not once for each parameter", () => {
+    const properties = named(2_000, "p");
+    const required = reads(Object.keys(properties) as unknown as JsonSchema);
+    const signature = signatureOf({
+      name: "t",
+      inputSchema: { type: "object", properties, required: required.schema },
+    });
+    assert.match(signature, /^t\(p0: string, p1: string,.*p1999: string\)$/);
+    assert.ok(required.count < 10 * 2_000, `${required.count} reads`);
+  });
+
+  it("does not double with each level of a list of types that names one twice", () => {
+    let schema: JsonSchema = text;
+    for (let level = 0; level < 60; level++) schema = { type: ["array", "array"], items: schema };
+    assert.equal(signatureOf({ name: "t", inputSchema: object({ a: schema }) }), `t(a?: string${"[]".repeat(60)})`);
   });
 });

@@ -11,12 +11,14 @@ import type { PromptContract, ToolAnnotations, ToolContract } from "./contract.t
 type Part = Pick<ContractChange, "pointer" | "effect" | "message" | "renamedTo">;
 
 export function toolChanges(before: ToolContract, after: ToolContract): Part[] {
+  // Before what may use up all that may be spent.
+  const annotations = annotationChanges(before.annotations, after.annotations);
   return [
     ...texts(before, after),
     ...rootTypes(before, after),
     ...compareSchemas(rooted(before.inputSchema), rooted(after.inputSchema), "sent", "/inputSchema").map(partOf),
     ...outputChanges(before.outputSchema, after.outputSchema),
-    ...annotationChanges(before.annotations, after.annotations),
+    ...annotations,
   ];
 }
 

@@ -13,9 +13,10 @@ export function signatureOf({ name, inputSchema, outputSchema }: Callable, width
     properties?: Record<string, JsonSchema>;
     required?: string[];
   };
+  const needed = new Set(required);
   const parameters = Object.entries(properties).map(([name, schema]) => {
     const fallback = isObject(schema) && "default" in schema ? ` = ${JSON.stringify(schema["default"])}` : "";
-    const optional = !required.includes(name) && fallback === "" ? "?" : "";
+    const optional = !needed.has(name) && fallback === "" ? "?" : "";
     return `${name}${optional}: ${typeText(schema)}${fallback}`;
   });
   const result = outputSchema == null ? "" : `: ${typeText(outputSchema)}`;
@@ -33,7 +34,10 @@ export function typeText(schema: unknown, depth = 0): string {
   if (Array.isArray(values)) return values.map((value) => JSON.stringify(value)).join(" | ");
   if (Array.isArray(anyOf)) return anyOf.map((one) => typeText(one, depth + 1)).join(" | ");
   const { type } = schema;
-  if (Array.isArray(type)) return type.map((one) => typeText({ ...schema, type: one }, depth)).join(" | ");
+  if (Array.isArray(type)) {
+    // Each once: what is inside is written for each of them, and for each of those inside of it again.
+    return Array.from(new Set(type), (one) => typeText({ ...schema, type: one }, depth)).join(" | ");
+  }
   if (type === "array") return arrayText(schema, depth);
   if (type === "object") return objectText(schema, depth);
   if (type === "string" && schema["format"] === "date-time") return "Date";
@@ -58,9 +62,10 @@ function objectText(schema: JsonSchema, depth: number): string {
     additionalProperties?: unknown;
   };
   if (depth > 2) return "{ … }";
+  const needed = new Set(required);
   let parts = "";
   for (const name of Object.keys(properties)) {
-    const mark = required.includes(name) ? "" : "?";
+    const mark = needed.has(name) ? "" : "?";
     parts += `${parts && "; "}${name}${mark}: ${typeText(properties[name], depth + 1)}`;
   }
   if (isObject(additionalProperties)) {
