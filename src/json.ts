@@ -39,14 +39,20 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 /** Levels of lists and objects in what comes from outside: more would harm readers and writers that recurse. */
 export const NESTING_MAX = 256;
 
+/**
+ * Levels of an entry of `mcps`, which is one itself. It is shown with a level's indent on each line, so that what nests
+ * deep becomes many times as long.
+ */
+export const ENTRY_NESTING_MAX = 64;
+
 /** Whether a value that was read from a text of `units` UTF-16 units has more levels than that. */
 export function nestsTooDeep(value: unknown, units: number): boolean {
   // Each level takes two units at least, so that most texts are too short to be looked through.
   return units > 2 * NESTING_MAX && isDeeper(value, NESTING_MAX);
 }
 
-/** The recursion itself goes no deeper than `levels`. */
-function isDeeper(value: unknown, levels: number): boolean {
+/** Whether a value has more levels. The recursion itself goes no deeper than `levels`. */
+export function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== "object" || value === null) return false;
   if (levels === 0) return true;
   if (Array.isArray(value)) return value.some((element) => isDeeper(element, levels - 1));
@@ -68,4 +74,31 @@ export function isSameJson(one: unknown, other: unknown, levels = NESTING_MAX): 
         isSameJson((one as Record<string, unknown>)[key], (other as Record<string, unknown>)[key], levels - 1),
     )
   );
+}
+
+/** As `JSON.stringify` writes a value that was read from JSON, however deep it nests. */
+export function jsonText(value: unknown): string {
+  if (!isDeeper(value, NESTING_MAX)) return JSON.stringify(value);
+  // The writer of the engine recurses, and would run out of its stack.
+  let text = "";
+  const rest: (string | { readonly value: unknown })[] = [{ value }];
+  for (let next = rest.pop(); next !== undefined; next = rest.pop()) {
+    if (typeof next === "string") text += next;
+    else if (Array.isArray(next.value)) {
+      rest.push("]");
+      for (let index = next.value.length - 1; index >= 0; index--) {
+        rest.push({ value: next.value[index] }, index === 0 ? "" : ",");
+      }
+      text += "[";
+    } else if (isObject(next.value)) {
+      rest.push("}");
+      const members = Object.entries(next.value);
+      for (let index = members.length - 1; index >= 0; index--) {
+        const [name, member] = members[index]!;
+        rest.push({ value: member }, `${index === 0 ? "" : ","}${JSON.stringify(name)}:`);
+      }
+      text += "{";
+    } else text += JSON.stringify(next.value);
+  }
+  return text;
 }

@@ -44,8 +44,8 @@ interface ServerNameRecord {
 }
 
 /** All that a server is made of, to compare it with what it was. */
-export function saidOf({ definition, enabled, hidden, entry }: DirectoryEntry): string {
-  return JSON.stringify([definition, enabled, hidden, entry.raw]);
+export function saidOf({ definition, enabled, hidden, entry, refused }: DirectoryEntry): string {
+  return JSON.stringify([definition, enabled, hidden, entry.raw, refused]);
 }
 
 /** Up to which change of the store a directory is what that says; only of those that say all by themselves. */

@@ -1,5 +1,5 @@
 import { isCid, rawBlock, type Block, type Cid } from "../cid.ts";
-import { isObject } from "../json.ts";
+import { ENTRY_NESTING_MAX, isDeeper, isObject } from "../json.ts";
 import { mergeThreeWays } from "./merge.ts";
 import { compareText, prettyJson } from "./pretty-json.ts";
 
@@ -34,6 +34,12 @@ export async function mergeMcps(sides: {
   ];
   if (!base || !mine || !theirs) {
     const message = "The variable mcps as it stands is not an object of servers, so the image's changes are left out";
+    return { entries: [{ outcome: "conflict", message }] };
+  }
+  const deep = [...base, ...mine, ...theirs].find(([, entry]) => isDeeper(entry, ENTRY_NESTING_MAX));
+  if (deep) {
+    const why = `its entry "${deep[0]}" here or there nests more than ${ENTRY_NESTING_MAX} levels deep`;
+    const message = `The image's changes of the variable mcps are left out, since ${why}; write it flatter`;
     return { entries: [{ outcome: "conflict", message }] };
   }
 

@@ -1,5 +1,5 @@
 import { isCid, type Cid } from "../../cid.ts";
-import { isObject, type Json, type JsonObject } from "../../json.ts";
+import { ENTRY_NESTING_MAX, isDeeper, isObject, type Json, type JsonObject } from "../../json.ts";
 import type { AllowedHost } from "../../network/allow-list.ts";
 import type { Problem } from "../../problem.ts";
 import { parseLauncher } from "../../upstream/launcher.ts";
@@ -43,7 +43,7 @@ export interface ServerEntry {
   readonly limits: ServerLimits;
   /** What is wrongly configured, and is not offered in any other form either. */
   readonly leftOut: LeftOut;
-  /** As it was written, which is what a release keeps. */
+  /** As it was written, which is what a release keeps; without what nests too deep, which refuses it. */
   readonly raw: JsonObject;
 }
 
@@ -69,9 +69,10 @@ export interface ReadEntry {
  * Reads an entry. A wrong tool, resource or prompt leaves itself out; anything else that is wrong refuses the entry.
  * Problems point into `mcps`. Schemas are looked into only with `faultOf`.
  */
-export function readEntry(server: string, raw: Json, options: ToolReading = {}): ReadEntry {
+export function readEntry(server: string, given: Json, options: ToolReading = {}): ReadEntry {
   const problems: Problem[] = [];
   const place = inside({ pointer: "", problems }, server);
+  const raw = withoutDeep(given, place);
   const fields = readFields(raw, entryFields, "An entry", place);
   for (const field of cidFields) {
     const cid = fields[field];
@@ -141,6 +142,24 @@ export function readEntry(server: string, raw: Json, options: ToolReading = {}):
     raw: isObject(raw) ? raw : {},
   };
   return { entry, problems, refused };
+}
+
+/** The fields that do not nest too deep. */
+function withoutDeep(raw: Json, place: Place): Json {
+  if (!isObject(raw) || !isDeeper(raw, ENTRY_NESTING_MAX)) return raw;
+  const fields = Object.entries(raw).filter(([name, value]) => {
+    if (!isDeeper(value, ENTRY_NESTING_MAX - 1)) return true;
+    const message = `An entry nests at most ${ENTRY_NESTING_MAX} levels deep, and this is one more; write it flatter`;
+    return complain(deepPlace(value, inside(place, name), ENTRY_NESTING_MAX - 1), "too-deep", message);
+  });
+  return Object.fromEntries(fields);
+}
+
+/** The first that stands deeper. */
+function deepPlace(value: unknown, place: Place, levels: number): Place {
+  if (levels === 0 || typeof value !== "object" || value === null) return place;
+  const [key, inner] = Object.entries(value).find(([, each]) => isDeeper(each, levels - 1))!;
+  return deepPlace(inner, inside(place, key), levels - 1);
 }
 
 const entryFields = {

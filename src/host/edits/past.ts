@@ -1,6 +1,6 @@
 import { decodeJson, isCid, rawBlock, type Cid } from "../../cid.ts";
 import { loadDefinition } from "../../image/definition.ts";
-import { isObject, isSameJson, type Json } from "../../json.ts";
+import { isObject, isSameJson, jsonText, type Json } from "../../json.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { NameChange, Store } from "../../store/store.ts";
 import type { Draft, Subject, Version } from "./edits.ts";
@@ -24,8 +24,13 @@ export function openPast(store: Store, { pastEntriesBytes }: PastLimits): Past {
   const entries = new PastEntries(store, pastEntriesBytes);
 
   async function entryHistory(tenant: string, server: string): Promise<Version[]> {
-    const oldestFirst = await entries.changes(tenant, server);
-    return changesOf(oldestFirst.map(({ raw, changedAt, by }) => ({ cid: entryCid(raw), changedAt, by })));
+    const versions: Version[] = [];
+    const takeTurns = turnTaker();
+    for (const { raw, changedAt, by } of await entries.changes(tenant, server)) {
+      await takeTurns();
+      versions.push({ cid: entryCid(raw), changedAt, by });
+    }
+    return changesOf(versions);
   }
 
   /** A definition is named by the entry, or else by the server's own record. */
@@ -71,8 +76,12 @@ export function openPast(store: Store, { pastEntriesBytes }: PastLimits): Past {
   }
 
   async function entryAt(tenant: string, server: string, cid: Cid): Promise<Draft | undefined> {
-    const found = (await entries.changes(tenant, server)).find(({ raw }) => entryCid(raw) === cid);
-    return found && singleText(server, entryText(found.raw));
+    const takeTurns = turnTaker();
+    for (const { raw } of await entries.changes(tenant, server)) {
+      await takeTurns();
+      if (entryCid(raw) === cid) return singleText(server, entryText(raw));
+    }
+    return undefined;
   }
 
   return {
@@ -226,7 +235,7 @@ function note(walk: Walk, name: string, raw: unknown, { changedAt, by }: NameCha
   const change = { raw, changedAt, by };
   if (changes) changes.push(change);
   else walk.changes.set(name, [change]);
-  walk.bytes += CHANGE_BYTES + (raw === undefined ? 0 : JSON.stringify(raw).length);
+  walk.bytes += CHANGE_BYTES + (raw === undefined ? 0 : jsonText(raw).length);
 }
 
 /** Of a change besides its entry. */

@@ -1,0 +1,96 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { rawBlock } from "../src/cid.ts";
+import { readNamedEntry } from "../src/host/config/mcps.ts";
+import { entryText } from "../src/host/edits/mcps-text.ts";
+import { ENTRY_NESTING_MAX } from "../src/json.ts";
+import { mergeMcps } from "../src/image/merge-mcps.ts";
+import { apiOf, type Api } from "./api.ts";
+import { call, startTestBerth, type TestBerth } from "./berth.ts";
+import { onStoreOf } from "./tenants.rig.ts";
+import { until } from "./until.ts";
+
+/** An entry of so many levels, with `inner` in the last. */
+const deep = (levels: number, inner = ""): string =>
+  `{"options":{"hello":{"list":${"[".repeat(levels - 3)}${inner}${"]".repeat(levels - 3)}}}}`;
+const zeros = (count: number): string => Array(count).fill(0).join(",");
+
+describe("an entry that nests deep", () => {
+  let berth: TestBerth;
+  let api: Api;
+  const hello = "export const hello = (): string => 'hello';\n";
+  before(async () => {
+    berth = await startTestBerth({ texts: { "hello.ts": hello, "other.ts": hello } });
+    api = apiOf(berth);
+  });
+  after(() => berth?.close());
+  const helloOf = async (server: string): Promise<unknown> =>
+    (await call(`${berth.url}/mcp/${server}`, "hello")).structuredContent;
+
+  it("is refused by its first field that is too deep, with the place of that", () => {
+    assert.deepEqual(readNamedEntry("demo", JSON.parse(deep(ENTRY_NESTING_MAX))).problems, []);
+    const { problems, refused, entry } = readNamedEntry("demo", JSON.parse(deep(ENTRY_NESTING_MAX + 1)));
+    assert.equal(refused, true);
+    assert.deepEqual(
+      problems.map(({ code, pointer }) => [code, pointer]),
+      [["too-deep", `/demo/options/hello/list${"/0".repeat(ENTRY_NESTING_MAX - 3)}`]],
+    );
+    assert.deepEqual(entry.raw, {});
+  });
+
+  it("is not saved, and costs nobody anything", async () => {
+    for (const text of [deep(ENTRY_NESTING_MAX + 1), deep(1_000, zeros(100_000)), deep(5_000)]) {
+      for (const [method, path] of [
+        ["PUT", "/entries/hello"],
+        ["POST", "/entries/hello/review"],
+      ] as const) {
+        const { status, body } = await api.send(method, path, text, { "If-Match": "*" });
+        const problems = method === "PUT" ? body.error.data.problems : body.problems;
+        assert.equal(status, method === "PUT" ? 422 : 200, JSON.stringify(body).slice(0, 500));
+        assert.match(problems[0].message, /nests at most 64 levels deep|nested too deeply/);
+        assert.ok(JSON.stringify(body).length < 10_000);
+      }
+    }
+    assert.deepEqual(await helloOf("hello"), { result: "hello" });
+  });
+
+  it("or has thousands of values far inside is not written with indents", () => {
+    const text = deep(ENTRY_NESTING_MAX, zeros(100_000));
+    assert.equal(entryText(JSON.parse(text)), `${text}\n`);
+    assert.equal(entryText({ options: { a: [0] } }), `${JSON.stringify({ options: { a: [0] } }, null, 2)}\n`);
+  });
+
+  it("of an earlier version keeps an image's changes out of the configuration, and says so", async () => {
+    const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+    const { value, entries } = await mergeMcps({
+      base: bytes("{}"),
+      mine: bytes(`{"demo":${deep(20_000)}}`),
+      theirs: bytes('{"other":{}}'),
+      read: async () => undefined,
+    });
+    assert.equal(value, undefined);
+    assert.match(entries[0]!.message!, /"demo" .* nests more than 64 levels deep/);
+  });
+
+  it("of a store that an earlier version left refuses its own server, is read, and can be mended", async () => {
+    const { body } = await api.send("GET", "/variables/mcps");
+    const entries = JSON.parse(body.files.mcps) as Record<string, unknown>;
+    const kept = JSON.stringify(entries["hello"]);
+    for (const text of [deep(1_000, zeros(100_000)), deep(20_000)]) {
+      const whole = JSON.stringify({ ...entries, hello: "HELLO" }).replace('"HELLO"', text);
+      const value = rawBlock(whole);
+      const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
+      await onStoreOf(berth, (store) => store.change("default", { by: "test", put: [value], set }));
+      await until(async () => (await call(`${berth.url}/mcp/hello`, "hello")).error !== undefined);
+      assert.deepEqual(await helloOf("other"), { result: "hello" });
+      const read = await api.send("GET", "/entries/hello");
+      assert.equal(read.status, 200, JSON.stringify(read.body).slice(0, 500));
+      assert.equal(read.body.files.hello, `${text}\n`);
+      const { body: history } = await api.send("GET", "/entries/hello/history");
+      assert.equal(history.versions[0].cid, read.cid);
+      const mended = await api.send("PUT", "/entries/hello", kept, { "If-Match": `"${read.cid}"` });
+      assert.equal(mended.status, 200, JSON.stringify(mended.body).slice(0, 500));
+      assert.deepEqual(await helloOf("hello"), { result: "hello" });
+    }
+  });
+});
