@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { request as httpRequest, type IncomingMessage } from "node:http";
 import { pathToFileURL } from "node:url";
-import { after, before, describe, it } from "node:test";
-import { defaultLimits } from "../src/limits.ts";
+import { after, before, describe, it, type TestContext } from "node:test";
+import { defaultLimits, type Limits } from "../src/limits.ts";
 import type { JsonObject } from "../src/json.ts";
 import { resolveClient } from "./clients/real-client.ts";
 import { read, type EventReader } from "./legacy-client.ts";
@@ -28,6 +30,57 @@ interface OlderClient {
 }
 
 type Types = Readonly<Record<string, unknown>>;
+
+describe("a connection of HTTP+SSE whose client reads nothing", () => {
+  const megabyte = "x".repeat(1024 * 1024);
+
+  /** Opens a connection and reads no more than where to send messages. */
+  async function openUnread(limits: Partial<Limits>, context: TestContext) {
+    const rig = await startRig({}, limits);
+    rig.host.offer("one", { tools: { long: () => megabyte } });
+    const url = new URL(`${rig.url("one")}/sse`);
+    const asked = httpRequest(url, { headers: { Accept: "text/event-stream" } }).end();
+    context.after(async () => {
+      asked.destroy();
+      await rig.close();
+    });
+    const [response] = (await once(asked, "response")) as [IncomingMessage];
+    const [first] = (await once(response, "data")) as [Buffer];
+    response.pause();
+    const messages = new URL(/data: (\S+)/.exec(first.toString())![1]!, url).href;
+    let id = 0;
+    const send = async (method: string, params: object): Promise<Response> =>
+      fetch(messages, {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body: JSON.stringify({ jsonrpc: "2.0", id: id++, method, params }),
+      });
+    const clientInfo = { name: "test", version: "1" };
+    await send("initialize", { protocolVersion: "2024-11-05", capabilities: {}, clientInfo });
+    return { response, call: () => send("tools/call", { name: "long", arguments: {} }) };
+  }
+
+  it("ends above unreadStreamBytes", async (context) => {
+    const { call } = await openUnread({ unreadStreamBytes: 4 * megabyte.length }, context);
+    let answers = 0;
+    // What the system takes of a connection is more than Berth keeps.
+    for (; answers < 100; answers++) if ((await call()).status !== 202) break;
+    assert.ok(answers < 100, `${answers}`);
+  });
+
+  it("has nothing carried out above unreadSseBytesPerTenant, until it reads", async (context) => {
+    const { response, call } = await openUnread({ unreadSseBytesPerTenant: 2 * megabyte.length }, context);
+    let refused: Response | undefined;
+    for (let answers = 0; answers < 100 && !refused; answers++) {
+      const reply = await call();
+      if (reply.status !== 202) refused = reply;
+    }
+    assert.equal(refused?.status, 429);
+    assert.match(await refused.text(), /more than 2097152 bytes \(BERTH_UNREAD_SSE_BYTES_PER_TENANT\) of answers/);
+    response.resume();
+    await until(async () => (await call()).status === 202);
+  });
+});
 
 describe("HTTP+SSE, the transport of 2024-11-05", () => {
   let rig: Rig;

@@ -5,6 +5,11 @@ import type { EventDetails, EventSink } from "../mcp/protocol.ts";
 
 const NO_DETAILS: EventDetails = {};
 
+export interface EventStreamLimits {
+  readonly stalledMs: number;
+  readonly unreadStreamBytes: number;
+}
+
 /** Hears what becomes of a stream. */
 export interface StreamOwner {
   onOpen(stream: EventStream): void;
@@ -17,21 +22,26 @@ export class EventStream implements EventSink {
   /** Whose it is. */
   readonly principal: Principal | undefined;
   readonly #response: ServerResponse;
-  readonly #stalledMs: number;
+  readonly #limits: EventStreamLimits;
   readonly #owner: StreamOwner;
   /** What those wait for who sent more than the client has taken. */
   #room: Promise<void> | undefined;
   #quiet = true;
 
-  constructor(response: ServerResponse, stalledMs: number, owner: StreamOwner, principal?: Principal) {
+  constructor(response: ServerResponse, limits: EventStreamLimits, owner: StreamOwner, principal?: Principal) {
     this.principal = principal;
     this.#response = response;
-    this.#stalledMs = stalledMs;
+    this.#limits = limits;
     this.#owner = owner;
   }
 
   get isOpen(): boolean {
     return this.#response.headersSent;
+  }
+
+  /** What the client has not taken yet. */
+  get unreadBytes(): number {
+    return this.#response.destroyed ? 0 : this.#response.writableLength;
   }
 
   send(message: string, { eventId }: EventDetails = NO_DETAILS): void | Promise<void> {
@@ -78,7 +88,7 @@ export class EventStream implements EventSink {
 
   end(message: string | undefined): void {
     if (message !== undefined) void this.send(message);
-    endResponse(this.#response, undefined, this.#stalledMs);
+    endResponse(this.#response, undefined, this.#limits.stalledMs);
   }
 
   #write(event: string): void | Promise<void> {
@@ -86,13 +96,15 @@ export class EventStream implements EventSink {
     if (!this.isOpen) this.open();
     this.#quiet = false;
     if (this.#response.write(event)) return;
+    // Who says something without waiting for room, as answers do, is stopped here.
+    if (this.unreadBytes > this.#limits.unreadStreamBytes) return this.cut();
     return (this.#room ??= this.#waitForRoom());
   }
 
   #waitForRoom(): Promise<void> {
     const response = this.#response;
     // Resets itself as long as anything is taken, and destroys the connection otherwise.
-    response.setTimeout(this.#stalledMs);
+    response.setTimeout(this.#limits.stalledMs);
     return new Promise((resolve) => {
       const onRoom = (): void => {
         response.off("drain", onRoom).off("close", onRoom);

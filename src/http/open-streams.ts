@@ -8,6 +8,7 @@ export interface StreamLimits {
   readonly openStreams: number;
   readonly streamCommentMs: number;
   readonly stalledMs: number;
+  readonly unreadStreamBytes: number;
 }
 
 /**
@@ -36,7 +37,7 @@ export class OpenStreams {
   take(response: ServerResponse, principal?: Principal): EventStream | undefined {
     if (this.#taken >= this.#limits.openStreams) return undefined;
     this.#taken += 1;
-    return new EventStream(response, this.#limits.stalledMs, this.#owner, principal);
+    return new EventStream(response, this.#limits, this.#owner, principal);
   }
 
   /** Nobody hears on what they may hear no more. */

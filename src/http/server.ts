@@ -42,6 +42,7 @@ export interface HttpLimits extends StreamLimits, StrangerLimits, ListLimits, Bo
   readonly inlineBodyBytes: number;
   readonly secretBytes: number;
   readonly sseConnectionsPerTenant: number;
+  readonly unreadSseBytesPerTenant: number;
   readonly headerBytes: number;
   readonly headersMs: number;
   readonly requestMs: number;

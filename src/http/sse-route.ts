@@ -6,6 +6,7 @@ import { BerthError } from "../errors.ts";
 import type { Host } from "../host/host.ts";
 import type { Tenancy } from "../host/tenancy.ts";
 import { isObject } from "../json.ts";
+import { limitVariable } from "../limits.ts";
 import { admit } from "../mcp/admit.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import { errorText, idOf } from "../mcp/json-rpc.ts";
@@ -27,6 +28,7 @@ export interface SseRouteOptions extends McpRouteOptions {
   readonly limits: McpRouteOptions["limits"] & {
     readonly sseConnections: number;
     readonly sseConnectionsPerTenant: number;
+    readonly unreadSseBytesPerTenant: number;
   };
 }
 
@@ -100,6 +102,18 @@ export function createSseRoute(
     void events.sendOther("endpoint", `${base}/mcp/${encodeURIComponent(server)}/messages?sessionId=${id}`);
   }
 
+  /** What is answered waits in memory until it is read, whoever reads it. */
+  function checkUnread(tenant: string): void {
+    let unread = 0;
+    for (const connection of connections.values()) if (connection.tenant === tenant) unread += connection.unreadBytes;
+    const { unreadSseBytesPerTenant } = options.limits;
+    if (unread <= unreadSseBytesPerTenant) return;
+    const limit = `${unreadSseBytesPerTenant} bytes (${limitVariable("unreadSseBytesPerTenant")})`;
+    throw new BerthError("too_many_requests", `more than ${limit} of answers are not read yet; read them first`, {
+      data: { retryAfterSeconds: RETRY_AFTER_S },
+    });
+  }
+
   function connectionsOf(tenant: string): number {
     let count = 0;
     for (const connection of connections.values()) if (connection.tenant === tenant) count += 1;
@@ -121,6 +135,7 @@ export function createSseRoute(
         throw new BerthError("session_not_found", "its connection is closed");
       }
       checkContent(request.headers);
+      checkUnread(tenant);
       const body = await options.bodies.read(request);
       const trace = traceOf(request);
       response.writeHead(202, [REQUEST_ID_HEADER, trace.requestId]).end();
@@ -130,6 +145,9 @@ export function createSseRoute(
     }
   }
 }
+
+/** When a client may have read what waits for it. */
+const RETRY_AFTER_S = 1;
 
 interface Whose {
   readonly tenant: string;
@@ -148,16 +166,22 @@ class Connection {
   readonly #events: EventSink;
   #headers: Readonly<Record<string, string>> = {};
   readonly #gone = new Cancellation();
+  readonly #stream: EventStream;
 
   constructor(endpoint: Endpoint, { tenant, server, principal }: Whose, stream: EventStream) {
     this.tenant = tenant;
     this.server = server;
     this.principal = principal;
     this.#endpoint = endpoint;
+    this.#stream = stream;
     this.#events = {
       send: (message) => stream.send(message),
       close: () => stream.close(),
     };
+  }
+
+  get unreadBytes(): number {
+    return this.#stream.unreadBytes;
   }
 
   async receive(body: string, principal: Principal | undefined, trace: Trace): Promise<void> {

@@ -21,6 +21,10 @@ export const httpLimits = {
   idleConnectionMs: 5_000,
   /** How long a client may take none of what is sent to it. */
   stalledMs: 60_000,
+  /** Of what is said on a stream, what its client has not taken yet; its connection ends above. */
+  unreadStreamBytes: 16 * 1024 * 1024,
+  /** The same of all connections of HTTP+SSE of a tenant: above, nothing is carried out for them. */
+  unreadSseBytesPerTenant: 64 * 1024 * 1024,
   /** Answers under way that are streams or may become some. */
   openStreams: 10_000,
   /** Between two signs of life on a quiet stream. */

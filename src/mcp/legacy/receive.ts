@@ -129,7 +129,7 @@ export function createReceive({
     const answered = await Promise.all(begun);
     const texts = answered.flatMap((text) => text ?? []);
     if (!isOpen) return texts.length === 0 ? { status: 202 } : { status: 200, body: `[${texts.join(",")}]` };
-    for (const text of texts) void events?.send(text, { lasting: true });
+    for (const text of texts) await events?.send(text, { lasting: true });
     return { status: 200 };
   }
 
