@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { expandTemplate } from "../src/host/uris/expand-template.ts";
-import { queryArguments } from "../src/host/uris/query-arguments.ts";
+import { queryArguments as argumentsOf } from "../src/host/uris/query-arguments.ts";
 import { templateMatcher } from "../src/host/match-template.ts";
-import type { JsonSchema } from "../src/json.ts";
+import type { JsonObject, JsonSchema } from "../src/json.ts";
+
+const queryArguments = (query: string, schema: JsonSchema, names = 256): JsonObject =>
+  argumentsOf(query, schema, names);
 
 describe("arguments in a query", () => {
   const one = (schema: JsonSchema, query: string): unknown =>
@@ -54,6 +57,36 @@ describe("arguments in a query", () => {
     };
     assert.deepEqual(queryArguments("x=1&x=2", schema), { x: [1, 2] });
     assert.deepEqual(queryArguments("x=1", { $ref: "#/$defs/none" }), { x: 1 });
+  });
+
+  it("queryNames: so many names, and not one more", () => {
+    const query = Array.from({ length: 11 }, (_, n) => `p${n}=${n}&p${n}=again`);
+    assert.equal(Object.keys(queryArguments(query.slice(1).join("&"), {}, 10)).length, 10);
+    assert.throws(() => queryArguments(query.join("&"), {}, 10), /has 11 names, and the limit queryNames is 10/);
+  });
+
+  it("look a schema through once, however many names and queries there are", () => {
+    let looks = 0;
+    const part = (): JsonSchema => ({
+      type: "object",
+      get additionalProperties() {
+        looks++;
+        return { type: "number" };
+      },
+    });
+    const schema = { anyOf: Array.from({ length: 500 }, part) };
+    const query = Array.from({ length: 256 }, (_, n) => `p${n}=${n}`).join("&");
+    for (let times = 0; times < 3; times++) assert.equal(queryArguments(query, schema)["p255"], 255);
+    assert.equal(looks, 500);
+  });
+
+  it("stay texts where the schema is composed of too many others", () => {
+    const oneOf = (length: number): JsonSchema => ({ oneOf: Array.from({ length }, (_, n) => ({ const: n })) });
+    assert.equal(one(oneOf(500), "x=1"), 1);
+    assert.equal(one(oneOf(600), "x=1"), "1");
+    assert.deepEqual(one(oneOf(600), "x=1&x=2"), ["1", "2"]);
+    const properties = { x: { type: "number" } };
+    assert.deepEqual(queryArguments("x=1", { properties, ...oneOf(600) }), { x: "1" });
   });
 
   it("have names that every object has already as names of their own", () => {

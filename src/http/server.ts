@@ -40,6 +40,7 @@ const KEEP_ALIVE_PROBE_MS = 30_000;
 export interface HttpLimits extends StreamLimits, StrangerLimits, ListLimits, BodyLimits {
   readonly sseConnections: number;
   readonly inlineBodyBytes: number;
+  readonly queryNames: number;
   readonly secretBytes: number;
   readonly sseConnectionsPerTenant: number;
   readonly unreadSseBytesPerTenant: number;

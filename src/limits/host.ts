@@ -13,6 +13,8 @@ export const hostLimits = {
   retryMs: 200,
   /** How often one call or read may be led on to another function, by redirects and by addresses of functions. */
   followedUris: 5,
+  /** Names in the query of an address of a function. */
+  queryNames: 256,
   /** How long a transform of an entry of `mcps` may take. */
   transformMs: 10_000,
   /** Of the JSON that a transform returns. */

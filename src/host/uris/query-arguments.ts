@@ -1,18 +1,29 @@
+import { BerthError } from "../../errors.ts";
 import { isObject, type Json, type JsonObject, type JsonSchema } from "../../json.ts";
+
+/** Schemas that one is looked through for: itself, what it refers to, what it is composed of. One of more takes texts. */
+const PARTS_MAX = 512;
 
 /**
  * The arguments in a query, as the tool's input schema wants them: a text where it takes texts, numbers, booleans and
  * null as JSON writes them, JSON for objects, and a list for a name that stands there more than once or is to be one.
  * What cannot be converted stays a text, so that the check of the arguments says what is wrong with it.
  */
-export function queryArguments(query: string, inputSchema: JsonSchema): JsonObject {
+export function queryArguments(query: string, inputSchema: JsonSchema, queryNames: number): JsonObject {
   const texts = new Map<string, string[]>();
   for (const [name, text] of new URLSearchParams(query)) {
     const known = texts.get(name);
     if (known) known.push(text);
     else texts.set(name, [text]);
   }
-  const shape = new Shape(inputSchema);
+  if (texts.size > queryNames) {
+    throw new BerthError(
+      "invalid_params",
+      `the query has ${texts.size} names, and the limit queryNames is ${queryNames}; give as many arguments as JSON`,
+    );
+  }
+  let shape = shapes.get(inputSchema);
+  if (!shape) shapes.set(inputSchema, (shape = new Shape(inputSchema, new References(inputSchema))));
   return Object.fromEntries(Array.from(texts, ([name, all]) => [name, convert(all, shape.property(name))]));
 }
 
@@ -23,7 +34,8 @@ function convert(texts: readonly string[], shape: Shape): Json {
     if (Array.isArray(value) || !shape.takesOnlyLists()) return value;
   }
   if (!shape.takes("array")) return [...texts];
-  return texts.map((text) => convertOne(text, shape.element()));
+  const element = shape.element();
+  return texts.map((text) => convertOne(text, element));
 }
 
 function convertOne(text: string, shape: Shape): Json {
@@ -49,14 +61,19 @@ function typeOf(value: Json): TypeName {
 
 /** What a schema says about the kinds of a value, as far as a query needs it. */
 class Shape {
-  readonly #root: unknown;
+  readonly #references: References;
   readonly #parts: readonly Record<string, unknown>[];
   readonly #types: ReadonlySet<unknown> | undefined;
+  readonly #isWhole: boolean;
+  /** Of whatever has no schema of its own. */
+  #others: Shape | undefined;
 
-  constructor(schema: unknown, root: unknown = schema) {
-    this.#root = root;
-    this.#parts = [...partsOf(schema, root, new Set())];
-    const types = this.#parts.flatMap(typesIn);
+  constructor(schema: unknown, references: References) {
+    this.#references = references;
+    const parts = new Set<Record<string, unknown>>();
+    this.#isWhole = collectParts(schema, references, parts);
+    this.#parts = [...parts];
+    const types = this.#isWhole ? this.#parts.flatMap((part) => references.typesIn(part)) : ["string"];
     this.#types = types.length > 0 ? new Set(types) : undefined;
   }
 
@@ -71,38 +88,68 @@ class Shape {
   }
 
   property(name: string): Shape {
-    const found = this.#parts.map(({ properties }) =>
-      isObject(properties) && Object.hasOwn(properties, name) ? properties[name] : undefined,
-    );
-    const others = this.#parts.map(({ additionalProperties }) => additionalProperties);
-    return new Shape({ anyOf: [...found, ...(found.some(isObject) ? [] : others)].filter(isObject) }, this.#root);
+    if (!this.#isWhole) return this;
+    const found: unknown[] = [];
+    for (const { properties } of this.#parts)
+      if (isObject(properties) && Object.hasOwn(properties, name)) found.push(properties[name]);
+    if (found.some(isObject)) return this.#anyOf(found);
+    return (this.#others ??= this.#anyOf(this.#parts.map(({ additionalProperties }) => additionalProperties)));
   }
 
   element(): Shape {
-    return new Shape({ anyOf: this.#parts.map(({ items }) => items).filter(isObject) }, this.#root);
+    if (!this.#isWhole) return this;
+    return this.#anyOf(this.#parts.map(({ items }) => items));
+  }
+
+  #anyOf(schemas: readonly unknown[]): Shape {
+    return new Shape({ anyOf: schemas.filter(isObject) }, this.#references);
   }
 }
 
-/** The schemas that one consists of: itself, what it refers to, and all that it is composed of. */
-function partsOf(schema: unknown, root: unknown, found: Set<Record<string, unknown>>): typeof found {
-  if (!isObject(schema) || found.has(schema)) return found;
+/** Looking a schema through is work that others can make long, so it is done once. */
+const shapes = new WeakMap<JsonSchema, Shape>();
+
+/** False where there are more than are looked for. */
+function collectParts(schema: unknown, references: References, found: Set<Record<string, unknown>>): boolean {
+  if (!isObject(schema) || found.has(schema)) return true;
+  if (found.size === PARTS_MAX) return false;
   found.add(schema);
-  const referred = typeof schema["$ref"] === "string" ? [resolve(schema["$ref"], root)] : [];
-  const composed = [schema["anyOf"], schema["oneOf"], schema["allOf"]].filter(Array.isArray).flat();
-  for (const part of [...referred, ...composed]) partsOf(part, root, found);
-  return found;
+  if (typeof schema["$ref"] === "string" && !collectParts(references.resolve(schema["$ref"]), references, found))
+    return false;
+  return [schema["anyOf"], schema["oneOf"], schema["allOf"]]
+    .filter(Array.isArray)
+    .every((parts) => parts.every((part) => collectParts(part, references, found)));
 }
 
-/** A pointer within the document (RFC 6901). */
-function resolve(reference: string, root: unknown): unknown {
-  if (!reference.startsWith("#")) return undefined;
-  const names = reference.slice(1).split("/").slice(1);
-  let found = root;
-  for (const name of names) {
-    const key = name.replaceAll("~1", "/").replaceAll("~0", "~");
-    found = isObject(found) && Object.hasOwn(found, key) ? found[key] : undefined;
+/** What is found in one document, each once. */
+class References {
+  readonly #root: unknown;
+  readonly #resolved = new Map<string, unknown>();
+  readonly #types = new WeakMap<Record<string, unknown>, readonly unknown[]>();
+
+  constructor(root: unknown) {
+    this.#root = root;
   }
-  return found;
+
+  /** A pointer within the document (RFC 6901). */
+  resolve(reference: string): unknown {
+    if (!reference.startsWith("#")) return undefined;
+    if (this.#resolved.has(reference)) return this.#resolved.get(reference);
+    const names = reference.slice(1).split("/").slice(1);
+    let found = this.#root;
+    for (const name of names) {
+      const key = name.replaceAll("~1", "/").replaceAll("~0", "~");
+      found = isObject(found) && Object.hasOwn(found, key) ? found[key] : undefined;
+    }
+    this.#resolved.set(reference, found);
+    return found;
+  }
+
+  typesIn(part: Record<string, unknown>): readonly unknown[] {
+    let types = this.#types.get(part);
+    if (!types) this.#types.set(part, (types = [...new Set(typesIn(part))]));
+    return types;
+  }
 }
 
 function typesIn({ type, enum: values, const: value }: Record<string, unknown>): unknown[] {

@@ -49,6 +49,7 @@ export interface UriSurroundings {
 export interface UriLimits {
   readonly outputBytes: number;
   readonly followedUris: number;
+  readonly queryNames: number;
 }
 
 export function createUris(surroundings: UriSurroundings): Uris {
@@ -143,7 +144,7 @@ async function callServer(
       `it leads on to more than ${limits.followedUris} functions, which is the limit followedUris`,
     );
   }
-  return tool.call(queryArguments(query, tool.contract.inputSchema), { ...options, followed });
+  return tool.call(queryArguments(query, tool.contract.inputSchema, limits.queryNames), { ...options, followed });
 }
 
 /** A server that cannot be served is like one that there is not. */

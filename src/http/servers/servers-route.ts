@@ -32,7 +32,7 @@ export interface ServersRouteOptions {
   readonly bodies: Bodies;
   /** Who reads long bodies. */
   readonly checks: Pick<Checks, "readArguments">;
-  readonly limits: Pick<Limits, "inlineBodyBytes" | "stalledMs">;
+  readonly limits: Pick<Limits, "inlineBodyBytes" | "queryNames" | "stalledMs">;
   readonly log: Log;
 }
 
@@ -127,13 +127,17 @@ async function argumentsOf(
   { query }: Target,
   { contract, takesText }: Tool,
   request: IncomingMessage,
-  { bodies, checks, limits: { inlineBodyBytes } }: Pick<ServersRouteOptions, "bodies" | "checks" | "limits">,
+  {
+    bodies,
+    checks,
+    limits: { inlineBodyBytes, queryNames },
+  }: Pick<ServersRouteOptions, "bodies" | "checks" | "limits">,
 ): Promise<JsonObject | JsonText> {
   if (request.method === "GET") {
     if (contract.annotations?.destructiveHint === true) {
       throw new BerthError("method_not_allowed", `GET; "${contract.name}" may destroy something, so it takes POST`);
     }
-    return queryArguments(query ?? "", contract.inputSchema);
+    return queryArguments(query ?? "", contract.inputSchema, queryNames);
   }
   if (query !== undefined) throw new BerthError("invalid_params", "a POST has its arguments in its body, and no query");
   checkContent(request.headers);
