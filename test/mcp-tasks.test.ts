@@ -4,7 +4,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { defaultLimits } from "../src/limits.ts";
 import { BerthError } from "../src/errors.ts";
 import type { CallOptions, CallResult, InputRequests, InputRequired } from "../src/host/catalog.ts";
-import type { JsonObject } from "../src/json.ts";
+import { JsonText, type JsonObject } from "../src/json.ts";
+import { createLog } from "../src/log.ts";
+import { TaskRunner } from "../src/mcp/modern/tasks/task-runner.ts";
+import { TaskStore } from "../src/mcp/modern/tasks/task-store.ts";
+import type { TaskOrder } from "../src/mcp/modern/tasks/work.ts";
 import { modern, type Reply } from "./berth.ts";
 import { declaring, memoryRecords, MemoryHost, openStream, startRig, type Offer, type Rig } from "./mcp-modern.rig.ts";
 import { inOneOf, until } from "./until.ts";
@@ -411,6 +415,94 @@ describe("tasks and the process that runs them", () => {
     await sleep(50);
     assert.deepEqual(await seen(), lost);
     for (const rig of [first, second]) await rig.close();
+  });
+
+  it("long arguments are written once, and not read again to renew a lease or to say how a task is", async () => {
+    const host = new MemoryHost();
+    const catalog = host.offer("server", OFFER);
+    const records = memoryRecords();
+    const written: number[] = [];
+    const read: number[] = [];
+    const store = new TaskStore({
+      async record(...key) {
+        const found = await records.record(...key);
+        read.push(found?.value.length ?? 0);
+        return found;
+      },
+      putRecord(...put) {
+        written.push(put[3].value.length);
+        return records.putRecord(...put);
+      },
+    });
+    const runner = new TaskRunner({
+      store,
+      limits: { ...defaultLimits, taskLeaseMs: 60 },
+      log: createLog("silent"),
+      onChange() {},
+    });
+    const text = JSON.stringify({ long: "x".repeat(1_000_000) });
+    const digest = { bytes: text.length, sha256: "" };
+    const order = {
+      tenant: "default",
+      server: "server",
+      principal: undefined,
+      catalog,
+      tool: catalog.tool("held")!,
+      args: new JsonText(text, digest),
+      capabilities: {},
+      answers: {},
+    };
+    const task = await runner.adopt(order as unknown as TaskOrder, runner.begin(order as unknown as TaskOrder));
+    await until(() => written.length > 5, "its lease is renewed");
+    assert.equal((await runner.read("default", task.id))?.status, "working");
+    assert.equal(written.filter((units) => units > 10_000).length, 1);
+    assert.deepEqual(
+      read.filter((units) => units > 10_000),
+      [],
+    );
+    const args = await new TaskStore(records).args("default", (await store.read("default", task.id))!);
+    assert.ok(args instanceof JsonText);
+    assert.deepEqual([args.text, args.digest], [text, digest]);
+    assert.equal(await store.read("default", `${task.id}/args`), undefined, "arguments are no task");
+    release.pop()!("done");
+    await runner.settled();
+  });
+
+  it("a task that an earlier Berth has kept with its arguments goes on with them", async () => {
+    const host = new MemoryHost();
+    const { release: known } = host.offer("server", OFFER);
+    const records = memoryRecords();
+    const now = Date.now();
+    const id = "A".repeat(32);
+    const kept = {
+      id,
+      server: "server",
+      release: known,
+      tool: "confirms",
+      args: { a: 1 },
+      capabilities: { elicitation: {} },
+      status: "input_required",
+      createdAt: now,
+      updatedAt: now,
+      ttlMs: 600_000,
+      answers: {},
+      asked: { sure: { key: "sure", request: QUESTION } },
+      seenKeys: ["sure"],
+      owner: "gone",
+    };
+    await records.putRecord("default", "task", id, {
+      value: JSON.stringify(kept),
+      expected: 0,
+      expiresAt: now + 600_000,
+    });
+    const rig = await start(host, records);
+    await send(rig, "tasks/update", { taskId: id, inputResponses: { sure: YES } });
+    const { result } = await until(async () => {
+      const task = (await send(rig, "tasks/get", { taskId: id })).result;
+      return task.status === "completed" ? task : undefined;
+    });
+    assert.deepEqual(JSON.parse(result.content[0].text), { args: { a: 1 }, answers: { sure: YES } });
+    await rig.close();
   });
 
   it("a task is cancelled from any process", async () => {

@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { BerthError } from "../../../errors.ts";
+import { JsonText, type JsonObject } from "../../../json.ts";
 import type { Log } from "../../../log.ts";
 import { ended, failed, LOST } from "./endings.ts";
 import { isOver, type Task } from "./task.ts";
@@ -71,13 +72,14 @@ export class TaskRunner {
   /** Makes a task of work that has begun; resolves when it is kept. */
   async adopt(order: TaskOrder, work: Work): Promise<Task> {
     const now = Date.now();
+    const { args } = order;
     const task: Task = {
       id: randomBytes(24).toString("base64url"),
       server: order.server,
       ...(order.principal && { principal: order.principal.id }),
       release: order.catalog.release,
       tool: order.tool.contract.name,
-      args: order.args,
+      ...(args instanceof JsonText ? { longArgs: args.digest } : { args }),
       capabilities: order.capabilities,
       status: "working",
       createdAt: now,
@@ -90,7 +92,7 @@ export class TaskRunner {
       ...this.#lease(),
     };
     try {
-      await this.#options.store.create(order.tenant, task);
+      await this.#options.store.create(order.tenant, task, args instanceof JsonText ? args.text : undefined);
     } catch (error) {
       work.cancellation.abort();
       throw error;
@@ -130,6 +132,11 @@ export class TaskRunner {
     return lost ?? this.#options.store.read(tenant, id);
   }
 
+  /** What the tool was called with. */
+  args(tenant: string, task: Task): Promise<JsonObject | JsonText> {
+    return this.#options.store.args(tenant, task);
+  }
+
   async change(tenant: string, id: string, edit: (task: Task) => Task | undefined): Promise<Task | undefined> {
     const changed = await this.#options.store.change(tenant, id, edit);
     if (changed) this.#options.onChange(tenant, changed);
@@ -162,7 +169,7 @@ export class TaskRunner {
 
   #follow(id: string, order: TaskOrder, work: Work): void {
     this.#running.set(id, { ...work, tenant: order.tenant });
-    this.#timer ??= setInterval(() => this.#renew(), this.#options.limits.taskLeaseMs / 3).unref();
+    this.#timer ??= setInterval(() => void this.#renew(), this.#options.limits.taskLeaseMs / 3).unref();
     const settling = this.#settle(id, order, work).finally(() => this.#settling.delete(settling));
     this.#settling.add(settling);
   }
@@ -213,8 +220,12 @@ export class TaskRunner {
   }
 
   /** Says that this process lives, and what its guests said. */
-  #renew(): void {
-    for (const [id, work] of this.#running) void this.#renewOne(id, work);
+  async #renew(): Promise<void> {
+    // Each in a turn of its own, for a task may have long answers; none waits for another to be written.
+    for (const [id, work] of this.#running) {
+      void this.#renewOne(id, work);
+      await nextTurn();
+    }
     if (this.#running.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;

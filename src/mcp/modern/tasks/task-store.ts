@@ -1,4 +1,5 @@
 import { BerthError } from "../../../errors.ts";
+import { JsonText, type JsonObject } from "../../../json.ts";
 import type { Task } from "./task.ts";
 
 /** Where tasks are kept, so that they outlive a process; several processes may have it open. A store is one. */
@@ -24,15 +25,28 @@ export class TaskStore {
     this.#records = records;
   }
 
-  /** Resolves when the task would be found by anybody. */
-  async create(tenant: string, task: Task): Promise<void> {
+  /** Resolves when the task would be found by anybody. `longArgs` are the text of those that are kept apart. */
+  async create(tenant: string, task: Task, longArgs?: string): Promise<void> {
+    if (longArgs !== undefined) {
+      const put = { value: longArgs, expected: 0, expiresAt: expiryOf(task) };
+      await this.#records.putRecord(tenant, "task", argsKey(task.id), put);
+    }
     if ((await this.#put(tenant, task, 0)) === undefined)
       throw new BerthError("store_failed", "the task exists already");
   }
 
   async read(tenant: string, id: string): Promise<Task | undefined> {
+    // Beside the tasks stand the arguments of some, which are no tasks.
+    if (id.includes("/")) return undefined;
     const record = await this.#records.record(tenant, "task", id);
     return record && (JSON.parse(record.value) as Task);
+  }
+
+  async args(tenant: string, { id, args = {}, longArgs }: Task): Promise<JsonObject | JsonText> {
+    if (!longArgs) return args;
+    const record = await this.#records.record(tenant, "task", argsKey(id));
+    if (!record) throw new BerthError("store_failed", "the arguments of the task are gone");
+    return new JsonText(record.value, longArgs);
   }
 
   /**
@@ -51,7 +65,15 @@ export class TaskStore {
   }
 
   #put(tenant: string, task: Task, expected: number): Promise<number | undefined> {
-    const expiresAt = task.createdAt + task.ttlMs;
-    return this.#records.putRecord(tenant, "task", task.id, { value: JSON.stringify(task), expected, expiresAt });
+    const put = { value: JSON.stringify(task), expected, expiresAt: expiryOf(task) };
+    return this.#records.putRecord(tenant, "task", task.id, put);
   }
+}
+
+function expiryOf({ createdAt, ttlMs }: Task): number {
+  return createdAt + ttlMs;
+}
+
+function argsKey(id: string): string {
+  return `${id}/args`;
 }

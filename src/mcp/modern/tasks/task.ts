@@ -1,5 +1,5 @@
 import type { InputRequest } from "../../../host/catalog.ts";
-import type { Json, JsonObject } from "../../../json.ts";
+import type { Json, JsonDigest, JsonObject } from "../../../json.ts";
 import type { CallerContext } from "../../../outcome/context.ts";
 
 /** A tool call that outlives its request, as it is kept (SEP-2663). Times are milliseconds since the epoch. */
@@ -11,7 +11,9 @@ export interface Task {
   readonly principal?: string;
   readonly release: string;
   readonly tool: string;
-  readonly args: JsonObject;
+  /** Long ones are kept apart, so that nobody reads or writes them who asks or says how the task is. */
+  readonly args?: JsonObject;
+  readonly longArgs?: JsonDigest;
   /** What the client declared that created it. */
   readonly capabilities: JsonObject;
   readonly status: TaskStatus;

@@ -124,7 +124,7 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
       ...whose,
       tool,
       codec,
-      args: args instanceof JsonText ? args.read() : (args as JsonObject),
+      args: args as JsonObject | JsonText,
       answers,
       context,
     };
@@ -152,8 +152,9 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
   }
 
   async function goOn({ tenant, catalog, codec, principal, trace }: MethodCall, task: Task): Promise<void> {
-    const { id, server, args, capabilities, answers, context } = task;
+    const { id, server, capabilities, answers, context } = task;
     try {
+      const args = await runner.args(tenant, task);
       const ran = await catalogOfRelease(host, { tenant, catalog, principal }, task.release);
       const tool = ran.tool(task.tool);
       if (!tool) throw new BerthError("invalid_params", `Unknown tool: ${task.tool}`);
@@ -188,7 +189,9 @@ function isOf(task: Task, { server, principal }: Pick<MethodCall, "server" | "pr
 
 /** Running fills in defaults; each round begins with what the client sent. */
 function copied(order: TaskOrder): TaskOrder {
-  return { ...order, args: structuredClone(order.args) };
+  const { args, tool } = order;
+  if (!(args instanceof JsonText)) return { ...order, args: structuredClone(args) };
+  return { ...order, args: tool.takesText ? new JsonText(args.text, args.digest) : args.read() };
 }
 
 export function declaresTasks({ capabilities }: Client): boolean {

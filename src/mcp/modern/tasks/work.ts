@@ -1,7 +1,7 @@
 import type { Principal } from "../../../access/principal.ts";
 import { Cancellation } from "../../../cancellation.ts";
 import type { CallOptions, CallResult, Catalog, InputRequired, Tool } from "../../../host/catalog.ts";
-import { isObject, type Json, type JsonObject } from "../../../json.ts";
+import { isObject, type Json, type JsonObject, type JsonText } from "../../../json.ts";
 import type { CallerContext } from "../../../outcome/context.ts";
 import type { Trace } from "../../../trace.ts";
 import type { Codec } from "../../protocol.ts";
@@ -14,7 +14,7 @@ export interface TaskOrder {
   readonly catalog: Catalog;
   readonly tool: Tool;
   readonly codec: Codec;
-  readonly args: JsonObject;
+  readonly args: JsonObject | JsonText;
   readonly capabilities: JsonObject;
   readonly answers: JsonObject;
   readonly context: CallerContext | undefined;
