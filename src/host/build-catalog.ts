@@ -140,7 +140,8 @@ export async function buildCatalog(
     return { ...found, open: functionResource(found, contentRun(content), redirects) };
   });
   const ownResource = uriFinder(resources, validatorOf);
-  const isShown = (of: string): boolean => prompts.has(of) || resources.some(({ uri }) => uri === of);
+  const uriSet = new Set(resources.map(({ uri }) => uri));
+  const isShown = (of: string): boolean => prompts.has(of) || uriSet.has(of);
   const completers = new Map(
     found.completions
       .filter(({ of }) => isShown(of))

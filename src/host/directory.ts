@@ -1,5 +1,5 @@
 import { decodeJson, isCid, type Cid } from "../cid.ts";
-import { isObject, isSameJson, type Json, type JsonObject } from "../json.ts";
+import { isObject, isSameJson, jsonText, type Json, type JsonObject } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { NameChanges, Store } from "../store/store.ts";
@@ -44,8 +44,8 @@ interface ServerNameRecord {
 }
 
 /** All that a server is made of, to compare it with what it was. */
-export function saidOf({ definition, enabled, hidden, entry, refused }: DirectoryEntry): string {
-  return JSON.stringify([definition, enabled, hidden, entry.raw, refused]);
+export function saidOf({ definition, enabled, hidden, entry }: DirectoryEntry): string {
+  return `${JSON.stringify([definition, enabled, hidden])}${jsonText(entry.raw)}`;
 }
 
 /** Up to which change of the store a directory is what that says; only of those that say all by themselves. */

@@ -10,7 +10,7 @@ import { asGivenNow } from "./granted.ts";
 import { releaseCompilerKey } from "./load-catalog.ts";
 import type { ReleaseParts } from "./release.ts";
 import { withdrawnFrom } from "./tenant-rules.ts";
-import type { Json } from "../json.ts";
+import type { Json, JsonSchema } from "../json.ts";
 
 /** Earlier releases that stay loaded in one process. */
 const RELEASES_MAX = 64;
@@ -79,9 +79,8 @@ async function loadRelease(
   const contract = parts && ((await structure(parts.contract)) as Contract | undefined);
   if (config === undefined || !contract) return undefined;
 
-  const { entry: then } = await readCheckedEntry(server, config as Json, (schema) =>
-    dependencies.checks.faultOf(tenant, schema),
-  );
+  const faultOf = (schema: JsonSchema) => dependencies.checks.faultOf(tenant, schema);
+  const { entry: then } = await readCheckedEntry(server, config as Json, faultOf, { isEarlier: true });
   const entry = asGivenNow(then, now);
   const withdrawn = withdrawnFrom({ tenant, server, was: then, given: entry }, now);
   if (withdrawn.length > 0) throw refused(server, withdrawn);

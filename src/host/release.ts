@@ -40,8 +40,10 @@ export function createRelease(input: {
   const { definition, bundle, entry, offered, isHidden } = input;
   const offers = [...offersOf("tool", offered.tools), ...offersOf("prompt", offered.prompts)];
   const hidden = offers.filter(isHidden);
-  const isShown = (kind: Offer["kind"]) => (item: { contract: { name: string } }) =>
-    !hidden.some((offer) => offer.kind === kind && offer.name === item.contract.name);
+  const isShown = (kind: Offer["kind"]) => {
+    const left = new Set(hidden.filter((offer) => offer.kind === kind).map(({ name }) => name));
+    return (item: { contract: { name: string } }) => !left.has(item.contract.name);
+  };
   const tools = [...offered.tools.values()].filter(isShown("tool"));
   const prompts = [...offered.prompts.values()].filter(isShown("prompt"));
   const resources = [...offered.resources.values()];

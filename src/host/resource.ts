@@ -66,12 +66,12 @@ export function uriTester(
   resources: readonly Findable[],
   validatorOf: ValidatorOf,
 ): (uri: string) => boolean | Promise<boolean> {
-  const starts = resources.map(({ uri }) => (isTemplate(uri) ? startOf(uri) : undefined));
+  const uris = resources.map(({ uri }) => uri);
+  const exact = new Set(uris.filter((uri) => !isTemplate(uri)));
+  const starts = [...new Set(uris.filter(isTemplate).map(startOf))];
   let find: Find<true> | undefined;
   return (uri) => {
-    const mayBe = resources.some(
-      (own, index) => own.uri === uri || (starts[index] !== undefined && uri.startsWith(starts[index])),
-    );
+    const mayBe = exact.has(uri) || starts.some((start) => uri.startsWith(start));
     if (!mayBe) return false;
     find ??= uriFinder(
       resources.map((own) => ({ ...own, open: () => true as const })),

@@ -43,13 +43,18 @@ export interface ServerEntry {
   readonly limits: ServerLimits;
   /** What is wrongly configured, and is not offered in any other form either. */
   readonly leftOut: LeftOut;
-  /** As it was written, which is what a release keeps; without what nests too deep, which refuses it. */
+  /** As it was written, which is what a release keeps. */
   readonly raw: JsonObject;
 }
 
 export type SchemaValidation = "warn" | "error" | "ignore";
 
 export type Hook = "tools" | "resources" | "prompts";
+
+export interface EntryReading extends ToolReading {
+  /** It is that of an earlier release: what could be saved then is served on. */
+  readonly isEarlier?: boolean;
+}
 
 export interface LeftOut {
   readonly tools: readonly string[];
@@ -69,10 +74,10 @@ export interface ReadEntry {
  * Reads an entry. A wrong tool, resource or prompt leaves itself out; anything else that is wrong refuses the entry.
  * Problems point into `mcps`. Schemas are looked into only with `faultOf`.
  */
-export function readEntry(server: string, given: Json, options: ToolReading = {}): ReadEntry {
+export function readEntry(server: string, given: Json, options: EntryReading = {}): ReadEntry {
   const problems: Problem[] = [];
   const place = inside({ pointer: "", problems }, server);
-  const raw = withoutDeep(given, place);
+  const raw = options.isEarlier ? given : withinBounds(given, place);
   const fields = readFields(raw, entryFields, "An entry", place);
   for (const field of cidFields) {
     const cid = fields[field];
@@ -139,21 +144,36 @@ export function readEntry(server: string, given: Json, options: ToolReading = {}
     network,
     limits,
     leftOut,
-    raw: isObject(raw) ? raw : {},
+    raw: isObject(given) ? given : {},
   };
   return { entry, problems, refused };
 }
 
-/** The fields that do not nest too deep. */
-function withoutDeep(raw: Json, place: Place): Json {
-  if (!isObject(raw) || !isDeeper(raw, ENTRY_NESTING_MAX)) return raw;
-  const fields = Object.entries(raw).filter(([name, value]) => {
-    if (!isDeeper(value, ENTRY_NESTING_MAX - 1)) return true;
-    const message = `An entry nests at most ${ENTRY_NESTING_MAX} levels deep, and this is one more; write it flatter`;
-    return complain(deepPlace(value, inside(place, name), ENTRY_NESTING_MAX - 1), "too-deep", message);
-  });
-  return Object.fromEntries(fields);
+/** Resources, prompts and tools that an entry may have, each. Lists, pages and changes of them are made in one piece. */
+export const ENTRY_ITEMS_MAX = 1_000;
+
+/** The fields that are neither too deep nor too many things. */
+function withinBounds(raw: Json, place: Place): Json {
+  if (!isObject(raw)) return raw;
+  const isDeep = isDeeper(raw, ENTRY_NESTING_MAX);
+  let fields: JsonObject = raw;
+  for (const [name, value] of Object.entries(raw)) {
+    const at = inside(place, name);
+    if (isDeep && isDeeper(value, ENTRY_NESTING_MAX - 1)) {
+      const message = `An entry nests at most ${ENTRY_NESTING_MAX} levels deep, and this is one more; write it flatter`;
+      complain(deepPlace(value, at, ENTRY_NESTING_MAX - 1), "too-deep", message);
+    } else if (ITEMS.has(name) && isObject(value) && Object.keys(value).length > ENTRY_ITEMS_MAX) {
+      const count = `These are ${Object.keys(value).length} ${name}`;
+      const remedy = "write a template, or split the server";
+      complain(at, "too-many-items", `${count}, and an entry has at most ${ENTRY_ITEMS_MAX}; ${remedy}`);
+    } else continue;
+    const { [name]: _, ...others } = fields;
+    fields = others;
+  }
+  return fields;
 }
+
+const ITEMS: ReadonlySet<string> = new Set(["tools", "resources", "prompts"]);
 
 /** The first that stands deeper. */
 function deepPlace(value: unknown, place: Place, levels: number): Place {

@@ -5,8 +5,8 @@ import { isObject, type Json, type JsonObject } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
 import { faultOfSchema } from "../arguments.ts";
 import { parseInTurns } from "../edits/json-spans.ts";
-import { knownFaults, type ToolReading } from "./tool.ts";
-import { readEntry, type ReadEntry } from "./entry.ts";
+import { knownFaults } from "./tool.ts";
+import { readEntry, type EntryReading, type ReadEntry } from "./entry.ts";
 import { complain, inside, type Place } from "./place.ts";
 
 export { SCHEMA_KEY } from "../../image/image.ts";
@@ -64,7 +64,7 @@ function entriesIn(value: unknown, problems: Problem[]): ParsedMcps {
 }
 
 /** One entry of the variable under its name. */
-export function readNamedEntry(server: string, raw: Json, options: ToolReading = {}): ReadEntry {
+export function readNamedEntry(server: string, raw: Json, options: EntryReading = {}): ReadEntry {
   const wrong = serverNameProblem(server);
   if (wrong === undefined) return readEntry(server, raw, options);
   const problems: Problem[] = [];
@@ -117,7 +117,8 @@ export async function readCheckedEntry(
   server: string,
   raw: Json,
   look: Parameters<typeof knownFaults>[1],
+  options: Pick<EntryReading, "isEarlier"> = {},
 ): Promise<ReadEntry> {
   const tools = isObject(raw) && isObject(raw["tools"]) ? Object.values(raw["tools"]) : [];
-  return readNamedEntry(server, raw, { faultOf: await knownFaults(tools, look) });
+  return readNamedEntry(server, raw, { ...options, faultOf: await knownFaults(tools, look) });
 }

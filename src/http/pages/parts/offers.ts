@@ -18,6 +18,9 @@ const FILTERED_FROM = 8;
 /** From so many on a list of links helps to find one. */
 const LINKED_TOOLS_MIN = 2;
 
+/** Resources, and prompts, that are shown: they are rendered in one piece, and nobody reads more. */
+const SHOWN_MAX = 100;
+
 /** Lists of tools that are kept rendered: they are most of a page, and their releases never change. */
 const RENDERED_MAX = 16;
 
@@ -76,11 +79,20 @@ function offersOf({ tools, resources, resourceTemplates, prompts }: Contract): R
     toolCount: countOf(tools.length, "tool"),
     toolLinks: tools.length >= LINKED_TOOLS_MIN ? tools.map(({ name }) => ({ name, id: `tool-${idOf(name)}` })) : [],
     resources: [
-      ...resources.map((resource) => resourceView(resource, resource.uri, false)),
-      ...resourceTemplates.map((template) => resourceView(template, template.uriTemplate, true)),
+      ...resources.slice(0, SHOWN_MAX).map((resource) => resourceView(resource, resource.uri, false)),
+      ...resourceTemplates
+        .slice(0, Math.max(SHOWN_MAX - resources.length, 0))
+        .map((template) => resourceView(template, template.uriTemplate, true)),
     ],
-    prompts: prompts.map(promptView),
+    moreResources: moreOf(all, "resource"),
+    prompts: prompts.slice(0, SHOWN_MAX).map(promptView),
+    morePrompts: moreOf(prompts.length, "prompt"),
   };
+}
+
+/** What is said below those that are shown. */
+function moreOf(count: number, noun: string): string | undefined {
+  return count > SHOWN_MAX ? `${countOf(count - SHOWN_MAX, `more ${noun}`)}; clients are given all.` : undefined;
 }
 
 function resourceView(

@@ -1,12 +1,14 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { rawBlock } from "../src/cid.ts";
+import { decodeJson, jsonBlock, rawBlock } from "../src/cid.ts";
+import { ENTRY_ITEMS_MAX } from "../src/host/config/entry.ts";
 import { readNamedEntry } from "../src/host/config/mcps.ts";
 import { entryText } from "../src/host/edits/mcps-text.ts";
 import { ENTRY_NESTING_MAX } from "../src/json.ts";
 import { mergeMcps } from "../src/image/merge-mcps.ts";
 import { apiOf, type Api } from "./api.ts";
 import { call, startTestBerth, type TestBerth } from "./berth.ts";
+import { openHosted } from "./hosted.ts";
 import { onStoreOf } from "./tenants.rig.ts";
 import { until } from "./until.ts";
 
@@ -29,13 +31,12 @@ describe("an entry that nests deep", () => {
 
   it("is refused by its first field that is too deep, with the place of that", () => {
     assert.deepEqual(readNamedEntry("demo", JSON.parse(deep(ENTRY_NESTING_MAX))).problems, []);
-    const { problems, refused, entry } = readNamedEntry("demo", JSON.parse(deep(ENTRY_NESTING_MAX + 1)));
+    const { problems, refused } = readNamedEntry("demo", JSON.parse(deep(ENTRY_NESTING_MAX + 1)));
     assert.equal(refused, true);
     assert.deepEqual(
       problems.map(({ code, pointer }) => [code, pointer]),
       [["too-deep", `/demo/options/hello/list${"/0".repeat(ENTRY_NESTING_MAX - 3)}`]],
     );
-    assert.deepEqual(entry.raw, {});
   });
 
   it("is not saved, and costs nobody anything", async () => {
@@ -91,6 +92,72 @@ describe("an entry that nests deep", () => {
       const mended = await api.send("PUT", "/entries/hello", kept, { "If-Match": `"${read.cid}"` });
       assert.equal(mended.status, 200, JSON.stringify(mended.body).slice(0, 500));
       assert.deepEqual(await helloOf("hello"), { result: "hello" });
+    }
+  });
+});
+
+/** So many resources of an entry, or of a contract. */
+const resources = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, n) => [`r${n}`, `a:${n}`]));
+const entryResources = (count: number) =>
+  Object.fromEntries(Object.entries(resources(count)).map(([name, uri]) => [name, { uri, text: name }]));
+
+describe("an entry of thousands of things", () => {
+  it("is refused, and none of them is looked at", () => {
+    const all = { tools: resources, resources: entryResources, prompts: resources };
+    for (const [field, of] of Object.entries(all)) {
+      const { problems, refused, entry } = readNamedEntry("demo", { [field]: of(ENTRY_ITEMS_MAX + 1) });
+      assert.equal(refused, true);
+      assert.deepEqual(
+        problems.map(({ code, pointer }) => [code, pointer]),
+        [["too-many-items", `/demo/${field}`]],
+      );
+      assert.match(problems[0]!.message, new RegExp(`${ENTRY_ITEMS_MAX + 1} ${field}.*at most ${ENTRY_ITEMS_MAX}`));
+      assert.deepEqual(entry.leftOut, { tools: [], prompts: [], resources: [] });
+    }
+    const { problems, entry } = readNamedEntry("demo", { resources: entryResources(ENTRY_ITEMS_MAX) });
+    assert.deepEqual([problems, entry.resources.length], [[], ENTRY_ITEMS_MAX]);
+  });
+
+  it("has a page with the first hundred of each kind, and how many more there are", async () => {
+    const template = { uriTemplate: "t:{x}", content: "variable://{x}" };
+    const message = { role: "user", content: "Hi" };
+    const prompts = Object.fromEntries(Array.from({ length: 101 }, (_, n) => [`p${n}`, { messages: [message] }]));
+    const many = { resources: { ...entryResources(150), template }, prompts };
+    const berth = await startTestBerth({ mcps: { many } });
+    try {
+      const page = await (await fetch(`${berth.url}/mcp/meta/many`, { headers: { Accept: "text/html" } })).text();
+      assert.equal(page.match(/<dt><code>a:/g)?.length, 100);
+      assert.equal(page.match(/<dt><code>p\d/g)?.length, 100);
+      assert.match(page, /51 more resources; clients are given all/);
+      assert.match(page, /1 more prompt; clients are given all/);
+    } finally {
+      await berth.close();
+    }
+  });
+
+  it("or one that nests deep, of an earlier release, is served as it was", async () => {
+    const hosted = await openHosted({ words: "export const say = (): string => 'one';\n" });
+    try {
+      const structure = async (cid: string) =>
+        decodeJson((await hosted.store.content("default", cid))!) as Record<string, unknown>;
+      const parts = await structure((await hosted.catalog("words")).release);
+      const count = ENTRY_ITEMS_MAX + 500;
+      const options = { say: { list: (JSON.parse(deep(200)) as { options: unknown }).options } };
+      const config = rawBlock(JSON.stringify({ options, resources: entryResources(count) }));
+      const listed = Object.entries(resources(count)).map(([name, uri]) => ({ uri, name }));
+      const contract = jsonBlock({ ...(await structure(parts["contract"] as string)), resources: listed });
+      const release = jsonBlock({ ...parts, config: config.cid, contract: contract.cid });
+      const set = [{ kind: "release", name: "words", cid: release.cid }] as const;
+      await hosted.store.change("default", { by: "test", put: [config, contract, release], set });
+      const catalog = await hosted.catalog(`words@${release.cid}`);
+      assert.equal(catalog.contract.resources.length, count);
+      assert.deepEqual(await (await catalog.resource("a:1499"))!.read({}), {
+        contents: [{ uri: "a:1499", mimeType: "text/plain", text: "r1499" }],
+      });
+      assert.equal(await catalog.gives("a:1500"), false);
+      assert.equal(await catalog.gives("a:1499"), true);
+    } finally {
+      await hosted.close();
     }
   });
 });
