@@ -14,6 +14,7 @@ import { compilerCommand, type CompilerMode } from "../src/discover/compiler-com
 import { isServiceFault, type Compiled, type DefinitionSource } from "../src/discover/discovery.ts";
 import { guestPackages } from "../src/discover/packages.ts";
 import { residentMbOf, treeOf } from "../src/process-tree.ts";
+import { defaultLimits } from "../src/limits.ts";
 import { startDirectly, type Start } from "../src/starter/starter.ts";
 import { bearer, makeToken } from "./access.rig.ts";
 import { apiOf } from "./api.ts";
@@ -21,7 +22,7 @@ import { startTestBerth } from "./berth.ts";
 import { commandOf } from "./processes.ts";
 import { until } from "./until.ts";
 
-const limits = { compileMs: 600_000, compileElapsedMs: 600_000, compileMemoryMb: 384 };
+const limits = { ...defaultLimits, compileMs: 600_000, compileElapsedMs: 600_000, compileMemoryMb: 384 };
 const isRoot = process.getuid?.() === 0;
 const isLinux = process.platform === "linux";
 

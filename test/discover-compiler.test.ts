@@ -4,9 +4,15 @@ import { after, test } from "node:test";
 import { openCompiler, type Compiler, type CompilerLimits } from "../src/discover/compiler.ts";
 import { nothingFound, type DefinitionSource } from "../src/discover/discovery.ts";
 import { FrameReader, FrameTooLarge, frame } from "../src/discover/frames.ts";
+import { defaultLimits } from "../src/limits.ts";
 import { inOneOf, until } from "./until.ts";
 
-const limits: CompilerLimits = { compileMs: 600_000, compileElapsedMs: 600_000, compileMemoryMb: 384 };
+const limits: CompilerLimits = {
+  ...defaultLimits,
+  compileMs: 600_000,
+  compileElapsedMs: 600_000,
+  compileMemoryMb: 384,
+};
 
 function open(context: { after(close: () => Promise<void>): void }, given: Partial<CompilerLimits> = {}): Compiler {
   const compiler = openCompiler({ ...limits, ...given });
@@ -198,4 +204,40 @@ test("frames come out whole however the pipe cuts them, up to a limit", () => {
   }
   assert.throws(() => new FrameReader(10).push(Buffer.from("x".repeat(11))), FrameTooLarge);
   assert.throws(() => new FrameReader(10).push(Buffer.from("nonsense\n")), SyntaxError);
+});
+
+/** A thousand literals, in a few letters. */
+const unfolding = 'type Digit = "0" | "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9";\n';
+const wide = (name: string): string =>
+  `export function ${name}(code: \`\${Digit}\${Digit}\${Digit}\`): string { return code; }\n`;
+const plain = (name: string): string => `export function ${name}(code: string): string { return code; }\n`;
+
+test("toolBytes: a function whose types unfold to long schemas is left out, with its place and what to do", async (context) => {
+  const compiler = open(context, { toolBytes: 4_000 });
+  const { tools, problems } = await compiler.compile(source(unfolding + plain("first") + wide("second")));
+  assert.deepEqual(
+    tools.map(({ name }) => name),
+    ["first"],
+  );
+  assert.equal(problems.length, 1);
+  const { code, severity, tool, file, line, column, message, frame } = problems[0]!;
+  assert.deepEqual([code, severity, tool, file, line, column], ["too-large", "error", "second", "greet.ts", 3, 17]);
+  assert.match(message, /^second: .* bytes, and at most 4000 .*BERTH_TOOL_BYTES.*take plainer types/);
+  assert.match(frame!, /export function second/);
+});
+
+test("contractBytes: functions beyond it are left out, tools, resources and prompts counted together", async (context) => {
+  const compiler = open(context, { contractBytes: 1_000 });
+  const resource = "/** @resource a:b */\nexport const own = (): string => '';\n";
+  const prompt = "/** @prompt */\n" + plain("ask");
+  const { tools, resources, prompts, problems } = await compiler.compile(
+    source(plain("first") + resource + prompt + plain("second") + plain("third") + plain("fourth")),
+  );
+  const found = [...tools, ...resources, ...prompts];
+  assert.ok(found.length >= 2 && Buffer.byteLength(found.map((each) => JSON.stringify(each)).join("")) <= 1_000);
+  assert.equal(found.length + problems.length, 6);
+  for (const { code, message } of problems) {
+    assert.equal(code, "too-large");
+    assert.match(message, /more than 1000 bytes \(BERTH_CONTRACT_BYTES\).*split the server/);
+  }
 });

@@ -1,7 +1,7 @@
 import { Socket } from "node:net";
 import { BundlerEnded } from "./bundle.ts";
 import { compileDefinition, type CompileTask } from "./compile.ts";
-import type { DefinitionSource } from "./discovery.ts";
+import type { ContractLimits, DefinitionSource } from "./discovery.ts";
 import { BUNDLER_ENDED, frame, FrameReader } from "./frames.ts";
 
 /**
@@ -12,6 +12,7 @@ interface Job {
   readonly id: number;
   readonly task: CompileTask;
   readonly source: DefinitionSource;
+  readonly limits: ContractLimits;
 }
 
 const jobs = new Socket({ fd: 3, readable: true, writable: false });
@@ -26,9 +27,9 @@ jobs.on("end", () => process.exit(0));
 for (const socket of [jobs, answers]) socket.on("error", () => process.exit(1));
 answers.write(frame({ id: 0 }));
 
-async function carryOut({ id, task, source }: Job): Promise<void> {
+async function carryOut({ id, task, source, limits }: Job): Promise<void> {
   try {
-    const result = await compileDefinition(task, source);
+    const result = await compileDefinition(task, source, limits);
     answers.write(frame({ id, result }));
   } catch (error) {
     // Without its bundler it can do nothing more, and what that wrote last says why.

@@ -1,6 +1,6 @@
 import type { Problem } from "../problem.ts";
 import { bundleDefinition } from "./bundle.ts";
-import type { Compiled, DefinitionSource, Discovery } from "./discovery.ts";
+import type { Compiled, ContractLimits, DefinitionSource, Discovery } from "./discovery.ts";
 import { discoverShell } from "./shell.ts";
 
 /** What the compiler's child does with a definition. `discover` leaves out the bundle and what is wrong with it. */
@@ -10,8 +10,12 @@ export type CompileTask = "compile" | "discover";
  * Discovery and bundling of one definition, in this process. An import that cannot be bundled leaves no bundle, and
  * nothing of the definition can then run; the tools that its types describe are still told.
  */
-export async function compileDefinition(task: CompileTask, source: DefinitionSource): Promise<Compiled> {
-  const found = await findAll(source);
+export async function compileDefinition(
+  task: CompileTask,
+  source: DefinitionSource,
+  limits?: ContractLimits,
+): Promise<Compiled> {
+  const found = await findAll(source, limits);
   if (task === "discover" || found.problems.some((problem) => problem.code === "syntax-error")) return found;
   const bundled = await bundleDefinition(source);
   return {
@@ -22,10 +26,10 @@ export async function compileDefinition(task: CompileTask, source: DefinitionSou
 }
 
 /** The checker is loaded for what needs it. */
-async function findAll(source: DefinitionSource): Promise<Discovery> {
+async function findAll(source: DefinitionSource, limits: ContractLimits | undefined): Promise<Discovery> {
   if (source.language === "shell") return discoverShell(source);
   const { discover } = await import("./discover.ts");
-  return discover(source);
+  return discover(source, limits);
 }
 
 function distinct(problems: readonly Problem[]): Problem[] {

@@ -6,7 +6,7 @@ import type { Start } from "../starter/starter.ts";
 import { YieldingSession } from "../yielding-session.ts";
 import type { CompileTask } from "./compile.ts";
 import { BESIDES_HEAP_MB } from "./compiler-command.ts";
-import type { Compiled, DefinitionSource } from "./discovery.ts";
+import type { Compiled, ContractLimits, DefinitionSource } from "./discovery.ts";
 import { BUNDLER_ENDED, frame, FrameReader, FrameTooLarge } from "./frames.ts";
 
 /** How a definition's compilation ended. After all but `result` and `failure` the process is gone. */
@@ -23,7 +23,7 @@ export type Ending =
   /** It ended before it could be given anything. */
   | { readonly kind: "unready"; readonly exitCode: number | null; readonly said: string };
 
-export interface CompilerProcessLimits {
+export interface CompilerProcessLimits extends ContractLimits {
   readonly compileMs: number;
   readonly compileElapsedMs: number;
   readonly compileMemoryMb: number;
@@ -91,7 +91,8 @@ export class CompilerProcess {
         resolve(ending);
       };
       this.#session?.begin();
-      const job = frame({ id: this.#jobs, task, source });
+      const { toolBytes, contractBytes } = this.#limits;
+      const job = frame({ id: this.#jobs, task, source, limits: { toolBytes, contractBytes } });
       if (this.#pipe) this.#pipe.write(job);
       else this.#unsent = job;
     });

@@ -27,7 +27,10 @@ export interface Compiler {
   close(): Promise<void>;
 }
 
-export type CompilerLimits = Pick<Limits, "compileMs" | "compileElapsedMs" | "compileMemoryMb">;
+export type CompilerLimits = Pick<
+  Limits,
+  "compileMs" | "compileElapsedMs" | "compileMemoryMb" | "toolBytes" | "contractBytes"
+>;
 
 export interface CompilerOptions {
   readonly start?: Start;

@@ -3,6 +3,7 @@ import type { Problem } from "../problem.ts";
 import { readCompletion, type Completable } from "./completion.ts";
 import {
   nothingFound,
+  type ContractLimits,
   type DefinitionSource,
   type DiscoveredCompletion,
   type DiscoveredPrompt,
@@ -23,12 +24,12 @@ import { parseUriTemplate } from "./uri-template.ts";
  * Finds what a TypeScript definition offers, in this process. Loads the compiler, and types can be written to make
  * it run for ever: the serving process goes through `compiler.ts`, which does this in a child with limits.
  */
-export function discover(source: DefinitionSource): Discovery {
+export function discover(source: DefinitionSource, limits?: ContractLimits): Discovery {
   const program = openProgram(source);
   const syntax = syntaxProblems(program);
   if (syntax.length > 0) return { ...nothingFound, problems: syntax };
 
-  const finder = new Finder(program);
+  const finder = new Finder(program, limits);
   const candidates = exportedFunctions(program, source.server);
   for (const candidate of candidates) finder.read(candidate);
   for (const candidate of candidates) finder.readCompletions(candidate);
@@ -47,8 +48,12 @@ class Finder {
   readonly #completables: Completable[] = [];
   readonly #problems: Problem[] = [];
 
-  constructor(program: DefinitionProgram) {
+  readonly #limits: ContractLimits | undefined;
+  #bytes = 0;
+
+  constructor(program: DefinitionProgram, limits: ContractLimits | undefined) {
     this.#program = program;
+    this.#limits = limits;
   }
 
   found(): Discovery {
@@ -103,7 +108,7 @@ class Finder {
     this.#problems.push(...problems);
     if (!tool) return;
     if (isRepeated(tool.name)) this.#refuseRepeated(candidate, "tool");
-    else this.#tools.push(tool);
+    else if (this.#hasRoom(candidate, tool)) this.#tools.push(tool);
   }
 
   #addResource(candidate: Candidate, tag: Tag): void {
@@ -114,6 +119,7 @@ class Finder {
     if (this.#resources.some((other) => other.uri === uri)) {
       return this.#refuse(candidate, "repeated-resource", `there is another resource ${uri}`, tag.node);
     }
+    if (!this.#hasRoom(candidate, resource)) return;
     this.#resources.push(resource);
     const template = parseUriTemplate(uri);
     const variables = "parts" in template ? template.variables.map((variable) => variable.name) : [];
@@ -126,9 +132,30 @@ class Finder {
     if (!prompt) return;
     const { name } = prompt;
     if (this.#prompts.some((other) => other.name === name)) return this.#refuseRepeated(candidate, "prompt");
+    if (!this.#hasRoom(candidate, prompt)) return;
     this.#prompts.push(prompt);
     const names = prompt.arguments.map((argument) => argument.name);
     this.#completables.push({ names: [candidate.name, name], of: name, arguments: names });
+  }
+
+  /** A few lines of types can unfold to megabytes, which whoever serves hashes, compares, lists and shows. */
+  #hasRoom(candidate: Candidate, found: DiscoveredTool | DiscoveredResource | DiscoveredPrompt): boolean {
+    if (!this.#limits) return true;
+    const { toolBytes, contractBytes } = this.#limits;
+    const bytes = Buffer.byteLength(JSON.stringify(found));
+    const remedy = "take plainer types: fewer literals, or a string that the function itself checks";
+    if (bytes > toolBytes) {
+      const message = `its schemas and texts have ${bytes} bytes, and at most ${toolBytes} are allowed (BERTH_TOOL_BYTES)`;
+      this.#refuse(candidate, "too-large", `${message}; ${remedy}`, candidate.nameNode);
+      return false;
+    }
+    if (this.#bytes + bytes > contractBytes) {
+      const message = `with it all schemas and texts have more than ${contractBytes} bytes (BERTH_CONTRACT_BYTES)`;
+      this.#refuse(candidate, "too-large", `${message}; ${remedy}, or split the server`, candidate.nameNode);
+      return false;
+    }
+    this.#bytes += bytes;
+    return true;
   }
 
   #refuseRepeated(candidate: Candidate, what: string): void {

@@ -17,6 +17,12 @@ export interface Discovery {
   readonly problems: readonly Problem[];
 }
 
+/** Of the JSON of a tool, resource or prompt, and of all of them. */
+export interface ContractLimits {
+  readonly toolBytes: number;
+  readonly contractBytes: number;
+}
+
 /** What a definition without a single good function has. */
 export const nothingFound: Omit<Discovery, "problems"> = { tools: [], resources: [], prompts: [], completions: [] };
 

@@ -8,7 +8,7 @@ import { compilingOnce } from "./compile-once.ts";
 import { compiledDefinition, refused } from "./compiled-definition.ts";
 import { createCompleter } from "./completer.ts";
 import type { ServerEntry } from "./config/entry.ts";
-import { checkOptions, leaveOut, offerOf } from "./config/offer.ts";
+import { checkOptions, leaveOut, offerOf, type Offered } from "./config/offer.ts";
 import { configuredRun, contentRun, findable, writtenPrompt } from "./config/served.ts";
 import { grantProblems, grantTo, leaveOutNamesakes } from "./granted.ts";
 import type { HostDependencies } from "./host.ts";
@@ -74,6 +74,7 @@ export async function buildCatalog(
   await applyTransforms(offered, { tenant, server, given, entry, found }, port, { ...dependencies, compileOnce });
   leaveOut(offered, entry);
   checkOptions(server, offered, entry);
+  if (!isEarlier) checkSize(server, offered, dependencies.limits.contractBytes);
   const granted = await grantTo({ tenant, server, entry }, port, dependencies);
   if (language === "shell") leaveOutNamesakes(server, offered, entry);
   const release = createRelease({ definition: definition ?? null, bundle, entry, offered, isHidden });
@@ -171,6 +172,20 @@ export async function buildCatalog(
     memo: new Map(),
   };
   return { catalog, blocks: [release.block, release.contractBlock, release.configBlock] };
+}
+
+/** Many tools of an entry may have one function, each with all of its schemas. */
+function checkSize(server: string, { tools, resources, prompts }: Offered, bytesMax: number): void {
+  let bytes = 0;
+  for (const items of [tools, resources, prompts]) {
+    for (const { contract } of items.values()) {
+      bytes += Buffer.byteLength(JSON.stringify(contract));
+      if (bytes <= bytesMax) continue;
+      const limit = `more than ${bytesMax} bytes together (BERTH_CONTRACT_BYTES)`;
+      const message = `What the server offers has ${limit}; offer less, take plainer types, or split the server`;
+      throw refused(server, [{ code: "too-large", message, severity: "error" }]);
+    }
+  }
 }
 
 /** Made apart from the catalog, so that whoever keeps identities does not keep the catalog too. */

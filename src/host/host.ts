@@ -123,6 +123,7 @@ export interface HostDependencies {
       readonly retryMs: number;
       readonly upstreamCallMs: number;
       readonly catalogs: number;
+      readonly contractBytes: number;
       readonly recentCalls: number;
     };
 }

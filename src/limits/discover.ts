@@ -6,6 +6,9 @@ export const discoverLimits = {
   compileElapsedMs: 120_000,
   /** What the checker of types keeps at once. Each process may have what V8 takes besides, and all together twice that. */
   compileMemoryMb: 384,
+  /** A tool, resource or prompt as it was found, its schemas and texts together; and all of one server. */
+  toolBytes: 128 * 1024,
+  contractBytes: 1024 * 1024,
   sourceFileBytes: 1024 * 1024,
   /** All files of one definition together. */
   sourceBytes: 4 * 1024 * 1024,
