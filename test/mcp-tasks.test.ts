@@ -545,6 +545,38 @@ describe("tasks and the process that runs them", () => {
     await rig.close();
   });
 
+  it("keptTasksPerTenant, keptTaskBytesPerTenant: what has ended counts in all processes until it goes", async () => {
+    const host = new MemoryHost();
+    let runs = 0;
+    const gives = { task: OPTIONAL, run: () => says(`${++runs}`.padEnd(4_000)) };
+    host.offer("server", { tools: { gives } });
+    const over = async (rig: Rig): Promise<void> => {
+      const { taskId } = (await send(rig, "tools/call", { name: "gives" })).result;
+      await until(async () => (await send(rig, "tasks/get", { taskId })).result.status === "completed");
+    };
+    for (const [limits, reason] of [
+      [
+        { keptTasksPerTenant: 2 },
+        /keeps 2 tasks, and the limit keptTasksPerTenant is 2; .*taskTtlMs.* try again later/,
+      ],
+      [{ keptTaskBytesPerTenant: 8_000 }, /tasks of \d{4} bytes, and the limit keptTaskBytesPerTenant is 8000/],
+    ] as const) {
+      const records = memoryRecords();
+      const [first, second] = [await start(host, records, limits), await start(host, records, limits)];
+      await over(first);
+      await over(second);
+      runs = 0;
+      for (const rig of [first, second]) {
+        const { error } = await send(rig, "tools/call", { name: "gives" });
+        assert.match(error.message, reason);
+      }
+      assert.equal(runs, 0, "nothing of it was done");
+      const other: Rig = { ...first, url: (server) => first.url(server).replace("/mcp/", "/t/other/mcp/") };
+      await over(other);
+      for (const rig of [first, second]) await rig.close();
+    }
+  });
+
   it("tasks that run at once are limited", async () => {
     const host = new MemoryHost();
     host.offer("server", OFFER);

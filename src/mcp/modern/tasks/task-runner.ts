@@ -18,6 +18,8 @@ export interface TaskLimits {
   readonly taskLeaseMs: number;
   readonly runningTasks: number;
   readonly runningTasksPerTenant: number;
+  readonly keptTasksPerTenant: number;
+  readonly keptTaskBytesPerTenant: number;
 }
 
 export interface TaskRunnerOptions {
@@ -48,6 +50,23 @@ export class TaskRunner {
 
   get running(): number {
     return this.#running.size;
+  }
+
+  /** Before anything of a call is done that may become a task: rejects where its tenant may keep no more of them. */
+  async admit(tenant: string): Promise<void> {
+    const { keptTasksPerTenant, keptTaskBytesPerTenant, taskTtlMs } = this.#options.limits;
+    const { tasks, bytes } = await this.#options.store.kept(tenant);
+    const what =
+      tasks >= keptTasksPerTenant
+        ? `${tasks} tasks, and the limit keptTasksPerTenant is ${keptTasksPerTenant}`
+        : bytes >= keptTaskBytesPerTenant
+          ? `tasks of ${bytes} bytes, and the limit keptTaskBytesPerTenant is ${keptTaskBytesPerTenant}`
+          : undefined;
+    if (what === undefined) return;
+    throw new BerthError(
+      "storage_full",
+      `the tenant keeps ${what}; each goes ${taskTtlMs} ms (taskTtlMs) after its creation, so try again later`,
+    );
   }
 
   /** Calls the tool as a task does, where one more may run. `until` hears of it for as long as it is no task yet. */

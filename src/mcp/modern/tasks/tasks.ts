@@ -77,6 +77,7 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
 
   async function start(call: MethodCall, tool: Tool): Promise<string> {
     const order = orderOf(call, tool);
+    await runner.admit(call.tenant);
     return writer.write(call.catalog, "task", briefly(await runner.adopt(order, runner.begin(copied(order)))));
   }
 
@@ -84,6 +85,7 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
   async function startDeferred(call: MethodCall, tool: Tool): Promise<string> {
     const { catalog, codec, events, signal, answers = {} } = call;
     const order = orderOf(call, tool);
+    await runner.admit(call.tenant);
     let becameTask!: () => void;
     const asTask = new Promise<undefined>((resolve) => (becameTask = () => resolve(undefined)));
     const onProgress = events && progressReporter(call.params, events);
