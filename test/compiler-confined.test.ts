@@ -440,3 +440,19 @@ describe("what the compiler sees", { skip: !isLinux && "the sandbox needs Linux"
     assert.deepEqual(short.told, []);
   });
 });
+
+test(
+  "the sandbox stands where the system limits Berth more than the sandbox would",
+  { skip: !isLinux && "Linux alone has it" },
+  () => {
+    const limited = ["--data=700000000", "--nofile=200", process.execPath, "--input-type=module", "-e"];
+    const program = `
+      import { openCompiler } from ${JSON.stringify(new URL("../src/discover/compiler.js", import.meta.url).href)};
+      const compiler = openCompiler(${JSON.stringify(limits)}, { mode: "sandboxed" });
+      const files = { "m.ts": "export function f(): string { return ''; }" };
+      const { tools, problems } = await compiler.compile({ language: "typescript", server: "m", entry: "m.ts", files });
+      console.log(tools.length, JSON.stringify(problems));
+      await compiler.close();`;
+    assert.equal(execFileSync("prlimit", [...limited, program], { encoding: "utf8" }), "1 []\n");
+  },
+);

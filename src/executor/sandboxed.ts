@@ -8,6 +8,7 @@ import {
   words,
   type SandboxTools,
   type User,
+  noHigherThanOwn,
 } from "../processes/sandbox.ts";
 import {
   guestEnvironment,
@@ -80,12 +81,14 @@ function scriptCommand(
     argv: [
       // Inside, where the sandbox has a count of tasks of its own; outside, all sandboxes of one user share theirs.
       prlimit,
-      `--nproc=${limits.scriptTasks}`,
-      `--as=${limits.scriptMemoryMb * MEGABYTE}`,
-      `--fsize=${limits.scriptDiskMb * MEGABYTE}`,
-      `--cpu=${Math.ceil(deadlineMs / 1000) + 1}`,
-      `--nofile=${OPEN_FILES}`,
-      "--core=0",
+      ...[
+        `--nproc=${limits.scriptTasks}`,
+        `--as=${limits.scriptMemoryMb * MEGABYTE}`,
+        `--fsize=${limits.scriptDiskMb * MEGABYTE}`,
+        `--cpu=${Math.ceil(deadlineMs / 1000) + 1}`,
+        `--nofile=${OPEN_FILES}`,
+        "--core=0",
+      ].map(noHigherThanOwn),
       "--",
       `/bin/${interpreter}`,
       "/sbx/script",

@@ -77,7 +77,7 @@ export function sandboxCommand({ bwrap, prlimit }: SandboxTools, confined: Confi
     "--",
     ...argv,
   ];
-  const [file, ...args] = limits ? [prlimit, ...limits, ...sandbox] : sandbox;
+  const [file, ...args] = limits ? [prlimit, ...limits.map(noHigherThanOwn), ...sandbox] : sandbox;
   return {
     file: file!,
     args,
@@ -87,6 +87,28 @@ export function sandboxCommand({ bwrap, prlimit }: SandboxTools, confined: Confi
     ...(hiddenEnv && { hiddenArgs: variables(hiddenEnv) }),
     ...(filter && { given: { descriptor: FILTER_DESCRIPTOR, base64: filter } }),
   };
+}
+
+/** By the options of `prlimit` that are used, as Linux tells of the service's own. */
+const LIMIT_NAMES: Readonly<Record<string, string>> = {
+  "--data": "Max data size",
+  "--nofile": "Max open files",
+  "--nproc": "Max processes",
+  "--fsize": "Max file size",
+  "--as": "Max address space",
+  "--cpu": "Max cpu time",
+};
+
+/** Nobody may set a limit above the hard one of their own, and the lower one confines as well. */
+export function noHigherThanOwn(option: string): string {
+  const [name = "", wanted] = option.split("=");
+  const label = LIMIT_NAMES[name];
+  if (label === undefined) return option;
+  const line = readFileSync("/proc/self/limits", "latin1")
+    .split("\n")
+    .find((each) => each.startsWith(label));
+  const hard = Number(/(\d+|unlimited)\s*(?:bytes|files|processes|seconds)\s*$/.exec(line ?? "")?.[1]);
+  return Number.isNaN(hard) || hard >= Number(wanted) ? option : `${name}=${hard}`;
 }
 
 /** What V8 takes besides its heap: code, new space, buffers. Node 24 reserves writable room for code at its start. */
