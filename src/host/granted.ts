@@ -39,7 +39,7 @@ export function asGivenNow(then: ServerEntry, { entry: now, refused }: Directory
   const variables = inBoth(then.variables, now.upstream === undefined ? now.variables : []);
   return {
     ...then,
-    secrets: then.secrets.filter((name) => now.secrets.includes(name)),
+    secrets: inBoth(then.secrets, now.secrets) ?? [],
     network: allowedByBoth(then.network, now.network),
     limits: now.limits,
     ...(variables && { variables }),
@@ -51,7 +51,9 @@ function inBoth(
   one: readonly string[] | undefined,
   other: readonly string[] | undefined,
 ): readonly string[] | undefined {
-  return one && other ? one.filter((name) => other.includes(name)) : (one ?? other);
+  if (!one || !other) return one ?? other;
+  const others = new Set(other);
+  return one.filter((name) => others.has(name));
 }
 
 export async function grantTo(

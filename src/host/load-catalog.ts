@@ -32,7 +32,8 @@ export async function loadCatalog(
   const { entry, problems } = await readCheckedEntry(server, listed.entry.raw, (schema) =>
     dependencies.checks.faultOf(tenant, schema),
   );
-  const isHidden = ({ name }: Offer): boolean => hidden.includes(name);
+  const hiddenNames = new Set(hidden);
+  const isHidden = ({ name }: Offer): boolean => hiddenNames.has(name);
   const made = { definition, entry, isHidden };
   const { catalog, blocks } = await buildCatalog(tenant, server, made, port, dependencies).catch((error: unknown) => {
     throw damaged(server, error);

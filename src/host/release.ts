@@ -40,12 +40,9 @@ export function createRelease(input: {
   const { definition, bundle, entry, offered, isHidden } = input;
   const offers = [...offersOf("tool", offered.tools), ...offersOf("prompt", offered.prompts)];
   const hidden = offers.filter(isHidden);
-  const isShown = (kind: Offer["kind"]) => {
-    const left = new Set(hidden.filter((offer) => offer.kind === kind).map(({ name }) => name));
-    return (item: { contract: { name: string } }) => !left.has(item.contract.name);
-  };
-  const tools = [...offered.tools.values()].filter(isShown("tool"));
-  const prompts = [...offered.prompts.values()].filter(isShown("prompt"));
+  const isShown = notAmong(hidden);
+  const tools = [...offered.tools.values()].filter(({ contract }) => isShown("tool", contract.name));
+  const prompts = [...offered.prompts.values()].filter(({ contract }) => isShown("prompt", contract.name));
   const resources = [...offered.resources.values()];
 
   const listed = resources.map(({ contract }) => contract);
@@ -61,6 +58,13 @@ export function createRelease(input: {
   const parts: ReleaseParts = { definition, bundle, config: configBlock.cid, contract: contractBlock.cid };
   const block = jsonBlock(parts);
   return { block, contract, contractBlock, configBlock, tools, resources, prompts, hidden, problems: offered.problems };
+}
+
+/** There may be as many of them as there are offers. */
+export function notAmong(offers: readonly Offer[]): (kind: Offer["kind"], name: string) => boolean {
+  const names = { tool: new Set<string>(), prompt: new Set<string>() };
+  for (const { kind, name } of offers) names[kind].add(name);
+  return (kind, name) => !names[kind].has(name);
 }
 
 function offersOf(kind: Offer["kind"], offered: ReadonlyMap<string, unknown>): Offer[] {

@@ -69,10 +69,12 @@ export function withdrawnFrom(
   // Whatever was a secret then is never read from the environment in its place.
   const launch = launchIn(was);
   const named = launch ? namesIn(launch) : [];
-  const secrets = named.filter((name) => was.secrets.includes(name) && !given.secrets.includes(name));
+  const [secretThen, secretNow] = [new Set(was.secrets), new Set(given.secrets)];
+  const secrets = named.filter((name) => secretThen.has(name) && !secretNow.has(name));
   const would = takenBy(tenant, { ...given, secrets: was.secrets });
   const may = now.enabled && !now.refused ? takenBy(tenant, now.entry) : NOTHING_TAKEN;
-  const environment = would.environment.filter((name) => !may.environment.includes(name));
+  const mayTake = new Set(may.environment);
+  const environment = would.environment.filter((name) => !mayTake.has(name));
   const problems: Problem[] = [];
   const complain = (code: string, what: string): void => {
     const message = `That release ${what}, which the entry of "${server}" does not any more as it stands`;
@@ -105,7 +107,8 @@ function launchIn({ upstream }: Pick<ServerEntry, "upstream">): Launch | undefin
 
 /** Names that stand for no secret of the server. */
 function undeclaredIn(launch: Launch, secrets: readonly string[]): string[] {
-  return namesIn(launch).filter((name) => !secrets.includes(name));
+  const declared = new Set(secrets);
+  return namesIn(launch).filter((name) => !declared.has(name));
 }
 
 /** Each name that a launch takes a value of, once. */

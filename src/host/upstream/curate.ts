@@ -2,6 +2,7 @@ import type { Contract, ToolContract } from "../../contract/contract.ts";
 import type { Offer } from "../catalog.ts";
 import type { ServerEntry } from "../config/entry.ts";
 import type { ConfiguredTool } from "../config/tool.ts";
+import { notAmong } from "../release.ts";
 
 export interface Curated {
   readonly contract: Contract;
@@ -16,8 +17,10 @@ export function curate(own: Contract, entry: ServerEntry, isHidden: (offer: Offe
   for (const tool of own.tools) {
     if (entry.autoDiscover || Object.hasOwn(entry.tools, tool.name)) offered.set(tool.name, { tool, original: tool });
   }
+  // Where two have one name, the first has it.
+  const byName = new Map(own.tools.toReversed().map((tool) => [tool.name, tool]));
   for (const [name, configured] of Object.entries(entry.tools)) {
-    const original = own.tools.find((tool) => tool.name === (configured.function ?? name));
+    const original = byName.get(configured.function ?? name);
     if (original) offered.set(name, { tool: described(name, original, configured), original });
     else offered.delete(name);
   }
@@ -28,8 +31,7 @@ export function curate(own: Contract, entry: ServerEntry, isHidden: (offer: Offe
     ...own.prompts.map(({ name }) => ({ kind: "prompt" as const, name })),
   ];
   const hidden = offers.filter(isHidden);
-  const isShown = (kind: Offer["kind"], name: string): boolean =>
-    !hidden.some((offer) => offer.kind === kind && offer.name === name);
+  const isShown = notAmong(hidden);
   const shown = [...offered].filter(([name]) => isShown("tool", name));
   const description = entry.description ?? own.description;
   return {
