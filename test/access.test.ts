@@ -140,6 +140,10 @@ describe("C8 access with tokens", () => {
       const native = await post(`${berth.url}/mcp`, request(name, {}), bearer(second));
       assert.match(native.body.error.message, /No such method/, name);
     }
+    const [hidden, missing] = await Promise.all(
+      ["two.third", "none.third"].map((name) => post(`${berth.url}/mcp`, request(name, {}), bearer(one))),
+    );
+    assert.equal(hidden!.body.error.message, missing!.body.error.message.replace("none", "two"));
     const resources = await post(`${berth.url}/mcp`, request("resources/list"), bearer(one));
     assert.deepEqual(
       resources.body.result.resources.map(({ uri }: { uri: string }) => uri),

@@ -36,6 +36,7 @@ export function createNative(host: Host): Native {
       const { catalog, toolName } = found;
       const tool = catalog.tool(toolName);
       if (tool) return callNatively(catalog, tool);
+      if (!mayKnow(place, catalog.server)) return undefined;
       throw new BerthError("method_not_found", `${name}; the server "${catalog.server}" has no tool "${toolName}"`);
     },
   };
@@ -55,14 +56,21 @@ export function createNative(host: Host): Native {
   }
 
   /** To whom may not use a server, its tools are like those that it has not. */
-  async function served({ tenant, principal }: Place, server: string): Promise<Catalog | undefined> {
+  async function served(place: Place, server: string): Promise<Catalog | undefined> {
+    const { tenant, principal } = place;
     try {
       return await permittedCatalog(await host.server(tenant, server), principal);
     } catch (error) {
-      if (error instanceof BerthError && error.code === "server_not_found") return undefined;
+      if (!(error instanceof BerthError)) throw error;
+      if (error.code === "server_not_found" || !mayKnow(place, server)) return undefined;
       throw error;
     }
   }
+}
+
+/** Whoever may use nothing of a server does not hear that it is there. */
+function mayKnow({ principal }: Pick<Place, "principal">, server: string): boolean {
+  return !principal || principal.permits("call", server) || principal.permits("read", server);
 }
 
 interface Found {
