@@ -102,3 +102,28 @@ export function jsonText(value: unknown): string {
   }
   return text;
 }
+
+/**
+ * JSON for people: with indents, unless it nests deeper than an entry may, or they would be longer than all else. Equal
+ * values with their members in the same order give the same text.
+ */
+export function indentedJson(value: unknown): string {
+  const isShort = !isDeeper(value, ENTRY_NESTING_MAX) && indentUnits(value, 0) <= INDENT_UNITS_MAX;
+  return isShort ? JSON.stringify(value, null, INDENT) : jsonText(value);
+}
+
+/** Of all indents of one text. Thousands of values that stand deep have more of them than of anything else. */
+const INDENT_UNITS_MAX = 1024 * 1024;
+const INDENT = 2;
+
+/** No more is counted than is needed to know that they are too many. */
+function indentUnits(value: unknown, level: number): number {
+  if (typeof value !== "object" || value === null) return 0;
+  const inner: unknown[] = Array.isArray(value) ? value : Object.values(value);
+  let units = inner.length * (level + 1) * INDENT;
+  for (const each of inner) {
+    if (units > INDENT_UNITS_MAX) break;
+    units += indentUnits(each, level + 1);
+  }
+  return units;
+}

@@ -4,7 +4,11 @@ import { decodeJson, jsonBlock, rawBlock } from "../src/cid.ts";
 import { ENTRY_ITEMS_MAX } from "../src/host/config/entry.ts";
 import { readNamedEntry } from "../src/host/config/mcps.ts";
 import { entryText } from "../src/host/edits/mcps-text.ts";
-import { ENTRY_NESTING_MAX } from "../src/json.ts";
+import { typeText } from "../src/contract/signature.ts";
+import type { ToolContract } from "../src/contract/contract.ts";
+import { schemaTables } from "../src/http/pages/parts/schema-rows.ts";
+import { toolView } from "../src/http/pages/parts/tool-view.ts";
+import { ENTRY_NESTING_MAX, type JsonSchema } from "../src/json.ts";
 import { mergeMcps } from "../src/image/merge-mcps.ts";
 import { apiOf, type Api } from "./api.ts";
 import { call, startTestBerth, type TestBerth } from "./berth.ts";
@@ -92,6 +96,54 @@ describe("an entry that nests deep", () => {
       const mended = await api.send("PUT", "/entries/hello", kept, { "If-Match": `"${read.cid}"` });
       assert.equal(mended.status, 200, JSON.stringify(mended.body).slice(0, 500));
       assert.deepEqual(await helloOf("hello"), { result: "hello" });
+    }
+  });
+});
+
+describe("a schema that is far longer written out than as it is", () => {
+  /** Each level is five times what is inside. */
+  const types = ["string", "number", "boolean", "null", "array"];
+  const exponential = (levels: number): JsonSchema =>
+    levels === 0 ? { type: "string" } : { anyOf: types.map(() => ({ type: "array", items: exponential(levels - 1) })) };
+  const nested = (levels: number): JsonSchema =>
+    JSON.parse(`${'{"type":"array","items":'.repeat(levels)}{}${"}".repeat(levels)}`) as JsonSchema;
+  const tool = (schema: JsonSchema): ToolContract => ({
+    name: "t",
+    description: "d".repeat(1_000_000),
+    inputSchema: { type: "object", properties: { a: schema, b: { ...schema, description: "d".repeat(1_000_000) } } },
+    outputSchema: schema,
+  });
+
+  it("has the beginning of its signature, and of each of its texts, on a page", () => {
+    const long = { type: "string", default: "x".repeat(1_000_000), pattern: "y".repeat(1_000_000) };
+    for (const schema of [exponential(7), nested(4_000), { enum: ["z".repeat(1_000_000)] }, long]) {
+      let rows = "";
+      const view = toolView(
+        tool(schema),
+        true,
+        schemaTables((each) => (rows += JSON.stringify(each))),
+      );
+      assert.ok(view.signature.length < 100_000, `a signature of ${view.signature.length}`);
+      assert.ok(rows.length < 50_000, `rows of ${rows.length}`);
+      assert.ok(view.description.length < 20_000);
+      assert.ok(typeText(schema).length < 5_000);
+    }
+  });
+
+  it("is given as JSON without indents", async () => {
+    const enumerated = JSON.parse(`[${"[".repeat(40)}${zeros(20_000)}${"]".repeat(40)}]`) as unknown[];
+    const inputSchema = { type: "object", properties: { a: { enum: enumerated } } };
+    const demo = { definition: "demo.ts", tools: { say: { inputSchema } } };
+    const berth = await startTestBerth({
+      texts: { "demo.ts": "export const say = (a: string): string => a;\n" },
+      mcps: { demo },
+    });
+    try {
+      const text = await (await fetch(`${berth.url}/mcp/meta/demo?tool=say`)).text();
+      assert.deepEqual((JSON.parse(text) as ToolContract).inputSchema, inputSchema);
+      assert.ok(text.length < 50_000, `${text.length} characters`);
+    } finally {
+      await berth.close();
     }
   });
 });

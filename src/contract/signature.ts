@@ -1,4 +1,4 @@
-import { isObject, type JsonSchema } from "../json.ts";
+import { isObject, jsonText, type JsonSchema } from "../json.ts";
 import type { ToolContract } from "./contract.ts";
 
 /** What a signature is made of: a tool as clients see it, or as it was discovered. */
@@ -6,70 +6,108 @@ export type Callable = Pick<ToolContract, "name" | "inputSchema"> & { readonly o
 
 /**
  * A tool as a TypeScript-like signature: what an author recognises, and what a model reads well. With `width` it is
- * broken into a line for each parameter where it would be longer.
+ * broken into a line for each parameter where it would be longer. Of long types it has the beginning.
  */
 export function signatureOf({ name, inputSchema, outputSchema }: Callable, width = Infinity): string {
-  const { properties = {}, required = [] } = inputSchema as {
-    properties?: Record<string, JsonSchema>;
-    required?: string[];
-  };
-  const needed = new Set(required);
-  const parameters = Object.entries(properties).map(([name, schema]) => {
-    const fallback = isObject(schema) && "default" in schema ? ` = ${JSON.stringify(schema["default"])}` : "";
+  const { properties, required } = inputSchema;
+  const room: Room = { units: SIGNATURE_UNITS_MAX };
+  const needed = new Set(Array.isArray(required) ? required : []);
+  const parameters: string[] = [];
+  for (const [name, schema] of Object.entries(isObject(properties) ? properties : {})) {
+    if (room.units <= 0) {
+      parameters.push(MORE);
+      break;
+    }
+    const type = textOf(schema, 0, room);
+    const fallback = isObject(schema) && "default" in schema ? ` = ${literalText(schema["default"], room)}` : "";
     const optional = !needed.has(name) && fallback === "" ? "?" : "";
-    return `${name}${optional}: ${typeText(schema)}${fallback}`;
-  });
-  const result = outputSchema == null ? "" : `: ${typeText(outputSchema)}`;
+    parameters.push(`${within(name, room)}${optional}: ${type}${fallback}`);
+  }
+  const result = outputSchema == null ? "" : `: ${textOf(outputSchema, 0, room)}`;
   const line = `${name}(${parameters.join(", ")})${result}`;
   if (line.length <= width || parameters.length === 0) return line;
   return `${name}(\n${parameters.map((parameter) => `  ${parameter},\n`).join("")})${result}`;
 }
 
-/** A schema as a type, short enough for a line. */
-export function typeText(schema: unknown, depth = 0): string {
-  if (!isObject(schema)) return schema === false ? "never" : "unknown";
-  if (typeof schema["$ref"] === "string") return schema["$ref"].split("/").at(-1)!;
-  if ("const" in schema) return JSON.stringify(schema["const"]);
-  const { enum: values, anyOf } = schema;
-  if (Array.isArray(values)) return values.map((value) => JSON.stringify(value)).join(" | ");
-  if (Array.isArray(anyOf)) return anyOf.map((one) => typeText(one, depth + 1)).join(" | ");
-  const { type } = schema;
+/** A schema as a type, short enough for a line; of a long one its beginning. */
+export function typeText(schema: unknown): string {
+  return textOf(schema, 0, { units: TYPE_UNITS_MAX });
+}
+
+/** How much may be written yet. A schema of a kilobyte can name more types than there is memory for. */
+interface Room {
+  units: number;
+}
+
+const SIGNATURE_UNITS_MAX = 64 * 1024;
+const TYPE_UNITS_MAX = 2_048;
+/** Lists and alternatives in each other; objects show less. */
+const DEPTH_MAX = 64;
+const MORE = "…";
+
+function textOf(schema: unknown, depth: number, room: Room): string {
+  if (room.units <= 0 || depth > DEPTH_MAX) return MORE;
+  if (!isObject(schema)) return within(schema === false ? "never" : "unknown", room);
+  if (typeof schema["$ref"] === "string") return within(schema["$ref"].split("/").at(-1)!, room);
+  if ("const" in schema) return literalText(schema["const"], room);
+  const { enum: values, anyOf, type } = schema;
+  if (Array.isArray(values)) return joined(values, " | ", room, (value) => literalText(value, room));
+  if (Array.isArray(anyOf)) return joined(anyOf, " | ", room, (one) => textOf(one, depth + 1, room));
   if (Array.isArray(type)) {
-    // Each once: what is inside is written for each of them, and for each of those inside of it again.
-    return Array.from(new Set(type), (one) => typeText({ ...schema, type: one }, depth)).join(" | ");
+    return joined([...new Set(type)], " | ", room, (one) => textOf({ ...schema, type: one }, depth, room));
   }
-  if (type === "array") return arrayText(schema, depth);
-  if (type === "object") return objectText(schema, depth);
-  if (type === "string" && schema["format"] === "date-time") return "Date";
-  return typeof type === "string" ? type : "unknown";
+  if (type === "array") return arrayText(schema, depth, room);
+  if (type === "object") return objectText(schema, depth, room);
+  if (type === "string" && schema["format"] === "date-time") return within("Date", room);
+  return within(typeof type === "string" ? type : "unknown", room);
 }
 
-function arrayText({ prefixItems, items }: JsonSchema, depth: number): string {
-  const rest = items === undefined || items === false ? "" : typeText(items, depth + 1);
-  if (!Array.isArray(prefixItems)) return /[ |]/.test(rest) ? `(${rest})[]` : `${rest || "unknown"}[]`;
-  const fixed = prefixItems.map((item) => typeText(item, depth + 1));
-  return `[${[...fixed, ...(rest ? [`...${rest}[]`] : [])].join(", ")}]`;
+function arrayText({ prefixItems, items }: JsonSchema, depth: number, room: Room): string {
+  const fixed = Array.isArray(prefixItems)
+    ? joined(prefixItems, ", ", room, (item) => textOf(item, depth + 1, room))
+    : undefined;
+  const rest = items === undefined || items === false ? "" : textOf(items, depth + 1, room);
+  if (fixed === undefined) return /[ |]/.test(rest) ? `(${rest})[]` : `${rest || "unknown"}[]`;
+  return `[${[fixed, ...(rest ? [`...${rest}[]`] : [])].filter(Boolean).join(", ")}]`;
 }
 
-function objectText(schema: JsonSchema, depth: number): string {
-  const {
-    properties = {},
-    required = [],
-    additionalProperties,
-  } = schema as {
-    properties?: Record<string, unknown>;
-    required?: string[];
-    additionalProperties?: unknown;
-  };
-  if (depth > 2) return "{ … }";
-  const needed = new Set(required);
-  let parts = "";
-  for (const name of Object.keys(properties)) {
+function objectText({ properties, required, additionalProperties }: JsonSchema, depth: number, room: Room): string {
+  if (depth > 2) return within("{ … }", room);
+  const needed = new Set(Array.isArray(required) ? required : []);
+  const members = Object.entries(isObject(properties) ? properties : {});
+  let parts = joined(members, "; ", room, ([name, schema]) => {
     const mark = needed.has(name) ? "" : "?";
-    parts += `${parts && "; "}${name}${mark}: ${typeText(properties[name], depth + 1)}`;
-  }
+    return `${within(name, room)}${mark}: ${textOf(schema, depth + 1, room)}`;
+  });
   if (isObject(additionalProperties)) {
-    parts += `${parts && "; "}[key: string]: ${typeText(additionalProperties, depth + 1)}`;
+    parts += `${parts && "; "}[key: string]: ${textOf(additionalProperties, depth + 1, room)}`;
   }
   return parts === "" ? "object" : `{ ${parts} }`;
+}
+
+/** As many as there is room for. */
+function joined<Item>(items: readonly Item[], separator: string, room: Room, write: (item: Item) => string): string {
+  const texts: string[] = [];
+  for (const item of items) {
+    if (room.units <= 0) {
+      texts.push(MORE);
+      break;
+    }
+    room.units -= separator.length;
+    texts.push(write(item));
+  }
+  return texts.join(separator);
+}
+
+function literalText(value: unknown, room: Room): string {
+  // What is cut off of a long text need not be written first.
+  const shown = typeof value === "string" ? value.slice(0, Math.max(room.units, 0) + 1) : value;
+  return within(isObject(shown) || Array.isArray(shown) ? jsonText(shown) : JSON.stringify(shown), room);
+}
+
+function within(text: string, room: Room): string {
+  const fits = text.length <= room.units;
+  const shown = fits ? text : `${text.slice(0, Math.max(room.units, 0))}${MORE}`;
+  room.units -= text.length;
+  return shown;
 }

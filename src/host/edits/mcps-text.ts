@@ -1,5 +1,5 @@
 import { isCid, rawBlock, type Cid } from "../../cid.ts";
-import { ENTRY_NESTING_MAX, isDeeper, isObject, jsonText, type Json } from "../../json.ts";
+import { indentedJson, isObject, type Json } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { NameMove, Store } from "../../store/store.ts";
@@ -132,22 +132,5 @@ const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /** An entry as it is shown and saved: the same text for the same value, whatever the rest of `mcps` looks like. */
 export function entryText(raw: unknown): string {
-  const isShort = !isDeeper(raw, ENTRY_NESTING_MAX) && indentUnits(raw, 0) <= INDENT_UNITS_MAX;
-  return `${isShort ? JSON.stringify(raw, null, INDENT) : jsonText(raw)}\n`;
-}
-
-/** Of all indents of one text. Thousands of values that stand deep have more of them than of anything else. */
-const INDENT_UNITS_MAX = 1024 * 1024;
-const INDENT = 2;
-
-/** No more is counted than is needed to know that they are too many. */
-function indentUnits(value: unknown, level: number): number {
-  if (typeof value !== "object" || value === null) return 0;
-  const inner: unknown[] = Array.isArray(value) ? value : Object.values(value);
-  let units = inner.length * (level + 1) * INDENT;
-  for (const each of inner) {
-    if (units > INDENT_UNITS_MAX) break;
-    units += indentUnits(each, level + 1);
-  }
-  return units;
+  return `${indentedJson(raw)}\n`;
 }

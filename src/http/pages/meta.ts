@@ -4,6 +4,7 @@ import { BerthError } from "../../errors.ts";
 import type { Catalog } from "../../host/catalog.ts";
 import type { Host, ServerSummary } from "../../host/host.ts";
 import { permittedCatalog } from "../../host/permitted.ts";
+import { indentedJson } from "../../json.ts";
 import { listedTool } from "../../mcp/methods/lists.ts";
 import { principalOf } from "../access/authenticate.ts";
 import { checkPermitted, checkReadable, toolsShown } from "../access/permit.ts";
@@ -63,7 +64,7 @@ async function sendTool(
   const contract = catalog?.contract.tools.find(({ name }) => name === tool);
   if (!catalog || !contract) throw new BerthError("not_found", `"${server}" has no tool "${tool}"`);
   response.setHeader("Cache-Control", "no-cache");
-  response.type("json").send(JSON.stringify(listedTool(contract, catalog), null, 2));
+  response.type("json").send(indentedJson(listedTool(contract, catalog)));
 }
 
 /** All of it for who only looks at it; else what may be called. */

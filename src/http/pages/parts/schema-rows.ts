@@ -1,5 +1,6 @@
 import { typeText } from "../../../contract/signature.ts";
-import { isObject, type JsonSchema } from "../../../json.ts";
+import { isObject, jsonText, type JsonSchema } from "../../../json.ts";
+import { cutText } from "./text.ts";
 
 /** One line of the table that shows a schema: a parameter, or a field inside of one. */
 export interface SchemaRow {
@@ -27,7 +28,7 @@ export interface SchemaTable {
 export function schemaTables(render: (rows: readonly SchemaRow[]) => unknown): (schema: JsonSchema) => SchemaTable {
   const known = new Map<string, SchemaTable>();
   return (schema) => {
-    const key = JSON.stringify(schema);
+    const key = jsonText(schema);
     let table = known.get(key);
     if (!table) {
       const { rows, cut } = schemaRows(schema);
@@ -42,6 +43,10 @@ export function schemaTables(render: (rows: readonly SchemaRow[]) => unknown): (
 const ROWS_MAX = 60;
 const DEPTH_MAX = 4;
 const TYPE_MAX = 160;
+const PATH_MAX = 160;
+/** Of a default, a constraint or an example; and of a description. */
+const VALUE_MAX = 1_000;
+const DESCRIPTION_MAX = 4_000;
 
 /** The parameters of a tool, each followed by the fields inside of it. `cut` when not all are shown. */
 function schemaRows(schema: JsonSchema): { rows: readonly SchemaRow[]; cut: boolean } {
@@ -66,6 +71,10 @@ function schemaRows(schema: JsonSchema): { rows: readonly SchemaRow[]; cut: bool
 
   function addInside(field: JsonSchema, path: string, depth: number): void {
     addFields(field, `${path}.`, depth);
+    if (path.length > PATH_MAX) {
+      cut = true;
+      return;
+    }
     if (isObject(field["items"])) addInside(field["items"], `${path}[]`, depth);
     if (isObject(field["additionalProperties"])) addInside(field["additionalProperties"], `${path}.*`, depth);
     const kinds = field["anyOf"] ?? field["oneOf"];
@@ -79,13 +88,13 @@ function schemaRows(schema: JsonSchema): { rows: readonly SchemaRow[]; cut: bool
 
 function rowOf(schema: JsonSchema, path: string, name: string, required: boolean): SchemaRow {
   const type = typeText(schema);
-  const fallback = "default" in schema ? JSON.stringify(schema["default"]) : undefined;
+  const fallback = "default" in schema ? cutText(jsonText(schema["default"]), VALUE_MAX) : undefined;
   const constraints = constraintsOf(schema);
-  const description = typeof schema["description"] === "string" ? schema["description"] : "";
+  const description = typeof schema["description"] === "string" ? cutText(schema["description"], DESCRIPTION_MAX) : "";
   return {
     path,
     name,
-    type: type.length > TYPE_MAX ? `${type.slice(0, TYPE_MAX)}…` : type,
+    type: cutText(type, TYPE_MAX),
     required,
     noted: description !== "" || fallback !== undefined || constraints.length > 0,
     fallback,
@@ -122,12 +131,13 @@ function constraintsOf(schema: JsonSchema): string[] {
   for (const keyword in schema) {
     const text = LIMITS.get(keyword);
     const value = text && schema[keyword];
-    if (text && (typeof value === "string" || typeof value === "number")) found.push(text(String(value)));
+    if (text && (typeof value === "string" || typeof value === "number"))
+      found.push(text(cutText(String(value), VALUE_MAX)));
   }
   if (schema["uniqueItems"] === true) found.push("no item twice");
   if (schema["deprecated"] === true) found.push("deprecated");
   if (Array.isArray(schema["examples"]) && schema["examples"].length > 0) {
-    found.push(`such as ${JSON.stringify(schema["examples"][0])}`);
+    found.push(`such as ${cutText(jsonText(schema["examples"][0]), VALUE_MAX)}`);
   }
   return found;
 }

@@ -2,7 +2,7 @@ import { signatureOf } from "../../../contract/signature.ts";
 import type { JsonSchema } from "../../../json.ts";
 import type { ToolAnnotations, ToolContract } from "../../../contract/contract.ts";
 import type { SchemaTable } from "./schema-rows.ts";
-import { firstLine } from "./text.ts";
+import { cutText, firstLine } from "./text.ts";
 
 /** A tool as `views/partials/tools.hbs` shows it. */
 export interface ToolView {
@@ -33,6 +33,8 @@ export interface Badge {
 }
 
 const SIGNATURE_WIDTH = 76;
+/** What is longer stands in the JSON. */
+const DESCRIPTION_MAX = 16_000;
 
 export function toolView(tool: ToolContract, open: boolean, tableOf: (schema: JsonSchema) => SchemaTable): ToolView {
   const { name, title = "", description = "", annotations = {} } = tool;
@@ -40,9 +42,9 @@ export function toolView(tool: ToolContract, open: boolean, tableOf: (schema: Js
   return {
     id: `tool-${idOf(name)}`,
     name,
-    title,
-    summary: title || firstLine(description),
-    description,
+    title: cutText(title, DESCRIPTION_MAX),
+    summary: firstLine(title) || firstLine(description),
+    description: cutText(description, DESCRIPTION_MAX),
     open,
     badges: badgesOf(annotations),
     signature: signatureOf(tool, SIGNATURE_WIDTH),
