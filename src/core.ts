@@ -110,9 +110,10 @@ export async function openCore(
     );
 
     const secrets = openSecrets(store, openKeyRing(config.dataDir, config.secretKeys), config.limits);
+    const checks = opened(new Checks(config.limits));
     const upstreams = opened(
       new Hosting({
-        open: hostedOpener(limits, { start, makeFolder }),
+        open: hostedOpener(limits, { start, makeFolder, checks }),
         limitsOf,
         limits: config.limits,
         log,
@@ -121,7 +122,6 @@ export async function openCore(
     const metrics = createMetrics(packageVersion(), config.limits);
     const observers = new Observers((error) => log.error({ err: error }, "an observer of calls failed"));
     const grants = new Grants(secrets, log);
-    const checks = opened(new Checks(config.limits));
     const hosting = {
       store,
       checks,
@@ -137,7 +137,9 @@ export async function openCore(
       writable: config.image !== "readonly",
       limits: config.limits,
     };
-    const explore = config.explore ? opened(openExplore(exploring(config, log, { start, makeFolder }))) : undefined;
+    const explore = config.explore
+      ? opened(openExplore(exploring(config, log, { start, makeFolder, checks })))
+      : undefined;
     const own = await openHost([], hosting);
     const host = withAllServers(
       explore ? withBuiltIn(own, DEFAULT_TENANT, explore, { ...config.limits, observers }) : own,

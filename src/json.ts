@@ -21,6 +21,12 @@ export class JsonText {
     this.digest = this.givenDigest = digest;
   }
 
+  /** The same with members that it does not have. */
+  with(members: JsonObject): JsonText {
+    const comma = this.text === "{}" ? "" : ",";
+    return new JsonText(`${this.text.slice(0, -1)}${comma}${JSON.stringify(members).slice(1)}`, this.digest);
+  }
+
   /** All of it, which takes a while. */
   read(): JsonObject {
     return JSON.parse(this.text) as JsonObject;
@@ -49,6 +55,17 @@ export const ENTRY_NESTING_MAX = 64;
 export function nestsTooDeep(value: unknown, units: number): boolean {
   // Each level takes two units at least, so that most texts are too short to be looked through.
   return units > 2 * NESTING_MAX && isDeeper(value, NESTING_MAX);
+}
+
+/** How many values are in a value, itself among them; counts no further than one more than `most`. */
+export function valuesIn(value: unknown, most: number): number {
+  let count = 1;
+  if (typeof value !== "object" || value === null) return count;
+  for (const member of Array.isArray(value) ? (value as unknown[]) : Object.values(value)) {
+    count += valuesIn(member, most - count);
+    if (count > most) break;
+  }
+  return count;
 }
 
 /** Whether a value has more levels. The recursion itself goes no deeper than `levels`. */

@@ -1,7 +1,9 @@
 import { packageVersion, type Config } from "./config.ts";
 import type { Limits } from "./limits.ts";
 import type { ExploreOptions } from "./host/builtin/explore-server.ts";
+import type { Checks } from "./host/checks/checks.ts";
 import type { HostingOptions } from "./host/upstream/hosting.ts";
+import { longReader } from "./host/upstream/long-reader.ts";
 import type { Log } from "./log.ts";
 import { openPublicFetch } from "./network/public-fetch.ts";
 import type { Start } from "./starter/starter.ts";
@@ -20,13 +22,24 @@ const clientInfo = { name: "berth", version: packageVersion() };
 interface Starting {
   readonly start: Start;
   readonly makeFolder: MakeFolder;
+  readonly checks: Checks;
 }
 
-export function exploring({ limits }: Config, log: Log, { start, makeFolder }: Starting): ExploreOptions {
+export function exploring({ limits }: Config, log: Log, { start, makeFolder, checks }: Starting): ExploreOptions {
   const [env, folder] = [process.env, process.cwd()];
   const variables = async () => hostedVariables(env);
   // Servers offer less to those who cannot be asked. A profile is of what commands see, and they cannot.
-  const options = { env, folder, clientInfo, limits, start, makeFolder, variables, capabilities: {} };
+  const options = {
+    env,
+    folder,
+    clientInfo,
+    limits,
+    start,
+    makeFolder,
+    variables,
+    capabilities: {},
+    long: longReader(checks, DEFAULT_TENANT, limits.inlineBodyBytes),
+  };
   return {
     open: (launch, listener) => new Upstream(launch, { ...options, ...listener }),
     limits,
@@ -42,7 +55,7 @@ export function exploring({ limits }: Config, log: Log, { start, makeFolder }: S
  * Hosted ones get their secrets. Those of `default` also get what they ask for of the environment, and may be anywhere;
  * every other tenant's are out in the world.
  */
-export function hostedOpener(limits: Limits, { start, makeFolder }: Starting): HostingOptions["open"] {
+export function hostedOpener(limits: Limits, { start, makeFolder, checks }: Starting): HostingOptions["open"] {
   const { env } = process;
   const publicFetch = openPublicFetch();
   return (launch, listener, { tenant, grant }) => {
@@ -54,6 +67,7 @@ export function hostedOpener(limits: Limits, { start, makeFolder }: Starting): H
       limits,
       start,
       makeFolder,
+      long: longReader(checks, tenant, limits.inlineBodyBytes),
       ...listener,
       ...(!isOwn && { fetch: publicFetch }),
       ...(grant && { hide: (value) => grant.hideIn(value) }),

@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
+import { fork, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { call, modern, post, request, startTestBerth, type Reply, type TestBerth } from "./berth.ts";
 import { until } from "./until.ts";
+import { fixtures } from "./upstream.rig.ts";
 
 const source = `
 /** @param list @uniqueItems */
@@ -272,19 +276,8 @@ export async function* steps(count: number): AsyncGenerator<unknown, string> { y
   });
 
   it("is neither read nor written by who serves", async () => {
-    const lengths: number[] = [];
-    const { parse, stringify } = JSON;
-    JSON.parse = (...given) => {
-      lengths.push(given[0].length);
-      return parse(...given) as unknown;
-    };
-    JSON.stringify = (value: unknown, ...more: []) => {
-      const text = stringify(value, ...more);
-      if (text !== undefined) lengths.push(text.length);
-      return text;
-    };
-    let text: string;
-    try {
+    let text = "";
+    const longest = await longestJson(async () => {
       const response = await fetch(`${berth.url}/mcp/long`, {
         method: "POST",
         headers: {
@@ -295,11 +288,9 @@ export async function* steps(count: number): AsyncGenerator<unknown, string> { y
         body: '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"named","arguments":{"count":300000}}}',
       });
       text = await response.text();
-    } finally {
-      Object.assign(JSON, { parse, stringify });
-    }
+    });
     assert.ok(text.includes('"structuredContent":{"list":[0,1,2,'), text.slice(0, 200));
-    assert.ok(Math.max(...lengths) < 100_000, `${Math.max(...lengths)}`);
+    assert.ok(longest < 100_000, String(longest));
   });
 
   it("is no other message: those have at most so many values", async () => {
@@ -308,6 +299,124 @@ export async function* steps(count: number): AsyncGenerator<unknown, string> { y
     assert.match(result.content[0].text, /a message of more than 2000 values \(BERTH_MESSAGE_VALUES\)/);
   });
 });
+
+describe("an answer of a server of others that is too long to be read by who serves", () => {
+  const file = join(fixtures, "lengthy.mjs");
+  const remotes: ChildProcess[] = [];
+  let berth: TestBerth;
+  let plain: TestBerth;
+  before(async () => {
+    const remote = async (manner: string): Promise<string> => {
+      const child = fork(file, ["http", manner]);
+      remotes.push(child);
+      const [port] = (await once(child, "message")) as [number];
+      return `mcp+http://127.0.0.1:${port}/mcp`;
+    };
+    const mcps = {
+      pipe: { upstream: `mcp+node://${file}` },
+      json: { upstream: await remote("json") },
+      events: { upstream: await remote("events") },
+    };
+    const env = { BERTH_UPSTREAM_PROGRAMS: "on", BERTH_CHECK_MS: "60000" };
+    berth = await startTestBerth({ mcps, env: { ...env, BERTH_INLINE_BODY_BYTES: "1000" } });
+    plain = await startTestBerth({ mcps, env: { ...env, BERTH_INLINE_BODY_BYTES: "4000000" } });
+  });
+  after(async () => {
+    await berth.close();
+    await plain.close();
+    for (const each of remotes) each.kill("SIGKILL");
+  });
+
+  const versions = ["2024-11-05", "2025-03-26", "2025-06-18"];
+  const both = (ask: (berth: TestBerth) => Promise<unknown>) => Promise.all([ask(berth), ask(plain)]);
+
+  for (const server of ["pipe", "json", "events"]) {
+    it(`is passed on as if it had been read there, in every revision: ${server}`, async () => {
+      const asked = [
+        ...["numbers", "blocks", "links", "failed", "unknown", "envelope", "broken"].map(
+          (name) => ["tools/call", { name, arguments: { count: 1_500 } }] as const,
+        ),
+        ["resources/read", { uri: "n:1500" }] as const,
+        ["prompts/get", { name: "numbers", arguments: { count: "1500" } }] as const,
+        [
+          "completion/complete",
+          { ref: { type: "ref/prompt", name: "numbers" }, argument: { name: "count", value: "" } },
+        ] as const,
+      ];
+      for (const [method, params] of asked) {
+        for (const version of versions) {
+          const [long, short] = await both(async ({ url }) => {
+            const headers = { "MCP-Protocol-Version": version };
+            return (await post(`${url}/mcp/${server}`, request(method, params), headers)).body;
+          });
+          assert.deepEqual(long, short, `${method} ${JSON.stringify(params)} in ${version}`);
+        }
+        const [long, short] = await both(
+          async ({ url }) => (await modern(`${url}/mcp/${server}`, method, params)).body,
+        );
+        assert.deepEqual(long, short, `${method} ${JSON.stringify(params)}`);
+      }
+    });
+
+    it(`fails alone where it nests too deep: ${server}`, async () => {
+      const { body } = await post(`${berth.url}/mcp/${server}`, request("tools/call", deepCall), current);
+      assert.match(JSON.stringify(body), /its result nests more than 256 levels deep/);
+      assert.equal((await call(`${berth.url}/mcp/${server}`, "blocks", { count: 1 })).content[0].text, "0");
+    });
+
+    it(`lists all tools but those that are too large: ${server}`, async () => {
+      for (const { url } of [berth, plain]) {
+        const { body } = await post(`${url}/mcp/${server}`, request("tools/list"), current);
+        const names = body.result.tools.map(({ name }: { name: string }) => name);
+        assert.ok(names.includes("numbers") && names.includes("last"), String(names));
+        assert.ok(!names.includes("huge") && !names.includes("nested"), String(names));
+        const messages = await (await fetch(`${url}/api/servers`)).text();
+        assert.match(messages, /\\"huge\\" is left out: it has more than 262144 bytes \(BERTH_UPSTREAM_ENTRY_BYTES\)/);
+        assert.match(messages, /\\"nested\\" is left out: it nests more than 256 levels deep/);
+      }
+    });
+
+    it(`is neither read nor written by who serves: ${server}`, async () => {
+      for (const name of ["numbers", "blocks"]) {
+        const longest = await longestJson(async () => {
+          const body = JSON.stringify(request("tools/call", { name, arguments: { count: 100_000 } }));
+          const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
+          const response = await fetch(`${berth.url}/mcp/${server}`, {
+            method: "POST",
+            headers: { ...headers, ...current },
+            body,
+          });
+          assert.ok((await response.text()).length > 500_000);
+        });
+        assert.ok(longest < 100_000, `${name}: ${longest}`);
+      }
+    });
+  }
+
+  const current = { "MCP-Protocol-Version": "2025-06-18" };
+  const deepCall = { name: "deep", arguments: { count: 100_000 } };
+});
+
+/** The length of the longest JSON text that this thread reads or writes meanwhile. */
+async function longestJson(work: () => Promise<void>): Promise<number> {
+  let longest = 0;
+  const { parse, stringify } = JSON;
+  JSON.parse = (...given) => {
+    longest = Math.max(longest, given[0].length);
+    return parse(...given) as unknown;
+  };
+  JSON.stringify = (value: unknown, ...more: []) => {
+    const text = stringify(value, ...more);
+    longest = Math.max(longest, text?.length ?? 0);
+    return text;
+  };
+  try {
+    await work();
+  } finally {
+    Object.assign(JSON, { parse, stringify });
+  }
+  return longest;
+}
 
 describe("a value that takes longer to check than it may", () => {
   let berth: TestBerth;

@@ -1,5 +1,5 @@
 import { JsonText, type JsonDigest, type JsonObject, type Json } from "../json.ts";
-import type { CallResult, ContentBlock } from "./catalog.ts";
+import type { CallResult, ContentBlock, PromptResult, ReadResult } from "./catalog.ts";
 
 /** A result in JSON texts, and what has to be known of it to write it for a client. */
 export interface LongResultParts {
@@ -58,7 +58,45 @@ function written({ content, isError }: LongResultParts, structured: string | und
   return `{"content":${content}${value}${isError ? ',"isError":true' : ""}}`;
 }
 
+export interface LongObjectParts {
+  readonly text: string;
+  readonly digest: JsonDigest;
+  /** Every revision can carry all of its content. */
+  readonly isPlain: boolean;
+}
+
+/** What a resource or a prompt gave, made where long results are read, as `LongResult` is. */
+export class LongObject extends JsonText implements ReadResult, PromptResult {
+  readonly isPlain: boolean;
+  #value: JsonObject | undefined;
+
+  constructor({ text, digest, isPlain }: LongObjectParts) {
+    super(text, digest);
+    this.isPlain = isPlain;
+  }
+
+  get contents(): ReadResult["contents"] {
+    return this.#whole()["contents"] as unknown as ReadResult["contents"];
+  }
+
+  get messages(): PromptResult["messages"] {
+    return this.#whole()["messages"] as unknown as PromptResult["messages"];
+  }
+
+  get description(): string {
+    return this.#whole()["description"] as string;
+  }
+
+  toJSON(): JsonObject {
+    return this.#whole();
+  }
+
+  #whole(): JsonObject {
+    return (this.#value ??= this.read());
+  }
+}
+
 /** The JSON text of a result, or of what stands for one. */
 export function jsonOf(result: object): string {
-  return result instanceof LongResult ? result.text : JSON.stringify(result);
+  return result instanceof JsonText ? result.text : JSON.stringify(result);
 }

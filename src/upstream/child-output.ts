@@ -1,7 +1,8 @@
 import type { Readable } from "node:stream";
 import type { Limits } from "../limits.ts";
 import { LineReader } from "./lines.ts";
-import { readLine, type Message } from "./messages.ts";
+import { longResult, type LongReader } from "./long-answers.ts";
+import { messagesIn, readLine, type Message } from "./messages.ts";
 
 export type OutputLimits = Pick<
   Limits,
@@ -25,20 +26,28 @@ export class ChildOutput {
   #firstGarbage = "";
   #unasked = 0;
   #secondBegan = 0;
+  #isBreathing = false;
+  readonly #long: LongReader | undefined;
+  /** What came after a message that is being read elsewhere; the pipe is not read meanwhile. */
+  #waiting: Buffer[] | undefined;
+  #onRead = (): void => {};
+  #readAll: Promise<void> | undefined;
 
   /** `onFault` is called once, with what completes "the server …"; after it nothing of stdout is read any more. */
   constructor(
     { stdout, stderr }: { readonly stdout: Readable; readonly stderr: Readable },
     limits: OutputLimits,
     secrets: readonly string[],
+    long: LongReader | undefined,
     onFault: (reason: string) => void,
   ) {
+    this.#long = long;
     this.#limits = limits;
     this.#secrets = secrets;
     this.#stdout = stdout;
     this.#onFault = onFault;
     const lines = new LineReader(limits.upstreamMessageBytes, {
-      line: (line) => this.#read(line),
+      line: (line) => this.#take(line),
       tooLong: () => this.#fail(`sent a line of more than ${limits.upstreamMessageBytes} bytes`),
     });
     stdout.on("data", (chunk: Buffer) => {
@@ -65,15 +74,57 @@ export class ChildOutput {
     this.#onFault(reason);
   }
 
-  #read(line: Buffer): void {
+  /** Resolves when all that came so far was read; undefined when it is. */
+  get reading(): Promise<void> | undefined {
+    return this.#readAll;
+  }
+
+  #take(line: Buffer): void {
     if (this.#isFaulty) return;
+    if (this.#waiting) this.#waiting.push(line);
+    else if (this.#long && line.length > this.#long.inlineBodyBytes) void this.#readElsewhere(this.#long, line);
+    else this.#read(line);
+  }
+
+  #read(line: Buffer): void {
     const read = readLine(line);
-    if (read) {
-      this.#garbageBytes = 0;
-      if (!Array.isArray(read)) this.#deliver(read as Message);
-      else for (const message of read as Message[]) this.#deliver(message);
-      return;
+    if (!read) return this.#throwAway(line);
+    this.#garbageBytes = 0;
+    if (!Array.isArray(read)) this.#deliver(read as Message);
+    else for (const message of read as Message[]) this.#deliver(message);
+  }
+
+  /** What comes after it waits, so that everything keeps its order. */
+  async #readElsewhere(long: LongReader, first: Buffer): Promise<void> {
+    const waiting: Buffer[] = (this.#waiting = [first]);
+    this.#readAll = new Promise((resolve) => (this.#onRead = resolve));
+    this.#stdout.pause();
+    for (let line = waiting.shift(); line && !this.#isFaulty; line = waiting.shift()) {
+      if (line.length > long.inlineBodyBytes) await this.#readLong(long, line);
+      else this.#read(line);
     }
+    this.#waiting = undefined;
+    this.#readAll = undefined;
+    this.#onRead();
+    if (!this.#isBreathing) this.#stdout.resume();
+  }
+
+  async #readLong(long: LongReader, line: Buffer): Promise<void> {
+    try {
+      const { text, results, fault } = await long.message(new Uint8Array(line));
+      if (this.#isFaulty) return;
+      if (fault !== undefined) return this.#fail(fault);
+      if (text === undefined) return this.#throwAway(line);
+      this.#garbageBytes = 0;
+      const messages = messagesIn(JSON.parse(text))!;
+      for (const each of results) Object.assign(messages[each.at]!, { result: longResult(each) });
+      for (const message of messages) this.#deliver(message);
+    } catch (error) {
+      this.#fail(`sent a message of ${line.length} bytes that was not read: ${(error as Error).message}`);
+    }
+  }
+
+  #throwAway(line: Buffer): void {
     if (this.#firstGarbage === "") this.#firstGarbage = line.toString("utf8", 0, GARBAGE_SHOWN_BYTES).trim();
     this.#garbageBytes += line.length + 1;
     if (this.#garbageBytes > this.#limits.upstreamGarbageBytes) {
@@ -92,8 +143,12 @@ export class ChildOutput {
     const left = this.#secondBegan + SECOND_MS - performance.now();
     this.#unasked = 0;
     if (left <= 0) return;
+    this.#isBreathing = true;
     this.#stdout.pause();
-    setTimeout(() => this.#stdout.resume(), left).unref();
+    setTimeout(() => {
+      this.#isBreathing = false;
+      if (!this.#waiting) this.#stdout.resume();
+    }, left).unref();
   }
 
   #keepStderr(chunk: Buffer): void {

@@ -5,6 +5,7 @@ import { setTimeout as after } from "node:timers/promises";
 import type { Limits } from "../limits.ts";
 import type { ExitStatus, Started } from "../starter/starter.ts";
 import { ChildOutput, type OutputLimits } from "./child-output.ts";
+import type { LongReader } from "./long-answers.ts";
 import type { Message } from "./messages.ts";
 import { within } from "./within.ts";
 
@@ -25,6 +26,7 @@ export interface ChildOptions {
   readonly secrets: readonly string[];
   /** It was made for it alone, and goes with it. */
   readonly folder: string | undefined;
+  readonly long: LongReader | undefined;
 }
 
 /**
@@ -45,7 +47,7 @@ export class Child {
   #ending: Promise<void> | undefined;
   #isTerminated = false;
 
-  constructor({ pid, pipes, exited }: Started, { limits, secrets, folder }: ChildOptions) {
+  constructor({ pid, pipes, exited }: Started, { limits, secrets, folder, long }: ChildOptions) {
     const [stdin, stdout, stderr] = pipes as readonly [Duplex, Duplex, Duplex];
     this.#pid = pid;
     this.#stdin = stdin;
@@ -53,7 +55,7 @@ export class Child {
     this.#limits = limits;
     this.#folder = folder;
     for (const pipe of [stdin, stdout, stderr]) pipe.on("error", () => {});
-    this.#output = new ChildOutput({ stdout, stderr }, limits, secrets, (reason) => {
+    this.#output = new ChildOutput({ stdout, stderr }, limits, secrets, long, (reason) => {
       this.#fault = reason;
       this.#signal("SIGKILL");
     });
@@ -118,6 +120,8 @@ export class Child {
     if (this.#isTerminated) await this.#groupGoes(this.#limits.upstreamEndMs);
     this.#signal("SIGKILL");
     await this.#outputsClose();
+    // What it answered last counts.
+    await this.#output.reading;
     if (this.#folder !== undefined) await rm(this.#folder, folderRemoval).catch(() => {});
     return {
       reason: this.#fault ?? reasonOf(exit),

@@ -3,8 +3,8 @@ import { toAbortSignal } from "../cancellation.ts";
 import { isObject, type JsonObject } from "../json.ts";
 import { failureOf } from "./failures.ts";
 import type { ListedTool } from "./lists.ts";
-import type { RequestOptions, Requests, Result } from "./request.ts";
-import { takeResult } from "./results-aside.ts";
+import type { AnyResult, RequestOptions, Requests, Result } from "./request.ts";
+import type { LongResults } from "./results-aside.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 /** Takes what a server of others says as it is; what must hold of it is checked where it is used. */
@@ -20,12 +20,14 @@ const anyResult: StandardSchemaV1<unknown, Result> = {
 export class ClientRequests implements Requests {
   readonly #client: Client;
   readonly #timeoutMs: number;
+  readonly #long: LongResults;
   /** Tools whose arguments go into headers, too (modern servers). */
   readonly #headerTools = new Map<string, Tool>();
   /** Why nothing can be sent any more. */
   ended = "the connection was closed";
 
-  constructor(client: Client, timeoutMs: number) {
+  constructor(client: Client, timeoutMs: number, long: LongResults) {
+    this.#long = long;
     this.#client = client;
     this.#timeoutMs = timeoutMs;
   }
@@ -35,7 +37,7 @@ export class ClientRequests implements Requests {
     params: JsonObject,
     what: string,
     { meta, signal, onProgress, timeoutMs = this.#timeoutMs }: RequestOptions,
-  ): Promise<Result> {
+  ): Promise<AnyResult> {
     const sent = meta ? { ...params, _meta: meta } : params;
     const definition = method === "tools/call" ? this.#headerTools.get(params["name"] as string) : undefined;
     const options = {
@@ -46,11 +48,11 @@ export class ClientRequests implements Requests {
     };
     try {
       if (definition) {
-        return takeResult({
+        return this.#long.take({
           ...(await this.#client.callTool(sent as never, { ...options, toolDefinition: definition })),
         });
       }
-      return takeResult(await this.#client.request({ method, params: sent }, anyResult, options));
+      return this.#long.take(await this.#client.request({ method, params: sent }, anyResult, options));
     } catch (error) {
       throw failureOf(error, what, signal, this.ended);
     }

@@ -7,6 +7,7 @@ import { addressOf, type Surroundings } from "./command.ts";
 import type { Channel } from "./channel.ts";
 import { UpstreamConnection, type ConnectionLimits } from "./connection.ts";
 import type { Launch } from "./launch.ts";
+import type { LongReader } from "./long-answers.ts";
 import type { Ask } from "./request.ts";
 import { Questions } from "./questions.ts";
 import { greetChild, type Greeted } from "./greet-child.ts";
@@ -35,6 +36,8 @@ export interface ConnectOptions extends Surroundings {
   readonly started?: Promise<Child> | undefined;
   /** How a remote server is reached; by default anywhere. */
   readonly fetch?: typeof fetch;
+  /** Reads long messages elsewhere. */
+  readonly long?: LongReader | undefined;
   /** Ends the start. */
   readonly signal?: AbortSignal;
 }
@@ -47,7 +50,7 @@ export interface ConnectOptions extends Surroundings {
 export async function connectUpstream(launch: Launch, options: ConnectOptions): Promise<UpstreamConnection> {
   const questions = new Questions(options.ask);
   const channel = await channelTo(launch, options, questions);
-  return new UpstreamConnection(channel, options.limits, questions);
+  return new UpstreamConnection(channel, options.limits, questions, options.long);
 }
 
 async function channelTo(launch: Launch, options: ConnectOptions, questions: Questions): Promise<Channel> {

@@ -3,6 +3,7 @@ import { isObject, type JsonObject } from "../json.ts";
 import type { Channel, Closed, Peer } from "./channel.ts";
 import { readPages, type ListLimits } from "./list-pages.ts";
 import {
+  problemsOf,
   mendPrompt,
   mendResource,
   mendTemplate,
@@ -14,8 +15,9 @@ import {
   type ListedTemplate,
   type ListedTool,
 } from "./lists.ts";
+import { LongAnswer, type LongReader } from "./long-answers.ts";
 import type { Questions } from "./questions.ts";
-import type { CallOptions, RequestOptions, Result } from "./request.ts";
+import type { AnyResult, CallOptions, RequestOptions, Result } from "./request.ts";
 import {
   asks,
   broken,
@@ -24,6 +26,7 @@ import {
   readPromptResult,
   readResourceResult,
   readToolResult,
+  shortResult,
   type Completion,
   type PromptResult,
   type ResourceResult,
@@ -41,12 +44,14 @@ export class UpstreamConnection implements Peer {
   readonly #channel: Channel;
   readonly #limits: ConnectionLimits;
   readonly #questions: Questions;
+  readonly #long: LongReader | undefined;
 
-  constructor(channel: Channel, limits: ConnectionLimits, questions: Questions) {
+  constructor(channel: Channel, limits: ConnectionLimits, questions: Questions, long?: LongReader) {
     this.era = channel.peer.era;
     this.#channel = channel;
     this.#limits = limits;
     this.#questions = questions;
+    this.#long = long;
   }
 
   get transport(): "stdio" | "http" {
@@ -95,7 +100,7 @@ export class UpstreamConnection implements Peer {
   async callTool(name: string, args: JsonObject, options: CallOptions = {}): Promise<ToolResult> {
     const what = `calling ${name}`;
     const params = { name, arguments: args };
-    let result: Result;
+    let result: AnyResult;
     try {
       result = await this.#rounds("tools/call", params, what, options);
     } catch (error) {
@@ -103,27 +108,35 @@ export class UpstreamConnection implements Peer {
       await this.listTools(options);
       result = await this.#rounds("tools/call", params, what, options);
     }
-    return readToolResult(what, result);
+    if (result instanceof LongAnswer) return this.#long!.toolResult(what, result);
+    return readToolResult(what, shortResult(what, result));
   }
 
   async readResource(uri: string, options: CallOptions = {}): Promise<ResourceResult> {
     const what = `reading ${uri}`;
-    return readResourceResult(what, await this.#rounds("resources/read", { uri }, what, options));
+    const result = await this.#rounds("resources/read", { uri }, what, options);
+    if (result instanceof LongAnswer) return this.#long!.resourceResult(what, result);
+    return readResourceResult(what, shortResult(what, result));
   }
 
   async getPrompt(name: string, args: Record<string, string>, options: CallOptions = {}): Promise<PromptResult> {
     const what = `getting the prompt ${name}`;
-    return readPromptResult(what, await this.#rounds("prompts/get", { name, arguments: args }, what, options));
+    const result = await this.#rounds("prompts/get", { name, arguments: args }, what, options);
+    if (result instanceof LongAnswer) return this.#long!.promptResult(what, result);
+    return readPromptResult(what, shortResult(what, result));
   }
 
   /** `params` as in the specification: `{ ref, argument, context? }`. */
   async complete(params: JsonObject, options?: RequestOptions): Promise<Completion> {
-    return readCompletion("completing an argument", await this.request("completion/complete", params, options));
+    const what = "completing an argument";
+    const result = await this.#channel.requests.send("completion/complete", params, what, options ?? {});
+    if (result instanceof LongAnswer) return this.#long!.completion(what, result);
+    return readCompletion(what, shortResult(what, result));
   }
 
   /** Any other request of the connection's era, such as `logging/setLevel` or `resources/subscribe`. */
-  request(method: string, params: JsonObject, options: RequestOptions = {}): Promise<Result> {
-    return this.#channel.requests.send(method, params, method, options);
+  async request(method: string, params: JsonObject, options: RequestOptions = {}): Promise<Result> {
+    return shortResult(method, await this.#channel.requests.send(method, params, method, options));
   }
 
   listen(filter: JsonObject, timeoutMs: number): Promise<void> {
@@ -145,12 +158,16 @@ export class UpstreamConnection implements Peer {
     options?: RequestOptions,
   ): Promise<Listed<T>> {
     if (this.capabilities[capability] === undefined) return { items: [], problems: [] };
-    const page = (params: { cursor?: string }): Promise<Result> => this.request(method, params, options);
-    return readEntries(what, await readPages(method, key, this.#limits, page), nameKey, mend);
+    const { requests } = this.#channel;
+    const page = (params: { cursor?: string }): Promise<AnyResult> =>
+      requests.send(method, params, method, options ?? {});
+    const { entries, leftOut } = await readPages(method, { key, nameKey }, this.#limits, page);
+    const { items, problems } = readEntries(what, entries, nameKey, mend);
+    return { items, problems: [...problems, ...problemsOf(what, leftOut)] };
   }
 
   /** Asks as often as the server wants to know something more. */
-  async #rounds(method: string, params: JsonObject, what: string, options: CallOptions): Promise<Result> {
+  async #rounds(method: string, params: JsonObject, what: string, options: CallOptions): Promise<AnyResult> {
     const { ask, round } = options;
     const { requests } = this.#channel;
     if (round) return requests.send(method, { ...params, ...round }, what, options);
@@ -159,7 +176,7 @@ export class UpstreamConnection implements Peer {
       let result = await requests.send(method, params, what, options);
       for (let rounds = 0; asks(result); rounds++) {
         if (rounds >= this.#limits.upstreamRounds) throw broken(what, `it asked in more than ${rounds} rounds`);
-        const { inputRequests, requestState } = result;
+        const { inputRequests, requestState } = shortResult(what, result);
         const asked = isObject(inputRequests) ? inputRequests : {};
         const inputResponses = await this.#questions.answerAll(asked, ask, what, options.signal);
         const more = { inputResponses, ...(isText(requestState) && { requestState }) };

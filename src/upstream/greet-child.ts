@@ -29,10 +29,11 @@ export async function greetChild(
   options: ConnectOptions,
   questions: Questions,
 ): Promise<Greeted> {
-  const { limits, start, makeFolder } = options;
+  const { limits, start, makeFolder, long } = options;
   const timeout = AbortSignal.timeout(limits.upstreamStartMs);
   const signal = options.signal ? AbortSignal.any([options.signal, timeout]) : timeout;
-  const startOne = (): Promise<Child> => startChild(commandOf(launch, options), { limits, start, makeFolder, signal });
+  const startOne = (): Promise<Child> =>
+    startChild(commandOf(launch, options), { limits, start, makeFolder, long, signal });
   const pipeOf = (child: Child): Omit<Greeted, "peer"> => {
     const requests = new PipeRequests(child, limits.upstreamCallMs);
     return { requests, inbox: new PipeInbox(requests, questions, options.onNotification) };

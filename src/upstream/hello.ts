@@ -3,7 +3,7 @@ import type { ConnectOptions } from "./connect.ts";
 import type { Peer } from "./channel.ts";
 import type { PipeRequests } from "./pipe-requests.ts";
 import type { Result } from "./request.ts";
-import { isText } from "./results.ts";
+import { isText, shortResult } from "./results.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 type Identity = Pick<ConnectOptions, "clientInfo" | "capabilities">;
@@ -20,7 +20,8 @@ const SERVER_INFO = "io.modelcontextprotocol/serverInfo";
 export async function discover(requests: PipeRequests, identity: Identity): Promise<Peer | undefined> {
   try {
     const params = { _meta: envelopeOf(identity) };
-    return readDiscovery(await requests.send("server/discover", params, WHAT, { timeoutMs: Infinity }));
+    const answer = await requests.send("server/discover", params, WHAT, { timeoutMs: Infinity });
+    return readDiscovery(shortResult(WHAT, answer));
   } catch (error) {
     if (error instanceof UpstreamError && error.code === "upstream_refused") return undefined;
     throw error;
@@ -31,7 +32,7 @@ export async function discover(requests: PipeRequests, identity: Identity): Prom
 export async function initialize(requests: PipeRequests, { clientInfo, capabilities = {} }: Identity): Promise<Peer> {
   const params = { protocolVersion: LEGACY_VERSIONS[0] as string, capabilities, clientInfo: { ...clientInfo } };
   const answered = requests.send("initialize", params, WHAT, { timeoutMs: Infinity });
-  const peer = readInitialized(await answered.catch(sayRefusal));
+  const peer = readInitialized(shortResult(WHAT, await answered.catch(sayRefusal)));
   requests.notify("notifications/initialized", {});
   return peer;
 }

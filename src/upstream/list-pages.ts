@@ -1,8 +1,25 @@
 import type { Limits } from "../limits.ts";
-import { broken, isText } from "./results.ts";
-import type { Result } from "./request.ts";
+import { turnTaker } from "../turns.ts";
+import { LongPage, sift, type LeftOut } from "./long-answers.ts";
+import { broken, isText, shortResult } from "./results.ts";
+import type { AnyResult } from "./request.ts";
 
-export type ListLimits = Pick<Limits, "upstreamListPages" | "upstreamListItems">;
+export type ListLimits = Pick<
+  Limits,
+  "upstreamListPages" | "upstreamListItems" | "upstreamEntryBytes" | "upstreamListBytes"
+>;
+
+/** What the entries of a page stand under, and what each of them is known by. */
+interface ListKeys {
+  readonly key: string;
+  readonly nameKey: string;
+}
+
+interface ListedEntries {
+  readonly entries: readonly unknown[];
+  /** What is too large, or too deep. */
+  readonly leftOut: readonly LeftOut[];
+}
 
 /**
  * All entries of a list, page by page; `page` asks for one. Throws `upstream_protocol` for pages that are none, go
@@ -10,22 +27,40 @@ export type ListLimits = Pick<Limits, "upstreamListPages" | "upstreamListItems">
  */
 export async function readPages(
   method: string,
-  key: string,
-  { upstreamListPages, upstreamListItems }: ListLimits,
-  page: (params: { cursor?: string }) => Promise<Result>,
-): Promise<unknown[]> {
+  { key, nameKey }: ListKeys,
+  limits: ListLimits,
+  page: (params: { cursor?: string }) => Promise<AnyResult>,
+): Promise<ListedEntries> {
+  const { upstreamListPages, upstreamListItems } = limits;
   const entries: unknown[] = [];
+  const leftOut: LeftOut[] = [];
   const cursors = new Set<string>();
+  const turn = turnTaker();
+  let bytes = 0;
   let cursor: string | undefined;
   do {
-    const { [key]: list, nextCursor } = await page(cursor === undefined ? {} : { cursor });
+    const answer = await page(cursor === undefined ? {} : { cursor });
+    const isLong = answer instanceof LongPage;
+    const given = isLong ? { [key]: answer.entries, nextCursor: answer.nextCursor } : shortResult(method, answer);
+    const { [key]: list, nextCursor } = given;
     if (!Array.isArray(list)) throw broken(method, `its ${key} are not a list`);
-    for (const entry of list) entries.push(entry);
+    if (isLong) leftOut.push(...answer.leftOut);
+    for (const [index, each] of (list as unknown[]).entries()) {
+      await turn();
+      const sifted = sift(isLong ? JSON.parse(each as string) : each, { nameKey, index, bytes }, limits);
+      if ("why" in sifted) leftOut.push(sifted);
+      else {
+        entries.push(sifted.entry);
+        bytes += sifted.bytes;
+      }
+      if (entries.length + leftOut.length > upstreamListItems) {
+        throw broken(method, `it has more than ${upstreamListItems} entries`);
+      }
+    }
     cursor = isText(nextCursor) && nextCursor !== "" ? nextCursor : undefined;
     if (cursor !== undefined && cursors.has(cursor)) throw broken(method, "its pages go round in a circle");
     cursors.add(cursor ?? "");
     if (cursors.size > upstreamListPages) throw broken(method, `it has more than ${upstreamListPages} pages`);
-    if (entries.length > upstreamListItems) throw broken(method, `it has more than ${upstreamListItems} entries`);
   } while (cursor !== undefined);
-  return entries;
+  return { entries, leftOut };
 }

@@ -7,6 +7,7 @@ import type {
 } from "../contract/contract.ts";
 import { isObject } from "../json.ts";
 import type { Problem } from "../problem.ts";
+import type { LeftOut } from "./long-answers.ts";
 
 /**
  * What a server lists, entry by entry: what is sound is kept whole, and what is not is told. The official client
@@ -52,6 +53,20 @@ export function readEntries<T>(what: string, entries: readonly unknown[], key: s
     problems.push(...warnings.map((warning) => problem("warning", `${what} "${name}": ${warning}.`, name)));
   }
   return { items, problems };
+}
+
+/** Says what of a list was left out before it was looked at, as many times as there are reasons. */
+export function problemsOf(what: string, leftOut: readonly LeftOut[]): Problem[] {
+  const byReason = new Map<string, { name: string; others: number }>();
+  for (const { name, why } of leftOut) {
+    const known = byReason.get(why);
+    if (known) known.others += 1;
+    else byReason.set(why, { name, others: 0 });
+  }
+  return Array.from(byReason, ([why, { name, others }]) => {
+    const more = others === 0 ? "is left out" : `and ${others} more are left out`;
+    return problem("error", `${what} "${name}" ${more}: ${why}.`, name);
+  });
 }
 
 export const mendTool: Mend<ListedTool> = (entry, warnings) => {

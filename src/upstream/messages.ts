@@ -17,7 +17,12 @@ export function readLine(line: Buffer): Message | readonly Message[] | undefined
   } catch {
     return undefined;
   }
-  if (!Array.isArray(value)) return isMessage(value) ? value : undefined;
+  return messagesIn(value) && (value as Message | readonly Message[]);
+}
+
+/** The messages of a line that was parsed: one, or those of a batch. Undefined for what is none. */
+export function messagesIn(value: unknown): Message[] | undefined {
+  if (!Array.isArray(value)) return isMessage(value) ? [value] : undefined;
   return value.length > 0 && value.every(isMessage) ? value : undefined;
 }
 

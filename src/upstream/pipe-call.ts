@@ -1,6 +1,6 @@
 import type { CancelSignal } from "../cancellation.ts";
 import type { BerthError } from "../errors.ts";
-import type { Progress, RequestOptions, Result } from "./request.ts";
+import type { AnyResult, Progress, RequestOptions, Result } from "./request.ts";
 
 /** One request to a child, from the wish to send it to its answer. */
 export class PipeCall {
@@ -11,7 +11,7 @@ export class PipeCall {
   readonly signal: CancelSignal | undefined;
   /** On the clock of `performance.now()`. */
   readonly deadlineAt: number;
-  readonly resolve: (result: Result) => void;
+  readonly resolve: (result: AnyResult) => void;
   readonly reject: (error: BerthError) => void;
 
   constructor(
@@ -19,7 +19,7 @@ export class PipeCall {
     onProgress: RequestOptions["onProgress"],
     signal: CancelSignal | undefined,
     deadlineAt: number,
-    resolve: (result: Result) => void,
+    resolve: (result: AnyResult) => void,
     reject: (error: BerthError) => void,
   ) {
     this.what = what;

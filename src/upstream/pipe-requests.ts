@@ -6,7 +6,7 @@ import type { Child } from "./child.ts";
 import type { Message, RequestMessage } from "./messages.ts";
 import { PipeCall } from "./pipe-call.ts";
 import type { Answer } from "./pipe-inbox.ts";
-import type { RequestOptions, Requests, Result } from "./request.ts";
+import type { AnyResult, RequestOptions, Requests, Result } from "./request.ts";
 import { refusedByServer, UpstreamError } from "./upstream-error.ts";
 
 /**
@@ -33,7 +33,7 @@ export class PipeRequests implements Requests {
     void child.ended.then(({ reason }) => this.#ended(reason));
   }
 
-  send(method: string, params: JsonObject, what: string, options: RequestOptions): Promise<Result> {
+  send(method: string, params: JsonObject, what: string, options: RequestOptions): Promise<AnyResult> {
     return new Promise((resolve, reject) => {
       const { signal, onProgress, meta, timeoutMs = this.#timeoutMs } = options;
       if (signal?.aborted) return reject(new BerthError("cancelled", what));

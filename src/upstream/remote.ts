@@ -14,7 +14,7 @@ import type { ConnectOptions } from "./connect.ts";
 import type { Channel, Closed, Peer } from "./channel.ts";
 import { failureOf, httpFailure } from "./failures.ts";
 import type { RemoteLaunch } from "./launch.ts";
-import { setResultsAside } from "./results-aside.ts";
+import { LongResults, setResultsAside } from "./results-aside.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 export interface Address {
@@ -33,7 +33,12 @@ export async function openByHttp(
   const { upstreamStartMs, upstreamMessageBytes } = limits;
   const timeout = AbortSignal.timeout(upstreamStartMs);
   const signal = options.signal ? AbortSignal.any([options.signal, timeout]) : timeout;
-  const transportOptions = { requestInit: { headers }, fetch: boundedFetch(upstreamMessageBytes, options.fetch) };
+  const long = new LongResults();
+  const reading = options.long && { long: options.long, results: long };
+  const transportOptions = {
+    requestInit: { headers },
+    fetch: boundedFetch(upstreamMessageBytes, reading, options.fetch),
+  };
   const what = `reaching ${name}`;
   const failed = (error: unknown): BerthError => {
     if (options.signal?.aborted) return new BerthError("cancelled", what);
@@ -49,7 +54,7 @@ export async function openByHttp(
   client.setVersionNegotiation({ mode: "auto" });
   try {
     await within(client.connect(streamable, { signal, timeout: upstreamStartMs }), signal);
-    return channelOf(client, limits, streamable);
+    return channelOf(client, long, limits, streamable);
   } catch (error) {
     await client.close().catch(() => {});
     if (signal.aborted || !isOlderServer(error)) throw failed(error);
@@ -57,7 +62,7 @@ export async function openByHttp(
     const events = setResultsAside(new SSEClientTransport(url, transportOptions));
     try {
       await within(older.connect(events, { signal, timeout: upstreamStartMs }), signal);
-      return channelOf(older, limits);
+      return channelOf(older, long, limits);
     } catch {
       await older.close().catch(() => {});
       // What the first way said is nearer to what is wrong: hardly any server speaks the second one alone.
@@ -99,10 +104,11 @@ function wordsOf(error: unknown): string {
 
 function channelOf(
   client: Client,
+  long: LongResults,
   { upstreamCallMs }: ConnectOptions["limits"],
   streamable?: StreamableHTTPClientTransport,
 ): Channel {
-  const requests = new ClientRequests(client, upstreamCallMs);
+  const requests = new ClientRequests(client, upstreamCallMs, long);
   let tell: (closed: Closed) => void = () => {};
   let expected = false;
   const closed = new Promise<Closed>((resolve) => (tell = resolve));

@@ -1,6 +1,7 @@
 import type { CancelSignal } from "../cancellation.ts";
 import type { JsonObject } from "../json.ts";
 import type { ListedTool } from "./lists.ts";
+import type { LongAnswer, LongPage } from "./long-answers.ts";
 
 /** How requests get to one server of others and their results back, whatever carries them. */
 export interface Requests {
@@ -8,7 +9,7 @@ export interface Requests {
    * `what` says for errors what was done: "calling echo". Gives the result as the server wrote it: an object, and
    * nothing more is known of it. Rejects with an `UpstreamError` or with `cancelled`.
    */
-  send(method: string, params: JsonObject, what: string, options: RequestOptions): Promise<Result>;
+  send(method: string, params: JsonObject, what: string, options: RequestOptions): Promise<AnyResult>;
   /** Hears what the server's tools are, each time they are listed. */
   noteTools?(tools: readonly ListedTool[]): void;
   /** Whether a call of this tool failed because its tools were not listed yet. */
@@ -16,6 +17,9 @@ export interface Requests {
 }
 
 export type Result = Record<string, unknown>;
+
+/** A short one, or what was made of a long one. */
+export type AnyResult = Result | LongAnswer | LongPage;
 
 export interface RequestOptions {
   /** Default: the limit `upstreamCallMs`. */

@@ -1,8 +1,14 @@
 import type { JSONRPCMessage, RequestId, Transport } from "@modelcontextprotocol/client";
 import { isObject } from "../json.ts";
+import { LongAnswer, LongPage } from "./long-answers.ts";
+import type { AnyResult, Result } from "./request.ts";
 
 /** Where a result stands that was set aside. */
 const ASIDE = "berth/aside";
+/** What stands for a long result, by its number. */
+const LONG = "berth/long";
+/** Each as long as a message may be. */
+const LONG_KEPT_MAX = 16;
 
 /** For each method, the least that the client finds sound. */
 const soundResults: Readonly<Record<string, object>> = {
@@ -13,6 +19,7 @@ const soundResults: Readonly<Record<string, object>> = {
   "tools/call": { content: [] },
   "prompts/get": { messages: [] },
   "resources/read": { contents: [] },
+  "completion/complete": { completion: { values: [] } },
 };
 /** More are never under way; only requests that were never answered grow so old. */
 const KEPT_MAX = 10_000;
@@ -20,7 +27,7 @@ const KEPT_MAX = 10_000;
 /**
  * Lets results pass the client as they are. In the modern era it judges every result by schemas of its own and throws
  * a whole list away for one tool's fault, or for a hint of caching that is missing. So it is given a sound result that
- * holds the real one, which `takeResult` gives back; what must hold of it is checked by the connection, entry by entry.
+ * holds the real one, which `LongResults` gives back; what must hold of it is checked by the connection, entry by entry.
  */
 export function setResultsAside<T extends Transport>(transport: T): T {
   const methods = new Map<RequestId, string>();
@@ -59,8 +66,29 @@ export function setResultsAside<T extends Transport>(transport: T): T {
   return transport;
 }
 
-/** The result as the server gave it. */
-export function takeResult(result: Record<string, unknown>): Record<string, unknown> {
-  const aside = result[ASIDE];
-  return isObject(aside) ? aside : result;
+/**
+ * Results of long messages, which were read elsewhere, on their way through the client: it is given what stands for
+ * them. Only the newest are kept; a client takes each at once, and those that come to nobody are never taken.
+ */
+export class LongResults {
+  readonly #kept = new Map<string, LongAnswer | LongPage>();
+  #next = 0;
+
+  /** Gives what stands for it. */
+  keep(result: LongAnswer | LongPage): Result {
+    const key = String(this.#next++);
+    this.#kept.set(key, result);
+    if (this.#kept.size > LONG_KEPT_MAX) this.#kept.delete(this.#kept.keys().next().value!);
+    return { [LONG]: key };
+  }
+
+  /** The result as the server gave it. */
+  take(result: Result): AnyResult {
+    const aside = result[ASIDE];
+    const given = isObject(aside) ? aside : result;
+    const key = given[LONG];
+    const long = typeof key === "string" ? this.#kept.get(key) : undefined;
+    if (long) this.#kept.delete(key as string);
+    return long ?? given;
+  }
 }

@@ -1,5 +1,6 @@
 import { isObject, type JsonObject } from "../json.ts";
-import type { Result } from "./request.ts";
+import { LongAnswer, LongPage } from "./long-answers.ts";
+import type { AnyResult, Result } from "./request.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 /** As the server gave it, sound in form. With `round`, `resultType` may be `input_required`. */
@@ -20,13 +21,11 @@ export interface ContentBlock {
 
 export interface ResourceResult {
   readonly contents: readonly { readonly uri: string; readonly [field: string]: unknown }[];
-  readonly [field: string]: unknown;
 }
 
 export interface PromptResult {
   readonly description?: string;
   readonly messages: readonly { readonly role: string; readonly content: ContentBlock }[];
-  readonly [field: string]: unknown;
 }
 
 export interface Completion {
@@ -67,9 +66,16 @@ export function readCompletion(what: string, { completion }: Result): Completion
   return completion as Completion;
 }
 
+/** A result of which only short ones make sense. */
+export function shortResult(what: string, result: AnyResult): Result {
+  if (result instanceof LongAnswer || result instanceof LongPage)
+    throw broken(what, "its answer is one of something else");
+  return result;
+}
+
 /** The server wants to know something before it goes on (2026-07-28 `basic/patterns/mrtr`). */
-export function asks(result: Result): boolean {
-  return result["resultType"] === "input_required";
+export function asks(result: AnyResult): boolean {
+  return (result as Result)["resultType"] === "input_required";
 }
 
 export function broken(what: string, detail: string): UpstreamError {

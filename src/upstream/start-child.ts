@@ -3,6 +3,7 @@ import { startDirectly, type Start } from "../starter/starter.ts";
 import { makeTemporary, type MakeFolder } from "../work-folders.ts";
 import { Child, type ChildLimits } from "./child.ts";
 import type { Command } from "./command.ts";
+import type { LongReader } from "./long-answers.ts";
 import { within } from "./within.ts";
 
 export interface ChildStart {
@@ -11,6 +12,8 @@ export interface ChildStart {
   readonly start?: Start | undefined;
   /** By default one below the system's temporary folder. */
   readonly makeFolder?: MakeFolder | undefined;
+  /** Reads its long messages; by default they are read where they come. */
+  readonly long?: LongReader | undefined;
   /** Nobody wants it any more. */
   readonly signal?: AbortSignal;
 }
@@ -20,7 +23,7 @@ export interface ChildStart {
  * started, or with the reason of `signal`; nothing is left of it then.
  */
 export async function startChild(command: Command, options: ChildStart): Promise<Child> {
-  const { limits, start = startDirectly, makeFolder = makeTemporary, signal } = options;
+  const { limits, start = startDirectly, makeFolder = makeTemporary, long, signal } = options;
   const { file, args, env, cwd, secrets } = command;
   const folder = cwd === undefined ? makeFolder("upstream-") : undefined;
   const removeFolder = async (): Promise<void> => {
@@ -37,7 +40,7 @@ export async function startChild(command: Command, options: ChildStart): Promise
     group: true,
     niceness: NICENESS,
   }).then(
-    (started) => new Child(started, { limits, secrets, folder }),
+    (started) => new Child(started, { limits, secrets, folder, long }),
     async (error: unknown) => {
       await removeFolder();
       throw new Error(`it could not be started: ${(error as Error).message}`, { cause: error });

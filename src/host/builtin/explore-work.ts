@@ -11,9 +11,10 @@ import { listProfiles, readProfile, type ProfileFolder } from "../../upstream/pr
 import type { ProfileTool } from "../../upstream/profiles/profile.ts";
 import { checkFiles, saveProfile, type ProfileFiles } from "../../upstream/profiles/save.ts";
 import { textOf } from "../../upstream/records.ts";
-import type { CallOptions, CallResult } from "../catalog.ts";
+import type { CallOptions, CallResult, InputRequired } from "../catalog.ts";
 import { text } from "../content.ts";
 import { callUpstream, type UpstreamRequest } from "../upstream/call.ts";
+import { LongToolResult } from "../upstream/long-reader.ts";
 import { resultOf } from "../upstream/results.ts";
 import type { HostedUpstream } from "../upstream/hosted.ts";
 import type { Work } from "./built-in-tool.ts";
@@ -57,8 +58,10 @@ export function call({ servers }: Workplace): Work {
     const name = tool as string;
     refuseUnknown(explored, [name]);
     const args = given as JsonObject;
-    const send: UpstreamRequest<CallResult>["send"] = async (connection, sent) =>
-      resultOf(await connection.callTool(name, args, sent));
+    const send: UpstreamRequest<CallResult | InputRequired>["send"] = async (connection, sent) => {
+      const given = await connection.callTool(name, args, sent);
+      return given instanceof LongToolResult ? given.ended.result : resultOf(given);
+    };
     const result = await callUpstream(upstream, suspended, { name, send }, options);
     if (!("inputRequests" in result) && !result.isError) remember(explored, name, args);
     return result;

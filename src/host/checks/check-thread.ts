@@ -3,15 +3,33 @@ import { setPriority } from "node:os";
 import { parentPort } from "node:worker_threads";
 import { digestOfJson } from "../../canonical-json.ts";
 import { errors, type BerthError } from "../../errors.ts";
-import { isObject, NESTING_MAX, nestsTooDeep, type JsonSchema } from "../../json.ts";
+import { isObject, NESTING_MAX, nestsTooDeep, valuesIn, type JsonSchema } from "../../json.ts";
 import { failure, outputTooLarge } from "../../executor/failures.ts";
 import { readValue } from "../../executor/values.ts";
 import { parseJson } from "../../parse-json.ts";
 import { NATIVE_META } from "../../native/events.ts";
 import { parseDraft } from "../edits/draft-checks.ts";
+import { readLongEvent, readLongMessage, type LongEvent } from "../../upstream/long-answers.ts";
+import { readCompletion, readPromptResult, readResourceResult, readToolResult } from "../../upstream/results.ts";
+import { UpstreamError } from "../../upstream/upstream-error.ts";
+import type { CallResult, ContentBlock } from "../catalog.ts";
 import { sizeOf, toConfiguredResult, toResult } from "../content.ts";
-import { withoutEnvelope } from "../outcomes.ts";
-import type { BoundedResultTask, CheckReport, CheckTask, DraftTask, ReadResult, ReadTask, Task } from "./checks.ts";
+import type { LongObjectParts, LongResultParts } from "../long-result.ts";
+import { endOfResult, withoutEnvelope } from "../outcomes.ts";
+import { completionOf, contentsOf, messagesOf, resultOf } from "../upstream/results.ts";
+import type {
+  AnswerKind,
+  AnswerTask,
+  BoundedResultTask,
+  CheckReport,
+  CheckTask,
+  DraftTask,
+  ReadAnswer,
+  ReadResult,
+  ReadTask,
+  Task,
+  UpstreamTask,
+} from "./checks.ts";
 import { judgeOf } from "./schema-code.ts";
 
 /** As nice as this, on a scale to 19. */
@@ -31,9 +49,11 @@ judgeOf({ type: "object" }, { texts: false });
 port.postMessage("ready");
 
 function answerTo(task: Task): CheckReport {
+  if ("bytes" in task) return { problems: [], upstream: messageOf(task) };
+  if ("answer" in task) return { problems: [], answered: answerOf(task) };
   if ("body" in task) return readOf(task);
   if ("draft" in task) return draftOf(task);
-  return "frame" in task ? { problems: [], ended: resultOf(task) } : reportOf(task);
+  return "frame" in task ? { problems: [], ended: guestResultOf(task) } : reportOf(task);
 }
 
 function reportOf({ schema, texts, value, wantsCode, unitsMax, wantsDigest }: CheckTask): CheckReport {
@@ -124,18 +144,7 @@ function refusedBy({ code, message }: BerthError): CheckReport {
   return { problems: [], refusal: { code, message: message.slice(errors[code].message.length + 2) } };
 }
 
-/** Counts no further than one more than `most`. */
-function valuesIn(value: unknown, most: number): number {
-  let count = 1;
-  if (typeof value !== "object" || value === null) return count;
-  for (const member of Array.isArray(value) ? (value as unknown[]) : Object.values(value)) {
-    count += valuesIn(member, most - count);
-    if (count > most) break;
-  }
-  return count;
-}
-
-function resultOf({ frame, outputSchema, promisesNothing, outputBytes, unitsMax }: BoundedResultTask): ReadResult {
+function guestResultOf({ frame, outputSchema, promisesNothing, outputBytes, unitsMax }: BoundedResultTask): ReadResult {
   let read: unknown;
   try {
     read = JSON.parse(frame);
@@ -159,22 +168,84 @@ function resultOf({ frame, outputSchema, promisesNothing, outputBytes, unitsMax 
     if (fault !== undefined) return { broken: `its schema is not valid: ${fault}` };
     if (problems.length > 0) return { broken: problems.join("; ") };
   }
-  const content = JSON.stringify(result.content);
-  const structured = result.structuredContent === undefined ? undefined : JSON.stringify(result.structuredContent);
-  if (content.length + (structured?.length ?? 0) > unitsMax) {
+  const parts = partsOf(result);
+  if (parts.content.length + (parts.structured?.length ?? 0) > unitsMax) {
     return { outcome: { ok: false, error: outputTooLarge(outputBytes) } };
   }
+  return { result: parts };
+}
+
+/** What has to be known of a result to write it without reading it. */
+function partsOf(result: CallResult): LongResultParts {
+  const structured = result.structuredContent === undefined ? undefined : JSON.stringify(result.structuredContent);
   return {
-    result: {
-      content,
-      blocks: result.content.length,
-      isPlain: result.content.every(({ type }) => type !== "resource_link" && type !== "audio"),
-      ...(structured !== undefined && { structured }),
-      isError: result.isError === true,
-      size: sizeOf(result),
-      digest: digestOfJson(result),
-    },
+    content: JSON.stringify(result.content),
+    blocks: result.content.length,
+    isPlain: result.content.every(isPlain),
+    ...(structured !== undefined && { structured }),
+    isError: result.isError === true,
+    size: sizeOf(result),
+    digest: digestOfJson(result),
   };
+}
+
+function isPlain({ type }: ContentBlock): boolean {
+  return type !== "resource_link" && type !== "audio";
+}
+
+function messageOf({ bytes, isEvent, limits }: UpstreamTask): LongEvent {
+  const text = decoder.decode(bytes);
+  return isEvent ? readLongEvent(text, limits) : { ...readLongMessage(text, limits), head: "" };
+}
+
+const decoder = new TextDecoder();
+
+function answerOf({ answer, as, what, unitsMax }: AnswerTask): ReadAnswer | { broken: string } {
+  const given = JSON.parse(decoder.decode(answer)) as Record<string, unknown>;
+  try {
+    const read = answerIn(given, as, what);
+    const { tool, object, completion } = read;
+    const units = tool ? textOf(tool).length : (object?.text.length ?? JSON.stringify(completion).length);
+    if (units <= unitsMax) return read;
+    return { broken: `${what}: its result is written in more than ${unitsMax} characters` };
+  } catch (error) {
+    if (!(error instanceof UpstreamError)) throw error;
+    return { broken: error.message.slice(errors[error.code].message.length + 2) };
+  }
+}
+
+function textOf(tool: NonNullable<ReadAnswer["tool"]>): string {
+  return "inputRequests" in tool ? JSON.stringify(tool) : `${tool.content}${tool.structured ?? ""}`;
+}
+
+function answerIn(given: Record<string, unknown>, as: AnswerKind, what: string): ReadAnswer {
+  const warnings: string[] = [];
+  if (as === "tool") {
+    const result = resultOf(readToolResult(what, given));
+    const ended = endOfResult(result, (message) => warnings.push(message)) ?? { result };
+    const { result: end, transient } = ended;
+    const tool = "inputRequests" in end ? end : partsOf(end);
+    return { tool, warnings, ...(transient !== undefined && { transient }) };
+  }
+  if (as === "resource") {
+    const contents = contentsOf(readResourceResult(what, given).contents);
+    return { warnings, object: objectOf({ contents }, true) };
+  }
+  if (as === "prompt") {
+    const prompt = messagesOf(readPromptResult(what, given));
+    return {
+      warnings,
+      object: objectOf(
+        prompt,
+        prompt.messages.every(({ content }) => isPlain(content)),
+      ),
+    };
+  }
+  return { warnings, completion: completionOf(readCompletion(what, given)) };
+}
+
+function objectOf(value: object, isPlain: boolean): LongObjectParts {
+  return { text: JSON.stringify(value), digest: digestOfJson(value), isPlain };
 }
 
 function judged(schema: string, value: unknown): CheckReport {

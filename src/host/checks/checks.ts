@@ -5,9 +5,12 @@ import { failure } from "../../executor/failures.ts";
 import { JsonText, type Json, type JsonDigest, type JsonSchema } from "../../json.ts";
 import type { Limits } from "../../limits.ts";
 import { TurnQueue } from "../../turn-queue.ts";
+import type { LongAnswer, LongEvent, LongLimits } from "../../upstream/long-answers.ts";
+import { UpstreamError } from "../../upstream/upstream-error.ts";
+import type { Completion, InputRequired } from "../catalog.ts";
+import type { LongObjectParts, LongResultParts } from "../long-result.ts";
 import type { SchemaCode, SchemaOptions } from "./schema-code.ts";
 import type { Draft } from "../edits/edits.ts";
-import type { LongResultParts } from "../long-result.ts";
 import { evaluated, within, type Check } from "./work.ts";
 
 /**
@@ -114,6 +117,22 @@ export class Checks {
     }
   }
 
+  /** A message of a server of others, or an event with one. Takes the bytes over; rejects where it cannot be read. */
+  async readUpstream(tenant: string, bytes: Uint8Array<ArrayBuffer>, isEvent: boolean): Promise<LongEvent> {
+    const { upstream, problems } = await this.#report(tenant, { bytes, isEvent, limits: this.#limits });
+    if (!upstream) throw new UpstreamError("upstream_protocol", problems[0]!);
+    return upstream;
+  }
+
+  /** What the answer of a server of others gives. Rejects with `upstream_protocol` for what it must not be. */
+  async readAnswer(tenant: string, what: string, as: AnswerKind, answer: LongAnswer): Promise<ReadAnswer> {
+    const unitsMax = this.#limits.upstreamMessageBytes;
+    const report = await this.#report(tenant, { answer: answer.json, as, what, unitsMax });
+    if (!report.answered) throw new UpstreamError("upstream_protocol", `${what}: ${report.problems[0]}`);
+    if ("broken" in report.answered) throw new UpstreamError("upstream_protocol", report.answered.broken);
+    return report.answered;
+  }
+
   /** Why values of a tenant cannot be checked by a schema, as the end of a sentence; undefined when they can. */
   async faultOf(tenant: string, schema: JsonSchema): Promise<string | undefined> {
     const task = {
@@ -184,7 +203,7 @@ export class Checks {
         void thread.terminate();
       }, checkMs);
       thread.on("message", end).on("error", onError).on("exit", onExit).ref();
-      thread.postMessage(task, []);
+      thread.postMessage(task, "bytes" in task ? [task.bytes.buffer] : "answer" in task ? [task.answer.buffer] : []);
     });
   }
 }
@@ -200,8 +219,16 @@ export type Validator = (value: Json | JsonText) => undefined | Promise<string |
 
 export type CheckLimits = Pick<
   Limits,
-  "bodyBytes" | "outputBytes" | "messageValues" | "sourceFiles" | "checkMs" | "checkMemoryMb" | "queuedChecksPerTenant"
->;
+  | "bodyBytes"
+  | "outputBytes"
+  | "messageValues"
+  | "upstreamMessageBytes"
+  | "sourceFiles"
+  | "checkMs"
+  | "checkMemoryMb"
+  | "queuedChecksPerTenant"
+> &
+  LongLimits;
 
 export interface CheckTask {
   /** JSON text, as `value` is; without a value only the schema is looked at. */
@@ -242,7 +269,35 @@ export interface BoundedResultTask extends ResultTask {
   readonly unitsMax: number;
 }
 
-export type Task = CheckTask | ReadTask | DraftTask | BoundedResultTask;
+/** To read a message of a server of others. */
+export interface UpstreamTask {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly isEvent: boolean;
+  readonly limits: LongLimits;
+}
+
+export type AnswerKind = "tool" | "resource" | "prompt" | "completion";
+
+/** To read the result of a request to a server of others. */
+export interface AnswerTask {
+  readonly answer: Uint8Array<ArrayBuffer>;
+  readonly as: AnswerKind;
+  readonly what: string;
+  /** How long the result may be as it is written, in UTF-16 units. */
+  readonly unitsMax: number;
+}
+
+export type Task = CheckTask | ReadTask | DraftTask | BoundedResultTask | UpstreamTask | AnswerTask;
+
+/** What the result of a request to a server of others gives, as it is passed on. */
+export interface ReadAnswer {
+  readonly tool?: LongResultParts | InputRequired;
+  /** Of an outcome that is an error, if only for the moment. */
+  readonly transient?: string;
+  readonly warnings: readonly string[];
+  readonly object?: LongObjectParts;
+  readonly completion?: Completion;
+}
 
 /** What is no result of a tool yet, why it is none that its schema allows, or the result. */
 export type ReadResult =
@@ -265,6 +320,8 @@ export interface CheckReport {
   };
   readonly draft?: Draft | null;
   readonly ended?: ReadResult;
+  readonly upstream?: LongEvent;
+  readonly answered?: ReadAnswer | { readonly broken: string };
   /** Why a body is not read. */
   readonly refusal?: { readonly code: ErrorCode; readonly message: string };
 }

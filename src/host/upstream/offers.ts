@@ -3,15 +3,17 @@ import { BerthError } from "../../errors.ts";
 import type { JsonObject } from "../../json.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Completer, Completion, Prompt, PromptResult, ReadResult, Resource } from "../catalog.ts";
+import { LongObject } from "../long-result.ts";
 import { callUpstream, passedOn, type UpstreamRequest } from "./call.ts";
 import { heldBack, type HostedUpstream } from "./hosted.ts";
 import { completionOf, contentsOf, messagesOf } from "./results.ts";
 
 /** What a server of others offers besides tools, each carried out by the server. */
 export function upstreamResource({ upstream, suspended }: HostedUpstream, uri: string): Resource {
-  const send: Send<ReadResult> = async (connection, sent) => ({
-    contents: contentsOf((await connection.readResource(uri, sent)).contents),
-  });
+  const send: Send<ReadResult> = async (connection, sent) => {
+    const result = await connection.readResource(uri, sent);
+    return result instanceof LongObject ? result : { contents: contentsOf(result.contents) };
+  };
   return {
     async read(options) {
       try {
@@ -34,7 +36,8 @@ export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract)
       const texts = args as Record<string, string>;
       const send: Send<PromptResult> = async (connection, sent) => {
         hosted.check("prompt", contract);
-        return messagesOf(await connection.getPrompt(contract.name, texts, sent));
+        const result = await connection.getPrompt(contract.name, texts, sent);
+        return result instanceof LongObject ? result : messagesOf(result);
       };
       try {
         return await callUpstream(upstream, suspended, { send }, options);

@@ -8,10 +8,10 @@ import { persist, type Persisted, type RetryLimits, type Tries } from "../../out
 import type { CallOptions, CallResult, Tool } from "../catalog.ts";
 import { failure } from "../content.ts";
 import type { CallNotes } from "../observe.ts";
-import { endOfResult, type Ended } from "../outcomes.ts";
+import type { Ended } from "../outcomes.ts";
 import { callUpstream, passedOn, type UpstreamRequest } from "./call.ts";
 import { heldBack, type HostedUpstream } from "./hosted.ts";
-import { resultOf } from "./results.ts";
+import { endedOf } from "./long-reader.ts";
 import { withoutSuspended } from "./suspended.ts";
 
 /** What a tool of a server of others has besides its contract. */
@@ -35,14 +35,13 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
   /** Makes the call once, and reads what the server says of how it ended. */
   async function once(args: JsonObject, options: CallOptions): Promise<Ended> {
     const context = contextMeta(contextOf(name, args, options, configured));
-    const send: UpstreamRequest<CallResult>["send"] = async (connection, sent) => {
+    const send: UpstreamRequest<Ended>["send"] = async (connection, sent) => {
       hosted.check("tool", original);
-      return resultOf(await connection.callTool(name, args, sent));
+      return endedOf(await connection.callTool(name, args, sent), warn);
     };
     const request = { name, args, ...(!isEmpty(context) && { meta: context }), send };
-    const result = await callUpstream(hosted.upstream, hosted.suspended, request, options);
-    if ("inputRequests" in result) return { result };
-    return endOfResult(result, warn) ?? { result };
+    const ended = await callUpstream(hosted.upstream, hosted.suspended, request, options);
+    return "inputRequests" in ended ? { result: ended } : ended;
   }
 
   function goOn(first: Ended, args: JsonObject, options: CallOptions, beganAt: number): Promise<Persisted<Ended>> {

@@ -1,5 +1,6 @@
 import type { Limits } from "../../limits.ts";
 import { BerthError } from "../../errors.ts";
+import { jsonOf } from "../../host/long-result.ts";
 import type { Codec, Method } from "../protocol.ts";
 import { sharedMethods } from "../methods/shared.ts";
 import { ask } from "./ask.ts";
@@ -16,8 +17,8 @@ export function createLegacyCodec(version: string, { limits, sessions }: LegacyC
     listPage: (_catalog, list, { items, ...rest }) =>
       JSON.stringify({ [list]: items.map((item) => shape.listItem(list, item as object)), ...rest }),
     callResult: (_catalog, tool, result) => shape.callResult(tool, result),
-    readResult: (_catalog, result) => JSON.stringify(result),
-    promptResult: (_catalog, result) => JSON.stringify(shape.promptResult(result)),
+    readResult: (_catalog, result) => jsonOf(result),
+    promptResult: (_catalog, result) => jsonOf(shape.promptResult(result)),
     result: (_catalog, result) => JSON.stringify(result),
     answersOf: () => undefined,
     ask: (call, inputRequests) => ask(call, inputRequests, limits.answerMs),

@@ -1,5 +1,5 @@
 import type { CallResult, ContentBlock, PromptResult, ToolContract } from "../../host/catalog.ts";
-import { LongResult } from "../../host/long-result.ts";
+import { LongObject, LongResult } from "../../host/long-result.ts";
 import { isObject, type JsonSchema } from "../../json.ts";
 import type { ListName } from "../protocol.ts";
 
@@ -61,10 +61,14 @@ function older(name: "2025-03-26" | "2024-11-05", blockOf: (block: ContentBlock)
       const { content, isError } = result;
       return JSON.stringify({ content: content.map(blockOf), ...(isError && { isError }) });
     },
-    promptResult: ({ messages, ...rest }) => ({
-      ...rest,
-      messages: messages.map(({ role, content }) => ({ role, content: blockOf(content) })),
-    }),
+    promptResult(result) {
+      if (result instanceof LongObject && result.isPlain) return result;
+      const { description, messages } = result;
+      return {
+        ...(description !== undefined && { description }),
+        messages: messages.map(({ role, content }) => ({ role, content: blockOf(content) })),
+      };
+    },
   };
 }
 

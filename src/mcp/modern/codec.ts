@@ -1,6 +1,7 @@
 import type { Catalog } from "../../host/catalog.ts";
 import { BerthError } from "../../errors.ts";
 import type { Codec, Method } from "../protocol.ts";
+import { JsonText } from "../../json.ts";
 import { SUPPORTED_VERSIONS } from "../revisions.ts";
 import { sharedMethods } from "../methods/shared.ts";
 import { capabilitiesOf, offers, type Capability } from "./capabilities.ts";
@@ -15,6 +16,7 @@ import type { Tasks } from "./tasks/tasks.ts";
  * for those who do not.
  */
 const LIST_TTL_MS = 60_000;
+const UNCACHED = { ttlMs: 0, cacheScope: "private" };
 /** A release that was asked for by its CID never changes. */
 const PINNED_TTL_MS = 365 * 24 * 3_600_000;
 
@@ -44,7 +46,8 @@ export function createModernCodec(options: ModernCodecOptions): Codec {
     listPage: (catalog, list, { items, ...rest }) => cacheable(catalog, { [list]: items, ...rest }),
     callResult: (catalog, _tool, result) => complete(catalog, result),
     // What a resource says may change at any time and depend on who asks.
-    readResult: (catalog, result) => complete(catalog, { ...result, ttlMs: 0, cacheScope: "private" }),
+    readResult: (catalog, result) =>
+      complete(catalog, result instanceof JsonText ? result.with(UNCACHED) : { ...result, ...UNCACHED }),
     promptResult: complete,
     result: complete,
     answersOf: ({ answers }) => answers,

@@ -1,0 +1,205 @@
+import { isObject, NESTING_MAX, nestsTooDeep, valuesIn } from "../json.ts";
+import type { Limits } from "../limits.ts";
+import { messagesIn } from "./messages.ts";
+import type { Completion, PromptResult, ResourceResult, ToolResult } from "./results.ts";
+
+/**
+ * Messages of servers of others that are too long to be read by who serves. Whoever connects gives a `LongReader`, which
+ * reads them elsewhere; without one they are read where they come. A result stays bytes until it is known what it is of.
+ */
+export interface LongReader {
+  readonly inlineBodyBytes: number;
+  /** Takes the bytes over. */
+  message(bytes: Uint8Array<ArrayBuffer>): Promise<LongMessage>;
+  /** The same for an event of a stream (`text/event-stream`). */
+  event(bytes: Uint8Array<ArrayBuffer>): Promise<LongEvent>;
+  /** Each of these rejects with `upstream_protocol` for a result that is not what its method promises. */
+  toolResult(what: string, answer: LongAnswer): Promise<ToolResult>;
+  resourceResult(what: string, answer: LongAnswer): Promise<ResourceResult>;
+  promptResult(what: string, answer: LongAnswer): Promise<PromptResult>;
+  completion(what: string, answer: LongAnswer): Promise<Completion>;
+}
+
+/** The result of a request, as JSON in UTF-8. */
+export class LongAnswer {
+  readonly json: Uint8Array<ArrayBuffer>;
+
+  constructor(json: Uint8Array<ArrayBuffer>) {
+    this.json = json;
+  }
+}
+
+/** A page of a list, each of its entries as JSON text. */
+export class LongPage implements PageParts {
+  readonly entries: readonly string[];
+  readonly leftOut: readonly LeftOut[];
+  readonly nextCursor: string | undefined;
+
+  constructor({ entries, leftOut, nextCursor }: PageParts) {
+    this.entries = entries;
+    this.leftOut = leftOut;
+    this.nextCursor = nextCursor;
+  }
+}
+
+interface PageParts {
+  readonly entries: readonly string[];
+  readonly leftOut: readonly LeftOut[];
+  readonly nextCursor: string | undefined;
+}
+
+/** An entry of a list that is not taken over. */
+export interface LeftOut {
+  /** Its name, or what it is found by. */
+  readonly name: string;
+  /** The end of a sentence. */
+  readonly why: string;
+}
+
+/** What was read of one message, or of a batch. */
+export interface LongMessage {
+  /** JSON text, without the results; undefined for what is no message. */
+  readonly text: string | undefined;
+  /** By the numbers of their messages; a result that is no page is JSON. */
+  readonly results: readonly LongResultAt[];
+  /** Why it is not taken, which completes "the server …". */
+  readonly fault?: string;
+}
+
+interface LongResultAt {
+  readonly at: number;
+  readonly result: Uint8Array<ArrayBuffer> | PageParts;
+}
+
+export interface LongEvent extends LongMessage {
+  /** The lines of the event that are no data. */
+  readonly head: string;
+}
+
+export type LongLimits = Pick<
+  Limits,
+  "messageValues" | "upstreamNoticeBytes" | "upstreamEntryBytes" | "upstreamListBytes" | "upstreamListItems"
+>;
+
+/** The result that one of a long message is from here on. */
+export function longResult({ result }: LongMessage["results"][number]): LongAnswer | LongPage {
+  return result instanceof Uint8Array ? new LongAnswer(result) : new LongPage(result);
+}
+
+/** What whoever reads long messages does with one. */
+export function readLongMessage(json: string, limits: LongLimits): LongMessage {
+  let value: unknown;
+  try {
+    value = JSON.parse(json);
+  } catch {
+    return NO_MESSAGE;
+  }
+  const messages = messagesIn(value) as Record<string, unknown>[] | undefined;
+  if (!messages) return NO_MESSAGE;
+  const results: LongResultAt[] = [];
+  for (const [at, message] of messages.entries()) {
+    const { result } = message;
+    // What it asks is looked at as it is.
+    if (!isObject(result) || "error" in message || result["resultType"] === "input_required") continue;
+    const page = pageIn(result, limits);
+    if (page) results.push({ at, result: page });
+    else if (nestsTooDeep(result, Infinity)) {
+      delete message["result"];
+      message["error"] = { code: INTERNAL_ERROR, message: `its result nests more than ${NESTING_MAX} levels deep` };
+      continue;
+    } else if (RESULT_KEYS.some((key) => key in result)) {
+      results.push({ at, result: new TextEncoder().encode(JSON.stringify(result)) });
+    } else continue;
+    message["result"] = {};
+  }
+  const { messageValues, upstreamNoticeBytes } = limits;
+  if (nestsTooDeep(value, Infinity)) return faulty(`that nests more than ${NESTING_MAX} levels deep`);
+  if (valuesIn(value, messageValues) > messageValues) {
+    return faulty(`of more than ${messageValues} values (BERTH_MESSAGE_VALUES)`);
+  }
+  const text = JSON.stringify(value);
+  if (text.length > upstreamNoticeBytes) {
+    return faulty(`of more than ${upstreamNoticeBytes} bytes (BERTH_UPSTREAM_NOTICE_BYTES)`);
+  }
+  return { text, results };
+}
+
+/** The same for an event: its data are what comes after `data:` in its lines. */
+export function readLongEvent(event: string, limits: LongLimits): LongEvent {
+  const head: string[] = [];
+  const data: string[] = [];
+  for (const line of event.split(/\r\n|\r|\n/)) {
+    if (line.startsWith("data:")) data.push(line.slice(line[5] === " " ? 6 : 5));
+    else if (line !== "") head.push(line);
+  }
+  return { ...readLongMessage(data.join("\n"), limits), head: head.map((line) => `${line}\n`).join("") };
+}
+
+function faulty(which: string): LongMessage {
+  return { text: undefined, results: [], fault: `sent a message ${which} that is no result` };
+}
+
+/** An entry of a list as far as it may be taken over; `bytes` is what those before it have together. */
+export function sift(
+  entry: unknown,
+  { nameKey, index, bytes }: { readonly nameKey: string; readonly index: number; readonly bytes: number },
+  { upstreamEntryBytes, upstreamListBytes }: Pick<Limits, "upstreamEntryBytes" | "upstreamListBytes">,
+): Sifted | LeftOut {
+  const leftOut = (why: string): LeftOut => ({ name: nameOf(entry, nameKey, index), why });
+  if (nestsTooDeep(entry, Infinity)) return leftOut(`it nests more than ${NESTING_MAX} levels deep`);
+  const json = JSON.stringify(entry);
+  const own = Buffer.byteLength(json);
+  if (own > upstreamEntryBytes) {
+    return leftOut(`it has more than ${upstreamEntryBytes} bytes (BERTH_UPSTREAM_ENTRY_BYTES)`);
+  }
+  if (bytes + own > upstreamListBytes) {
+    return leftOut(`with it the list has more than ${upstreamListBytes} bytes (BERTH_UPSTREAM_LIST_BYTES)`);
+  }
+  return { entry, json, bytes: own };
+}
+
+interface Sifted {
+  readonly entry: unknown;
+  readonly json: string;
+  readonly bytes: number;
+}
+
+function nameOf(entry: unknown, key: string, index: number): string {
+  const name = isObject(entry) ? entry[key] : undefined;
+  return typeof name === "string" ? name.slice(0, SHOWN_UNITS) : `number ${index + 1}`;
+}
+
+function pageIn(result: Record<string, unknown>, limits: LongLimits): PageParts | undefined {
+  if ("content" in result) return undefined;
+  for (const [list, nameKey] of Object.entries(LISTS)) {
+    const entries = result[list];
+    if (!Array.isArray(entries)) continue;
+    const [kept, leftOut]: [string[], LeftOut[]] = [[], []];
+    let bytes = 0;
+    // One more than there may be tells that there are too many.
+    for (const [index, entry] of entries.slice(0, limits.upstreamListItems + 1).entries()) {
+      const sifted = sift(entry, { nameKey, index, bytes }, limits);
+      if ("why" in sifted) leftOut.push(sifted);
+      else {
+        kept.push(sifted.json);
+        bytes += sifted.bytes;
+      }
+    }
+    const { nextCursor } = result;
+    return { entries: kept, leftOut, nextCursor: typeof nextCursor === "string" ? nextCursor : undefined };
+  }
+  return undefined;
+}
+
+/** What the entries of each list are known by. */
+const LISTS: Readonly<Record<string, string>> = {
+  tools: "name",
+  prompts: "name",
+  resources: "uri",
+  resourceTemplates: "uriTemplate",
+};
+/** What results have that may be long for good reasons. */
+const RESULT_KEYS = ["content", "structuredContent", "contents", "messages", "completion"];
+const NO_MESSAGE: LongMessage = { text: undefined, results: [] };
+const INTERNAL_ERROR = -32603;
+const SHOWN_UNITS = 128;
