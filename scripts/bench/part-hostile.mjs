@@ -1,15 +1,17 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, fork } from "node:child_process";
+import { once } from "node:events";
 import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 import { startBeside } from "./beside.mjs";
 import { cli, makeImage, serve, writeImageSources } from "./berth.mjs";
 import { echoModule } from "./definitions.mjs";
 import { startServer } from "./server-process.mjs";
 
 /**
- * The worst arguments for what a schema can say, up to the limit of a body: the longest pause that calls of another
- * tenant see meanwhile. Each is sent several times, one after the other, and what a call takes without any is taken off.
+ * The worst arguments for what a schema can say, up to the limit of a body, and the worst that a server of others may
+ * answer, up to the limit of a message: the longest pause that calls of another tenant see meanwhile. Each is sent several times, one after the other, and what a call takes without any is taken off.
  *
  * @typedef {{ name: string, longestMs: number, answer: string }} HostileCase
  * @typedef {{ cases: HostileCase[], quietMs: number }} HostileFigures
@@ -19,6 +21,8 @@ const CALM = "calm";
 const REPEATS = 3;
 const CALLS_PER_SECOND = 400;
 const QUIET_MS = 2_000;
+/** A server that says that its lists have changed is asked for them a moment later. */
+const LOOK_MS = 3_000;
 
 const source = `
 /** @param list @uniqueItems */
@@ -76,9 +80,19 @@ const attacks = {
   ...Object.fromEntries(Object.entries(schemas).map(([name, [, value]]) => [name, [name, { value }]])),
 };
 
-/** @param {string} folder @param {(line: string) => void} say @returns {Promise<HostileFigures>} */
-export async function measureHostile(folder, say) {
-  const launch = await prepare(mkdtempSync(join(folder, "hostile-")));
+/** What `hostile-upstream.mjs` does when its tool of that name is called, over each way to it. */
+const answers = ["numbers", "lists", "blocks", "long"];
+const lists = ["oneHugeTool", "manyTools", "manyWideTools", "deepTool", "longLog"];
+const upstreams = { pipe: [...answers, ...lists], json: answers, events: answers };
+const upstreamFile = fileURLToPath(new URL("hostile-upstream.mjs", import.meta.url));
+
+/**
+ * @param {string} folder @param {(line: string) => void} say @param {RegExp} [only] the names of cases to measure
+ * @returns {Promise<HostileFigures>}
+ */
+export async function measureHostile(folder, say, only = /^/) {
+  const remotes = [];
+  const launch = await prepare(mkdtempSync(join(folder, "hostile-")), remotes);
   const server = await startServer(launch);
   const calm = await startBeside("steady-caller.mjs", [String(server.port), `/t/${CALM}/mcp/echo`]);
   try {
@@ -87,28 +101,47 @@ export async function measureHostile(folder, say) {
     const { taken } = await calm.ask({ ms: QUIET_MS, perSecond: CALLS_PER_SECOND });
     const quietMs = Math.max(...taken);
     const cases = [];
-    for (const [name, [tool, args]] of Object.entries(attacks)) {
-      // Its schema is made ready, and the client has written its text.
-      await call(server.port, tool, JSON.stringify({}));
-      const text = JSON.stringify(args);
+    const measure = async (name, target, tool, text) => {
       const calls = calm.ask({ ms: 600_000, perSecond: CALLS_PER_SECOND });
       await sleep(200);
       let answer = "";
-      for (let repeat = 0; repeat < REPEATS; repeat++) answer = await call(server.port, tool, text);
-      await sleep(200);
+      for (let repeat = 0; repeat < REPEATS; repeat++) answer = await call(server.port, target, tool, text);
+      await sleep(lists.includes(tool) ? LOOK_MS : 200);
       calm.tell("stop");
       const longestMs = Math.max(...(await calls).taken);
       cases.push({ name, longestMs, answer: answer.slice(0, 120) });
-      say(`hostile arguments, ${name}: others wait ${longestMs.toFixed(1)} ms at most`);
+      say(`${name}: others wait ${longestMs.toFixed(1)} ms at most`);
+    };
+    for (const [name, [tool, args]] of Object.entries(attacks)) {
+      if (!only.test(name)) continue;
+      // Its schema is made ready, and the client has written its text.
+      await call(server.port, "hostile", tool, JSON.stringify({}));
+      await measure(`hostile arguments, ${name}`, "hostile", tool, JSON.stringify(args));
+    }
+    for (const [server_, tools] of Object.entries(upstreams)) {
+      for (const tool of tools) {
+        if (!only.test(`${server_} ${tool}`)) continue;
+        await call(server.port, server_, tool, "{}");
+        await measure(`hostile answers by ${server_}, ${tool}`, server_, tool, "{}");
+      }
     }
     return { cases, quietMs };
   } finally {
     calm.end();
     await server.stop();
+    for (const each of remotes) each.kill("SIGKILL");
   }
 }
 
-async function prepare(folder) {
+/** Starts the upstream so that it is reached over HTTP; gives its address. */
+async function startRemote(remotes, manner) {
+  const child = fork(upstreamFile, ["http", manner]);
+  remotes.push(child);
+  const [port] = await once(child, "message");
+  return `mcp+http://127.0.0.1:${port}/mcp`;
+}
+
+async function prepare(folder, remotes) {
   const [sources, image, data] = ["sources", "image", "data"].map((name) => join(folder, name));
   mkdirSync(sources);
   writeFileSync(join(sources, "hostile.ts"), source + Object.keys(schemas).map(anyModule).join(""));
@@ -118,7 +151,12 @@ async function prepare(folder) {
       { inputSchema: { type: "object", $defs: schema.$defs ?? {}, properties: { value: schema } } },
     ]),
   );
-  writeImageSources(sources, { hostile: { definition: "hostile.ts", tools, auto_discover: true } });
+  writeImageSources(sources, {
+    hostile: { definition: "hostile.ts", tools, auto_discover: true },
+    pipe: { upstream: `mcp+node://${upstreamFile}` },
+    json: { upstream: await startRemote(remotes, "json") },
+    events: { upstream: await startRemote(remotes, "events") },
+  });
   await makeImage(sources, image);
   execFileSync(process.execPath, [cli, "tenant", "create", CALM, "--data", data], { stdio: "ignore" });
   return serve(folder, image, { data });
@@ -135,9 +173,9 @@ async function save(port) {
   if (!response.ok) throw new Error(`the definition was not saved: ${response.status} ${await response.text()}`);
 }
 
-/** Gives the text of the answer. @param {number} port @param {string} tool @param {string} args JSON text */
-async function call(port, tool, args) {
-  const response = await fetch(`http://127.0.0.1:${port}/mcp/hostile`, {
+/** Gives the text of the answer. @param {number} port @param {string} server @param {string} tool @param {string} args JSON */
+async function call(port, server, tool, args) {
+  const response = await fetch(`http://127.0.0.1:${port}/mcp/${server}`, {
     method: "POST",
     headers: {
       "Content-Type": "application/json",
