@@ -3,7 +3,7 @@ import { readdir, rm, rmdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type Database from "better-sqlite3";
-import { lockFile } from "./file-lock.ts";
+import { lockFile } from "./store/file-lock.ts";
 
 /** Makes a new, empty folder whose name begins with `prefix`. */
 export type MakeFolder = (prefix: string) => string;

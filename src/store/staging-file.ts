@@ -4,7 +4,7 @@ import { open } from "node:fs/promises";
 import { join } from "node:path";
 import type Database from "better-sqlite3";
 import { BerthError } from "../errors.ts";
-import { inLock, lockFile } from "../file-lock.ts";
+import { inLock, lockFile } from "./file-lock.ts";
 
 /**
  * Files of tenants that are being put together, beside the database. Whoever made one holds a lock on it that the system
