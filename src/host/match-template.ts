@@ -1,6 +1,6 @@
 import { parseUriTemplate, URI_UNITS_MAX, type Expression, type Variable } from "../discover/uri-template.ts";
 
-/** What tells whether a URI is one of a template's. */
+/** Tells whether a URI is one of a template's. */
 export interface TemplateMatcher {
   /** How much work it is to match a URI, in steps of some nanoseconds; none where its begin or its end tells already. */
   steps(uri: string): number;
@@ -41,13 +41,13 @@ export function templateMatcher(text: string, isList: (variable: string) => bool
   };
 }
 
-/** What an expression can become: the mark of its operator, if it has one, and characters. */
+/** The texts that an expression can become: the mark of its operator, if it has one, then characters. */
 interface Shape {
-  /** What has one may be left out as a whole. */
+  /** An expression with a mark may be missing as a whole. */
   readonly mark: string;
   /** Characters that it never has. */
   readonly without: string;
-  /** Of characters after the mark. */
+  /** The fewest characters after the mark. */
   readonly least: 0 | 1;
 }
 
@@ -73,7 +73,7 @@ function shapeOf({ operator, variables }: Expression): Shape {
 
 const NOWHERE = -1;
 
-/** What each expression stands for in a text, without its mark; undefined when the text is none of theirs. */
+/** The value of each expression in a text, without its mark; undefined when the text does not match. */
 function valuesOf(text: string, parts: readonly (string | Expression)[]): [Expression, string][] | undefined {
   // From the last part to the first: where a part that begins at a place ends at the furthest, so that the rest fits.
   const ends: Int16Array[] = [];

@@ -16,7 +16,7 @@ export interface Findable {
   /** A URI, or a template when it has `{…}`. */
   readonly uri: string;
   readonly mimeType?: string;
-  /** Of the template's variables; without one they are texts. */
+  /** The schema of the template's variables; without one they are texts. */
   readonly inputSchema?: JsonSchema;
 }
 
@@ -58,7 +58,7 @@ export function uriFinder<Found>(
   };
 }
 
-/** Of matching a URI, against all templates together: some ten milliseconds. */
+/** The most steps of matching one URI, over all templates: some ten milliseconds. */
 const STEPS_MAX = 2_000_000;
 
 /** Tells whether `uriFinder` finds something under a URI, and keeps nothing of what that is. */
@@ -87,7 +87,7 @@ function startOf(template: string): string {
 
 interface TemplateFit {
   readonly matcher: TemplateMatcher;
-  /** What is wrong with the values of its variables, which become what its function takes. */
+  /** Says what is wrong with the values of its variables, and makes them what its function takes. */
   readonly wrongWith: (args: JsonObject) => undefined | string | Promise<string | undefined>;
 }
 

@@ -39,7 +39,7 @@ export class EventStream implements EventSink {
     return this.#response.headersSent;
   }
 
-  /** What the client has not taken yet. */
+  /** The bytes that the client has not taken yet. */
   get unreadBytes(): number {
     return this.#response.destroyed ? 0 : this.#response.writableLength;
   }

@@ -102,7 +102,7 @@ export function createSseRoute(
     void events.sendOther("endpoint", `${base}/mcp/${encodeURIComponent(server)}/messages?sessionId=${id}`);
   }
 
-  /** What is answered waits in memory until it is read, whoever reads it. */
+  /** Answers wait in memory until the client reads them. */
   function checkUnread(tenant: string): void {
     let unread = 0;
     for (const connection of connections.values()) if (connection.tenant === tenant) unread += connection.unreadBytes;

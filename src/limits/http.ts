@@ -21,7 +21,7 @@ export const httpLimits = {
   idleConnectionMs: 5_000,
   /** How long a client may take none of what is sent to it. */
   stalledMs: 60_000,
-  /** Of what is said on a stream, what its client has not taken yet; its connection ends above. */
+  /** Bytes of one stream that its client has not taken yet; above, its connection ends. */
   unreadStreamBytes: 16 * 1024 * 1024,
   /** The same of all connections of HTTP+SSE of a tenant: above, nothing is carried out for them. */
   unreadSseBytesPerTenant: 64 * 1024 * 1024,

@@ -14,7 +14,7 @@ const LINE_LENGTH_MIN = 16;
 const LINES_MAX = 4_096;
 /** A text is shown no further, and of a value no more texts than have as much together; in UTF-16 units. */
 const SHOWN_UNITS_MAX = 32 * 1024;
-/** Of comparing, in UTF-16 units: a text that takes more, because values are made for that, is hidden as a whole. */
+/** The most UTF-16 units that are compared for one text: one that takes more is hidden as a whole. */
 const COMPARED_UNITS_MAX = 4 * 1024 * 1024;
 
 /**
@@ -64,7 +64,7 @@ export class Redactor {
   }
 }
 
-/** What is left. */
+/** The units that are left. */
 interface Room {
   units: number;
 }
@@ -99,7 +99,7 @@ function grouped(forms: readonly string[], seedOf: (form: string) => string): Ma
 }
 
 /**
- * What to hide, by where it begins; zero where nothing does. A text may have been cut in the midst of a value, at its
+ * The end of each stretch to hide, by where it begins; zero where none does. A text may have been cut in the midst of a value, at its
  * beginning, at its end, and wherever it says so.
  */
 function endsOfHidden(text: string, { short, byBeginning, byEnd }: Forms, work: Room): Uint32Array {
