@@ -26,7 +26,7 @@ import type { OriginOf } from "./origin.ts";
 import { auditPage } from "./pages/audit.ts";
 import { cidPage } from "./pages/cid.ts";
 import { baseOf } from "./place.ts";
-import type { ListLimits } from "./list-page.ts";
+import type { ListPageLimits } from "./list-page.ts";
 import { sendErrorPage, wantsPage, type ErrorOptions } from "./pages/error.ts";
 import { metricsRoute } from "./metrics-route.ts";
 import { mcpPage } from "./pages/mcp.ts";
@@ -61,7 +61,7 @@ export interface AppOptions {
   readonly originOf: OriginOf;
   readonly streams: OpenStreams;
   readonly metrics: Metrics;
-  readonly limits: ListLimits & ServersRouteOptions["limits"] & ApiOptions["limits"];
+  readonly limits: ListPageLimits & ServersRouteOptions["limits"] & ApiOptions["limits"];
   /** False on a read-only boot. */
   readonly writable: boolean;
   readonly log: Log;

@@ -10,14 +10,14 @@ export interface ListPage {
   readonly after?: string;
 }
 
-export interface ListLimits {
+export interface ListPageLimits {
   /** Of one page: unless its query says another number, and the most that it may say. */
   readonly pageItems: number;
   readonly pageItemsMax: number;
 }
 
 /** What `?limit=&cursor=` of an address asks for. Throws `invalid_params`. */
-export function readListPage({ query }: Pick<Request, "query">, { pageItems, pageItemsMax }: ListLimits): ListPage {
+export function readListPage({ query }: Pick<Request, "query">, { pageItems, pageItemsMax }: ListPageLimits): ListPage {
   const { limit = String(pageItems), cursor } = query;
   const count = typeof limit === "string" && /^[1-9][0-9]{0,8}$/.test(limit) ? Number(limit) : NaN;
   if (!(count <= pageItemsMax)) {

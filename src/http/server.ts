@@ -31,13 +31,13 @@ import { createOriginOf } from "./origin.ts";
 import { createPlaces } from "./place.ts";
 import { OpenStreams, type StreamLimits } from "./open-streams.ts";
 import { createSseRoute } from "./sse-route.ts";
-import type { ListLimits } from "./list-page.ts";
+import type { ListPageLimits } from "./list-page.ts";
 import { writeFailure } from "./write-answer.ts";
 
 /** A quiet connection is asked whether it is still there after this time. */
 const KEEP_ALIVE_PROBE_MS = 30_000;
 
-export interface HttpLimits extends StreamLimits, StrangerLimits, ListLimits, BodyLimits {
+export interface HttpLimits extends StreamLimits, StrangerLimits, ListPageLimits, BodyLimits {
   readonly sseConnections: number;
   readonly inlineBodyBytes: number;
   readonly queryNames: number;

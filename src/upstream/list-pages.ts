@@ -1,6 +1,6 @@
 import type { Limits } from "../limits.ts";
 import { turnTaker } from "../turns.ts";
-import { LongPage, sift, type LeftOut } from "./long-answers.ts";
+import { LongPage, sift, type LeftOutEntry } from "./long-answers.ts";
 import { broken, isText, shortResult } from "./results.ts";
 import type { AnyResult } from "./request.ts";
 
@@ -18,7 +18,7 @@ interface ListKeys {
 interface ListedEntries {
   readonly entries: readonly unknown[];
   /** What is too large, or too deep. */
-  readonly leftOut: readonly LeftOut[];
+  readonly leftOut: readonly LeftOutEntry[];
 }
 
 /**
@@ -33,7 +33,7 @@ export async function readPages(
 ): Promise<ListedEntries> {
   const { upstreamListPages, upstreamListItems } = limits;
   const entries: unknown[] = [];
-  const leftOut: LeftOut[] = [];
+  const leftOut: LeftOutEntry[] = [];
   const cursors = new Set<string>();
   const turn = turnTaker();
   let bytes = 0;

@@ -7,7 +7,7 @@ import type {
 } from "../contract/contract.ts";
 import { isObject } from "../json.ts";
 import type { Problem } from "../problem.ts";
-import type { LeftOut } from "./long-answers.ts";
+import type { LeftOutEntry } from "./long-answers.ts";
 
 /**
  * What a server lists, entry by entry: what is sound is kept whole, and what is not is told. The official client
@@ -56,7 +56,7 @@ export function readEntries<T>(what: string, entries: readonly unknown[], key: s
 }
 
 /** Says what of a list was left out before it was looked at, as many times as there are reasons. */
-export function problemsOf(what: string, leftOut: readonly LeftOut[]): Problem[] {
+export function problemsOf(what: string, leftOut: readonly LeftOutEntry[]): Problem[] {
   const byReason = new Map<string, { name: string; others: number }>();
   for (const { name, why } of leftOut) {
     const known = byReason.get(why);

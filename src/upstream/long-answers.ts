@@ -32,7 +32,7 @@ export class LongAnswer {
 /** A page of a list, each of its entries as JSON text. */
 export class LongPage implements PageParts {
   readonly entries: readonly string[];
-  readonly leftOut: readonly LeftOut[];
+  readonly leftOut: readonly LeftOutEntry[];
   readonly nextCursor: string | undefined;
 
   constructor({ entries, leftOut, nextCursor }: PageParts) {
@@ -44,12 +44,12 @@ export class LongPage implements PageParts {
 
 interface PageParts {
   readonly entries: readonly string[];
-  readonly leftOut: readonly LeftOut[];
+  readonly leftOut: readonly LeftOutEntry[];
   readonly nextCursor: string | undefined;
 }
 
 /** An entry of a list that is not taken over. */
-export interface LeftOut {
+export interface LeftOutEntry {
   /** Its name, or what it is found by. */
   readonly name: string;
   /** The end of a sentence. */
@@ -144,8 +144,8 @@ export function sift(
   entry: unknown,
   { nameKey, index, bytes }: { readonly nameKey: string; readonly index: number; readonly bytes: number },
   { upstreamEntryBytes, upstreamListBytes }: Pick<Limits, "upstreamEntryBytes" | "upstreamListBytes">,
-): Sifted | LeftOut {
-  const leftOut = (why: string): LeftOut => ({ name: nameOf(entry, nameKey, index), why });
+): Sifted | LeftOutEntry {
+  const leftOut = (why: string): LeftOutEntry => ({ name: nameOf(entry, nameKey, index), why });
   if (nestsTooDeep(entry, Infinity)) return leftOut(`it nests more than ${NESTING_MAX} levels deep`);
   const json = JSON.stringify(entry);
   const own = Buffer.byteLength(json);
@@ -174,7 +174,7 @@ function pageIn(result: Record<string, unknown>, limits: LongLimits): PageParts 
   for (const [list, nameKey] of Object.entries(LISTS)) {
     const entries = result[list];
     if (!Array.isArray(entries)) continue;
-    const [kept, leftOut]: [string[], LeftOut[]] = [[], []];
+    const [kept, leftOut]: [string[], LeftOutEntry[]] = [[], []];
     let bytes = 0;
     // One more than there may be tells that there are too many.
     for (const [index, entry] of entries.slice(0, limits.upstreamListItems + 1).entries()) {

@@ -27,7 +27,7 @@ import type {
   ReadAnswer,
   ReadResult,
   ReadTask,
-  Task,
+  CheckThreadTask,
   UpstreamTask,
 } from "./checks.ts";
 import { judgeOf } from "./schema-code.ts";
@@ -43,12 +43,12 @@ let readyUnits = 0;
 const port = parentPort!;
 // Where both want the same processor, who serves goes first. Only Linux has threads that are nice by themselves.
 if (process.platform === "linux") setPriority(GIVES_WAY);
-port.on("message", (task: Task) => port.postMessage(answerTo(task)));
+port.on("message", (task: CheckThreadTask) => port.postMessage(answerTo(task)));
 // What every schema needs is made ready before the time of any counts.
 judgeOf({ type: "object" }, { texts: false });
 port.postMessage("ready");
 
-function answerTo(task: Task): CheckReport {
+function answerTo(task: CheckThreadTask): CheckReport {
   if ("bytes" in task) return { problems: [], upstream: messageOf(task) };
   if ("answer" in task) return { problems: [], answered: answerOf(task) };
   if ("body" in task) return readOf(task);

@@ -153,7 +153,7 @@ export class Checks {
     await (await thread?.catch(() => undefined))?.terminate();
   }
 
-  async #report(tenant: string, task: Task): Promise<CheckReport> {
+  async #report(tenant: string, task: CheckThreadTask): Promise<CheckReport> {
     const turn = this.#turns.enter(tenant, () => {});
     if (!turn) {
       const waiting = this.#limits.queuedChecksPerTenant;
@@ -183,7 +183,7 @@ export class Checks {
     return starting;
   }
 
-  async #onThread(task: Task): Promise<CheckReport> {
+  async #onThread(task: CheckThreadTask): Promise<CheckReport> {
     const thread = await this.#started();
     const { checkMs } = this.#limits;
     return new Promise((resolve) => {
@@ -287,7 +287,7 @@ export interface AnswerTask {
   readonly unitsMax: number;
 }
 
-export type Task = CheckTask | ReadTask | DraftTask | BoundedResultTask | UpstreamTask | AnswerTask;
+export type CheckThreadTask = CheckTask | ReadTask | DraftTask | BoundedResultTask | UpstreamTask | AnswerTask;
 
 /** What the result of a request to a server of others gives, as it is passed on. */
 export interface ReadAnswer {

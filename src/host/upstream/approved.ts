@@ -9,7 +9,13 @@ import type { Hosting } from "./hosting.ts";
 import { driftOf, judge, type Held, type Judgement } from "./judge.ts";
 import { refused, start } from "./refusal.ts";
 import { cidOf, makeCids } from "./structure-cid.ts";
-import { readContract, readRemembered, writeRemembered, type Remembered, type Standing } from "./remembered.ts";
+import {
+  readContract,
+  readRemembered,
+  writeRemembered,
+  type Remembered,
+  type RememberedChanges,
+} from "./remembered.ts";
 
 export interface ApprovalDependencies {
   readonly store: Store;
@@ -69,7 +75,10 @@ export async function approvedNow(
 }
 
 /** What waits for a person: as it was found the last time, where both are what they were. */
-async function changesOf({ approved, observed }: Remembered, last?: Standing): Promise<readonly ContractChange[]> {
+async function changesOf(
+  { approved, observed }: Remembered,
+  last?: RememberedChanges,
+): Promise<readonly ContractChange[]> {
   const isAsLast = last && cidOf(last.approved) === cidOf(approved) && cidOf(last.observed) === cidOf(observed);
   return isAsLast ? last.changes : driftOf(approved, observed);
 }

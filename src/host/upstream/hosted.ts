@@ -3,7 +3,7 @@ import { BerthError } from "../../errors.ts";
 import type { Launch } from "../../upstream/launch.ts";
 import type { Observed } from "../../upstream/observed.ts";
 import type { Upstream, UpstreamOptions } from "../../upstream/upstream.ts";
-import type { Standing } from "./remembered.ts";
+import type { RememberedChanges } from "./remembered.ts";
 import { cidOf, makeCids } from "./structure-cid.ts";
 import { SuspendedCalls, type SuspendedLimits } from "./suspended.ts";
 
@@ -20,7 +20,7 @@ export class HostedUpstream {
   readonly upstream: Upstream;
   readonly suspended: SuspendedCalls;
   /** What counts where nothing can be stored. */
-  remembered: Standing | undefined;
+  remembered: RememberedChanges | undefined;
   #observed: Observed | undefined;
   #offered: Offered = { tool: new Map(), prompt: new Map() };
   #looks = 0;

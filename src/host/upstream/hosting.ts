@@ -12,7 +12,7 @@ import type { ServerEntry } from "../config/entry.ts";
 import type { Directory } from "../directory.ts";
 import { HostedUpstream, type OpenUpstream, type UpstreamListener } from "./hosted.ts";
 import { ProcessPlaces, type ProcessLimits } from "./process-places.ts";
-import type { Standing } from "./remembered.ts";
+import type { RememberedChanges } from "./remembered.ts";
 import type { SuspendedLimits } from "./suspended.ts";
 import { cidOf } from "./structure-cid.ts";
 
@@ -183,7 +183,7 @@ export class Hosting {
   }
 }
 
-function pendingOf({ approved, observed, changes }: Standing): PendingChange | undefined {
+function pendingOf({ approved, observed, changes }: RememberedChanges): PendingChange | undefined {
   return changes.length > 0 ? { contract: cidOf(observed), changes, approved, observed } : undefined;
 }
 

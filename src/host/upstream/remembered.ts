@@ -15,7 +15,7 @@ export interface Remembered {
 }
 
 /** What is remembered, and what of it waits for a person. */
-export interface Standing extends Remembered {
+export interface RememberedChanges extends Remembered {
   readonly changes: readonly ContractChange[];
 }
 

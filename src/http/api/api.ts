@@ -7,7 +7,7 @@ import type { Host } from "../../host/host.ts";
 import type { SecretEdits } from "../../host/secret-edits.ts";
 import type { Limits } from "../../limits.ts";
 import type { Bodies } from "../body.ts";
-import type { ListLimits } from "../list-page.ts";
+import type { ListPageLimits } from "../list-page.ts";
 import { auditRoutes } from "./audit.ts";
 import { secretRoutes } from "./secrets.ts";
 import { serverRoutes } from "./servers.ts";
@@ -27,7 +27,7 @@ export interface ApiOptions {
   readonly bodies: Bodies;
   /** Who reads long drafts. */
   readonly checks: Pick<Checks, "readDraft">;
-  readonly limits: ListLimits & Pick<Limits, "inlineBodyBytes" | "secretBytes">;
+  readonly limits: ListPageLimits & Pick<Limits, "inlineBodyBytes" | "secretBytes">;
 }
 
 export function createApi(options: ApiOptions): Router {

@@ -7,7 +7,7 @@ import type { Overview } from "../../host/overview.ts";
 import { principalOf } from "../access/authenticate.ts";
 import { mayKnow, toolsShown } from "../access/permit.ts";
 import type { OriginOf } from "../origin.ts";
-import { namesOnPage, nextAddress, readListPage, type ListLimits } from "../list-page.ts";
+import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
 import { placeOf } from "../place.ts";
 import type { Pages } from "./pages.ts";
 import { credentialsOf } from "./parts/credentials.ts";
@@ -23,7 +23,7 @@ export interface McpOptions {
   readonly isolation: string;
   readonly access: Pick<Access, "required" | "oauth">;
   readonly originOf: OriginOf;
-  readonly limits: ListLimits;
+  readonly limits: ListPageLimits;
 }
 
 /** `GET /mcp`: what this is, how to connect, and every server with its state, tools and problems (C6). */

@@ -1,6 +1,6 @@
 import type { RequestHandler } from "express";
 import type { ListedSecret, SecretEdits } from "../../host/secret-edits.ts";
-import { namesOnPage, nextAddress, readListPage, type ListLimits } from "../list-page.ts";
+import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
 import { placeOf } from "../place.ts";
 import type { Pages } from "./pages.ts";
 import { pathsOf } from "./parts/origin.ts";
@@ -11,7 +11,7 @@ export interface SecretsPageOptions {
   readonly pages: Pages;
   /** False on a read-only instance. */
   readonly writable: boolean;
-  readonly limits: ListLimits;
+  readonly limits: ListPageLimits;
 }
 
 /** `GET /secrets`: which there are, which servers are given them, and a form to set one. No value is ever shown. */

@@ -6,7 +6,7 @@ import type { Host, ServerSummary } from "../../host/host.ts";
 import { mapInTurns } from "../../turns.ts";
 import { principalOf } from "../access/authenticate.ts";
 import { checkPermitted, mayKnow } from "../access/permit.ts";
-import { namesOnPage, nextAddress, readListPage, type ListLimits } from "../list-page.ts";
+import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
 import type { OriginOf } from "../origin.ts";
 import { placeOf, type Place } from "../place.ts";
 import { pathsOf } from "./parts/origin.ts";
@@ -19,7 +19,7 @@ import { lastDraft, viewComparison, viewSubject, type EditPageOptions, type Subj
 export interface ServerPageOptions extends EditPageOptions {
   readonly host: Host;
   readonly originOf: OriginOf;
-  readonly limits: ListLimits;
+  readonly limits: ListPageLimits;
 }
 
 type ServerPagePlace = ServerPageOptions & Place;

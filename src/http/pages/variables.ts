@@ -4,14 +4,14 @@ import { isCid } from "../../cid.ts";
 import { BerthError } from "../../errors.ts";
 import type { Current, Subject } from "../../host/edits/edits.ts";
 import { mapInTurns, nextTurn } from "../../turns.ts";
-import { namesOnPage, nextAddress, readListPage, type ListLimits } from "../list-page.ts";
+import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
 import { placeOf } from "../place.ts";
 import { pathsOf } from "./parts/origin.ts";
 import { authorText, bytesText, shortCid, timeView } from "./parts/text.ts";
 import { lastDraft, viewComparison, viewSubject, type EditPageOptions } from "./subject.ts";
 
 export interface VariablePageOptions extends EditPageOptions {
-  readonly limits: ListLimits;
+  readonly limits: ListPageLimits;
 }
 
 /** `GET /variables`: every variable. `?name=` leads to the editor of one, that is there or not. */
