@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { apiRoutes, type ApiOptions } from "../src/http/api/api.ts";
 import { defaultLimits } from "../src/limits.ts";
 import { apiOf } from "./api.ts";
 import { post, request, startTestBerth, type TestBerth } from "./berth.ts";
-import { connectRaw, type RawConnection } from "./raw-http.ts";
+import { connectRaw, rawPost, type RawConnection } from "./raw-http.ts";
 import { addTenant, onStoreOf } from "./tenants.rig.ts";
 import { until } from "./until.ts";
 
@@ -199,6 +201,25 @@ describe("bodies that are not whole", () => {
     begun.socket.destroy();
     await until(async () => (await heldBytes()) === 0);
     assert.equal((await ping("one", long())).status, 200);
+  });
+
+  it("take no more memory than they have bytes, in however small pieces they come", async () => {
+    setFlagsFromString("--expose-gc");
+    const collect = runInNewContext("gc") as () => void;
+    const connection = await connectRaw(berth.url);
+    connection.socket.write(
+      rawPost("/t/one/mcp/own", "", { "Content-Length": undefined, "Transfer-Encoding": "chunked" }),
+    );
+    const pieces = "1\r\n \r\n".repeat(200_000);
+    collect();
+    const before = process.memoryUsage().heapUsed;
+    connection.socket.write(pieces);
+    await until(async () => (await heldBytes()) === 200_000);
+    collect();
+    const megabytes = (process.memoryUsage().heapUsed - before) / 1e6;
+    assert.ok(megabytes < 10, `200,000 bytes take ${megabytes} MB`);
+    connection.socket.destroy();
+    await until(async () => (await heldBytes()) === 0);
   });
 
   it("are refused to everybody above unfinishedBodyBytes, until one is whole or its client has gone", async () => {

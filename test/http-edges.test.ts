@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { connectRaw, rawPost } from "./raw-http.ts";
+import { stopwatch } from "./stopwatch.ts";
 import { until } from "./until.ts";
 
 const PING = JSON.stringify(request("ping"));
@@ -42,6 +43,43 @@ describe("a client that takes its time", () => {
     await connection.until(/"result"/);
     await connection.ended();
     await berth.close();
+  });
+});
+
+describe("headers that are as long as they may be", () => {
+  let berth: TestBerth;
+  before(async () => void (berth = await startTestBerth({ texts: {} })));
+  after(() => berth.close());
+
+  it("are looked through once for the page about what is not there", async () => {
+    const page = async (path: string): Promise<number> => {
+      const tookMs = stopwatch();
+      const response = await fetch(berth.url + path, { headers: { Accept: "text/html" } });
+      assert.equal(response.status, 404);
+      await response.text();
+      return tookMs();
+    };
+    const [plain, marks] = ["a", "@"].map((letter) => `/${letter.repeat(15_000)}%0A`) as [string, string];
+    let [plainMs, marksMs] = [Infinity, Infinity];
+    for (let round = 0; round < 5; round++) {
+      plainMs = Math.min(plainMs, await page(plain));
+      marksMs = Math.min(marksMs, await page(marks));
+    }
+    assert.ok(marksMs < 5 * plainMs, `${marksMs} ms, and ${plainMs} ms for an address of other letters`);
+  });
+
+  it("count as no wish for a type or an encoding beyond 2,048 letters", async () => {
+    const get = (accept: string, encoding: string) =>
+      fetch(`${berth.url}/nowhere`, { headers: { Accept: accept, "Accept-Encoding": encoding } });
+    const wish = await get("text/html", "gzip");
+    assert.match(wish.headers.get("content-type")!, /html/);
+    assert.equal(wish.headers.get("content-encoding"), "gzip");
+    const encoding = await get("text/html", `gzip,${"a,".repeat(1_100)}`);
+    assert.match(encoding.headers.get("content-type")!, /html/);
+    assert.equal(encoding.headers.get("content-encoding"), null);
+    const type = await get(`text/html,${"a/a,".repeat(600)}`, "gzip");
+    assert.match(type.headers.get("content-type")!, /json/);
+    for (const response of [wish, encoding, type]) assert.equal(response.status, 404);
   });
 });
 

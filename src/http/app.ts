@@ -75,6 +75,7 @@ export function createApp(options: AppOptions): Express {
   app.disable("x-powered-by");
   app.use((request, response, next) => {
     options.guard(request);
+    leaveOutLongWishes(request);
     if (FOR_CLIENTS.test(`${request.method} ${request.url}`)) allowOrigin(request, response);
     response.setHeader("X-Content-Type-Options", "nosniff");
     response.setHeader(REQUEST_ID_HEADER, traceOf(request).requestId);
@@ -111,6 +112,16 @@ export function createApp(options: AppOptions): Express {
   app.use(showError({ ...options, pages }));
   warmUp(pages).catch((error: unknown) => options.log.warn({ err: error }, "pages are not warmed up"));
   return app;
+}
+
+/** Browsers send a tenth of it. */
+const WISH_UNITS_MAX = 2_048;
+
+/** What a client would rather have is compared with all that there is, part by part: a long wish counts as none. */
+function leaveOutLongWishes({ headers }: IncomingMessage): void {
+  for (const name of ["accept", "accept-encoding"]) {
+    if (String(headers[name] ?? "").length > WISH_UNITS_MAX) delete headers[name];
+  }
 }
 
 /** Where clients in pages of other origins read; they have no business in the API or on pages. */

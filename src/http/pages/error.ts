@@ -99,7 +99,7 @@ const ADVICE: Partial<Record<ErrorCode, string>> = {
 function lastWord(path: string): string {
   const word = path.split("/").findLast(Boolean) ?? "";
   try {
-    return decodeURIComponent(word).replace(/@.*$/, "");
+    return decodeURIComponent(word).split("@", 1)[0]!;
   } catch {
     return word;
   }
