@@ -20,6 +20,7 @@ import { after, describe, it, type TestContext } from "node:test";
 import { promisify } from "node:util";
 import Database from "better-sqlite3";
 import { rawBlock } from "../src/cid.ts";
+import type { Log } from "../src/log.ts";
 import { backupStore, restoreStore } from "../src/store/backup.ts";
 import { migrations } from "../src/store/migrations/index.ts";
 import { DATABASE_FILE } from "../src/store/open-database.ts";
@@ -350,6 +351,21 @@ describe("a database that is malformed", () => {
     }
   });
 
+  it("C8 is so no longer once all of it can be read: a disk that could not read once is no damage", async (t) => {
+    const { dataDir } = await filled();
+    const lines: string[] = [];
+    const line = (...said: unknown[]): void => void lines.push(String(said.at(-1)));
+    const mend = spoil(dataDir, "record");
+    const store = await openSqliteStore({ dataDir, log: { error: line, info: line } as unknown as Log });
+    t.after(() => store.close());
+    await assert.rejects(store.check(), { code: "store_failed" });
+    await until(() => lines.includes("the database is damaged: restore a backup"));
+    await assert.rejects(store.check(), { message: /the database is damaged: .+; restore a backup if it stays so/ });
+    mend();
+    await until(() => lines.includes("all of the database could be read, and it is whole"));
+    await store.check();
+  });
+
   it("C8 makes Berth unready", async (t) => {
     const dataDir = newFolder();
     const { served, api } = await serve(t, dataDir);
@@ -359,19 +375,23 @@ describe("a database that is malformed", () => {
     await until(async () => (await readiness(served))[0] === 503);
     const refused = await api.put("/variables/motto", "refused");
     assert.deepEqual([refused.status, refused.body.error.code], [503, "store_failed"]);
-    assert.match(refused.body.error.message, /the database is damaged; restore a backup/);
+    assert.match(refused.body.error.message, /the database is damaged, or its disk cannot be read; restore a backup/);
   });
 
-  function spoil(dataDir: string, table: string): void {
+  /** Gives what makes it sound again. */
+  function spoil(dataDir: string, table: string): () => void {
     const file = join(dataDir, DATABASE_FILE);
     const database = new Database(file);
     const root = database.prepare<[string], number>("SELECT rootpage FROM sqlite_schema WHERE name = ?").pluck();
     const page = root.get(table)!;
     database.pragma("wal_checkpoint(TRUNCATE)");
-    overwrite(file, (page - 1) * 4096, Buffer.alloc(4096, 0xa5));
+    const at = (page - 1) * 4096;
+    const before = readFileSync(file).subarray(at, at + 4096);
+    overwrite(file, at, Buffer.alloc(4096, 0xa5));
     // A change of another process has Berth read anew what it had read.
     database.pragma("user_version = 0");
     database.pragma(`user_version = ${migrations.length}`);
     database.close();
+    return () => overwrite(file, at, before);
   }
 });

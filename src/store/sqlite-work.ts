@@ -27,11 +27,15 @@ export function asStoreFailure(error: unknown): BerthError {
 
 export const DISK_FULL = "the disk of the data folder is full, and nothing was changed; make room on it";
 
+/** SQLite says the same where the disk could not read once. */
+const DAMAGED =
+  "the database is damaged, or its disk cannot be read; restore a backup (berth restore) if /readyz stays 503";
+
 /** Without SQLite's word for it where that is no help, and without a path: it is told to whoever asked. */
 function whatFailed(code: string): string | undefined {
   if (code === "SQLITE_FULL") return DISK_FULL;
   if (code.startsWith("SQLITE_READONLY")) return "the data folder cannot be written, and nothing was changed";
-  if (/^SQLITE_(CORRUPT|NOTADB)/.test(code)) return "the database is damaged; restore a backup (berth restore)";
+  if (/^SQLITE_(CORRUPT|NOTADB)/.test(code)) return DAMAGED;
   if (code.startsWith("SQLITE_IOERR")) return "the disk of the data folder fails";
   return undefined;
 }

@@ -1,7 +1,7 @@
 import type Database from "better-sqlite3";
-import { BerthError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import { Checkpoints, type CheckpointFailure } from "./checkpoints.ts";
+import { Damage } from "./damage.ts";
 import { Durability } from "./durability.ts";
 import { asStoreFailure } from "./sqlite-work.ts";
 
@@ -12,13 +12,13 @@ import { asStoreFailure } from "./sqlite-work.ts";
 export class WriteAheadLog {
   readonly #checkpoints: Checkpoints;
   readonly #durability: Durability;
+  readonly #damage: Damage;
   readonly #log: Log | undefined;
   #isCheckpointFailing = false;
-  /** What SQLite said when it could not write because of what stands in the database. */
-  #damage: string | undefined;
 
   constructor(database: Database.Database, logBytes: number, log: Log | undefined) {
     this.#log = log;
+    this.#damage = new Damage(database, log);
     this.#durability = new Durability(database.name, (error, isNew) => {
       if (isNew)
         log?.error(
@@ -65,25 +65,23 @@ export class WriteAheadLog {
     return this.#checkpoints.version();
   }
 
-  /** Throws `store_failed` when something that was written may be lost, or something could not be because of damage. */
+  /** Throws `store_failed` when something that was written may be lost, or while the database is not known to be whole. */
   check(): void {
     this.#durability.check();
-    if (this.#damage === undefined) return;
-    throw new BerthError("store_failed", `the database is damaged: ${this.#damage}; restore a backup`);
+    this.#damage.check();
   }
 
   async close(): Promise<void> {
     await this.#checkpoints.close();
+    await this.#damage.close();
     await this.#durability.close();
   }
 
   #hear(error: unknown): void {
-    const { code = "", message } = error as { code?: string; message: string };
+    const { code = "" } = error as { code?: string };
     // The log alone may be what has filled the disk: it is cut off once what it holds stands in the database.
     if (code === "SQLITE_FULL") this.#checkpoints.want();
-    if (!/^SQLITE_(CORRUPT|NOTADB)/.test(code)) return;
-    if (this.#damage === undefined) this.#log?.error({ err: error }, "the database is damaged: restore a backup");
-    this.#damage = message;
+    if (/^SQLITE_(CORRUPT|NOTADB)/.test(code)) this.#damage.heard(error as Error);
   }
 
   #onComplete(): void {

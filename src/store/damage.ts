@@ -1,0 +1,91 @@
+import { Worker } from "node:worker_threads";
+import type Database from "better-sqlite3";
+import { BerthError } from "../errors.ts";
+import type { Log } from "../log.ts";
+import { identityOf } from "./store-files.ts";
+
+/**
+ * Whether the database is damaged. SQLite says the same of a disk that could not read something once: so all of it is
+ * read in a thread of its own, and again until it is found whole.
+ */
+export interface DamageOrder {
+  readonly file: string;
+  /** Another file that stands under its name says nothing of it. */
+  readonly identity: string | undefined;
+}
+
+const AGAIN_MS = 2_000;
+/** Of the time: a large database keeps its disk busy for long. */
+const LOOKING_SHARE = 0.1;
+const workerFile = new URL("./damage-worker.js", import.meta.url);
+const resourceLimits = { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 1 };
+
+export class Damage {
+  readonly #database: Database.Database;
+  readonly #order: DamageOrder;
+  readonly #log: Log | undefined;
+  /** As long as it is not known that the database is whole. */
+  #reason: string | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #looking: Promise<void> | undefined;
+  #isOver = false;
+
+  constructor(database: Database.Database, log: Log | undefined) {
+    this.#database = database;
+    this.#order = { file: database.name, identity: identityOf(database.name) };
+    this.#log = log;
+  }
+
+  /** Throws `store_failed` from when something could not be read until the database was found whole. */
+  check(): void {
+    if (this.#reason === undefined) return;
+    throw new BerthError("store_failed", `${this.#reason}; restore a backup if it stays so`);
+  }
+
+  /** SQLite could not go on because of what stands in the database. */
+  heard(error: Error): void {
+    if (this.#reason === undefined) {
+      this.#log?.error({ err: error }, "the database is damaged, or its disk cannot be read; all of it is read now");
+      this.#lookIn(0);
+    }
+    this.#reason ??= `the database could not be read: ${error.message}`;
+  }
+
+  async close(): Promise<void> {
+    this.#isOver = true;
+    clearTimeout(this.#timer);
+    await this.#looking;
+  }
+
+  #lookIn(waitMs: number): void {
+    if (!this.#isOver) this.#timer = setTimeout(() => void (this.#looking = this.#look()), waitMs).unref();
+  }
+
+  async #look(): Promise<void> {
+    const begun = performance.now();
+    const problem = await findProblem(this.#order).catch((error: Error) => error.message);
+    if (problem === undefined) {
+      this.#reason = undefined;
+      // What was read wrongly may be remembered.
+      this.#database.pragma("shrink_memory");
+      this.#log?.info("all of the database could be read, and it is whole");
+      return;
+    }
+    const isNew = `the database is damaged: ${problem}`;
+    if (this.#reason !== isNew) this.#log?.error({ problem }, "the database is damaged: restore a backup");
+    this.#reason = isNew;
+    this.#lookIn(Math.max(AGAIN_MS, (performance.now() - begun) / LOOKING_SHARE));
+  }
+}
+
+/** Undefined for a database that is whole. */
+function findProblem(order: DamageOrder): Promise<string | undefined> {
+  return new Promise((resolve, reject) => {
+    const worker = new Worker(workerFile, { workerData: order, resourceLimits, execArgv: [], env: {} });
+    let [isSaid, problem]: [boolean, string | undefined] = [false, undefined];
+    worker.unref();
+    worker.on("message", (said: string | undefined) => ([isSaid, problem] = [true, said]));
+    worker.once("error", reject);
+    worker.once("exit", () => (isSaid ? resolve(problem) : reject(new Error("it was not read to its end"))));
+  });
+}
