@@ -3,7 +3,6 @@ import { Admission } from "./admission/admission.ts";
 import { tenantLimits, type TenantLimits } from "./admission/tenant-limits.ts";
 import { openAudit, type Audit } from "./audit/audit.ts";
 import { packageVersion, type Config } from "./config.ts";
-import { compilerMode } from "./discover/compiler-command.ts";
 import { openCompiler } from "./discover/compiler.ts";
 import type { DefinitionSource } from "./discover/discovery.ts";
 import { compileKey, compilerCid } from "./discover/key.ts";
@@ -30,6 +29,7 @@ import { showParts, timeCompiling } from "./metrics/figures.ts";
 import { createMetrics, type Metrics } from "./metrics/metrics.ts";
 import { accessOf } from "./open-access.ts";
 import { exploring, hostedOpener } from "./open-upstreams.ts";
+import { confinementBy } from "./processes/own-program.ts";
 import { readSealKey } from "./seal-key.ts";
 import { Grants } from "./secrets/grants.ts";
 import { openKeyRing } from "./secrets/key-ring.ts";
@@ -104,13 +104,20 @@ export async function openCore(
       openCompiler(config.limits, {
         start,
         givesWayMs: COMPILER_GIVES_WAY_MS,
-        mode: compilerMode(config.guests),
+        mode: confinementBy(config.guests),
         onTrusted: (reason) => log.warn({ reason }, "definitions are compiled outside of the sandbox"),
       }),
     );
 
     const secrets = openSecrets(store, openKeyRing(config.dataDir, config.secretKeys), config.limits);
-    const checks = opened(new Checks(config.limits));
+    const checks = opened(
+      new Checks(config.limits, {
+        start,
+        mode: confinementBy(config.guests),
+        onTrusted: (reason) => log.warn({ reason }, "long values of others are read outside of the sandbox"),
+      }),
+    );
+    checks.warm();
     const upstreams = opened(
       new Hosting({
         open: hostedOpener(limits, { start, makeFolder, checks }),

@@ -9,10 +9,10 @@ import { after, describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import { packageRoot } from "../src/config.ts";
-import { openCompiler } from "../src/discover/compiler.ts";
-import { compilerCommand, type CompilerMode } from "../src/discover/compiler-command.ts";
+import { compilerCommand, openCompiler } from "../src/discover/compiler.ts";
 import { isServiceFault, type Compiled, type DefinitionSource } from "../src/discover/discovery.ts";
 import { guestPackages } from "../src/discover/packages.ts";
+import type { Confinement } from "../src/processes/own-program.ts";
 import { residentMbOf, treeOf } from "../src/process-tree.ts";
 import { defaultLimits } from "../src/limits.ts";
 import { startDirectly, type Start } from "../src/starter/starter.ts";
@@ -39,7 +39,7 @@ const secretFile = join(folder, "secret.key");
 writeFileSync(secretFile, `{"version":3, ${secret}`);
 after(() => rmSync(folder, { recursive: true }));
 
-const modes: readonly CompilerMode[] = isLinux ? ["sandboxed", "trusted"] : ["trusted"];
+const modes: readonly Confinement[] = isLinux ? ["sandboxed", "trusted"] : ["trusted"];
 
 for (const mode of modes) {
   describe(`what a definition can have the compiler read, ${mode}`, () => {

@@ -197,7 +197,7 @@ describe("the code that checks values", () => {
   });
 });
 
-describe("the thread for checks", () => {
+describe("values that are checked by the process for it", () => {
   const checks = new Checks(patientLimits);
   after(() => checks.close());
   const list = { type: "object", properties: { list: { type: "array", items: { type: "number", default: 1 } } } };
@@ -234,7 +234,7 @@ describe("the thread for checks", () => {
     }
   });
 
-  it("fills in what it was given, where that took a thread", async () => {
+  it("fills in what it was given, where that took the process", async () => {
     const check = checks.of("one")({
       type: "object",
       properties: { a: { default: 1 }, b: { type: "array", items: list } },

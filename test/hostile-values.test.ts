@@ -425,7 +425,7 @@ describe("a value that takes longer to check than it may", () => {
   });
   after(() => berth.close());
 
-  it("is refused, with the limit's name, and the next value is checked on a new thread", async () => {
+  it("is refused, with the limit's name, and the next value is checked by a new process", async () => {
     const refused = await call(`${berth.url}/mcp/hostile`, "matched", { text: "a".repeat(300_000) });
     assert.equal(refused.isError, true);
     assert.match(refused.content[0].text, /could not be checked within 300 ms \(BERTH_CHECK_MS\)/);

@@ -3,7 +3,6 @@ import { join, relative } from "node:path";
 import type { Cid } from "../cid.ts";
 import { packageRoot, readConfig } from "../config.ts";
 import type { Limits } from "../limits.ts";
-import { compilerMode } from "../discover/compiler-command.ts";
 import { openCompiler } from "../discover/compiler.ts";
 import { gatherDefinition } from "../discover/gather.ts";
 import { compileKey } from "../discover/key.ts";
@@ -18,6 +17,7 @@ import { faultOfSchema } from "../host/arguments.ts";
 import { readEntry } from "../host/config/entry.ts";
 import type { JsonObject } from "../json.ts";
 import type { Problem } from "../problem.ts";
+import { confinementBy } from "../processes/own-program.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 import { progressLine } from "./progress.ts";
 
@@ -68,7 +68,7 @@ async function run(from: string, out: string, options: BootOptions, open?: Compi
   if (options.ifStale && !existsSync(from)) return { ...done, status: "no-sources", images: await imageCids(out) };
 
   const { limits, guests } = readConfig(process.env);
-  const mode = compilerMode(guests);
+  const mode = confinementBy(guests);
   const compiling = currentCompiling(limits, open ?? (async () => openCompiler(limits, { mode })));
   const lock = options.fresh || options.check ? undefined : readLock(out);
   if (lock && (await confirm(lock, { from, out, deep: !options.ifStale }, compiling))) {

@@ -2,11 +2,11 @@ import { readFile } from "node:fs/promises";
 import { basename, dirname, extname } from "node:path";
 import { readConfig } from "../config.ts";
 import { signatureOf } from "../contract/signature.ts";
-import { compilerMode } from "../discover/compiler-command.ts";
 import { openCompiler } from "../discover/compiler.ts";
 import type { DefinitionSource, DiscoveredTool, Discovery } from "../discover/discovery.ts";
 import { gatherDefinition } from "../discover/gather.ts";
 import type { Problem } from "../problem.ts";
+import { confinementBy } from "../processes/own-program.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 
 export interface DiscoverOptions {
@@ -37,7 +37,7 @@ export async function discover(file: string, options: DiscoverOptions): Promise<
     files: { ...gathered.files, [entry]: gathered.files[entry] ?? text },
   };
 
-  const compiler = openCompiler(limits, { mode: compilerMode(guests) });
+  const compiler = openCompiler(limits, { mode: confinementBy(guests) });
   try {
     const found = await compiler.discover(source);
     const compiled = await compiler.compile(source);

@@ -1,11 +1,17 @@
-import { constants } from "node:os";
 import type { Duplex } from "node:stream";
 import { processorMsOf, residentMbOf, treeOf } from "../process-tree.ts";
-import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
+import { BESIDES_HEAP_MB } from "../processes/own-program.ts";
+import {
+  FROM_OUTSIDE,
+  ProcessGroup,
+  saysOutOfMemory,
+  signalOf,
+  type Command,
+  type Exit,
+} from "../processes/process-group.ts";
 import type { Start } from "../starter/starter.ts";
 import { YieldingSession } from "../yielding-session.ts";
 import type { CompileTask } from "./compile.ts";
-import { BESIDES_HEAP_MB } from "./compiler-command.ts";
 import type { Compiled, ContractLimits, DefinitionSource } from "./discovery.ts";
 import { BUNDLER_ENDED, frame, FrameReader, FrameTooLarge } from "./frames.ts";
 
@@ -167,17 +173,17 @@ export class CompilerProcess {
     }
   }
 
-  #endingOf({ code, signal, startError }: Exit): Ending {
+  #endingOf(exit: Exit): Ending {
+    const { code, startError } = exit;
     if (startError) {
       const { code = "no reason given" } = startError as NodeJS.ErrnoException;
       if (noProgram.has(code)) return { kind: "unready", exitCode: 127, said: code };
       return { kind: "unavailable", detail: `its process could not be started (${code})` };
     }
     if (!this.isReady) return { kind: "unready", exitCode: code, said: this.#stderr.trim().split("\n")[0]! };
-    if (outOfMemory.test(this.#stderr)) return { kind: "memory" };
-    // The sandbox tells of a signal inside as a shell does.
-    const how = signal ?? signalOf(code) ?? `exit code ${code}`;
-    if (fromOutside.has(how)) return { kind: "unavailable", detail: `its process was ended from outside (${how})` };
+    if (saysOutOfMemory(this.#stderr)) return { kind: "memory" };
+    const how = signalOf(exit) ?? `exit code ${code}`;
+    if (FROM_OUTSIDE.has(how)) return { kind: "unavailable", detail: `its process was ended from outside (${how})` };
     if (shortage.test(this.#stderr)) return { kind: "unavailable", detail: "the system let it start no more threads" };
     if (code === BUNDLER_ENDED && !/^(?:panic|fatal error):/m.test(this.#stderr))
       return { kind: "unavailable", detail: "its bundler was ended from outside" };
@@ -185,16 +191,9 @@ export class CompilerProcess {
   }
 }
 
-const outOfMemory = /out of memory|cannot allocate memory|Allocation failed|bad_alloc|invalid (?:array|table) size/i;
 const shortage = /Resource temporarily unavailable|failed to create new OS thread/;
 /** It is not there, or not for whom it should become. */
 const noProgram: ReadonlySet<string> = new Set(["ENOENT", "EACCES", "EPERM"]);
-const fromOutside: ReadonlySet<string> = new Set(["SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT"]);
-
-function signalOf(code: number | null): string | undefined {
-  if (code === null || code <= 128) return undefined;
-  return Object.entries(constants.signals).find(([, number]) => number === code - 128)?.[0];
-}
 
 interface Answer {
   /** 0: it has begun to work. */

@@ -1,16 +1,13 @@
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import type { Limits } from "../limits.ts";
 import type { Problem } from "../problem.ts";
+import { BESIDES_HEAP_MB, OwnProgram, type Confinement, type OwnCommand, type Way } from "../processes/own-program.ts";
+import type { NoSandbox } from "../processes/sandbox.ts";
 import { startDirectly, type Start } from "../starter/starter.ts";
 import type { CompileTask } from "./compile.ts";
-import {
-  compilerCommand,
-  compilerRefused,
-  compilerWorks,
-  type CompilerCommand,
-  type CompilerMode,
-  type Way,
-} from "./compiler-command.ts";
 import { CompilerProcess, type Ending } from "./compiler-process.ts";
+import { compilerPackages, guestPackages } from "./packages.ts";
 import { nothingFound, type Compiled, type DefinitionSource, type Discovery } from "./discovery.ts";
 
 /**
@@ -39,12 +36,30 @@ export interface CompilerOptions {
    * waits for nothing else does not.
    */
   readonly givesWayMs?: number;
-  readonly mode?: CompilerMode;
+  readonly mode?: Confinement;
   /** It works outside of the sandbox: why. Called once, before it first does. */
   readonly onTrusted?: (reason: string) => void;
 }
 
 const idleMs = 1_000;
+
+const program = new OwnProgram({
+  name: "the compiler",
+  program: fileURLToPath(new URL("./child.js", import.meta.url)),
+  packages: [...compilerPackages, ...guestPackages],
+  files: [join("reference_templates", "berth.d.ts")],
+});
+
+/**
+ * Whatever serves is beside it, and has not many cores: one thread helps its own, which is enough. It makes much and
+ * ends soon, so that it begins with room for that. It takes a quarter less time for both. The bundler has one thread, and
+ * begins to save memory before it has none left.
+ */
+export function compilerCommand(memoryMb: number, mode: Confinement): Promise<OwnCommand | NoSandbox> {
+  const options = ["--v8-pool-size=1", "--min-semi-space-size=16", `--max-old-space-size=${memoryMb}`];
+  const env = { GOMAXPROCS: "1", GOMEMLIMIT: `${memoryMb}MiB` };
+  return program.command({ memoryMb: memoryMb + BESIDES_HEAP_MB, options, env }, mode);
+}
 
 export function openCompiler(limits: CompilerLimits, options: CompilerOptions = {}): Compiler {
   const { start = startDirectly, givesWayMs = 0, mode = "auto", onTrusted } = options;
@@ -80,17 +95,17 @@ export function openCompiler(limits: CompilerLimits, options: CompilerOptions = 
       const { process, way } = (child = "process" in found ? found : startChild(found));
       const { isUsed } = process;
       const ending = await process.compile(task, source);
-      if (way && process.isReady) await compilerWorks(way);
+      if (way && process.isReady) await program.works(way);
       if (ending.kind === "result") return ending.result;
       if (ending.kind !== "failure") endChild();
-      if (way && ending.kind === "unready" && (await compilerRefused(way, ending))) continue;
+      if (way && ending.kind === "unready" && (await program.refused(way, ending))) continue;
       // A process that has worked before may have died of what it had kept: only a fresh one tells.
       const isUnfair = isUsed && (ending.kind === "memory" || ending.kind === "crash");
       if (!isUnfair || isClosed) return failed(source, ending, limits);
     }
   };
 
-  const startChild = ({ command, way, reason }: CompilerCommand): Child => {
+  const startChild = ({ command, way, reason }: OwnCommand): Child => {
     if (reason !== undefined && !isTold) onTrusted?.(reason);
     isTold ||= reason !== undefined;
     return { process: new CompilerProcess(start, command, limits, givesWayMs), ...(way && { way }) };

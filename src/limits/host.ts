@@ -3,7 +3,7 @@ export const hostLimits = {
   outputBytes: 4 * 1024 * 1024,
   callMs: 30_000,
   /**
-   * How long, and with how much memory, a value may be held against a schema on the thread for it, and a schema be made
+   * How long, and with how much memory, a value may be held against a schema by the process for it, and a schema be made
    * ready.
    */
   checkMs: 3_000,

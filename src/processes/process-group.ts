@@ -1,3 +1,4 @@
+import { constants } from "node:os";
 import type { Duplex } from "node:stream";
 import type { ExitStatus, Start, Started, StartRequest } from "../starter/starter.ts";
 
@@ -99,6 +100,20 @@ export interface ProcessGroupListener {
   onStarted(pipes: readonly (Duplex | undefined)[]): void;
   /** Called once, when the process has ended and all that it wrote has been read, or when it could not be started. */
   onEnded(exit: Exit): void;
+}
+
+/** What ended a program of Berth's own; the sandbox tells of a signal inside as a shell does. */
+export function signalOf({ code, signal }: Pick<Exit, "code" | "signal">): string | undefined {
+  if (signal || code === null || code <= 128) return signal ?? undefined;
+  return Object.entries(constants.signals).find(([, number]) => number === code - 128)?.[0];
+}
+
+/** A program does not end itself so. */
+export const FROM_OUTSIDE: ReadonlySet<string> = new Set(["SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT"]);
+
+/** Judges by what it wrote last. */
+export function saysOutOfMemory(stderr: string): boolean {
+  return /out of memory|cannot allocate memory|Allocation failed|bad_alloc|invalid (?:array|table) size/i.test(stderr);
 }
 
 function pipesOf({ pipes }: Started): Duplex[] {

@@ -1,9 +1,9 @@
-import { Worker } from "node:worker_threads";
 import { BerthError, type ErrorCode } from "../../errors.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
 import { failure } from "../../executor/failures.ts";
 import { JsonText, type Json, type JsonDigest, type JsonSchema } from "../../json.ts";
 import type { Limits } from "../../limits.ts";
+import { startDirectly } from "../../starter/starter.ts";
 import { TurnQueue } from "../../turn-queue.ts";
 import type { LongAnswer, LongEvent, LongLimits } from "../../upstream/long-answers.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
@@ -11,21 +11,36 @@ import type { Completion, InputRequired } from "../catalog.ts";
 import type { LongObjectParts, LongResultParts } from "../long-result.ts";
 import type { SchemaCode, SchemaOptions } from "./schema-code.ts";
 import type { Draft } from "../edits/edits.ts";
+import { SERVICE_ENDING, startCheckProcess, type CheckProcess, type CheckStart } from "./check-process.ts";
 import { evaluated, within, type Check } from "./work.ts";
 
 /**
- * Whether values are what schemas want. It owns the thread of its own on which schemas become code, and on which a value
- * is judged that is not found right at once: the thread that serves only runs such code, and gives up after few
- * milliseconds. Tenants take turns, and what takes too long is ended with its thread. It knows nothing of tools.
+ * Checks that values are what schemas want. It owns the process in which schemas become code, and in which a value is
+ * judged that is not found right at once: who serves only runs such code, and gives up after few milliseconds. Tenants take
+ * turns, and what takes too long is ended with its process. It knows nothing of tools.
  */
 export class Checks {
   readonly #limits: CheckLimits;
+  readonly #start: CheckStart;
   readonly #turns: TurnQueue;
-  #thread: Promise<Worker> | undefined;
+  #process: Promise<CheckProcess> | undefined;
+  #isClosed = false;
 
-  constructor(limits: CheckLimits) {
+  constructor(limits: CheckLimits, options: Partial<CheckStart> = {}) {
+    const { start = startDirectly, mode = "auto", onTrusted = () => {} } = options;
     this.#limits = limits;
+    let isTold = false;
+    const tell = (reason: string): void => {
+      if (!isTold) onTrusted(reason);
+      isTold = true;
+    };
+    this.#start = { start, mode, onTrusted: tell };
     this.#turns = new TurnQueue(1, limits.queuedChecksPerTenant, () => 1);
+  }
+
+  /** Starts the process, so that the first value does not wait for that. */
+  warm(): void {
+    void this.#started().catch(() => {});
   }
 
   /** Makes what checks values of a tenant. */
@@ -35,7 +50,7 @@ export class Checks {
 
   /** Its code is made when the first value comes, since most tools are never called. */
   #validator(tenant: string, schema: JsonSchema, { texts }: SchemaOptions = { texts: false }): Validator {
-    /** Null where there is code, and it is none to be run on the thread that serves. */
+    /** Null where there is code, and it is none to be run by who serves. */
     let quick: Check | null | undefined;
 
     const judge = async (value: Json | JsonText): Promise<string | undefined> => {
@@ -148,12 +163,11 @@ export class Checks {
   }
 
   async close(): Promise<void> {
-    const thread = this.#thread;
-    this.#thread = undefined;
-    await (await thread?.catch(() => undefined))?.terminate();
+    this.#isClosed = true;
+    await (await this.#process?.catch(() => undefined))?.close();
   }
 
-  async #report(tenant: string, task: CheckThreadTask): Promise<CheckReport> {
+  async #report(tenant: string, task: CheckProcessTask): Promise<CheckReport> {
     const turn = this.#turns.enter(tenant, () => {});
     if (!turn) {
       const waiting = this.#limits.queuedChecksPerTenant;
@@ -165,46 +179,31 @@ export class Checks {
     }
     await turn;
     try {
-      return await this.#onThread(task);
+      return await this.#inProcess(task);
     } finally {
       this.#turns.leave(tenant);
     }
   }
 
-  /** A thread that ended is replaced when the next value comes. */
-  #started(): Promise<Worker> {
-    if (this.#thread) return this.#thread;
-    const starting = startThread(this.#limits.checkMemoryMb);
+  /** A process that ended is replaced when the next value comes. */
+  #started(): Promise<CheckProcess> {
+    if (this.#process) return this.#process;
+    const starting = startCheckProcess(this.#start, this.#limits);
     const forget = (): void => {
-      if (this.#thread === starting) this.#thread = undefined;
+      if (this.#process === starting) this.#process = undefined;
     };
-    starting.then((thread) => thread.once("exit", forget), forget);
-    this.#thread = starting;
+    starting.then(({ ended }) => ended.then(forget), forget);
+    this.#process = starting;
     return starting;
   }
 
-  async #onThread(task: CheckThreadTask): Promise<CheckReport> {
-    const thread = await this.#started();
-    const { checkMs } = this.#limits;
-    return new Promise((resolve) => {
-      const end = (report: CheckReport): void => {
-        clearTimeout(timer);
-        thread.off("message", end).off("error", onError).off("exit", onExit).unref();
-        resolve(report);
-      };
-      const giveUp = (why: string): void => {
-        this.#thread = undefined;
-        end({ problems: [`it could not be checked ${why}; make it smaller, or its schema simpler`] });
-      };
-      const onError = (): void => giveUp(`with ${this.#limits.checkMemoryMb} MB of memory (BERTH_CHECK_MEMORY_MB)`);
-      const onExit = (): void => giveUp("because the service is ending");
-      const timer = setTimeout(() => {
-        giveUp(`within ${checkMs} ms (BERTH_CHECK_MS)`);
-        void thread.terminate();
-      }, checkMs);
-      thread.on("message", end).on("error", onError).on("exit", onExit).ref();
-      thread.postMessage(task, "bytes" in task ? [task.bytes.buffer] : "answer" in task ? [task.answer.buffer] : []);
-    });
+  async #inProcess(task: CheckProcessTask): Promise<CheckReport> {
+    try {
+      if (this.#isClosed) throw new Error(SERVICE_ENDING);
+      return await (await this.#started()).check(task);
+    } catch (error) {
+      return { problems: [`it could not be checked ${(error as Error).message}`] };
+    }
   }
 }
 
@@ -287,7 +286,7 @@ export interface AnswerTask {
   readonly unitsMax: number;
 }
 
-export type CheckThreadTask = CheckTask | ReadTask | DraftTask | BoundedResultTask | UpstreamTask | AnswerTask;
+export type CheckProcessTask = CheckTask | ReadTask | DraftTask | BoundedResultTask | UpstreamTask | AnswerTask;
 
 /** What the result of a request to a server of others gives, as it is passed on. */
 export interface ReadAnswer {
@@ -352,18 +351,4 @@ function isRightAtOnce(check: Check, value: Json): boolean {
 /** Makes a value what it has become elsewhere, for all who hold it. */
 function fillIn(value: Json, filled: Json): void {
   if (typeof value === "object" && value !== null) Object.assign(value, filled);
-}
-
-const threadFile = new URL("./check-thread.js", import.meta.url);
-
-function startThread(memoryMb: number): Promise<Worker> {
-  return new Promise((resolve, reject) => {
-    const thread = new Worker(threadFile, { resourceLimits: { maxOldGenerationSizeMb: memoryMb } });
-    thread.once("error", reject);
-    thread.once("message", () => {
-      thread.off("error", reject);
-      thread.on("error", () => {}).unref();
-      resolve(thread);
-    });
-  });
 }

@@ -1,6 +1,4 @@
-/** The thread of `checks.ts`: makes code of schemas, and checks values that are large or intricate. */
-import { setPriority } from "node:os";
-import { parentPort } from "node:worker_threads";
+import { Socket } from "node:net";
 import { digestOfJson } from "../../canonical-json.ts";
 import { errors, type BerthError } from "../../errors.ts";
 import { isObject, NESTING_MAX, nestsTooDeep, valuesIn, type JsonSchema } from "../../json.ts";
@@ -27,28 +25,42 @@ import type {
   ReadAnswer,
   ReadResult,
   ReadTask,
-  CheckThreadTask,
+  CheckProcessTask,
   UpstreamTask,
 } from "./checks.ts";
 import { judgeOf } from "./schema-code.ts";
+import { piecesOf, READY, TransferReader } from "./transfer.ts";
 
-/** As nice as this, on a scale to 19. */
-const GIVES_WAY = 5;
+/**
+ * The process for checks: makes code of schemas, and checks values that are large or intricate. It takes one task at a
+ * time from fd 3, answers on fd 4, and ends when fd 3 does. It is started with a memory limit and killed from outside when
+ * it takes too long; it holds nothing worth keeping.
+ */
+
 /** As many units of schemas as this are kept ready. */
 const KEPT_UNITS = 4 * 1024 * 1024;
 
 const ready = new Map<string, ReturnType<typeof judgeOf>>();
 let readyUnits = 0;
 
-const port = parentPort!;
-// Where both want the same processor, who serves goes first. Only Linux has threads that are nice by themselves.
-if (process.platform === "linux") setPriority(GIVES_WAY);
-port.on("message", (task: CheckThreadTask) => port.postMessage(answerTo(task)));
+const tasks = new Socket({ fd: 3, readable: true, writable: false });
+const reports = new Socket({ fd: 4, readable: false, writable: true });
+const reader = new TransferReader(Infinity);
+
+tasks.on("data", (chunk) => {
+  for (const task of reader.push(chunk)) say(answerTo(task as CheckProcessTask));
+});
+tasks.on("end", () => process.exit(0));
+for (const socket of [tasks, reports]) socket.on("error", () => process.exit(1));
 // What every schema needs is made ready before the time of any counts.
 judgeOf({ type: "object" }, { texts: false });
-port.postMessage("ready");
+say(READY);
 
-function answerTo(task: CheckThreadTask): CheckReport {
+function say(value: CheckReport | typeof READY): void {
+  for (const piece of piecesOf(value)) reports.write(piece);
+}
+
+function answerTo(task: CheckProcessTask): CheckReport {
   if ("bytes" in task) return { problems: [], upstream: messageOf(task) };
   if ("answer" in task) return { problems: [], answered: answerOf(task) };
   if ("body" in task) return readOf(task);

@@ -1,0 +1,187 @@
+import type { Duplex } from "node:stream";
+import { fileURLToPath } from "node:url";
+import type { Limits } from "../../limits.ts";
+import {
+  BESIDES_HEAP_MB,
+  OwnProgram,
+  type Confinement,
+  type OwnCommand,
+  type Way,
+} from "../../processes/own-program.ts";
+import { FROM_OUTSIDE, ProcessGroup, saysOutOfMemory, signalOf, type Exit } from "../../processes/process-group.ts";
+import type { NoSandbox } from "../../processes/sandbox.ts";
+import type { Start } from "../../starter/starter.ts";
+import type { CheckReport, CheckProcessTask } from "./checks.ts";
+import { piecesOf, READY, TransferReader } from "./transfer.ts";
+
+/** How the process for checks is started. */
+export interface CheckStart {
+  readonly start: Start;
+  readonly mode: Confinement;
+  /** It is not in the sandbox: why. */
+  readonly onTrusted: (reason: string) => void;
+}
+
+export type CheckProcessLimits = Pick<
+  Limits,
+  "bodyBytes" | "outputBytes" | "upstreamMessageBytes" | "checkMs" | "checkMemoryMb"
+>;
+
+const program = new OwnProgram({
+  name: "the process for checks",
+  program: fileURLToPath(new URL("./child.js", import.meta.url)),
+  packages: ["@humanwhocodes/momoa", "ajv", "ajv-formats", "multiformats", "re2js"],
+  files: [],
+});
+
+/** Who serves goes first where there is not enough processor time for both. */
+const NICENESS = 5;
+/** Values come and go in bytes, several times as many as their texts have units. */
+const TRANSFER_FACTOR = 8;
+const MEGABYTE = 1024 * 1024;
+const SIMPLER = "; make it smaller, or its schema simpler";
+const AGAIN = "; try again";
+export const SERVICE_ENDING = "because the service is ending";
+const STDERR_UNITS_MAX = 4_000;
+
+export function checkCommand(limits: CheckProcessLimits, mode: Confinement): Promise<OwnCommand | NoSandbox> {
+  const { checkMemoryMb } = limits;
+  const memoryMb = checkMemoryMb + BESIDES_HEAP_MB + Math.ceil(transferBytesMax(limits) / MEGABYTE);
+  return program.command(
+    { memoryMb, options: ["--v8-pool-size=1", `--max-old-space-size=${checkMemoryMb}`], env: {} },
+    mode,
+  );
+}
+
+function transferBytesMax({ bodyBytes, outputBytes, upstreamMessageBytes }: CheckProcessLimits): number {
+  return TRANSFER_FACTOR * Math.max(bodyBytes, outputBytes, upstreamMessageBytes);
+}
+
+/** Rejects, with the reason as the end of a sentence, where it cannot be had. */
+export async function startCheckProcess(
+  { start, mode, onTrusted }: CheckStart,
+  limits: CheckProcessLimits,
+): Promise<CheckProcess> {
+  for (;;) {
+    const found = await checkCommand(limits, mode);
+    if (!("command" in found)) throw new Error(`because its process could not be started: ${found.reason}${AGAIN}`);
+    const { command, way, reason } = found;
+    if (reason !== undefined) onTrusted(reason);
+    const process = new CheckProcess(start, command, limits);
+    const exit = await process.ready;
+    if (!exit) {
+      if (way) await program.works(way);
+      return process;
+    }
+    if (way && (await isRefused(way, exit, process.said))) continue;
+    throw new Error(`because its process could not be started (${exit.startError?.message ?? howOf(exit)})${AGAIN}`);
+  }
+}
+
+async function isRefused(way: Way, { code, startError }: Exit, said: string): Promise<boolean> {
+  if (!startError) return program.refused(way, { exitCode: code, said });
+  // It is not there, or not for whom it should become.
+  const { code: why } = startError as NodeJS.ErrnoException;
+  return why !== undefined && NO_PROGRAM.has(why) && program.refused(way, { exitCode: 127, said: why });
+}
+
+const NO_PROGRAM: ReadonlySet<string> = new Set(["ENOENT", "EACCES", "EPERM"]);
+
+function howOf(exit: Exit): string {
+  return signalOf(exit) ?? `exit code ${exit.code}`;
+}
+
+/** One process for checks. It is trusted to be Berth's own code, and not trusted to survive what it reads. */
+export class CheckProcess {
+  /** Undefined when it has begun to work; how it ended when it never did. */
+  readonly ready: Promise<Exit | undefined>;
+  /** Resolves when it is gone. */
+  readonly ended: Promise<void>;
+  readonly #limits: CheckProcessLimits;
+  readonly #group: ProcessGroup;
+  readonly #reader: TransferReader;
+  #tasks: Duplex | undefined;
+  #stderr = "";
+  #begun!: (exit: Exit | undefined) => void;
+  #under: UnderWay | undefined;
+  #why: string | undefined;
+
+  constructor(start: Start, command: OwnCommand["command"], limits: CheckProcessLimits) {
+    this.#limits = limits;
+    this.#reader = new TransferReader(transferBytesMax(limits));
+    let over!: () => void;
+    this.ended = new Promise((resolve) => (over = resolve));
+    this.ready = new Promise((resolve) => (this.#begun = resolve));
+    const stdio = ["ignore", "ignore", "pipe", "pipe", "pipe"] as const;
+    this.#group = new ProcessGroup(start, { ...command, niceness: NICENESS }, stdio, {
+      onStarted: ([, , stderr, tasks, reports]) => {
+        this.#tasks = tasks!;
+        stderr!.on("data", (text: Buffer) => {
+          if (this.#stderr.length < STDERR_UNITS_MAX) this.#stderr += text.toString("utf8");
+        });
+        reports!.on("data", (chunk: Buffer) => this.#hear(chunk));
+      },
+      onEnded: (exit) => {
+        this.#why ??= this.#whyOf(exit);
+        this.#begun(exit);
+        over();
+        this.#under?.reject(new Error(this.#why));
+      },
+    });
+  }
+
+  /** What it wrote to stderr first. */
+  get said(): string {
+    return this.#stderr.trim().split("\n")[0]!;
+  }
+
+  /** One at a time. Rejects, with the reason as the end of a sentence, where it cannot; then it is gone. */
+  async check(task: CheckProcessTask): Promise<CheckReport> {
+    if (this.#why !== undefined) throw new Error(this.#why);
+    const { checkMs } = this.#limits;
+    const timer = setTimeout(() => this.#end(`within ${checkMs} ms (BERTH_CHECK_MS)${SIMPLER}`), checkMs);
+    try {
+      return await new Promise((resolve, reject) => {
+        this.#under = { resolve, reject };
+        for (const piece of piecesOf(task)) this.#tasks!.write(piece);
+      });
+    } finally {
+      clearTimeout(timer);
+      this.#under = undefined;
+    }
+  }
+
+  close(): Promise<void> {
+    this.#end(SERVICE_ENDING);
+    return this.ended;
+  }
+
+  #end(why: string): void {
+    this.#why ??= why;
+    this.#group.kill();
+    this.#under?.reject(new Error(this.#why));
+  }
+
+  #hear(chunk: Buffer): void {
+    try {
+      for (const report of this.#reader.push(chunk)) {
+        if (report === READY) this.#begun(undefined);
+        else this.#under?.resolve(report as CheckReport);
+      }
+    } catch (error) {
+      this.#end(`because its process wrote ${(error as Error).message}`);
+    }
+  }
+
+  #whyOf(exit: Exit): string {
+    const { checkMemoryMb } = this.#limits;
+    if (saysOutOfMemory(this.#stderr)) return `with ${checkMemoryMb} MB of memory (BERTH_CHECK_MEMORY_MB)${SIMPLER}`;
+    const how = howOf(exit);
+    return `because its process ${FROM_OUTSIDE.has(how) ? "was ended from outside" : "ended"} (${how})${AGAIN}`;
+  }
+}
+
+interface UnderWay {
+  readonly resolve: (report: CheckReport) => void;
+  readonly reject: (error: Error) => void;
+}

@@ -1,0 +1,124 @@
+import { Deserializer, Serializer } from "node:v8";
+
+/**
+ * Values on their way between who serves and the process for checks, one after the other over a pipe. What they hold in
+ * bytes goes beside them as it is: neither side copies it together, encodes it, or writes it in one stretch.
+ *
+ * A value is two numbers of 32 bits, how long it is and how long its bytes are together, then both.
+ */
+export function piecesOf(value: unknown): Uint8Array[] {
+  const writer = new Writer();
+  writer.writeHeader();
+  writer.writeValue(value);
+  const body = writer.releaseBuffer();
+  const head = Buffer.allocUnsafe(HEAD_BYTES);
+  head.writeUInt32LE(body.length, 0);
+  head.writeUInt32LE(writer.at, BODY_AT);
+  return [head, body, ...writer.parts];
+}
+
+/** What the process for checks says first. */
+export const READY = "ready";
+
+const HEAD_BYTES = 8;
+const BODY_AT = 4;
+
+class Writer extends Serializer {
+  readonly parts: Uint8Array[] = [];
+  at = 0;
+
+  constructor() {
+    super();
+    (this as unknown as BesideViews)._setTreatArrayBufferViewsAsHostObjects(true);
+  }
+
+  /** Called for each of them. */
+  _writeHostObject(bytes: Uint8Array): void {
+    this.writeUint32(this.at);
+    this.writeUint32(bytes.length);
+    this.at += bytes.length;
+    this.parts.push(bytes);
+  }
+}
+
+/** Not in the types of Node. */
+interface BesideViews {
+  _setTreatArrayBufferViewsAsHostObjects(isHost: boolean): void;
+}
+
+class Reader extends Deserializer {
+  readonly #bytes: Uint8Array<ArrayBuffer>;
+
+  constructor(body: Uint8Array, bytes: Uint8Array<ArrayBuffer>) {
+    super(body);
+    this.#bytes = bytes;
+  }
+
+  _readHostObject(): Uint8Array<ArrayBuffer> {
+    const from = this.readUint32();
+    return this.#bytes.subarray(from, from + this.readUint32());
+  }
+}
+
+/** Reads values from what comes over a pipe. */
+export class TransferReader {
+  readonly #bytesMax: number;
+  #head = new Part(HEAD_BYTES);
+  #body: Part | undefined;
+  #bytes: Part | undefined;
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax;
+  }
+
+  /** The values that are complete now. Throws for what is none, or is too long. */
+  push(chunk: Uint8Array): unknown[] {
+    const values: unknown[] = [];
+    let rest = this.#head.fill(chunk);
+    while (this.#head.isFull) {
+      if (!this.#body) this.#begin();
+      rest = this.#bytes!.fill(this.#body!.fill(rest));
+      if (!this.#body!.isFull || !this.#bytes!.isFull) break;
+      values.push(this.#end());
+      rest = this.#head.fill(rest);
+    }
+    return values;
+  }
+
+  #begin(): void {
+    const head = Buffer.from(this.#head.bytes.buffer);
+    const [body, bytes] = [head.readUInt32LE(0), head.readUInt32LE(BODY_AT)];
+    if (body + bytes > this.#bytesMax) throw new Error(`a value of ${body + bytes} bytes is too long`);
+    this.#body = new Part(body);
+    this.#bytes = new Part(bytes);
+  }
+
+  #end(): unknown {
+    const reader = new Reader(this.#body!.bytes, this.#bytes!.bytes);
+    this.#head = new Part(HEAD_BYTES);
+    this.#body = this.#bytes = undefined;
+    reader.readHeader();
+    return reader.readValue();
+  }
+}
+
+class Part {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  #filled = 0;
+
+  constructor(length: number) {
+    this.bytes = new Uint8Array(length);
+  }
+
+  get isFull(): boolean {
+    return this.#filled === this.bytes.length;
+  }
+
+  /** Gives what is left. */
+  fill(chunk: Uint8Array): Uint8Array {
+    const taken = chunk.subarray(0, this.bytes.length - this.#filled);
+    this.bytes.set(taken, this.#filled);
+    this.#filled += taken.length;
+    return chunk.subarray(taken.length);
+  }
+}
