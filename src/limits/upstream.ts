@@ -6,6 +6,11 @@ export const upstreamLimits = {
   upstreamProbeMs: 10_000,
   /** One call, read or list of a server of others. */
   upstreamCallMs: 60_000,
+  /**
+   * How long a server of others that is asked something may say nothing at all. If it does and a call of it is given up,
+   * it is pinged; if it says nothing for as long again, its connection is ended, and its process with it.
+   */
+  upstreamPingMs: 15_000,
   /** Between the ways to end a child: end of input, SIGTERM, SIGKILL. */
   upstreamEndMs: 2_000,
   /** The longest message of a server of others. */

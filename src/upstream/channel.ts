@@ -10,7 +10,8 @@ export interface Channel {
   listen(filter: JsonObject, timeoutMs: number): Promise<void>;
   /** Resolves once, when it is gone for whatever reason. Never rejects. */
   readonly closed: Promise<Closed>;
-  close(): Promise<void>;
+  /** `fault` completes "the server …" where that is why: then its end counts as one that nobody has asked for. */
+  close(fault?: string): Promise<void>;
 }
 
 /** What a server said of itself when it was greeted. */

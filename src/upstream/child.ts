@@ -92,7 +92,8 @@ export class Child {
   }
 
   /** Ends its input, asks it to end, ends it: each after the limit's time. Resolves when all of the group is gone. */
-  end(): Promise<void> {
+  end(fault?: string): Promise<void> {
+    if (this.#isRunning) this.#fault ??= fault;
     this.#ending ??= this.#escalate();
     return this.#ending;
   }

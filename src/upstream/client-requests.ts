@@ -23,6 +23,7 @@ export class ClientRequests implements Requests {
   readonly #long: LongResults;
   /** Tools whose arguments go into headers, too (modern servers). */
   readonly #headerTools = new Map<string, Tool>();
+  heard = 0;
   /** Why nothing can be sent any more. */
   ended = "the connection was closed";
 
@@ -48,13 +49,17 @@ export class ClientRequests implements Requests {
     };
     try {
       if (definition) {
-        return this.#long.take({
-          ...(await this.#client.callTool(sent as never, { ...options, toolDefinition: definition })),
-        });
+        const called = { ...(await this.#client.callTool(sent as never, { ...options, toolDefinition: definition })) };
+        this.heard++;
+        return this.#long.take(called);
       }
-      return this.#long.take(await this.#client.request({ method, params: sent }, anyResult, options));
+      const answer = await this.#client.request({ method, params: sent }, anyResult, options);
+      this.heard++;
+      return this.#long.take(answer);
     } catch (error) {
-      throw failureOf(error, what, signal, this.ended);
+      const failure = failureOf(error, what, signal, this.ended);
+      if (failure.code === "upstream_refused") this.heard++;
+      throw failure;
     }
   }
 

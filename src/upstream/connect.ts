@@ -69,6 +69,6 @@ function pipeChannel({ peer, requests, inbox }: Greeted): Channel {
     requests,
     listen: (filter, timeoutMs) => inbox.listen(filter, timeoutMs),
     closed: child.ended,
-    close: () => child.end(),
+    close: (fault) => child.end(fault),
   };
 }

@@ -143,9 +143,24 @@ export class UpstreamConnection implements Peer {
     return this.#channel.listen(filter, timeoutMs);
   }
 
-  /** Ends the connection, and a server that was started for it with all that it started. */
-  async close(): Promise<void> {
-    await this.#channel.close();
+  /** Counts what the server has said so far. */
+  get heard(): number {
+    return this.#channel.requests.heard;
+  }
+
+  /** Whether the server says anything within `ms` when it is asked whether it is there, be it that it knows no ping. */
+  async isThere(ms: number): Promise<boolean> {
+    const before = this.heard;
+    // The newest revision has no ping.
+    const method = this.era === "modern" ? "server/discover" : "ping";
+    const pinged = this.#channel.requests.send(method, {}, method, { timeoutMs: ms });
+    await pinged.catch(() => undefined);
+    return this.heard > before;
+  }
+
+  /** Ends the connection, and a server that was started for it with all that it started; `fault` as in `Channel`. */
+  async close(fault?: string): Promise<void> {
+    await this.#channel.close(fault);
   }
 
   async #list<T>(

@@ -34,6 +34,11 @@ export class FailedStarts {
     this.#notBefore = performance.now() + waitMs;
   }
 
+  /** It was one call's doing: the next start may be tried as if there had been none. */
+  tell(reason: string): void {
+    this.#reason = reason;
+  }
+
   /** One has worked. How often it failed before counts until it has lasted. */
   worked(): void {
     this.#reason = undefined;

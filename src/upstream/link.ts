@@ -4,6 +4,7 @@ import type { UpstreamConnection } from "./connection.ts";
 import { FailedStarts, type StartWaits } from "./failed-starts.ts";
 import { IdleTimer } from "./idle-timer.ts";
 import { healthOf, type LinkHealth } from "./link-health.ts";
+import { Silence } from "./silence.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 export interface LinkLimits extends StartWaits {
@@ -11,6 +12,7 @@ export interface LinkLimits extends StartWaits {
   readonly upstreamIdleMs: number;
   /** Requests at once on one connection. */
   readonly upstreamRequests: number;
+  readonly upstreamPingMs: number;
 }
 
 export interface LinkOptions {
@@ -21,7 +23,7 @@ export interface LinkOptions {
   readonly takePlace?: (() => Promise<() => void>) | undefined;
   /** Runs before the first request on each connection. A rejection ends the connection. */
   readonly onOpen?: (connection: UpstreamConnection) => Promise<void>;
-  /** A connection that was running has ended by itself. */
+  /** A connection that was running has ended by itself, or because it said nothing any more. */
   readonly onLost?: (closed: Closed) => void;
   /** It could not be made; whoever waits for it hears of it, too. */
   readonly onFailed?: (error: unknown) => void;
@@ -29,6 +31,8 @@ export interface LinkOptions {
 
 interface Open {
   readonly connection: UpstreamConnection;
+  readonly startedAt: number;
+  readonly silence: Silence;
   /** Under way on it. */
   requests: number;
   /** The calls among them, by what tells the same call again. */
@@ -87,9 +91,14 @@ export class Link {
       open = this.#current ?? (await this.#connected());
       open.requests++;
       if (call !== undefined) open.calls.push(call);
+      open.silence.began();
       const result = await work(open.connection);
+      open.silence.ended();
       if (call !== undefined) this.#suspects.delete(call);
       return result;
+    } catch (error) {
+      if (open) void this.#doubt(open, error, call);
+      throw error;
     } finally {
       this.#requests--;
       if (open && call !== undefined) open.calls.splice(open.calls.indexOf(call), 1);
@@ -164,17 +173,17 @@ export class Link {
   async #open(): Promise<Open> {
     for (;;) {
       const renewals = this.#renewals;
-      const connection = await this.#openOnce();
+      const open = await this.#openOnce();
       if (renewals === this.#renewals) {
         this.#failed.worked();
-        this.#current = { connection, requests: 0, calls: [] };
-        return this.#current;
+        this.#current = open;
+        return open;
       }
-      await connection.close();
+      await open.connection.close();
     }
   }
 
-  async #openOnce(): Promise<UpstreamConnection> {
+  async #openOnce(): Promise<Open> {
     const { open, onOpen, takePlace } = this.#options;
     // That there is no room is no failed start: the next one may try at once.
     const leave = await takePlace?.();
@@ -185,14 +194,16 @@ export class Link {
       if (leave) opening.catch(leave);
       const connection = await opening;
       if (leave) void connection.closed.then(leave);
-      void connection.closed.then((closed) => this.#lost(connection, closed, startedAt));
+      const silence = new Silence(connection, this.#options.limits.upstreamPingMs);
+      const made = { connection, startedAt, silence, requests: 0, calls: [] };
+      void connection.closed.then((closed) => this.#ended(made, closed));
       try {
         await onOpen?.(connection);
       } catch (error) {
         await connection.close();
         throw error;
       }
-      return connection;
+      return made;
     } catch (error) {
       this.#failed.add(detailOf(error));
       this.#options.onFailed?.(error);
@@ -200,16 +211,34 @@ export class Link {
     }
   }
 
-  #lost(connection: UpstreamConnection, closed: Closed, startedAt: number): void {
-    if (this.#current?.connection !== connection) return;
-    const { calls } = this.#current;
+  /** A request has failed: where its server says nothing any more, whoever comes from now on gets another one. */
+  async #doubt(open: Open, error: unknown, call: string | undefined): Promise<void> {
+    const { silence, connection, startedAt } = open;
+    if (!(await silence.isEndless(error, call))) return;
+    const reason = `said nothing for ${Math.round((performance.now() - silence.since) / 1000)} s, not even to a ping`;
+    if (this.#current === open) {
+      this.#current = undefined;
+      this.#count(reason, [...open.calls, ...silence.calls], silence.since - startedAt);
+      void connection.closed.then((closed) => this.#options.onLost?.(closed));
+    }
+    await connection.close(reason).catch((failure: unknown) => this.#options.onFailed?.(failure));
+  }
+
+  #ended(open: Open, closed: Closed): void {
+    if (this.#current !== open) return;
     this.#current = undefined;
     if (closed.expected) return;
-    const reason = `${this.#options.name} ${closed.reason}`;
-    if (performance.now() - startedAt >= LASTED_MS) this.#failed.lasted();
-    if (calls.length === 0) this.#failed.add(reason);
-    for (const call of new Set(calls)) this.#suspect(call, reason);
+    this.#count(closed.reason, open.calls, performance.now() - open.startedAt);
     this.#options.onLost?.(closed);
+  }
+
+  /** It was lost after it had served for so long, with these calls under way. */
+  #count(why: string, calls: readonly string[], servedMs: number): void {
+    const reason = `${this.#options.name} ${why}`;
+    if (servedMs >= LASTED_MS) this.#failed.lasted();
+    if (calls.length === 0) this.#failed.add(reason);
+    else this.#failed.tell(reason);
+    for (const call of new Set(calls)) this.#suspect(call, reason);
   }
 
   /** It had started as it should: who makes other calls does not wait for another one. */

@@ -17,6 +17,7 @@ import { refusedByServer, UpstreamError } from "./upstream-error.ts";
  */
 export class PipeRequests implements Requests {
   readonly child: Child;
+  heard = 0;
   /** Hears what the server says by itself. */
   onOther: (message: RequestMessage) => void = () => {};
   /** What a modern server wants to see in the `_meta` of each message. */
@@ -80,6 +81,7 @@ export class PipeRequests implements Requests {
 
   /** Whether it was waited for. */
   #hear(message: Message): boolean {
+    this.heard++;
     if (!("method" in message)) {
       // Some servers answer with the text of a number.
       const id = Number(message.id);

@@ -111,10 +111,13 @@ function channelOf(
   const requests = new ClientRequests(client, upstreamCallMs, long);
   let tell: (closed: Closed) => void = () => {};
   let expected = false;
+  let fault: string | undefined;
   const closed = new Promise<Closed>((resolve) => (tell = resolve));
   void closed.then(({ reason }) => (requests.ended = `it ${reason}`));
+  const ended = (reason: string): void =>
+    tell({ reason: fault ?? reason, stderr: "", expected: expected && fault === undefined });
   // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the client has no other way
-  client.onclose = () => tell({ reason: "closed the connection", stderr: "", expected });
+  client.onclose = () => ended("closed the connection");
   return {
     transport: "http",
     peer: peerOf(client),
@@ -127,14 +130,15 @@ function channelOf(
       }
     },
     closed,
-    close: async () => {
+    close: async (why) => {
       expected = true;
+      fault = why;
       if (streamable?.sessionId !== undefined) {
         const farewell = streamable.terminateSession().catch(() => {});
         await Promise.race([farewell, new Promise((resolve) => setTimeout(resolve, FAREWELL_MS).unref())]);
       }
       await client.close();
-      tell({ reason: "was left", stderr: "", expected });
+      ended("was left");
     },
   };
 }

@@ -10,6 +10,8 @@ export interface Requests {
    * nothing more is known of it. Rejects with an `UpstreamError` or with `cancelled`.
    */
   send(method: string, params: JsonObject, what: string, options: RequestOptions): Promise<AnyResult>;
+  /** Counts what the server has said so far. */
+  readonly heard: number;
   /** Hears what the server's tools are, each time they are listed. */
   noteTools?(tools: readonly ListedTool[]): void;
   /** Whether a call of this tool failed because its tools were not listed yet. */
