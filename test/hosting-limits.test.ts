@@ -31,7 +31,7 @@ describe("hosted servers that behave badly", () => {
         t,
         { bad: { upstream: hostile(way, `&env.BERTH_TEST_MARK=${mark}`) }, good: { upstream: hostile(SOUND) } },
         {
-          ...(neverAnswer.has(way) && { BERTH_UPSTREAM_START_MS: "3000" }),
+          ...(neverAnswer.has(way) && { BERTH_UPSTREAM_START_MS: "10000" }),
           BERTH_UPSTREAM_PROBE_MS: "300",
           BERTH_UPSTREAM_END_MS: "300",
         },
