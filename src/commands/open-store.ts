@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { BerthError } from "../errors.ts";
+import { createLog } from "../log.ts";
 import { DATABASE_FILE } from "../store/open-database.ts";
 import { openSqliteStore } from "../store/sqlite.ts";
 import { foreignLog } from "../store/store-files.ts";
@@ -23,5 +24,5 @@ export function openStoreFor(
     }
     console.error(`There was no store in ${dataDir}; a new one is made there.`);
   }
-  return openSqliteStore({ dataDir });
+  return openSqliteStore({ dataDir, log: createLog("error") });
 }

@@ -1,9 +1,12 @@
 import { accessSync, chmodSync, constants, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import Database from "better-sqlite3";
+import { entryOf, SERVICE } from "../audit/entry.ts";
 import { BerthError } from "../errors.ts";
 import type { Log } from "../log.ts";
+import { keepBrokenLog, type KeptLog } from "./broken-log.ts";
 import { migrations } from "./migrations/index.ts";
+import { SqliteAudit } from "./sqlite-audit.ts";
 import { foreignLog, newStoreId, stampLog } from "./store-files.ts";
 
 /** The file inside the data folder. */
@@ -20,7 +23,7 @@ export function openDatabase(dataDir: string, busyMs: number, log?: Log): Databa
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
     closeToOthers(dataDir);
     const file = join(dataDir, DATABASE_FILE);
-    refuseForeignLog(dataDir, file);
+    const broken = isOpen(file) ? undefined : lookAtLog(dataDir, file);
     database = new Database(file, { timeout: busyMs });
     chmodSync(file, 0o600);
     refuseNewer(database);
@@ -30,6 +33,7 @@ export function openDatabase(dataDir: string, busyMs: number, log?: Log): Databa
     database.pragma("synchronous = NORMAL");
     database.pragma("foreign_keys = ON");
     upgradeDatabase(database, log);
+    if (broken) tellBroken(database, broken, log);
     // After an upgrade, which may sort a long table: a save needs no other file, which a process may not be able to open.
     database.pragma("temp_store = MEMORY");
     beginLog(database);
@@ -55,14 +59,29 @@ function closeToOthers(dataDir: string): void {
 
 const OWN_FILES = /^(?:berth\.sqlite|import-|seal|secret|lost\+found$)/;
 
-/** Whoever has opened it here has found the two to belong together. */
-function refuseForeignLog(dataDir: string, file: string): void {
+/** Whoever has opened it here has looked at its log. */
+function isOpen(file: string): boolean {
   for (const each of opened) if (!each.open) opened.delete(each);
-  if (Array.from(opened).some(({ name }) => name === file)) return;
+  return Array.from(opened).some(({ name }) => name === file);
+}
+
+/** Before SQLite does, which takes any log for the database's own, and as much of it as it can read for all of it. */
+function lookAtLog(dataDir: string, file: string): KeptLog | undefined {
   const reason = foreignLog(file);
-  if (reason === undefined) return;
+  if (reason === undefined) return keepBrokenLog(file);
   const remedy = `put back the ${DATABASE_FILE} that belongs there; or restore a backup with "berth restore FILE", which sets aside what is there; or move those files away`;
   throw new BerthError("store_failed", `in the data folder ${dataDir} ${reason}: ${remedy}`);
+}
+
+/** Once: the log begins anew. */
+function tellBroken(database: Database.Database, { kept, ...broken }: KeptLog, log: Log | undefined): void {
+  const facts = { action: "log-broken", ...broken, kept: basename(kept) };
+  new SqliteAudit(database).appendAll([entryOf(SERVICE, "service", facts)]);
+  log?.error(
+    { ...broken, kept },
+    "the log of the store was broken, and what was written after that is not served: look whether the last changes stand, or restore a backup; the files are kept as they were",
+  );
+  database.pragma("wal_checkpoint(TRUNCATE)");
 }
 
 /** It stands in the file itself before there is a log, so that nothing stands in a log alone that tells whose it is. */

@@ -1,8 +1,9 @@
 import { randomInt } from "node:crypto";
-import { closeSync, existsSync, openSync, readSync, readdirSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type Database from "better-sqlite3";
 import { BerthError } from "../errors.ts";
+import { idInFile, idInLog } from "./log-frames.ts";
 
 /**
  * The files of a store: the database, and SQLite's log of what is not in it yet. Which is which is known by their names
@@ -86,63 +87,4 @@ function isPart(name: string, file: string): boolean {
 function isOwnLog(databaseFile: string): boolean {
   const inLog = idInLog(`${databaseFile}-wal`);
   return inLog === undefined || inLog === idInFile(databaseFile);
-}
-
-/** Where SQLite keeps `application_id`, in the first page. */
-const ID_AT = 68;
-
-function idInFile(file: string): number {
-  return withFile(file, (read) => read(0, ID_AT + 4)?.readUInt32BE(ID_AT)) ?? 0;
-}
-
-const LOG_HEADER = 32;
-const FRAME_HEADER = 24;
-/** What comes before the first page of the database in a log is looked through no further. */
-const LOOKED_AT_BYTES = 4 * 1024 * 1024;
-
-/** As the first page says that stands in the log, of those frames that SQLite would read; undefined where none does. */
-function idInLog(file: string): number | undefined {
-  if (!existsSync(file)) return undefined;
-  return withFile(file, (read) => {
-    const header = read(0, LOG_HEADER);
-    if (!header || header.readUInt32BE(0) >>> 1 !== 0x377f0682 >>> 1) return undefined;
-    const isBigEndian = (header[3]! & 1) === 1;
-    const sums = checksum(header.subarray(0, LOG_HEADER - 8), isBigEndian, [0, 0]);
-    if (sums[0] !== header.readUInt32BE(24) || sums[1] !== header.readUInt32BE(28)) return undefined;
-    const frameBytes = FRAME_HEADER + header.readUInt32BE(8);
-    for (let at = LOG_HEADER; at < LOOKED_AT_BYTES; at += frameBytes) {
-      const frame = read(at, frameBytes);
-      if (!frame || !frame.subarray(8, 16).equals(header.subarray(16, 24))) return undefined;
-      checksum(frame.subarray(0, 8), isBigEndian, sums);
-      checksum(frame.subarray(FRAME_HEADER), isBigEndian, sums);
-      if (sums[0] !== frame.readUInt32BE(16) || sums[1] !== frame.readUInt32BE(20)) return undefined;
-      if (frame.readUInt32BE(0) === 1) return frame.readUInt32BE(FRAME_HEADER + ID_AT);
-    }
-    return undefined;
-  });
-}
-
-/** SQLite's, of the format of its log (https://sqlite.org/fileformat2.html#checksum_algorithm). Changes `sums`. */
-function checksum(bytes: Buffer, isBigEndian: boolean, sums: [number, number]): [number, number] {
-  const word = (at: number): number => (isBigEndian ? bytes.readUInt32BE(at) : bytes.readUInt32LE(at));
-  for (let at = 0; at < bytes.length; at += 8) {
-    sums[0] = (sums[0] + word(at) + sums[1]) >>> 0;
-    sums[1] = (sums[1] + word(at + 4) + sums[0]) >>> 0;
-  }
-  return sums;
-}
-
-type Read = (at: number, length: number) => Buffer | undefined;
-
-/** Reads parts of a file; undefined for a part that is not there whole. */
-function withFile<T>(file: string, work: (read: Read) => T): T {
-  const opened = openSync(file, "r");
-  try {
-    return work((at, length) => {
-      const bytes = Buffer.alloc(length);
-      return readSync(opened, bytes, 0, length, at) === length ? bytes : undefined;
-    });
-  } finally {
-    closeSync(opened);
-  }
 }
