@@ -65,7 +65,7 @@ export const errors = {
   secret_sealed: { status: 503, rpc: -32603, message: "The secrets cannot be opened" },
   store_failed: { status: 503, rpc: -32603, message: "The store failed" },
   store_unsure: {
-    status: 500,
+    status: 503,
     rpc: -32603,
     message: "The disk failed while this was written: it is done, and a power cut may take it back",
   },

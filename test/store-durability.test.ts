@@ -109,7 +109,7 @@ describe("a disk that fails when something that was written is flushed", () => {
     other.exec("BEGIN; SELECT * FROM name");
     const api = apiOf(berth);
     const edited = await api.put("/definitions/echo", "export const one = () => 1;\nexport const two = () => 2;");
-    assert.deepEqual([edited.status, edited.body.error.code], [500, "store_unsure"]);
+    assert.deepEqual([edited.status, edited.body.error.code], [503, "store_unsure"]);
     assert.match(edited.body.error.message, /it is done, and a power cut may take it back/);
     await until(async () => (await call(`${berth.url}/mcp/echo`, "two")).content?.[0].text === "2");
     const ready = await fetch(`${berth.url}/readyz`);
