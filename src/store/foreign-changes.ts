@@ -10,6 +10,8 @@ export type ForeignChange = Omit<ChangedName, "kind"> & { readonly kind: Changed
 
 /** How soon a change of another process is noticed. */
 const LOOK_MS = 500;
+/** One look reads no more changes than this, so that nobody waits for it for long; the next one follows at once. */
+const LOOK_ROWS = 1_000;
 
 /**
  * Notices names that other processes have changed in the same database. A look that finds nothing reads one number
@@ -19,7 +21,7 @@ export class ForeignChanges {
   readonly #listeners = new Set<(changed: readonly ForeignChange[]) => void>();
   readonly #onReplaced = new Set<() => void>();
   readonly #log: WriteAheadLog;
-  readonly #since: Database.Statement<[number], ForeignChange & { readonly id: number }>;
+  readonly #since: Database.Statement<[number, number], ForeignChange & { readonly id: number }>;
   readonly #newest: Database.Statement<[], number | null>;
   /** Only an upgrade changes it, or a copy that was put in the place of it all. */
   readonly #schema: Database.Statement<[], number>;
@@ -32,6 +34,8 @@ export class ForeignChanges {
   /** Changes of our own after `#seenId`. */
   readonly #own = new Set<number>();
   #timer: NodeJS.Timeout | undefined;
+  /** Changes of our own that are under way on other threads, whose numbers are not known yet. */
+  #underWay = 0;
   #isReplaced = false;
 
   constructor(database: Database.Database, log: WriteAheadLog) {
@@ -39,7 +43,7 @@ export class ForeignChanges {
     this.#file = database.name;
     this.#identity = identityOf(database.name);
     this.#database = database;
-    this.#since = database.prepare("SELECT id, tenant, kind, name FROM name_change WHERE id > ? ORDER BY id");
+    this.#since = database.prepare("SELECT id, tenant, kind, name FROM name_change WHERE id > ? ORDER BY id LIMIT ?");
     this.#schema = database.prepare<[], number>("PRAGMA schema_version").pluck();
     this.#newest = database.prepare<[], number | null>("SELECT max(id) FROM name_change").pluck();
   }
@@ -73,6 +77,16 @@ export class ForeignChanges {
     if (this.#timer) for (const id of ids) this.#own.add(id);
   }
 
+  /** As `add`, for a change that another thread commits, which until then would look like one of another process. */
+  async adding(changing: Promise<readonly number[]>): Promise<void> {
+    this.#underWay += 1;
+    try {
+      this.add(await changing);
+    } finally {
+      this.#underWay -= 1;
+    }
+  }
+
   /** What was changed here and may be lost is told as if another process had changed it: who waited for it has an error. */
   async tellIfUnsure<T>(changed: readonly ForeignChange[], kept: Promise<T>): Promise<T> {
     try {
@@ -90,6 +104,7 @@ export class ForeignChanges {
   }
 
   #look(): void {
+    if (this.#underWay > 0) return;
     let changed: ForeignChange[] = [];
     try {
       this.#lookAtFile();
@@ -125,12 +140,19 @@ export class ForeignChanges {
 
   #read(): ForeignChange[] {
     const version = this.#log.version();
-    const rows = version === this.#seenVersion ? [] : this.#since.all(this.#seenId);
-    if (version !== this.#seenVersion) this.#lookAtSchema();
-    this.#seenVersion = version;
-    const changed = rows.filter(({ id }) => !this.#own.has(id));
-    this.#seenId = Math.max(this.#seenId, rows.at(-1)?.id ?? 0, ...this.#own);
-    this.#own.clear();
+    const isSeen = version === this.#seenVersion;
+    const rows = isSeen ? [] : this.#since.all(this.#seenId, LOOK_ROWS);
+    if (!isSeen) this.#lookAtSchema();
+    const changed = rows.filter(({ id }) => !this.#own.delete(id));
+    if (rows.length === LOOK_ROWS) {
+      this.#seenId = rows.at(-1)!.id;
+      setImmediate(() => this.#timer && this.#look());
+    } else {
+      this.#seenVersion = version;
+      for (const id of this.#own) this.#seenId = Math.max(this.#seenId, id);
+      this.#seenId = Math.max(this.#seenId, rows.at(-1)?.id ?? 0);
+      this.#own.clear();
+    }
     return changed.map(({ tenant, kind, name }) => ({ tenant, kind, name }));
   }
 }

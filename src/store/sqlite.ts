@@ -3,6 +3,7 @@ import { rawBlock } from "../cid.ts";
 import type { Log } from "../log.ts";
 import { removeLeftDrafts } from "./draft-file.ts";
 import { ForeignChanges, type ForeignChange } from "./foreign-changes.ts";
+import { changeOnThread, isLongChange } from "./long-change.ts";
 import { openDatabase } from "./open-database.ts";
 import { sqliteAuditLinks } from "./sqlite-audit-links.ts";
 import { SqliteAudit } from "./sqlite-audit.ts";
@@ -79,6 +80,14 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     return foreignChanges.tellIfUnsure([{ tenant, kind: "secret", name }], kept);
   };
 
+  const changeHere = (tenant: string, change: Change): readonly number[] => {
+    for (const { cid, bytes } of change.put ?? []) verified(cid, bytes);
+    return names.change(tenant, change);
+  };
+
+  const changeAside = async (tenant: string, change: Change): Promise<readonly number[]> =>
+    (await changeOnThread({ file: database.name, busyMs }, tenant, change)) ?? changeHere(tenant, change);
+
   return {
     tenants: sqliteTenants(database, log, foreignChanges, audit, (tenant) => storedBytes.forget(tenant)),
     tokens: sqliteTokens(database, log, foreignChanges, audit),
@@ -110,8 +119,9 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     },
 
     async change(tenant, change) {
-      for (const block of change.put ?? []) verified(block.cid, block.bytes);
-      const kept = log.keep(() => foreignChanges.add(names.change(tenant, change)));
+      const kept = isLongChange(change)
+        ? log.keepAside(() => foreignChanges.adding(changeAside(tenant, change)))
+        : log.keep(() => foreignChanges.add(changeHere(tenant, change)));
       await foreignChanges.tellIfUnsure(namesOf(tenant, change), kept);
     },
 

@@ -8,10 +8,10 @@ import type { WriteAheadLog } from "./write-ahead-log.ts";
 export class StoredBytes {
   readonly #known = new Map<string, number>();
   readonly #sum: Database.Statement<[string], number | null>;
-  readonly #log: WriteAheadLog;
+  readonly #log: Pick<WriteAheadLog, "version">;
   #seenVersion: number | undefined;
 
-  constructor(database: Database.Database, log: WriteAheadLog) {
+  constructor(database: Database.Database, log: Pick<WriteAheadLog, "version">) {
     this.#log = log;
     // The length of a blob is known without reading it.
     this.#sum = database

@@ -14,6 +14,8 @@ export class WriteAheadLog {
   readonly #durability: Durability;
   readonly #damage: Damage;
   readonly #log: Log | undefined;
+  /** While another thread of this process writes: whoever else did would wait for the lock, and everybody for them. */
+  #others: Promise<void> | undefined;
   #isCheckpointFailing = false;
 
   constructor(database: Database.Database, logBytes: number, log: Log | undefined) {
@@ -39,11 +41,11 @@ export class WriteAheadLog {
   }
 
   /** What is committed meanwhile outlives this process at once, and a power cut soon. Rejects with `store_failed`. */
-  async write<T>(work: () => T): Promise<T> {
-    while (this.#checkpoints.pause) await this.#checkpoints.pause;
+  async write<T>(work: () => T | Promise<T>): Promise<T> {
+    for (let pause; (pause = this.#checkpoints.pause ?? this.#others);) await pause;
     try {
       this.#checkpoints.checkRoom();
-      return work();
+      return await work();
     } catch (error) {
       this.#hear(error);
       throw asStoreFailure(error);
@@ -53,11 +55,21 @@ export class WriteAheadLog {
   }
 
   /** As `write`, and on the disk when it resolves. Rejects with `store_unsure` where it was committed and may be lost. */
-  async keep<T>(work: () => T): Promise<T> {
+  async keep<T>(work: () => T | Promise<T>): Promise<T> {
     this.#durability.check();
     const result = await this.write(work);
     await this.#durability.flush();
     return result;
+  }
+
+  /** As `keep`, for what another thread commits: nobody here writes until that is over. */
+  keepAside<T>(work: () => Promise<T>): Promise<T> {
+    return this.keep(() => {
+      const writing = work();
+      const over = (): void => (this.#others = undefined);
+      this.#others = writing.then(over, over);
+      return writing;
+    });
   }
 
   /** A number that changes with each commit of another process, and with nothing else. */
@@ -72,6 +84,7 @@ export class WriteAheadLog {
   }
 
   async close(): Promise<void> {
+    await this.#others;
     await this.#checkpoints.close();
     await this.#damage.close();
     await this.#durability.close();

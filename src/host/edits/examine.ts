@@ -4,7 +4,7 @@ import type { ContractChange } from "../../contract/change.ts";
 import { BerthError, type ErrorCode } from "../../errors.ts";
 import { furtherProblems, PROBLEMS_MAX, type Problem } from "../../problem.ts";
 import type { Store } from "../../store/store.ts";
-import { nextTurn } from "../../turns.ts";
+import { nextTurn, turnTaker } from "../../turns.ts";
 import { Activities } from "../activity.ts";
 import type { LoadDependencies } from "../build-catalog.ts";
 import type { Catalog } from "../catalog.ts";
@@ -45,7 +45,7 @@ export async function examine(examiner: Examiner, tenant: string, plan: Plan, ri
   if (problems.length === 0) {
     after = await readDirectory(plan.proposed, tenant, plan.before, plan.mcps);
     problems.push(...newProblems(plan, plan.before.problems, after.problems));
-    const names = differing(plan.before, after);
+    const names = await differing(plan.before, after);
     await checkRights(tenant, names, { ...plan, after }, rights);
     for (const name of names) {
       await nextTurn();
@@ -93,9 +93,15 @@ function byPlace(one: Problem, other: Problem): number {
   return (one.line ?? 0) - (other.line ?? 0) || (one.column ?? 0) - (other.column ?? 0);
 }
 
-function differing(before: Directory, after: Directory): string[] {
+async function differing(before: Directory, after: Directory): Promise<string[]> {
   const names = new Set([...before.servers.keys(), ...after.servers.keys()]);
-  return [...names].filter((name) => !isSame(before.servers.get(name), after.servers.get(name))).sort();
+  const takeTurns = turnTaker();
+  const found: string[] = [];
+  for (const name of names) {
+    await takeTurns();
+    if (!isSame(before.servers.get(name), after.servers.get(name))) found.push(name);
+  }
+  return found.sort();
 }
 
 function isSame(before: DirectoryEntry | undefined, after: DirectoryEntry | undefined): boolean {
