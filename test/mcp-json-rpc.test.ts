@@ -19,6 +19,23 @@ describe("JSON-RPC over POST", () => {
     }
   });
 
+  it("an id, and a token for progress, have 1,024 characters at most, for all that is said of it repeats them", async () => {
+    const [longest, longer] = ["x".repeat(1_024), "x".repeat(1_025)];
+    assert.equal((await post(url, request("ping", undefined, longest))).status, 200);
+    const refused = await post(url, request("ping", undefined, longer));
+    assert.equal(refused.status, 400);
+    assert.match(refused.body.error.message, /"id" must be a text of at most 1024 characters or an integer/);
+    const call = async (progressToken: string): Promise<string> => {
+      const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
+      const params = { name: "echo", arguments: { message: "x" }, _meta: { progressToken } };
+      return (
+        await fetch(url, { method: "POST", headers, body: JSON.stringify(request("tools/call", params)) })
+      ).text();
+    };
+    assert.doesNotMatch(await call(longest), /progressToken/);
+    assert.match(await call(longer), /progressToken\\" has at most 1024 characters/);
+  });
+
   it("T2.2 another version of JSON-RPC is an invalid request", async () => {
     const { status, body } = await post(url, { jsonrpc: "1.0", id: 1, method: "ping" });
     assert.equal(status, 400);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { modern } from "./berth.ts";
 import { startRig, type Offer, type Rig } from "./mcp-modern.rig.ts";
+import { stopwatch } from "./stopwatch.ts";
 
 const TOOLS: Offer = { tools: { echo: () => "echo" } };
 const PROMPTS: Offer = { prompts: { greeting: () => "Hello" } };
@@ -19,6 +20,13 @@ describe("what a modern server says of itself", () => {
     rig.host.offer("server", offer);
     return (await modern(rig.url("server"), "server/discover")).body.result;
   };
+
+  it("is said at once of a template that opens braces without end, which a server of others may have", async () => {
+    const tookMs = stopwatch();
+    const { capabilities } = await discover({ resources: { [`test://${"{".repeat(100_000)}`]: "A" } });
+    assert.ok("resources" in (capabilities as object));
+    assert.ok(tookMs() < 2_000, `${tookMs()} ms`);
+  });
 
   it("are the capabilities that its contract has, and no others", async () => {
     const listChanged = true;

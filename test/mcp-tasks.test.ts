@@ -6,6 +6,8 @@ import { BerthError } from "../src/errors.ts";
 import type { CallOptions, CallResult, InputRequests, InputRequired } from "../src/host/catalog.ts";
 import { JsonText, type JsonObject } from "../src/json.ts";
 import { createLog } from "../src/log.ts";
+import { ended } from "../src/mcp/modern/tasks/endings.ts";
+import type { Task } from "../src/mcp/modern/tasks/task.ts";
 import { TaskRunner } from "../src/mcp/modern/tasks/task-runner.ts";
 import { TaskStore } from "../src/mcp/modern/tasks/task-store.ts";
 import type { TaskOrder } from "../src/mcp/modern/tasks/work.ts";
@@ -136,6 +138,42 @@ describe("tasks", () => {
     const { tools } = (await send("tools/list", {})).body.result;
     assert.equal(tools.length, Object.keys(OFFER.tools!).length);
     assert.doesNotMatch(JSON.stringify(tools), /deferred|"task"/);
+  });
+
+  it("say how far they are in 8,192 characters at most", async () => {
+    const id = await create("held");
+    release[0]!(`progress ${"far".repeat(10_000)}`);
+    assert.equal((await get(id)).statusMessage.length, 8_192);
+    release = [];
+    await send("tasks/cancel", { taskId: id });
+  });
+
+  it("keep no more than four megabytes of answers, of all rounds together", async () => {
+    const id = await create("both");
+    await over(id);
+    const long = { action: "accept", content: { sure: "x".repeat(2_500_000) } };
+    const answer = async (key: string, value: JsonObject): Promise<Reply["body"]> =>
+      (await send("tasks/update", { taskId: id, inputResponses: { [key]: value } })).body;
+    assert.equal((await answer("one", long)).error, undefined);
+    const { error } = await answer("two", long);
+    assert.match(error.message, /the answers of a task have at most 4194304 characters/);
+    await answer("two", YES);
+    assert.equal((await over(id)).status, "completed");
+  });
+
+  it("ask a thousand questions at most", () => {
+    const seenKeys = Array.from({ length: 1_000 }, (_, at) => `key${at}`);
+    const order = { catalog: rig.host.server("", "server") } as unknown as TaskOrder;
+    const asked = (keys: readonly string[]): Task =>
+      ended(
+        { seenKeys: keys, capabilities: { elicitation: {} } } as unknown as Task,
+        { inputRequests: { it: QUESTION } },
+        order,
+      );
+    assert.equal(asked(seenKeys.slice(1)).status, "input_required");
+    const { status, statusMessage } = asked(seenKeys);
+    assert.equal(status, "failed");
+    assert.match(statusMessage!, /it asked 1000 questions in one task/);
   });
 
   it("are created for clients that know them, and work goes on after the answer", async () => {
@@ -415,6 +453,35 @@ describe("tasks and the process that runs them", () => {
     await sleep(50);
     assert.deepEqual(await seen(), lost);
     for (const rig of [first, second]) await rig.close();
+  });
+
+  it("are read one after the other for who listens to many", async () => {
+    const host = new MemoryHost();
+    host.offer("server", OFFER);
+    const records = memoryRecords();
+    let [reading, most] = [0, 0];
+    const rig = await start(host, {
+      ...records,
+      async record(...key) {
+        most = Math.max(most, ++reading);
+        await sleep(1);
+        reading -= 1;
+        return records.record(...key);
+      },
+    });
+    const taskIds: string[] = [];
+    for (let n = 0; n < 5; n++) taskIds.push((await send(rig, "tools/call", { name: "fails" })).result.taskId);
+    await until(async () => (await send(rig, "tasks/get", { taskId: taskIds[4]! })).result.status === "completed");
+    most = 0;
+    const stream = await openStream(rig.url("server"), "subscriptions/listen", {
+      _meta: WITH_TASKS,
+      notifications: { taskIds },
+    });
+    assert.deepEqual((await stream.next()).params.notifications.taskIds, taskIds);
+    for (const taskId of taskIds) assert.equal((await stream.next()).params.taskId, taskId);
+    stream.close();
+    assert.equal(most, 1);
+    await rig.close();
   });
 
   it("long arguments are written once, and not read again to renew a lease or to say how a task is", async () => {

@@ -68,7 +68,8 @@ describe("tools", () => {
       Array.from({ length: 60 }, (_, index) => `tool${index}`),
     );
     assert.equal((await call(`${berth.url}/mcp/sixty`, "tool59")).isError, undefined);
-    for (const cursor of ["nonsense", "", 7, Buffer.from("tools:7").toString("base64url")]) {
+    const padded = `${first.nextCursor}${" ".repeat(100)}`;
+    for (const cursor of ["nonsense", "", 7, padded, Buffer.from("tools:7").toString("base64url")]) {
       assert.equal((await list("sixty", { cursor })).error.code, -32602);
     }
   });

@@ -173,6 +173,7 @@ test("P4 the key of a question says its id, and what it takes for an answer", ()
     "question.a",
     "question.a.number",
     "question.a.select[1",
+    `question.a.select[${"1,".repeat(1_000)}1]`,
   ]) {
     assert.equal(readQuestionKey(key), undefined, key);
   }

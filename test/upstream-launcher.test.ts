@@ -6,8 +6,10 @@ import { test } from "node:test";
 import * as fc from "./fast-check.ts";
 import type { BerthError } from "../src/errors.ts";
 import { addressOf, commandOf, type Command } from "../src/upstream/command.ts";
-import type { ProgramLaunch, RemoteLaunch } from "../src/upstream/launch.ts";
+import { fillTemplate, type ProgramLaunch, type RemoteLaunch } from "../src/upstream/launch.ts";
 import { parseLauncher } from "../src/upstream/launcher.ts";
+import { substitute } from "../src/upstream/profiles/substitute.ts";
+import { stopwatch } from "./stopwatch.ts";
 import { launchOf } from "./upstream.rig.ts";
 
 /** [code, column] of each problem. */
@@ -26,6 +28,31 @@ async function commandFor(uri: string, programs: readonly string[], env: Record<
     await rm(folder, { recursive: true });
   }
 }
+
+test("a URI as long as it may be is read at once, whatever it repeats", () => {
+  const tookMs = stopwatch();
+  const long = (text: string): string => text.repeat(Math.floor(65_000 / text.length));
+  for (const [uri, problem] of [
+    [`mcp+https://h/?header.X=${long("${")}`],
+    [`mcp+node://${long("a%2")}`, "bad-percent-encoding"],
+    [`mcp+node://${long("a")}`],
+    [`mcp+https://h/?${long("&")}`, "empty-pair"],
+    [`mcp+https://h/?${long("a=&")}`, "too-many"],
+    [`mcp+https://h/?${long("header.a=&")}`, "duplicate-key"],
+  ] as const) {
+    const { problems = [] } = parseLauncher(uri);
+    assert.equal(problems.at(-1)?.code, problem, uri.slice(0, 40));
+    assert.ok(problems.length <= 50);
+    for (const { frame } of problems) assert.ok(frame!.length < 1_000);
+  }
+  const text = long("${");
+  assert.deepEqual(
+    fillTemplate({ text, offset: 0 }, () => "x"),
+    { text, unset: [] },
+  );
+  assert.deepEqual(substitute(long("${a:-"), {}).unset, []);
+  assert.ok(tookMs() < 2_000, `${tookMs()} ms`);
+});
 
 test("J1 every launcher URI of the seeds is read", () => {
   const seeds: [string, Partial<ProgramLaunch>, object | undefined, object][] = [

@@ -42,7 +42,9 @@ export function readMessage(value: unknown): Message {
   if (typeof method !== "string" || method === "") throw new BerthError("invalid_request", '"method" must be a text');
   if (params !== undefined && !isObject(params)) throw new BerthError("invalid_request", '"params" must be an object');
   if (id === undefined) return { kind: "notification", method, params: params ?? NO_PARAMS };
-  if (!isId(id)) throw new BerthError("invalid_request", '"id" must be a text or an integer');
+  if (!isId(id)) {
+    throw new BerthError("invalid_request", `"id" must be a text of at most ${ID_UNITS_MAX} characters or an integer`);
+  }
   return { kind: "request", id, method, params: params ?? NO_PARAMS };
 }
 
@@ -70,6 +72,10 @@ export function notificationText(method: string, params?: unknown): string {
   return JSON.stringify({ jsonrpc: "2.0", method, params });
 }
 
+/** Whatever is said of a request repeats its id, or its token for progress: each event on its stream does. */
+export const ID_UNITS_MAX = 1_024;
+
 function isId(value: unknown): value is RequestId {
-  return typeof value === "string" || (typeof value === "number" && Number.isSafeInteger(value));
+  if (typeof value === "string") return value.length <= ID_UNITS_MAX;
+  return typeof value === "number" && Number.isSafeInteger(value);
 }

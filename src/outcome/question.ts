@@ -37,7 +37,7 @@ export function questionKey({ id, answerType }: Pick<Question, "id" | "answerTyp
 export function readQuestionKey(key: string): Pick<Question, "id" | "answerType"> | undefined {
   if (!key.startsWith(KEY_PREFIX)) return undefined;
   const [, id, type, options] = /^([^.]+)\.(boolean|text|select)(\[[^]*\])?$/.exec(key.slice(KEY_PREFIX.length)) ?? [];
-  if (id === undefined) return undefined;
+  if (id === undefined || (options ?? "").length > KEY_OPTIONS_UNITS_MAX) return undefined;
   if (type !== "select") return { id, answerType: { type: type as "boolean" | "text" } };
   try {
     return { id, answerType: { type, options: JSON.parse(options ?? "") as string[] } };

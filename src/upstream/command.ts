@@ -2,7 +2,14 @@ import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, join, resolve } from "node:path";
 import { BerthError } from "../errors.ts";
 import type { Problem } from "../problem.ts";
-import { fillTemplate, type ProgramLaunch, type RemoteLaunch, type Template, type VariableLookup } from "./launch.ts";
+import {
+  fillTemplate,
+  variablesOf,
+  type ProgramLaunch,
+  type RemoteLaunch,
+  type Template,
+  type VariableLookup,
+} from "./launch.ts";
 import { problemAt } from "./uri-text.ts";
 
 /** A program ready to be started: no shell reads any of it. */
@@ -122,7 +129,7 @@ function fillAll(
 const SECRET_LENGTH_MIN = 6;
 
 function wholeValues(text: string, lookUp: VariableLookup): string[] {
-  return [...text.matchAll(/\$\{([^}]*)\}/g)].flatMap(([, name]) => lookUp(name!) ?? []);
+  return variablesOf(text).flatMap((name) => lookUp(name) ?? []);
 }
 
 function programOf(

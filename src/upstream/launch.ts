@@ -52,16 +52,25 @@ export type VariableLookup = (name: string) => string | undefined;
 /** The text with its variables; `unset` names those that have no value. */
 export function fillTemplate({ text }: Template, lookUp: VariableLookup): { text: string; unset: string[] } {
   const unset: string[] = [];
-  const filled = text.replace(/\$\$\{|\$\{([^}]*)\}/g, (whole, name: string | undefined) => {
+  const [closed, rest] = atLastBrace(text);
+  const filled = closed.replace(VARIABLE, (whole, name: string | undefined) => {
     if (name === undefined) return "${";
     const value = lookUp(name);
     if (value === undefined) unset.push(name);
     return value ?? whole;
   });
-  return { text: filled, unset };
+  return { text: filled + rest.replaceAll("$${", "${"), unset };
+}
+
+const VARIABLE = /\$\$\{|\$\{([^}]*)\}/g;
+
+/** Behind the last `}` there is no variable, and whoever opened many would have it looked for as often. */
+function atLastBrace(text: string): [closed: string, rest: string] {
+  const end = text.lastIndexOf("}") + 1;
+  return [text.slice(0, end), text.slice(end)];
 }
 
 /** The names of the variables in a text; what stands between braces may be no name at all. */
 export function variablesOf(text: string): string[] {
-  return [...text.matchAll(/\$\$\{|\$\{([^}]*)\}/g)].flatMap(([, name]) => (name === undefined ? [] : [name]));
+  return [...atLastBrace(text)[0].matchAll(VARIABLE)].flatMap(([, name]) => (name === undefined ? [] : [name]));
 }

@@ -53,7 +53,7 @@ function parse(uri: string, problems: UriProblems): { launch: Launch; operation:
 
 /** Of what stands between `://` and `?`. The folders of a script are the host's, and no matter of whoever calls it. */
 export function launchedName(launcher: string, path: string): string {
-  return launcher === "node" || launcher === "python" ? path.replace(/.*(?:\/|%2f)(?=.)/i, "") : path;
+  return launcher === "node" || launcher === "python" ? path.replace(/^.*(?:\/|%2f)(?=.)/is, "") : path;
 }
 
 function readLaunch(

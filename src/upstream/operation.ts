@@ -50,7 +50,9 @@ function readArguments(query: readonly QueryPair[], problems: UriProblems): Give
     const name = key.startsWith("args.") ? key.slice("args.".length) : key;
     if (name === "") problems.add("missing-key", keyOffset, "args. needs the name of an argument after its dot.");
     if (Object.hasOwn(json, name)) problems.add("duplicate-key", keyOffset, `args={…} gives "${name}" already.`);
-    texts.set(name, [...(texts.get(name) ?? []), value]);
+    const values = texts.get(name);
+    if (values) values.push(value);
+    else texts.set(name, [value]);
   }
   return { texts: [...texts].map(([name, values]) => ({ name, values })), json };
 }

@@ -23,21 +23,31 @@ export class UriProblems {
   }
 
   add(code: string, offset: number, message: string): undefined {
-    this.list.push(problemAt(this.#uri, code, offset, message));
+    if (this.list.length < PROBLEMS_MAX) this.list.push(problemAt(this.#uri, code, offset, message));
     return undefined;
   }
 }
 
+/** Whoever has mended so many asks again. */
+const PROBLEMS_MAX = 50;
+/** What is shown of a longer URI, before the place of a problem and behind it. */
+const FRAME_UNITS = 200;
+
 export function problemAt(uri: string, code: string, offset: number, message: string): Problem {
+  const start = uri.length > 2 * FRAME_UNITS ? Math.max(0, offset - FRAME_UNITS) : 0;
+  const shown = uri.slice(start, start + 2 * FRAME_UNITS);
   return {
     code,
     message,
     severity: "error",
     line: 1,
     column: offset + 1,
-    frame: `${uri}\n${" ".repeat(offset)}^`,
+    frame: `${shown}\n${" ".repeat(offset - start)}^`,
   };
 }
+
+/** Nobody writes more of them into one URI. */
+const PAIRS_MAX = 1_000;
 
 /** Undoes percent-encoding; undefined, with the problem told, where it is broken. */
 export function decodePiece({ text, offset }: Piece, problems: UriProblems, plusIsSpace = false): string | undefined {
@@ -62,7 +72,11 @@ export function decodePiece({ text, offset }: Piece, problems: UriProblems, plus
 export function splitQuery({ text, offset }: Piece, problems: UriProblems): QueryPair[] {
   const pairs: QueryPair[] = [];
   let at = offset;
-  for (const part of text.split("&")) {
+  for (const part of text.split("&", PAIRS_MAX + 1)) {
+    if (pairs.length === PAIRS_MAX) {
+      problems.add("too-many", at, `More than ${PAIRS_MAX} names and values.`);
+      break;
+    }
     const equals = part.indexOf("=");
     const key = equals === -1 ? part : part.slice(0, equals);
     const valueOffset = at + key.length + 1;

@@ -5,6 +5,8 @@ import { META_CONTRACT, META_IMPLEMENTATION } from "../revisions.ts";
 
 /** Items on one page of a list. */
 const PAGE_ITEMS = 50;
+/** Longer than any that a list gives. */
+const CURSOR_UNITS_MAX = 64;
 /** Pages of one list that are kept. */
 const PAGES_MAX = 64;
 
@@ -50,7 +52,8 @@ function cursorOf(list: ListName, start: number): string {
 }
 
 function startOf(cursor: unknown, list: ListName, count: number): number {
-  const text = typeof cursor === "string" ? Buffer.from(cursor, "base64url").toString() : "";
+  const isShort = typeof cursor === "string" && cursor.length <= CURSOR_UNITS_MAX;
+  const text = isShort ? Buffer.from(cursor, "base64url").toString() : "";
   const [name, digits = ""] = text.split(":");
   const start = /^[0-9]{1,9}$/.test(digits) ? Number(digits) : 0;
   if (!(name === list && start > 0 && start < count && start % PAGE_ITEMS === 0)) {

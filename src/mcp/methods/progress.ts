@@ -1,5 +1,6 @@
 import { isObject, type Json, type JsonObject } from "../../json.ts";
-import { notificationText } from "../json-rpc.ts";
+import { BerthError } from "../../errors.ts";
+import { ID_UNITS_MAX, notificationText } from "../json-rpc.ts";
 import type { EventSink, MethodCall } from "../protocol.ts";
 
 /** Progress goes to clients that asked for it by a token, and always rises (`basic/patterns/progress`). */
@@ -9,6 +10,9 @@ export function progressReporter(
 ): ((event: Json) => void | Promise<void>) | undefined {
   const token = isObject(params["_meta"]) ? params["_meta"]["progressToken"] : undefined;
   if (typeof token !== "string" && typeof token !== "number") return undefined;
+  if (String(token).length > ID_UNITS_MAX) {
+    throw new BerthError("invalid_params", `"progressToken" has at most ${ID_UNITS_MAX} characters`);
+  }
   let last = Number.NEGATIVE_INFINITY;
   return (event) => {
     const progress = progressOf(event, last);

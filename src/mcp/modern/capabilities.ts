@@ -53,7 +53,8 @@ function completes(catalog: Catalog): boolean {
 
 /** The names in an RFC 6570 template: `{+path,query*}` has `path` and `query`. */
 function variablesOf(uriTemplate: string): string[] {
-  return [...uriTemplate.matchAll(/\{[+#./;?&]?([^}]*)\}/g)].flatMap(([, names = ""]) =>
+  // A server of others may write anything: what is looked through for its end is never looked through again.
+  return [...uriTemplate.matchAll(/\{[+#./;?&]?([^{}]*)\}/g)].flatMap(([, names = ""]) =>
     names.split(",").map((name) => name.replace(/(\*|:\d+)$/, "")),
   );
 }

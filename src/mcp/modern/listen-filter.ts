@@ -1,6 +1,7 @@
 import { BerthError } from "../../errors.ts";
 import type { Catalog } from "../../host/catalog.ts";
 import { isObject, type JsonObject } from "../../json.ts";
+import { turnTaker } from "../../turns.ts";
 import { capabilitiesOf } from "./capabilities.ts";
 
 /** What a client wants to hear of (2026-07-28 `basic/patterns/subscriptions`, and SEP-2663 for tasks). */
@@ -39,7 +40,11 @@ export async function honoured(wishes: Filter, catalog: Catalog): Promise<Omit<F
     (capabilities[capability] as JsonObject | undefined)?.[what] === true;
   const uris: string[] = [];
   if (can("resources", "subscribe")) {
-    for (const uri of new Set(wishes.resourceSubscriptions)) if (await catalog.resource(uri)) uris.push(uri);
+    const takeTurns = turnTaker();
+    for (const uri of new Set(wishes.resourceSubscriptions)) {
+      await takeTurns();
+      if (await catalog.resource(uri)) uris.push(uri);
+    }
   }
   return {
     ...(wishes.toolsListChanged && can("tools", "listChanged") && { toolsListChanged: true }),

@@ -1,5 +1,6 @@
 import { BerthError } from "../../errors.ts";
 import type { Catalog } from "../../host/catalog.ts";
+import { turnTaker } from "../../turns.ts";
 import type { Method, MethodCall } from "../protocol.ts";
 import { META_SERVER_INFO, META_SUBSCRIPTION_ID } from "../revisions.ts";
 import { honoured, readFilter, type Filter } from "./listen-filter.ts";
@@ -56,19 +57,28 @@ export function listenMethod({ listeners, tasks, serverInfoOf }: ListenOptions):
       const remove = listeners.add(tenant, server, listener);
       signal?.addEventListener("abort", end);
       // What happened to a task before anybody listened would else never be told.
-      for (const taskId of filter.taskIds ?? []) void tellNow(taskId);
+      void tellNow(filter.taskIds ?? []).catch(end);
 
-      async function tellNow(taskId: string): Promise<void> {
-        const task = await tasks.find({ tenant, server, principal }, taskId);
-        if (task && isOpen) void events!.send(notificationOn(idText, "notifications/tasks", task));
+      async function tellNow(taskIds: readonly string[]): Promise<void> {
+        const takeTurns = turnTaker();
+        for (const taskId of taskIds) {
+          await takeTurns();
+          const task = isOpen ? await tasks.find({ tenant, server, principal }, taskId) : undefined;
+          if (task && isOpen) await events!.send(notificationOn(idText, "notifications/tasks", task));
+        }
       }
     });
   }
 
+  /** One after the other: each brings its result with it, which may be long, and is forgotten before the next. */
   async function knownTasks({ tenant, server, principal }: MethodCall, taskIds: readonly string[]): Promise<string[]> {
-    const distinct = [...new Set(taskIds)];
-    const found = await Promise.all(distinct.map((taskId) => tasks.find({ tenant, server, principal }, taskId)));
-    return distinct.filter((_taskId, index) => found[index] !== undefined);
+    const known: string[] = [];
+    const takeTurns = turnTaker();
+    for (const taskId of new Set(taskIds)) {
+      await takeTurns();
+      if (await tasks.find({ tenant, server, principal }, taskId)) known.push(taskId);
+    }
+    return known;
   }
 }
 

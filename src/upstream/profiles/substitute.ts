@@ -33,12 +33,17 @@ function substituteAt(value: Json, pointer: string, env: NodeJS.ProcessEnv, unse
 function substituteText(text: string, pointer: string, env: NodeJS.ProcessEnv, unset: Unset[]): string {
   return text
     .split("$${")
-    .map((part) =>
-      part.replaceAll(VARIABLE, (written: string, variable: string, otherwise: string | undefined) => {
-        const value = env[variable] ?? otherwise;
-        if (value === undefined) unset.push({ variable, pointer });
-        return value ?? written;
-      }),
-    )
+    .map((part) => {
+      // Behind the last `}` there is no variable, and whoever opened many would have it looked for as often.
+      const end = part.lastIndexOf("}") + 1;
+      const filled = part
+        .slice(0, end)
+        .replaceAll(VARIABLE, (written: string, variable: string, otherwise: string | undefined) => {
+          const value = env[variable] ?? otherwise;
+          if (value === undefined) unset.push({ variable, pointer });
+          return value ?? written;
+        });
+      return filled + part.slice(end);
+    })
     .join("${");
 }

@@ -14,6 +14,9 @@ export const LOST = new BerthError(
   { data: { retriable: false } },
 );
 
+/** A function that never has enough: each question stays in what is kept of the task. */
+const QUESTIONS_MAX = 1_000;
+
 export function ended(
   task: Task,
   outcome: CallResult | InputRequired,
@@ -21,6 +24,9 @@ export function ended(
 ): Task {
   if ("inputRequests" in outcome) {
     const missing = missingCapabilities(task.capabilities, outcome.inputRequests);
+    if (task.seenKeys.length >= QUESTIONS_MAX) {
+      return failed(task, new BerthError("guest_failed", `it asked ${QUESTIONS_MAX} questions in one task`));
+    }
     if (!missing) return asking(task, outcome.inputRequests);
     const data = { requiredCapabilities: missing };
     return failed(task, new BerthError("missing_capability", Object.keys(missing).join(", "), { data }));

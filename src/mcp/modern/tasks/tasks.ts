@@ -142,11 +142,11 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
       if (Object.keys(given).length === 0) return undefined;
       const open = Object.entries(task.asked).filter(([key]) => !Object.hasOwn(given, key));
       const came = Object.entries(given).map(([key, answer]) => [task.asked[key]!.key, answer] as const);
-      const next = {
-        ...task,
-        asked: Object.fromEntries(open),
-        answers: joinAnswers(task.answers, Object.fromEntries(came)),
-      };
+      const answers = joinAnswers(task.answers, Object.fromEntries(came));
+      if (JSON.stringify(answers).length > ANSWERS_UNITS_MAX) {
+        throw new BerthError("invalid_params", `the answers of a task have at most ${ANSWERS_UNITS_MAX} characters`);
+      }
+      const next = { ...task, asked: Object.fromEntries(open), answers };
       return open.length === 0 ? runner.claim(next) : next;
     });
     if (answered?.status === "working") await goOn(call, answered);
@@ -183,6 +183,9 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
     throw new BerthError("invalid_params", "this server has no such task, or not any more");
   }
 }
+
+/** Of all rounds together: they are read and written with every step of the task. */
+const ANSWERS_UNITS_MAX = 4 * 1024 * 1024;
 
 /** A task of somebody else is like one that there is not. */
 function isOf(task: Task, { server, principal }: Pick<MethodCall, "server" | "principal">): boolean {

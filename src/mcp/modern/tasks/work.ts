@@ -42,6 +42,9 @@ export interface UntilTask extends Pick<CallOptions, "onProgress" | "onLog"> {
 
 export type Callee = Pick<TaskOrder, "principal" | "trace" | "tool" | "args" | "answers" | "capabilities" | "context">;
 
+/** A longer one is cut: it says how far the task is, and is written and told again and again. */
+const STATUS_UNITS_MAX = 8_192;
+
 /** Calls the tool as a task does, for at most `taskMs`. `until` hears of progress and logs for as long as it is none yet. */
 export function beginWork(
   { principal, trace, tool, args, answers, capabilities, context }: Callee,
@@ -60,7 +63,9 @@ export function beginWork(
     deadlineMs: taskMs,
     failuresReject: true,
     onProgress: (event) =>
-      until?.isOver === false ? until.onProgress?.(event) : void (progress.message = messageOf(event)),
+      until?.isOver === false
+        ? until.onProgress?.(event)
+        : void (progress.message = messageOf(event).slice(0, STATUS_UNITS_MAX)),
     onLog: (line) => (until?.isOver === false ? until.onLog?.(line) : undefined),
     ...(until && { onTask: () => until.onTask() }),
   });
