@@ -159,6 +159,7 @@ export async function openCore(
     });
     const secretEdits = createSecretEdits({
       store,
+      limits: config.limits,
       secrets,
       writable: hosting.writable,
       directory: (tenant) => host.directory(tenant),

@@ -44,7 +44,7 @@ describe("an entry that nests deep", () => {
   });
 
   it("is not saved, and costs nobody anything", async () => {
-    for (const text of [deep(ENTRY_NESTING_MAX + 1), deep(1_000, zeros(100_000)), deep(5_000)]) {
+    for (const text of [deep(ENTRY_NESTING_MAX + 1), deep(1_000, zeros(20_000)), deep(5_000)]) {
       for (const [method, path] of [
         ["PUT", "/entries/hello"],
         ["POST", "/entries/hello/review"],
@@ -81,7 +81,7 @@ describe("an entry that nests deep", () => {
     const { body } = await api.send("GET", "/variables/mcps");
     const entries = JSON.parse(body.files.mcps) as Record<string, unknown>;
     const kept = JSON.stringify(entries["hello"]);
-    for (const text of [deep(1_000, zeros(100_000)), deep(20_000)]) {
+    for (const text of [deep(1_000, zeros(20_000)), deep(20_000)]) {
       const whole = JSON.stringify({ ...entries, hello: "HELLO" }).replace('"HELLO"', text);
       const value = rawBlock(whole);
       const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
@@ -99,6 +99,134 @@ describe("an entry that nests deep", () => {
     }
   });
 });
+
+describe("a configuration of very many entries, or values", () => {
+  let berth: TestBerth;
+  let api: Api;
+  let own: string;
+  const hello = "export const hello = (): string => 'hello';\n";
+  before(async () => {
+    const env = { BERTH_MCPS_ENTRIES: "4", BERTH_ENTRY_VALUES: "100" };
+    berth = await startTestBerth({ texts: { "hello.ts": hello, "other.ts": hello }, env });
+    api = apiOf(berth);
+    own = JSON.stringify(JSON.parse((await api.send("GET", "/variables/mcps")).body.files.mcps));
+  });
+  after(() => berth?.close());
+  const helloOf = async (server: string): Promise<unknown> =>
+    (await call(`${berth.url}/mcp/${server}`, "hello")).structuredContent;
+  /** The configuration with further members. */
+  const withMore = (members: string): string => `${own.slice(0, -1)},${members}}`;
+  const disabled = (count: number): string =>
+    Array.from({ length: count }, (_, n) => `"a${n}":{"enabled":false}`).join(",");
+  const listOf = (items: string): string => `{"options":{"hello":{"list":[${items}]}}}`;
+
+  it("is saved as long as there are no more than there may be", async () => {
+    const most = { entries: disabled(2), values: `"a":${listOf(zeros(96))}` };
+    for (const members of Object.values(most)) {
+      const { body } = await api.send("POST", "/variables/mcps/review", withMore(members));
+      assert.doesNotMatch(JSON.stringify(body.problems), /too-many/);
+    }
+  });
+
+  const cases = [
+    { what: "one entry", members: () => disabled(3), says: /more than 4 entries \(BERTH_MCPS_ENTRIES\)/ },
+    { what: "20,000 entries", members: () => disabled(20_000), says: /more than 4 entries \(BERTH_MCPS_ENTRIES\)/ },
+    {
+      what: "one value",
+      members: () => `"a":${listOf(zeros(97))}`,
+      says: /at most 100 values.*\(BERTH_ENTRY_VALUES\)/,
+    },
+    { what: "100,000 numbers", members: () => `"a":${listOf(zeros(100_000))}`, says: /at most 100 values/ },
+    {
+      what: "100,000 lists",
+      members: () => `"a":${listOf(Array(100_000).fill("[]").join())}`,
+      says: /at most 100 values/,
+    },
+  ];
+  for (const { what, members, says } of cases) {
+    it(`is refused before any of them is read: ${what} too many`, async () => {
+      const value = withMore(members());
+      let answers: Awaited<ReturnType<Api["send"]>>[] = [];
+      const read = await jsonRead(async () => {
+        answers = [
+          await api.send("PUT", "/variables/mcps", value, { "If-Match": "*" }),
+          await api.send("POST", "/variables/mcps/review", value),
+        ];
+      });
+      const [saved, reviewed] = answers.map(({ body }) => body);
+      assert.match(saved.error.message, says);
+      assert.match(reviewed.problems[0].message, says);
+      assert.deepEqual(reviewed.servers, []);
+      if (value.length > 100_000) assert.ok(read.longest < 50_000 && read.count < 200, JSON.stringify(read));
+      assert.deepEqual(await helloOf("hello"), { result: "hello" });
+    });
+  }
+
+  it("is refused where one entry, or one definition, would make them too many", async () => {
+    const saved = await api.put("/variables/mcps", withMore(disabled(2)));
+    assert.equal(saved.status, 200, JSON.stringify(saved.body));
+    const refused = [
+      await api.put("/entries/further", '{"enabled":false}'),
+      await api.put("/definitions/further", hello),
+      await api.put("/entries/a0", listOf(zeros(97))),
+      await api.put("/entries/a0", listOf(zeros(300_000))),
+    ];
+    assert.deepEqual(
+      refused.map(({ status, body }) => [status, /BERTH_\w+/.exec(body.error.message)?.[0]]),
+      [
+        [422, "BERTH_MCPS_ENTRIES"],
+        [422, "BERTH_MCPS_ENTRIES"],
+        [422, "BERTH_ENTRY_VALUES"],
+        [422, "BERTH_ENTRY_VALUES"],
+      ],
+    );
+    assert.equal((await api.put("/variables/mcps", own)).status, 200);
+  });
+
+  it("refuses the entry alone where it stands in a store already, which can be mended", async () => {
+    const list = listOf(zeros(300_000));
+    const apart = rawBlock(list);
+    for (const [entry, put] of [
+      [list, []],
+      [`{"config_cid":"${apart.cid}"}`, [apart]],
+    ] as const) {
+      const value = rawBlock(own.replace(/"hello":\{[^}]*\}/, `"hello":${entry}`));
+      const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
+      await onStoreOf(berth, (store) => store.change("default", { by: "test", put: [...put, value], set }));
+      await until(async () => /BERTH_ENTRY_VALUES/.test(JSON.stringify(await call(`${berth.url}/mcp/hello`, "hello"))));
+      assert.deepEqual(await helloOf("other"), { result: "hello" });
+      const mended = await api.put("/entries/hello", JSON.stringify((JSON.parse(own) as { hello: object }).hello));
+      assert.equal(mended.status, 200, JSON.stringify(mended.body));
+      assert.deepEqual(await helloOf("hello"), { result: "hello" });
+    }
+  });
+
+  it("gives no servers where it stands in a store already, and the others serve on", async () => {
+    const value = rawBlock(withMore(disabled(3)));
+    const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
+    await onStoreOf(berth, (store) => store.change("default", { by: "test", put: [value], set }));
+    await until(async () => (await call(`${berth.url}/mcp/hello`, "hello")).error !== undefined);
+    assert.equal((await api.put("/variables/mcps", own)).status, 200);
+    assert.deepEqual(await helloOf("hello"), { result: "hello" });
+  });
+});
+
+/** How often this thread reads JSON meanwhile, and the length of the longest. */
+async function jsonRead(work: () => Promise<void>): Promise<{ count: number; longest: number }> {
+  const read = { count: 0, longest: 0 };
+  const { parse } = JSON;
+  JSON.parse = (...given) => {
+    read.count += 1;
+    read.longest = Math.max(read.longest, given[0].length);
+    return parse(...given) as unknown;
+  };
+  try {
+    await work();
+  } finally {
+    JSON.parse = parse;
+  }
+  return read;
+}
 
 describe("a schema that is far longer written out than as it is", () => {
   /** Each level is five times what is inside. */

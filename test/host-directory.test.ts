@@ -5,13 +5,17 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { rightsOf } from "../src/access/rights.ts";
 import { jsonBlock, rawBlock } from "../src/cid.ts";
-import { readDirectory, type Directory } from "../src/host/directory.ts";
+import { readDirectory as readDirectoryOf, type Directory, type ReadMcps } from "../src/host/directory.ts";
+import { defaultLimits } from "../src/limits.ts";
 import { openPast } from "../src/host/edits/past.ts";
 import { planEdit } from "../src/host/edits/plan.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { Store } from "../src/store/store.ts";
 
 const DEFINITION = rawBlock("export const one = (): number => 1;");
+
+const readDirectory = (store: Store, tenant: string, known?: Directory, foreseen?: ReadMcps): Promise<Directory> =>
+  readDirectoryOf({ store, limits: defaultLimits }, tenant, known, foreseen);
 
 /** A store that tells what of it was called. */
 function readsOf(store: Store): { spied: Store; reads: string[] } {
@@ -117,6 +121,8 @@ describe("the variable mcps", () => {
       sourceFiles: 10,
       variableBytes: 10_000,
       mcpsBytes: 10_000,
+      mcpsEntries: 100,
+      entryValues: 100,
       checkMs: 120_000,
       checkMemoryMb: 256,
     };
@@ -215,6 +221,8 @@ describe("the variable mcps", () => {
       sourceFiles: 1,
       variableBytes: 10_000,
       mcpsBytes: 1,
+      mcpsEntries: 100,
+      entryValues: 100,
       checkMs: 120_000,
       checkMemoryMb: 256,
     };
@@ -273,7 +281,7 @@ describe("the variable mcps", () => {
   it("tells what thousands of entries were with turns for others, and reads each of its values once", async () => {
     for (let save = 0; save < 8; save++) await read(thousands({ s7: { title: `Save ${save}` } }));
     const { spied, reads } = readsOf(store);
-    const past = openPast(spied, { pastEntriesBytes: 1024 * 1024 });
+    const past = openPast(spied, { ...defaultLimits, pastEntriesBytes: 1024 * 1024 });
     let turns = 0;
     const counting = setInterval(() => (turns += 1), 0);
     const history = await past.history("default", entry("s7"));
@@ -294,8 +302,8 @@ describe("the variable mcps", () => {
     const values: Record<string, object>[] = [{}, { s7: { title: "Seven" } }, { s8: { enabled: false } }];
     for (const changed of values) await read(thousands(changed));
     const { spied, reads } = readsOf(store);
-    const kept = openPast(spied, { pastEntriesBytes: 1024 * 1024 });
-    const unkept = openPast(spied, { pastEntriesBytes: 1024 });
+    const kept = openPast(spied, { ...defaultLimits, pastEntriesBytes: 1024 * 1024 });
+    const unkept = openPast(spied, { ...defaultLimits, pastEntriesBytes: 1024 });
     for (const name of ["s7", "s8", "s9", "none"]) {
       assert.deepEqual(await unkept.history("default", entry(name)), await kept.history("default", entry(name)));
     }

@@ -73,7 +73,7 @@ async function withSecrets(
       throw new BerthError("tenant_not_found", `"${tenant}"; "berth tenant create ${tenant}" makes it`);
     }
     const secrets = openSecrets(store, openKeyRing(dataDir, secretKeys), limits);
-    return await work({ secrets, edits: createSecretEdits({ store, secrets, writable: true }) });
+    return await work({ secrets, edits: createSecretEdits({ store, limits, secrets, writable: true }) });
   } finally {
     await store.close();
   }

@@ -4,8 +4,9 @@ import type { Problem } from "../problem.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { NameChanges, Store } from "../store/store.ts";
 import { nextTurn, turnTaker } from "../turns.ts";
-import { unnamedEntry, type ReadEntry, type ServerEntry } from "./config/entry.ts";
-import { parseMcpsInTurns, readNamedEntry, type ParsedMcps } from "./config/mcps.ts";
+import { unnamedEntry, type EntryReading, type ReadEntry, type ServerEntry } from "./config/entry.ts";
+import { entryBounds, parseMcps, readNamedEntry, SCHEMA_KEY, type McpsLimits, type ParsedMcps } from "./config/mcps.ts";
+import { parseInTurns } from "./edits/json-spans.ts";
 import { hiddenOf, readVisibility } from "./visibility.ts";
 
 /** Everything that a tenant's names say about its servers, before any of them is loaded. */
@@ -51,6 +52,11 @@ export function saidOf({ definition, enabled, hidden, entry }: DirectoryEntry): 
 /** Up to which change of the store a directory is what that says; only of those that say all by themselves. */
 const readUpTo = new WeakMap<Directory, number>();
 
+export interface DirectorySource {
+  readonly store: Store;
+  readonly limits: McpsLimits;
+}
+
 /** What decides which servers there are, and what each offers. */
 const KINDS = ["variable", "server", "visibility"] as const;
 
@@ -61,18 +67,19 @@ const KINDS = ["variable", "server", "visibility"] as const;
  * is known without reading it.
  */
 export async function readDirectory(
-  store: Store,
+  source: DirectorySource,
   tenant: string,
   known: Directory = { servers: new Map(), problems: [] },
   foreseen: ReadMcps | undefined = known.mcps,
 ): Promise<Directory> {
+  const { store } = source;
   const since = readUpTo.get(known);
   const changes = since === undefined ? undefined : await store.changesAfter(tenant, KINDS, since);
-  if (!changes) return readWhole(store, tenant, known, foreseen);
+  if (!changes) return readWhole(source, tenant, known, foreseen);
   const changed = changes.changed.filter(({ kind, name }) => kind !== "variable" || name === "mcps");
-  const directory = changed.length === 0 ? known : await readChanged(store, tenant, known, changed, foreseen);
+  const directory = changed.length === 0 ? known : await readChanged(source, tenant, known, changed, foreseen);
   if (directory) readUpTo.set(directory, changes.latest);
-  return directory ?? readWhole(store, tenant, known, foreseen);
+  return directory ?? readWhole(source, tenant, known, foreseen);
 }
 
 /** The same directory with other names hidden of a server. */
@@ -86,14 +93,14 @@ export function withHidden(directory: Directory, server: string, hidden: readonl
 }
 
 async function readWhole(
-  store: Store,
+  { store, limits }: DirectorySource,
   tenant: string,
   known: Directory,
   foreseen: ReadMcps | undefined,
 ): Promise<Directory> {
   // What changes while the rest is read is read again the next time.
   const latest = await store.latestChange();
-  const { entries, problems, mcps, isSettled } = await readMcps(store, tenant, foreseen);
+  const { entries, problems, tooLong, mcps, isSettled } = await readMcps({ store, limits }, tenant, foreseen);
   const named = await readServerNames(store, tenant, known);
   const hidden = await readVisibility(store, tenant);
   let directory = known;
@@ -107,7 +114,8 @@ async function readWhole(
       const isUnread = before === undefined || entries !== known.mcps?.entries;
       // A server may be called like a member that every object has.
       const entry = Object.hasOwn(entries, name) ? entries[name] : undefined;
-      const read = isUnread ? readEntryOf(name, entry, before) : before;
+      const options = { valuesMax: limits.entryValues, isTooLong: tooLong.has(name) };
+      const read = isUnread ? readEntryOf(name, entry, before, options) : before;
       servers.set(name, listedOf(name, read, named.get(name), hidden.get(name), before));
     }
     directory = { servers, problems, mcps };
@@ -120,14 +128,14 @@ async function readWhole(
 
 /** Undefined where what changed leads to something that is not there, and may be another time. */
 async function readChanged(
-  store: Store,
+  { store, limits }: DirectorySource,
   tenant: string,
   known: Directory,
   changed: NameChanges["changed"],
   foreseen: ReadMcps | undefined,
 ): Promise<Directory | undefined> {
   const isMcps = changed.some(({ kind }) => kind === "variable");
-  const read = isMcps ? await readMcps(store, tenant, foreseen) : undefined;
+  const read = isMcps ? await readMcps({ store, limits }, tenant, foreseen) : undefined;
   if (read && !read.isSettled) return undefined;
   const servers = new Map(known.servers);
   const takeTurns = turnTaker();
@@ -143,13 +151,14 @@ async function readChanged(
   };
 
   if (read) {
-    const { entries } = read;
+    const { entries, tooLong } = read;
     for (const name of Object.keys(entries)) {
       await takeTurns();
       const before = servers.get(name);
       if (before && entries[name] === known.mcps?.entries[name]) continue;
       const hidden = before ? before.hidden : await hiddenOf(store, tenant, name);
-      put(name, listedOf(name, readEntryOf(name, entries[name], before), before?.record, hidden, before));
+      const options = { valuesMax: limits.entryValues, isTooLong: tooLong.has(name) };
+      put(name, listedOf(name, readEntryOf(name, entries[name], before, options), before?.record, hidden, before));
     }
     for (const [name, before] of known.servers) {
       await takeTurns();
@@ -236,11 +245,16 @@ const STORED_DAMAGED = "stored-damaged";
 const nothing: readonly never[] = [];
 const unnamed: ReadEntry = { entry: unnamedEntry, problems: nothing, refused: false };
 
-function readEntryOf(name: string, raw: Json | undefined, before: DirectoryEntry | undefined): ReadEntry {
+function readEntryOf(
+  name: string,
+  raw: Json | undefined,
+  before: DirectoryEntry | undefined,
+  options: EntryReading,
+): ReadEntry {
   if (raw === undefined) return unnamed;
   // Of a wrong entry it is not kept what was written.
   const isKnown = before?.problems.length === 0 && isSameJson(before.entry.raw, raw);
-  return isKnown ? before : readNamedEntry(name, raw);
+  return isKnown ? before : readNamedEntry(name, raw, options);
 }
 
 /** Enabled or not, and with which definition, follows from the rest. */
@@ -261,44 +275,58 @@ interface McpsReading extends ParsedMcps {
 }
 
 /** The variable's value is the configuration itself, or the CID of it. */
-async function readMcps(store: Store, tenant: string, known: ReadMcps | undefined): Promise<McpsReading> {
+async function readMcps(
+  { store, limits }: DirectorySource,
+  tenant: string,
+  known: ReadMcps | undefined,
+): Promise<McpsReading> {
   const record = await store.name(tenant, "variable", "mcps");
-  if (!record) return { entries: {}, problems: [], mcps: undefined, isSettled: true };
-  if (known?.cid === record.cid) return { entries: known.entries, problems: [], mcps: known, isSettled: true };
+  const whole = { problems: [], tooLong: new Set<string>(), isSettled: true };
+  if (!record) return { ...whole, entries: {}, mcps: undefined };
+  if (known?.cid === record.cid && Object.keys(known.entries).length <= limits.mcpsEntries) {
+    return { ...whole, entries: known.entries, mcps: known };
+  }
   const text = await textOf(store, tenant, record.cid);
   const cid = text !== undefined && isCid(text.trim()) ? text.trim() : record.cid;
   const referred = cid === record.cid ? text : await textOf(store, tenant, cid);
-  const parsed = referred === undefined ? damagedMcps(cid) : await parseMcpsInTurns(referred);
+  const parsed = referred === undefined ? damagedMcps(cid) : await parseMcps(referred, limits);
   await nextTurn();
   // What is not there may be another time.
   let isSettled = referred !== undefined;
-  let isWhole = parsed.problems.length === 0;
+  let isWhole = parsed.problems.length === 0 && parsed.tooLong.size === 0;
   const takeTurns = turnTaker();
   for (const server of Object.keys(parsed.entries)) {
     const raw = parsed.entries[server];
     if (!isObject(raw) || !Object.hasOwn(raw, "config_cid")) continue;
     await takeTurns();
     isWhole = false;
-    parsed.entries[server] = await entryOf(raw);
+    const referred = await entryOf(raw);
+    if (referred === "too long") parsed.tooLong.add(server);
+    parsed.entries[server] = referred === "too long" ? null : referred;
   }
   return { ...parsed, mcps: isWhole ? { cid: record.cid, entries: parsed.entries } : undefined, isSettled };
 
   /** What an entry's `config_cid` leads to, which may be another one. Content addresses cannot form a circle. */
-  async function entryOf(raw: Json | undefined): Promise<Json> {
-    if (!isObject(raw) || typeof raw["config_cid"] !== "string") return raw ?? null;
+  async function entryOf(raw: JsonObject): Promise<JsonObject | "too long"> {
+    if (typeof raw["config_cid"] !== "string") return raw;
     const text = await textOf(store, tenant, raw["config_cid"]);
     isSettled &&= text !== undefined;
-    const referred = await parseMcpsInTurns(text ?? "");
+    const { value, tooMuch } = await parseInTurns(text ?? "", entryBounds(limits)).catch(() => nowhere);
+    if (tooMuch) return "too long";
     // An entry whose CID leads nowhere stays as it is, and reading it reports the CID.
-    return referred.problems.length === 0 ? entryOf(referred.entries) : raw;
+    if (!isObject(value)) return raw;
+    const { [SCHEMA_KEY]: _, ...referred } = value as JsonObject;
+    return entryOf(referred);
   }
 }
+
+const nowhere: Awaited<ReturnType<typeof parseInTurns>> = { value: undefined };
 
 /** What serves without an entry serves on, and a person can save the variable again. */
 function damagedMcps(cid: Cid): ParsedMcps {
   const what = `What is stored of the variable mcps is damaged (${cid})`;
   const message = `${what}: save it again, restore one of its versions, or restore a backup`;
-  return { entries: {}, problems: [{ code: STORED_DAMAGED, message, severity: "error" }] };
+  return { entries: {}, problems: [{ code: STORED_DAMAGED, message, severity: "error" }], tooLong: new Set() };
 }
 
 /** Undefined where it is not there, or went bad on the disk. */

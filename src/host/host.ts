@@ -10,6 +10,7 @@ import type { Store } from "../store/store.ts";
 import type { Activity } from "./activity.ts";
 import type { Catalog } from "./catalog.ts";
 import type { Checks } from "./checks/checks.ts";
+import type { McpsLimits } from "./config/mcps.ts";
 import type { Directory } from "./directory.ts";
 import type { ReleaseVersion } from "./edits/edits.ts";
 import type { Observers } from "./observe.ts";
@@ -117,6 +118,7 @@ export interface HostDependencies {
   readonly writable: boolean;
   readonly limits: UriLimits &
     FetchLimits &
+    McpsLimits &
     TransformDependencies["limits"] & {
       readonly callMs: number;
       readonly retries: number;

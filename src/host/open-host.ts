@@ -39,7 +39,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   const reload = async (tenant: string, foreseen = directories.get(tenant)): Promise<void> => {
     const before = closings.get(tenant);
     const reading = ++readingsBegun;
-    const directory = await readDirectory(store, tenant, foreseen);
+    const directory = await readDirectory(dependencies, tenant, foreseen);
     const withdrawnNow = await readWithdrawn(store, tenant, withdrawn.get(tenant));
     // What was read before a tenant was closed does not bring it back.
     if (closings.get(tenant) !== before) return;

@@ -2,6 +2,7 @@ import { BerthError } from "../errors.ts";
 import type { Secrets } from "../secrets/secrets.ts";
 import type { Store } from "../store/store.ts";
 import { turnTaker } from "../turns.ts";
+import type { McpsLimits } from "./config/mcps.ts";
 import { readDirectory, type Directory } from "./directory.ts";
 
 /** What a person does with a tenant's secrets: sees their names, sets and deletes them. Nobody gets a value back. */
@@ -24,6 +25,7 @@ export interface ListedSecret {
 
 export interface SecretEditsDependencies {
   readonly store: Store;
+  readonly limits: McpsLimits;
   readonly secrets: Secrets;
   readonly writable: boolean;
   /** What is known of the tenant's servers, where it is served. */
@@ -34,6 +36,7 @@ export interface SecretEditsDependencies {
 
 export function createSecretEdits({
   store,
+  limits,
   secrets,
   writable,
   directory,
@@ -47,7 +50,7 @@ export function createSecretEdits({
       const facts = new Map((await secrets.list(tenant)).map(({ name, changedAt, by }) => [name, { changedAt, by }]));
       const wanted = new Map<string, string[]>();
       const takeTurns = turnTaker();
-      for (const [server, { entry }] of (await readDirectory(store, tenant, directory?.(tenant))).servers) {
+      for (const [server, { entry }] of (await readDirectory({ store, limits }, tenant, directory?.(tenant))).servers) {
         await takeTurns();
         for (const name of entry.secrets) {
           const servers = wanted.get(name);

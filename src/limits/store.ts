@@ -4,6 +4,9 @@ export const storeLimits = {
   variableBytes: 1024 * 1024,
   /** The variable `mcps`: 10,000 entries of 400 bytes. */
   mcpsBytes: 4 * 1024 * 1024,
+  mcpsEntries: 12_000,
+  /** Values (members, items) of one entry, itself among them. */
+  entryValues: 25_000,
   /** What entries of `mcps` were, of all tenants together, that is kept in memory for histories. */
   pastEntriesBytes: 32 * 1024 * 1024,
   /** A secret's value. */

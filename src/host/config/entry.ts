@@ -1,5 +1,5 @@
 import { isCid, type Cid } from "../../cid.ts";
-import { ENTRY_NESTING_MAX, isDeeper, isObject, type Json, type JsonObject } from "../../json.ts";
+import { ENTRY_NESTING_MAX, isDeeper, isObject, valuesIn, type Json, type JsonObject } from "../../json.ts";
 import type { AllowedHost } from "../../network/allow-list.ts";
 import type { Problem } from "../../problem.ts";
 import { parseLauncher } from "../../upstream/launcher.ts";
@@ -54,6 +54,10 @@ export type Hook = "tools" | "resources" | "prompts";
 export interface EntryReading extends ToolReading {
   /** It is that of an earlier release: what could be saved then is served on. */
   readonly isEarlier?: boolean;
+  /** How many values it may have; as many as it likes without it. */
+  readonly valuesMax?: number;
+  /** It has more, and was not read. */
+  readonly isTooLong?: boolean;
 }
 
 export interface LeftOut {
@@ -77,7 +81,7 @@ export interface ReadEntry {
 export function readEntry(server: string, given: Json, options: EntryReading = {}): ReadEntry {
   const problems: Problem[] = [];
   const place = inside({ pointer: "", problems }, server);
-  const raw = options.isEarlier ? given : withinBounds(given, place);
+  const raw = options.isEarlier ? given : withinBounds(given, place, options);
   const fields = readFields(raw, entryFields, "An entry", place);
   for (const field of cidFields) {
     const cid = fields[field];
@@ -152,8 +156,14 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
 /** Resources, prompts and tools that an entry may have, each. Lists, pages and changes of them are made in one piece. */
 export const ENTRY_ITEMS_MAX = 1_000;
 
-/** The fields that are neither too deep nor too many things. */
-function withinBounds(raw: Json, place: Place): Json {
+/** The fields that are neither too deep nor too many things; none of what is too long. */
+function withinBounds(raw: Json, place: Place, { valuesMax = Infinity, isTooLong = false }: EntryReading): Json {
+  const tooLong = (): Json => {
+    const message = `An entry has at most ${valuesMax} values, members and items (BERTH_ENTRY_VALUES)`;
+    complain(place, "too-many-values", `${message}; shorten it, or split the server`);
+    return {};
+  };
+  if (isTooLong) return tooLong();
   if (!isObject(raw)) return raw;
   const isDeep = isDeeper(raw, ENTRY_NESTING_MAX);
   let fields: JsonObject = raw;
@@ -170,7 +180,7 @@ function withinBounds(raw: Json, place: Place): Json {
     const { [name]: _, ...others } = fields;
     fields = others;
   }
-  return fields;
+  return valuesMax < Infinity && valuesIn(fields, valuesMax) > valuesMax ? tooLong() : fields;
 }
 
 const ITEMS: ReadonlySet<string> = new Set(["tools", "resources", "prompts"]);

@@ -2,9 +2,10 @@ import { parseJsonSource, placedIn } from "../../image/json-source.ts";
 import { SCHEMA_KEY } from "../../image/image.ts";
 import { serverNameProblem } from "../../image/fields.ts";
 import { isObject, type Json, type JsonObject } from "../../json.ts";
+import type { Limits } from "../../limits.ts";
 import type { Problem } from "../../problem.ts";
 import { faultOfSchema } from "../arguments.ts";
-import { parseInTurns } from "../edits/json-spans.ts";
+import { parseInTurns, type ObjectBounds } from "../edits/json-spans.ts";
 import { knownFaults } from "./tool.ts";
 import { readEntry, type EntryReading, type ReadEntry } from "./entry.ts";
 import { complain, inside, type Place } from "./place.ts";
@@ -15,52 +16,60 @@ export { SCHEMA_KEY } from "../../image/image.ts";
  * The variable `mcps` as a text: a JSON object from the names of servers to their entries. `parseMcps` is for serving
  * and takes microseconds an entry; `checkMcps` is for whoever writes the text and says where each problem stands.
  */
-
-/**
- * The raw entries. A value that is not a JSON object gives no entries and one problem, so that the servers that need
- * no entry still serve (T1.4).
- */
-export function parseMcps(text: string): ParsedMcps {
-  const problems: Problem[] = [];
-  try {
-    return entriesIn(JSON.parse(text), problems);
-  } catch (error) {
-    return noJson(error, problems);
-  }
-}
-
-/** As `parseMcps`, while calls of others have turns. */
-export async function parseMcpsInTurns(text: string): Promise<ParsedMcps> {
-  const problems: Problem[] = [];
-  try {
-    return entriesIn(await parseInTurns(text), problems);
-  } catch (error) {
-    return noJson(error, problems);
-  }
-}
-
 export interface ParsedMcps {
   readonly entries: JsonObject;
   readonly problems: Problem[];
+  /** Names of entries that have too many values: they are null. */
+  readonly tooLong: Set<string>;
 }
 
-function noJson(error: unknown, problems: Problem[]): ParsedMcps {
-  const message = `The variable mcps is not JSON: ${(error as Error).message}`;
-  complain({ pointer: "", problems }, "invalid-json", message);
-  return { entries: {}, problems };
+export type McpsLimits = Pick<Limits, "mcpsEntries" | "entryValues">;
+
+/** What is read of a configuration. */
+export function mcpsBounds({ mcpsEntries, entryValues }: McpsLimits): ObjectBounds {
+  return { members: mcpsEntries + 1, values: entryValues, allValues: Infinity };
 }
 
-function entriesIn(value: unknown, problems: Problem[]): ParsedMcps {
-  const place: Place = { pointer: "", problems };
+/** What is read of a text that is one entry. */
+export function entryBounds({ entryValues }: McpsLimits): ObjectBounds {
+  return { members: entryValues, values: entryValues, allValues: entryValues };
+}
+
+/**
+ * The raw entries, read while calls of others have turns. A value that is not a JSON object, or has too many members,
+ * gives no entries and one problem, so that the servers that need no entry still serve (T1.4).
+ */
+export async function parseMcps(text: string, limits: McpsLimits): Promise<ParsedMcps> {
+  const { mcpsEntries } = limits;
+  const place: Place = { pointer: "", problems: [] };
+  const { problems } = place;
+  const nothing = { entries: {}, problems, tooLong: new Set<string>() };
+  try {
+    const { value, tooMuch } = await parseInTurns(text, mcpsBounds(limits));
+    const entries = entriesIn(value, place);
+    if (tooMuch === "all" || Object.keys(entries).length > mcpsEntries) {
+      const remedy = "take servers out, or use another tenant for some of them";
+      const message = `The variable mcps has more than ${mcpsEntries} entries (BERTH_MCPS_ENTRIES); ${remedy}`;
+      complain(place, "too-many-entries", message);
+      return nothing;
+    }
+    return { entries, problems, tooLong: new Set(tooMuch ?? []) };
+  } catch (error) {
+    complain(place, "invalid-json", `The variable mcps is not JSON: ${(error as Error).message}`);
+    return nothing;
+  }
+}
+
+function entriesIn(value: unknown, place: Place): JsonObject {
   if (!isObject(value)) {
     complain(place, "wrong-type", "The variable mcps must be an object of server names");
-    return { entries: {}, problems };
+    return {};
   }
   const { [SCHEMA_KEY]: schema, ...entries } = value as JsonObject;
   if (schema !== undefined && typeof schema !== "string") {
     complain(inside(place, SCHEMA_KEY), "wrong-type", `"${SCHEMA_KEY}" must be a text`);
   }
-  return { entries, problems };
+  return entries;
 }
 
 /** One entry of the variable under its name. */
@@ -84,7 +93,8 @@ export function checkMcps(text: string, file = "mcps"): CheckedMcps {
   const parsed = parseJsonSource(file, text);
   const { root } = parsed;
   if (!root) return { problems: parsed.problems, entries: new Map() };
-  const { entries, problems } = parseMcps(text);
+  const problems: Problem[] = [];
+  const entries = entriesIn(JSON.parse(text), { pointer: "", problems });
   const read = Object.entries(entries).map(([name, raw]) => [name, readWritten(name, raw)] as const);
   const found = [...problems, ...read.flatMap(([, { problems }]) => problems)];
   return { problems: [...parsed.problems, ...placedIn(root, found)].sort(byPosition), entries: new Map(read) };

@@ -5,12 +5,13 @@ import { loadDefinition } from "../../image/definition.ts";
 import { locationOf, type Problem } from "../../problem.ts";
 import type { ChangeSubject } from "../../store/store.ts";
 import { readDirectory, type Directory } from "../directory.ts";
+import { isObject } from "../../json.ts";
 import { Paces } from "../../paces.ts";
 import { nextTurn, turnTaker } from "../../turns.ts";
 import { languageOfDraft, type DraftLimits } from "./draft-checks.ts";
 import type { Current, Draft, Edits, Listed, Saved, SaveOptions, Subject } from "./edits.ts";
 import { examine, type Examiner } from "./examine.ts";
-import { entryText, rawEntriesIn, readMcpsText, readRawEntries, textAt, type RawEntries } from "./mcps-text.ts";
+import { entryText, rawEntriesIn, readMcpsText, textAt, type RawEntries } from "./mcps-text.ts";
 import { withdraw } from "../withdrawn.ts";
 import { openPast, singleText, type PastLimits } from "./past.ts";
 import { planEdit, type Plan } from "./plan.ts";
@@ -43,7 +44,8 @@ export function createEdits(dependencies: EditsDependencies): Edits {
   }
 
   /** As the store has it now, which may be later than what the host knows. */
-  const directoryOf = (tenant: string): Promise<Directory> => readDirectory(store, tenant, host.directory(tenant));
+  const directoryOf = (tenant: string): Promise<Directory> =>
+    readDirectory({ store, limits }, tenant, host.directory(tenant));
 
   const paces = new Paces((tenant) => {
     const perMinute = dependencies.savesPerMinuteOf?.(tenant) ?? 0;
@@ -112,8 +114,8 @@ export function createEdits(dependencies: EditsDependencies): Edits {
   async function entriesOf(tenant: string): Promise<RawEntries | undefined> {
     const known = (await directoryOf(tenant)).mcps;
     const variable = known && (await store.name(tenant, "variable", "mcps"))?.cid;
-    if (known && variable === known.cid) return rawEntriesIn({ variable, text: "", isReferred: false }, known);
-    return readRawEntries((await readMcpsText(store, tenant)).text);
+    if (known && variable === known.cid) return rawEntriesIn({ variable, text: "", isReferred: false }, known, limits);
+    return rawEntriesIn(await readMcpsText(store, tenant), undefined, limits);
   }
 
   async function currentDraft(tenant: string, subject: Subject): Promise<(Draft & { cid: Cid }) | undefined> {
@@ -220,7 +222,11 @@ function languageOf({ kind, name }: Subject, draft: Draft): Current["language"] 
   const text = draft.files[draft.entry]!;
   // A long text is not parsed for a guess.
   if (text.length > GUESSED_UNITS_MAX) return text.trimStart().startsWith("{") ? "json" : "text";
-  return readRawEntries(text) ? "json" : "text";
+  try {
+    return isObject(JSON.parse(text)) ? "json" : "text";
+  } catch {
+    return "text";
+  }
 }
 
 function refusedFor(problems: readonly Problem[], count: number): BerthError {

@@ -43,9 +43,11 @@ export async function examine(examiner: Examiner, tenant: string, plan: Plan, ri
   const standing = proposeTo(examiner.store);
   let after: Directory | undefined;
   if (problems.length === 0) {
-    after = await readDirectory(plan.proposed, tenant, plan.before, plan.mcps);
+    after = await readDirectory({ ...examiner, store: plan.proposed }, tenant, plan.before, plan.mcps);
     problems.push(...newProblems(plan, plan.before.problems, after.problems));
-    const names = await differing(plan.before, after);
+    // A configuration that is refused as a whole would only take servers away.
+    const isWhole = problems.every(({ severity }) => severity === "warning");
+    const names = isWhole ? await differing(plan.before, after) : [];
     await checkRights(tenant, names, { ...plan, after }, rights);
     for (const name of names) {
       await nextTurn();

@@ -3,8 +3,9 @@ import { indentedJson, isObject, type Json } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { NameMove, Store } from "../../store/store.ts";
-import { SCHEMA_KEY } from "../config/mcps.ts";
+import { entryBounds, mcpsBounds, SCHEMA_KEY, type McpsLimits } from "../config/mcps.ts";
 import type { ReadMcps } from "../directory.ts";
+import { parseInTurns, type ObjectBounds } from "./json-spans.ts";
 import { withMember } from "./json-text.ts";
 import type { ProposedStore } from "./proposed-store.ts";
 
@@ -65,8 +66,12 @@ export async function guardMcps(proposed: ProposedStore, tenant: string, { varia
  * The entries of a text as they are written; undefined where that is no object. Of the configuration that `known` was
  * read from, nothing is read again: thousands of entries would take their time.
  */
-export function rawEntriesIn({ variable, text }: McpsText, known: ReadMcps | undefined): RawEntries | undefined {
-  if (known === undefined || known.cid !== variable) return readRawEntries(text);
+export async function rawEntriesIn(
+  { variable, text }: McpsText,
+  known: ReadMcps | undefined,
+  limits: McpsLimits,
+): Promise<RawEntries | undefined> {
+  if (known === undefined || known.cid !== variable) return readRawEntries(text, mcpsBounds(limits));
   return entriesOf(known.entries);
 }
 
@@ -90,15 +95,15 @@ export function withEntry(known: ReadMcps | undefined, cid: Cid, name: string, r
 /** An entry can be put into a configuration only when that is one. */
 export function unreadableMcps(entries: RawEntries | undefined): Problem[] {
   if (entries) return [];
-  const message = "The variable mcps is not an object of servers as it stands; mend it first";
+  const message = "The variable mcps cannot be read as it stands; mend it first";
   return [{ code: "mcps-unreadable", message, severity: "error" }];
 }
 
-/** Undefined for what is not an object of entries. */
-export function readRawEntries(text: string): RawEntries | undefined {
+/** Undefined for what is not an object of entries, or has more than are read; one that is too long is null. */
+export async function readRawEntries(text: string, bounds: ObjectBounds): Promise<RawEntries | undefined> {
   try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? entriesOf(value) : undefined;
+    const { value, tooMuch } = await parseInTurns(text, bounds);
+    return isObject(value) && tooMuch !== "all" ? entriesOf(value) : undefined;
   } catch {
     return undefined;
   }
@@ -109,12 +114,13 @@ export async function resolveEntry(
   store: Store,
   tenant: string,
   raw: unknown,
+  limits: McpsLimits,
 ): Promise<{ entry: unknown; through: readonly Cid[] }> {
   const through: Cid[] = [];
   let entry = raw;
   while (isObject(entry) && typeof entry["config_cid"] === "string") {
     const text = await ifSound(textAt(store, tenant, entry["config_cid"]));
-    const referred = readRawEntries(text ?? "");
+    const referred = await readRawEntries(text ?? "", entryBounds(limits));
     if (!referred) break;
     through.push(entry["config_cid"]);
     entry = Object.fromEntries(Array.from(referred.keys(), (key) => [key, referred.get(key)]));

@@ -4,6 +4,8 @@ import { isObject, isSameJson, jsonText, type Json } from "../../json.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { NameChange, Store } from "../../store/store.ts";
 import type { Draft, Subject, Version } from "./edits.ts";
+import { mcpsBounds, type McpsLimits } from "../config/mcps.ts";
+import type { ObjectBounds } from "./json-spans.ts";
 import { entryText, readRawEntries, resolveEntry, textAt, type RawEntries } from "./mcps-text.ts";
 import { nextTurn, turnTaker } from "../../turns.ts";
 
@@ -15,13 +17,13 @@ export interface Past {
   draft(tenant: string, subject: Subject, cid: Cid): Promise<Draft | undefined>;
 }
 
-export interface PastLimits {
+export interface PastLimits extends McpsLimits {
   /** Of what entries were, as it is kept in memory for all tenants. */
   readonly pastEntriesBytes: number;
 }
 
-export function openPast(store: Store, { pastEntriesBytes }: PastLimits): Past {
-  const entries = new PastEntries(store, pastEntriesBytes);
+export function openPast(store: Store, limits: PastLimits): Past {
+  const entries = new PastEntries(store, limits);
 
   async function entryHistory(tenant: string, server: string): Promise<Version[]> {
     const versions: Version[] = [];
@@ -60,7 +62,7 @@ export function openPast(store: Store, { pastEntriesBytes }: PastLimits): Past {
   }
 
   async function entryDefinition(tenant: string, raw: unknown): Promise<Cid | null> {
-    const { entry } = await resolveEntry(store, tenant, raw);
+    const { entry } = await resolveEntry(store, tenant, raw, limits);
     return isObject(entry) ? definitionIn(entry) : null;
   }
 
@@ -113,13 +115,15 @@ interface EntryChange extends Pick<NameChange, "changedAt" | "by"> {
 class PastEntries {
   readonly #store: Store;
   readonly #bytesMax: number;
+  readonly #bounds: ObjectBounds;
   /** By tenant; the one that was asked for last is the last. */
   readonly #known = new Map<string, Walk>();
   readonly #walking = new Map<string, Promise<Walk>>();
 
-  constructor(store: Store, bytesMax: number) {
+  constructor(store: Store, limits: PastLimits) {
     this.#store = store;
-    this.#bytesMax = bytesMax;
+    this.#bytesMax = limits.pastEntriesBytes;
+    this.#bounds = mcpsBounds(limits);
   }
 
   /** Oldest first. What a value said that went bad on the disk is not known. */
@@ -202,7 +206,7 @@ class PastEntries {
     const referred = text.trim();
     const value = isCid(referred) ? await ifSound(textAt(this.#store, tenant, referred)) : text;
     if (value === undefined) return undefined;
-    const entries = readRawEntries(value) ?? nothing;
+    const entries = (await readRawEntries(value, this.#bounds)) ?? nothing;
     await nextTurn();
     return entries;
   }

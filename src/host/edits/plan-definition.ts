@@ -5,7 +5,8 @@ import type { Reader } from "../../image/json-source.ts";
 import { isObject, type JsonObject } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
 import { ifSound } from "../../store/if-sound.ts";
-import type { NameMove, Store } from "../../store/store.ts";
+import type { NameMove } from "../../store/store.ts";
+import type { McpsLimits } from "../config/mcps.ts";
 import type { Directory, ReadMcps } from "../directory.ts";
 import type { Draft } from "./edits.ts";
 import { languageOfDraft } from "./draft-checks.ts";
@@ -28,17 +29,17 @@ import { proposeTo, type ProposedStore } from "./proposed-store.ts";
 export async function planDefinition(request: PlanRequest): Promise<Plan> {
   const { store, tenant, before, name, draft, mayReadAll } = request;
   const mcps = await readMcpsText(store, tenant);
-  const problems = [...request.problems, ...(draft ? await unseenSource(store, tenant, name, mcps, before) : [])];
+  const problems = [...request.problems, ...(draft ? await unseenSource(request, name, mcps) : [])];
   const proposed = proposeTo(store);
   let next: Cid | null = null;
   let foreseen: ReadMcps | undefined;
   if (!draft) {
-    foreseen = await removeServer(proposed, tenant, name, mcps, before);
+    foreseen = await removeServer(proposed, request, name, mcps);
   } else if (problems.length === 0) {
     const packed = packDefinition(draft.entry, draft.files);
     next = packed.cid;
     await proposed.change(tenant, { by: "edit", put: packed.blocks });
-    foreseen = await moveDefinition(proposed, tenant, name, packed.cid, mcps, before, mayReadAll);
+    foreseen = await moveDefinition(proposed, request, name, packed.cid, mcps);
   }
   return {
     current: before.servers.get(name)?.definition ?? null,
@@ -63,7 +64,7 @@ function placeOf(draft: Draft | null, configured: Configured): Place {
 }
 
 interface Configured {
-  readonly reader: Reader;
+  readonly reader: Reader & { readonly limits: McpsLimits };
   readonly name: string;
   readonly mcps: McpsText;
   readonly before: Directory;
@@ -76,19 +77,20 @@ interface Configured {
  */
 export function placeInEntries({ reader, name, mcps, before, mayReadAll }: Configured): Place {
   if (mayReadAll) return placeIn(reader, "mcps", mcps.text);
-  const raw = rawEntriesIn(mcps, wholeOf(mcps, before))?.get(name);
-  return placeIn(reader, name, raw === undefined ? "" : entryText(raw), [name]);
+  return async (problems) => {
+    const raw = (await rawEntriesIn(mcps, wholeOf(mcps, before), reader.limits))?.get(name);
+    return placeIn(reader, name, raw === undefined ? "" : entryText(raw), [name])(problems);
+  };
 }
 
 /** Where the entry hosts a server of others, nobody would see the source until the entry is another one. */
 export async function unseenSource(
-  store: Store,
-  tenant: string,
+  { store, tenant, limits, before }: Pick<PlanRequest, "store" | "tenant" | "limits" | "before">,
   name: string,
   mcps: McpsText,
-  before: Directory,
 ): Promise<Problem[]> {
-  const { entry } = await resolveEntry(store, tenant, rawEntriesIn(mcps, wholeOf(mcps, before))?.get(name));
+  const entries = await rawEntriesIn(mcps, wholeOf(mcps, before), limits);
+  const { entry } = await resolveEntry(store, tenant, entries?.get(name), limits);
   if (!isObject(entry) || !Object.hasOwn(entry, "upstream")) return [];
   const message = `The entry of "${name}" hosts an upstream, so that no source of its own is served; change the entry first`;
   return [{ code: "two-kinds", message, severity: "error" }];
@@ -104,17 +106,15 @@ function wholeOf(mcps: McpsText, before: Directory): ReadMcps | undefined {
  */
 export async function moveDefinition(
   proposed: ProposedStore,
-  tenant: string,
+  { tenant, limits, before, mayReadAll }: Pick<PlanRequest, "tenant" | "limits" | "before" | "mayReadAll">,
   name: string,
   definition: Cid,
   mcps: McpsText,
-  before: Directory,
-  mayReadAll: boolean,
 ): Promise<ReadMcps | undefined> {
   const whole = wholeOf(mcps, before);
-  const entries = rawEntriesIn(mcps, whole);
+  const entries = await rawEntriesIn(mcps, whole, limits);
   const raw = entries?.get(name);
-  const { entry, through } = await resolveEntry(proposed, tenant, raw);
+  const { entry, through } = await resolveEntry(proposed, tenant, raw, limits);
   if (isObject(entry) && Object.hasOwn(entry, "definition")) {
     const cid = await moveInEntry(proposed, tenant, name, definition, through, mcps);
     return withEntry(whole, cid, name, { ...(entry as JsonObject), definition });
@@ -157,14 +157,13 @@ async function moveInEntry(
 /** Without its definition a server is no more, so that what says more about it goes, too. */
 async function removeServer(
   proposed: ProposedStore,
-  tenant: string,
+  { tenant, limits, before }: PlanRequest,
   name: string,
   mcps: McpsText,
-  before: Directory,
 ): Promise<ReadMcps | undefined> {
   await removeRecord(proposed, tenant, name);
   const whole = wholeOf(mcps, before);
-  if (rawEntriesIn(mcps, whole)?.has(name)) {
+  if ((await rawEntriesIn(mcps, whole, limits))?.has(name)) {
     return withEntry(whole, await writeMember(proposed, tenant, mcps, [name], null), name);
   }
   await guardMcps(proposed, tenant, mcps);

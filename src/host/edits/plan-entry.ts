@@ -1,22 +1,23 @@
 import { rawBlock } from "../../cid.ts";
 import { jsonProblems } from "../../image/json-source.ts";
 import type { Json } from "../../json.ts";
+import type { Problem } from "../../problem.ts";
+import { entryBounds, readNamedEntry } from "../config/mcps.ts";
 import type { ReadMcps } from "../directory.ts";
+import { parseInTurns } from "./json-spans.ts";
 import { entryText, rawEntriesIn, readMcpsText, unreadableMcps, withEntry, writeMember } from "./mcps-text.ts";
 import { placeIn } from "./place.ts";
 import type { Plan, PlanRequest } from "./plan.ts";
 import { proposeTo } from "./proposed-store.ts";
 
 export async function planEntry(request: PlanRequest): Promise<Plan> {
-  const { store, tenant, before, name, draft } = request;
+  const { store, tenant, limits, before, name, draft } = request;
   const mcps = await readMcpsText(store, tenant);
   const whole = before.mcps?.cid === mcps.variable ? before.mcps : undefined;
-  const entries = rawEntriesIn(mcps, whole);
+  const entries = await rawEntriesIn(mcps, whole, limits);
   const raw = entries?.get(name);
   const text = draft?.files[draft.entry] ?? "";
-  const isRead = draft !== null && request.problems.length === 0;
-  const wrong = isRead ? await jsonProblems(name, text, request) : [];
-  const value = isRead && wrong.length === 0 ? (JSON.parse(text) as Json) : undefined;
+  const { value, wrong } = await readWritten(request, text);
   let foreseen: ReadMcps | undefined;
   const problems = [...request.problems, ...wrong, ...unreadableMcps(entries)];
   const proposed = proposeTo(store);
@@ -34,4 +35,18 @@ export async function planEntry(request: PlanRequest): Promise<Plan> {
     isWritten: ({ pointer }) => pointer !== undefined,
     place: placeIn(request, name, text, [name]),
   };
+}
+
+/** What a draft says, or what is wrong with it before it is known which entry it is. */
+async function readWritten(
+  request: PlanRequest,
+  text: string,
+): Promise<{ readonly value?: Json; readonly wrong: readonly Problem[] }> {
+  const { name, draft, limits } = request;
+  if (draft === null || request.problems.length > 0) return { wrong: [] };
+  const wrong = await jsonProblems(name, text, request);
+  if (wrong.length > 0) return { wrong };
+  const { value, tooMuch } = await parseInTurns(text, entryBounds(limits));
+  if (!tooMuch) return { value: value as Json, wrong };
+  return { wrong: readNamedEntry(name, null, { valuesMax: limits.entryValues, isTooLong: true }).problems };
 }

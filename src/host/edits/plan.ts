@@ -3,6 +3,7 @@ import type { Cid } from "../../cid.ts";
 import type { Problem } from "../../problem.ts";
 import type { Reader } from "../../image/json-source.ts";
 import type { Store } from "../../store/store.ts";
+import type { McpsLimits } from "../config/mcps.ts";
 import type { Directory, ReadMcps } from "../directory.ts";
 import { checkDraft, type DraftLimits } from "./draft-checks.ts";
 import type { Draft, Subject } from "./edits.ts";
@@ -34,7 +35,7 @@ export interface Plan {
 /** Asks nothing of a compiler, and changes nothing. `before` is how things stand. */
 export function planEdit(
   store: Store,
-  limits: DraftLimits & Reader["limits"],
+  limits: DraftLimits & McpsLimits & Reader["limits"],
   tenant: string,
   before: Directory,
   { kind, name }: Subject,
@@ -63,6 +64,7 @@ export function planEdit(
 
 export interface PlanRequest extends Reader {
   readonly store: Store;
+  readonly limits: McpsLimits & Reader["limits"];
   readonly before: Directory;
   readonly name: string;
   /** Null deletes. */

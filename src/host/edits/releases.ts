@@ -5,6 +5,7 @@ import type { Contract } from "../../contract/contract.ts";
 import { BerthError } from "../../errors.ts";
 import { isObject, type JsonObject } from "../../json.ts";
 import type { Store } from "../../store/store.ts";
+import type { McpsLimits } from "../config/mcps.ts";
 import type { Directory, ReadMcps } from "../directory.ts";
 import type { ReleaseParts } from "../release.ts";
 import {
@@ -40,13 +41,13 @@ export async function contractOf(
  */
 export async function planRestore(
   store: Store,
-  reader: Reader,
+  reader: Reader & { readonly limits: McpsLimits },
   before: Directory,
   server: string,
   release: Cid,
   { keepEntry = false, rights }: { keepEntry?: boolean; rights: Rights },
 ): Promise<Plan> {
-  const { tenant } = reader;
+  const { tenant, limits } = reader;
   const history = await store.history(tenant, "release", server);
   const parts = history.some(({ cid }) => cid === release) ? await partsOf(store, tenant, release) : undefined;
   const config = parts && (await structure(store, tenant, parts.config));
@@ -56,8 +57,9 @@ export async function planRestore(
   const mcps = await readMcpsText(store, tenant);
   const proposed = proposeTo(store);
   const whole = before.mcps?.cid === mcps.variable ? before.mcps : undefined;
-  const entries = rawEntriesIn(mcps, whole);
+  const entries = await rawEntriesIn(mcps, whole, limits);
   const mayReadAll = rights.has("contents", undefined);
+  const request = { store, tenant, limits, before, mayReadAll };
   const plan = {
     current: (await store.name(tenant, "release", server))?.cid ?? null,
     next: release,
@@ -72,9 +74,9 @@ export async function planRestore(
     if (definition === null || Object.hasOwn(config, "upstream")) {
       throw new BerthError("invalid_params", "that release has no source; without entry=keep all of it is restored");
     }
-    const unseen = await unseenSource(store, tenant, server, mcps, before);
+    const unseen = await unseenSource(request, server, mcps);
     if (unseen.length > 0) return { ...plan, problems: [...plan.problems, ...unseen] };
-    return { ...plan, mcps: await moveDefinition(proposed, tenant, server, definition, mcps, before, mayReadAll) };
+    return { ...plan, mcps: await moveDefinition(proposed, request, server, definition, mcps) };
   }
   // A server that had no entry has the release of an empty one.
   const isNeeded = entries?.has(server) || Object.keys(config).length > 0;
