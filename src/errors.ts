@@ -113,6 +113,11 @@ export class BerthError extends Error {
     this.data = options.data;
   }
 
+  /** The message without the table's. */
+  get detail(): string {
+    return this.message.slice(errors[this.code].message.length + 2);
+  }
+
   get status(): number {
     return errors[this.code].status;
   }

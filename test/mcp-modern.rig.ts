@@ -99,6 +99,10 @@ export class MemoryHost implements Host {
     return undefined;
   }
 
+  has(_tenant: string, name: string): boolean {
+    return this.catalogs.has(name);
+  }
+
   names(): string[] {
     return [...this.catalogs.keys()];
   }

@@ -2,6 +2,10 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as fc from "./fast-check.ts";
+import { ALL_SERVERS } from "../src/host/aggregate.ts";
+import type { Host } from "../src/host/host.ts";
+import { createNative } from "../src/mcp/native/native.ts";
+import type { Place } from "../src/mcp/protocol.ts";
 import { callNative, NativeCallError, type NativeEvent, type NativeResult } from "../src/native/client.ts";
 import type { JsonObject } from "../src/json.ts";
 import { call, modern, MODERN_META, post, request, startTestBerth, type TestBerth } from "./berth.ts";
@@ -212,6 +216,20 @@ describe("native calls", () => {
     assert.equal(await said("/mcp", "a_d"), "d of a");
     assert.equal(await said("/mcp", "a_b_d"), -32601, "a_b has the method, and no such tool");
     assert.equal(await said("/mcp/a", "a_b_c"), "b_c of a", "at the address of a there is no other server");
+  });
+
+  it("asks for no server that there is not, however many separators a name has", async () => {
+    const asked: string[] = [];
+    const host = {
+      has: (_tenant: string, name: string) => name === "echo",
+      server: (_tenant: string, name: string) => (asked.push(name), assert.fail("nothing was to be asked for")),
+    } as unknown as Host;
+    const native = createNative(host);
+    const place = { tenant: "default", server: ALL_SERVERS } as Place;
+    for (const name of ["x.".repeat(160), "_".repeat(320), `echo@${"._".repeat(157)}`, `echo@x.${"y_".repeat(150)}`]) {
+      assert.equal(await native.methodFor(place, name), undefined);
+    }
+    assert.deepEqual(asked, []);
   });
 
   it("S9 a release can be named natively, in the method or in the address", async () => {

@@ -119,19 +119,21 @@ export async function composeServers(
   };
   const [first] = offers.keys();
   /**
-   * The server that gives a URI: the first whose own it is or that lists it; of a function also the server whose it is,
-   * and content is every server's.
+   * The server that gives a URI; of a function also the server whose it is, and content is every server's. Of several
+   * none does: whoever may edit one of them would take over what another gives. Two are told.
    */
-  const giverOf = async (uri: string): Promise<string | undefined> => {
+  const giversOf = async (uri: string): Promise<readonly string[]> => {
     const address = parseAddress(uri);
-    if (address?.kind === "server" && offers.has(address.server)) return address.server;
-    if (address?.kind === "cid") return first;
+    if (address?.kind === "server" && offers.has(address.server)) return [address.server];
+    if (address?.kind === "cid") return first === undefined ? [] : [first];
     const takeTurns = turnTaker();
+    const givers: string[] = [];
     for (const [server, { gives }] of withResources) {
       await takeTurns();
-      if (await gives(uri)) return server;
+      if (await gives(uri)) givers.push(server);
+      if (givers.length > 1) break;
     }
-    return undefined;
+    return givers;
   };
   const contract: Contract = {
     description: "Everything that is hosted here; names begin with the server they belong to.",
@@ -155,8 +157,8 @@ export async function composeServers(
       if (origin && !tool) made.set(name, (tool = toolOf(origin, of)));
       return tool;
     },
-    resource: async (uri) => resourceOf(await giverOf(uri), uri, of),
-    gives: async (uri) => (await giverOf(uri)) !== undefined,
+    resource: async (uri) => resourceOf(await giversOf(uri), uri, of),
+    gives: async (uri) => (await giversOf(uri)).length === 1,
     // Of the tools themselves, so that they are the same wherever a tool is reached.
     identity(name) {
       const origin = whole.tools.get(name);
@@ -213,6 +215,7 @@ async function wholeOf(parts: readonly Part[]): Promise<Whole> {
   const problems: Problem[] = [];
   const leftOut: Problem[] = [];
   let [releases, contracts] = ["", ""];
+  const names = new Set(parts.map(({ server }) => server));
   const takeTurns = turnTaker();
   for (const { server, offer, problems: own } of parts) {
     await takeTurns();
@@ -222,12 +225,23 @@ async function wholeOf(parts: readonly Part[]): Promise<Whole> {
     if (!offer) continue;
     offers.set(server, offer);
     if (offer.resources.length + offer.resourceTemplates.length > 0) withResources.push([server, offer]);
-    for (const each of offer.tools) tools.add(each.name, server, each, leftOut);
-    for (const each of offer.prompts) prompts.add(each.name, server, each, leftOut);
-    // A URI cannot be prefixed, so of two servers that give the same one the first has it.
-    for (const each of offer.resources) resources.add(each.uri, server, each, leftOut);
-    for (const each of offer.resourceTemplates) templates.add(each.uriTemplate, server, each, leftOut);
+    for (const [kind, own, all] of [
+      ["tool", offer.tools, tools],
+      ["prompt", offer.prompts, prompts],
+    ] as const) {
+      for (const each of own) {
+        const owner = ownerOf(each.name, names, server);
+        if (owner === server) all.add(each.name, server, each as never);
+        else
+          leftOut.push(
+            notInAll(`The ${kind} "${each.name}" of ${server} is not offered at /mcp: ${owner} has its name`),
+          );
+      }
+    }
+    for (const each of offer.resources) resources.add(each.uri, server, each);
+    for (const each of offer.resourceTemplates) templates.add(each.uriTemplate, server, each);
   }
+  for (const each of [resources, templates]) leftOut.push(...each.settle());
   for (const each of leftOut) {
     await takeTurns();
     problems.push(each);
@@ -245,18 +259,39 @@ async function wholeOf(parts: readonly Part[]): Promise<Whole> {
   };
 }
 
+/**
+ * The server with the longest name that a name in the whole begins with, whether it has such a tool or not: so native
+ * calls have it, too, and nobody takes a name of another server by a tool of his own with a dot in it.
+ */
+function ownerOf(name: string, servers: ReadonlySet<string>, server: string): string {
+  for (let at = name.lastIndexOf("."); at > server.length; at = name.lastIndexOf(".", at - 1)) {
+    if (servers.has(name.slice(0, at))) return name.slice(0, at);
+  }
+  return server;
+}
+
+/** What is known by a key that two servers may give, as they may a URI: then it is neither's. */
 class Named<Own> {
   readonly origins = new Map<string, Origin<Own>>();
-  readonly all: Own[] = [];
+  /** With two of those who give it. */
+  readonly #contested = new Map<string, readonly [string, string]>();
 
-  add(key: string, server: string, own: Own, leftOut: Problem[]): void {
+  get all(): Own[] {
+    return Array.from(this.origins.values(), ({ own }) => own);
+  }
+
+  add(key: string, server: string, own: Own): void {
     const taken = this.origins.get(key);
-    if (taken) {
-      leftOut.push(notInAll(`"${key}" of ${server} is not offered at /mcp: ${taken.server} has the same`));
-    } else {
-      this.origins.set(key, { server, own });
-      this.all.push(own);
-    }
+    if (!taken) this.origins.set(key, { server, own });
+    else if (taken.server !== server) this.#contested.set(key, [taken.server, server]);
+  }
+
+  /** Lets go of what several give, and says so. */
+  settle(): Problem[] {
+    return Array.from(this.#contested, ([key, [one, other]]) => {
+      this.origins.delete(key);
+      return notInAll(`"${key}" is not offered at /mcp: both ${one} and ${other} give it`);
+    });
   }
 }
 
@@ -302,8 +337,12 @@ function completerOf(server: string, ownName: string, argument: string, of: Cata
   };
 }
 
-function resourceOf(server: string | undefined, uri: string, of: CatalogOf): Resource | undefined {
+function resourceOf([server, other]: readonly string[], uri: string, of: CatalogOf): Resource | undefined {
   if (server === undefined) return undefined;
+  if (other !== undefined) {
+    const message = `${uri}: both ${server} and ${other} give it; read it at /mcp/${server} or at /mcp/${other}`;
+    throw new BerthError("resource_not_found", message, { data: { uri } });
+  }
   return {
     async read(options) {
       const resource = await (await of(server)).resource(uri);

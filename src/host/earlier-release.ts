@@ -1,4 +1,4 @@
-import { decodeJson, type Cid } from "../cid.ts";
+import { decodeJson, isCid, isStructure, type Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 import type { HostPort } from "../executor/executor.ts";
 import { buildCatalog, type LoadDependencies } from "./build-catalog.ts";
@@ -68,15 +68,16 @@ async function loadRelease(
   dependencies: LoadDependencies,
 ): Promise<Catalog | undefined> {
   const { store } = dependencies;
-  const history = await store.history(tenant, "release", server);
-  if (!history.some(({ cid }) => cid === release)) return undefined;
   const structure = async (cid: Cid): Promise<unknown> => {
     const bytes = await store.content(tenant, cid);
     return bytes && decodeJson(bytes);
   };
+  if (!isCid(release) || !isStructure(release)) return undefined;
   const parts = (await structure(release)) as ReleaseParts | undefined;
-  const config = parts && (await structure(parts.config));
-  const contract = parts && ((await structure(parts.contract)) as Contract | undefined);
+  // A history may be long: it is looked through for nothing that the tenant has not.
+  if (!parts || !(await store.had(tenant, "release", server, release))) return undefined;
+  const config = await structure(parts.config);
+  const contract = (await structure(parts.contract)) as Contract | undefined;
   if (config === undefined || !contract) return undefined;
 
   const faultOf = (schema: JsonSchema) => dependencies.checks.faultOf(tenant, schema);

@@ -37,6 +37,8 @@ export interface Host {
    * looks at all of them and does not wait until each is recorded.
    */
   summary(tenant: string, name: string, options?: { readonly oneOfAll?: boolean }): Promise<ServerSummary | undefined>;
+  /** Tells of a server's name, served or not, in no time: there is one of that name. */
+  has(tenant: string, name: string): boolean;
   /** The names of all servers, sorted, without loading any. */
   names(tenant: string): readonly string[];
   /** What is known of all servers before any of them is loaded: what has changed is read the faster for it. */

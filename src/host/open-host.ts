@@ -134,12 +134,12 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   /** `server@CID` is exactly that release of the server, whatever the server has become since. */
   const pinned = (tenant: string, name: string): Promise<Catalog> => {
     const at = name.lastIndexOf("@");
-    const server = name.slice(0, at);
+    const [server, release] = [name.slice(0, at), name.slice(at + 1)];
     const listed = at > 0 ? directories.get(tenant)?.servers.get(server) : undefined;
     if (!listed) throw new BerthError("server_not_found", `"${name}"`);
     if (!listed.enabled) throw new BerthError("server_disabled", `"${server}"`);
-    checkNotWithdrawn(tenant, server, name.slice(at + 1));
-    return loadEarlier(tenant, server, name.slice(at + 1), listed).then((catalog) => {
+    checkNotWithdrawn(tenant, server, release);
+    return loadEarlier(tenant, server, release, listed).then((catalog) => {
       if (catalog) return catalog;
       throw new BerthError("server_not_found", `"${server}" has no such release`);
     });
@@ -211,6 +211,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
       return listed && (oneOfAll ? summarizeOneOfAll : summarize)(tenant, name, listed);
     },
 
+    has: (tenant, name) => directories.get(tenant)?.servers.has(name) ?? false,
     names: (tenant) => namesIn(directories.get(tenant) ?? NOTHING),
     directory: (tenant) => directories.get(tenant),
     activity: (tenant, name) => activities.of(tenant, name),

@@ -78,6 +78,9 @@ export function sqliteNames(
 
     history: (tenant: string, kind: NameKind, name: string): NameChange[] => statements.history.all(tenant, kind, name),
 
+    had: (tenant: string, kind: NameKind, name: string, cid: Cid): boolean =>
+      statements.had.get(tenant, kind, name, cid) !== undefined,
+
     latest: (): number => statements.latest.get() ?? 0,
 
     changesAfter(tenant: string, kinds: readonly NameKind[], since: number): NameChanges | undefined {
@@ -143,6 +146,11 @@ function prepare(database: Database.Database) {
       `SELECT DISTINCT kind, name FROM name_change WHERE id > ? AND id <= ? AND +tenant = ?
        AND (kind = 'tenant' OR kind IN (SELECT value FROM json_each(?)))`,
     ),
+    had: database
+      .prepare<[string, string, string, string], 1>(
+        "SELECT 1 FROM name_change WHERE tenant = ? AND kind = ? AND name = ? AND cid = ? LIMIT 1",
+      )
+      .pluck(),
     history: database.prepare<[string, string, string], NameChange>(
       `SELECT cid, changed_at AS changedAt, changed_by AS "by" FROM name_change
        WHERE tenant = ? AND kind = ? AND name = ? ORDER BY id DESC`,

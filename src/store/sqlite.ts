@@ -118,6 +118,10 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       return attempt(() => names.history(tenant, kind, name));
     },
 
+    async had(tenant, kind, name, cid) {
+      return attempt(() => names.had(tenant, kind, name, cid));
+    },
+
     async change(tenant, change) {
       const kept = isLongChange(change)
         ? log.keepAside(() => foreignChanges.adding(changeAside(tenant, change)))

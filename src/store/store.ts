@@ -41,6 +41,9 @@ export interface Store {
   /** Every meaning that a name has had, newest first, deletions included (`cid: null`). */
   history(tenant: string, kind: NameKind, name: string): Promise<NameChange[]>;
 
+  /** True where a name means, or once meant, `cid`. */
+  had(tenant: string, kind: NameKind, name: string, cid: Cid): Promise<boolean>;
+
   /**
    * One transaction: all of it is durable when the promise resolves, or nothing of it happened.
    * Rejects with `name_moved` when an `expected` CID is not what stands, and with `content_missing` when a name

@@ -48,6 +48,7 @@ export function withBuiltIn(
       return [...servers, own].sort((one, other) => names.indexOf(one.name) - names.indexOf(other.name));
     },
     summary: (of, asked, options) => (isIt(of, asked) ? Promise.resolve(summary) : host.summary(of, asked, options)),
+    has: (of, asked) => isIt(of, asked) || host.has(of, asked),
     names(of) {
       const names = host.names(of);
       if (!isHere(of)) return names;

@@ -62,6 +62,7 @@ export function proposeTo(store: Store): ProposedStore {
     onChange: (listener) => store.onChange(listener),
     onReplaced: (listener) => store.onReplaced(listener),
     history: (tenant, kind, name) => store.history(tenant, kind, name),
+    had: (tenant, kind, name, cid) => store.had(tenant, kind, name, cid),
     derived: (key) => store.derived(key),
     putDerived: (tenant, entries) => store.putDerived(tenant, entries),
     holdDerived: (tenant, keys) => store.holdDerived(tenant, keys),

@@ -43,7 +43,7 @@ export type LegacyCodecLimits = Pick<Limits, "answerMs" | "subscriptionsPerSessi
 function withLegacyErrors(method: Method): Method {
   const translate = (error: unknown): never => {
     if (!(error instanceof BerthError) || error.code !== "resource_not_found") throw error;
-    throw new BerthError("legacy_resource_not_found", String(error.data?.["uri"]), {
+    throw new BerthError("legacy_resource_not_found", error.detail, {
       ...(error.data && { data: error.data }),
     });
   };

@@ -1,3 +1,4 @@
+import { isCid } from "../../cid.ts";
 import type { Catalog } from "../../host/catalog.ts";
 import { ALL_SERVERS } from "../../host/aggregate.ts";
 import type { Host } from "../../host/host.ts";
@@ -48,7 +49,10 @@ export function createNative(host: Host): Native {
   async function amongAll(place: Place, name: string): Promise<Found | undefined> {
     for (const separator of SEPARATORS) {
       for (let at = name.lastIndexOf(separator); at > 0; at = name.lastIndexOf(separator, at - 1)) {
-        const catalog = await served(place, name.slice(0, at));
+        const address = name.slice(0, at);
+        const server = withoutRelease(address);
+        // A server is asked for only where there is one: a name may have hundreds of separators.
+        const catalog = server !== undefined && host.has(place.tenant, server) && (await served(place, address));
         if (catalog) return { catalog, toolName: name.slice(at + 1) };
       }
     }
@@ -66,6 +70,13 @@ export function createNative(host: Host): Native {
       throw error;
     }
   }
+}
+
+/** The name of the server at an address such as `server` or `server@CID`; undefined where what follows is no CID. */
+function withoutRelease(address: string): string | undefined {
+  const at = address.indexOf("@");
+  if (at < 0) return address;
+  return isCid(address.slice(at + 1)) ? address.slice(0, at) : undefined;
 }
 
 /** Whoever may use nothing of a server does not hear that it is there. */
