@@ -153,7 +153,7 @@ describe("pages", () => {
     const put = async (text: string): Promise<void> => {
       const { status } = await fetch(`${berth.url}/api/definitions/versions?allow_breaking=true`, {
         method: "PUT",
-        headers: { "Content-Type": "text/plain", "If-Match": "*" },
+        headers: { "Content-Type": "text/plain", "If-None-Match": "*" },
         body: text,
       });
       assert.equal(status, 200);
@@ -277,6 +277,25 @@ describe("pages", () => {
     assert.match(raw.headers.get("content-security-policy") ?? "", /^sandbox/);
     for (const cid of ["nothing", release.toUpperCase(), release.slice(0, -2)]) {
       assert.equal((await fetch(`${berth.url}/cid/${cid}`)).status, 404);
+    }
+  });
+
+  it("content of any shape gives a page of bounded length, at once", async () => {
+    for (const body of [
+      `${"[".repeat(3000)}${"0,".repeat(90_000)}0${"]".repeat(3000)}`,
+      `${"[".repeat(90_000)}${"]".repeat(90_000)}`,
+      `[${"0,".repeat(450_000)}0]`,
+      JSON.stringify("<".repeat(900_000)),
+    ]) {
+      const saved = await fetch(`${berth.url}/api/variables/shape-${body.length}`, {
+        method: "PUT",
+        headers: { "Content-Type": "text/plain", "If-None-Match": "*" },
+        body,
+      });
+      assert.ok(saved.ok, await saved.clone().text());
+      const { cid } = (await saved.json()) as { cid: string };
+      const page = await html(`/cid/${cid}`);
+      assert.ok(page.length < 1_500_000, `${page.length} characters`);
     }
   });
 

@@ -2,7 +2,7 @@ import type { RequestHandler, Response } from "express";
 import { isCid, isStructure, type Cid } from "../../cid.ts";
 import { BerthError } from "../../errors.ts";
 import type { Host } from "../../host/host.ts";
-import { isObject } from "../../json.ts";
+import { indentedJson, isObject } from "../../json.ts";
 import { placeOf } from "../place.ts";
 import type { Pages } from "./pages.ts";
 import { linkCids, type Piece } from "./parts/link-cids.ts";
@@ -13,8 +13,8 @@ export interface CidOptions {
   readonly pages: Pages;
 }
 
-/** More of a text is a matter for an editor, and not for a page. */
-const SHOWN_UNITS_MAX = 400_000;
+/** More of a text, and of all files of a definition, is a matter for an editor, and not for a page. */
+const SHOWN_UNITS_MAX = 200_000;
 /** Files of a definition of which the page shows the text. */
 const FILES_MAX = 64;
 
@@ -31,7 +31,8 @@ export function cidPage({ host, pages }: CidOptions): RequestHandler<{ cid: stri
     if (!bytes) throw new BerthError("content_missing", `"${cid}"`);
     if (request.query["raw"] !== undefined) return sendBytes(response, cid, bytes);
     const text = textOf(bytes);
-    const value = text === undefined ? undefined : parsed(text);
+    // What is too long to be shown is not read, either.
+    const value = text === undefined || text.length > SHOWN_UNITS_MAX ? undefined : parsed(text);
     const files = await filesOf(value, read);
     await pages.send(request, response, "cid", {
       title: shortCid(cid),
@@ -83,7 +84,7 @@ function parsed(text: string): unknown {
 }
 
 function piecesOf(text: string, value: unknown): Piece[] {
-  const shown = value === undefined ? text : JSON.stringify(value, null, 2);
+  const shown = value === undefined ? text : indentedJson(value);
   // A bundle is made from its definition, and is no content of the tenant's.
   return linkCids(shown.slice(0, SHOWN_UNITS_MAX), isObject(value) ? value["bundle"] : undefined);
 }
@@ -104,13 +105,16 @@ function kindOf(cid: Cid, value: unknown, text: string | undefined): string {
 async function filesOf(
   value: unknown,
   read: (cid: Cid) => Promise<Uint8Array | undefined>,
-): Promise<{ path: string; cid: string; text: string }[]> {
+): Promise<{ path: string; cid: string; text: string; cut: boolean }[]> {
   if (!isObject(value) || typeof value["entry"] !== "string" || !isObject(value["files"])) return [];
   const files = [];
+  let room = SHOWN_UNITS_MAX;
   for (const [path, cid] of Object.entries(value["files"]).slice(0, FILES_MAX)) {
     const bytes = typeof cid === "string" && isCid(cid) ? await read(cid) : undefined;
     const text = bytes && textOf(bytes);
-    if (text !== undefined) files.push({ path, cid: String(cid), text: text.slice(0, SHOWN_UNITS_MAX) });
+    if (text === undefined) continue;
+    files.push({ path, cid: String(cid), text: text.slice(0, room), cut: text.length > room });
+    room = Math.max(0, room - text.length);
   }
   return files;
 }
