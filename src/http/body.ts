@@ -1,6 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { BerthError } from "../errors.ts";
+import { GrowingBytes } from "../growing-bytes.ts";
 import { limitVariable, type Limits } from "../limits.ts";
 import { claimedPlaceOf } from "./place.ts";
 
@@ -36,8 +37,8 @@ export class Bodies {
   read(request: IncomingMessage, bytesMax: "bodyBytes" | "shortBodyBytes" | number = "bodyBytes"): Promise<string> {
     const most = typeof bytesMax === "number" ? bytesMax : this.#limits[bytesMax];
     return new Promise((resolve, reject) => {
-      /** All that has come, and room for more behind it. */
-      let held: Buffer | undefined;
+      let first: Buffer | undefined;
+      let rest: GrowingBytes | undefined;
       let length = 0;
       let counted = 0;
       const release = (): void => {
@@ -47,16 +48,20 @@ export class Bodies {
       const refuse = (error: BerthError): void => {
         // The rest is read and thrown away, so that the client gets to see the answer.
         request.off("data", onData).resume();
-        held = undefined;
+        first = rest = undefined;
         release();
         reject(error);
       };
       const onData = (chunk: Buffer): void => {
-        const before = length;
         length += chunk.length;
         if (length > most) return refuse(tooLarge(bytesMax, most));
-        held = held ? appended(held, before, chunk) : chunk;
-        if (before === 0 && Number(request.headers["content-length"]) === length) return;
+        if (!first) {
+          first = chunk;
+          if (Number(request.headers["content-length"]) === length) return;
+        } else {
+          if (!rest) (rest = new GrowingBytes()).add(first);
+          rest.add(chunk);
+        }
         const full = this.#fullFor(request, length - counted);
         if (full) return refuse(full);
         this.#count(request, length - counted);
@@ -65,7 +70,7 @@ export class Bodies {
       request.on("data", onData);
       request.on("end", () => {
         release();
-        const bytes = held?.subarray(0, length);
+        const bytes = rest?.take() ?? first;
         if (!bytes) resolve("");
         else if (isUtf8(bytes)) resolve(bytes.toString());
         else reject(new BerthError("parse_error", "it is not UTF-8"));
@@ -95,17 +100,6 @@ export class Bodies {
     if (ofTenant === 0) this.#byTenant.delete(tenant);
     else this.#byTenant.set(tenant, ofTenant);
   }
-}
-
-/** Holds one more piece in the room behind the others: kept by itself, a piece of one byte would take two hundred. */
-function appended(held: Buffer, length: number, chunk: Buffer): Buffer {
-  let room = held;
-  if (length + chunk.length > held.length) {
-    room = Buffer.allocUnsafeSlow(Math.max(length + chunk.length, 2 * held.length));
-    held.copy(room, 0, 0, length);
-  }
-  chunk.copy(room, length);
-  return room;
 }
 
 /** When others may have sent what they began. */

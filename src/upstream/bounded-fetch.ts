@@ -1,4 +1,5 @@
 import type { FetchLike } from "@modelcontextprotocol/client";
+import { GrowingBytes } from "../growing-bytes.ts";
 import { longResult, type LongMessage, type LongReader } from "./long-answers.ts";
 import type { LongResults } from "./results-aside.ts";
 
@@ -38,22 +39,14 @@ export function boundedFetch(
 
 type Pieces = TransformStream<Uint8Array, Uint8Array>;
 
-/** One message that is all of the body. */
+/** One message that is all of the body. It is given on whole: who asked would keep each piece of it by itself. */
 function bodyOf(bytesMax: number, reading: Reading | undefined): Pieces {
   const held = new Held(bytesMax);
-  if (!reading) {
-    return new TransformStream({
-      transform(chunk, controller) {
-        held.count(chunk);
-        controller.enqueue(chunk);
-      },
-    });
-  }
   return new TransformStream({
     transform: (chunk) => held.add(chunk),
     async flush(controller) {
       const body = held.take();
-      if (body.length <= reading.long.inlineBodyBytes) return controller.enqueue(body);
+      if (!reading || body.length <= reading.long.inlineBodyBytes) return controller.enqueue(body);
       const read = await reading.long.message(body);
       // Whoever asked finds out that it is none.
       controller.enqueue(encoded(read.text === undefined && read.fault === undefined ? "" : without(read, reading)));
@@ -121,44 +114,25 @@ const LONGEST_END = 4;
 /** What came of a message so far. */
 class Held {
   readonly #bytesMax: number;
-  #pieces: Uint8Array[] = [];
-  #bytes = 0;
+  readonly #bytes = new GrowingBytes();
 
   constructor(bytesMax: number) {
     this.#bytesMax = bytesMax;
   }
 
-  add(piece: Uint8Array): void {
-    this.count(piece);
-    this.#pieces.push(piece);
-  }
-
   /** Throws when it is too long. */
-  count(piece: Uint8Array): void {
-    this.#bytes += piece.length;
-    if (this.#bytes > this.#bytesMax)
+  add(piece: Uint8Array): void {
+    if (this.#bytes.length + piece.length > this.#bytesMax)
       throw new Error(`The server sent a message of more than ${this.#bytesMax} bytes.`);
+    this.#bytes.add(piece);
   }
 
   tail(bytes: number): Uint8Array {
-    const last: number[] = [];
-    for (let at = this.#pieces.length - 1; at >= 0 && last.length < bytes; at--) {
-      const piece = this.#pieces[at]!;
-      for (let index = piece.length - 1; index >= 0 && last.length < bytes; index--) last.unshift(piece[index]!);
-    }
-    return Uint8Array.from(last);
+    return this.#bytes.tail(bytes);
   }
 
   take(): Uint8Array<ArrayBuffer> {
-    const whole = new Uint8Array(this.#bytes);
-    let at = 0;
-    for (const piece of this.#pieces) {
-      whole.set(piece, at);
-      at += piece.length;
-    }
-    this.#pieces = [];
-    this.#bytes = 0;
-    return whole;
+    return this.#bytes.take();
   }
 }
 

@@ -1,6 +1,7 @@
 import { createRemoteJWKSet, customFetch, errors as joseErrors, type JWTVerifyGetKey } from "jose";
 import type { Limits } from "../../limits.ts";
 import { BerthError } from "../../errors.ts";
+import { GrowingBytes } from "../../growing-bytes.ts";
 import { isObject } from "../../json.ts";
 import { isTrustworthy } from "./settings.ts";
 
@@ -128,14 +129,12 @@ class AnswerTooLong extends Error {}
 
 async function bounded({ body, status }: Response, bytesMax: number): Promise<Uint8Array<ArrayBuffer> | null> {
   if (!body || status === 204 || status === 304) return null;
-  const chunks: Uint8Array[] = [];
-  let length = 0;
+  const held = new GrowingBytes();
   for await (const chunk of body) {
-    length += chunk.length;
-    if (length > bytesMax) throw new AnswerTooLong(`an answer has more than ${bytesMax} bytes`);
-    chunks.push(chunk);
+    if (held.length + chunk.length > bytesMax) throw new AnswerTooLong(`an answer has more than ${bytesMax} bytes`);
+    held.add(chunk);
   }
-  return Uint8Array.from(Buffer.concat(chunks, length));
+  return held.take();
 }
 
 /** Its answer was no set of keys; everything else is the fault of a token. */

@@ -1,0 +1,36 @@
+/**
+ * Bytes that come in pieces, held as one: a piece of one byte takes hundreds of bytes when it is kept by itself, so that
+ * whoever sends byte by byte would take more memory than any limit of bytes says.
+ */
+export class GrowingBytes {
+  #room = Buffer.alloc(0);
+  #length = 0;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  add(piece: Uint8Array): void {
+    const needed = this.#length + piece.length;
+    if (needed > this.#room.length) {
+      const room = Buffer.allocUnsafeSlow(Math.max(needed, 2 * this.#room.length));
+      this.#room.copy(room, 0, 0, this.#length);
+      this.#room = room;
+    }
+    this.#room.set(piece, this.#length);
+    this.#length = needed;
+  }
+
+  /** The last ones, as many as there are. */
+  tail(bytes: number): Uint8Array {
+    return this.#room.subarray(Math.max(0, this.#length - bytes), this.#length);
+  }
+
+  /** All of them, which are held here no more. */
+  take(): Buffer<ArrayBuffer> {
+    const all = this.#room.subarray(0, this.#length);
+    this.#room = Buffer.alloc(0);
+    this.#length = 0;
+    return all;
+  }
+}
