@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { base32 } from "multiformats/bases/base32";
 import { CID } from "multiformats/cid";
 import { canonicalJson } from "./canonical-json.ts";
+import { turnTaker } from "./turns.ts";
 
 /**
  * Content addresses: CIDv1, sha2-256, base32 lower case (`bafk…` for bytes, `bagu…` for structures).
@@ -28,7 +29,10 @@ const HEADS: ReadonlyMap<number, Uint8Array> = new Map([
 
 /** Written out, as pages and releases need hundreds at once: by way of an object of the library each takes three times as long. */
 function address(codec: number, bytes: Uint8Array): Cid {
-  const digest = createHash("sha256").update(bytes).digest();
+  return written(codec, createHash("sha256").update(bytes).digest());
+}
+
+function written(codec: number, digest: Uint8Array): Cid {
   return base32.encode(Buffer.concat([HEADS.get(codec)!, digest]));
 }
 
@@ -47,9 +51,115 @@ export function jsonBlock(value: unknown): Block {
   return { cid: address(DAG_JSON, bytes), bytes };
 }
 
+/**
+ * As `jsonBlock`, for an object of long lists: calls of others have their turns between two items. `onItem` hears of each
+ * item with the name of its list and its canonical bytes.
+ */
+export async function jsonBlockInTurns(
+  structure: object,
+  onItem: (list: string, item: unknown, bytes: Uint8Array) => void = () => {},
+): Promise<Block> {
+  const turn = turnTaker();
+  const hash = createHash("sha256");
+  const parts: Uint8Array[] = [];
+  const write = (text: string): Uint8Array => {
+    const bytes = Buffer.from(text);
+    parts.push(bytes);
+    hash.update(bytes);
+    return bytes;
+  };
+  const members = Object.entries(structure).filter(([, value]) => value !== undefined);
+  let before = "{";
+  for (const [name, value] of members.sort(([one], [other]) => (one < other ? -1 : 1))) {
+    write(`${before}${JSON.stringify(name)}:`);
+    before = ",";
+    if (Array.isArray(value)) {
+      write("[");
+      for (const [index, item] of (value as unknown[]).entries()) {
+        if (index > 0) write(",");
+        onItem(name, item, write(canonicalJson(item)));
+        await turn();
+      }
+      write("]");
+    } else {
+      write(canonicalJson(value));
+      await turn();
+    }
+  }
+  write(members.length === 0 ? "{}" : "}");
+  return { cid: written(DAG_JSON, hash.digest()), bytes: Buffer.concat(parts) };
+}
+
+/** The CID of a structure, by its canonical bytes. */
+export function addressOfJson(bytes: Uint8Array): Cid {
+  return address(DAG_JSON, bytes);
+}
+
 /** The structure in a `dag-json` block's bytes. Berth keeps no links in them, so a key "/" is a key like any other. */
 export function decodeJson(bytes: Uint8Array): unknown {
   return JSON.parse(new TextDecoder().decode(bytes));
+}
+
+/** The same for an object of long lists: calls of others have their turns between two items. */
+export async function decodeJsonInTurns(bytes: Uint8Array): Promise<unknown> {
+  if (bytes.length <= AT_ONCE_BYTES || bytes[0] !== OPEN_OBJECT) return decodeJson(bytes);
+  const turn = turnTaker();
+  let at = 1;
+  const next = (): unknown => {
+    const end = endOfValue(bytes, at);
+    const value = decodeJson(bytes.subarray(at, end));
+    at = end;
+    return value;
+  };
+  const members: [string, unknown][] = [];
+  while (bytes[at] === QUOTE) {
+    const name = next() as string;
+    at += 1;
+    let value: unknown;
+    if (bytes[at] === OPEN_LIST && bytes[at + 1] !== CLOSE_LIST) {
+      const items: unknown[] = [];
+      do {
+        at += 1;
+        items.push(next());
+        await turn();
+      } while (bytes[at] === COMMA);
+      at += 1;
+      value = items;
+    } else value = next();
+    members.push([name, value]);
+    await turn();
+    if (bytes[at] === COMMA) at += 1;
+  }
+  return Object.fromEntries(members);
+}
+
+/** What is read in a millisecond or two. */
+const AT_ONCE_BYTES = 64 * 1024;
+const [QUOTE, ESCAPE, COMMA, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = Buffer.from('"\\,[]{}');
+
+/** Where a value ends that begins at `at`, in canonical JSON. */
+function endOfValue(bytes: Uint8Array, at: number): number {
+  let depth = 0;
+  for (let index = at; index < bytes.length; index++) {
+    switch (bytes[index]) {
+      case QUOTE:
+        for (index++; bytes[index] !== QUOTE && index < bytes.length; index++) if (bytes[index] === ESCAPE) index++;
+        if (depth === 0) return index + 1;
+        break;
+      case OPEN_LIST:
+      case OPEN_OBJECT:
+        depth++;
+        break;
+      case CLOSE_LIST:
+      case CLOSE_OBJECT:
+        if (depth === 0) return index;
+        if (--depth === 0) return index + 1;
+        break;
+      case COMMA:
+        if (depth === 0) return index;
+    }
+  }
+  return bytes.length;
 }
 
 export function isCid(text: string): boolean {

@@ -32,6 +32,15 @@ export function furtherProblems(count: number, severity: Problem["severity"]): P
   return { code: "more-problems", message, severity };
 }
 
+/** The first of them, and how many more there are. */
+export function firstProblems(problems: readonly Problem[]): readonly Problem[] {
+  if (problems.length <= PROBLEMS_MAX) return problems;
+  const rest = problems.slice(PROBLEMS_MAX);
+  const severity = rest.some((each) => each.severity === "error") ? "error" : "warning";
+  const message = `There are ${rest.length} more problems; these are the first ${PROBLEMS_MAX}.`;
+  return [...problems.slice(0, PROBLEMS_MAX), { code: "more-problems", message, severity }];
+}
+
 /** `file:line:column`, as far as it is known. */
 export function locationOf(problem: Problem): string {
   const position = [problem.file, problem.line, problem.column].filter((part) => part !== undefined).join(":");

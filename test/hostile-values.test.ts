@@ -371,7 +371,7 @@ describe("an answer of a server of others that is too long to be read by who ser
         assert.ok(names.includes("numbers") && names.includes("last"), String(names));
         assert.ok(!names.includes("huge") && !names.includes("nested"), String(names));
         const messages = await (await fetch(`${url}/api/servers`)).text();
-        assert.match(messages, /\\"huge\\" is left out: it has more than 262144 bytes \(BERTH_UPSTREAM_ENTRY_BYTES\)/);
+        assert.match(messages, /\\"huge\\" is left out: it has more than 131072 bytes \(BERTH_UPSTREAM_ENTRY_BYTES\)/);
         assert.match(messages, /\\"nested\\" is left out: it nests more than 256 levels deep/);
       }
     });

@@ -1,11 +1,43 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { jsonBlock } from "../src/cid.ts";
+import * as fc from "./fast-check.ts";
+import { decodeJson, decodeJsonInTurns, jsonBlock, jsonBlockInTurns } from "../src/cid.ts";
 import type { Contract, ToolContract } from "../src/contract/contract.ts";
+import { contractOf as contractIn } from "../src/upstream/contract-of.ts";
+import { readPages } from "../src/upstream/list-pages.ts";
+import { mendTool, readEntries } from "../src/upstream/lists.ts";
+import { defaultLimits as limits } from "../src/limits.ts";
 import { driftOf, judge } from "../src/host/upstream/judge.ts";
 import { cidOf, makeCids } from "../src/host/upstream/structure-cid.ts";
 
 const MANY = 400;
+const SLOW_MS = 0.2;
+
+/** The same, but so that each look at what tools are takes a while; tells at how many the event loop did not turn between. */
+function slowly(contract: Contract) {
+  const counts = { all: 0, longest: 0 };
+  let atOnce = 0;
+  const slow = <Item extends object>(item: Item, key: keyof Item): Item => {
+    const value = item[key];
+    return Object.defineProperty({ ...item }, key, {
+      enumerable: true,
+      get() {
+        const end = performance.now() + SLOW_MS;
+        while (performance.now() < end);
+        counts.all += 1;
+        counts.longest = Math.max(counts.longest, ++atOnce);
+        return value;
+      },
+    });
+  };
+  const watch = async <T>(work: Promise<T>): Promise<T> => {
+    let isDone = false;
+    const turn = (): unknown => (atOnce = 0) || isDone || setImmediate(turn);
+    turn();
+    return work.finally(() => (isDone = true));
+  };
+  return { contract: { ...contract, tools: contract.tools.map((tool) => slow(tool, "inputSchema")) }, counts, watch };
+}
 
 describe("contracts of hosted servers with many tools", () => {
   it("are addressed without holding up anything else, and as every other structure is", async () => {
@@ -18,10 +50,90 @@ describe("contracts of hosted servers with many tools", () => {
     assert.equal(cidOf(contract.tools[7]!), jsonBlock(contract.tools[7]).cid);
   });
 
+  it("are written and read in turns as every structure is at once", async () => {
+    const lists = fc.dictionary(
+      fc.string(),
+      fc.oneof(fc.jsonValue(), fc.array(fc.jsonValue()), fc.constant(undefined)),
+    );
+    await fc.assert(
+      fc.asyncProperty(lists, async (structure) => {
+        // What is short is read at once.
+        const long = { ...structure, "": "x".repeat(70_000) };
+        const { cid, bytes } = jsonBlock(long);
+        const block = await jsonBlockInTurns(long);
+        assert.equal(block.cid, cid);
+        assert.deepEqual(Buffer.from(block.bytes), Buffer.from(bytes));
+        assert.deepEqual(await decodeJsonInTurns(bytes), decodeJson(bytes));
+      }),
+    );
+    assert.deepEqual(await jsonBlockInTurns({}), { ...jsonBlock({}), bytes: Buffer.from("{}") });
+  });
+
+  it("are read and taken apart in turns", async () => {
+    const { contract, counts, watch } = slowly(contractOf(MANY));
+    const listed = await watch(readEntries("The tool", contract.tools, "name", mendTool));
+    assert.equal(listed.items.length, MANY);
+    await watch(contractIn({ ...contract, problems: [], bytes: 0 } as never));
+    assert.ok(counts.all >= 2 * MANY && counts.longest < MANY / 4, JSON.stringify(counts));
+  });
+
+  it("have no names that are longer than what is said of them", async () => {
+    const entries = ["a".repeat(3_000), "b"].map((name) => ({ name, inputSchema: {} }));
+    const page = (): Promise<{ tools: object[] }> => Promise.resolve({ tools: entries });
+    const { leftOut, ...read } = await readPages("tools/list", { key: "tools", nameKey: "name" }, limits, page);
+    assert.deepEqual(read.entries, [entries[1]]);
+    assert.deepEqual(leftOut, [{ name: "a".repeat(128), why: "its name has more than 2048 characters" }]);
+  });
+
+  it("are judged in turns", async () => {
+    const [approved, observed] = [slowly(contractOf(MANY)), slowly(contractOf(MANY))];
+    const tools = observed.contract.tools.slice(1);
+    const { served } = await approved.watch(
+      observed.watch(judge(approved.contract, { ...observed.contract, tools }, "warn", limits)),
+    );
+    assert.equal(served.tools.length, MANY - 1);
+    for (const { counts } of [approved, observed]) {
+      assert.ok(counts.all >= MANY - 1 && counts.longest < MANY / 4, JSON.stringify(counts));
+    }
+  });
+
+  it("fill what is approved no further than a list may be long: what is new there waits for a person", async () => {
+    const few = { upstreamListItems: 40, upstreamListBytes: Infinity };
+    const approved = contractOf(30);
+    const tools = contractOf(30).tools.map((tool) => ({ ...tool, name: `new-${tool.name}` }));
+    const byItems = await judge(approved, { ...approved, tools }, "warn", few);
+    const counts = ({ approved, served, held }: typeof byItems): number[] =>
+      [approved, served, held].map((each) => each.tools.length);
+    assert.deepEqual(counts(byItems), [40, 10, 20]);
+    const size = jsonBlock(approved.tools).bytes.length;
+    const byBytes = await judge(approved, { ...approved, tools }, "warn", {
+      upstreamListItems: 1_000,
+      upstreamListBytes: size * 1.5,
+    });
+    assert.ok(byBytes.held.tools.length > 10 && byBytes.served.tools.length > 10, String(counts(byBytes)));
+    // What was approved and is gone is never what makes room, or it could come back as another thing.
+    const again = await judge(
+      byItems.approved,
+      { ...approved, tools: [{ ...approved.tools[0]!, title: "Other" }] },
+      "warn",
+      few,
+    );
+    assert.deepEqual(counts(again), [40, 0, 1]);
+  });
+
+  it("have changes of which the first are told, and how many more there are", async () => {
+    const [approved, observed] = [contractOf(700), contractOf(700)];
+    const tools = observed.tools.map((tool) => ({ ...tool, name: `x${tool.name}` }));
+    const changes = await driftOf(approved, { ...observed, tools });
+    const [gone, come] = ["breaking", "compatible"].map((effect) => changes.filter((each) => each.effect === effect));
+    assert.deepEqual([gone!.length, come!.length], [501, 501]);
+    assert.match(gone!.at(-1)!.message, /^There are 200 more changes/);
+  });
+
   it("are compared in what differs, as if all of them were compared", async () => {
     const [approved, observed] = [contractOf(30), contractOf(30)];
     assert.deepEqual(await driftOf(approved, observed), []);
-    assert.deepEqual((await judge(approved, observed, "warn")).held.tools, []);
+    assert.deepEqual((await judge(approved, observed, "warn", limits)).held.tools, []);
     const other = { ...observed.tools[3]!, description: "Something else." };
     const tools = [other, ...observed.tools.slice(4), { ...observed.tools[0]!, name: "renamed" }];
     const changes = await driftOf(approved, { ...observed, tools });
@@ -35,7 +147,7 @@ describe("contracts of hosted servers with many tools", () => {
       ],
     );
     assert.deepEqual(
-      (await judge(approved, { ...observed, tools }, "warn")).held.tools.map(({ name }) => name),
+      (await judge(approved, { ...observed, tools }, "warn", limits)).held.tools.map(({ name }) => name),
       ["tool-3"],
     );
   });

@@ -51,7 +51,7 @@ export interface HashOptions extends RecordOptions {
 /** `berth mcp hash <reference>`: what tells whether a server is the same for its callers (J5), and for which callers. */
 export function hash(reference: string, options: HashOptions): Promise<number> {
   return reach(reference, options, async ({ upstream, signal }) => {
-    const contract = contractOf(await surveyOf(upstream, { signal }));
+    const contract = await contractOf(await surveyOf(upstream, { signal }));
     await new RecordOutput("ndjson").write({
       schema_hash: contractHash(contract),
       contract_cid: jsonBlock(contract).cid,

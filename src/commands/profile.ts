@@ -93,7 +93,7 @@ export async function create(name: string, options: CreateOptions): Promise<numb
       problems: [],
     };
     return reach(name, { ...options, profile }, async ({ upstream, signal }) => {
-      const contract = contractOf(await surveyOf(upstream, { signal }));
+      const contract = await contractOf(await surveyOf(upstream, { signal }));
       if (options.from !== undefined) return save(draftProfile(given.meta, contract, new Date()));
       return save(pinProfile(given, contract, new Date()));
     });
@@ -115,7 +115,7 @@ function compare(reference: string, options: ProfileOptions, codeOf: (check: Pro
     const format = oneOf("--format", options.format ?? "text", ["text", "json"]);
     const profile = await find(reference);
     return reach(reference, { ...options, profile }, async ({ upstream, signal }) => {
-      const check = checkProfile(profile, contractOf(await surveyOf(upstream, { signal })));
+      const check = checkProfile(profile, await contractOf(await surveyOf(upstream, { signal })));
       const shown = format === "json" ? JSON.stringify(check, undefined, 2) : describe(profile, check);
       await new RecordOutput("text").text(`${shown}\n`);
       return codeOf(check);
@@ -152,7 +152,7 @@ export function update(reference: string, options: UpdateOptions): Promise<numbe
     return reach(reference, { ...options, profile }, async (reached) => {
       const { upstream, signal } = reached;
       await output.text("Fetching current tool schemas...\n\n");
-      const current = contractOf(await surveyOf(upstream, { signal }));
+      const current = await contractOf(await surveyOf(upstream, { signal }));
       const check = checkProfile(profile, current);
       if (check.status === "valid" && meta.contract_cid === check.currentContract) {
         await output.text("No changes. The profile is up to date.\n");

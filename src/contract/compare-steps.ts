@@ -12,7 +12,7 @@ export interface ComparisonLimits {
   readonly renamePairs: number;
 }
 
-export const comparisonLimits: ComparisonLimits = { stepsAtOnce: 100_000, steps: 1_000_000, renamePairs: 4_096 };
+export const comparisonLimits: ComparisonLimits = { stepsAtOnce: 50_000, steps: 1_000_000, renamePairs: 4_096 };
 
 /** Of the comparison under way; there is never more than one, as none waits for anything. */
 let stepsLeft = Infinity;

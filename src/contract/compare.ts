@@ -106,7 +106,9 @@ function* compareLists<Item>(
     Map<string, Item>,
     Map<string, Item>,
   ];
+  yield;
   const gone = new Map([...old].filter(([name]) => !now.has(name)));
+  yield;
   const come = new Map([...now].filter(([name]) => !old.has(name)));
   const { stepsAtOnce, renamePairs } = budget;
   const spendOn = <T>(work: () => T, otherwise: () => T): T => {

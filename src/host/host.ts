@@ -18,6 +18,7 @@ import type { Overview } from "./overview.ts";
 import type { UriLimits } from "./uris/uris.ts";
 import type { TransformDependencies } from "./transforms/transforms.ts";
 import type { Hosting, UpstreamState } from "./upstream/hosting.ts";
+import type { ApprovedLimits } from "./upstream/judge.ts";
 import type { AnyChangeListener, ChangeListener } from "./watchers.ts";
 
 /**
@@ -119,6 +120,7 @@ export interface HostDependencies {
   /** False on a read-only boot: shell definitions are refused and nothing is written. */
   readonly writable: boolean;
   readonly limits: UriLimits &
+    ApprovedLimits &
     FetchLimits &
     McpsLimits &
     TransformDependencies["limits"] & {

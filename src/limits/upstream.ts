@@ -18,9 +18,9 @@ export const upstreamLimits = {
   /** The longest of its messages that is no result: a question, a log line, progress, an error. */
   upstreamNoticeBytes: 4 * 1024 * 1024,
   /** One entry of a list, such as a tool with its schemas; a larger one is left out. */
-  upstreamEntryBytes: 256 * 1024,
+  upstreamEntryBytes: 128 * 1024,
   /** All entries of one list; those that come when it is full are left out. */
-  upstreamListBytes: 2 * 1024 * 1024,
+  upstreamListBytes: 1024 * 1024,
   /** What may come on its stdout between two messages and be none. */
   upstreamGarbageBytes: 1024 * 1024,
   /** Above which a server of others waits before more is read of it. */

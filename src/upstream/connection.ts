@@ -172,13 +172,13 @@ export class UpstreamConnection implements Peer {
     mend: Parameters<typeof readEntries<T>>[3],
     options?: RequestOptions,
   ): Promise<Listed<T>> {
-    if (this.capabilities[capability] === undefined) return { items: [], problems: [] };
+    if (this.capabilities[capability] === undefined) return { items: [], problems: [], bytes: 0 };
     const { requests } = this.#channel;
     const page = (params: { cursor?: string }): Promise<AnyResult> =>
       requests.send(method, params, method, options ?? {});
-    const { entries, leftOut } = await readPages(method, { key, nameKey }, this.#limits, page);
-    const { items, problems } = readEntries(what, entries, nameKey, mend);
-    return { items, problems: [...problems, ...problemsOf(what, leftOut)] };
+    const { entries, leftOut, bytes } = await readPages(method, { key, nameKey }, this.#limits, page);
+    const { items, problems } = await readEntries(what, entries, nameKey, mend);
+    return { items, problems: [...problems, ...problemsOf(what, leftOut)], bytes };
   }
 
   /** Asks as often as the server wants to know something more. */

@@ -5,18 +5,33 @@ import type {
   ResourceTemplateContract,
   ToolContract,
 } from "../contract/contract.ts";
+import { turnTaker } from "../turns.ts";
 import type { ListedPrompt, ListedResource, ListedTemplate, ListedTool } from "./lists.ts";
 import type { Survey } from "./survey.ts";
 
-/** The contract in what a server lists, in its own order: of each thing what a contract knows. */
-export function contractOf({ description, tools, resources, resourceTemplates, prompts }: Survey): Contract {
+/**
+ * The contract in what a server lists, in its own order: of each thing what a contract knows. Calls of others have their
+ * turns meanwhile.
+ */
+export async function contractOf(survey: Survey): Promise<Contract> {
+  const { description, tools, resources, resourceTemplates, prompts } = survey;
   return {
     ...(description !== undefined && { description }),
-    tools: tools.map(toolOf),
-    resources: resources.map(resourceOf),
-    resourceTemplates: resourceTemplates.map(templateOf),
-    prompts: prompts.map(promptOf),
+    tools: await each(tools, toolOf),
+    resources: await each(resources, resourceOf),
+    resourceTemplates: await each(resourceTemplates, templateOf),
+    prompts: await each(prompts, promptOf),
   };
+}
+
+async function each<Item, Made>(items: readonly Item[], make: (item: Item) => Made): Promise<Made[]> {
+  const turn = turnTaker();
+  const made: Made[] = [];
+  for (const item of items) {
+    await turn();
+    made.push(make(item));
+  }
+  return made;
 }
 
 function toolOf({ name, title, description, inputSchema, outputSchema, annotations }: ListedTool): ToolContract {

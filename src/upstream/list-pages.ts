@@ -1,6 +1,6 @@
 import type { Limits } from "../limits.ts";
 import { turnTaker } from "../turns.ts";
-import { LongPage, sift, type LeftOutEntry } from "./long-answers.ts";
+import { LongPage, sift, siftText, type LeftOutEntry } from "./long-answers.ts";
 import { broken, isText, shortResult } from "./results.ts";
 import type { AnyResult } from "./request.ts";
 
@@ -19,6 +19,7 @@ interface ListedEntries {
   readonly entries: readonly unknown[];
   /** What is too large, or too deep. */
   readonly leftOut: readonly LeftOutEntry[];
+  readonly bytes: number;
 }
 
 /**
@@ -47,7 +48,8 @@ export async function readPages(
     if (isLong) leftOut.push(...answer.leftOut);
     for (const [index, each] of (list as unknown[]).entries()) {
       await turn();
-      const sifted = sift(isLong ? JSON.parse(each as string) : each, { nameKey, index, bytes }, limits);
+      const at = { nameKey, index, bytes };
+      const sifted = isLong ? siftText(each as string, at, limits) : sift(each, at, limits);
       if ("why" in sifted) leftOut.push(sifted);
       else {
         entries.push(sifted.entry);
@@ -62,5 +64,5 @@ export async function readPages(
     cursors.add(cursor ?? "");
     if (cursors.size > upstreamListPages) throw broken(method, `it has more than ${upstreamListPages} pages`);
   } while (cursor !== undefined);
-  return { entries, leftOut };
+  return { entries, leftOut, bytes };
 }

@@ -7,6 +7,7 @@ import type {
 } from "../contract/contract.ts";
 import { isObject } from "../json.ts";
 import type { Problem } from "../problem.ts";
+import { turnTaker } from "../turns.ts";
 import type { LeftOutEntry } from "./long-answers.ts";
 
 /**
@@ -17,6 +18,8 @@ export interface Listed<T> {
   /** In the server's own order. */
   readonly items: readonly T[];
   readonly problems: readonly Problem[];
+  /** Of all entries that were taken over. */
+  readonly bytes: number;
 }
 
 /** Entries keep every field that the server gave them; these are the ones that are known. */
@@ -28,11 +31,19 @@ export type ListedPrompt = PromptContract & { readonly [field: string]: unknown 
 /** One entry made sound, or what is wrong with it. `warnings` collects what was mended. */
 type Mend<T> = (entry: Record<string, unknown>, warnings: string[]) => T | string;
 
-export function readEntries<T>(what: string, entries: readonly unknown[], key: string, mend: Mend<T>): Listed<T> {
+/** Calls of others have their turns meanwhile. */
+export async function readEntries<T>(
+  what: string,
+  entries: readonly unknown[],
+  key: string,
+  mend: Mend<T>,
+): Promise<Omit<Listed<T>, "bytes">> {
+  const turn = turnTaker();
   const items: T[] = [];
   const problems: Problem[] = [];
   const seen = new Set<string>();
   for (const [index, entry] of entries.entries()) {
+    await turn();
     const name = isObject(entry) ? entry[key] : undefined;
     if (!isObject(entry) || typeof name !== "string" || name === "") {
       problems.push(problem("error", `${what} number ${index + 1} has no ${key} and is left out.`));

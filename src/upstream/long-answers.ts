@@ -142,31 +142,54 @@ function faulty(which: string): LongMessage {
 /** An entry of a list as far as it may be taken over; `bytes` is what those before it have together. */
 export function sift(
   entry: unknown,
-  { nameKey, index, bytes }: { readonly nameKey: string; readonly index: number; readonly bytes: number },
-  { upstreamEntryBytes, upstreamListBytes }: Pick<Limits, "upstreamEntryBytes" | "upstreamListBytes">,
-): Sifted | LeftOutEntry {
-  const leftOut = (why: string): LeftOutEntry => ({ name: nameOf(entry, nameKey, index), why });
+  at: EntryAt,
+  limits: EntryLimits,
+): (Sifted & { readonly json: string }) | LeftOutEntry {
+  const name = nameOf(entry, at);
+  const leftOut = (why: string): LeftOutEntry => ({ name: name.slice(0, SHOWN_UNITS), why });
+  if (name.length > NAME_UNITS) return leftOut(`its ${at.nameKey} has more than ${NAME_UNITS} characters`);
   if (nestsTooDeep(entry, Infinity)) return leftOut(`it nests more than ${NESTING_MAX} levels deep`);
   const json = JSON.stringify(entry);
-  const own = Buffer.byteLength(json);
-  if (own > upstreamEntryBytes) {
+  const bytes = Buffer.byteLength(json);
+  const { upstreamEntryBytes } = limits;
+  if (bytes > upstreamEntryBytes) {
     return leftOut(`it has more than ${upstreamEntryBytes} bytes (BERTH_UPSTREAM_ENTRY_BYTES)`);
   }
-  if (bytes + own > upstreamListBytes) {
-    return leftOut(`with it the list has more than ${upstreamListBytes} bytes (BERTH_UPSTREAM_LIST_BYTES)`);
-  }
-  return { entry, json, bytes: own };
+  return hasRoom(at, bytes, limits) ? { entry, json, bytes } : leftOut(tooMuch(limits));
 }
 
-interface Sifted {
-  readonly entry: unknown;
-  readonly json: string;
+/** The same for an entry of a `LongPage`, where only the pages before it may leave no room for it. */
+export function siftText(json: string, at: EntryAt, limits: EntryLimits): Sifted | LeftOutEntry {
+  const entry: unknown = JSON.parse(json);
+  const bytes = Buffer.byteLength(json);
+  if (hasRoom(at, bytes, limits)) return { entry, bytes };
+  return { name: nameOf(entry, at).slice(0, SHOWN_UNITS), why: tooMuch(limits) };
+}
+
+interface EntryAt {
+  readonly nameKey: string;
+  readonly index: number;
   readonly bytes: number;
 }
 
-function nameOf(entry: unknown, key: string, index: number): string {
-  const name = isObject(entry) ? entry[key] : undefined;
-  return typeof name === "string" ? name.slice(0, SHOWN_UNITS) : `number ${index + 1}`;
+type EntryLimits = Pick<Limits, "upstreamEntryBytes" | "upstreamListBytes">;
+
+interface Sifted {
+  readonly entry: unknown;
+  readonly bytes: number;
+}
+
+function hasRoom({ bytes }: EntryAt, own: number, { upstreamListBytes }: EntryLimits): boolean {
+  return bytes + own <= upstreamListBytes;
+}
+
+function tooMuch({ upstreamListBytes }: EntryLimits): string {
+  return `with it the list has more than ${upstreamListBytes} bytes (BERTH_UPSTREAM_LIST_BYTES)`;
+}
+
+function nameOf(entry: unknown, { nameKey, index }: EntryAt): string {
+  const name = isObject(entry) ? entry[nameKey] : undefined;
+  return typeof name === "string" ? name : `number ${index + 1}`;
 }
 
 function pageIn(result: Record<string, unknown>, limits: LongLimits): PageParts | undefined {
@@ -203,3 +226,5 @@ const RESULT_KEYS = ["content", "structuredContent", "contents", "messages", "co
 const NO_MESSAGE: LongMessage = { text: undefined, results: [] };
 const INTERNAL_ERROR = -32603;
 const SHOWN_UNITS = 128;
+/** Names stand in problems, changes and pages, each many times. */
+const NAME_UNITS = 2_048;

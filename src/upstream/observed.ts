@@ -10,11 +10,13 @@ export interface Observed {
   readonly contract: Contract;
   /** What of the lists is not sound and is left out. */
   readonly problems: readonly Problem[];
+  /** Of all that was listed. */
+  readonly bytes: number;
 }
 
 export async function observe(connection: UpstreamConnection): Promise<Observed> {
   const survey = await surveyOf(connection);
-  return { contract: contractOf(survey), problems: survey.problems };
+  return { contract: await contractOf(survey), problems: survey.problems, bytes: survey.bytes };
 }
 
 /** Has a server say what it logs, and when what it offers changes; to be done before that is looked at. */

@@ -1,5 +1,5 @@
 import type { Contract } from "../contract/contract.ts";
-import type { Problem } from "../problem.ts";
+import { firstProblems, type Problem } from "../problem.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import type { RequestOptions } from "./request.ts";
 import { UpstreamError } from "./upstream-error.ts";
@@ -12,6 +12,8 @@ export interface Survey extends Contract {
   readonly resourceTemplates: readonly ListedTemplate[];
   readonly prompts: readonly ListedPrompt[];
   readonly problems: readonly Problem[];
+  /** Of all that was listed. */
+  readonly bytes: number;
 }
 
 /** Asks for every list at once; those that the server does not have are empty. */
@@ -22,13 +24,15 @@ export async function surveyOf(upstream: UpstreamConnection, options?: RequestOp
     upstream.listResourceTemplates(options).catch(noneIfUnknown),
     upstream.listPrompts(options),
   ]);
+  const lists = [tools, resources, resourceTemplates, prompts];
   return {
     ...(upstream.instructions !== undefined && { description: upstream.instructions }),
     tools: tools.items,
     resources: resources.items,
     resourceTemplates: resourceTemplates.items,
     prompts: prompts.items,
-    problems: [tools, resources, resourceTemplates, prompts].flatMap(({ problems }) => problems),
+    problems: firstProblems(lists.flatMap(({ problems }) => problems)),
+    bytes: lists.reduce((sum, { bytes }) => sum + bytes, 0),
   };
 }
 
@@ -36,7 +40,7 @@ export async function surveyOf(upstream: UpstreamConnection, options?: RequestOp
 function noneIfUnknown(error: unknown): Listed<ListedTemplate> {
   const isUnknown = error instanceof UpstreamError && error.data?.["rpc"] === METHOD_NOT_FOUND;
   if (!isUnknown) throw error;
-  return { items: [], problems: [] };
+  return { items: [], problems: [], bytes: 0 };
 }
 
 const METHOD_NOT_FOUND = -32601;

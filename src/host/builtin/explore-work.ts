@@ -1,5 +1,4 @@
 import { join } from "node:path";
-import { jsonBlock } from "../../cid.ts";
 import { BerthError } from "../../errors.ts";
 import type { Json, JsonObject } from "../../json.ts";
 import { contractHash } from "../../upstream/contract-hash.ts";
@@ -16,6 +15,7 @@ import { text } from "../content.ts";
 import { callUpstream, type UpstreamRequest } from "../upstream/call.ts";
 import { LongToolResult } from "../upstream/long-reader.ts";
 import { resultOf } from "../upstream/results.ts";
+import { cidOf } from "../upstream/structure-cid.ts";
 import type { HostedUpstream } from "../upstream/hosted.ts";
 import type { Work } from "./built-in-tool.ts";
 import type { Explored, ExploredServers } from "./explored.ts";
@@ -46,7 +46,7 @@ export function explore({ servers }: Workplace): Work {
       ...offers,
       problems,
       schema_hash: contractHash(contract),
-      contract_cid: jsonBlock(contract).cid,
+      contract_cid: cidOf(contract),
     } as unknown as JsonObject);
   };
 }

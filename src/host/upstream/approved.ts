@@ -1,14 +1,15 @@
 import type { ContractChange } from "../../contract/change.ts";
 import { BerthError } from "../../errors.ts";
-import type { Problem } from "../../problem.ts";
+import { firstProblems, type Problem } from "../../problem.ts";
 import type { Store } from "../../store/store.ts";
+import { nextTurn } from "../../turns.ts";
 import type { Contract } from "../catalog.ts";
 import type { ServerEntry } from "../config/entry.ts";
 import type { HostedUpstream } from "./hosted.ts";
 import type { Hosting } from "./hosting.ts";
-import { driftOf, judge, type Held, type Judgement } from "./judge.ts";
+import { driftOf, judge, type ApprovedLimits, type Held, type Judgement } from "./judge.ts";
 import { refused, start } from "./refusal.ts";
-import { cidOf, makeCids } from "./structure-cid.ts";
+import { cidOf, cidOfContract } from "./structure-cid.ts";
 import {
   readContract,
   readRemembered,
@@ -24,6 +25,7 @@ export interface ApprovalDependencies {
   readonly upstreams?: Hosting;
   /** Nothing of it is remembered: somebody only looks what would be. */
   readonly isTrial: boolean;
+  readonly limits: ApprovedLimits;
 }
 
 /** What of a server of others may be served. */
@@ -44,18 +46,15 @@ export async function approvedNow(
   entry: ServerEntry,
   dependencies: ApprovalDependencies,
 ): Promise<Own> {
-  const { store, writable, isTrial } = dependencies;
+  const { store, writable, isTrial, limits } = dependencies;
   const { uri } = hosted.upstream.launch;
   const known = await recall(tenant, server, uri, entry, dependencies);
   if (!known && !hosted.observed) await start(server, hosted);
 
   const seen = hosted.observed?.contract;
-  if (known && cidOf(known.approved) !== cidOf(seen ?? known.observed)) {
-    await makeCids(known.approved);
-    await makeCids(seen ?? known.observed);
-  }
-  const judged = await judge(known?.approved ?? seen!, seen ?? known!.observed, entry.schemaValidation);
-  const problems = [...(hosted.observed?.problems ?? []), ...driftProblems(judged)];
+  const judged = await judge(known?.approved ?? seen!, seen ?? known!.observed, entry.schemaValidation, limits);
+  await nextTurn();
+  const problems = [...(hosted.observed?.problems ?? []), ...firstProblems(driftProblems(judged))];
   if (!isTrial) {
     const remembered: Remembered = {
       approved: judged.refused ? known!.approved : judged.approved,
@@ -79,7 +78,8 @@ async function changesOf(
   { approved, observed }: Remembered,
   last?: RememberedChanges,
 ): Promise<readonly ContractChange[]> {
-  const isAsLast = last && cidOf(last.approved) === cidOf(approved) && cidOf(last.observed) === cidOf(observed);
+  const [approvedCid, observedCid] = [await cidOfContract(approved), await cidOfContract(observed)];
+  const isAsLast = last && cidOf(last.approved) === approvedCid && cidOf(last.observed) === observedCid;
   return isAsLast ? last.changes : driftOf(approved, observed);
 }
 
@@ -95,8 +95,8 @@ export async function recall(
   { store, writable, upstreams }: Pick<ApprovalDependencies, "store" | "writable" | "upstreams">,
 ): Promise<Remembered | undefined> {
   const { contractCid } = entry;
-  const inMemory = writable ? undefined : upstreams?.find(tenant, server, entry)?.remembered;
-  const remembered = inMemory ?? (await readRemembered(store, tenant, server, uri));
+  const inMemory = upstreams?.find(tenant, server, entry)?.remembered;
+  const remembered = writable || !inMemory ? await readRemembered(store, tenant, server, uri, inMemory) : inMemory;
   if (contractCid === undefined || remembered?.locked === contractCid) return remembered;
   const locked = await readContract(store, tenant, contractCid);
   return locked ? { approved: locked, observed: locked, locked: contractCid } : remembered;

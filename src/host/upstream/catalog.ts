@@ -34,20 +34,20 @@ export function upstreamParts(
     limits,
     warn: (message) => warn(tool.name, message),
   });
-  const tools = new Map([
-    ...held.tools.map((tool) => [tool.name, heldTool(tool, notesOf(tool.name))] as const),
-    ...contract.tools.map((tool) => [tool.name, upstreamTool(tool, partsOf(tool))] as const),
-  ]);
-  const prompts = new Map([
-    ...held.prompts.map((prompt) => [prompt.name, heldPrompt(prompt)] as const),
-    ...contract.prompts.map((prompt) => [prompt.name, upstreamPrompt(hosted, prompt)] as const),
-  ]);
+  const tool = foundByName(
+    [contract.tools, (tool) => upstreamTool(tool, partsOf(tool))],
+    [held.tools, (tool) => heldTool(tool, notesOf(tool.name))],
+  );
+  const prompt = foundByName(
+    [contract.prompts, (prompt) => upstreamPrompt(hosted, prompt)],
+    [held.prompts, heldPrompt],
+  );
   const prompted = new Set(contract.prompts.map(({ name }) => name));
   const offersResources = contract.resources.length > 0 || contract.resourceTemplates.length > 0;
   const templates = new Set(contract.resourceTemplates.map(({ uriTemplate }) => uriTemplate));
   return {
-    tool: (name) => tools.get(name),
-    prompt: (name) => prompts.get(name),
+    tool,
+    prompt,
     // Servers have resources that they do not list.
     resource: async (uri) => (offersResources ? upstreamResource(hosted, uri) : undefined),
     gives: () => offersResources,
@@ -55,5 +55,27 @@ export function upstreamParts(
       if (prompted.has(of)) return upstreamCompleter(hosted, { type: "ref/prompt", name: of }, argument);
       return templates.has(of) ? upstreamCompleter(hosted, { type: "ref/resource", uri: of }, argument) : undefined;
     },
+  };
+}
+
+type Making<Item, Made> = readonly [items: readonly Item[], make: (item: Item) => Made];
+
+/** What carries out something of that name, made when it is first asked for: of thousands most never are. */
+function foundByName<Item extends { readonly name: string }, Made>(
+  ...either: readonly Making<Item, Made>[]
+): (name: string) => Made | undefined {
+  const ways = either.map(([items, make]) => ({ items: new Map(items.map((item) => [item.name, item])), make }));
+  const made = new Map<string, Made>();
+  return (name) => {
+    const known = made.get(name);
+    if (known) return known;
+    for (const { items, make } of ways) {
+      const item = items.get(name);
+      if (!item) continue;
+      const first = make(item);
+      made.set(name, first);
+      return first;
+    }
+    return undefined;
   };
 }

@@ -56,16 +56,16 @@ export class HostedUpstream {
 
   /** Whether it is something else than what was seen last. */
   async #take(observed: Observed): Promise<boolean> {
-    const { contract, problems } = observed;
+    const { contract } = observed;
     const look = ++this.#looks;
-    const last = this.#observed?.contract;
-    if (last && cidOf(last) === cidOf(contract)) {
-      this.#observed = { contract: last, problems };
-      return false;
-    }
     await makeCids(contract);
     // Whoever has looked later has seen what it is now.
     if (look !== this.#looks) return false;
+    const last = this.#observed?.contract;
+    if (last && cidOf(last) === cidOf(contract)) {
+      this.#observed = { ...observed, contract: last };
+      return false;
+    }
     // What is seen first may differ from what was seen in an earlier life of this Berth.
     const before = last ?? this.remembered?.observed;
     this.#observed = observed;

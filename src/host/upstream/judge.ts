@@ -1,10 +1,12 @@
 import type { ContractChange } from "../../contract/change.ts";
 import { compareInTurns } from "../../contract/compare.ts";
 import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
+import type { Limits } from "../../limits.ts";
 import type { SchemaValidation } from "../config/entry.ts";
-import { cidOf } from "./structure-cid.ts";
+import { nextTurn } from "../../turns.ts";
+import { bytesOf, cidOf, cidOfContract, makeCids } from "./structure-cid.ts";
 
-/** What was approved of what is something else now; neither listed nor used until a person approves it. */
+/** What is not what was approved, or is new where there is no room for it; neither listed nor used until a person approves it. */
 export interface Held {
   readonly tools: readonly ToolContract[];
   readonly prompts: readonly PromptContract[];
@@ -27,17 +29,27 @@ export interface Judgement {
  * Compares what a server offers with what was approved. What is new is taken over. A tool or prompt that is another one
  * under its old name is held back, whatever it is that changed: a description reaches the model as surely as a schema
  * does, and so do the server's own instructions, which stay as they were. What is gone stays approved as it was, so that
- * nothing comes back as another thing under its name.
+ * nothing comes back as another thing under its name; where that fills a list, what is new is held back, too. Calls of
+ * others have their turns meanwhile.
  */
-export async function judge(approved: Contract, observed: Contract, validation: SchemaValidation): Promise<Judgement> {
+export async function judge(
+  approved: Contract,
+  observed: Contract,
+  validation: SchemaValidation,
+  limits: ApprovedLimits,
+): Promise<Judgement> {
   if (validation === "ignore") {
     return { served: observed, approved: observed, held: NOTHING_HELD, changes: [], refused: false };
   }
-  if (isSame(approved, observed)) {
+  if (await isSameContract(approved, observed)) {
     return { served: observed, approved, held: NOTHING_HELD, changes: [], refused: false };
   }
-  const tools = sift(approved.tools, observed.tools);
-  const prompts = sift(approved.prompts, observed.prompts);
+  await makeCids(approved);
+  await makeCids(observed);
+  const tools = sift(approved.tools, observed.tools, limits);
+  await nextTurn();
+  const prompts = sift(approved.prompts, observed.prompts, limits);
+  await nextTurn();
   const changes = await driftOf(approved, observed);
   const { description: _, ...rest } = observed;
   const told = approved.description === undefined ? rest : { ...rest, description: approved.description };
@@ -54,24 +66,46 @@ interface Named {
   readonly name: string;
 }
 
-function sift<Item extends Named>(approved: readonly Item[], observed: readonly Item[]) {
+/** Of what is approved in one list, as of what a server lists. */
+export type ApprovedLimits = Pick<Limits, "upstreamListItems" | "upstreamListBytes">;
+
+function sift<Item extends Named>(
+  approved: readonly Item[],
+  observed: readonly Item[],
+  { upstreamListItems, upstreamListBytes }: ApprovedLimits,
+) {
   const before = byName(approved);
   const now = byName(observed);
+  let bytes = approved.reduce((sum, item) => sum + bytesOf(item), 0);
+  let items = approved.length;
+  const isFree = (item: Item): boolean => {
+    if (items + 1 > upstreamListItems || bytes + bytesOf(item) > upstreamListBytes) return false;
+    items += 1;
+    bytes += bytesOf(item);
+    return true;
+  };
+  const unfit = new Set(observed.filter((item) => !before.has(item.name) && !isFree(item)));
   return {
-    served: observed.filter((item) => !isOther(before.get(item.name), item)),
+    served: observed.filter((item) => !unfit.has(item) && !isOther(before.get(item.name), item)),
     approved: [
-      ...observed.map((item) => before.get(item.name) ?? item),
+      ...observed.filter((item) => !unfit.has(item)).map((item) => before.get(item.name) ?? item),
       ...approved.filter(({ name }) => !now.has(name)),
     ],
-    held: approved.filter((item) => isOther(now.get(item.name), item)),
+    held: [...approved.filter((item) => isOther(now.get(item.name), item)), ...unfit],
   };
 }
 
 /** What is different, with a word on each tool and prompt that is another one in what no caller's code depends on. */
 export async function driftOf(approved: Contract, observed: Contract): Promise<readonly ContractChange[]> {
-  if (isSame(approved, observed)) return [];
+  if (await isSameContract(approved, observed)) return [];
+  await makeCids(approved);
+  await makeCids(observed);
   // What is the same in both has no part in any change, and is most of them.
-  const changes = await compareInTurns(without(observed, approved), without(approved, observed));
+  const before = without(observed, approved);
+  await nextTurn();
+  const after = without(approved, observed);
+  await nextTurn();
+  const changes = await compareInTurns(before, after);
   const silent = (subject: "tool" | "prompt", before: readonly Named[], after: readonly Named[]): ContractChange[] => {
     const known = byName(before);
     const told = new Set(changes.filter((change) => change.subject === subject).map(({ name }) => name));
@@ -81,12 +115,29 @@ export async function driftOf(approved: Contract, observed: Contract): Promise<r
       return { subject, name, effect: "review", message };
     });
   };
+  await nextTurn();
+  const tools = silent("tool", before.tools, after.tools);
+  await nextTurn();
+  return firstOfEach([...changes, ...tools, ...silent("prompt", before.prompts, after.prompts)]);
+}
+
+/** The first changes of each effect, and how many more there are: nobody reads thousands. */
+function firstOfEach(changes: readonly ContractChange[]): readonly ContractChange[] {
+  const counts = { breaking: 0, review: 0, compatible: 0 };
+  const first = changes.filter(({ effect }) => ++counts[effect] <= CHANGES_MAX);
+  const more = Object.entries(counts).filter(([, count]) => count > CHANGES_MAX);
   return [
-    ...changes,
-    ...silent("tool", approved.tools, observed.tools),
-    ...silent("prompt", approved.prompts, observed.prompts),
+    ...first,
+    ...more.map(([effect, count]): ContractChange => {
+      const of = changes.find((change) => change.effect === effect)!;
+      const message = `There are ${count - CHANGES_MAX} more changes of which the same is to be said (${effect}).`;
+      return { subject: of.subject, name: "", effect: of.effect, message };
+    }),
   ];
 }
+
+/** Of each effect. */
+const CHANGES_MAX = 500;
 
 function byName<Item extends Named>(items: readonly Item[]): ReadonlyMap<string, Item> {
   return new Map(items.map((item) => [item.name, item]));
@@ -101,6 +152,10 @@ function without(known: Contract, contract: Contract): Contract {
     tools: contract.tools.filter((tool) => !isSame(tools.get(tool.name), tool)),
     prompts: contract.prompts.filter((prompt) => !isSame(prompts.get(prompt.name), prompt)),
   };
+}
+
+async function isSameContract(one: Contract, other: Contract): Promise<boolean> {
+  return one === other || (await cidOfContract(one)) === (await cidOfContract(other));
 }
 
 /** Whether there are both, and they differ in anything that they say of themselves. */

@@ -4,6 +4,7 @@ import type { Limits } from "../../limits.ts";
 import type { Log } from "../../log.ts";
 import type { Grants } from "../../secrets/grants.ts";
 import type { Launch } from "../../upstream/launch.ts";
+import { nextTurn } from "../../turns.ts";
 import { parseLauncher } from "../../upstream/launcher.ts";
 import type { Activities } from "../activity.ts";
 import type { Catalog, Offer } from "../catalog.ts";
@@ -18,8 +19,9 @@ import { upstreamParts } from "./catalog.ts";
 import { approvedNow, type ApprovalDependencies, type Own } from "./approved.ts";
 import { curate } from "./curate.ts";
 import type { HostedUpstream } from "./hosted.ts";
-import { NOTHING_HELD } from "./judge.ts";
+import { NOTHING_HELD, type ApprovedLimits } from "./judge.ts";
 import { problem, refused, start } from "./refusal.ts";
+import { contractBlock } from "./structure-cid.ts";
 
 /** A server of others, ready to serve, and the blocks of its release. */
 export interface LoadedUpstream {
@@ -34,7 +36,7 @@ export interface UpstreamDependencies extends ApprovalDependencies {
   readonly activities: Activities;
   readonly observers: Observers;
   readonly log: Log;
-  readonly limits: RetryLimits & Pick<Limits, "upstreamCallMs">;
+  readonly limits: RetryLimits & ApprovedLimits & Pick<Limits, "upstreamCallMs">;
 }
 
 export interface MadeOfUpstream {
@@ -65,14 +67,15 @@ export async function loadUpstream(
     ? await observedNow(server, hosted)
     : await approvedNow(tenant, server, hosted, entry, dependencies);
 
+  await nextTurn();
   const { contract, originals, hidden } = curate(own, entry, isHidden);
-  const contractBlock = jsonBlock(contract);
+  const listed = await contractBlock(contract);
   const configBlock = rawBlock(JSON.stringify(entry.raw));
   const parts: ReleaseParts = {
     definition: definition.cid,
     bundle: null,
     config: configBlock.cid,
-    contract: contractBlock.cid,
+    contract: listed.cid,
   };
   const release = jsonBlock(parts);
   const activity = dependencies.activities.of(tenant, server);
@@ -81,7 +84,7 @@ export async function loadUpstream(
   const catalog: Catalog = {
     server,
     release: release.cid,
-    contractCid: contractBlock.cid,
+    contractCid: listed.cid,
     contract,
     hidden,
     problems: [...problems, ...(await grantProblems({ tenant, server, entry }, grant))],
@@ -102,7 +105,7 @@ export async function loadUpstream(
     }),
     memo: new Map(),
   };
-  return { catalog, blocks: [release, definition, contractBlock, configBlock] };
+  return { catalog, blocks: [release, definition, listed, configBlock] };
 }
 
 async function observedNow(server: string, hosted: HostedUpstream): Promise<Own> {

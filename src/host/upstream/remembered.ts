@@ -1,9 +1,10 @@
-import { decodeJson, jsonBlock, rawBlock, type Cid } from "../../cid.ts";
+import { decodeJsonInTurns, jsonBlock, rawBlock, type Cid } from "../../cid.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import type { Contract } from "../../contract/contract.ts";
 import { isObject } from "../../json.ts";
 import type { Store } from "../../store/store.ts";
-import { cidOf, readAs } from "./structure-cid.ts";
+import { mapInTurns } from "../../turns.ts";
+import { cidOf, cidOfContract, contractBlock, readAs } from "./structure-cid.ts";
 
 /** What is kept of a server of others from one of its lives to the next. */
 export interface Remembered {
@@ -19,19 +20,25 @@ export interface RememberedChanges extends Remembered {
   readonly changes: readonly ContractChange[];
 }
 
-/** What is remembered of `server` as far as it was started from this very URI. */
+/** What is remembered of `server` as far as it was started from this very URI. `last` is not read again where it stands. */
 export async function readRemembered(
   store: Store,
   tenant: string,
   server: string,
   uri: string,
+  last?: Remembered,
 ): Promise<Remembered | undefined> {
   const record = await store.name(tenant, "upstream", server);
   const kept = record && (await structure(store, tenant, record.cid));
   if (!isObject(kept) || kept["definition"] !== rawBlock(uri).cid) return undefined;
-  const approved = await readContract(store, tenant, kept["approved"]);
-  const isSame = kept["observed"] === kept["approved"];
-  const observed = isSame ? approved : await readContract(store, tenant, kept["observed"]);
+  const known = new Map(last && [last.approved, last.observed].map((contract) => [cidOf(contract), contract]));
+  const read = async (cid: unknown): Promise<Contract | undefined> => {
+    const contract = known.get(cid as Cid) ?? (await readContract(store, tenant, cid));
+    if (contract) known.set(cid as Cid, contract);
+    return contract;
+  };
+  const approved = await read(kept["approved"]);
+  const observed = await read(kept["observed"]);
   const locked = typeof kept["locked"] === "string" ? kept["locked"] : null;
   return approved && observed && { approved, observed, locked };
 }
@@ -45,16 +52,23 @@ export async function writeRemembered(
 ): Promise<void> {
   const definition = rawBlock(uri);
   const { approved, observed, locked } = remembered;
-  const kept = jsonBlock({ definition: definition.cid, approved: cidOf(approved), observed: cidOf(observed), locked });
+  const cids = { approved: await cidOfContract(approved), observed: await cidOfContract(observed) };
+  const kept = jsonBlock({ definition: definition.cid, ...cids, locked });
   const current = await store.name(tenant, "upstream", server);
   if (current?.cid === kept.cid) return;
+  const contracts = await mapInTurns([...new Set([approved, observed])], contractBlock);
+  // Each of these takes milliseconds to write, and means nothing until it is named.
+  const long = contracts.length > 1 ? contracts.filter(({ bytes }) => bytes.length > LONG_BYTES) : [];
+  for (const block of long) await store.change(tenant, { by, put: [block] });
   await store.change(tenant, {
     by,
     ...(isApproval && { subject: { kind: "contract", name: server } }),
-    put: [definition, ...Array.from(new Set([approved, observed]), jsonBlock), kept],
+    put: [definition, ...contracts.filter((block) => !long.includes(block)), kept],
     set: [{ kind: "upstream", name: server, cid: kept.cid }],
   });
 }
+
+const LONG_BYTES = 1024 * 1024;
 
 interface RememberedPut {
   readonly uri: string;
@@ -72,5 +86,5 @@ export async function readContract(store: Store, tenant: string, cid: unknown): 
 
 async function structure(store: Store, tenant: string, cid: Cid): Promise<unknown> {
   const bytes = await store.content(tenant, cid);
-  return bytes && decodeJson(bytes);
+  return bytes && decodeJsonInTurns(bytes);
 }

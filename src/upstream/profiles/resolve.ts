@@ -34,7 +34,7 @@ export function profileResolver({ env, folder, ignoreSchema, warn }: ProfileSurr
       ...(options && { options }),
       async check(upstream) {
         if (validation === "ignore") return;
-        const check = checkProfile(profile, contractOf(await surveyOf(upstream)));
+        const check = checkProfile(profile, await contractOf(await surveyOf(upstream)));
         if (check.status !== "changed") return;
         const explained = explainDrift(name, reference, check);
         if (validation === "warn") return warn(explained);
