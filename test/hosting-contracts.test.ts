@@ -32,7 +32,10 @@ function slowly(contract: Contract) {
   };
   const watch = async <T>(work: Promise<T>): Promise<T> => {
     let isDone = false;
-    const turn = (): unknown => (atOnce = 0) || isDone || setImmediate(turn);
+    const turn = (): void => {
+      atOnce = 0;
+      if (!isDone) setImmediate(turn);
+    };
     turn();
     return work.finally(() => (isDone = true));
   };
@@ -100,7 +103,7 @@ describe("contracts of hosted servers with many tools", () => {
   it("fill what is approved no further than a list may be long: what is new there waits for a person", async () => {
     const few = { upstreamListItems: 40, upstreamListBytes: Infinity };
     const approved = contractOf(30);
-    const tools = contractOf(30).tools.map((tool) => ({ ...tool, name: `new-${tool.name}` }));
+    const tools = contractOf(30).tools.map((tool) => Object.assign({}, tool, { name: `new-${tool.name}` }));
     const byItems = await judge(approved, { ...approved, tools }, "warn", few);
     const counts = ({ approved, served, held }: typeof byItems): number[] =>
       [approved, served, held].map((each) => each.tools.length);
@@ -123,7 +126,7 @@ describe("contracts of hosted servers with many tools", () => {
 
   it("have changes of which the first are told, and how many more there are", async () => {
     const [approved, observed] = [contractOf(700), contractOf(700)];
-    const tools = observed.tools.map((tool) => ({ ...tool, name: `x${tool.name}` }));
+    const tools = observed.tools.map((tool) => Object.assign({}, tool, { name: `x${tool.name}` }));
     const changes = await driftOf(approved, { ...observed, tools });
     const [gone, come] = ["breaking", "compatible"].map((effect) => changes.filter((each) => each.effect === effect));
     assert.deepEqual([gone!.length, come!.length], [501, 501]);

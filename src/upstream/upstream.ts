@@ -174,10 +174,13 @@ export class Upstream {
     }
   }
 
-  async #lookAgain(): Promise<void> {
+  async #lookAgain(): Promise<{ bytes: number }> {
+    let bytes = 0;
     const look = this.#link.peek(async (connection) => {
       try {
-        await this.#options.onContract(await observe(connection));
+        const observed = await observe(connection);
+        ({ bytes } = observed);
+        await this.#options.onContract(observed);
       } catch (error) {
         // What it has become is not known, so nothing of it may be called; the next start looks again.
         await connection.close();
@@ -185,5 +188,6 @@ export class Upstream {
       }
     });
     await look.catch(this.#options.onError);
+    return { bytes };
   }
 }
