@@ -68,6 +68,33 @@ export function valuesIn(value: unknown, most: number): number {
   return count;
 }
 
+/** Whether a JSON text has more values than `most`, a value for each comma and each list or object; reads no further. */
+export function hasMoreValues(json: string, most: number): boolean {
+  let values = 0;
+  for (let at = 0; at < json.length; at++) {
+    const unit = json.charCodeAt(at);
+    if (unit === QUOTE) at = endOfText(json, at);
+    else if ((unit === COMMA || unit === BRACKET || unit === BRACE) && ++values > most) return true;
+  }
+  return false;
+}
+
+/** Most texts have no escapes, and their end is found faster than by looking at each unit. */
+function endOfText(json: string, start: number): number {
+  const first = json.indexOf('"', start + 1);
+  if (first < 0) return json.length;
+  if (json.charCodeAt(first - 1) !== BACKSLASH) return first;
+  let at = start + 1;
+  for (let unit; at < json.length && (unit = json.charCodeAt(at)) !== QUOTE; at++) if (unit === BACKSLASH) at++;
+  return at;
+}
+
+const QUOTE = 34;
+const COMMA = 44;
+const BRACKET = 91;
+const BACKSLASH = 92;
+const BRACE = 123;
+
 /** Whether a value has more levels. The recursion itself goes no deeper than `levels`. */
 export function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== "object" || value === null) return false;

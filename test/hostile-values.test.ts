@@ -207,6 +207,14 @@ export function failed(count: number): any {
 export function bytes(count: number): Uint8Array { return new Uint8Array(count).fill(7); }
 export function envelope(count: number): any { return { type: "success", content: "x".repeat(count) }; }
 export function empty(count: number): any { return numbers(count).map(() => []); }
+/** @resource n:{count} */
+export function listed(count: number): any { return count % 2 ? numbers(count) : { contents: blocks(count).map(({ text }: any) => ({ uri: "n:" + text, text })) }; }
+/** @prompt */
+export function asked(count: number): any { return count % 3 ? blocks(count) : links(count); }
+/** @completes asked.count */
+export function completed(): any { return numbers(2_000).map((n) => "1" + n); }
+/** @prompt */
+export function wrong(count: number): any { return numbers(count); }
 export async function* steps(count: number): AsyncGenerator<unknown, string> { yield numbers(count); return "done"; }
 `;
   const tools = ["numbers", "named", "texts", "blocks", "links", "failed", "bytes", "envelope", "empty"];
@@ -266,6 +274,59 @@ export async function* steps(count: number): AsyncGenerator<unknown, string> { y
       assert.deepEqual([long?.status, long?.type], [short?.status, short?.type], name);
       // A refusal has the id of its request.
       if (short?.status === 200) assert.equal(long?.text, short.text, name);
+    }
+  });
+
+  it("is answered so where it is of a resource, a prompt or a completion", async () => {
+    const asks = [
+      ["resources/read", { uri: "n:1500" }],
+      ["resources/read", { uri: "n:1501" }],
+      ["prompts/get", { name: "asked", arguments: { count: "1500" } }],
+      ["prompts/get", { name: "asked", arguments: { count: "1501" } }],
+      ["prompts/get", { name: "wrong", arguments: { count: "1500" } }],
+      ["completion/complete", { ref: { type: "ref/prompt", name: "asked" }, argument: { name: "count", value: "11" } }],
+    ] as const;
+    for (const [method, params] of asks) {
+      for (const version of versions) {
+        const [long, short] = await Promise.all(
+          [berth, plain].map(async ({ url }) => {
+            const headers = { "MCP-Protocol-Version": version };
+            return (await post(`${url}/mcp/long`, request(method, params), headers)).body;
+          }),
+        );
+        assert.deepEqual(long, short, `${method} ${JSON.stringify(params)} in ${version}`);
+      }
+      const [long, short] = await Promise.all(
+        [berth, plain].map(async ({ url }) => (await modern(`${url}/mcp/long`, method, params)).body),
+      );
+      assert.deepEqual(long, short, `${method} ${JSON.stringify(params)}`);
+      assert.match(JSON.stringify(short), /1499|are no messages|"11"/);
+    }
+  });
+
+  it("is neither read nor written by who serves where it is of a resource, a prompt or a completion", async () => {
+    const url = `${berth.url}/mcp/long`;
+    const asks = [
+      ["resources/read", { uri: "n:30000" }],
+      ["resources/read", { uri: "n:30001" }],
+      ["prompts/get", { name: "asked", arguments: { count: "30001" } }],
+      ["prompts/get", { name: "wrong", arguments: { count: "30000" } }],
+      ["completion/complete", { ref: { type: "ref/prompt", name: "asked" }, argument: { name: "count", value: "1" } }],
+    ] as const;
+    for (const [method, params] of asks) {
+      const longest = await longestJson(async () => {
+        const response = await fetch(url, {
+          method: "POST",
+          headers: {
+            "Content-Type": "application/json",
+            Accept: "application/json",
+            "MCP-Protocol-Version": "2025-06-18",
+          },
+          body: JSON.stringify(request(method, params)),
+        });
+        await response.text();
+      });
+      assert.ok(longest < 10_000, `${method} ${JSON.stringify(params)}: ${longest}`);
     }
   });
 

@@ -15,7 +15,7 @@ import {
 } from "./fast-check.ts";
 import type { JsonObject } from "../src/json.ts";
 import { contextMeta, readContextMeta } from "../src/outcome/context.ts";
-import { ENVELOPE_UNITS_MAX, parseEnvelope, writeEnvelope } from "../src/outcome/envelope.ts";
+import { ENVELOPE_UNITS_MAX, ENVELOPE_VALUES_MAX, parseEnvelope, writeEnvelope } from "../src/outcome/envelope.ts";
 import type { AnswerType, Outcome } from "../src/outcome/outcome.ts";
 import { answersById, joinAnswers, refusal } from "../src/outcome/given.ts";
 import { defaultAnswer, elicitationOf, questionKey, readAnswer, readQuestionKey } from "../src/outcome/question.ts";
@@ -63,6 +63,7 @@ test("P1 a text that only looks like an envelope stays what it is", () => {
     'Here it is: {"type":"success","content":"x"}',
     '{"type":"success","content":"x"} {"type":"success","content":"x"}',
     `{"type":"success","content":"${"x".repeat(ENVELOPE_UNITS_MAX)}"}`,
+    `{"type":"error","message":"m","trace":[${Array(ENVELOPE_VALUES_MAX).fill('""').join()}]}`,
   ];
   for (const text of looksLike) assert.equal(parseEnvelope(text), undefined, text.slice(0, 100));
   check(property(json(), (text) => parseEnvelope(text) === undefined));

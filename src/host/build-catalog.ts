@@ -96,6 +96,7 @@ export async function buildCatalog(
   const activity = dependencies.activities.of(tenant, server);
   const { limits, observers } = dependencies;
   const readResult = (task: ResultTask): Promise<ReadResult> => dependencies.checks.readResult(tenant, task);
+  const readGiven = dependencies.checks.given(tenant);
   const code = (): Promise<string> => compileOnce.code(server, definition ?? "", bundle ?? "");
   const runOf = runFactory({ tenant, server, language, bundle, code, granted }, dependencies);
   const gate = gateOf(server, entry.limits);
@@ -127,18 +128,22 @@ export async function buildCatalog(
       if (source.kind === "written") return [contract.name, writtenPrompt(contract, source.prompt, limits)];
       const { name, call, inputSchema } = source.function;
       const check = validatorOf(inputSchema, { texts: true });
-      return [contract.name, createPrompt(contract, check, runOf({ name, call }), redirects)];
+      return [
+        contract.name,
+        createPrompt(contract, check, runOf({ name, call, takesUnread: true }), redirects, readGiven),
+      ];
     }),
   );
   const resources = release.resources.map((resource) => {
     const { source } = resource;
     const found = findable(resource);
     if (source.kind === "function") {
-      return { ...found, open: functionResource(found, runOf(source.function), redirects) };
+      const run = runOf({ ...source.function, takesUnread: true });
+      return { ...found, open: functionResource(found, run, redirects, readGiven) };
     }
     const { content } = source;
     if (content.kind === "uri") return { ...found, open: linkedResource({ ...found, target: content.uri }, uris) };
-    return { ...found, open: functionResource(found, contentRun(content), redirects) };
+    return { ...found, open: functionResource(found, contentRun(content), redirects, readGiven) };
   });
   const ownResource = uriFinder(resources, validatorOf);
   const uriSet = new Set(resources.map(({ uri }) => uri));
@@ -148,7 +153,11 @@ export async function buildCatalog(
       .filter(({ of }) => isShown(of))
       .map((completion) => [
         completerKey(completion.of, completion.argument),
-        createCompleter(completion, runOf({ name: completion.call.export, call: completion.call })),
+        createCompleter(
+          completion,
+          runOf({ name: completion.call.export, call: completion.call, takesUnread: true }),
+          readGiven,
+        ),
       ]),
   );
   const catalog: Catalog = {

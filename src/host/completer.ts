@@ -1,7 +1,9 @@
 import type { DiscoveredCompletion } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
+import type { GuestValue } from "../executor/executor.ts";
 import type { Json } from "../json.ts";
 import type { Completer, Completion } from "./catalog.ts";
+import type { ReadGiven } from "./checks/checks.ts";
 import { guestFailed } from "./failures.ts";
 import type { Run } from "./tool.ts";
 
@@ -9,22 +11,31 @@ import type { Run } from "./tool.ts";
 const VALUES_MAX = 100;
 
 /** A function that completes an argument. One without parameters gives all there is, and is filtered here. */
-export function createCompleter({ of, argument, call }: DiscoveredCompletion, run: Run): Completer {
+export function createCompleter(
+  { of, argument, call }: DiscoveredCompletion,
+  run: Run,
+  readGiven: ReadGiven,
+): Completer {
   const what = `The completion of "${argument}" of ${of}`;
   const isWhole = call.params.length === 0;
   return {
     async complete(value, others, options) {
-      const outcome = await run({ value, others }, options);
-      if (!outcome.ok) throw guestFailed(what, outcome.error);
-      const all = outcome.value.kind === "json" ? textsOf(outcome.value.value) : undefined;
-      if (!all) throw new BerthError("guest_failed", `${what} did not return a list of texts`);
-      return completionOf(isWhole ? all.filter((each) => startsWith(each, value)) : all);
+      const start = isWhole ? value : "";
+      const read = await readGiven(await run({ value, others }, options), { as: "completion", start });
+      if ("object" in read) return JSON.parse(read.object.text) as Completion;
+      if (!read.ok) throw guestFailed(what, read.error);
+      const completion = completionIn(read.value, start);
+      if (!completion) throw new BerthError("guest_failed", `${what} did not return a list of texts`);
+      return completion;
     },
   };
 }
 
-function completionOf(all: readonly string[]): Completion {
-  return { values: all.slice(0, VALUES_MAX), total: all.length, hasMore: all.length > VALUES_MAX };
+/** Those of the texts that begin so; undefined where it is no list of texts. */
+export function completionIn(value: GuestValue, start: string): Completion | undefined {
+  const texts = value.kind === "json" ? textsOf(value.value) : undefined;
+  const all = start === "" ? texts : texts?.filter((each) => startsWith(each, start));
+  return all && { values: all.slice(0, VALUES_MAX), total: all.length, hasMore: all.length > VALUES_MAX };
 }
 
 function textsOf(value: Json): string[] | undefined {

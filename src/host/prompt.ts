@@ -2,8 +2,9 @@ import { BerthError } from "../errors.ts";
 import { isObject, type Json, type JsonObject } from "../json.ts";
 import type { ContentBlock, Prompt, PromptContract, PromptResult } from "./catalog.ts";
 import { blockOfBytes, isContentBlock, text, textsOf, type ReturnedValue } from "./content.ts";
-import type { Validator } from "./checks/checks.ts";
+import type { ReadGiven, Validator } from "./checks/checks.ts";
 import { guestFailed } from "./failures.ts";
+import { LongObject } from "./long-result.ts";
 import type { Run } from "./tool.ts";
 import type { Redirects } from "./uris/redirect.ts";
 
@@ -13,6 +14,7 @@ export function createPrompt(
   checkArguments: Validator,
   run: Run,
   redirects: Redirects,
+  readGiven: ReadGiven,
 ): Prompt {
   return {
     contract,
@@ -21,16 +23,18 @@ export function createPrompt(
       const invalid = problemOfTexts(given) ?? (await checkArguments(given));
       if (invalid) throw new BerthError("invalid_params", `the prompt "${contract.name}": ${invalid}`);
 
-      const outcome = await run(given, options);
+      const { name, description } = contract;
+      const outcome = await readGiven(await run(given, options), { as: "prompt", name, description });
+      if ("object" in outcome) return new LongObject(outcome.object);
       if (!outcome.ok) throw guestFailed(`The prompt "${contract.name}"`, outcome.error);
       if (outcome.value.kind === "asks") return { inputRequests: outcome.value.inputRequests };
       if (outcome.value.kind === "redirect") {
         const led = await redirects.asResult(outcome.value.location, options);
         if ("inputRequests" in led) return led;
         if (led.isError) throw new BerthError("guest_failed", textsOf(led));
-        return { ...describedBy(contract.description), messages: led.content.map(byUser) };
+        return { ...describedBy(description), messages: led.content.map(byUser) };
       }
-      return resultOf(outcome.value, contract);
+      return promptResultOf(outcome.value, contract);
     },
   };
 }
@@ -42,8 +46,11 @@ function problemOfTexts(args: JsonObject): string | undefined {
 
 type Message = PromptResult["messages"][number];
 
-/** A text, a content block, a message, a list of these, or `{ messages, description }`. */
-function resultOf(value: ReturnedValue, { name, description: own }: PromptContract): PromptResult {
+/** A text, a content block, a message, a list of these, or `{ messages, description }`. Throws `guest_failed`. */
+export function promptResultOf(
+  value: ReturnedValue,
+  { name, description: own }: { readonly name: string; readonly description?: string | undefined },
+): PromptResult {
   const whole = value.kind === "json" && isObject(value.value) && "messages" in value.value ? value.value : undefined;
   const description = typeof whole?.["description"] === "string" ? whole["description"] : own;
   const messages = whole ? messagesOf(whole["messages"] ?? null) : messagesIn(value);

@@ -4,7 +4,8 @@ import type { JsonObject, JsonSchema } from "../json.ts";
 import { turnTaker } from "../turns.ts";
 import type { Resource } from "./catalog.ts";
 import { guestFailed } from "./failures.ts";
-import type { ValidatorOf } from "./checks/checks.ts";
+import { LongObject } from "./long-result.ts";
+import type { ReadGiven, ValidatorOf } from "./checks/checks.ts";
 import { templateMatcher, type TemplateMatcher } from "./match-template.ts";
 import { toContents } from "./resource-contents.ts";
 import type { Run } from "./tool.ts";
@@ -118,11 +119,13 @@ export function functionResource(
   { name, mimeType }: Pick<Findable, "name" | "mimeType">,
   run: Run,
   redirects: Redirects,
+  readGiven: ReadGiven,
 ): Open<Resource> {
   return (uri, args) => ({
     async read(options) {
       // A copy, because a resource without variables is read again and again.
-      const outcome = await run({ ...args }, options);
+      const outcome = await readGiven(await run({ ...args }, options), { as: "resource", uri, mimeType });
+      if ("object" in outcome) return new LongObject(outcome.object);
       if (!outcome.ok) throw guestFailed(`The resource "${name}"`, outcome.error);
       if (outcome.value.kind === "asks") return { inputRequests: outcome.value.inputRequests };
       if (outcome.value.kind === "redirect") {

@@ -1,8 +1,10 @@
-import { isObject, type Json } from "../json.ts";
+import { hasMoreValues, isObject, type Json } from "../json.ts";
 import type { AnswerType, Outcome, Question } from "./outcome.ts";
 
 /** Longer texts are content and no envelope, in UTF-16 units. */
 export const ENVELOPE_UNITS_MAX = 1024 * 1024;
+/** Texts of more values are content, too. */
+export const ENVELOPE_VALUES_MAX = 10_000;
 
 /**
  * The outcome that a text is the envelope of, or undefined: then the text is what it says (P1). An envelope is one
@@ -12,6 +14,7 @@ export const ENVELOPE_UNITS_MAX = 1024 * 1024;
 export function parseEnvelope(text: string): Outcome | undefined {
   // Most results are no JSON at all, and large ones are not read twice.
   if (text.length > ENVELOPE_UNITS_MAX || !/^\s*\{[^]*\}\s*$/.test(text)) return undefined;
+  if (hasMoreValues(text, ENVELOPE_VALUES_MAX)) return undefined;
   let value: unknown;
   try {
     value = JSON.parse(text);

@@ -132,6 +132,26 @@ export class Checks {
     }
   }
 
+  /** As `readResult`, for what another function of a tenant gave back; whatever is short is given as it is. */
+  given(tenant: string): ReadGiven {
+    return async (outcome, as) => {
+      if (!outcome.ok || outcome.value.kind !== "unread") return outcome;
+      const { outputBytes, bodyBytes } = this.#limits;
+      const unitsMax = UNITS_WRITTEN * outputBytes + bodyBytes;
+      const notRead = (why: string | undefined): GuestOutcome => ({
+        ok: false,
+        error: failure("output", `its result was not read: ${why}`),
+      });
+      try {
+        const task: GivenTask = { given: outcome.value.frame, as, outputBytes, unitsMax };
+        const { given, problems } = await this.#report(tenant, task);
+        return given ?? notRead(problems[0]);
+      } catch (error) {
+        return notRead((error as Error).message);
+      }
+    };
+  }
+
   /** A message of a server of others, or an event with one. Takes the bytes over; rejects where it cannot be read. */
   async readUpstream(tenant: string, bytes: Uint8Array<ArrayBuffer>, isEvent: boolean): Promise<LongEvent> {
     const { upstream, problems } = await this.#report(tenant, { bytes, isEvent, limits: this.#limits });
@@ -268,6 +288,26 @@ export interface BoundedResultTask extends ResultTask {
   readonly unitsMax: number;
 }
 
+/** What a function gives that is no tool. */
+export type GivenKind =
+  | { readonly as: "resource"; readonly uri: string; readonly mimeType: string | undefined }
+  | { readonly as: "prompt"; readonly name: string; readonly description: string | undefined }
+  | { readonly as: "completion"; readonly start: string };
+
+/** To read what a function gave that is no tool. */
+export interface GivenTask {
+  /** The frame of its result. */
+  readonly given: string;
+  readonly as: GivenKind;
+  readonly outputBytes: number;
+  readonly unitsMax: number;
+}
+
+/** What is still to be made something of, or what was made of a long result. */
+export type Given = GuestOutcome | { readonly object: LongObjectParts };
+
+export type ReadGiven = (outcome: GuestOutcome, as: GivenKind) => Promise<Given>;
+
 /** To read a message of a server of others. */
 export interface UpstreamTask {
   readonly bytes: Uint8Array<ArrayBuffer>;
@@ -286,7 +326,14 @@ export interface AnswerTask {
   readonly unitsMax: number;
 }
 
-export type CheckProcessTask = CheckTask | ReadTask | DraftTask | BoundedResultTask | UpstreamTask | AnswerTask;
+export type CheckProcessTask =
+  | CheckTask
+  | ReadTask
+  | DraftTask
+  | BoundedResultTask
+  | GivenTask
+  | UpstreamTask
+  | AnswerTask;
 
 /** What the result of a request to a server of others gives, as it is passed on. */
 export interface ReadAnswer {
@@ -319,6 +366,7 @@ export interface CheckReport {
   };
   readonly draft?: Draft | null;
   readonly ended?: ReadResult;
+  readonly given?: Given;
   readonly upstream?: LongEvent;
   readonly answered?: ReadAnswer | { readonly broken: string };
   /** Why a body is not read. */

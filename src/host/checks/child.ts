@@ -3,6 +3,7 @@ import { digestOfJson } from "../../canonical-json.ts";
 import { errors, type BerthError } from "../../errors.ts";
 import { isObject, NESTING_MAX, nestsTooDeep, valuesIn, type JsonSchema } from "../../json.ts";
 import { failure, outputTooLarge } from "../../executor/failures.ts";
+import type { GuestOutcome } from "../../executor/executor.ts";
 import { readValue } from "../../executor/values.ts";
 import { parseJson } from "../../parse-json.ts";
 import { NATIVE_META } from "../../native/events.ts";
@@ -10,10 +11,13 @@ import { parseDraft } from "../edits/draft-checks.ts";
 import { readLongEvent, readLongMessage, type LongEvent } from "../../upstream/long-answers.ts";
 import { readCompletion, readPromptResult, readResourceResult, readToolResult } from "../../upstream/results.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
-import type { CallResult, ContentBlock } from "../catalog.ts";
-import { sizeOf, toConfiguredResult, toResult } from "../content.ts";
+import type { CallResult, ContentBlock, PromptResult } from "../catalog.ts";
+import { completionIn } from "../completer.ts";
+import { sizeOf, toConfiguredResult, toResult, type ReturnedValue } from "../content.ts";
 import type { LongObjectParts, LongResultParts } from "../long-result.ts";
 import { endOfResult, withoutEnvelope } from "../outcomes.ts";
+import { promptResultOf } from "../prompt.ts";
+import { toContents } from "../resource-contents.ts";
 import { completionOf, contentsOf, messagesOf, resultOf } from "../upstream/results.ts";
 import type {
   AnswerKind,
@@ -22,6 +26,9 @@ import type {
   CheckReport,
   CheckTask,
   DraftTask,
+  Given,
+  GivenKind,
+  GivenTask,
   ReadAnswer,
   ReadResult,
   ReadTask,
@@ -65,6 +72,7 @@ function answerTo(task: CheckProcessTask): CheckReport {
   if ("answer" in task) return { problems: [], answered: answerOf(task) };
   if ("body" in task) return readOf(task);
   if ("draft" in task) return draftOf(task);
+  if ("given" in task) return { problems: [], given: givenOf(task) };
   return "frame" in task ? { problems: [], ended: guestResultOf(task) } : reportOf(task);
 }
 
@@ -156,21 +164,11 @@ function refusedBy({ code, message }: BerthError): CheckReport {
   return { problems: [], refusal: { code, message: message.slice(errors[code].message.length + 2) } };
 }
 
-function guestResultOf({ frame, outputSchema, promisesNothing, outputBytes, unitsMax }: BoundedResultTask): ReadResult {
-  let read: unknown;
-  try {
-    read = JSON.parse(frame);
-  } catch {
-    return refused("its process wrote something that is not JSON to its pipe");
-  }
-  if (!Array.isArray(read)) return refused("its process wrote something that is no frame to its pipe");
-  if (nestsTooDeep(read, frame.length)) {
-    return refused(`its process wrote a value nested more than ${NESTING_MAX} levels deep`);
-  }
-  const value = readValue(read, frame.length, outputBytes);
-  if (value === undefined) return refused("its process wrote a result that is none");
-  if (value === "too large") return { outcome: { ok: false, error: outputTooLarge(outputBytes) } };
-  const outcome = withoutEnvelope({ ok: true, value }, promisesNothing);
+function guestResultOf(task: BoundedResultTask): ReadResult {
+  const { frame, outputSchema, promisesNothing, outputBytes, unitsMax } = task;
+  const returned = valueIn(frame, outputBytes);
+  if (!returned.ok) return { outcome: returned };
+  const outcome = withoutEnvelope(returned, promisesNothing);
   if (!outcome.ok || outcome.value.kind === "asks" || outcome.value.kind === "redirect") return { outcome };
 
   const hasSchema = outputSchema !== undefined;
@@ -185,6 +183,53 @@ function guestResultOf({ frame, outputSchema, promisesNothing, outputBytes, unit
     return { outcome: { ok: false, error: outputTooLarge(outputBytes) } };
   }
   return { result: parts };
+}
+
+function valueIn(frame: string, outputBytes: number): GuestOutcome {
+  let read: unknown;
+  try {
+    read = JSON.parse(frame);
+  } catch {
+    return refused("its process wrote something that is not JSON to its pipe");
+  }
+  if (!Array.isArray(read)) return refused("its process wrote something that is no frame to its pipe");
+  if (nestsTooDeep(read, frame.length)) {
+    return refused(`its process wrote a value nested more than ${NESTING_MAX} levels deep`);
+  }
+  const value = readValue(read, frame.length, outputBytes);
+  if (value === undefined) return refused("its process wrote a result that is none");
+  return value === "too large" ? { ok: false, error: outputTooLarge(outputBytes) } : { ok: true, value };
+}
+
+/** What cannot be made something of becomes a short value of which the same is said. */
+function givenOf({ given, as, outputBytes, unitsMax }: GivenTask): Given {
+  const returned = valueIn(given, outputBytes);
+  if (!returned.ok || returned.value.kind === "asks" || returned.value.kind === "redirect") return returned;
+  const { value } = returned;
+  const object = objectIn(value, as);
+  if (!object) return noneOf;
+  return object.text.length <= unitsMax ? { object } : { ok: false, error: outputTooLarge(outputBytes) };
+}
+
+const noneOf: GuestOutcome = { ok: true, value: { kind: "json", value: null } };
+
+function objectIn(value: ReturnedValue, given: GivenKind): LongObjectParts | undefined {
+  switch (given.as) {
+    case "completion": {
+      const completion = completionIn(value, given.start);
+      return completion && objectOf(completion, true);
+    }
+    case "resource": {
+      const contents = toContents(value, given.uri, given.mimeType);
+      return contents && objectOf({ contents }, true);
+    }
+    case "prompt":
+      try {
+        return promptObject(promptResultOf(value, given));
+      } catch {
+        return undefined;
+      }
+  }
 }
 
 /** What has to be known of a result to write it without reading it. */
@@ -244,16 +289,14 @@ function answerIn(given: Record<string, unknown>, as: AnswerKind, what: string):
     return { warnings, object: objectOf({ contents }, true) };
   }
   if (as === "prompt") {
-    const prompt = messagesOf(readPromptResult(what, given));
-    return {
-      warnings,
-      object: objectOf(
-        prompt,
-        prompt.messages.every(({ content }) => isPlain(content)),
-      ),
-    };
+    return { warnings, object: promptObject(messagesOf(readPromptResult(what, given))) };
   }
   return { warnings, completion: completionOf(readCompletion(what, given)) };
+}
+
+function promptObject(prompt: PromptResult): LongObjectParts {
+  const isAllPlain = prompt.messages.every(({ content }) => isPlain(content));
+  return objectOf(prompt, isAllPlain);
 }
 
 function objectOf(value: object, isPlain: boolean): LongObjectParts {
@@ -270,6 +313,6 @@ function judged(schema: string, value: unknown): CheckReport {
   return { problems: made.judge(value) };
 }
 
-function refused(message: string): ReadResult {
-  return { outcome: { ok: false, error: failure("protocol", message) } };
+function refused(message: string): GuestOutcome {
+  return { ok: false, error: failure("protocol", message) };
 }
