@@ -1,28 +1,34 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { getPriority, setPriority } from "node:os";
 
+/** Who starts the service may have all of it give way; everything here counts from there. */
+const OWN_NICENESS = getPriority();
+const HIGHEST_NICENESS = 19;
+
 /**
  * Has a process of its own session, with all of its threads, give way to others where there is not enough processor time
- * for all: `niceness` from 0 (not at all) to 19. A preference: gives whether the system let us state it.
+ * for all: `niceness` from 0 (no more than the service itself) to 19. A preference: gives whether the system let us state
+ * it.
  */
 export function giveWay(pid: number, niceness: number): boolean {
+  const counted = Math.min(OWN_NICENESS + niceness, HIGHEST_NICENESS);
   try {
     if (process.platform !== "linux") {
-      setPriority(pid, niceness);
+      setPriority(pid, counted);
       return true;
     }
-    for (const thread of readdirSync(`/proc/${pid}/task`)) setPriority(Number(thread), niceness);
+    for (const thread of readdirSync(`/proc/${pid}/task`)) setPriority(Number(thread), counted);
   } catch {
     return false;
   }
   return sessionGivesWay(pid, niceness);
 }
 
-/** Whether it gives way to nobody by itself: neither the process nor, where they can be told apart, any of its threads. */
+/** Whether it gives way to nobody by itself more than the service does: neither the process nor, where they can be told apart, any of its threads. */
 export function keepsUp(pid: number): boolean {
   try {
     const threads = process.platform === "linux" ? readdirSync(`/proc/${pid}/task`) : [pid];
-    return threads.every((thread) => getPriority(Number(thread)) <= 0);
+    return threads.every((thread) => getPriority(Number(thread)) <= OWN_NICENESS);
   } catch {
     return false;
   }

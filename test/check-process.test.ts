@@ -12,7 +12,7 @@ import { piecesOf, TransferReader } from "../src/host/checks/transfer.ts";
 import { startDirectly, type Start } from "../src/starter/starter.ts";
 import * as fc from "./fast-check.ts";
 import { patientLimits } from "./patience.ts";
-import { commandOf, descendants, isAlive, statOf } from "./processes.ts";
+import { commandOf, descendants, givingWayBy, isAlive, statOf } from "./processes.ts";
 import { until } from "./until.ts";
 
 const isLinux = process.platform === "linux";
@@ -109,7 +109,7 @@ describe("the process for checks", () => {
     const all = descendants(service.pid);
     const own = all.filter((pid) => commandOf(pid).includes("checks/child.js"));
     assert.ok(own.length > 0);
-    assert.deepEqual([...new Set(own.map((pid) => statOf(pid)!.niceness))], [5]);
+    assert.deepEqual([...new Set(own.map((pid) => statOf(pid)!.niceness))], [givingWayBy(5)]);
     service.kill("SIGKILL");
     await until(() => !all.some((pid) => isAlive(pid)), "nothing of it is alive");
   });

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
-import { availableParallelism } from "node:os";
+import { availableParallelism, getPriority } from "node:os";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { giveWayForNow } from "../src/give-way.ts";
 import { HeavyTenants } from "../src/executor/heavy-tenants.ts";
 import { processorMsOf, treeOf } from "../src/process-tree.ts";
 import { openRig, shape } from "./executor.rig.ts";
-import { descendants, statOf } from "./processes.ts";
+import { descendants, givingWayBy, statOf } from "./processes.ts";
 import { until } from "./until.ts";
 
 const BURN = "while :; do :; done";
@@ -22,11 +22,12 @@ interface Running {
   end(): Promise<void>;
 }
 
-/** How far it gives way: by itself, and, where the system shares out time by sessions, with its session. */
+/** How far it gives way: by itself, more than these tests do, and, where the system shares out time by sessions, with its session. */
 function nicenessesOf(pid: number): number[] {
   const session = `/proc/${pid}/autogroup`;
   const own = Number(/\) (?:\S+ ){16}(\S+)/.exec(readFileSync(`/proc/${pid}/stat`, "utf8"))![1]);
-  return existsSync(session) ? [own, Number(readFileSync(session, "utf8").trim().split(" ").at(-1))] : [own];
+  const more = own - getPriority();
+  return existsSync(session) ? [more, Number(readFileSync(session, "utf8").trim().split(" ").at(-1))] : [more];
 }
 
 describe("a guest process that nobody has taken yet", () => {
@@ -152,10 +153,10 @@ describe("tenants whose guests use much processor time", () => {
     const guest = start(REST);
     giveWayForNow(guest.pid, 10);
     heavy.add("calm", guest, { givesWay: true });
-    assert.equal(nicenessOf(guest), 0);
+    assert.equal(nicenessOf(guest), givingWayBy(0));
     // As what it starts in this very moment has it.
     giveWayForNow(guest.pid, 10);
-    await until(() => nicenessOf(guest) === 0);
+    await until(() => nicenessOf(guest) === givingWayBy(0));
   });
 
   it("C8 give way with all that they have, while guests of others do not", async () => {
@@ -174,7 +175,7 @@ describe("tenants whose guests use much processor time", () => {
     heavy.delete(burning);
     await until(async () => !heavy.isHeavy("noisy"));
     // Only the privileged may take back what they said.
-    assert.equal(nicenessOf(resting), process.getuid?.() === 0 ? 0 : 19);
+    assert.equal(nicenessOf(resting), process.getuid?.() === 0 ? givingWayBy(0) : 19);
     const after = start(REST);
     heavy.add("noisy", after);
     assert.equal(nicenessOf(after), nicenessOf(process), "one that starts when they are calm again does not");

@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
+import { getPriority } from "node:os";
 
 /** What tests see of processes, as `proc(5)` has it; nothing where there is no /proc. */
 
@@ -20,6 +21,11 @@ function childrenOf(pid: number): number[] {
 export function isAlive(pid: number): boolean {
   const { state = "X" } = statOf(pid) ?? {};
   return state !== "Z" && state !== "X";
+}
+
+/** The niceness of a process that gives way by so much more than these tests, whatever they run with themselves. */
+export function givingWayBy(niceness: number): number {
+  return Math.min(getPriority() + niceness, 19);
 }
 
 /** Undefined for one that is gone. */

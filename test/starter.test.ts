@@ -8,7 +8,7 @@ import { setTimeout as after } from "node:timers/promises";
 import { describe, it } from "node:test";
 import { openStarter } from "../src/starter/apart.ts";
 import { startDirectly, type Start, type Started, type Starter, type StartRequest } from "../src/starter/starter.ts";
-import { descendants, isAlive, processesWith, statOf } from "./processes.ts";
+import { descendants, givingWayBy, isAlive, processesWith, statOf } from "./processes.ts";
 import { until } from "./until.ts";
 
 const sh = (script: string, stdio: StartRequest["stdio"] = ["pipe", "pipe"]): StartRequest => ({
@@ -54,7 +54,7 @@ describe("processes are started", () => {
       withStart(async (start) => {
         const started = await start({ ...sh("read line"), group: true, niceness: 7, outOfMemoryScore: 900 });
         const { group, session, terminal, niceness } = statOf(started.pid)!;
-        assert.deepEqual([group, session, terminal, niceness], [started.pid, started.pid, 0, 7]);
+        assert.deepEqual([group, session, terminal, niceness], [started.pid, started.pid, 0, givingWayBy(7)]);
         assert.equal(readFileSync(`/proc/${started.pid}/oom_score_adj`, "utf8"), "900\n");
         process.kill(-started.pid, "SIGTERM");
         assert.deepEqual(await started.exited, { code: null, signal: "SIGTERM" });

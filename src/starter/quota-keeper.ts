@@ -120,8 +120,8 @@ export class QuotaKeeper {
 
 /** Who starts the service may have all of it give way: what has no more than this keeps up with who serves. */
 const OWN_NICENESS = nicenessOf(process.pid);
-/** From here on a process gives way to everybody. */
-const LAST_NICENESS = 15;
+/** From here on a process gives way to everybody: 15 more than the service, or the highest niceness that there is. */
+const LAST_NICENESS = Math.min(OWN_NICENESS + 15, 19);
 /** At a stretch: each has a little of every second. */
 const LAST_HELD_MS = 500;
 /** The same, and how long they go on afterwards: where calls alone need the quota, they have half of the time. */
