@@ -11,7 +11,7 @@ import { startBerth } from "../src/main.ts";
 import { DATABASE_FILE } from "../src/store/open-database.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import { apiOf, type Api } from "./api.ts";
-import { call, startTestBerth } from "./berth.ts";
+import { call, post, request, startTestBerth } from "./berth.ts";
 import { addTenant } from "./tenants.rig.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "berth-rotten-"));
@@ -289,6 +289,43 @@ describe("bits that flip in the store", () => {
         assert.equal(await says(`kept@${second}`), "kept 2");
         for (const release of [first, third]) assert.match(String(await says(`kept@${release}`)), /was withdrawn/);
         assert.deepEqual((await api.send("GET", "/servers")).body.problems, []);
+      });
+    }
+  });
+
+  it("C8 in any one content, or in the address that a name stands for, leave every list and overview served", async () => {
+    const reader = new Database(join(folder, "data", DATABASE_FILE), { readonly: true });
+    // What was compiled is made again, as another test has it.
+    const contents = reader
+      .prepare<[], string>("SELECT cid FROM content WHERE id NOT IN (SELECT content_id FROM derived)")
+      .pluck()
+      .all();
+    const names = reader.prepare<[], { tenant: string; kind: string; name: string }>(
+      "SELECT tenant, kind, name FROM name",
+    );
+    const rots: (readonly [string, (database: Database.Database) => void])[] = [
+      ...contents.map((cid) => [cid, (database: Database.Database) => rotContent(database, cid)] as const),
+      ...names.all().map(({ tenant, kind, name }) => {
+        const sql =
+          "UPDATE name SET cid = replace(replace(cid, 'bag', 'bah'), 'baf', 'bag') WHERE (tenant, kind, name) = (?, ?, ?)";
+        const rot = (database: Database.Database) => void database.prepare(sql).run(tenant, kind, name);
+        return [`the name ${tenant}/${kind}/${name}`, rot] as const;
+      }),
+    ];
+    reader.close();
+    for (const [what, rot] of rots) {
+      await served(rot, async ({ url, api }) => {
+        for (const page of ["/mcp", "/servers", "/variables", "/secrets", "/audit"]) {
+          const { status } = await fetch(url + page, { headers: { accept: "text/html" } });
+          assert.equal(status, 200, `${page} with ${what}`);
+        }
+        for (const list of ["servers", "variables", "definitions", "entries", "secrets", "tokens"]) {
+          assert.equal((await api.send("GET", `/${list}`)).status, 200, `${list} with ${what}`);
+        }
+        for (const method of ["tools/list", "resources/list", "resources/templates/list", "prompts/list"]) {
+          const { body } = await post(`${url}/mcp`, request(method), { "MCP-Protocol-Version": "2025-06-18" });
+          assert.ok(body.result, `${method} with ${what}: ${JSON.stringify(body)}`);
+        }
       });
     }
   });

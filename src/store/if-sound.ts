@@ -11,12 +11,13 @@ export function soundObject(text: string): JsonObject | undefined {
   }
 }
 
-/** What a read of the store gives, or undefined where the bytes went bad on the disk: for who goes on without them. */
+/** What a read of the store gives, or undefined where the bytes went bad on the disk or are gone: for who goes on without. */
 export async function ifSound<T>(reading: Promise<T>): Promise<T | undefined> {
   try {
     return await reading;
   } catch (error) {
-    if (error instanceof BerthError && error.code === "content_corrupt") return undefined;
+    const { code } = error instanceof BerthError ? error : {};
+    if (code === "content_corrupt" || code === "content_missing") return undefined;
     throw error;
   }
 }

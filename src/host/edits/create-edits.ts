@@ -3,6 +3,7 @@ import { BerthError } from "../../errors.ts";
 import type { Reader } from "../../image/json-source.ts";
 import { loadDefinition } from "../../image/definition.ts";
 import { locationOf, type Problem } from "../../problem.ts";
+import { ifSound } from "../../store/if-sound.ts";
 import type { ChangeSubject } from "../../store/store.ts";
 import { readDirectory, type Directory } from "../directory.ts";
 import { isObject } from "../../json.ts";
@@ -168,8 +169,9 @@ export function createEdits(dependencies: EditsDependencies): Edits {
 
     async language(tenant, server) {
       const subject: Subject = { kind: "definition", name: server };
-      const draft = await currentDraft(tenant, subject);
-      return draft && languageOf(subject, draft);
+      if ((await directoryOf(tenant)).servers.get(server)?.definition === undefined) return undefined;
+      const draft = await ifSound(currentDraft(tenant, subject));
+      return draft ? languageOf(subject, draft) : "damaged";
     },
 
     async review(tenant, subject, draft, rights) {

@@ -16,10 +16,10 @@ export interface Edits {
   names(tenant: string, kind: Subject["kind"]): Promise<readonly string[]>;
   /** What stands under these names; without those where nothing does. */
   list(tenant: string, kind: Subject["kind"], names: readonly string[]): Promise<readonly Listed[]>;
-  /** What stands now; undefined when there is nothing of that name. */
+  /** What stands now; undefined when there is nothing of that name. Rejects with `content_corrupt` and `content_missing`. */
   read(tenant: string, subject: Subject): Promise<Current | undefined>;
-  /** The language of a server's definition; undefined where it has none here. */
-  language(tenant: string, server: string): Promise<Current["language"] | undefined>;
+  /** The language of a server's definition; undefined where it has none here. Does not reject for one that is damaged. */
+  language(tenant: string, server: string): Promise<Current["language"] | "damaged" | undefined>;
   /**
    * What saving `draft` would do, without doing it. A null draft deletes; of a definition, the whole server. Rejects with
    * `forbidden` and `programs_refused` as `save` does: to look at a server can take starting it.

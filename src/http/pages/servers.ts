@@ -197,6 +197,8 @@ function isUpstream({ entry, files }: Current): boolean {
   }
 }
 
-function languageLabel(language: Current["language"] | undefined): string {
-  return language === "shell" ? "Shell" : language === undefined ? "No definition here" : "TypeScript";
+function languageLabel(language: Current["language"] | "damaged" | undefined): string {
+  if (language === undefined) return "No definition here";
+  if (language === "damaged") return "Its definition cannot be read";
+  return language === "shell" ? "Shell" : "TypeScript";
 }

@@ -23,13 +23,16 @@ export function variablesPage({ edits, writable, pages, limits }: VariablePageOp
     const all = await edits.names(tenant, "variable");
     const { names, next } = namesOnPage(all, readListPage(request, limits), () => true);
     const variables = await mapInTurns(names, async (each) => {
-      const current = await edits.read(tenant, { kind: "variable", name: each });
+      const subject: Subject = { kind: "variable", name: each };
+      const current = await unlessDamaged(edits.read(tenant, subject));
+      const told = current === "damaged" ? (await edits.history(tenant, subject))[0] : current;
+      const { changedAt = 0, by = "" } = told ?? {};
       return {
         name: each,
         href: addressOf(base, each),
-        size: bytesText(Buffer.byteLength(current?.files[each] ?? "")),
-        changedAt: timeView(current?.changedAt ?? 0),
-        by: authorText(current?.by ?? ""),
+        size: current === "damaged" ? "damaged" : bytesText(Buffer.byteLength(current?.files[each] ?? "")),
+        changedAt: timeView(changedAt),
+        by: authorText(by),
       };
     });
     await pages.send(request, response, "variables", {
@@ -97,6 +100,17 @@ export function variablePage(options: VariablePageOptions): RequestHandler<{ nam
       fragments: view.fragments,
     });
   };
+}
+
+/** One that went bad on the disk is listed with all others. */
+async function unlessDamaged<T>(reading: Promise<T>): Promise<T | "damaged"> {
+  try {
+    return await reading;
+  } catch (error) {
+    const { code } = error instanceof BerthError ? error : {};
+    if (code === "content_corrupt" || code === "content_missing") return "damaged";
+    throw error;
+  }
 }
 
 function addressOf(base: string, name: string): string {
