@@ -34,6 +34,7 @@ export const errors = {
   session_not_found: { status: 404, rpc: -32600, message: "No such session; initialize again" },
   too_many_requests: { status: 429, rpc: -32603, message: "Too many requests" },
   too_many_processes: { status: 429, rpc: -32603, message: "Too many processes" },
+  no_descriptors: { status: 503, rpc: -32603, message: "Berth may open no more files and connections for now" },
   storage_full: { status: 507, rpc: -32603, message: "There is no room for more content" },
   too_many_sessions: { status: 503, rpc: -32603, message: "Too many sessions are in use" },
   too_many_bodies: { status: 503, rpc: -32603, message: "Too much is being sent at once" },

@@ -1,11 +1,14 @@
+import { closeSync, openSync } from "node:fs";
+import { devNull } from "node:os";
 import type { Readiness } from "./http/health.ts";
 import type { Log } from "./log.ts";
 import type { Store } from "./store/store.ts";
+import { lacksDescriptor } from "./unforeseen.ts";
 
 /** Anyone may ask at any rate, so what was found out is good for this long. */
 const CHECK_MS = 1_000;
 
-/** What the service is doing while it is not ready yet, or not any more; and once it is, whether its store is. */
+/** What the service is doing while it is not ready yet, or not any more; and once it is, what it lacks. */
 export class ServiceReadiness implements Readiness {
   readonly #log: Log;
   #reason: string | undefined = "Berth is starting";
@@ -41,6 +44,11 @@ export class ServiceReadiness implements Readiness {
   }
 
   async #check(): Promise<readonly string[]> {
+    try {
+      closeSync(openSync(devNull, "r"));
+    } catch (error) {
+      if (lacksDescriptor(error)) return ["No file descriptor is left"];
+    }
     try {
       await this.#store?.check();
       return [];

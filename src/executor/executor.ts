@@ -122,6 +122,7 @@ export type FailureReason =
   | "cancelled" // the caller's signal
   | "memory" // a memory limit ended the process
   | "crash" // the process ended otherwise, or could not be started
+  | "descriptors" // no file descriptor was left to start the process with
   | "protocol" // the process wrote what is no frame, too large a frame, or too many
   | "output" // the result was larger than the limit
   | "load" // the bundle does not evaluate, or has no such export

@@ -1,3 +1,4 @@
+import { lacksDescriptor } from "../unforeseen.ts";
 import { messageUnitsMax, stackUnitsMax } from "./guest/wire.mts";
 import type { Exit } from "../processes/process-group.ts";
 import type { FailureReason, GuestFailure, GuestProgram } from "./executor.ts";
@@ -61,7 +62,7 @@ function neighbourDid({ reason }: GuestFailure): string {
 
 /** A process that ended by itself, from its exit and the end of what it wrote to stderr. */
 export function ended(exit: Exit, stderr: string): GuestFailure {
-  if (exit.startError) return failure("crash", `its process could not be started (${codeOf(exit.startError)})`, true);
+  if (exit.startError) return notStarted(exit.startError);
   if (/out of memory|allocation failed|bad_alloc/i.test(stderr)) {
     return failure("memory", "its process ran out of memory and ended");
   }
@@ -69,6 +70,12 @@ export function ended(exit: Exit, stderr: string): GuestFailure {
   if (signal === "SIGKILL")
     return failure("crash", "its process was killed, perhaps for want of memory on this machine");
   return failure("crash", signal ? `its process ended by ${signal}` : `its process ended with exit code ${exit.code}`);
+}
+
+export function notStarted(error: unknown): GuestFailure {
+  const { code = "unknown reason" } = error as NodeJS.ErrnoException;
+  const reason = lacksDescriptor(error) ? "descriptors" : "crash";
+  return failure(reason, `its process could not be started (${code})`, true);
 }
 
 /** What a frame says of a program that does not load. */
@@ -101,10 +108,6 @@ export function guestStack(stack: unknown, { hide }: Pick<GuestProgram, "hide">)
 function shown(text: string, unitsMax: number, hide: GuestProgram["hide"]): string {
   const cut = text.slice(0, unitsMax);
   return hide ? (hide(cut) as string) : cut;
-}
-
-function codeOf(error: Error): string {
-  return (error as NodeJS.ErrnoException).code ?? error.message;
 }
 
 /** The wrapper reports a signal of the process inside as an exit code. */

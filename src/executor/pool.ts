@@ -162,7 +162,9 @@ export class Pool {
     this.#owner.heavy.delete(session);
     this.#forget(session);
     if (this.#retired.get(keyOf(program)) === session) this.#retired.delete(keyOf(program));
-    if (error.reason !== "evicted") this.#backoff.onEnded(keyOf(program), performance.now(), error, loaded);
+    // It is not the program's fault.
+    const isFree = error.reason === "evicted" || error.reason === "descriptors";
+    if (!isFree) this.#backoff.onEnded(keyOf(program), performance.now(), error, loaded);
     this.#owner.onEnded(program, error, loaded);
     this.#admit();
   }

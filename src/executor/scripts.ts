@@ -5,6 +5,7 @@ import {
   cancelled,
   closed,
   ended,
+  notStarted,
   failure,
   heldTooMuch,
   outputTooLarge,
@@ -121,8 +122,7 @@ export class Scripts {
         this.#turns.leave(script.tenant);
       }
     } catch (error) {
-      const { code = "unknown reason" } = error as NodeJS.ErrnoException;
-      return { ok: false, error: failure("crash", `its process could not be started (${code})`, true) };
+      return { ok: false, error: notStarted(error) };
     } finally {
       clearTimeout(timer);
       script.signal?.removeEventListener("abort", onAbort);

@@ -1,5 +1,6 @@
 import { BerthError } from "../errors.ts";
 import type { GuestFailure } from "../executor/executor.ts";
+import { noDescriptors } from "../unforeseen.ts";
 import type { Judge } from "./checks/schema-code.ts";
 
 /** What is wrong with a value, as the end of a sentence; undefined when nothing is. */
@@ -21,5 +22,6 @@ export function messageOf(what: string, error: GuestFailure): string {
 }
 
 export function guestFailed(what: string, error: GuestFailure): BerthError {
+  if (error.reason === "descriptors") return noDescriptors();
   return new BerthError("guest_failed", messageOf(what, error), { data: { retriable: error.retriable } });
 }

@@ -104,7 +104,8 @@ export function createTool(
       if (!outcome.ok) {
         const { error } = outcome;
         const what = `The tool "${name}"`;
-        const rejects = error.protocol || (options.failuresReject && error.reason !== "thrown");
+        const { reason, protocol } = error;
+        const rejects = protocol || reason === "descriptors" || (options.failuresReject && reason !== "thrown");
         if (!rejects) return notes.ended("error", beganAt, args, options, failure(messageOf(what, error)), retries);
         notes.ended("error", beganAt, args, options, undefined, retries);
         throw guestFailed(what, error);

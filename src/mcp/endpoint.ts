@@ -233,4 +233,5 @@ const OUT_OF_BAND: ReadonlySet<ErrorCode> = new Set([
   "internal",
   "too_many_requests",
   "too_many_processes",
+  "no_descriptors",
 ]);

@@ -74,7 +74,8 @@ export async function startCheckProcess(
       return process;
     }
     if (way && (await isRefused(way, exit, process.said))) continue;
-    throw new Error(`because its process could not be started (${exit.startError?.message ?? howOf(exit)})${AGAIN}`);
+    const why = exit.startError?.message ?? howOf(exit);
+    throw new Error(`because its process could not be started (${why})${AGAIN}`, { cause: exit.startError });
   }
 }
 

@@ -1,4 +1,5 @@
 import { BerthError, type ErrorCode } from "../../errors.ts";
+import { lacksDescriptor, noDescriptors } from "../../unforeseen.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
 import { failure } from "../../executor/failures.ts";
 import { JsonText, type Json, type JsonDigest, type JsonSchema } from "../../json.ts";
@@ -222,6 +223,7 @@ export class Checks {
       if (this.#isClosed) throw new Error(SERVICE_ENDING);
       return await (await this.#started()).check(task);
     } catch (error) {
+      if (lacksDescriptor(error)) throw noDescriptors(error);
       return { problems: [`it could not be checked ${(error as Error).message}`] };
     }
   }

@@ -5,6 +5,7 @@ import { textsOf } from "../../host/content.ts";
 import { jsonOf, LongResult } from "../../host/long-result.ts";
 import { isObject } from "../../json.ts";
 import { endResponse, type EventStream } from "../event-stream.ts";
+import { sayWhenToRetry } from "../write-answer.ts";
 
 /** What became of a call: its result, or the address at which the result is. */
 export type CallOutcome = { readonly result: CallResult } | { readonly redirect: string };
@@ -48,9 +49,10 @@ export function sendEvents(events: EventStream, outcome: CallOutcome): void {
 export function writeCallFailure(
   response: ServerResponse,
   events: EventStream | undefined,
-  { code, message, data, status }: BerthError,
+  failure: BerthError,
   stalledMs: number,
 ): void {
+  const { code, message, data, status } = failure;
   const problem = { error: { code, message, ...(data && { data }) } };
   if (events?.isOpen) {
     void events.sendOther("error", JSON.stringify(problem));
@@ -58,6 +60,7 @@ export function writeCallFailure(
   }
   if (response.headersSent) return void response.destroy();
   if (code === "method_not_allowed") response.setHeader("Allow", "POST");
+  sayWhenToRetry(response, failure);
   writeJson(response, status, problem, stalledMs);
 }
 
