@@ -8,6 +8,7 @@ import type { AuditLinks } from "../src/audit/entry.ts";
 import { searchLog, type AuditQuery } from "../src/audit/search.ts";
 import { verifyLog } from "../src/audit/verify.ts";
 import { canonicalJson } from "../src/canonical-json.ts";
+import { rawBlock } from "../src/cid.ts";
 import { defaultLimits, type Limits } from "../src/limits.ts";
 import { createLog } from "../src/log.ts";
 import { DATABASE_FILE } from "../src/store/open-database.ts";
@@ -210,5 +211,28 @@ describe("what waits to be recorded", () => {
     await assert.rejects(audit.search("acme", { limit: 7, cursor: "made.up" }), { code: "invalid_params" });
     const { next } = await audit.search("acme", { limit: 7 });
     await assert.rejects(audit.search("other", { limit: 7, cursor: next! }), { code: "invalid_params" });
+  });
+
+  it("C8 gives less of records that say much, and goes on where it ended", async () => {
+    await open();
+    const LONG = 8;
+    for (let n = 0; n < LONG; n++) {
+      const set = Array.from({ length: 400 }, (_, at) => `${n}-${at}-${"x".repeat(1_500)}`).map((name) => {
+        return { kind: "variable", name, cid: rawBlock(name).cid } as const;
+      });
+      const put = set.map(({ name }) => rawBlock(name));
+      await store.change("default", { by: "test", put, set });
+    }
+    const sizes: number[] = [];
+    const seen = new Set<string>();
+    let cursor: string | undefined;
+    do {
+      const found = await searchLog(store.audit, { kind: "edit", limit: 1_000, linksMax: Infinity, cursor });
+      sizes.push(found!.records.length);
+      for (const { names } of found!.records) seen.add((names as { name: string }[])[0]!.name);
+      cursor = found!.next;
+    } while (cursor !== undefined);
+    assert.equal(seen.size, LONG, "none is missed");
+    assert.ok(Math.max(...sizes) <= LONG / 2, `pages of ${sizes.join(", ")} records`);
   });
 });

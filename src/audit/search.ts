@@ -25,6 +25,9 @@ export interface FoundRecords {
 /** Read in one go, of up to a thousand calls each. */
 const LINKS_AT_ONCE = 8;
 
+/** A page with more than this of what records say ends early: one record of a save has the names of all that it moved. */
+const PAGE_BYTES = 2 * 1024 * 1024;
+
 /** Throws nothing for a cursor that leads nowhere: it is undefined then. */
 export async function searchLog(links: AuditLinks, query: AuditQuery): Promise<FoundRecords | undefined> {
   const { tenant, kind, since, until, limit, linksMax } = query;
@@ -34,14 +37,17 @@ export async function searchLog(links: AuditLinks, query: AuditQuery): Promise<F
   const records: AuditRecord[] = [];
   let from: { at: number; number: number } | undefined = place?.link;
   let skip = place?.skip ?? 0;
+  let bytes = 0;
   for (let looked = 0; ;) {
     const page = links.newest({ tenant, kind, since, until, from, max: LINKS_AT_ONCE + 1 });
     for (const link of page.slice(0, LINKS_AT_ONCE)) {
-      if (looked === linksMax) return { records, next: cursorTo(link, 0) };
+      if (looked === linksMax || bytes > PAGE_BYTES) return { records, next: cursorTo(link, 0) };
+      const before = records.length;
       for (const { place, record } of recordsOf(link, query, skip)) {
         if (records.length === limit) return { records, next: cursorTo(link, place) };
         records.push(record);
       }
+      if (records.length > before) bytes += link.bytes;
       skip = 0;
       looked += 1;
       await takeTurn();

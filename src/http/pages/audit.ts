@@ -2,9 +2,10 @@ import type { RequestHandler } from "express";
 import type { Audit } from "../../audit/audit.ts";
 import { AUDIT_KINDS } from "../../audit/entry.ts";
 import { OUTCOMES } from "../../audit/filter-text.ts";
+import type { AuditRecord } from "../../audit/record.ts";
 import { filterTexts, readAuditQuery } from "../audit-query.ts";
 import { placeOf } from "../place.ts";
-import { recordView } from "./audit-record.ts";
+import { recordView, type RecordView } from "./audit-record.ts";
 import type { Pages } from "./pages.ts";
 
 export interface AuditPageOptions {
@@ -31,10 +32,15 @@ export function auditPage({ audit, pages }: AuditPageOptions): RequestHandler {
       isLater: request.query["cursor"] !== undefined,
       first: addressOf(base, asked),
       next: next === undefined ? undefined : addressOf(base, [...asked, ["cursor", next]]),
-      records: records.map((record) => recordView(base, record)),
+      rows: records.length > 0 && (await pages.fragment("audit-record", viewsOf(base, records))),
       callsRecorded: audit.observer !== undefined,
     });
   };
+}
+
+/** Each is gone when the next one is made. */
+function* viewsOf(base: string, records: readonly AuditRecord[]): Generator<RecordView> {
+  for (const record of records) yield recordView(base, record);
 }
 
 function addressOf(base: string, asked: readonly (readonly [string, string])[]): string {
