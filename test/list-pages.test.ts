@@ -105,6 +105,32 @@ describe("lists of a Berth with thousands of servers", () => {
     assert.equal(body.next, undefined);
   });
 
+  it("come in pages of tokens, too, the newest first, while more of them are made", async () => {
+    const make = async (name: string): Promise<string> =>
+      (await api.send("POST", "/tokens", { name, can: ["read"] })).body.id as string;
+    const made: string[] = [];
+    for (const name of ["one", "two", "three", "four", "five"]) made.unshift(await make(name));
+    const page = async (query: string): Promise<{ ids: string[]; next?: string }> => {
+      const { status, body } = await api.send("GET", `/tokens?limit=2${query}`);
+      assert.equal(status, 200, JSON.stringify(body));
+      return { ids: body.tokens.map(({ id }: { id: string }) => id), next: body.next };
+    };
+    const seen: string[] = [];
+    let cursor = "";
+    do {
+      const { ids, next } = await page(cursor);
+      assert.ok(ids.length <= 2);
+      seen.push(...ids);
+      cursor = next === undefined ? "" : `&cursor=${next}`;
+      if (seen.length === 2) await make("later");
+    } while (cursor !== "");
+    assert.equal(new Set(seen).size, seen.length);
+    const inOrder = (ids: string[]): string[] => [...ids].sort();
+    assert.deepEqual(inOrder(seen), inOrder(made));
+    const { body } = await api.send("GET", "/tokens?limit=1001");
+    assert.match(body.error.message, /"limit" must be a whole number from 1 to 1000/);
+  });
+
   it("have an HTML page of some secrets, which leads to the others", async () => {
     const page = async (address: string): Promise<string> =>
       (await fetch(berth.url + address, { headers: { Accept: "text/html" } })).text();

@@ -1,7 +1,7 @@
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import { BerthError } from "../errors.ts";
 import type { JsonObject } from "../json.ts";
-import type { TokenRecord, TokenRecords } from "../store/tokens.ts";
+import type { TokenPart, TokenRecord, TokenRecords } from "../store/tokens.ts";
 import { createPrincipal, type Grant, type Principal } from "./principal.ts";
 import { isTokenText, newToken, tokenHash } from "./token-text.ts";
 import type { TokenWish } from "./token-wish.ts";
@@ -37,9 +37,9 @@ export class Tokens {
     return { token, ...infoOf(record) };
   }
 
-  /** The newest first; those that were revoked, too. */
-  async list(tenant: string): Promise<TokenInfo[]> {
-    return (await this.#records.list(tenant)).map(infoOf);
+  /** The newest first; those that were revoked, too. All of them, or so many after the one of an id. */
+  async list(tenant: string, part?: TokenPart): Promise<TokenInfo[]> {
+    return (await this.#records.list(tenant, part)).map(infoOf);
   }
 
   /** Rejects with `token_not_found` when there is nothing to revoke. */

@@ -2,7 +2,7 @@ import type { Request } from "express";
 import { BerthError } from "../errors.ts";
 
 /**
- * Pages of a list of names: how many of them, and after which. A cursor is the last name of the page before, so that
+ * Pages of a list of names: how many of them, and after which. A cursor is the last name (of tokens, the last id) of the page before, so that
  * what others add or remove meanwhile makes no gap, and nothing comes twice.
  */
 export interface ListPage {
@@ -39,7 +39,7 @@ export function namesOnPage(
   for (let index = after === undefined ? 0 : indexAfter(names, after); index < names.length; index++) {
     const name = names[index]!;
     if (!isShown(name)) continue;
-    if (shown.length === limit) return { names: shown, next: cursorAfter(shown) };
+    if (shown.length === limit) return { names: shown, next: cursorAfter(shown.at(-1)!) };
     shown.push(name);
   }
   return { names: shown };
@@ -59,8 +59,9 @@ export function nextAddress(
 
 const MARK = "after:";
 
-function cursorAfter(shown: readonly string[]): string {
-  return Buffer.from(`${MARK}${shown.at(-1)}`).toString("base64url");
+/** The cursor of the page that follows the one that ends with `last`. */
+export function cursorAfter(last: string): string {
+  return Buffer.from(`${MARK}${last}`).toString("base64url");
 }
 
 /** By halves: whoever goes through all pages of a long list does not go through it once more for each. */

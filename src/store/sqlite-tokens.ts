@@ -43,7 +43,7 @@ export function sqliteTokens(
       const row = statements.byHash.get(hash);
       return row && read(row);
     },
-    list: async (tenant) => statements.list.all(tenant).map(read),
+    list: async (tenant, { limit = -1, after = null } = {}) => statements.list.all({ tenant, limit, after }).map(read),
     async add(token, by) {
       await log.keep(() => foreignChanges.add([add.immediate(token, by)]));
       return read(statements.byHash.get(token.hash)!);
@@ -74,8 +74,11 @@ function prepare(database: Database.Database) {
   return {
     tenant: database.prepare<[string]>("SELECT 1 FROM tenant WHERE name = ?"),
     byHash: database.prepare<[string], TokenRow>(`SELECT ${COLUMNS} FROM token WHERE hash = ?`),
-    list: database.prepare<[string], TokenRow>(
-      `SELECT ${COLUMNS} FROM token WHERE tenant = ? ORDER BY created_at DESC, id`,
+    list: database.prepare<[{ tenant: string; limit: number; after: string | null }], TokenRow>(
+      `WITH last AS (SELECT created_at AS at FROM token WHERE tenant = @tenant AND id = @after)
+       SELECT ${COLUMNS} FROM token WHERE tenant = @tenant
+       AND (@after IS NULL OR created_at < (SELECT at FROM last) OR (created_at = (SELECT at FROM last) AND id > @after))
+       ORDER BY created_at DESC, id LIMIT @limit`,
     ),
     inForce: database.prepare<[string, string]>(
       "SELECT 1 FROM token WHERE tenant = ? AND id = ? AND revoked_at IS NULL",

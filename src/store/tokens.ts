@@ -8,8 +8,8 @@ export interface TokenRecords {
   /** Revoked and expired ones, too. */
   byHash(hash: string): Promise<TokenRecord | undefined>;
 
-  /** The newest first. */
-  list(tenant: string): Promise<TokenRecord[]>;
+  /** The newest first; all of them, or so many after the one of an id. */
+  list(tenant: string, part?: TokenPart): Promise<TokenRecord[]>;
 
   /** Rejects with `tenant_not_found`. */
   add(token: NewTokenRecord, by: string): Promise<TokenRecord>;
@@ -19,6 +19,12 @@ export interface TokenRecords {
 
   /** Calls `listener` with the id of a token that was revoked, or went with its tenant: soon after another process did it. */
   onRevoke(listener: (id: string) => void): () => void;
+}
+
+export interface TokenPart {
+  /** All of them without it. */
+  readonly limit?: number;
+  readonly after?: string | undefined;
 }
 
 export interface NewTokenRecord {

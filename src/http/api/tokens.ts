@@ -2,17 +2,21 @@ import { Router } from "express";
 import { readTokenWish } from "../../access/token-wish.ts";
 import { parseJson } from "../../parse-json.ts";
 import { changing } from "../access/permit.ts";
+import { cursorAfter, readListPage } from "../list-page.ts";
 import { tenantOf } from "../place.ts";
 import { addRoute, type Handler, type Permits } from "./add-route.ts";
 import type { ApiOptions } from "./api.ts";
 import { writerOf } from "./preconditions.ts";
 
 /** `/api/tokens`: those of the tenant, for who may administer it. A token itself is in no answer but the one that makes it. */
-export function tokenRoutes({ access, bodies }: Pick<ApiOptions, "access" | "bodies">): Router {
+export function tokenRoutes({ access, bodies, limits }: Pick<ApiOptions, "access" | "bodies" | "limits">): Router {
   const { tokens } = access;
 
   const getList: Handler = async (request, response) => {
-    response.json({ tokens: await tokens.list(tenantOf(request)) });
+    const { limit, after } = readListPage(request, limits);
+    const found = await tokens.list(tenantOf(request), { limit: limit + 1, after });
+    const shown = found.slice(0, limit);
+    response.json({ tokens: shown, ...(found.length > limit && { next: cursorAfter(shown.at(-1)!.id) }) });
   };
 
   const post: Handler = async (request, response) => {
