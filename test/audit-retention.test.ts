@@ -84,11 +84,11 @@ describe("the retention of the audit log", () => {
     ]);
   });
 
-  it("the limits are recorded once, when they change, and each month", async () => {
+  it("the limits are recorded once, when they change, and each week", async () => {
     const said = async (): Promise<unknown[]> =>
       (await recordsOf(store.audit, { kind: "retention" })).map(({ limits }) => (limits as typeof KEEP).auditDays);
-    await daysAgo(31, () => retainAll({ ...KEEP, auditDays: 100 }));
-    await daysAgo(29, () => retainAll({ ...KEEP, auditDays: 100 }));
+    await daysAgo(7, () => retainAll({ ...KEEP, auditDays: 100 }));
+    await daysAgo(2, () => retainAll({ ...KEEP, auditDays: 100 }));
     assert.deepEqual(await said(), [100]);
     await retainAll({ ...KEEP, auditDays: 100 });
     await retainAll({ ...KEEP, auditDays: 200 });
@@ -174,10 +174,71 @@ describe("the retention of the audit log", () => {
       await retainAll(limits);
       await store.audit.append([call, call]);
     });
+    for (const days of [10, 5]) await daysAgo(days, login);
     const kept = verifyLog(store.audit).head!;
     await retainAll(limits);
     const verified = verifyLog(store.audit, kept);
     assert.deepEqual([verified.fault, verified.first, verified.removedRecords], [undefined, 4, 2]);
+  });
+
+  describe("C8 by a clock that was put forward by years", () => {
+    const limits = { ...KEEP, auditDays: 365, auditCallDays: 30 };
+    const call = { tenant: "acme", kind: "call", body: "{}", records: 1 } as const;
+    const bodies = (): number => [...store.audit.all()].filter(({ body }) => body !== null).length;
+
+    it("removes nothing, and the log fits once the clock is right again", async () => {
+      await retainAll(limits);
+      for (let n = 0; n < 3; n++) await store.audit.append([call]);
+      const before = bodies();
+      // For some days.
+      for (const days of [0, 3, 6]) {
+        await daysAgo(-3650 - days, async () => {
+          await login();
+          await retainAll(limits);
+        });
+      }
+      assert.ok(bodies() >= before + 3);
+      await retainAll(limits);
+      await login();
+      assert.deepEqual([faultOf(), verifyLog(store.audit).first], [undefined, 1]);
+    });
+
+    it("removes what is too old still, once it is put back", async () => {
+      await daysAgo(400, () => store.audit.append([call]));
+      await daysAgo(-3650, login);
+      await retainAll(limits);
+      assert.deepEqual([faultOf(), verifyLog(store.audit).first], [undefined, 2]);
+    });
+
+    it("removes what is too old once the log has gone on for a week after it was not written for long", async () => {
+      await daysAgo(400, () => store.audit.append([call]));
+      await daysAgo(7.5, async () => {
+        await login();
+        await retainAll(limits);
+      });
+      assert.equal(verifyLog(store.audit).first, 1);
+      await daysAgo(3, login);
+      await retainAll(limits);
+      assert.deepEqual([faultOf(), verifyLog(store.audit).first], [undefined, 2]);
+    });
+
+    it("is named where it emptied the log of an earlier version", async () => {
+      await retainAll(limits);
+      await store.audit.append([call]);
+      const { number, hash } = [...store.audit.all()].at(-1)!;
+      await daysAgo(-3650, () =>
+        store.audit.append([
+          entryOf("", "retention", { links: number, through: number, hash: hexOf(hash), reason: "auditDays", limits }),
+        ]),
+      );
+      folder.tamper(`DELETE FROM audit WHERE number <= ${number}`);
+      await login();
+      assert.match(
+        faultOf()!.message,
+        /They were removed by a clock that stood at 20\d\d-.*; a head that was kept later/,
+      );
+      assert.equal(faultOf(store.audit.head()), undefined);
+    });
   });
 
   function lastOf({ at, since, tenant, kind, records, bytes, digest, number }: AuditLink): JsonObject {

@@ -120,7 +120,7 @@ class Removals {
       ? `the last of them was from ${new Date(at).toISOString()}`
       : "nothing proves how old they were";
     const limit = auditDays > 0 ? `auditDays was ${auditDays}` : "auditDays was without a limit";
-    return `the links before it were removed, and ${age}; ${limit}${this.#asOf()}`;
+    return `the links before it were removed, and ${age}; ${limit}${this.#asOf()}${this.#ahead(record)}`;
   }
 
   bodiesFault(): VerifiedLog["fault"] {
@@ -136,7 +136,7 @@ class Removals {
       const limit = isCall
         ? `auditCallDays was ${days}, auditCallBytesPerTenant ${bytesMax}`
         : `auditBytesPerTenant was ${bytesMax}`;
-      const message = `its contents were removed, and were neither too old nor too much: ${limit}${this.#asOf()}`;
+      const message = `its contents were removed, and were neither too old nor too much: ${limit}${this.#asOf()}${this.#ahead(record!)}`;
       return { number: last.number, message };
     }
     return undefined;
@@ -152,6 +152,13 @@ class Removals {
 
   #asOf(): string {
     return this.#kept ? " at the kept head. Was the limit changed since, then give a head that was kept later" : "";
+  }
+
+  /** By a clock that was put back since. */
+  #ahead({ at }: Retention): string {
+    if (at <= this.#now) return "";
+    const date = new Date(at).toISOString();
+    return `. They were removed by a clock that stood at ${date}; a head that was kept later proves what came after`;
   }
 
   #wasThere({ number }: Retention): boolean {

@@ -19,8 +19,13 @@ import { lastRemoved, readRetention, type RetentionRow } from "./audit-removals.
 const REMOVED_BYTES = 1024 * 1024;
 const REMOVED_LINKS = 250;
 const DAY_MS = 86_400_000;
-/** After so long the limits are recorded again, so that a head that somebody keeps has them not far before it. */
-const LIMITS_STATED_MS = 30 * DAY_MS;
+/** So long without any record, and the clock may have been put forward: age counts once the log has gone on for as long. */
+const LEAP_MS = 7 * DAY_MS;
+/**
+ * After so long the limits are recorded again, so that a head that somebody keeps has them not far before it, and so that
+ * no log is silent for longer as long as Berth runs.
+ */
+const LIMITS_STATED_MS = 6 * DAY_MS;
 /** What happened is looked for among what was written so much later at most. */
 const WRITTEN_LATE_MS = 3_600_000;
 
@@ -83,6 +88,16 @@ export class SqliteAudit {
     return isDue ? step.immediate() : false;
   }
 
+  /** What age is counted to: the clock, or the time of the log before it leapt. One that goes wrong empties no log. */
+  #present(): number {
+    const now = Date.now();
+    // It has been put back.
+    if ((this.#statements.last.get()?.at ?? 0) > now) return now;
+    const before = this.#statements.lastBefore.get(now - LEAP_MS) ?? now;
+    const after = this.#statements.firstFrom.get(now - LEAP_MS) ?? now;
+    return after - before > LEAP_MS ? before : now;
+  }
+
   /** What is removed later has to be within the limits that the log itself has said. Gives true on a trial alone. */
   #stateLimits(keep: Keep, isTrial = false): boolean {
     const limits = limitsOf(keep);
@@ -103,7 +118,7 @@ export class SqliteAudit {
   #removeOldLinks(keep: Keep, isTrial = false): boolean {
     const { auditDays } = keep;
     const first = this.#statements.first.get();
-    const before = auditDays === 0 ? 0 : Date.now() - auditDays * DAY_MS;
+    const before = auditDays === 0 ? 0 : this.#present() - auditDays * DAY_MS;
     if (!first || first.at >= before) return false;
     if (isTrial) return true;
     let [through, removed] = [first, 0];
@@ -128,7 +143,7 @@ export class SqliteAudit {
 
   #removeBodies(keep: Keep, isTrial = false): boolean {
     const { auditCallDays, auditCallBytesPerTenant, auditBytesPerTenant } = keep;
-    const before = auditCallDays === 0 ? 0 : Date.now() - auditCallDays * DAY_MS;
+    const before = auditCallDays === 0 ? 0 : this.#present() - auditCallDays * DAY_MS;
     for (const { tenant, isCall, bytes } of this.#statements.keptBytes.all()) {
       const bytesMax = (isCall ? auditCallBytesPerTenant : auditBytesPerTenant) || Infinity;
       const oldest = isCall && before > 0 ? this.#statements.oldest.get({ tenant, isCall }) : undefined;
@@ -202,6 +217,8 @@ function prepare(database: Database.Database) {
     first: database.prepare<[], AuditHead & { at: number }>(
       "SELECT number, hash, at FROM audit ORDER BY number LIMIT 1",
     ),
+    lastBefore: database.prepare<[number], number | null>("SELECT max(at) FROM audit WHERE at < ?").pluck(),
+    firstFrom: database.prepare<[number], number | null>("SELECT min(at) FROM audit WHERE at >= ?").pluck(),
     oldestLinks: database.prepare<[number], AuditHead & { at: number; keptBytes: number }>(
       `SELECT number, hash, at, iif(body IS NULL, 0, bytes) AS "keptBytes" FROM audit ORDER BY number LIMIT ?`,
     ),
