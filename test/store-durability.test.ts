@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
+import fs, { mkdtempSync, rmSync } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
@@ -95,6 +96,36 @@ describe("a disk that fails when something that was written is flushed", () => {
       "the disk failed: a power cut may take back what was written, which is written anew",
       "what was written to the store is on the disk",
     ]);
+  });
+
+  it("C8 refuses changes without a path of the host while it cannot say which files are there, and takes them again", async (t) => {
+    const berth = await startTestBerth({ texts: { "echo.ts": "export const one = () => 1;" } });
+    t.after(() => berth.close());
+    const api = apiOf(berth);
+    await call(`${berth.url}/mcp/echo`, "one");
+    const { statSync } = fs;
+    let isFailing = true;
+    const stat = (file: string | URL, options?: object): unknown => {
+      if (!isFailing || !String(file).startsWith(join(berth.folder, "data"))) return statSync(file, options);
+      throw Object.assign(new Error(`EIO: i/o error, stat '${String(file)}'`), { code: "EIO" });
+    };
+    t.mock.method(fs, "statSync", stat as typeof statSync);
+    syncBuiltinESMExports();
+    t.after(() => {
+      t.mock.restoreAll();
+      syncBuiltinESMExports();
+    });
+    const refused = await api.put("/variables/motto", "text");
+    assert.deepEqual([refused.status, refused.body.error.code], [503, "store_failed"]);
+    assert.match(
+      refused.body.error.message,
+      /the files of the store cannot be looked at \(EIO\), and nothing was changed/,
+    );
+    assert.equal((await fetch(`${berth.url}/readyz`)).status, 503);
+    assert.equal((await call(`${berth.url}/mcp/echo`, "one")).content?.[0].text, "1");
+    isFailing = false;
+    assert.equal((await api.put("/variables/motto", "text")).status, 201);
+    await until(async () => (await fetch(`${berth.url}/readyz`)).ok);
   });
 
   it("C8 makes Berth unready until it is written anew, and Berth serves what stands meanwhile", async (t) => {

@@ -37,6 +37,7 @@ function whatFailed(code: string): string | undefined {
   if (code.startsWith("SQLITE_READONLY")) return "the data folder cannot be written, and nothing was changed";
   if (/^SQLITE_(CORRUPT|NOTADB)/.test(code)) return DAMAGED;
   if (code.startsWith("SQLITE_IOERR")) return "the disk of the data folder fails";
+  if (/^E[A-Z0-9]+$/.test(code)) return `the files of the store cannot be looked at (${code}), and nothing was changed`;
   return undefined;
 }
 

@@ -4,6 +4,7 @@ import { basename, dirname, join } from "node:path";
 import type Database from "better-sqlite3";
 import { BerthError } from "../errors.ts";
 import { idInFile, idInLog } from "./log-frames.ts";
+import { attempt } from "./sqlite-work.ts";
 
 /**
  * The files of a store: the database, and SQLite's log of what is not in it yet. Which is which is known by their names
@@ -28,9 +29,9 @@ export class OpenedFiles {
     this.#known = new Map(files.map((file) => [file, identityOf(file)]));
   }
 
-  /** Throws `store_failed` where what is written is found by nobody who opens the store after this. */
+  /** Throws `store_failed` unless what is written is found by whoever opens the store after this. */
   check(): void {
-    for (const [file, identity] of this.#known) if (identityOf(file) !== identity) throw moved();
+    for (const [file, identity] of this.#known) if (attempt(() => identityOf(file)) !== identity) throw moved();
   }
 }
 
