@@ -219,13 +219,64 @@ describe("a disk that is full", () => {
 
     const restored = await berth(["restore", file, "--data", dataDir]);
     assert.equal(restored.code, 2);
-    assert.match(restored.stderr, /its disk is full; make room on it, or name another folder \(--data, BERTH_DATA\)/);
+    assert.match(
+      restored.stderr,
+      /data: its disk has 0\.0 MiB left, and what is restored takes 1\.\d MiB; make room on it, or name another folder \(--data, BERTH_DATA\)/,
+    );
     const left = readdirSync(dataDir).filter((name) => !/^berth\.sqlite(-wal|-shm)?$/.test(name));
     assert.deepEqual(left, [], "nothing is left of it");
     await restoreStore({ dataDir: join(elsewhere, "data"), file });
     free();
     assert.deepEqual(verifyDatabase(join(dataDir, DATABASE_FILE)).problems, []);
   });
+});
+
+describe("a disk that is too short for what is restored", () => {
+  for (const isServed of [false, true]) {
+    it(`C8 keeps what it has, and takes it once there is room for it${isServed ? ", while Berth serves" : ""}`, async (t) => {
+      const disk = smallDisk(t, 16);
+      if (disk === undefined) return;
+      const [dataDir, elsewhere] = [join(disk, "data"), mkdtempSync(join(folder, "else-"))];
+      const store = await openSqliteStore({ dataDir });
+      for (let number = 0; number < 60; number++) await store.change("default", change(50_000));
+      await store.close();
+      const file = join(elsewhere, "backup.sqlite");
+      const { contents } = await backupStore({ dataDir, file });
+      const needed = statSync(file).size;
+      const served = isServed ? await ServeProcess.start(["--port", "0", "--data", dataDir]) : undefined;
+      t.after(() => served?.end("SIGKILL"));
+      const ownFiles = (): string[] => readdirSync(dataDir).filter((name) => !/^seal|^secret|-(wal|shm)$/.test(name));
+      const before = ownFiles();
+
+      const leaveRoom = (bytes: number): (() => void) => {
+        const free = fill(disk);
+        truncateSync(join(disk, "filling"), statSync(join(disk, "filling")).size - bytes);
+        return free;
+      };
+      for (const room of [MB, needed - 64 * 1024]) {
+        const free = leaveRoom(room);
+        const { code, stderr } = await berth(["restore", file, "--data", dataDir]);
+        assert.equal(code, 2, stderr);
+        assert.match(
+          stderr,
+          /data: its disk has \d\.\d MiB left, and what is restored takes 3\.\d MiB; make room on it/,
+        );
+        assert.deepEqual(ownFiles(), before);
+        free();
+      }
+      // Neither for what stood there nor for a log beside it.
+      const free = leaveRoom(needed + MB);
+      const { code, stderr } = await berth(["restore", file, "--data", dataDir]);
+      assert.equal(code, 0, stderr);
+      const kept = /What stood there before is in (\S+)\./.exec(stderr)![1]!;
+      assert.match(stderr, /Those are its files as they were, because no backup of it can be made: .*its disk is full/);
+      free();
+      assert.deepEqual(verifyDatabase(join(kept, DATABASE_FILE)).problems, []);
+      if (served) await until(() => isReady(served).catch(() => false));
+      const restored = verifyDatabase(join(dataDir, DATABASE_FILE));
+      assert.deepEqual([restored.problems, restored.contents >= contents], [[], true]);
+    });
+  }
 });
 
 describe("a data folder that cannot be written", () => {

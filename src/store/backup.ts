@@ -1,5 +1,5 @@
-import { existsSync } from "node:fs";
-import { chmod, copyFile, mkdir, rename } from "node:fs/promises";
+import { existsSync, statSync } from "node:fs";
+import { chmod, copyFile, mkdir, rename, statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { headText } from "../audit/chain.ts";
@@ -74,6 +74,7 @@ export async function restoreStore({ dataDir, file }: Omit<BackupOptions, "repla
   const to = join(dataDir, DATABASE_FILE);
   return inFolder(dataDir, OTHER_FOLDER, async () => {
     await mkdir(dataDir, { recursive: true, mode: 0o700 });
+    await checkRoom(dataDir, file);
     return inDraft(to, async (draft) => {
       await copyFile(file, draft).catch((error: NodeJS.ErrnoException) => {
         if (error.code === "ENOSPC" || error.code === "EDQUOT") throw error;
@@ -90,6 +91,20 @@ export async function restoreStore({ dataDir, file }: Omit<BackupOptions, "repla
       return { ...verified, ...(await replaceStore(dataDir, draft)), keyIds };
     });
   });
+}
+
+/** For what is restored, which is there before anything else is touched. What was there is moved where it cannot be copied. */
+async function checkRoom(dataDir: string, file: string): Promise<void> {
+  // Of one that cannot be read the copy tells.
+  const needed = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+  const { bavail, bsize } = await statfs(dataDir);
+  if (bavail * bsize >= needed) return;
+  const missing = `its disk has ${inMiB(bavail * bsize)} left, and what is restored takes ${inMiB(needed)}`;
+  throw new BerthError("backup_failed", `in the folder ${dataDir}: ${missing}; make room on it, or ${OTHER_FOLDER}`);
+}
+
+function inMiB(bytes: number): string {
+  return `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
 }
 
 /** By the store in `draft`, which is verified. */

@@ -181,6 +181,7 @@ export function whyUnusable(folder: string, error: NodeJS.ErrnoException, remedy
   switch (codeOf(found)) {
     case "ENOSPC":
     case "EDQUOT":
+    case "SQLITE_FULL":
       return `its disk is full; make room on it, or ${remedy}`;
     case "EROFS":
       return `its disk is read-only; mount it writable, or ${remedy}`;
