@@ -23,6 +23,7 @@ export function toolChanges(before: ToolContract, after: ToolContract): Part[] {
 }
 
 export function promptChanges(before: PromptContract, after: PromptContract): Part[] {
+  for (const { arguments: args = [] } of [before, after]) spend(STEPS_OF_ARGUMENT * args.length);
   const findings = compareSchemas(argumentsSchema(before), argumentsSchema(after), "sent", "");
   return [
     ...texts(before, after),
@@ -31,6 +32,8 @@ export function promptChanges(before: PromptContract, after: PromptContract): Pa
     ),
   ];
 }
+
+const STEPS_OF_ARGUMENT = 5;
 
 /**
  * What a tool demands of its callers, by which it is known under another name. Whether it takes what its schema does not

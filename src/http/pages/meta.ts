@@ -100,7 +100,7 @@ async function readPage(name: string, request: Request, options: Parts): Promise
   };
 }
 
-function serverPage(summary: ServerSummary, request: Request, options: Parts): Page | Promise<Page> {
+function serverPage(summary: ServerSummary, request: Request, options: Parts): Promise<Page> {
   return summary.catalog ? servedPage(summary as Served, request, options) : refusedPage(summary, options);
 }
 
@@ -116,7 +116,7 @@ async function servedPage(summary: Served, request: Request, options: Parts): Pr
   const activity = host.activity(tenant, name);
   const origin = options.originOf(request);
   return {
-    ...frameOf(summary, options),
+    ...(await frameOf(summary, options)),
     ...addresses(name, name, catalog, { ...options, origin }),
     ...(await options.offersOf(catalog)),
     served: true,
@@ -132,10 +132,10 @@ async function servedPage(summary: Served, request: Request, options: Parts): Pr
   };
 }
 
-function refusedPage(summary: ServerSummary, options: Parts): Page {
+async function refusedPage(summary: ServerSummary, options: Parts): Promise<Page> {
   const { state } = summary;
   return {
-    ...frameOf(summary, options),
+    ...(await frameOf(summary, options)),
     served: false,
     mendable: state === "refused" && options.host.upstream(options.tenant, summary.name) === undefined,
     refusal: REFUSALS[state],
@@ -152,11 +152,12 @@ const REFUSALS = {
   starting: UNSTARTED,
 } as const;
 
-function frameOf(
+async function frameOf(
   { name, isBuiltIn, state, description = "", problems }: ServerSummary,
-  { host, tenant, base }: Parts,
-): Page {
+  { host, pages, tenant, base }: Parts,
+): Promise<Page> {
   const upstream = host.upstream(tenant, name);
+  const shown = upstream && (await upstreamView(pages, base, name, upstream));
   return {
     title: name,
     section: "mcp",
@@ -165,7 +166,8 @@ function frameOf(
     state: SERVER_STATES[state],
     description,
     pin: undefined,
-    upstream: upstream && upstreamView(base, name, upstream),
+    upstream: shown?.view,
+    fragments: shown?.fragments ?? [],
     ...(!isBuiltIn && {
       edit: { url: pathsOf(base, name).edit, label: `Edit its ${upstream ? "entry" : "definition"}` },
     }),

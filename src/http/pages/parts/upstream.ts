@@ -1,13 +1,21 @@
 import { decodeJson, jsonBlock } from "../../../cid.ts";
 import type { ContractChange } from "../../../contract/change.ts";
-import type { Contract } from "../../../contract/contract.ts";
+import type { Contract, ToolContract } from "../../../contract/contract.ts";
 import type { PendingChange, UpstreamState } from "../../../host/upstream/hosting.ts";
 import { textDiff } from "../../api/text-diff.ts";
+import { indentedJson } from "../../../json.ts";
+import type { Fragment } from "../fragment.ts";
+import type { Pages } from "../pages.ts";
 import type { Fact } from "./health.ts";
 import { countOf, timeView } from "./text.ts";
 
 /** A hosted server of others: how it is, and what of it waits for a person. */
-export function upstreamView(base: string, server: string, { name, launcher, health, pending }: UpstreamState): object {
+export async function upstreamView(
+  pages: Pick<Pages, "fragment">,
+  base: string,
+  server: string,
+  { name, launcher, health, pending }: UpstreamState,
+): Promise<{ readonly view: object; readonly fragments: readonly Fragment[] }> {
   const { state, starts, requests, failure, retryAt, protocolVersion, server: own } = health;
   const facts: Fact[] = [
     { label: isRemote(launcher) ? "Reached at" : "Started from", value: name },
@@ -21,7 +29,10 @@ export function upstreamView(base: string, server: string, { name, launcher, hea
     ...(failure === undefined ? [] : [{ label: "Failed last", value: failure }]),
     ...(retryAt === undefined ? [] : [{ label: "Not tried again before", value: timeView(retryAt).text }]),
   ];
-  return { facts, pending: pending && pendingView(base, server, pending) };
+  if (!pending) return { view: { facts }, fragments: [] };
+  const { groups, ...view } = pendingView(base, server, pending);
+  const fragment = await pages.fragment("pending", groups);
+  return { view: { facts, pending: { ...view, groups: fragment } }, fragments: [fragment] };
 }
 
 function isRemote(launcher: string): boolean {
@@ -35,30 +46,50 @@ const STATES = {
   failed: "failed; it is tried again when it is needed",
 } as const;
 
-function pendingView(base: string, server: string, { contract, changes, approved, observed }: PendingChange): object {
+function pendingView(base: string, server: string, { contract, changes, approved, observed }: PendingChange) {
   const groups = new Map<string, ContractChange[]>();
   for (const change of changes) {
     const key = JSON.stringify([change.subject, change.name]);
-    groups.set(key, [...(groups.get(key) ?? []), change]);
+    const group = groups.get(key);
+    if (group) group.push(change);
+    else groups.set(key, [change]);
   }
   const sorted = [...groups.values()].sort((one, other) => rankOf(one) - rankOf(other));
+  const more = sorted.length - GROUPS_MAX;
   return {
     contract,
     approve: `${base}/api/servers/${encodeURIComponent(server)}/approve`,
     count: countOf(changes.length, "change"),
-    groups: sorted.map((group) => {
-      const { subject, name, renamedTo } = group[0]!;
-      return {
-        subject: subject === "server" ? "The server itself" : subject,
-        name,
-        changes: group.toSorted(byEffect).map(({ effect, message }) => {
-          const { label, tone } = EFFECTS[effect];
-          return { label, tone, message };
-        }),
-        diff: subject === "tool" ? toolDiff(approved, observed, name, renamedTo ?? name) : "",
-      };
-    }),
+    groups: groupViews(sorted.slice(0, GROUPS_MAX), toolsOf(approved), toolsOf(observed)),
+    more:
+      more > 0
+        ? `${more} more things have changed: GET ${base}/api/servers/${encodeURIComponent(server)}/upstream has them.`
+        : "",
   };
+}
+
+/** More are on no page: whoever has read as many knows what to think of the server. */
+const GROUPS_MAX = 200;
+
+function* groupViews(groups: readonly ContractChange[][], approved: Tools, observed: Tools): Generator<object> {
+  for (const group of groups) {
+    const { subject, name, renamedTo } = group[0]!;
+    yield {
+      subject: subject === "server" ? "The server itself" : subject,
+      name,
+      changes: group.toSorted(byEffect).map(({ effect, message }) => {
+        const { label, tone } = EFFECTS[effect];
+        return { label, tone, message };
+      }),
+      diff: subject === "tool" ? toolDiff(approved.get(name), observed.get(renamedTo ?? name)) : "",
+    };
+  }
+}
+
+type Tools = ReadonlyMap<string, ToolContract>;
+
+function toolsOf({ tools }: Contract): Tools {
+  return new Map(tools.map((tool) => [tool.name, tool]));
 }
 
 const EFFECTS = {
@@ -75,15 +106,21 @@ function byEffect(one: ContractChange, other: ContractChange): number {
   return EFFECTS[one.effect].rank - EFFECTS[other.effect].rank;
 }
 
-function toolDiff(approved: Contract, observed: Contract, before: string, after: string): string {
-  const [old, now] = [toolText(approved, before), toolText(observed, after)];
-  const diff = textDiff({ entry: after, files: { ...old } }, { entry: after, files: { ...now } });
+function toolDiff(before: ToolContract | undefined, after: ToolContract | undefined): string {
+  const [old, now] = [toolText(before), toolText(after)];
+  if (old === undefined || now === undefined) return "Too long to be compared line by line here.";
+  const diff = textDiff({ entry: "tool", files: { tool: old } }, { entry: "tool", files: { tool: now } });
   // The names of files say nothing here.
   return diff.replace(/^--- .*\n\+\+\+ .*\n/, "");
 }
 
-function toolText({ tools }: Contract, name: string): Record<string, string> {
-  const tool = tools.find((each) => each.name === name);
+/** Of a tool without indents; a page has hundreds of these. */
+const DIFF_BYTES_MAX = 32 * 1024;
+
+/** Undefined for one that is too long. */
+function toolText(tool: ToolContract | undefined): string | undefined {
+  if (!tool) return "";
   // In one order, wherever each of the two comes from.
-  return { tool: tool ? `${JSON.stringify(decodeJson(jsonBlock(tool).bytes), undefined, 2)}\n` : "" };
+  const { bytes } = jsonBlock(tool);
+  return bytes.length > DIFF_BYTES_MAX ? undefined : `${indentedJson(decodeJson(bytes))}\n`;
 }
