@@ -85,6 +85,15 @@ function text(database: Database.Database, cid: string): string {
   return String(database.prepare<[string], Buffer>("SELECT bytes FROM content WHERE cid = ?").pluck().get(cid));
 }
 
+/** The page at which it is saved again. */
+const DAMAGED_TEXT = /Stored bytes do not match their CID: \w+; save it again, .*<textarea/s;
+
+async function shown(url: string): Promise<string> {
+  const response = await fetch(url, { headers: { accept: "text/html" } });
+  assert.equal(response.status, 200);
+  return response.text();
+}
+
 interface ListedRelease {
   readonly release: string;
   readonly withdrawn: boolean;
@@ -162,6 +171,7 @@ describe("bits that flip in the store", () => {
       assert.match(lines.join(""), /What is stored of the variable mcps is damaged .*: save it again/);
       const page = await (await fetch(`${url}/mcp`, { headers: { Accept: "text/html" } })).text();
       assert.match(page, /What is stored of the variable mcps is damaged/);
+      assert.match(await shown(`${url}/variables/mcps`), DAMAGED_TEXT);
       assert.equal((await api.send("GET", "/variables/mcps")).status, 500);
       assert.equal((await api.send("GET", "/definitions/named/history")).status, 200);
       const saved = await api.send("PUT", "/variables/mcps", mcps, { "If-Match": "*" });
@@ -204,6 +214,7 @@ describe("bits that flip in the store", () => {
       assert.equal(state, "refused");
       assert.match(said, /What is stored of it is damaged .*save its definition again/);
       assert.equal(await says("two"), "two");
+      assert.match(await shown(`${url}/servers/one`), DAMAGED_TEXT);
       assert.equal((await fetch(`${url}/mcp/meta/one`, { headers: { Accept: "text/html" } })).status, 200);
       const saved = await api.send("PUT", "/definitions/one", `${SAY}"one";`, { "If-Match": "*" });
       assert.equal(saved.status, 200, JSON.stringify(saved.body));

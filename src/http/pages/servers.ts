@@ -14,7 +14,14 @@ import { problemView } from "./parts/problem-view.ts";
 import { SERVER_STATES } from "./parts/server-state.ts";
 import { countOf, shortCid } from "./parts/text.ts";
 import { starterOf, type StarterLanguage } from "./servers-starter.ts";
-import { lastDraft, viewComparison, viewSubject, type EditPageOptions, type SubjectPlace } from "./subject.ts";
+import {
+  lastDraft,
+  readStanding,
+  viewComparison,
+  viewSubject,
+  type EditPageOptions,
+  type SubjectPlace,
+} from "./subject.ts";
 
 export interface ServerPageOptions extends EditPageOptions {
   readonly host: Host;
@@ -82,8 +89,8 @@ async function sendServer(
   starter?: StarterLanguage,
 ): Promise<void> {
   const { edits, host, tenant, base, pages, writable } = options;
-  const [definition, entry, summary] = await Promise.all([
-    edits.read(tenant, { kind: "definition", name }),
+  const [{ current: definition, damage }, entry, summary] = await Promise.all([
+    readStanding(options, { kind: "definition", name }),
     edits.read(tenant, { kind: "entry", name }),
     host.summary(tenant, name),
   ]);
@@ -125,6 +132,7 @@ async function sendServer(
     styleNonce,
     isNew: !definition && !entry && !last && !summary?.isBuiltIn,
     isDeleted: last !== undefined,
+    damage,
     canBegin: writable && !begun && entry !== undefined && !isUpstream(entry),
     writable,
     server: summary ? viewSummary(summary, { base, origin: options.originOf(request) }) : undefined,

@@ -136,6 +136,29 @@ function viewVersion(
   };
 }
 
+/** What stands now, and what is wrong with it. Of what went bad on the disk there is no text, but it can be saved again. */
+export interface Standing {
+  readonly current: Current | undefined;
+  readonly damage?: string;
+}
+
+export async function readStanding({ edits, tenant }: EditPagePlace, subject: Subject): Promise<Standing> {
+  try {
+    return { current: await edits.read(tenant, subject) };
+  } catch (error) {
+    if (!(error instanceof BerthError && DAMAGED.has(error.code))) throw error;
+    const last = (await edits.history(tenant, subject))[0];
+    if (last?.cid == null) throw error;
+    const isSource = subject.kind === "definition";
+    const entry = isSource ? `${subject.name}.ts` : subject.name;
+    const language = isSource ? "typescript" : "text";
+    const { cid, changedAt, by } = last;
+    return { current: { cid, changedAt, by, language, entry, files: { [entry]: "" } }, damage: error.message };
+  }
+}
+
+const DAMAGED: ReadonlySet<string> = new Set(["content_corrupt", "content_missing"]);
+
 /** What a subject was when it was last there; undefined when it never was. */
 export async function lastDraft({ edits, tenant }: EditPagePlace, subject: Subject): Promise<Draft | undefined> {
   const last = (await edits.history(tenant, subject)).find(({ cid }) => cid !== null)?.cid;

@@ -8,31 +8,30 @@ import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../
 import { placeOf } from "../place.ts";
 import { pathsOf } from "./parts/origin.ts";
 import { authorText, bytesText, shortCid, timeView } from "./parts/text.ts";
-import { lastDraft, viewComparison, viewSubject, type EditPageOptions } from "./subject.ts";
+import { lastDraft, readStanding, viewComparison, viewSubject, type EditPageOptions } from "./subject.ts";
 
 export interface VariablePageOptions extends EditPageOptions {
   readonly limits: ListPageLimits;
 }
 
 /** `GET /variables`: every variable. `?name=` leads to the editor of one, that is there or not. */
-export function variablesPage({ edits, writable, pages, limits }: VariablePageOptions): RequestHandler {
+export function variablesPage(options: VariablePageOptions): RequestHandler {
+  const { edits, writable, pages, limits } = options;
   return async (request, response) => {
-    const { tenant, base } = placeOf(request);
+    const at = { ...options, ...placeOf(request) };
+    const { tenant, base } = at;
     const { name } = request.query;
     if (typeof name === "string" && name !== "") return response.redirect(303, `${addressOf(base, name)}?new`);
     const all = await edits.names(tenant, "variable");
     const { names, next } = namesOnPage(all, readListPage(request, limits), () => true);
     const variables = await mapInTurns(names, async (each) => {
-      const subject: Subject = { kind: "variable", name: each };
-      const current = await unlessDamaged(edits.read(tenant, subject));
-      const told = current === "damaged" ? (await edits.history(tenant, subject))[0] : current;
-      const { changedAt = 0, by = "" } = told ?? {};
+      const { current, damage } = await readStanding(at, { kind: "variable", name: each });
       return {
         name: each,
         href: addressOf(base, each),
-        size: current === "damaged" ? "damaged" : bytesText(Buffer.byteLength(current?.files[each] ?? "")),
-        changedAt: timeView(changedAt),
-        by: authorText(by),
+        size: damage ? "damaged" : bytesText(Buffer.byteLength(current?.files[each] ?? "")),
+        changedAt: timeView(current?.changedAt ?? 0),
+        by: authorText(current?.by ?? ""),
       };
     });
     await pages.send(request, response, "variables", {
@@ -47,10 +46,10 @@ export function variablesPage({ edits, writable, pages, limits }: VariablePageOp
 
 /** `GET /variables/:name`: its editor and its versions; with `?from=&to=`, two of them compared. */
 export function variablePage(options: VariablePageOptions): RequestHandler<{ name: string }> {
-  const { edits, pages, writable } = options;
+  const { pages, writable } = options;
   return async (request, response) => {
     const at = { ...options, ...placeOf(request) };
-    const { tenant, base } = at;
+    const { base } = at;
     const { name } = request.params;
     const subject: Subject = { kind: "variable", name };
     const styleNonce = randomBytes(16).toString("base64url");
@@ -68,7 +67,7 @@ export function variablePage(options: VariablePageOptions): RequestHandler<{ nam
       });
       return;
     }
-    const current = await edits.read(tenant, subject);
+    const { current, damage } = await readStanding(at, subject);
     const last = current ?? (await lastDraft(at, subject));
     if (!last && (!writable || request.query["new"] === undefined)) {
       throw new BerthError("not_found", `there is no variable "${name}"; make it at ${base}/variables`);
@@ -93,6 +92,7 @@ export function variablePage(options: VariablePageOptions): RequestHandler<{ nam
       writable,
       isNew: !last,
       isDeleted: last !== undefined && !current,
+      damage,
       isMcps: name === "mcps",
       current: current ? viewCurrent(current) : undefined,
       ...links,
@@ -100,17 +100,6 @@ export function variablePage(options: VariablePageOptions): RequestHandler<{ nam
       fragments: view.fragments,
     });
   };
-}
-
-/** One that went bad on the disk is listed with all others. */
-async function unlessDamaged<T>(reading: Promise<T>): Promise<T | "damaged"> {
-  try {
-    return await reading;
-  } catch (error) {
-    const { code } = error instanceof BerthError ? error : {};
-    if (code === "content_corrupt" || code === "content_missing") return "damaged";
-    throw error;
-  }
 }
 
 function addressOf(base: string, name: string): string {
