@@ -153,7 +153,7 @@ describe("pages", () => {
     const put = async (text: string): Promise<void> => {
       const { status } = await fetch(`${berth.url}/api/definitions/versions?allow_breaking=true`, {
         method: "PUT",
-        headers: { "Content-Type": "text/plain", "If-None-Match": "*" },
+        headers: { "Content-Type": "text/plain", "If-Match": "*" },
         body: text,
       });
       assert.equal(status, 200);
