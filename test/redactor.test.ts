@@ -57,6 +57,31 @@ describe("a text that is shown", () => {
     );
   });
 
+  it("C8 costs the forms of a new value alone, however many others there are", (context) => {
+    const redactor = hiding("first value", "second value");
+    redactor.hide("any");
+    const made = context.mock.method(globalThis, "encodeURIComponent");
+    redactor.add("third value");
+    assert.equal(redactor.hide("first value, second value, third value"), "[hidden], [hidden], [hidden]");
+    assert.deepEqual(
+      made.mock.calls.map((call) => call.arguments[0]),
+      ["third value"],
+    );
+  });
+
+  it("C8 shows the oldest values again once all together have more than half a million characters", () => {
+    const long = (at: number, letters: number): string => {
+      const parts = Array.from({ length: letters / 6 }, (_, part) => String(at * 100_000 + part).padStart(6, "0"));
+      return parts.join("");
+    };
+    const values = Array.from({ length: 10 }, (_, at) => long(at, 60_000));
+    const redactor = hiding(...values);
+    const hidden = values.map((value) => redactor.hide(`-${value}-`.slice(0, 20_000) + "…") === "-[hidden]…");
+    assert.deepEqual(hidden, [false, false, ...Array.from({ length: 8 }, () => true)]);
+    const one = long(1, 600_000);
+    assert.equal(hiding(one).hide(`-${one.slice(0, 20_000)}…`), "-[hidden]…");
+  });
+
   it("C8 is hidden as a whole where values are made to take long, and cut where it is long", () => {
     const alike = Array.from({ length: 10 }, (_, number) => `${"a".repeat(9_000 + number)}c`);
     const half = "a".repeat(4_000);

@@ -8,6 +8,8 @@ const CUT = "…";
 const PART_LENGTH_MIN = 6;
 /** Values beyond these are forgotten, the oldest first: a server that is given new ones for ever keeps its speed. */
 const VALUES_MAX = 256;
+/** The same where all values together have more UTF-16 units: each is kept in all its forms, ten times as long as it is. */
+const VALUES_UNITS_MAX = 512 * 1024;
 /** A line of a longer value, such as a private key, is hidden by itself from this length on. */
 const LINE_LENGTH_MIN = 16;
 /** Lines of values that are hidden by themselves; those of the oldest values first. */
@@ -23,16 +25,20 @@ const COMPARED_UNITS_MAX = 4 * 1024 * 1024;
  * nobody up.
  */
 export class Redactor {
-  readonly #values = new Set<string>();
+  /** How each value is written, once that was needed. */
+  readonly #values = new Map<string, Written | undefined>();
+  #units = 0;
   #forms: Forms | undefined;
 
   /** Remembers a value. */
   add(value: string): void {
     if (this.#values.has(value)) return;
-    this.#values.add(value);
-    for (const oldest of this.#values) {
-      if (this.#values.size <= VALUES_MAX) break;
+    this.#values.set(value, undefined);
+    this.#units += value.length;
+    for (const oldest of this.#values.keys()) {
+      if (oldest === value || (this.#values.size <= VALUES_MAX && this.#units <= VALUES_UNITS_MAX)) break;
       this.#values.delete(oldest);
+      this.#units -= oldest.length;
     }
     this.#forms = undefined;
   }
@@ -76,9 +82,24 @@ interface Forms {
   readonly byEnd: ReadonlyMap<string, readonly string[]>;
 }
 
-function indexed(values: ReadonlySet<string>): Forms {
-  const lines = [...values].toReversed().flatMap(linesOf).slice(0, LINES_MAX);
-  const all = new Set([...[...values].flatMap(formsOf), ...lines]);
+interface Written {
+  readonly forms: readonly string[];
+  readonly lines: readonly string[];
+}
+
+/** Forms of a value are made once, however often others come to it. */
+function indexed(values: Map<string, Written | undefined>): Forms {
+  const written: Written[] = [];
+  for (const [value, known] of values) {
+    const own = known ?? { forms: formsOf(value), lines: linesOf(value) };
+    if (!known) values.set(value, own);
+    written.push(own);
+  }
+  const lines = written
+    .toReversed()
+    .flatMap((own) => own.lines)
+    .slice(0, LINES_MAX);
+  const all = new Set([...written.flatMap((own) => own.forms), ...lines]);
   const long = [...all].filter((form) => form.length >= PART_LENGTH_MIN);
   return {
     short: [...all].filter((form) => form !== "" && form.length < PART_LENGTH_MIN),
