@@ -115,6 +115,7 @@ export function storeContract(
       await store.change("default", { by: "test", set: [{ kind: "server", name: "absent", cid: null }] });
       assert.equal((await store.history("default", "variable", "greeting")).length, 1);
       assert.equal((await store.history("default", "server", "absent")).length, 0);
+      assert.equal((await store.history("default", "variable", "greeting", 0)).length, 0);
     });
 
     test("names of one kind are apart from those of another, and sorted by code unit", async () => {

@@ -3,16 +3,22 @@ import { isObject } from "../json.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
 import type { ReleaseVersion } from "./edits/edits.ts";
+import { turnTaker } from "../turns.ts";
 import { withdrawnOf } from "./withdrawn.ts";
 
-/** The releases that a server has had, newest first, as far as their content is there. */
+/** Changes that are looked through: whoever saves again and again makes as many. */
+const CHANGES_MAX = 1_000;
+
+/** The latest releases of a server, newest first, as far as their content is there. */
 export async function readReleases(store: Store, tenant: string, server: string): Promise<ReleaseVersion[]> {
-  const history = await store.history(tenant, "release", server);
+  const history = await store.history(tenant, "release", server, CHANGES_MAX);
   const current = history[0]?.cid;
   const withdrawn = await withdrawnOf(store, tenant, server);
   const seen = new Set<Cid>();
   const releases: ReleaseVersion[] = [];
+  const takeTurns = turnTaker();
   for (const { cid, changedAt, by } of history) {
+    await takeTurns();
     if (cid === null || seen.has(cid)) continue;
     seen.add(cid);
     const bytes = await ifSound(store.content(tenant, cid));

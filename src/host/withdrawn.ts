@@ -86,11 +86,10 @@ export async function withdraw(
   tenant: string,
   { server, release, isWithdrawn, by }: Withdrawal,
 ): Promise<void> {
-  const history = await store.history(tenant, "release", server);
-  if (!history.some(({ cid }) => cid === release)) {
+  if (!(await store.had(tenant, "release", server, release))) {
     throw new BerthError("not_found", `"${server}" has no release ${release}`);
   }
-  if (isWithdrawn && history[0]?.cid === release) {
+  if (isWithdrawn && (await store.name(tenant, "release", server))?.cid === release) {
     throw new BerthError("edit_refused", `${release} is what "${server}" is now; save or restore another one first`);
   }
   const stood = await withdrawnOf(store, tenant, server);

@@ -7,6 +7,9 @@ import type { SqliteContent } from "./sqlite-content.ts";
 import type { StoredBytes } from "./stored-bytes.ts";
 import type { Change, NameChange, NameChanges, NameKind, NameMove, NameRecord } from "./store.ts";
 
+/** As SQLite says that there is no limit. */
+const ALL = -1;
+
 /** The part of the SQLite store that keeps names with their history. Each function is one transaction. */
 export function sqliteNames(
   database: Database.Database,
@@ -76,7 +79,8 @@ export function sqliteNames(
         .map((row) => record(kind, row))
         .sort(byName),
 
-    history: (tenant: string, kind: NameKind, name: string): NameChange[] => statements.history.all(tenant, kind, name),
+    history: (tenant: string, kind: NameKind, name: string, max = ALL): NameChange[] =>
+      statements.history.all(tenant, kind, name, max),
 
     had: (tenant: string, kind: NameKind, name: string, cid: Cid): boolean =>
       statements.had.get(tenant, kind, name, cid) !== undefined,
@@ -151,9 +155,9 @@ function prepare(database: Database.Database) {
         "SELECT 1 FROM name_change WHERE tenant = ? AND kind = ? AND name = ? AND cid = ? LIMIT 1",
       )
       .pluck(),
-    history: database.prepare<[string, string, string], NameChange>(
+    history: database.prepare<[string, string, string, number], NameChange>(
       `SELECT cid, changed_at AS changedAt, changed_by AS "by" FROM name_change
-       WHERE tenant = ? AND kind = ? AND name = ? ORDER BY id DESC`,
+       WHERE tenant = ? AND kind = ? AND name = ? ORDER BY id DESC LIMIT ?`,
     ),
   };
 }

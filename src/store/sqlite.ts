@@ -114,8 +114,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       return attempt(() => names.changesAfter(tenant, kinds, since));
     },
 
-    async history(tenant, kind, name) {
-      return attempt(() => names.history(tenant, kind, name));
+    async history(tenant, kind, name, max) {
+      return attempt(() => names.history(tenant, kind, name, max));
     },
 
     async had(tenant, kind, name, cid) {

@@ -38,8 +38,8 @@ export interface Store {
   /** The number of the latest change of names, of all tenants. */
   latestChange(): Promise<number>;
 
-  /** Every meaning that a name has had, newest first, deletions included (`cid: null`). */
-  history(tenant: string, kind: NameKind, name: string): Promise<NameChange[]>;
+  /** Every meaning that a name has had, or the newest `max`, newest first, deletions included (`cid: null`). */
+  history(tenant: string, kind: NameKind, name: string, max?: number): Promise<NameChange[]>;
 
   /** True where a name means, or once meant, `cid`. */
   had(tenant: string, kind: NameKind, name: string, cid: Cid): Promise<boolean>;

@@ -11,7 +11,7 @@ import { nextTurn, turnTaker } from "../../turns.ts";
 
 /** What subjects were: told by the histories of the names that they stand behind. */
 export interface Past {
-  /** Every version, newest first; deletions have no CID. */
+  /** The latest versions, newest first; deletions have no CID. */
   history(tenant: string, subject: Subject): Promise<readonly Version[]>;
   /** Undefined when the subject never had this version, or its content is gone. */
   draft(tenant: string, subject: Subject, cid: Cid): Promise<Draft | undefined>;
@@ -21,6 +21,9 @@ export interface PastLimits extends McpsLimits {
   /** Of what entries were, as it is kept in memory for all tenants. */
   readonly pastEntriesBytes: number;
 }
+
+/** Of one subject that are told: whoever saves again and again makes as many. Earlier ones are found by their CIDs. */
+const VERSIONS_MAX = 1_000;
 
 export function openPast(store: Store, limits: PastLimits): Past {
   const entries = new PastEntries(store, limits);
@@ -69,11 +72,11 @@ export function openPast(store: Store, limits: PastLimits): Past {
   async function history(tenant: string, { kind, name }: Subject): Promise<readonly Version[]> {
     switch (kind) {
       case "variable":
-        return store.history(tenant, "variable", name);
+        return store.history(tenant, "variable", name, VERSIONS_MAX);
       case "definition":
-        return definitionHistory(tenant, name);
+        return (await definitionHistory(tenant, name)).slice(0, VERSIONS_MAX);
       case "entry":
-        return entryHistory(tenant, name);
+        return (await entryHistory(tenant, name)).slice(0, VERSIONS_MAX);
     }
   }
 
@@ -91,8 +94,11 @@ export function openPast(store: Store, limits: PastLimits): Past {
     async draft(tenant, subject, cid) {
       const { kind, name } = subject;
       if (kind === "entry") return entryAt(tenant, name, cid);
-      if (!(await history(tenant, subject)).some((version) => version.cid === cid)) return undefined;
-      if (kind === "variable") return singleText(name, await textAt(store, tenant, cid));
+      if (kind === "variable") {
+        const isKnown = await store.had(tenant, "variable", name, cid);
+        return isKnown ? singleText(name, await textAt(store, tenant, cid)) : undefined;
+      }
+      if (!(await definitionHistory(tenant, name)).some((version) => version.cid === cid)) return undefined;
       const { entry, files } = await loadDefinition((each) => store.content(tenant, each), cid, name);
       return { entry, files };
     },

@@ -61,7 +61,7 @@ export function proposeTo(store: Store): ProposedStore {
     proposal: () => ({ put: [...blocks.values()], set: moves }),
     onChange: (listener) => store.onChange(listener),
     onReplaced: (listener) => store.onReplaced(listener),
-    history: (tenant, kind, name) => store.history(tenant, kind, name),
+    history: (tenant, kind, name, max) => store.history(tenant, kind, name, max),
     had: (tenant, kind, name, cid) => store.had(tenant, kind, name, cid),
     derived: (key) => store.derived(key),
     putDerived: (tenant, entries) => store.putDerived(tenant, entries),

@@ -29,8 +29,7 @@ export async function contractOf(
   server: string,
   release: Cid,
 ): Promise<Contract | undefined> {
-  const history = await store.history(tenant, "release", server);
-  if (!history.some(({ cid }) => cid === release)) return undefined;
+  if (!(await store.had(tenant, "release", server, release))) return undefined;
   const parts = await partsOf(store, tenant, release);
   return parts && ((await structure(store, tenant, parts.contract)) as Contract | undefined);
 }
@@ -48,8 +47,8 @@ export async function planRestore(
   { keepEntry = false, rights }: { keepEntry?: boolean; rights: Rights },
 ): Promise<Plan> {
   const { tenant, limits } = reader;
-  const history = await store.history(tenant, "release", server);
-  const parts = history.some(({ cid }) => cid === release) ? await partsOf(store, tenant, release) : undefined;
+  const isKnown = await store.had(tenant, "release", server, release);
+  const parts = isKnown ? await partsOf(store, tenant, release) : undefined;
   const config = parts && (await structure(store, tenant, parts.config));
   if (!parts || !isObject(config)) throw new BerthError("not_found", `"${server}" has no such release`);
   refuseWithdrawn(server, release, await withdrawnOf(store, tenant, server));
