@@ -7,7 +7,7 @@ import { openCompiler } from "./discover/compiler.ts";
 import type { DefinitionSource } from "./discover/discovery.ts";
 import { compileKey, compilerCid } from "./discover/key.ts";
 import type { Executor } from "./executor/executor.ts";
-import { openExecutor } from "./executor/open.ts";
+import { openExecutor, tryGuests } from "./executor/open.ts";
 import { withAllServers } from "./host/aggregate.ts";
 import { openExplore } from "./host/builtin/explore-server.ts";
 import { Checks } from "./host/checks/checks.ts";
@@ -84,6 +84,8 @@ export async function openCore(
   };
 
   const { start } = opened(starter);
+  const { guests: mode, limits } = config;
+  const tried = tryGuests({ mode, limits, log });
   try {
     const store = opened(await openSqliteStore({ dataDir: config.dataDir, log }));
     const audit = opened(await auditOf(config, store, log));
@@ -95,8 +97,7 @@ export async function openCore(
     const limitsOf = (tenant: string): TenantLimits => tenantLimits(config.limits, tenancy?.limitsOf(tenant));
     const folders = opened(new WorkFolders());
     const { make: makeFolder } = folders;
-    const { guests: mode, limits } = config;
-    const executor = opened(await openExecutor({ mode, limits, limitsOf, start, makeFolder, log }));
+    const executor = opened(await openExecutor({ mode, tried, limits, limitsOf, start, makeFolder, log }));
     if (executor.isolation === "trusted")
       log.warn({ reason: executor.reason }, "guest code runs trusted, not sandboxed");
     starting("servers are read");

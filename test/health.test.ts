@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import type { ChildProcess } from "node:child_process";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { request as openRequest, type IncomingMessage, type OutgoingHttpHeaders } from "node:http";
@@ -11,8 +13,9 @@ import { startBerth } from "../src/main.ts";
 import { ServiceReadiness } from "../src/readiness.ts";
 import { startTestBerth } from "./berth.ts";
 import { freePort } from "./free-port.ts";
-import { inOneOf } from "./until.ts";
+import { inOneOf, until } from "./until.ts";
 
+const isLinux = process.platform === "linux";
 const log = createLog("silent");
 const texts = { "echo.ts": "export function say(text: string): string { return text; }" };
 
@@ -65,6 +68,27 @@ describe("the health of a service", () => {
       await rm(folder, { recursive: true });
     }
   });
+
+  it(
+    "C8 a Berth that is starting tries its sandbox beside the image",
+    { skip: !isLinux && "needs Linux" },
+    async (t) => {
+      const folder = await mkdtemp(join(tmpdir(), "berth-health-"));
+      const started: ChildProcess[] = [];
+      const note = (message: unknown): void => void started.push((message as { process: ChildProcess }).process);
+      subscribe("child_process", note);
+      t.after(() => unsubscribe("child_process", note));
+      const config = readConfig({ BERTH_DATA: folder, BERTH_PORT: "0", BERTH_LOG: "silent" });
+      const isTried = (): boolean => started.some(({ spawnfile }) => spawnfile === "ldd");
+      const berth = await startBerth(
+        config,
+        log,
+        async () => void (await until(isTried, "the sandbox is tried", 20_000)),
+      );
+      await berth.close();
+      await rm(folder, { recursive: true });
+    },
+  );
 
   it("C8 a start that fails gives its port back", async () => {
     const folder = await mkdtemp(join(tmpdir(), "berth-health-"));

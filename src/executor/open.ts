@@ -9,6 +9,19 @@ import type { Executor } from "./executor.ts";
 /** Opens the executor: chooses the isolation by trying it. */
 export interface ExecutorOptions extends GuestExecutorOptions {
   readonly mode: "auto" | "sandboxed" | "trusted";
+  /** From `tryGuests`, where it was begun before. */
+  readonly tried?: Promise<Probe> | undefined;
+}
+
+const node = { file: process.execPath, major: Number(process.versions.node.split(".")[0]) };
+
+/** Begins to try the sandbox, which waits for other processes most of the time; undefined where none is wanted. */
+export function tryGuests({ mode, limits, log }: Pick<ExecutorOptions, "mode" | "limits" | "log">) {
+  if (mode === "trusted") return undefined;
+  const tried = probeUntilClear({ limits, log });
+  // Whoever opens the executor hears of it.
+  tried.catch(() => {});
+  return tried;
 }
 
 /**
@@ -17,13 +30,12 @@ export interface ExecutorOptions extends GuestExecutorOptions {
  */
 export async function openExecutor(options: ExecutorOptions): Promise<Executor> {
   const { mode, limits } = options;
-  const node = { file: process.execPath, major: Number(process.versions.node.split(".")[0]) };
   if (mode === "trusted") {
     const reason = "it is turned off by BERTH_GUESTS=trusted; start Berth with auto or sandboxed";
     return new GuestExecutor(trustedLauncher(node, limits), options, reason);
   }
 
-  const probe = await probeUntilClear(node, options);
+  const probe = await (options.tried ?? probeUntilClear(options));
   if ("launcher" in probe) {
     if (!filtersSystemCalls)
       options.log?.warn({ machine: process.arch }, "guests run without a filter of system calls");
@@ -37,10 +49,7 @@ export async function openExecutor(options: ExecutorOptions): Promise<Executor> 
 const AGAIN_AFTER_MS = 100;
 const AGAIN_AFTER_MAX_MS = 5_000;
 
-async function probeUntilClear(
-  node: { file: string; major: number },
-  { limits, log }: Pick<ExecutorOptions, "limits" | "log">,
-): Promise<Probe> {
+async function probeUntilClear({ limits, log }: Pick<ExecutorOptions, "limits" | "log">): Promise<Probe> {
   const until = performance.now() + limits.sandboxTrialMs;
   for (let againInMs = AGAIN_AFTER_MS; ; againInMs = Math.min(2 * againInMs, AGAIN_AFTER_MAX_MS)) {
     const probe = await probeSandbox(node, limits);
