@@ -26,6 +26,7 @@ import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { Store } from "../src/store/store.ts";
 import { verifyDatabase } from "../src/store/verify-database.ts";
 import { apiOf } from "./api.ts";
+import { call } from "./berth.ts";
 import { ServeProcess } from "./serve-process.ts";
 import { CLI } from "./stdio-session.ts";
 import { until } from "./until.ts";
@@ -144,6 +145,34 @@ describe("a disk that is full", () => {
       assert.equal((await api.put("/variables/motto", "after")).status, 200);
       await served.end("SIGKILL");
       assert.deepEqual(verifyDatabase(join(dataDir, DATABASE_FILE)).problems, []);
+    });
+  }
+
+  for (const [how, make] of Object.entries(fillings)) {
+    it(`C8 keeps no server from being served that was never loaded, as long as it ${how}, and records it afterwards`, async (t) => {
+      const made = await make(t);
+      if (!made) return;
+      const { served } = made;
+      t.after(() => served.end("SIGKILL"));
+      const api = apiOf(served);
+      const recorded = async (): Promise<string[]> => {
+        const { releases = [] } = (await api.send("GET", "/servers/echo/releases")).body;
+        return releases.map(({ release }: { release: string }) => release);
+      };
+      const free = made.fill();
+      await until(async () => !(await isReady(served)));
+      const echo = async (name: string): Promise<unknown> =>
+        (await call(`${served.url}/mcp/${name}`, "echo", { message: "heard" })).content?.[0].text;
+      assert.equal(await echo("echo"), "heard");
+      const listed = await api.send("GET", "/servers");
+      assert.equal(listed.status, 200);
+      assert.deepEqual(await recorded(), []);
+      const { release } = listed.body.servers.find(({ name }: { name: string }) => name === "echo");
+      assert.equal(await echo(`echo@${release}`), "heard", "a call that goes on finds its release");
+      free();
+      await until(async () => (await recorded()).length > 0);
+      assert.deepEqual(await recorded(), [release]);
+      assert.equal(await echo(`echo@${release}`), "heard");
     });
   }
 

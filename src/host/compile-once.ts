@@ -36,9 +36,16 @@ export function compilingOnce(
     const key = compileKey(definition, source);
     const known = await ifSound(store.derived(key));
     const compiled = known && readCompiled(known);
-    if (compiled && (await store.holdDerived(tenant, derivedKeys(key, compiled)))) return compiled;
+    if (compiled && (await isHeld(tenant, derivedKeys(key, compiled)))) return compiled;
     return compileAnew(key, source);
   };
+
+  /** What cannot be claimed now is there still, and made again when it no longer is. */
+  const isHeld = (tenant: string, keys: readonly string[]): Promise<boolean> =>
+    store.holdDerived(tenant, keys).catch((error: unknown) => {
+      if (error instanceof BerthError && error.code === "store_failed") return true;
+      throw error;
+    });
 
   const code = async (server: string, definition: Cid, bundle: Cid): Promise<string> => {
     const read = async (): Promise<Uint8Array | undefined> => {

@@ -7,8 +7,8 @@ import { refused } from "./compiled-definition.ts";
 import { readCheckedEntry } from "./config/mcps.ts";
 import type { DirectoryEntry } from "./directory.ts";
 import { asGivenNow } from "./granted.ts";
-import { releaseCompilerKey } from "./load-catalog.ts";
 import type { ReleaseParts } from "./release.ts";
+import { releaseCompilerKey } from "./release-recorder.ts";
 import { withdrawnFrom } from "./tenant-rules.ts";
 import type { Json, JsonSchema } from "../json.ts";
 

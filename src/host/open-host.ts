@@ -9,9 +9,10 @@ import { CatalogCache } from "./catalog-cache.ts";
 import { createEarlierReleases } from "./earlier-release.ts";
 import { guestPort, type PortHost } from "./guest-port.ts";
 import type { Host, HostDependencies } from "./host.ts";
-import { loadCatalog, ReleaseRecorder } from "./load-catalog.ts";
+import { loadCatalog } from "./load-catalog.ts";
 import { Observers } from "./observe.ts";
 import { Overviews } from "./overview.ts";
+import { ReleaseRecorder } from "./release-recorder.ts";
 import { readReleases } from "./releases.ts";
 import { createSummarize } from "./summarize.ts";
 import { approveUpstream } from "./upstream/approved.ts";
@@ -117,7 +118,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   const checkNotWithdrawn = (tenant: string, server: string, release: Cid): void =>
     refuseWithdrawn(server, release, withdrawn.get(tenant)?.get(server));
 
-  const recorder = new ReleaseRecorder(dependencies);
+  const recorder = new ReleaseRecorder(dependencies, (tenant, server) => catalogs.drop(tenant, server));
   const loadEarlier = async (
     tenant: string,
     server: string,
@@ -125,8 +126,12 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     listed: DirectoryEntry,
   ): Promise<Catalog | undefined> => {
     const loaded = await earlier.load(tenant, server, release, listed);
-    const recording = loaded ? undefined : recorder.settled(tenant, server);
-    if (!recording) return loaded;
+    if (loaded) return loaded;
+    // What is served now may not be recorded yet.
+    const current = catalogs.peek(tenant, server);
+    if (current?.release === release) return current;
+    const recording = recorder.settled(tenant, server);
+    if (!recording) return undefined;
     await recording;
     return earlier.load(tenant, server, release, listed);
   };
@@ -153,7 +158,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     const listed = directories.get(tenant)?.servers.get(name);
     if (!listed) return pinned(tenant, name);
     if (!listed.enabled) throw new BerthError("server_disabled", `"${name}"`);
-    const record = options?.recordsLater ? recorder.record : undefined;
+    const record = options?.recordsLater ? recorder.recordLater : recorder.record;
     const make = async (): Promise<Catalog> => {
       const catalog = await loadCatalog(tenant, name, listed, portOf(tenant, name), loading, record);
       checkNotWithdrawn(tenant, name, catalog.release);

@@ -1,0 +1,165 @@
+import { rawBlock, type Block, type Cid } from "../cid.ts";
+import { BerthError } from "../errors.ts";
+import { nextTurn } from "../turns.ts";
+import type { HostDependencies } from "./host.ts";
+
+/** Keeps a release addressable, and its name's history the list of the server's versions. */
+export type RecordRelease = (tenant: string, server: string, release: Cid, blocks: readonly Block[]) => Promise<void>;
+
+interface Recorded {
+  readonly server: string;
+  readonly release: Cid;
+  readonly blocks: readonly Block[];
+}
+
+interface Waiting extends Recorded {
+  readonly tenant: string;
+  /** The server's last release when this one was made: what was saved since is not to be undone. */
+  readonly before: Cid | undefined;
+}
+
+/** So many are written in one transaction, which takes some milliseconds. */
+const RECORDS_AT_ONCE = 16;
+const AGAIN_MS = 1_000;
+
+/**
+ * Records the releases of servers. What the store cannot take now is served all the same, and recorded once it can;
+ * what is not written when the process ends is written when the server is loaded again.
+ */
+export class ReleaseRecorder {
+  readonly #dependencies: HostDependencies;
+  readonly #onDropped: (tenant: string, server: string) => void;
+  readonly #waiting = new Map<string, Waiting>();
+  #writing: Promise<void> | undefined;
+  /** As long as the store fails. */
+  #again: NodeJS.Timeout | undefined;
+  #isFailing = false;
+
+  /** `onDropped` hears of a server that is not to be served before it is loaded again: too many wait. */
+  constructor(dependencies: HostDependencies, onDropped: (tenant: string, server: string) => void) {
+    this.#dependencies = dependencies;
+    this.#onDropped = onDropped;
+  }
+
+  /** Resolves when it is recorded, or cannot be now. */
+  readonly record: RecordRelease = async (tenant, server, release, blocks) => {
+    const { store } = this.#dependencies;
+    const current = await store.name(tenant, "release", server);
+    if (current?.cid === release) return;
+    const one = { tenant, server, release, blocks, before: current?.cid };
+    try {
+      await put(this.#dependencies, tenant, [one]);
+    } catch (error) {
+      if (!isOfStore(error)) throw error;
+      this.#wait(one);
+      this.#failed(error);
+    }
+  };
+
+  /** For servers that are looked at one after the other, because there are very many: nobody waits for the disk at each. */
+  readonly recordLater: RecordRelease = async (tenant, server, release, blocks) => {
+    const current = await this.#dependencies.store.name(tenant, "release", server);
+    if (current?.cid === release) return;
+    this.#wait({ tenant, server, release, blocks, before: current?.cid });
+    if (!this.#again) this.#writing ??= this.#write();
+  };
+
+  /** Resolves when nothing of a server is being recorded; undefined when nothing is. */
+  settled(tenant: string, server: string): Promise<void> | undefined {
+    return this.#waiting.has(keyOf(tenant, server)) ? this.#writing : undefined;
+  }
+
+  #wait(one: Waiting): void {
+    this.#waiting.set(keyOf(one.tenant, one.server), one);
+    if (!this.#isFailing || this.#waiting.size <= this.#dependencies.limits.catalogs) return;
+    const [[key, { tenant, server }]] = this.#waiting as unknown as [[string, Waiting]];
+    this.#waiting.delete(key);
+    this.#onDropped(tenant, server);
+  }
+
+  async #write(): Promise<void> {
+    try {
+      while (this.#waiting.size > 0) {
+        await nextTurn();
+        await this.#writeSome();
+      }
+      if (this.#isFailing) this.#dependencies.log.info("releases that waited for the store are recorded");
+      this.#isFailing = false;
+    } catch (error) {
+      this.#failed(error);
+    } finally {
+      this.#writing = undefined;
+    }
+  }
+
+  #failed(error: unknown): void {
+    const { log } = this.#dependencies;
+    if (!this.#isFailing)
+      log.warn({ err: error }, "releases cannot be recorded, which is tried again; they are served");
+    this.#isFailing = true;
+    this.#again ??= setTimeout(() => {
+      this.#again = undefined;
+      this.#writing ??= this.#write();
+    }, AGAIN_MS).unref();
+  }
+
+  async #writeSome(): Promise<void> {
+    const { store, log } = this.#dependencies;
+    const some: Waiting[] = [];
+    for (const each of this.#waiting.values()) {
+      if (some.length === RECORDS_AT_ONCE || (some[0] && some[0].tenant !== each.tenant)) break;
+      some.push(each);
+    }
+    const { tenant } = some[0]!;
+    const due: Waiting[] = [];
+    for (const each of some) {
+      const current = await store.name(tenant, "release", each.server);
+      if (current?.cid === each.before) due.push(each);
+    }
+    try {
+      if (due.length > 0) await put(this.#dependencies, tenant, due);
+    } catch (error) {
+      if (isOfStore(error)) throw error;
+      // Nothing is lost that somebody has: they are recorded when they are loaded again.
+      log.warn({ err: error, tenant }, "releases of servers could not be recorded");
+      for (const { server } of some) this.#onDropped(tenant, server);
+    }
+    for (const each of some) {
+      const key = keyOf(tenant, each.server);
+      // It may be another release by now.
+      if (this.#waiting.get(key) === each) this.#waiting.delete(key);
+    }
+  }
+}
+
+/** As part of a change that is tried: it fails with it. */
+export async function recordRelease(
+  dependencies: HostDependencies,
+  ...[tenant, server, release, blocks]: Parameters<RecordRelease>
+): Promise<void> {
+  const current = await dependencies.store.name(tenant, "release", server);
+  if (current?.cid !== release) await put(dependencies, tenant, [{ server, release, blocks }]);
+}
+
+async function put({ store, compiler }: HostDependencies, tenant: string, some: readonly Recorded[]): Promise<void> {
+  const compilers = some.map(({ release }) => ({ key: releaseCompilerKey(release), block: rawBlock(compiler) }));
+  await store.putDerived(tenant, compilers);
+  await store.change(tenant, {
+    by: "load",
+    put: some.flatMap(({ blocks }) => blocks),
+    set: some.map(({ server, release }) => ({ kind: "release", name: server, cid: release })),
+  });
+}
+
+function isOfStore(error: unknown): boolean {
+  return error instanceof BerthError && (error.code === "store_failed" || error.code === "store_unsure");
+}
+
+function keyOf(tenant: string, server: string): string {
+  return JSON.stringify([tenant, server]);
+}
+
+/** Where it stands which compiler made the code of a release: a later one may make something else of the same source. */
+export function releaseCompilerKey(release: Cid): string {
+  return `release-compiler:${release}`;
+}
