@@ -234,6 +234,30 @@ describe("values that are checked by the process for it", () => {
     }
   });
 
+  for (const limit of ["queuedCheckBytesPerTenant", "queuedCheckBytes"] as const) {
+    it(`${limit}: refuses a long value beside others beyond it, and takes it alone`, async () => {
+      const short = new Checks({ ...patientLimits, [limit]: 10 });
+      try {
+        const [tenant, variable] =
+          limit === "queuedCheckBytes"
+            ? ["two", /BERTH_QUEUED_CHECK_BYTES\)/]
+            : ["one", /BERTH_QUEUED_CHECK_BYTES_PER/];
+        const long = JSON.stringify("x".repeat(20));
+        const taken = short.readMessage("one", "1");
+        await assert.rejects(short.readMessage(tenant, long), ({ code, message, data }: BerthError) => {
+          assert.match(message, variable);
+          assert.deepEqual([code, data], ["too_many_requests", { retryAfterSeconds: 1 }]);
+          return true;
+        });
+        if (tenant === "one") assert.equal(await short.readMessage("two", long), "x".repeat(20));
+        assert.equal(await taken, 1);
+        assert.equal(await short.readMessage(tenant, long), "x".repeat(20));
+      } finally {
+        await short.close();
+      }
+    });
+  }
+
   it("fills in what it was given, where that took the process", async () => {
     const check = checks.of("one")({
       type: "object",

@@ -22,6 +22,9 @@ export const admissionLimits = {
   queuedCallsPerTenant: 1024,
   /** Values that wait to be checked: first ones of a tool, wrong ones, large and intricate ones. */
   queuedChecksPerTenant: 1_024,
+  /** What is long in them, of all tenants together and of each. */
+  queuedCheckBytes: 256 * 1024 * 1024,
+  queuedCheckBytesPerTenant: 64 * 1024 * 1024,
   guestProcessesPerTenant: 48,
   /** Runs of shell definitions at once. */
   scriptProcessesPerTenant: 12,

@@ -16,6 +16,8 @@ export const mcpLimits = {
   streamBytes: 256 * 1024,
   /** Kept on all streams together, and for how long after a stream ended or its client left. */
   replayBytes: 64 * 1024 * 1024,
+  /** The same of each tenant. Where all is too much, whoever keeps most loses some. */
+  replayBytesPerTenant: 48 * 1024 * 1024,
   replayMs: 300_000,
   /** After which a stream whose process says nothing any more counts as broken off. */
   streamLeaseMs: 3_000,

@@ -3,7 +3,7 @@ import { lacksDescriptor, noDescriptors } from "../../unforeseen.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
 import { failure } from "../../executor/failures.ts";
 import { JsonText, type Json, type JsonDigest, type JsonSchema } from "../../json.ts";
-import type { Limits } from "../../limits.ts";
+import { limitVariable, type Limits } from "../../limits.ts";
 import { startDirectly } from "../../starter/starter.ts";
 import { TurnQueue } from "../../turn-queue.ts";
 import type { LongAnswer, LongEvent, LongLimits } from "../../upstream/long-answers.ts";
@@ -24,6 +24,9 @@ export class Checks {
   readonly #limits: CheckLimits;
   readonly #start: CheckStart;
   readonly #turns: TurnQueue;
+  /** Characters and bytes of what waits and of what is checked, of all tenants and of each. */
+  #held = 0;
+  readonly #heldOf = new Map<string, number>();
   #process: Promise<CheckProcess> | undefined;
   #isClosed = false;
 
@@ -189,21 +192,36 @@ export class Checks {
   }
 
   async #report(tenant: string, task: CheckProcessTask): Promise<CheckReport> {
+    const { queuedChecksPerTenant, queuedCheckBytes, queuedCheckBytesPerTenant } = this.#limits;
+    const bytes = lengthOf(task);
+    const ofTenant = this.#heldOf.get(tenant) ?? 0;
+    // One alone has room, however long it is: its own limit is another.
+    if (ofTenant > 0 && ofTenant + bytes > queuedCheckBytesPerTenant) {
+      throw full(`${queuedCheckBytesPerTenant} bytes of the tenant`, "queuedCheckBytesPerTenant");
+    }
+    if (this.#held > 0 && this.#held + bytes > queuedCheckBytes) {
+      throw full(`${queuedCheckBytes} bytes`, "queuedCheckBytes");
+    }
     const turn = this.#turns.enter(tenant, () => {});
-    if (!turn) {
-      const waiting = this.#limits.queuedChecksPerTenant;
-      throw new BerthError(
-        "too_many_requests",
-        `${waiting} values wait to be checked (BERTH_QUEUED_CHECKS_PER_TENANT); try again in ${RETRY_AFTER_S} s`,
-        { data: { retryAfterSeconds: RETRY_AFTER_S } },
-      );
-    }
-    await turn;
+    if (!turn) throw full(`${queuedChecksPerTenant} values`, "queuedChecksPerTenant");
+    this.#hold(tenant, bytes);
     try {
-      return await this.#inProcess(task);
+      await turn;
+      try {
+        return await this.#inProcess(task);
+      } finally {
+        this.#turns.leave(tenant);
+      }
     } finally {
-      this.#turns.leave(tenant);
+      this.#hold(tenant, -bytes);
     }
+  }
+
+  #hold(tenant: string, bytes: number): void {
+    this.#held += bytes;
+    const ofTenant = (this.#heldOf.get(tenant) ?? 0) + bytes;
+    if (ofTenant === 0) this.#heldOf.delete(tenant);
+    else this.#heldOf.set(tenant, ofTenant);
   }
 
   /** A process that ended is replaced when the next value comes. */
@@ -248,6 +266,8 @@ export type CheckLimits = Pick<
   | "checkMs"
   | "checkMemoryMb"
   | "queuedChecksPerTenant"
+  | "queuedCheckBytes"
+  | "queuedCheckBytesPerTenant"
 > &
   LongLimits;
 
@@ -384,6 +404,21 @@ const STEPS_AT_ONCE = 100_000;
 /** What is read, and compiled, in about as long when it first runs. */
 const CODE_UNITS_AT_ONCE = 256 * 1024;
 const INSTRUCTIONS_AT_ONCE = 2_000;
+
+/** Of all that is long in it. */
+function lengthOf(task: CheckProcessTask): number {
+  let length = 0;
+  for (const part of Object.values(task) as unknown[]) {
+    if (typeof part === "string") length += part.length;
+    else if (part instanceof Uint8Array) length += part.byteLength;
+  }
+  return length;
+}
+
+function full(what: string, limit: keyof CheckLimits): BerthError {
+  const message = `${what} wait to be checked (${limitVariable(limit)}); try again in ${RETRY_AFTER_S} s`;
+  return new BerthError("too_many_requests", message, { data: { retryAfterSeconds: RETRY_AFTER_S } });
+}
 
 function isQuick({ code, instructions }: SchemaCode): boolean {
   return code.length <= CODE_UNITS_AT_ONCE && instructions <= INSTRUCTIONS_AT_ONCE;

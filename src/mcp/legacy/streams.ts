@@ -17,6 +17,7 @@ export class Streams {
   /** Streams that nobody shows, with the time at which they are forgotten; the first to go comes first. */
   readonly #resting = new Map<Stream, { session: Session; until: number }>();
   #keptBytes = 0;
+  readonly #keptOf = new Map<string, number>();
 
   constructor(store: StreamStore, limits: StreamLimits) {
     this.#store = store;
@@ -61,15 +62,15 @@ export class Streams {
       },
       onEnd: (stream) => {
         this.#rest(stream, session);
-        this.#makeRoom();
+        this.#makeRoom(session.tenant);
       },
       onKept: (bytes) => {
-        this.#keptBytes += bytes;
-        if (bytes > 0) this.#makeRoom();
+        this.#count(session.tenant, bytes);
+        if (bytes > 0) this.#makeRoom(session.tenant);
       },
       onChange: (stream) => this.#store.change(stream, session),
       onClear: (stream) => this.#store.remove(stream, session),
-      isFull: () => this.#keptBytes > this.#limits.replayBytes,
+      isFull: () => this.#whoLoses(session.tenant) !== undefined,
     };
   }
 
@@ -95,12 +96,29 @@ export class Streams {
     }
   }
 
-  /** What has waited longest goes first. */
-  #makeRoom(): void {
+  /** After a tenant has kept more: what has waited longest goes first. */
+  #makeRoom(tenant: string): void {
     for (const [stream, { session }] of this.#resting) {
-      if (this.#keptBytes <= this.#limits.replayBytes) return;
-      this.#forget(stream, session);
+      const loser = this.#whoLoses(tenant);
+      if (loser === undefined) return;
+      if (session.tenant === loser) this.#forget(stream, session);
     }
+  }
+
+  /** A tenant that keeps more than its share; or whoever keeps most, where all together is too much. */
+  #whoLoses(tenant: string): string | undefined {
+    if ((this.#keptOf.get(tenant) ?? 0) > this.#limits.replayBytesPerTenant) return tenant;
+    if (this.#keptBytes <= this.#limits.replayBytes) return undefined;
+    let most: readonly [tenant: string | undefined, bytes: number] = [undefined, 0];
+    for (const kept of this.#keptOf) if (kept[1] > most[1]) most = kept;
+    return most[0];
+  }
+
+  #count(tenant: string, bytes: number): void {
+    this.#keptBytes += bytes;
+    const ofTenant = (this.#keptOf.get(tenant) ?? 0) + bytes;
+    if (ofTenant === 0) this.#keptOf.delete(tenant);
+    else this.#keptOf.set(tenant, ofTenant);
   }
 
   #rest(stream: Stream, session: Session): void {
@@ -131,5 +149,12 @@ export function requestIds(bodies: readonly unknown[]): RequestId[] {
 
 export type StreamLimits = Pick<
   Limits,
-  "streamsPerSession" | "streamEvents" | "streamBytes" | "replayBytes" | "replayMs" | "streamRetryMs" | "connectionMs"
+  | "streamsPerSession"
+  | "streamEvents"
+  | "streamBytes"
+  | "replayBytes"
+  | "replayBytesPerTenant"
+  | "replayMs"
+  | "streamRetryMs"
+  | "connectionMs"
 >;
