@@ -42,17 +42,36 @@ type Structure = Record<string, unknown> & { toJSON?: unknown };
 
 function structureText(value: Structure): string | undefined {
   if (typeof value.toJSON === "function") return textOf(value.toJSON());
-  let text = "";
+  const list = new List();
   if (Array.isArray(value)) {
-    for (const item of value) text += `${text === "" ? "" : ","}${textOf(item) ?? "null"}`;
-    return `[${text}]`;
+    for (const item of value) list.add(textOf(item) ?? "null");
+    return `[${list.text}]`;
   }
   for (const name of sorted(Object.keys(value))) {
     const member = textOf(value[name]);
-    if (member !== undefined) text += `${text === "" ? "" : ","}${nameText(name)}${member}`;
+    if (member !== undefined) list.add(`${nameText(name)}${member}`);
   }
-  return `{${text}}`;
+  return `{${list.text}}`;
 }
+
+/** Items with commas. A text to which each of millions is added by itself takes thirty times its length in memory. */
+class List {
+  #text = "";
+  #items: string[] = [];
+
+  add(item: string): void {
+    if (this.#items.push(item) < ITEMS_TOGETHER) return;
+    this.#text += `${this.#text === "" ? "" : ","}${this.#items.join()}`;
+    this.#items = [];
+  }
+
+  get text(): string {
+    if (this.#text === "") return this.#items.join();
+    return this.#items.length === 0 ? this.#text : `${this.#text},${this.#items.join()}`;
+  }
+}
+
+const ITEMS_TOGETHER = 1_024;
 
 /** The names of members, as they were written: the same few are needed again and again. */
 const known = new Map<string, string>();

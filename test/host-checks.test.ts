@@ -9,6 +9,7 @@ import { evaluated, GAVE_UP, own, within } from "../src/host/checks/work.ts";
 import type { BerthError } from "../src/errors.ts";
 import type { Json, JsonObject, JsonSchema } from "../src/json.ts";
 import * as fc from "./fast-check.ts";
+import { LongAnswer } from "../src/upstream/long-answers.ts";
 import { patientLimits } from "./patience.ts";
 
 /** The library as it is, without anything of ours. */
@@ -214,6 +215,18 @@ describe("values that are checked by the process for it", () => {
     try {
       const body = `[${"[],".repeat(1_000_000)}0]`;
       await assert.rejects(small.readMessage("one", body), /with 16 MB of memory \(BERTH_CHECK_MEMORY_MB\)/);
+    } finally {
+      await small.close();
+    }
+  });
+
+  it("checkMemoryMb: has room for an answer of millions of numbers", async () => {
+    const small = new Checks({ ...patientLimits, checkMemoryMb: 64 });
+    try {
+      const zeros = `[${Array(2_000_000).fill(0).join()}]`;
+      const json = new TextEncoder().encode(`{"content":[],"structuredContent":{"list":${zeros}}}`);
+      const { tool } = await small.readAnswer("one", "tools/call", "tool", new LongAnswer(json));
+      assert.ok(tool && "structured" in tool && tool.structured === `{"list":${zeros}}`);
     } finally {
       await small.close();
     }
