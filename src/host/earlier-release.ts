@@ -1,4 +1,4 @@
-import { decodeJson, isCid, isStructure, type Cid } from "../cid.ts";
+import { decodeJson, decodeJsonInTurns, isCid, isStructure, type Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 import type { HostPort } from "../executor/executor.ts";
 import { buildCatalog, type LoadDependencies } from "./build-catalog.ts";
@@ -77,7 +77,8 @@ async function loadRelease(
   // A history may be long: it is looked through for nothing that the tenant has not.
   if (!parts || !(await store.had(tenant, "release", server, release))) return undefined;
   const config = await structure(parts.config);
-  const contract = (await structure(parts.contract)) as Contract | undefined;
+  const listed = await store.content(tenant, parts.contract);
+  const contract = listed && ((await decodeJsonInTurns(listed)) as Contract);
   if (config === undefined || !contract) return undefined;
 
   const faultOf = (schema: JsonSchema) => dependencies.checks.faultOf(tenant, schema);

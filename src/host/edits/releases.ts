@@ -1,5 +1,5 @@
 import type { Rights } from "../../access/rights.ts";
-import { decodeJson, type Cid } from "../../cid.ts";
+import { decodeJson, decodeJsonInTurns, type Cid } from "../../cid.ts";
 import type { Reader } from "../../image/json-source.ts";
 import type { Contract } from "../../contract/contract.ts";
 import { BerthError } from "../../errors.ts";
@@ -31,7 +31,8 @@ export async function contractOf(
 ): Promise<Contract | undefined> {
   if (!(await store.had(tenant, "release", server, release))) return undefined;
   const parts = await partsOf(store, tenant, release);
-  return parts && ((await structure(store, tenant, parts.contract)) as Contract | undefined);
+  const listed = parts && (await store.content(tenant, parts.contract));
+  return listed && ((await decodeJsonInTurns(listed)) as Contract);
 }
 
 /**
