@@ -25,7 +25,7 @@ import { migrations } from "../src/store/migrations/index.ts";
 import { DATABASE_FILE } from "../src/store/open-database.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import { verifyDatabase } from "../src/store/verify-database.ts";
-import { apiOf } from "./api.ts";
+import { apiOf, type Api } from "./api.ts";
 import { ServeProcess } from "./serve-process.ts";
 import { CLI } from "./stdio-session.ts";
 import { until } from "./until.ts";
@@ -47,6 +47,15 @@ async function set(dataDir: string, text: string): Promise<void> {
     set: [{ kind: "variable", name: "motto", cid: block.cid }],
   });
   await store.close();
+}
+
+async function mottoOf(api: Api): Promise<unknown> {
+  try {
+    const { status, body } = await api.send("GET", "/variables/motto");
+    return status === 200 && Object.values(body.files as Record<string, string>)[0];
+  } catch {
+    return "not reached";
+  }
 }
 
 async function motto(dataDir: string): Promise<string | undefined> {
@@ -215,12 +224,7 @@ describe("restoring a backup", () => {
       assert.equal(code, 0, stderr);
       assert.match(stderr, /What stood there before is in .*before-restore-/);
 
-      const value = async (): Promise<unknown> =>
-        api.send("GET", "/variables/motto").then(
-          ({ status, body }) => status === 200 && Object.values(body.files as Record<string, string>)[0],
-          () => "not reached",
-        );
-      await until(async () => (await value()) === "before", "it is taken up");
+      await until(async () => (await mottoOf(api)) === "before", "it is taken up");
       assert.equal((await api.send("GET", "/variables/later")).status, 404);
       assert.equal((await api.put("/variables/motto", "goes on")).status, 200);
     } finally {
@@ -241,24 +245,19 @@ describe("restoring a backup", () => {
       await api.put("/variables/motto", "after");
       renameSync(dataDir, `${dataDir}-away`);
 
-      const value = async (): Promise<unknown> =>
-        api.send("GET", "/variables/motto").then(
-          ({ status, body }) => status === 200 && Object.values(body.files as Record<string, string>)[0],
-          () => "not reached",
-        );
       const made = await berth("token", "create", "--can", "call", "--data", dataDir);
       assert.equal(made.code, 0, made.stderr);
       assert.match(made.stderr, /There was no store in .*data; a new one is made there/);
       // It looks twice a second.
       await sleep(1_500);
-      assert.equal(await value(), "after");
+      assert.equal(await mottoOf(api), "after");
       const refused = await api.put("/variables/motto", "nowhere");
       assert.equal(refused.status, 503);
       assert.match(refused.body.error.message, /its files were moved or deleted/);
 
       const { code, stderr } = await berth("restore", file, "--data", dataDir);
       assert.equal(code, 0, stderr);
-      await until(async () => (await value()) === "before", "it is taken up");
+      await until(async () => (await mottoOf(api)) === "before", "it is taken up");
       assert.equal((await api.put("/variables/motto", "goes on")).status, 200);
     } finally {
       await served.end("SIGTERM");

@@ -5,7 +5,7 @@ import Database from "better-sqlite3";
 import { headText } from "../audit/chain.ts";
 import { entryOf, SERVICE } from "../audit/entry.ts";
 import { BerthError } from "../errors.ts";
-import { saidOf, unreadLog } from "./broken-log.ts";
+import { breakText, unreadLog } from "./broken-log.ts";
 import { inDraft, publish, sync } from "./draft-file.ts";
 import { SqliteAudit } from "./sqlite-audit.ts";
 import { DATABASE_FILE, OTHER_FOLDER, upgradeDatabase, whyUnusable } from "./open-database.ts";
@@ -40,7 +40,7 @@ export async function backupStore({ dataDir, file, replace = false }: BackupOpti
   const broken = unreadLog(from);
   if (broken) {
     const remedy = "start Berth, which keeps these files and says what of them it serves";
-    throw new BerthError("backup_failed", `in the data folder ${dataDir} ${saidOf(from, broken)}: ${remedy}`);
+    throw new BerthError("backup_failed", `in the data folder ${dataDir} ${breakText(from, broken)}: ${remedy}`);
   }
   if (!replace && existsSync(file)) throw new BerthError("backup_failed", `${file} is there already`);
   return inFolder(dirname(file), "write it to another folder", () =>

@@ -46,7 +46,7 @@ export function keepBrokenLog(databaseFile: string): KeptLog | undefined {
     const remedy = 'restore a backup with "berth restore FILE", which keeps what is there';
     throw new BerthError(
       "store_failed",
-      `${saidOf(databaseFile, broken)}, and the rest is damaged (${problem}): ${remedy}`,
+      `${breakText(databaseFile, broken)}, and the rest is damaged (${problem}): ${remedy}`,
     );
   }
   const kept = join(dirname(databaseFile), `broken-log-${new Date().toISOString().replaceAll(":", "-")}`);
@@ -60,7 +60,7 @@ export function keepBrokenLog(databaseFile: string): KeptLog | undefined {
   return { ...broken, kept };
 }
 
-export function saidOf(databaseFile: string, { frame, committed }: BrokenLog): string {
+export function breakText(databaseFile: string, { frame, committed }: BrokenLog): string {
   return `${basename(databaseFile)}-wal is broken at frame ${frame} of ${committed}`;
 }
 
