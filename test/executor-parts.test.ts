@@ -351,7 +351,7 @@ describe("opening an executor", () => {
     const [call, script, later] = JSON.parse(Buffer.concat(chunks).toString()) as GuestOutcome[];
     for (const outcome of [call!, script!]) {
       const { reason, message, retriable } = failureOf(outcome);
-      assert.deepEqual([reason, retriable], ["crash", true]);
+      assert.deepEqual([reason, retriable], ["descriptors", true]);
       assert.match(message, /could not be started \(E(MFILE|NFILE|AGAIN|BADF)\)/);
     }
     assert.deepEqual(later, { ok: true, value: { kind: "json", value: 1 } });
