@@ -41,6 +41,7 @@ export const errors = {
   too_many_streams: { status: 503, rpc: -32603, message: "Too many streams are open" },
   answer_lost: { status: 404, rpc: -32603, message: "The answer was lost with its stream; send the request again" },
   cancelled: { status: 200, rpc: -32800, message: "The request was cancelled" },
+  batch_too_large: { status: 413, rpc: -32603, message: "The answers to this batch are larger than the limit" },
   body_too_large: { status: 413, rpc: -32600, message: "The body is larger than the limit" },
   unsupported_media_type: { status: 415, rpc: -32600, message: "Content-Type must be application/json" },
   not_acceptable: { status: 406, rpc: -32600, message: "Accept must allow application/json" },

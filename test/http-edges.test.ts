@@ -46,6 +46,32 @@ describe("a client that takes its time", () => {
   });
 });
 
+describe("a client that does not wait for answers", () => {
+  let berth: TestBerth;
+  before(async () => void (berth = await startTestBerth({ texts: {}, env: { BERTH_PIPELINED_REQUESTS: "16" } })));
+  after(() => berth.close());
+
+  const asking = (path: string, count: number): string =>
+    `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`.repeat(count);
+
+  it("gets those of so many requests as may wait, in their order", async () => {
+    const last = "GET /nowhere HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
+    const text = await exchangeWith(berth.url, asking("/assets/none", 16) + last);
+    const statuses = [...text.matchAll(/HTTP\/1.1 (\d+)/g)].map(([, status]) => status!);
+    assert.deepEqual(
+      statuses,
+      Array.from({ length: 17 }, () => "404"),
+    );
+  });
+
+  for (const path of ["/healthz", "/readyz", "/mcp", "/nowhere", "/.well-known/oauth-protected-resource"]) {
+    it(`is cut off where it asks for more of ${path}`, async () => {
+      const text = await exchangeWith(berth.url, asking(path, 1_000));
+      assert.ok(text.split("HTTP/1.1 ").length <= 18, text.slice(-500));
+    });
+  }
+});
+
 describe("headers that are as long as they may be", () => {
   let berth: TestBerth;
   before(async () => void (berth = await startTestBerth({ texts: {} })));

@@ -466,6 +466,25 @@ describe("streams of legacy sessions", () => {
     await small.close();
   });
 
+  it("the answers to a batch are together no longer than batchBytes, but for the first", async () => {
+    const small = await startRig({ limits: { ...LIMITS, batchBytes: 100 } });
+    small.host.offer("one", {});
+    const batch = Array.from({ length: 10 }, (_, index) => ({ jsonrpc: "2.0", id: index + 1, method: "tools/list" }));
+    const headers = {
+      "Content-Type": "application/json",
+      Accept: "application/json",
+      "MCP-Protocol-Version": "2025-03-26",
+    };
+    const reply = await fetch(small.url("one"), { method: "POST", headers, body: JSON.stringify(batch) });
+    const answers = (await reply.json()) as { id: number; result?: object; error?: object }[];
+    await small.close();
+    assert.deepEqual(
+      answers.map(({ id, result }) => [id, result !== undefined]),
+      batch.map(({ id }) => [id, id <= 2]),
+    );
+    assert.match(JSON.stringify(answers[9]!.error), /100 bytes \(BERTH_BATCH_BYTES\); this answer is left out/);
+  });
+
   it("T9.2 a client's GET that takes no events is no stream", async () => {
     const client = await LegacyClient.start(url);
     for (const Accept of ["application/json", "*/*"]) {

@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import type { Admission } from "../admission/admission.ts";
 import { Strangers, type StrangerLimits } from "../admission/strangers.ts";
 import { BerthError } from "../errors.ts";
@@ -48,6 +49,7 @@ export interface HttpLimits extends StreamLimits, StrangerLimits, ListPageLimits
   readonly headersMs: number;
   readonly requestMs: number;
   readonly connections: number;
+  readonly pipelinedRequests: number;
   readonly idleConnectionMs: number;
 }
 
@@ -109,6 +111,7 @@ export function createHttpServer(limits: HttpLimits, readiness: Readiness, log: 
       connectionsCheckingInterval: Math.min(1_000, limits.headersMs),
     },
     (request, response) => {
+      if (isTooFarAhead(request.socket, response, limits.pipelinedRequests)) return void request.socket.destroy();
       // "/"
       if (request.url?.charCodeAt(0) !== 47) takeOriginForm(request);
       logRequest?.(request, response);
@@ -117,6 +120,19 @@ export function createHttpServer(limits: HttpLimits, readiness: Readiness, log: 
   );
   server.maxConnections = limits.connections;
   return { server, serve: (options) => void (answer = createAnswer(options)), drain: createDrain(server) };
+}
+
+/** Requests that came before the answers to earlier ones of their connection. */
+const ahead = new WeakMap<Socket, number>();
+
+/** Node hands over all requests that one read of a connection brings, some thousands, in one turn. */
+function isTooFarAhead(socket: Socket, response: ServerResponse, most: number): boolean {
+  // A response has the connection once all those before it have been written.
+  if (response.socket) return false;
+  const count = (ahead.get(socket) ?? 0) + 1;
+  ahead.set(socket, count);
+  response.once("close", () => ahead.set(socket, ahead.get(socket)! - 1));
+  return count > most;
 }
 
 const ABSOLUTE_FORM = /^https?:\/\/([^/?#@]+)((?:[/?].*)?)$/is;

@@ -17,6 +17,8 @@ export const httpLimits = {
   requestMs: 30_000,
   headerBytes: 16 * 1024,
   connections: 20_000,
+  /** Requests of one connection that wait for the answers before theirs; above, it is cut. */
+  pipelinedRequests: 32,
   /** Between two requests on one connection. */
   idleConnectionMs: 5_000,
   /** How long a client may take none of what is sent to it. */

@@ -3,6 +3,8 @@ export const mcpLimits = {
   /** How long a modern client may take to come again with the answers to questions. */
   requestStateMs: 1_800_000,
   batchMessages: 100,
+  /** Bytes of the answers to one batch; further ones are refused, but for the first. */
+  batchBytes: 4 * 1024 * 1024,
   /** Legacy sessions that the process remembers. */
   sessions: 10_000,
   sessionMs: 7 * 24 * 3_600_000,

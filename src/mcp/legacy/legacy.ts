@@ -55,7 +55,7 @@ export type LegacyLimits = LegacyCodecLimits &
   SessionLimits &
   StreamLimits &
   StreamStoreLimits &
-  Pick<Limits, "silentCallMs" | "batchMessages" | "pingMs">;
+  Pick<Limits, "silentCallMs" | "batchMessages" | "batchBytes" | "pingMs">;
 
 /** How often sessions are looked after, at the least. */
 const TEND_MS = 5_000;

@@ -112,10 +112,22 @@ export function createReceive({
       ? { ...post, events: { send: (message, more) => ((isOpen = true), events.send(message, more)) } }
       : post;
     const answerOne = async (body: unknown): Promise<string | undefined> => {
-      const text = await answerOfBatch(place, tracked, session, body);
+      const answered = await answerOfBatch(place, tracked, session, body);
+      const text = answered === undefined ? undefined : inBatch(body, answered);
       if (text === undefined || !isOpen) return text;
       void events?.send(text, { lasting: true });
       return undefined;
+    };
+    let bytes = 0;
+    /** Many answers that are short each, or the same one a hundred times, are long together. */
+    const inBatch = (body: unknown, text: string): string => {
+      const own = bytes > 0 && bytes + text.length > limits.batchBytes ? Infinity : Buffer.byteLength(text);
+      if (bytes === 0 || bytes + own <= limits.batchBytes) {
+        bytes += own;
+        return text;
+      }
+      const most = `${limits.batchBytes} bytes (BERTH_BATCH_BYTES)`;
+      return errorText(idOf(body), new BerthError("batch_too_large", `${most}; this answer is left out`));
     };
     const takeTurns = turnTaker();
     const begun: Promise<string | undefined>[] = [];
