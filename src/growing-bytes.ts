@@ -21,11 +21,6 @@ export class GrowingBytes {
     this.#length = needed;
   }
 
-  /** The last ones, as many as there are. */
-  tail(bytes: number): Uint8Array {
-    return this.#room.subarray(Math.max(0, this.#length - bytes), this.#length);
-  }
-
   /** All of them, which are held here no more. */
   take(): Buffer<ArrayBuffer> {
     const all = this.#room.subarray(0, this.#length);

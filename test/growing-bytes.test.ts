@@ -4,16 +4,16 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { GrowingBytes } from "../src/growing-bytes.ts";
 import { boundedFetch } from "../src/upstream/bounded-fetch.ts";
+import { Inflow } from "../src/upstream/inflow.ts";
 
 test("bytes that come one by one are held in as many bytes, and given whole", () => {
   const held = new GrowingBytes();
   for (let at = 0; at < 100_000; at++) held.add(Uint8Array.of(at & 255));
   assert.equal(held.length, 100_000);
-  assert.deepEqual([...held.tail(3)], [99_997 & 255, 99_998 & 255, 99_999 & 255]);
   const all = held.take();
   assert.ok(all.buffer.byteLength < 2 * 100_000);
   assert.ok(all.every((byte, at) => byte === (at & 255)));
-  assert.deepEqual([held.length, held.tail(3).length, held.take().length], [0, 0, 0]);
+  assert.deepEqual([held.length, held.take().length], [0, 0]);
 });
 
 test("an answer of a server of others that comes byte by byte takes no more memory than it has bytes", async () => {
@@ -33,13 +33,14 @@ test("an answer of a server of others that comes byte by byte takes no more memo
         controller.close();
       },
     });
+    const inflow = new Inflow(1_000_000);
     const fetched = boundedFetch(
-      1_000_000,
-      undefined,
+      { messageBytes: 1_000_000, batchMessages: 1, inflow, elsewhere: undefined },
       async () => new Response(body, { headers: { "Content-Type": type } }),
     );
     const text = await (await fetched("http://server.example")).text();
-    assert.equal(text, " ".repeat(pieces), type);
+    // An event that does not end is none.
+    assert.equal(text, type === "text/event-stream" ? "" : " ".repeat(pieces), type);
     assert.ok(megabytes < 10, `${type}: ${pieces} bytes take ${megabytes} MB`);
   }
 });

@@ -1,32 +1,41 @@
 import type { FetchLike } from "@modelcontextprotocol/client";
 import { GrowingBytes } from "../growing-bytes.ts";
+import { EventEnds, eventText } from "./events.ts";
+import type { Inflow } from "./inflow.ts";
 import { longResult, type LongMessage, type LongReader } from "./long-answers.ts";
 import type { LongResults } from "./results-aside.ts";
 
-/** How long messages are read elsewhere, and where their results are kept meanwhile. */
-interface Reading {
+/** How the answers of one server are read. */
+export interface Reading {
+  readonly messageBytes: number;
+  /** Messages that one body may hold. */
+  readonly batchMessages: number;
+  readonly inflow: Inflow;
+  /** Where long messages are read, and where their results are kept meanwhile. */
+  readonly elsewhere: Elsewhere | undefined;
+}
+
+interface Elsewhere {
   readonly long: LongReader;
   readonly results: LongResults;
 }
 
 /**
- * `fetch` whose answers end with an error when one message in them, or one body of JSON, is longer than this. With
- * `reading`, who asked sees of a long message only what is left when its results are taken out of it.
+ * `fetch` whose answers are read no faster than their `inflow` lets them, and end with an error when one message in
+ * them, or one body of JSON, is longer than it may be. Who asked sees of a message that was read elsewhere only what is
+ * left when its results are taken out of it.
  */
-export function boundedFetch(
-  messageBytes: number,
-  reading: Reading | undefined,
-  fetchIt: typeof fetch = fetch,
-): FetchLike {
+export function boundedFetch(reading: Reading, fetchIt: typeof fetch = fetch): FetchLike {
   return async (url, init) => {
     const response = await fetchIt(url, init);
     if (!response.body) return response;
     const type = response.headers.get("content-type") ?? "";
-    const { status, statusText, headers } = response;
-    const messages = type.startsWith("text/event-stream")
-      ? eventsOf(messageBytes, reading)
-      : bodyOf(messageBytes, response.ok && type.startsWith("application/json") ? reading : undefined);
-    const bounded = new Response(response.body.pipeThrough(messages), { status, statusText, headers });
+    const { status, statusText, headers, ok } = response;
+    const reader = response.body.getReader();
+    const pieces = type.startsWith("text/event-stream")
+      ? eventsOf(piecesOf(reader), reading)
+      : bodyOf(piecesOf(reader), reading, ok && type.startsWith("application/json"));
+    const bounded = new Response(streamOf(pieces, reader), { status, statusText, headers });
     // What a constructed answer lacks, and redirects are judged by.
     Object.defineProperties(bounded, {
       url: { value: response.url },
@@ -37,79 +46,128 @@ export function boundedFetch(
   };
 }
 
-type Pieces = TransformStream<Uint8Array, Uint8Array>;
+type Pieces = AsyncGenerator<Uint8Array, void>;
 
-/** One message that is all of the body. It is given on whole: who asked would keep each piece of it by itself. */
-function bodyOf(bytesMax: number, reading: Reading | undefined): Pieces {
-  const held = new Held(bytesMax);
-  return new TransformStream({
-    transform: (chunk) => held.add(chunk),
-    async flush(controller) {
-      const body = held.take();
-      if (!reading || body.length <= reading.long.inlineBodyBytes) return controller.enqueue(body);
-      const read = await reading.long.message(body);
-      // Whoever asked finds out that it is none.
-      controller.enqueue(encoded(read.text === undefined && read.fault === undefined ? "" : without(read, reading)));
-    },
-  });
+async function* piecesOf(reader: ReadableStreamDefaultReader<Uint8Array>): Pieces {
+  for (let step = await reader.read(); !step.done; step = await reader.read()) yield step.value;
 }
 
-/** Events, each ended by an empty line. What is shorter than a piece that comes is short. */
-function eventsOf(bytesMax: number, reading: Reading | undefined): Pieces {
-  const held = new Held(bytesMax);
-  return new TransformStream({
-    async transform(chunk, controller) {
-      const { first, last } = endsIn(held, chunk);
-      if (first < 0) return held.add(chunk);
-      held.add(chunk.subarray(0, first));
+/** Whatever ends it ends what it is read from. */
+function streamOf(pieces: Pieces, reader: ReadableStreamDefaultReader<Uint8Array>): ReadableStream<Uint8Array> {
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        try {
+          const step = await pieces.next();
+          if (step.done) controller.close();
+          else controller.enqueue(step.value);
+        } catch (error) {
+          reader.cancel(error).catch(() => {});
+          throw error;
+        }
+      },
+      cancel: (reason) => reader.cancel(reason),
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+/** One message that is all of the body. */
+async function* bodyOf(body: Pieces, reading: Reading, isJson: boolean): Pieces {
+  const { messageBytes, inflow, elsewhere } = reading;
+  const held = new Held(messageBytes);
+  for await (const piece of body) {
+    await inflow.take(0, costOf(piece));
+    held.add(piece);
+  }
+  const whole = held.take();
+  if (!isJson) yield whole;
+  else if (elsewhere && whole.length > elsewhere.long.inlineBodyBytes) {
+    const read = await elsewhere.long.message(whole);
+    // Whoever asked finds out that it is none.
+    yield encoded(read.text === undefined && read.fault === undefined ? "" : without(read, reading, elsewhere));
+  } else {
+    if (BATCH.test(bufferOf(whole).toString("latin1", 0, BATCH_SEEN_BYTES))) {
+      checkBatch(JSON.parse(bufferOf(whole).toString()) as unknown[], reading);
+    }
+    yield whole;
+  }
+}
+
+/** Events, some of them at a time. */
+async function* eventsOf(body: Pieces, reading: Reading): Pieces {
+  const { messageBytes, inflow, elsewhere } = reading;
+  const held = new Held(messageBytes);
+  const ends = new EventEnds();
+  let text = "";
+  let [events, bytes] = [0, 0];
+  const handOn = async (): Promise<Uint8Array> => {
+    const whole = Buffer.from(text, "latin1");
+    const taken = inflow.take(events, bytes);
+    text = "";
+    events = bytes = 0;
+    await taken;
+    return whole;
+  };
+  for await (const piece of body) {
+    bytes += costOf(piece);
+    for (let at = 0; at < piece.length;) {
+      const end = ends.next(piece, at);
+      held.add(piece.subarray(at, end < 0 ? piece.length : end));
+      if (end < 0) break;
+      at = end;
+      events += 1;
       const event = held.take();
-      if (!reading || event.length <= reading.long.inlineBodyBytes) controller.enqueue(event);
-      else {
-        const read = await reading.long.event(event);
+      if (!elsewhere || event.length <= elsewhere.long.inlineBodyBytes) {
+        text += eventText(bufferOf(event).toString("latin1"));
+      } else {
+        if (text !== "") yield await handOn();
+        const read = await elsewhere.long.event(event);
         // What is no message is nobody's.
         if (read.text !== undefined || read.fault !== undefined) {
-          controller.enqueue(encoded(`${read.head}data: ${without(read, reading)}\n\n`));
+          text = Buffer.from(
+            `${eventText(read.head).trimEnd()}\ndata: ${without(read, reading, elsewhere)}\n\n`,
+          ).toString("latin1");
         }
       }
-      if (last > first) controller.enqueue(chunk.subarray(first, last));
-      held.add(chunk.subarray(last));
-    },
-    flush(controller) {
-      controller.enqueue(held.take());
-    },
-  });
+      if (events >= EVENTS_TOGETHER || text.length >= BYTES_TOGETHER) {
+        const some = await handOn();
+        if (some.length > 0) yield some;
+      }
+    }
+    const some = await handOn();
+    if (some.length > 0) yield some;
+  }
 }
 
 /** JSON text of a message in which something stands for its results. */
-function without({ text, fault, results }: LongMessage, { results: kept }: Reading): string {
+function without({ text, fault, results }: LongMessage, reading: Reading, { results: kept }: Elsewhere): string {
   if (text === undefined) throw new Error(`The server ${fault}.`);
-  if (results.length === 0) return text;
+  const isBatch = BATCH.test(text.slice(0, BATCH_SEEN_BYTES));
+  if (results.length === 0 && !isBatch) return text;
   const value = JSON.parse(text) as unknown;
+  if (isBatch) checkBatch(value as unknown[], reading);
   const messages = (Array.isArray(value) ? value : [value]) as { result: unknown }[];
   for (const each of results) messages[each.at]!.result = kept.keep(longResult(each));
   return JSON.stringify(value);
 }
 
-/** Where in a piece the first and the last event end, after the empty line; -1 where none does. */
-function endsIn(held: Held, chunk: Uint8Array): { first: number; last: number } {
-  // The line may have begun in what came before.
-  const before = held.tail(LONGEST_END - 1);
-  const bytes = Buffer.concat([before, chunk]);
-  let [first, last] = [Infinity, -1];
-  for (const end of ENDS) {
-    const [from, to] = [bytes.indexOf(end), bytes.lastIndexOf(end)];
-    if (from < 0) continue;
-    first = Math.min(first, from + end.length);
-    last = Math.max(last, to + end.length);
-  }
-  // One that was seen whole already has ended already.
-  return last <= before.length
-    ? { first: -1, last: -1 }
-    : { first: Math.max(first - before.length, 0), last: last - before.length };
+/** All that is in one body is heard at once. */
+function checkBatch({ length }: readonly unknown[], { batchMessages }: Reading): void {
+  if (length <= batchMessages) return;
+  throw new Error(`The server sent a batch of more than ${batchMessages} messages (BERTH_BATCH_MESSAGES).`);
 }
 
-const ENDS = ["\n\n", "\r\n\r\n", "\r\r", "\n\r\n", "\r\n\n"];
-const LONGEST_END = 4;
+const BATCH = /^\s*\[/;
+const BATCH_SEEN_BYTES = 64;
+const EVENTS_TOGETHER = 8;
+const BYTES_TOGETHER = 16 * 1024;
+/** What a piece costs, however short it is, is as much as so many bytes. */
+const PIECE_BYTES = 512;
+
+function costOf({ length }: Uint8Array): number {
+  return Math.max(length, PIECE_BYTES);
+}
 
 /** What came of a message so far. */
 class Held {
@@ -127,10 +185,6 @@ class Held {
     this.#bytes.add(piece);
   }
 
-  tail(bytes: number): Uint8Array {
-    return this.#bytes.tail(bytes);
-  }
-
   take(): Uint8Array<ArrayBuffer> {
     return this.#bytes.take();
   }
@@ -138,4 +192,8 @@ class Held {
 
 function encoded(text: string): Uint8Array {
   return new TextEncoder().encode(text);
+}
+
+function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
 }

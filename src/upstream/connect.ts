@@ -20,7 +20,17 @@ import { greetChild, type Greeted } from "./greet-child.ts";
 export interface ConnectOptions extends Surroundings {
   readonly limits: ConnectionLimits &
     ChildLimits &
-    Pick<Limits, "upstreamCallMs" | "upstreamStartMs" | "upstreamProbeMs" | "upstreamEndMs" | "upstreamMessageBytes">;
+    Pick<
+      Limits,
+      | "batchMessages"
+      | "upstreamCallMs"
+      | "upstreamStartMs"
+      | "upstreamProbeMs"
+      | "upstreamEndMs"
+      | "upstreamMessageBytes"
+      | "upstreamNotificationsPerSecond"
+      | "upstreamQuestions"
+    >;
   /** How this client calls itself. */
   readonly clientInfo: { readonly name: string; readonly version: string };
   /** What the server may ask for; questions go to the call's `ask`, or to this one. Default: nothing. */

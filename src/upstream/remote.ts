@@ -13,7 +13,9 @@ import { ClientRequests } from "./client-requests.ts";
 import type { ConnectOptions } from "./connect.ts";
 import type { Channel, Closed, Peer } from "./channel.ts";
 import { failureOf, httpFailure } from "./failures.ts";
+import { Inflow } from "./inflow.ts";
 import type { RemoteLaunch } from "./launch.ts";
+import { RemoteQuestions } from "./remote-questions.ts";
 import { LongResults, setResultsAside } from "./results-aside.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
@@ -30,18 +32,19 @@ export async function openByHttp(
   options: ConnectOptions,
 ): Promise<Channel> {
   const { limits } = options;
-  const { upstreamStartMs, upstreamMessageBytes } = limits;
+  const { upstreamStartMs, upstreamMessageBytes, batchMessages } = limits;
   const timeout = AbortSignal.timeout(upstreamStartMs);
-  const signal = options.signal ? AbortSignal.any([options.signal, timeout]) : timeout;
+  const inflow = new Inflow(limits.upstreamNotificationsPerSecond);
+  const questions = new RemoteQuestions(limits.upstreamQuestions, inflow);
+  const signal = AbortSignal.any([timeout, questions.tooMany, ...(options.signal ? [options.signal] : [])]);
   const long = new LongResults();
-  const reading = options.long && { long: options.long, results: long };
-  const transportOptions = {
-    requestInit: { headers },
-    fetch: boundedFetch(upstreamMessageBytes, reading, options.fetch),
-  };
+  const elsewhere = options.long && { long: options.long, results: long };
+  const reading = { messageBytes: upstreamMessageBytes, batchMessages, inflow, elsewhere };
+  const transportOptions = { requestInit: { headers }, fetch: boundedFetch(reading, options.fetch) };
   const what = `reaching ${name}`;
   const failed = (error: unknown): BerthError => {
     if (options.signal?.aborted) return new BerthError("cancelled", what);
+    if (questions.tooMany.aborted) return new UpstreamError("upstream_not_started", `${what}: it ${questions.fault}`);
     if (timeout.aborted || isTimeout(error)) {
       return new UpstreamError("upstream_timeout", `${what} within ${upstreamStartMs / 1000} s`, { cause: error });
     }
@@ -49,20 +52,20 @@ export async function openByHttp(
     return new UpstreamError("upstream_not_started", `${what}: ${wordsOf(error)}`, { cause: error });
   };
 
-  const streamable = setResultsAside(new StreamableHTTPClientTransport(url, transportOptions));
+  const streamable = setResultsAside(new StreamableHTTPClientTransport(url, transportOptions), questions);
   const client = newClient();
   client.setVersionNegotiation({ mode: "auto" });
   try {
     await within(client.connect(streamable, { signal, timeout: upstreamStartMs }), signal);
-    return channelOf(client, long, limits, streamable);
+    return channelOf(client, long, limits, questions, streamable);
   } catch (error) {
     await client.close().catch(() => {});
     if (signal.aborted || !isOlderServer(error)) throw failed(error);
     const older = newClient();
-    const events = setResultsAside(new SSEClientTransport(url, transportOptions));
+    const events = setResultsAside(new SSEClientTransport(url, transportOptions), questions);
     try {
       await within(older.connect(events, { signal, timeout: upstreamStartMs }), signal);
-      return channelOf(older, long, limits);
+      return channelOf(older, long, limits, questions);
     } catch {
       await older.close().catch(() => {});
       // What the first way said is nearer to what is wrong: hardly any server speaks the second one alone.
@@ -106,6 +109,7 @@ function channelOf(
   client: Client,
   long: LongResults,
   { upstreamCallMs }: ConnectOptions["limits"],
+  asked: RemoteQuestions,
   streamable?: StreamableHTTPClientTransport,
 ): Channel {
   const requests = new ClientRequests(client, upstreamCallMs, long);
@@ -118,6 +122,17 @@ function channelOf(
     tell({ reason: fault ?? reason, stderr: "", expected: expected && fault === undefined });
   // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the client has no other way
   client.onclose = () => ended("closed the connection");
+  const close = async (why?: string): Promise<void> => {
+    expected = true;
+    fault ??= why;
+    if (streamable?.sessionId !== undefined) {
+      const farewell = streamable.terminateSession().catch(() => {});
+      await Promise.race([farewell, new Promise((resolve) => setTimeout(resolve, FAREWELL_MS).unref())]);
+    }
+    await client.close();
+    ended("was left");
+  };
+  asked.tooMany.addEventListener("abort", () => void close(asked.fault).catch(() => {}));
   return {
     transport: "http",
     peer: peerOf(client),
@@ -130,16 +145,7 @@ function channelOf(
       }
     },
     closed,
-    close: async (why) => {
-      expected = true;
-      fault = why;
-      if (streamable?.sessionId !== undefined) {
-        const farewell = streamable.terminateSession().catch(() => {});
-        await Promise.race([farewell, new Promise((resolve) => setTimeout(resolve, FAREWELL_MS).unref())]);
-      }
-      await client.close();
-      ended("was left");
-    },
+    close,
   };
 }
 

@@ -1,6 +1,7 @@
 import type { JSONRPCMessage, RequestId, Transport } from "@modelcontextprotocol/client";
 import { isObject } from "../json.ts";
 import { LongAnswer, LongPage } from "./long-answers.ts";
+import type { RemoteQuestions } from "./remote-questions.ts";
 import type { AnyResult, Result } from "./request.ts";
 
 /** Where a result stands that was set aside. */
@@ -28,8 +29,9 @@ const KEPT_MAX = 10_000;
  * Lets results pass the client as they are. In the modern era it judges every result by schemas of its own and throws
  * a whole list away for one tool's fault, or for a hint of caching that is missing. So it is given a sound result that
  * holds the real one, which `LongResults` gives back; what must hold of it is checked by the connection, entry by entry.
+ * Of requests that come the client hears as far as `questions` lets it.
  */
-export function setResultsAside<T extends Transport>(transport: T): T {
+export function setResultsAside<T extends Transport>(transport: T, questions: RemoteQuestions): T {
   const methods = new Map<RequestId, string>();
   const send = transport.send.bind(transport);
   transport.send = (message, options) => {
@@ -37,12 +39,16 @@ export function setResultsAside<T extends Transport>(transport: T): T {
       methods.set(message.id, message.method);
       if (methods.size > KEPT_MAX) methods.delete(methods.keys().next().value!);
     }
-    return send(message, options);
+    const sent = send(message, options);
+    if (!("method" in message)) questions.answering(message.id, sent);
+    return sent;
   };
 
   let handler: Transport["onmessage"];
   const rewriting: Transport["onmessage"] = (message, extra) => {
-    if ("method" in message) handler?.(message, extra);
+    if ("method" in message) {
+      if (questions.mayBeHeard(message)) handler?.(message, extra);
+    }
     // The client handles a notification a moment after it came; by then it must not have forgotten its request.
     else queueMicrotask(() => handler?.(rewrite(message), extra));
   };

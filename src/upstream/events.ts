@@ -1,0 +1,44 @@
+const LF = 10;
+const CR = 13;
+
+/** Finds where the events of a stream end (`text/event-stream`), however it is cut into pieces. */
+export class EventEnds {
+  #isLineEmpty = true;
+  #isAfterReturn = false;
+
+  /** Behind the empty line that ends the event which goes on at `from`; -1 where it does not end in this piece. */
+  next(piece: Uint8Array, from: number): number {
+    let [isLineEmpty, isAfterReturn] = [this.#isLineEmpty, this.#isAfterReturn];
+    let end = -1;
+    for (let at = from; at < piece.length && end < 0; at++) {
+      const byte = piece[at];
+      const isRestOfEnd = byte === LF && isAfterReturn;
+      isAfterReturn = byte === CR;
+      if (isRestOfEnd) continue;
+      const isEnd = byte === LF || byte === CR;
+      if (isEnd && isLineEmpty) end = at + 1;
+      isLineEmpty = isEnd;
+    }
+    [this.#isLineEmpty, this.#isAfterReturn] = [isLineEmpty, isAfterReturn];
+    return end;
+  }
+}
+
+/**
+ * What a client is to see of the lines of an event: "" for a comment. How long it waits before it connects again is not
+ * the server's to say beyond reason. One character is one byte.
+ */
+export function eventText(lines: string): string {
+  const seen = lines.split(/\r\n|\r|\n/).filter((line) => line !== "" && !line.startsWith(":"));
+  return seen.length === 0 ? "" : `${seen.map(withinReason).join("\n")}\n\n`;
+}
+
+const RETRY = /^(?:\u00ef\u00bb\u00bf)?retry:(.*)$/;
+const RETRY_LEAST_MS = 1_000;
+const RETRY_MOST_MS = 60_000;
+
+function withinReason(line: string): string {
+  const wished = RETRY.exec(line)?.[1];
+  if (wished === undefined) return line;
+  return `retry: ${Math.min(Math.max(Number(wished) || 0, RETRY_LEAST_MS), RETRY_MOST_MS)}`;
+}

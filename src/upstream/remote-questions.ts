@@ -1,0 +1,63 @@
+import type { JSONRPCNotification, JSONRPCRequest, RequestId } from "@modelcontextprotocol/client";
+import { isObject } from "../json.ts";
+import type { Inflow } from "./inflow.ts";
+
+/** Each gets an answer, which takes a request of its own and as long as so many events. */
+const QUESTION_EVENTS = 50;
+
+/** What a server at an address asks by itself, from when it comes until its answer is sent. */
+export class RemoteQuestions {
+  readonly #max: number;
+  readonly #inflow: Inflow;
+  readonly #tooMany = new AbortController();
+  /** Those that are not being answered, counted by their ids, which it may use again and again. */
+  readonly #open = new Map<RequestId, number>();
+  #count = 0;
+
+  constructor(max: number, inflow: Inflow) {
+    this.#max = max;
+    this.#inflow = inflow;
+  }
+
+  /** Completes "it …". */
+  get fault(): string {
+    return `had more than ${this.#max} requests of its own under way (BERTH_UPSTREAM_QUESTIONS)`;
+  }
+
+  /** Aborted when it has had too many; nothing that it asks is heard from then on. */
+  get tooMany(): AbortSignal {
+    return this.#tooMany.signal;
+  }
+
+  /** Hears of each request and notification before the client does. */
+  mayBeHeard(message: JSONRPCRequest | JSONRPCNotification): boolean {
+    if (!("id" in message)) {
+      // Who has cancelled a question gets no answer to it, unless that is on its way.
+      const { method, params } = message;
+      const isCancelled = method === "notifications/cancelled" && isObject(params);
+      if (isCancelled && this.#take(params["requestId"] as RequestId)) this.#count -= 1;
+      return true;
+    }
+    if (this.#count >= this.#max) this.#tooMany.abort(new Error(this.fault));
+    if (this.tooMany.aborted) return false;
+    this.#inflow.count(QUESTION_EVENTS);
+    this.#count += 1;
+    this.#open.set(message.id, (this.#open.get(message.id) ?? 0) + 1);
+    return true;
+  }
+
+  /** Its answer is on its way until `sent` settles. */
+  answering(id: RequestId | undefined, sent: Promise<void>): void {
+    if (id === undefined || !this.#take(id)) return;
+    const isSent = (): void => void (this.#count -= 1);
+    sent.then(isSent, isSent);
+  }
+
+  #take(id: RequestId): boolean {
+    const known = this.#open.get(id);
+    if (known === undefined) return false;
+    if (known === 1) this.#open.delete(id);
+    else this.#open.set(id, known - 1);
+    return true;
+  }
+}
