@@ -273,6 +273,19 @@ describe("the network of a server's code", () => {
     await assert.rejects(text(), /longer than the limit fetchMs of 2000 ms/);
   });
 
+  it("C8 a host that sends interim answers without end is left, and one that sends a few is not", async () => {
+    const { begin, text } = open([`127.0.0.1:${port}`], { fetchMs: 60_000 });
+    let hints = 3;
+    answer = (_request, response) => {
+      response.socket!.write("HTTP/1.1 103 Early Hints\r\n\r\n".repeat(hints));
+      if (hints === 3) response.end("at last");
+    };
+    await begin(`http://127.0.0.1:${port}/`);
+    assert.equal(await text(), "at last");
+    hints = 100;
+    await assert.rejects(begin(`http://127.0.0.1:${port}/`), /it sent more than 16 interim answers/);
+  });
+
   it("C8 fetchesPerCall and openFetches: neither one call nor a server's calls together fetch without end", async () => {
     answer = (_request, response) => void response.write("open");
     const { begin, request, fetches } = open([`127.0.0.1:${port}`], { fetchesPerCall: 3, openFetches: 2 });

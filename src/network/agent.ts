@@ -1,6 +1,6 @@
 import { Resolver } from "node:dns/promises";
 import { isIP, type LookupFunction } from "node:net";
-import { Agent, buildConnector } from "undici";
+import { Agent, buildConnector, type Dispatcher } from "undici";
 import { authorityOf, NetworkRefused, portOf, type NetworkRules } from "./rules.ts";
 
 /** All addresses of a host, in the order in which they are tried. */
@@ -22,13 +22,16 @@ const IDLE_MS = 4_000;
  * request and every redirect.
  */
 export function openAgent({ rules, connections, resolve = resolveHost }: AgentOptions): Agent {
-  return new Agent({
+  const agent = new Agent({
     connections,
     pipelining: 1,
     keepAliveTimeout: IDLE_MS,
     keepAliveMaxTimeout: IDLE_MS,
     connect: (options, callback) => void connect(options, callback),
   });
+  const dispatch = agent.dispatch.bind(agent);
+  agent.dispatch = (options, handler) => dispatch(options, withFewInterim(handler));
+  return agent;
 
   async function connect(options: buildConnector.Options, callback: buildConnector.Callback): Promise<void> {
     let addresses: readonly string[];
@@ -39,6 +42,21 @@ export function openAgent({ rules, connections, resolve = resolveHost }: AgentOp
     }
     buildConnector({ timeout: CONNECT_MS, lookup: pinnedTo(addresses) })(options, callback);
   }
+}
+
+/** Interim answers (`103 Early Hints`) are no part of an answer that anybody has to take, so nothing else holds them back. */
+const INTERIM_MAX = 16;
+
+function withFewInterim(handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHandler {
+  let interim = 0;
+  const counting = Object.create(handler) as Dispatcher.DispatchHandler;
+  counting.onHeaders = (status, ...rest) => {
+    if (status < 200 && ++interim > INTERIM_MAX) {
+      throw new NetworkRefused(`it sent more than ${INTERIM_MAX} interim answers`);
+    }
+    return handler.onHeaders!.call(counting, status, ...rest);
+  };
+  return counting;
 }
 
 async function checkedAddresses(
