@@ -126,12 +126,14 @@ export async function composeServers(
     const address = parseAddress(uri);
     if (address?.kind === "server" && offers.has(address.server)) return [address.server];
     if (address?.kind === "cid") return first === undefined ? [] : [first];
+    // A variable is the same whichever server lists it.
+    const most = address?.kind === "variable" ? 0 : 1;
     const takeTurns = turnTaker();
     const givers: string[] = [];
     for (const [server, { gives }] of withResources) {
       await takeTurns();
       if (await gives(uri)) givers.push(server);
-      if (givers.length > 1) break;
+      if (givers.length > most) break;
     }
     return givers;
   };
