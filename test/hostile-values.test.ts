@@ -458,10 +458,15 @@ describe("an answer of a server of others that is too long to be read by who ser
   const deepCall = { name: "deep", arguments: { count: 100_000 } };
 });
 
-/** The length of the longest JSON text that this thread reads or writes meanwhile. */
+/** The length of the longest JSON text that this thread reads, writes or looks through meanwhile. */
 async function longestJson(work: () => Promise<void>): Promise<number> {
   let longest = 0;
   const { parse, stringify } = JSON;
+  const byteLength = Buffer.byteLength.bind(Buffer);
+  Buffer.byteLength = (text, ...more) => {
+    if (typeof text === "string") longest = Math.max(longest, text.length);
+    return byteLength(text, ...more);
+  };
   JSON.parse = (...given) => {
     longest = Math.max(longest, given[0].length);
     return parse(...given) as unknown;
@@ -475,6 +480,7 @@ async function longestJson(work: () => Promise<void>): Promise<number> {
     await work();
   } finally {
     Object.assign(JSON, { parse, stringify });
+    Buffer.byteLength = byteLength;
   }
   return longest;
 }

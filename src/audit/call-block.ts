@@ -1,5 +1,6 @@
 import { digestOfJson } from "../canonical-json.ts";
 import { JsonText } from "../json.ts";
+import { LongJson } from "../long-text.ts";
 import type { AuditEntry } from "./entry.ts";
 
 /** A call that has ended, as far as it is recorded. What was said is not: only its size and its digest. */
@@ -85,7 +86,7 @@ export class CallBlock {
 }
 
 function digestOf(value: object): string {
-  const { bytes, sha256 } = value instanceof JsonText ? value.digest : digestOfJson(value);
+  const { bytes, sha256 } = value instanceof JsonText || value instanceof LongJson ? value.digest : digestOfJson(value);
   return `${bytes},"${sha256}"`;
 }
 

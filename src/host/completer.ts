@@ -5,6 +5,7 @@ import type { Json } from "../json.ts";
 import type { Completer, Completion } from "./catalog.ts";
 import type { ReadGiven } from "./checks/checks.ts";
 import { guestFailed } from "./failures.ts";
+import { LongObject } from "./long-result.ts";
 import type { Run } from "./tool.ts";
 
 /** How many values one answer may have (2026-07-28 `server/utilities/completion`). */
@@ -22,7 +23,7 @@ export function createCompleter(
     async complete(value, others, options) {
       const start = isWhole ? value : "";
       const read = await readGiven(await run({ value, others }, options), { as: "completion", start });
-      if ("object" in read) return JSON.parse(read.object.text) as Completion;
+      if ("object" in read) return new LongObject(read.object).read() as unknown as Completion;
       if (!read.ok) throw guestFailed(what, read.error);
       const completion = completionIn(read.value, start);
       if (!completion) throw new BerthError("guest_failed", `${what} did not return a list of texts`);

@@ -1,13 +1,14 @@
 import { JsonText, type JsonDigest, type JsonObject, type Json } from "../json.ts";
+import { LongJson, LongText, type Text } from "../long-text.ts";
 import type { CallResult, ContentBlock, PromptResult, ReadResult } from "./catalog.ts";
 
-/** A result in JSON texts, and what has to be known of it to write it for a client. */
+/** A result in JSON texts, each in UTF-8, and what has to be known of it to write it for a client. */
 export interface LongResultParts {
-  readonly content: string;
+  readonly content: Uint8Array;
   readonly blocks: number;
   /** Every revision can carry all of the content. */
   readonly isPlain: boolean;
-  readonly structured?: string;
+  readonly structured?: Uint8Array;
   readonly isError: boolean;
   /** As `sizeOf` has it. */
   readonly size: number;
@@ -18,12 +19,12 @@ export interface LongResultParts {
  * A result that was made where long ones are read, as JSON text already: who serves puts it into the answer as it is.
  * Whoever looks into it has it read, which takes a while.
  */
-export class LongResult extends JsonText implements CallResult {
+export class LongResult extends LongJson implements CallResult {
   readonly parts: LongResultParts;
   #value: CallResult | undefined;
 
   constructor(parts: LongResultParts) {
-    super(written(parts, parts.structured), parts.digest);
+    super(written(parts, parts.structured && [parts.structured]), parts.digest);
     this.parts = parts;
   }
 
@@ -40,12 +41,8 @@ export class LongResult extends JsonText implements CallResult {
   }
 
   /** With another text for its value, or with none. */
-  written(structured: string | undefined): string {
+  written(structured: LongText["pieces"] | undefined): LongText {
     return written(this.parts, structured);
-  }
-
-  toJSON(): JsonObject {
-    return this.read();
   }
 
   #whole(): CallResult {
@@ -53,25 +50,26 @@ export class LongResult extends JsonText implements CallResult {
   }
 }
 
-function written({ content, isError }: LongResultParts, structured: string | undefined): string {
-  const value = structured === undefined ? "" : `,"structuredContent":${structured}`;
-  return `{"content":${content}${value}${isError ? ',"isError":true' : ""}}`;
+function written({ content, isError }: LongResultParts, structured: LongText["pieces"] | undefined): LongText {
+  const value = structured === undefined ? [] : [',"structuredContent":', ...structured];
+  return new LongText('{"content":', content, ...value, isError ? ',"isError":true}' : "}");
 }
 
 export interface LongObjectParts {
-  readonly text: string;
+  /** In UTF-8. */
+  readonly text: Uint8Array;
   readonly digest: JsonDigest;
   /** Every revision can carry all of its content. */
   readonly isPlain: boolean;
 }
 
 /** What a resource or a prompt gave, made where long results are read, as `LongResult` is. */
-export class LongObject extends JsonText implements ReadResult, PromptResult {
+export class LongObject extends LongJson implements ReadResult, PromptResult {
   readonly isPlain: boolean;
   #value: JsonObject | undefined;
 
-  constructor({ text, digest, isPlain }: LongObjectParts) {
-    super(text, digest);
+  constructor({ text, digest, isPlain }: Omit<LongObjectParts, "text"> & { readonly text: Uint8Array | LongText }) {
+    super(text instanceof LongText ? text : new LongText(text), digest);
     this.isPlain = isPlain;
   }
 
@@ -87,8 +85,14 @@ export class LongObject extends JsonText implements ReadResult, PromptResult {
     return this.#whole()["description"] as string;
   }
 
-  toJSON(): JsonObject {
+  override toJSON(): JsonObject {
     return this.#whole();
+  }
+
+  /** The same with members that it does not have. */
+  with(members: JsonObject): LongObject {
+    const { digest, isPlain } = this;
+    return new LongObject({ text: this.text.closedBy(JSON.stringify(members).slice(1)), digest, isPlain });
   }
 
   #whole(): JsonObject {
@@ -97,6 +101,6 @@ export class LongObject extends JsonText implements ReadResult, PromptResult {
 }
 
 /** The JSON text of a result, or of what stands for one. */
-export function jsonOf(result: object): string {
-  return result instanceof JsonText ? result.text : JSON.stringify(result);
+export function jsonOf(result: object): Text {
+  return result instanceof LongJson || result instanceof JsonText ? result.text : JSON.stringify(result);
 }

@@ -1,6 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { REQUEST_ID_HEADER, traceOf } from "./trace.ts";
 import type { Principal } from "../access/principal.ts";
+import { LongText, type Text } from "../long-text.ts";
 import type { EventDetails, EventSink } from "../mcp/protocol.ts";
 
 const NO_DETAILS: EventDetails = {};
@@ -44,12 +45,12 @@ export class EventStream implements EventSink {
     return this.#response.destroyed ? 0 : this.#response.writableLength;
   }
 
-  send(message: string, { eventId }: EventDetails = NO_DETAILS): void | Promise<void> {
+  send(message: Text, { eventId }: EventDetails = NO_DETAILS): void | Promise<void> {
     return this.#write(eventOf("message", message, eventId));
   }
 
   /** An event that is no message; its data has no line break. */
-  sendOther(event: string, data: string): void | Promise<void> {
+  sendOther(event: string, data: Text): void | Promise<void> {
     return this.#write(eventOf(event, data, undefined));
   }
 
@@ -86,16 +87,16 @@ export class EventStream implements EventSink {
     this.#quiet = true;
   }
 
-  end(message: string | undefined): void {
+  end(message: Text | undefined): void {
     if (message !== undefined) void this.send(message);
     endResponse(this.#response, undefined, this.#limits.stalledMs);
   }
 
-  #write(event: string): void | Promise<void> {
+  #write(event: Text): void | Promise<void> {
     if (this.#response.destroyed) return;
     if (!this.isOpen) this.open();
     this.#quiet = false;
-    if (this.#response.write(event)) return;
+    if (writePieces(this.#response, event)) return;
     // Who says something without waiting for room, as answers do, is stopped here.
     if (this.unreadBytes > this.#limits.unreadStreamBytes) return this.cut();
     return (this.#room ??= this.#waitForRoom());
@@ -121,12 +122,24 @@ export class EventStream implements EventSink {
 const UNWATCHED_BYTES = 64 * 1024;
 
 /** Ends a response whose client has `stalledMs` to take each part of what is left. */
-export function endResponse(response: ServerResponse, body: string | Buffer | undefined, stalledMs: number): void {
-  response.end(body);
+export function endResponse(response: ServerResponse, body: Text | Buffer | undefined, stalledMs: number): void {
+  if (body instanceof LongText) {
+    writePieces(response, body);
+    response.end();
+  } else response.end(body);
   if (response.writableLength > UNWATCHED_BYTES) response.setTimeout(stalledMs);
 }
 
 // JSON text has no line breaks, so that one data line carries a message whole.
-function eventOf(name: string, data: string, id: string | undefined): string {
-  return id === undefined ? `event: ${name}\ndata: ${data}\n\n` : `event: ${name}\nid: ${id}\ndata: ${data}\n\n`;
+function eventOf(name: string, data: Text, id: string | undefined): Text {
+  const head = id === undefined ? `event: ${name}\ndata: ` : `event: ${name}\nid: ${id}\ndata: `;
+  return data instanceof LongText ? new LongText(head, ...data.pieces, "\n\n") : `${head}${data}\n\n`;
+}
+
+/** Bytes are handed on as they are, and the system takes them as it has room for them. */
+function writePieces(response: ServerResponse, text: Text): boolean {
+  if (!(text instanceof LongText)) return response.write(text);
+  let hasRoom = true;
+  for (const piece of text.pieces) hasRoom = response.write(piece);
+  return hasRoom;
 }

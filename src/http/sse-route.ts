@@ -199,7 +199,7 @@ class Connection {
     const answer = await this.#endpoint.post(this.tenant, this.server, post);
     const token = answer.headers?.["Mcp-Session-Id"];
     if (token !== undefined && !this.#isInitialized) this.#begin(token);
-    if (answer.body !== undefined) void this.#events.send(answer.body);
+    if (answer.body !== undefined) void this.#stream.send(answer.body);
   }
 
   end(): void {

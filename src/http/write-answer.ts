@@ -1,6 +1,7 @@
 import type { ServerResponse } from "node:http";
 import type { BerthError } from "../errors.ts";
 import type { Log } from "../log.ts";
+import { LongText } from "../long-text.ts";
 import { errorText } from "../mcp/json-rpc.ts";
 import type { Answer } from "../mcp/protocol.ts";
 import { tellable } from "../unforeseen.ts";
@@ -17,7 +18,7 @@ export function writeAnswer(response: ServerResponse, { status, body, headers }:
     response.writeHead(status, [REQUEST_ID_HEADER, requestId]).end();
     return;
   }
-  const length = String(Buffer.byteLength(body));
+  const length = String(body instanceof LongText ? body.bytes : Buffer.byteLength(body));
   const type = "application/json";
   response.writeHead(status, ["Content-Type", type, "Content-Length", length, REQUEST_ID_HEADER, requestId]);
   endResponse(response, body, stalledMs);

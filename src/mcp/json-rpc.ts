@@ -1,5 +1,6 @@
 import { BerthError } from "../errors.ts";
 import { isObject } from "../json.ts";
+import { LongText, type Text } from "../long-text.ts";
 
 /** JSON-RPC 2.0 as MCP uses it: ids are strings or integers, params are objects. */
 export type RequestId = string | number;
@@ -54,7 +55,12 @@ export function idOf(value: unknown): RequestId | null {
 }
 
 /** `result` is JSON text already. */
-export function resultText(id: RequestId, result: string): string {
+export function resultText(id: RequestId, result: string): string;
+export function resultText(id: RequestId, result: Text): Text;
+export function resultText(id: RequestId, result: Text): Text {
+  if (result instanceof LongText) {
+    return new LongText(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":`, ...result.pieces, "}");
+  }
   return `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`;
 }
 

@@ -12,6 +12,7 @@ import type {
 } from "../host/catalog.ts";
 import type { Trace } from "../trace.ts";
 import type { JsonObject } from "../json.ts";
+import type { Text } from "../long-text.ts";
 import type { LogLevel } from "../log-level.ts";
 import type { Request } from "./json-rpc.ts";
 import type { ClientLogs } from "./methods/log.ts";
@@ -86,7 +87,7 @@ export interface Answer {
   /** HTTP status; a transport without statuses ignores it. */
   readonly status: number;
   /** JSON text; absent for 202. */
-  readonly body?: string;
+  readonly body?: Text;
   /** Further headers, such as the session's. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Why it was refused, where a token that permits more would help: HTTP tells its client how to get one. */
@@ -128,7 +129,7 @@ export interface Client {
 }
 
 /** Gives the JSON text of the result. Throws `BerthError` for a protocol error. */
-export type Method = (call: MethodCall) => string | Promise<string>;
+export type Method = (call: MethodCall) => Text | Promise<Text>;
 
 /** How an era recognizes who speaks, and how it answers. */
 export interface Era {
@@ -144,11 +145,11 @@ export interface Codec {
   readonly shape: string;
   readonly methods: ReadonlyMap<string, Method>;
   listPage(catalog: Catalog, list: ListName, page: ListPage): string;
-  callResult(catalog: Catalog, tool: ToolContract, result: CallResult): string;
-  readResult(catalog: Catalog, result: ReadResult): string;
-  promptResult(catalog: Catalog, result: PromptResult): string;
+  callResult(catalog: Catalog, tool: ToolContract, result: CallResult): Text;
+  readResult(catalog: Catalog, result: ReadResult): Text;
+  promptResult(catalog: Catalog, result: PromptResult): Text;
   /** Any other result, such as a completion. */
-  result(catalog: Catalog, result: object): string;
+  result(catalog: Catalog, result: object): Text;
   /** The answers that this call begins with: what an earlier round of the same request brought. */
   answersOf(call: MethodCall): JsonObject | undefined;
   /**
@@ -158,7 +159,7 @@ export interface Codec {
   ask(call: MethodCall, inputRequests: InputRequests, answers: JsonObject): Promise<Asked>;
 }
 
-export type Asked = { readonly answers: JsonObject } | { readonly result: string };
+export type Asked = { readonly answers: JsonObject } | { readonly result: Text };
 
 export type ListName = Exclude<keyof Contract, "description">;
 

@@ -1,6 +1,8 @@
 import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
+import { giveWay } from "../../give-way.ts";
 import type { Limits } from "../../limits.ts";
+import { treeOf } from "../../process-tree.ts";
 import {
   BESIDES_HEAP_MB,
   OwnProgram,
@@ -166,12 +168,18 @@ export class CheckProcess {
   #hear(chunk: Buffer): void {
     try {
       for (const report of this.#reader.push(chunk)) {
-        if (report === READY) this.#begun(undefined);
+        if (report === READY) this.#begin();
         else this.#under?.resolve(report as CheckReport);
       }
     } catch (error) {
       this.#end(`because its process wrote ${(error as Error).message}`);
     }
+  }
+
+  #begin(): void {
+    // What starts it in the sandbox may have started it before that was told to give way.
+    for (const pid of treeOf(this.#group.pid!)) giveWay(pid, NICENESS);
+    this.#begun(undefined);
   }
 
   #whyOf(exit: Exit): string {

@@ -178,11 +178,9 @@ function guestResultOf(task: BoundedResultTask): ReadResult {
     if (fault !== undefined) return { broken: `its schema is not valid: ${fault}` };
     if (problems.length > 0) return { broken: problems.join("; ") };
   }
-  const parts = partsOf(result);
-  if (parts.content.length + (parts.structured?.length ?? 0) > unitsMax) {
-    return { outcome: { ok: false, error: outputTooLarge(outputBytes) } };
-  }
-  return { result: parts };
+  const { parts, units } = partsOf(result);
+  if (units <= unitsMax) return { result: parts };
+  return { outcome: { ok: false, error: outputTooLarge(outputBytes) } };
 }
 
 function valueIn(frame: string, outputBytes: number): GuestOutcome {
@@ -208,12 +206,12 @@ function givenOf({ given, as, outputBytes, unitsMax }: GivenTask): Given {
   const { value } = returned;
   const object = objectIn(value, as);
   if (!object) return noneOf;
-  return object.text.length <= unitsMax ? { object } : { ok: false, error: outputTooLarge(outputBytes) };
+  return object.units <= unitsMax ? { object: object.parts } : { ok: false, error: outputTooLarge(outputBytes) };
 }
 
 const noneOf: GuestOutcome = { ok: true, value: { kind: "json", value: null } };
 
-function objectIn(value: ReturnedValue, given: GivenKind): LongObjectParts | undefined {
+function objectIn(value: ReturnedValue, given: GivenKind): Written<LongObjectParts> | undefined {
   switch (given.as) {
     case "completion": {
       const completion = completionIn(value, given.start);
@@ -233,17 +231,19 @@ function objectIn(value: ReturnedValue, given: GivenKind): LongObjectParts | und
 }
 
 /** What has to be known of a result to write it without reading it. */
-function partsOf(result: CallResult): LongResultParts {
+function partsOf(result: CallResult): Written<LongResultParts> {
   const structured = result.structuredContent === undefined ? undefined : JSON.stringify(result.structuredContent);
-  return {
-    content: JSON.stringify(result.content),
+  const content = JSON.stringify(result.content);
+  const parts = {
+    content: encoder.encode(content),
     blocks: result.content.length,
     isPlain: result.content.every(isPlain),
-    ...(structured !== undefined && { structured }),
+    ...(structured !== undefined && { structured: encoder.encode(structured) }),
     isError: result.isError === true,
     size: sizeOf(result),
     digest: digestOfJson(result),
   };
+  return { parts, units: content.length + (structured?.length ?? 0) };
 }
 
 function isPlain({ type }: ContentBlock): boolean {
@@ -256,14 +256,13 @@ function messageOf({ bytes, isEvent, limits }: UpstreamTask): LongEvent {
 }
 
 const decoder = new TextDecoder();
+const encoder = new TextEncoder();
 
 function answerOf({ answer, as, what, unitsMax }: AnswerTask): ReadAnswer | { broken: string } {
   const given = JSON.parse(decoder.decode(answer)) as Record<string, unknown>;
   try {
-    const read = answerIn(given, as, what);
-    const { tool, object, completion } = read;
-    const units = tool ? textOf(tool).length : (object?.text.length ?? JSON.stringify(completion).length);
-    if (units <= unitsMax) return read;
+    const { parts, units } = answerIn(given, as, what);
+    if (units <= unitsMax) return parts;
     return { broken: `${what}: its result is written in more than ${unitsMax} characters` };
   } catch (error) {
     if (!(error instanceof UpstreamError)) throw error;
@@ -271,36 +270,41 @@ function answerOf({ answer, as, what, unitsMax }: AnswerTask): ReadAnswer | { br
   }
 }
 
-function textOf(tool: NonNullable<ReadAnswer["tool"]>): string {
-  return "inputRequests" in tool ? JSON.stringify(tool) : `${tool.content}${tool.structured ?? ""}`;
+/** What becomes of a value, and how long it is as text, in UTF-16 units. */
+interface Written<T> {
+  readonly parts: T;
+  readonly units: number;
 }
 
-function answerIn(given: Record<string, unknown>, as: AnswerKind, what: string): ReadAnswer {
+function answerIn(given: Record<string, unknown>, as: AnswerKind, what: string): Written<ReadAnswer> {
   const warnings: string[] = [];
   if (as === "tool") {
     const result = resultOf(readToolResult(what, given));
     const ended = endOfResult(result, (message) => warnings.push(message)) ?? { result };
     const { result: end, transient } = ended;
-    const tool = "inputRequests" in end ? end : partsOf(end);
-    return { tool, warnings, ...(transient !== undefined && { transient }) };
+    const asks = "inputRequests" in end;
+    const { parts: tool, units } = asks ? { parts: end, units: JSON.stringify(end).length } : partsOf(end);
+    return { parts: { tool, warnings, ...(transient !== undefined && { transient }) }, units };
   }
-  if (as === "resource") {
-    const contents = contentsOf(readResourceResult(what, given).contents);
-    return { warnings, object: objectOf({ contents }, true) };
+  if (as === "completion") {
+    const completion = completionOf(readCompletion(what, given));
+    return { parts: { warnings, completion }, units: JSON.stringify(completion).length };
   }
-  if (as === "prompt") {
-    return { warnings, object: promptObject(messagesOf(readPromptResult(what, given))) };
-  }
-  return { warnings, completion: completionOf(readCompletion(what, given)) };
+  const { parts: object, units } =
+    as === "resource"
+      ? objectOf({ contents: contentsOf(readResourceResult(what, given).contents) }, true)
+      : promptObject(messagesOf(readPromptResult(what, given)));
+  return { parts: { warnings, object }, units };
 }
 
-function promptObject(prompt: PromptResult): LongObjectParts {
+function promptObject(prompt: PromptResult): Written<LongObjectParts> {
   const isAllPlain = prompt.messages.every(({ content }) => isPlain(content));
   return objectOf(prompt, isAllPlain);
 }
 
-function objectOf(value: object, isPlain: boolean): LongObjectParts {
-  return { text: JSON.stringify(value), digest: digestOfJson(value), isPlain };
+function objectOf(value: object, isPlain: boolean): Written<LongObjectParts> {
+  const text = JSON.stringify(value);
+  return { parts: { text: encoder.encode(text), digest: digestOfJson(value), isPlain }, units: text.length };
 }
 
 function judged(schema: string, value: unknown): CheckReport {

@@ -4,6 +4,7 @@ import type { CallResult, ContentBlock } from "../../host/catalog.ts";
 import { textsOf } from "../../host/content.ts";
 import { jsonOf, LongResult } from "../../host/long-result.ts";
 import { isObject } from "../../json.ts";
+import { LongText, type Text } from "../../long-text.ts";
 import { endResponse, type EventStream } from "../event-stream.ts";
 import { sayWhenToRetry } from "../write-answer.ts";
 
@@ -12,6 +13,7 @@ export type CallOutcome = { readonly result: CallResult } | { readonly redirect:
 
 const TEXT = "text/plain; charset=utf-8";
 const JSON_TYPE = "application/json";
+const QUOTE = 0x22;
 
 /** Answers with the value itself where it is one, else with the result as MCP has it. Throws `function_failed`. */
 export function writeOutcome(response: ServerResponse, outcome: CallOutcome, stalledMs: number): void {
@@ -23,8 +25,9 @@ export function writeOutcome(response: ServerResponse, outcome: CallOutcome, sta
   if (result.isError) throw new BerthError("function_failed", textsOf(result));
   if (result instanceof LongResult) {
     const { structured, blocks } = result.parts;
-    const isValue = structured !== undefined && !structured.startsWith('"');
-    if (isValue || blocks > 1) return write(response, 200, [JSON_TYPE, isValue ? structured : result.text], stalledMs);
+    const isValue = structured !== undefined && structured[0] !== QUOTE;
+    if (isValue || blocks > 1)
+      return write(response, 200, [JSON_TYPE, isValue ? new LongText(structured) : result.text], stalledMs);
   }
   const { content, structuredContent } = result;
   const [first] = content;
@@ -64,7 +67,7 @@ export function writeCallFailure(
   writeJson(response, status, problem, stalledMs);
 }
 
-type Body = readonly [type: string, body: string | Buffer];
+type Body = readonly [type: string, body: Text | Buffer];
 
 function bodyOf(block: ContentBlock): Body | undefined {
   switch (block.type) {
@@ -98,6 +101,7 @@ function write(response: ServerResponse, status: number, body: Body | undefined,
   if (!body) return void response.writeHead(status).end();
   const [type, content] = body;
   const bytes = typeof content === "string" ? Buffer.from(content) : content;
-  response.writeHead(status, { "Content-Type": type, "Content-Length": bytes.length });
+  const length = bytes instanceof LongText ? bytes.bytes : bytes.length;
+  response.writeHead(status, { "Content-Type": type, "Content-Length": length });
   endResponse(response, bytes, stalledMs);
 }

@@ -76,7 +76,7 @@ export function createReceive({
     clearTimeout(silence);
     signal?.removeEventListener("abort", leave);
     if (!stream.isOpen) return answered;
-    if (answered.body !== undefined) void stream.send(answered.body, { lasting: true });
+    if (answered.body !== undefined) void stream.send(String(answered.body), { lasting: true });
     stream.end();
     return { status: 200 };
   }
@@ -153,7 +153,10 @@ export function createReceive({
   ): Promise<string | undefined> {
     try {
       const message = readMessage(body);
-      if (message.kind === "request") return (await answerRequest(place, post, session, message)).body;
+      if (message.kind === "request") {
+        const answered = await answerRequest(place, post, session, message);
+        return answered.body === undefined ? undefined : String(answered.body);
+      }
       take(session, message);
       return undefined;
     } catch (error) {

@@ -1,6 +1,7 @@
 import type { CallResult, ContentBlock, PromptResult, ToolContract } from "../../host/catalog.ts";
 import { LongObject, LongResult } from "../../host/long-result.ts";
 import { isObject, type JsonSchema } from "../../json.ts";
+import type { Text } from "../../long-text.ts";
 import type { ListName } from "../protocol.ts";
 
 /**
@@ -12,7 +13,7 @@ export interface Shape {
   readonly name: string;
   listItem(list: ListName, item: object): object;
   /** As JSON text. */
-  callResult(tool: ToolContract, result: CallResult): string;
+  callResult(tool: ToolContract, result: CallResult): Text;
   promptResult(result: PromptResult): object;
 }
 
@@ -26,8 +27,8 @@ const structured: Shape = {
   callResult(tool, result) {
     if (result instanceof LongResult) {
       const { structured } = result.parts;
-      if (structured === undefined || (structured.startsWith("{") && !isWrapped(tool))) return result.text;
-      return result.written(`{"result":${structured}}`);
+      if (structured === undefined || (structured[0] === OPENING_BRACE && !isWrapped(tool))) return result.text;
+      return result.written(['{"result":', structured, "}"]);
     }
     const { structuredContent: value } = result;
     if (value === undefined || (isObject(value) && !isWrapped(tool))) return JSON.stringify(result);
@@ -88,6 +89,8 @@ function withoutAudio(block: ContentBlock): ContentBlock {
   const { mimeType } = block as Record<string, string | undefined>;
   return { type: "text", text: `[audio, ${mimeType}: revision 2024-11-05 carries no audio]` };
 }
+
+const OPENING_BRACE = 0x7b;
 
 /** Before 2026-07-28 an output schema describes an object, so any other value travels as `{result}`. */
 function isWrapped(tool: ToolContract): boolean {

@@ -1,11 +1,12 @@
 import { BerthError } from "../../errors.ts";
 import { isObject, type JsonObject } from "../../json.ts";
+import type { Text } from "../../long-text.ts";
 import type { MethodCall } from "../protocol.ts";
 
 const NOTHING = { values: [], total: 0, hasMore: false };
 
 /** `completion/complete`: of a prompt's argument or a template's variable; an argument that nobody completes has no values. */
-export async function complete({ catalog, codec, params, principal, signal }: MethodCall): Promise<string> {
+export async function complete({ catalog, codec, params, principal, signal }: MethodCall): Promise<Text> {
   const { ref, argument, context } = params;
   if (!isObject(argument) || typeof argument["name"] !== "string" || typeof argument["value"] !== "string") {
     throw new BerthError("invalid_params", '"argument" needs a name and a value, both texts');

@@ -1,9 +1,10 @@
 import { BerthError } from "../../errors.ts";
+import type { Text } from "../../long-text.ts";
 import type { MethodCall } from "../protocol.ts";
 import { inRounds } from "./rounds.ts";
 
 /** `resources/read`. 2026-07-28 says -32602 for a URI that nothing gives, with the URI in `data`. */
-export async function readResource(call: MethodCall): Promise<string> {
+export async function readResource(call: MethodCall): Promise<Text> {
   const { catalog, codec, params } = call;
   const { uri } = params;
   if (typeof uri !== "string") throw new BerthError("invalid_params", '"uri" must be a text');

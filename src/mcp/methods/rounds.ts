@@ -2,6 +2,7 @@ import type { CallOptions, InputRequests, InputRequired } from "../../host/catal
 import { BerthError } from "../../errors.ts";
 import { joinAnswers } from "../../outcome/given.ts";
 import { callerContextOf } from "../../outcome/context.ts";
+import type { Text } from "../../long-text.ts";
 import type { MethodCall } from "../protocol.ts";
 import { logReporter } from "./log.ts";
 import { progressReporter } from "./progress.ts";
@@ -16,8 +17,8 @@ const ROUNDS_MAX = 20;
 export async function inRounds<Outcome extends object>(
   call: MethodCall,
   run: (options: CallOptions) => Promise<Outcome | InputRequired>,
-  write: (outcome: Outcome) => string,
-): Promise<string> {
+  write: (outcome: Outcome) => Text,
+): Promise<Text> {
   const { codec, principal, trace, events, signal } = call;
   const onProgress = events && progressReporter(call.params, events);
   const onLog = logReporter(call);

@@ -1,10 +1,11 @@
 import { BerthError } from "../../errors.ts";
 import { isObject, JsonText, type JsonObject } from "../../json.ts";
+import type { Text } from "../../long-text.ts";
 import type { MethodCall } from "../protocol.ts";
 import { inRounds } from "./rounds.ts";
 
 /** `tools/call`. An unknown tool is a protocol error; whatever goes wrong inside a tool is a result. */
-export function callTool(call: MethodCall): Promise<string> {
+export function callTool(call: MethodCall): Promise<Text> {
   const { catalog, codec, params } = call;
   const { name, arguments: args = {} } = params;
   if (typeof name !== "string") throw new BerthError("invalid_params", '"name" must be a text');

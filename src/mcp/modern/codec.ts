@@ -1,7 +1,8 @@
 import type { Catalog } from "../../host/catalog.ts";
 import { BerthError } from "../../errors.ts";
+import { LongObject } from "../../host/long-result.ts";
+import type { Text } from "../../long-text.ts";
 import type { Codec, Method } from "../protocol.ts";
-import { JsonText } from "../../json.ts";
 import { SUPPORTED_VERSIONS } from "../revisions.ts";
 import { sharedMethods } from "../methods/shared.ts";
 import { capabilitiesOf, offers, type Capability } from "./capabilities.ts";
@@ -32,8 +33,8 @@ export interface ModernCodecOptions {
 /** The codec of 2026-07-28: stateless, each request carrying its version and its client's capabilities. */
 export function createModernCodec(options: ModernCodecOptions): Codec {
   const { writer, rounds, tasks, listeners, accessRequired } = options;
-  const complete = (catalog: Catalog, result: object): string => writer.write(catalog, "complete", result);
-  const cacheable = (catalog: Catalog, result: object): string =>
+  const complete = (catalog: Catalog, result: object): Text => writer.write(catalog, "complete", result);
+  const cacheable = (catalog: Catalog, result: object): Text =>
     complete(catalog, {
       ...result,
       ttlMs: catalog.pinned ? PINNED_TTL_MS : LIST_TTL_MS,
@@ -43,11 +44,11 @@ export function createModernCodec(options: ModernCodecOptions): Codec {
   return {
     era: "modern",
     shape: "2026-07-28",
-    listPage: (catalog, list, { items, ...rest }) => cacheable(catalog, { [list]: items, ...rest }),
+    listPage: (catalog, list, { items, ...rest }) => String(cacheable(catalog, { [list]: items, ...rest })),
     callResult: (catalog, _tool, result) => complete(catalog, result),
     // What a resource says may change at any time and depend on who asks.
     readResult: (catalog, result) =>
-      complete(catalog, result instanceof JsonText ? result.with(UNCACHED) : { ...result, ...UNCACHED }),
+      complete(catalog, result instanceof LongObject ? result.with(UNCACHED) : { ...result, ...UNCACHED }),
     promptResult: complete,
     result: complete,
     answersOf: ({ answers }) => answers,

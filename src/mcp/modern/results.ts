@@ -1,5 +1,6 @@
 import type { Catalog } from "../../host/catalog.ts";
 import { jsonOf } from "../../host/long-result.ts";
+import { LongText, type Text } from "../../long-text.ts";
 import { META_SERVER_INFO } from "../revisions.ts";
 
 /** `task` is the tasks extension's (SEP-2663). */
@@ -8,7 +9,7 @@ export type ResultType = "complete" | "input_required" | "task";
 /** Writes what every modern result has besides its own: its type, and who answered. */
 export interface ResultWriter {
   readonly serverInfoOf: (catalog: Catalog) => object;
-  readonly write: (catalog: Catalog, type: ResultType, result: object) => string;
+  readonly write: (catalog: Catalog, type: ResultType, result: object) => Text;
 }
 
 const TAIL_KEYS: Readonly<Record<ResultType, string>> = {
@@ -35,6 +36,7 @@ export function createResultWriter(berthVersion: string): ResultWriter {
     serverInfoOf,
     write(catalog, type, result) {
       const text = jsonOf(result);
+      if (text instanceof LongText) return text.closedBy(tailOf(catalog, type));
       return `${text.slice(0, -1)}${text === "{}" ? "" : ","}${tailOf(catalog, type)}`;
     },
   };

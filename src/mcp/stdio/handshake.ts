@@ -52,7 +52,7 @@ export class Handshake {
   }
 }
 
-function negotiated(body: string | undefined): string | undefined {
-  const { result } = JSON.parse(body ?? "{}") as { result?: { protocolVersion?: unknown } };
+function negotiated(body: Answer["body"]): string | undefined {
+  const { result } = JSON.parse(String(body ?? "{}")) as { result?: { protocolVersion?: unknown } };
   return typeof result?.protocolVersion === "string" ? result.protocolVersion : undefined;
 }

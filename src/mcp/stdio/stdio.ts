@@ -128,7 +128,7 @@ class Connection {
       };
       const answering = this.#receive(body, post);
       const answer = await (method === "initialize" ? this.#handshake.settle(answering) : answering);
-      if (answer.body !== undefined && !cancellation.aborted) void this.#output.write(answer.body);
+      if (answer.body !== undefined && !cancellation.aborted) void this.#output.write(String(answer.body));
     } finally {
       this.#underWay.delete(id);
     }
@@ -150,7 +150,7 @@ class Connection {
       body: line,
       events,
     });
-    if (answer.body !== undefined) void this.#output.write(answer.body);
+    if (answer.body !== undefined) void this.#output.write(String(answer.body));
   }
 
   /** Notifications and the client's answers to requests of ours; nobody waits for anything. */

@@ -31,7 +31,7 @@ export function ended(
     const data = { requiredCapabilities: missing };
     return failed(task, new BerthError("missing_capability", Object.keys(missing).join(", "), { data }));
   }
-  const result = JSON.parse(codec.callResult(catalog, tool.contract, outcome)) as Json;
+  const result = JSON.parse(String(codec.callResult(catalog, tool.contract, outcome))) as Json;
   return { ...task, status: "completed", result };
 }
 

@@ -3,6 +3,7 @@ import type { Tool } from "../../../host/catalog.ts";
 import type { Host } from "../../../host/host.ts";
 import { joinAnswers } from "../../../outcome/given.ts";
 import { JsonText, isObject, type JsonObject } from "../../../json.ts";
+import type { Text } from "../../../long-text.ts";
 import type { Log } from "../../../log.ts";
 import { callerContextOf } from "../../../outcome/context.ts";
 import { logReporter } from "../../methods/log.ts";
@@ -75,14 +76,14 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
     settled: () => runner.settled(),
   };
 
-  async function start(call: MethodCall, tool: Tool): Promise<string> {
+  async function start(call: MethodCall, tool: Tool): Promise<Text> {
     const order = orderOf(call, tool);
     await runner.admit(call.tenant);
     return writer.write(call.catalog, "task", briefly(await runner.adopt(order, runner.begin(copied(order)))));
   }
 
   /** Answers as any call is answered, unless the function says before it ends that it is a task. */
-  async function startDeferred(call: MethodCall, tool: Tool): Promise<string> {
+  async function startDeferred(call: MethodCall, tool: Tool): Promise<Text> {
     const { catalog, codec, events, signal, answers = {} } = call;
     const order = orderOf(call, tool);
     await runner.admit(call.tenant);
@@ -132,7 +133,7 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
     };
   }
 
-  async function update(call: MethodCall): Promise<string> {
+  async function update(call: MethodCall): Promise<Text> {
     const { tenant, catalog, codec, params } = call;
     const { id } = await taskOf(call);
     const { inputResponses } = params;
@@ -168,7 +169,7 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
     }
   }
 
-  async function cancel(call: MethodCall): Promise<string> {
+  async function cancel(call: MethodCall): Promise<Text> {
     await runner.cancel(call.tenant, (await taskOf(call)).id);
     return call.codec.result(call.catalog, {});
   }

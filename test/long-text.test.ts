@@ -1,0 +1,43 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { LongObject, LongResult } from "../src/host/long-result.ts";
+import { LongText } from "../src/long-text.ts";
+import { resultText } from "../src/mcp/json-rpc.ts";
+
+const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+const digest = { bytes: 0, sha256: "" };
+
+describe("a long text in pieces", () => {
+  it("is as long in bytes as it is when written at once", () => {
+    const text = new LongText("[", bytes('"é𝄞"'), ',"é"]');
+    assert.equal(String(text), '["é𝄞","é"]');
+    assert.equal(text.bytes, Buffer.byteLength(String(text)));
+  });
+
+  it("takes more members, and an answer around it, in the same bytes", () => {
+    const given = bytes('{"contents":["é"]}');
+    const result = new LongObject({ text: given, digest, isPlain: true }).with({ ttlMs: 0 });
+    const answer = resultText(1, result.text.closedBy('"more":1}'));
+    assert.ok(answer instanceof LongText);
+    const value = { jsonrpc: "2.0", id: 1, result: { contents: ["é"], ttlMs: 0, more: 1 } };
+    assert.deepEqual(JSON.parse(String(answer)), value);
+    assert.ok(answer.pieces.some((piece) => piece instanceof Uint8Array && piece.buffer === given.buffer));
+  });
+
+  it("is a result with its value, with another one or with none", () => {
+    const parts = { blocks: 1, isPlain: true, size: 1, digest };
+    const content = bytes('[{"type":"text","text":"é"}]');
+    const result = new LongResult({ ...parts, content, structured: bytes("[1]"), isError: true });
+    const blocks = [{ type: "text", text: "é" }];
+    assert.deepEqual(JSON.parse(JSON.stringify(result)), { content: blocks, structuredContent: [1], isError: true });
+    assert.deepEqual(JSON.parse(String(result.written(["{}"]))), {
+      content: blocks,
+      structuredContent: {},
+      isError: true,
+    });
+    assert.deepEqual(JSON.parse(String(result.written(undefined))), { content: blocks, isError: true });
+    assert.deepEqual(JSON.parse(String(new LongResult({ ...parts, content, isError: false }).text)), {
+      content: blocks,
+    });
+  });
+});
