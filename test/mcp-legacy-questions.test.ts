@@ -3,8 +3,9 @@ import { after, before, beforeEach, describe, it } from "node:test";
 import { defaultLimits } from "../src/limits.ts";
 import type { InputRequest } from "../src/host/catalog.ts";
 import type { JsonObject } from "../src/json.ts";
+import { modern } from "./berth.ts";
 import { LegacyClient } from "./legacy-client.ts";
-import { startRig, type Rig } from "./mcp-modern.rig.ts";
+import { declaring, startRig, type Rig } from "./mcp-modern.rig.ts";
 
 const FORM: InputRequest = {
   method: "elicitation/create",
@@ -183,6 +184,90 @@ describe("questions to legacy clients", () => {
     assert.equal((await client.answer(id, { action: "cancel" })).status, 202);
     assert.ok((await reader.nextMessage()).result);
     assert.equal((await client.answer(id, { action: "cancel" })).status, 400);
+  });
+
+  it("questionBytes: a question that is longer is put to no client, and the call fails with the limit's name", async () => {
+    const small = await startRig({ limits: { ...defaultLimits, questionBytes: 1_000 } });
+    try {
+      const long = { ...FORM, params: { ...FORM.params, message: "x".repeat(1_000) } };
+      const code = () => ({ inputRequests: { q: long } });
+      small.host.offer("one", { tools: { ask: code }, prompts: { ask: code } });
+      const client = await LegacyClient.start(small.url("one"), "2025-06-18", ALL);
+      const { result } = await (await client.call("ask")).nextMessage();
+      assert.equal(result.isError, true);
+      assert.match(result.content[0].text, /BERTH_QUESTION_BYTES is 1000/);
+      const prompt = await client.result("prompts/get", { name: "ask" });
+      assert.match(prompt.error.message, /BERTH_QUESTION_BYTES/);
+      const { body } = await modern(small.url("one"), "tools/call", { name: "ask", _meta: declaring(ALL) });
+      assert.match(JSON.stringify(body.error), /BERTH_QUESTION_BYTES/);
+    } finally {
+      await small.close();
+    }
+  });
+
+  it("questions of clients that left, and their calls, have half of replayBytesPerTenant; further calls fail", async () => {
+    const small = await startRig({ limits: { ...defaultLimits, replayBytesPerTenant: 20_000 } });
+    try {
+      const code = (_args: JsonObject, { answers }: { answers?: JsonObject }) =>
+        answers ? "answered" : { inputRequests: { q: SAMPLE } };
+      small.host.offer("one", { tools: { ask: code } });
+      const args = { text: "x".repeat(4_000) };
+      const waiting: { client: LegacyClient; id: unknown; stream: string }[] = [];
+      for (const version of ["2025-11-25", "2025-06-18"]) {
+        const client = await LegacyClient.start(small.url("one"), version, ALL);
+        const reader = await client.call("ask", args);
+        let event = await reader.next();
+        while (event?.data === "") event = await reader.next();
+        waiting.push({ client, id: event!.message.id, stream: event!.id! });
+        reader.close();
+      }
+      const client = await LegacyClient.start(small.url("one"), "2025-11-25", ALL);
+      const { result } = await (await client.call("ask", args)).nextMessage();
+      assert.equal(result.isError, true);
+      assert.match(result.content[0].text, /10000 bytes of a tenant.*BERTH_REPLAY_BYTES_PER_TENANT/);
+      const batching = await LegacyClient.start(small.url("one"), "2025-03-26", ALL);
+      const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "ask", arguments: args } };
+      const refused = JSON.stringify(await (await batching.send([call])).nextMessage());
+      assert.match(refused, /BERTH_REPLAY_BYTES_PER_TENANT/);
+
+      const [first] = waiting;
+      await first!.client.answer(first!.id, { role: "assistant", content: [], model: "m" });
+      const answered = await first!.client.listen(first!.stream);
+      assert.equal((await answered.nextMessage()).result.content[0].text, "answered");
+      const again = await client.call("ask", args);
+      const question = await again.nextMessage();
+      assert.equal(question.method, "sampling/createMessage");
+      await client.answer(question.id, { role: "assistant", content: [], model: "m" });
+      assert.equal((await again.nextMessage()).result.content[0].text, "answered");
+    } finally {
+      await small.close();
+    }
+  });
+
+  it("answers of a batch that wait with a question of it for its end are counted, and lost where there is no room", async () => {
+    const small = await startRig({ limits: { ...defaultLimits, replayBytesPerTenant: 20_000 } });
+    try {
+      let goOn!: () => void;
+      const isAsked = new Promise<void>((resolve) => (goOn = resolve));
+      const ask = (_args: JsonObject, { answers }: { answers?: JsonObject }) =>
+        answers ? "answered" : { inputRequests: { q: SAMPLE } };
+      const long = () => isAsked.then(() => "x".repeat(6_000));
+      small.host.offer("one", { tools: { ask, long } });
+      const client = await LegacyClient.start(small.url("one"), "2025-03-26", ALL);
+      const names = ["ask", "long", "long"];
+      const reader = await client.send(
+        names.map((name, id) => ({ jsonrpc: "2.0", id, method: "tools/call", params: { name } })),
+      );
+      const question = await reader.nextMessage();
+      goOn();
+      const answers = [await reader.nextMessage(), await reader.nextMessage()];
+      assert.equal(answers.filter(({ result }) => result?.content[0].text.length === 6_000).length, 1);
+      assert.match(answers.find(({ error }) => error).error.message, /send the request again/);
+      await client.answer(question.id, { role: "assistant", content: [], model: "m" });
+      assert.equal((await reader.nextMessage()).result.content[0].text, "answered");
+    } finally {
+      await small.close();
+    }
   });
 
   it("a question that is not answered within answerMs is taken back, and the tool fails", async () => {

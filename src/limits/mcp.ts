@@ -3,6 +3,8 @@ export const mcpLimits = {
   /** How long a modern client may take to come again with the answers to questions. */
   requestStateMs: 1_800_000,
   batchMessages: 100,
+  /** What one call asks its client at once; sampling brings texts and pictures. */
+  questionBytes: 1024 * 1024,
   /** Bytes of the answers to one batch; further ones are refused, but for the first. */
   batchBytes: 4 * 1024 * 1024,
   /** Legacy sessions that the process remembers. */

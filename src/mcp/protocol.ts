@@ -56,6 +56,11 @@ export interface EventSink {
   close?(): void;
   /** As `close`, for a client that comes back to the stream by itself; does nothing for any other. */
   release?(): void;
+  /**
+   * Says that so many bytes wait in memory until the stream ends, whether its client stays or leaves. Gives the reason
+   * where there is no room for them.
+   */
+  hold?(bytes: number): BerthError | undefined;
 }
 
 export interface EventDetails {

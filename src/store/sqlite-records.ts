@@ -9,6 +9,9 @@ export function sqliteRecords(database: Database.Database) {
   const get = database.prepare<[string, string, string, number], StoredRecord>(
     "SELECT value, revision FROM record WHERE tenant = ? AND kind = ? AND key = ? AND expires_at > ?",
   );
+  const getRevision = database.prepare<[string, string, string, number], Pick<StoredRecord, "revision">>(
+    "SELECT revision FROM record WHERE tenant = ? AND kind = ? AND key = ? AND expires_at > ?",
+  );
   const write = database.prepare<[string, string, string, number, string, number]>(
     "INSERT OR REPLACE INTO record (tenant, kind, key, revision, value, expires_at) VALUES (?, ?, ?, ?, ?, ?)",
   );
@@ -21,7 +24,7 @@ export function sqliteRecords(database: Database.Database) {
 
   const putOne = (tenant: string, kind: RecordKind, key: string, put: RecordPut): number | undefined => {
     const { value, expected, expiresAt } = put;
-    const revision = get.get(tenant, kind, key, Date.now())?.revision ?? 0;
+    const revision = getRevision.get(tenant, kind, key, Date.now())?.revision ?? 0;
     if (revision !== expected) return undefined;
     write.run(tenant, kind, key, revision + 1, value, expiresAt);
     return revision + 1;

@@ -1,9 +1,11 @@
 import type { InputRequest, InputRequests } from "../../host/catalog.ts";
 import { BerthError } from "../../errors.ts";
 import type { JsonObject } from "../../json.ts";
+import type { Limits } from "../../limits.ts";
 import { notificationText, requestText } from "../json-rpc.ts";
 import type { Asked, MethodCall } from "../protocol.ts";
 import type { LegacyClient } from "./client.ts";
+import { bytesOf, whyTooLong } from "../question-length.ts";
 import { questionParams, whatLacks } from "./questions.ts";
 import type { ClientAnswer, Session } from "./session.ts";
 import { Stream } from "./stream.ts";
@@ -12,11 +14,20 @@ import { Stream } from "./stream.ts";
  * Asks the client what guest code wants to know, by requests on the stream of the call. A client that cannot be
  * asked, or does not answer, makes the call fail, with the reason.
  */
-export async function ask(call: MethodCall, inputRequests: InputRequests, answerMs: number): Promise<Asked> {
+export async function ask(
+  call: MethodCall,
+  inputRequests: InputRequests,
+  { answerMs, questionBytes }: AskLimits,
+): Promise<Asked> {
   const { peer } = call.client as LegacyClient;
   const questions = Object.entries(inputRequests);
   if (!peer) return failed(call, "it asks the client, for which a session is needed; send Mcp-Session-Id");
-  const reason = whyNot(call, peer, questions);
+  const bytes = bytesOf(inputRequests);
+  // While it waits the call is kept as well, whether its client stays or leaves.
+  const reason =
+    whyNot(call, peer, questions) ??
+    whyTooLong(bytes, questionBytes) ??
+    call.events?.hold?.(bytes + call.body.length)?.message;
   if (reason !== undefined) return failed(call, reason);
   const answers: JsonObject = {};
   let error: string | undefined;
@@ -28,6 +39,8 @@ export async function ask(call: MethodCall, inputRequests: InputRequests, answer
   await Promise.all(asking);
   return error === undefined ? { answers } : failed(call, `the client did not answer: ${error}`);
 }
+
+export type AskLimits = Pick<Limits, "answerMs" | "questionBytes">;
 
 function whyNot(call: MethodCall, peer: Session, questions: [string, InputRequest][]): string | undefined {
   if (!call.events) return "it asks the client, for which a stream is needed; accept text/event-stream";

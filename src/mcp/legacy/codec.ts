@@ -3,7 +3,7 @@ import { BerthError } from "../../errors.ts";
 import { jsonOf } from "../../host/long-result.ts";
 import type { Codec, Method } from "../protocol.ts";
 import { sharedMethods } from "../methods/shared.ts";
-import { ask } from "./ask.ts";
+import { ask, type AskLimits } from "./ask.ts";
 import { sessionMethods } from "./session-methods.ts";
 import type { Sessions } from "./sessions.ts";
 import { shapeOf } from "./shape.ts";
@@ -21,7 +21,7 @@ export function createLegacyCodec(version: string, { limits, sessions }: LegacyC
     promptResult: (_catalog, result) => jsonOf(shape.promptResult(result)),
     result: (_catalog, result) => JSON.stringify(result),
     answersOf: () => undefined,
-    ask: (call, inputRequests) => ask(call, inputRequests, limits.answerMs),
+    ask: (call, inputRequests) => ask(call, inputRequests, limits),
     methods: new Map<string, Method>([
       ...sharedMethods.map(([name, method]) => [name, withLegacyErrors(method)] as const),
       ...sessionMethods(sessions, limits.subscriptionsPerSession).map(
@@ -37,7 +37,7 @@ interface LegacyCodecParts {
   readonly sessions: Sessions;
 }
 
-export type LegacyCodecLimits = Pick<Limits, "answerMs" | "subscriptionsPerSession">;
+export type LegacyCodecLimits = AskLimits & Pick<Limits, "subscriptionsPerSession">;
 
 /** A resource that is not there has a code of its own before 2026-07-28 (2025-11-25 `server/resources`). */
 function withLegacyErrors(method: Method): Method {

@@ -18,6 +18,7 @@ import type { Legacy, LegacyOptions } from "./legacy.ts";
 import { usedCapabilities } from "./questions.ts";
 import type { ClientAnswer, Session } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
+import { answerLost } from "./stream-store.ts";
 import { primes, requestIds, type Streams } from "./streams.ts";
 
 /** Revisions in which a body may be an array of messages. */
@@ -109,13 +110,21 @@ export function createReceive({
     let isOpen = false;
     const { events } = post;
     const tracked: Post = events
-      ? { ...post, events: { send: (message, more) => ((isOpen = true), events.send(message, more)) } }
+      ? {
+          ...post,
+          events: {
+            send: (message, more) => ((isOpen = true), events.send(message, more)),
+            hold: (bytes) => events.hold?.(bytes),
+          },
+        }
       : post;
     const answerOne = async (body: unknown): Promise<string | undefined> => {
       const answered = await answerOfBatch(place, tracked, session, body);
       const text = answered === undefined ? undefined : inBatch(body, answered);
       if (text === undefined || !isOpen) return text;
-      void events?.send(text, { lasting: true });
+      // It is kept until the last of the batch is answered, which may wait for the client.
+      const isLost = events?.hold?.(text.length) !== undefined;
+      void events?.send(isLost ? errorText(idOf(body), answerLost()) : text, { lasting: true });
       return undefined;
     };
     let bytes = 0;

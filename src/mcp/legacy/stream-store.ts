@@ -3,13 +3,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Limits } from "../../limits.ts";
 import { BerthError } from "../../errors.ts";
 import type { Log } from "../../log.ts";
+import { nextTurn } from "../../turns.ts";
 import type { KeyedRecordPut, Records } from "../records.ts";
 import type { Session } from "./session.ts";
 import type { KeptEvents, Stream } from "./stream.ts";
 
 /**
- * What streams keep for clients that come back, kept beyond the process: written behind, all streams in one
- * transaction, and never waited for by a call. It owns the records and the sign of life of the process that goes on
+ * What streams keep for clients that come back, kept beyond the process: written behind, many streams in one
+ * transaction, in turns with calls of others, and never waited for by a call. It owns the records and the sign of life of the process that goes on
  * with them. It knows no connection.
  */
 export class StreamStore {
@@ -59,9 +60,9 @@ export class StreamStore {
   /** What the store has of a stream; undefined when it has nothing, or not any more. */
   async read(session: Session, streamId: string): Promise<StoredStream | undefined> {
     const record = await this.#records.record(session.tenant, "stream", keyOf(session, streamId));
-    if (!record) return undefined;
-    const { owner, ...kept } = JSON.parse(record.value) as KeptEvents & { owner: string };
-    return { owner, revision: record.revision, kept };
+    // Earlier versions wrote them otherwise.
+    if (!record?.value.includes("\n")) return undefined;
+    return { ...readStream(record.value), revision: record.revision };
   }
 
   /** As `read`, for a client that may be faster than the process that it comes from writes. */
@@ -104,36 +105,51 @@ export class StreamStore {
   async #writeChanges(all: boolean): Promise<void> {
     const [now, elapsed] = [Date.now(), performance.now()];
     const due = new Map<string, { puts: KeyedRecordPut[]; streams: (Stream | undefined)[] }>();
-    const add = ({ tenant }: Session, put: KeyedRecordPut, stream: Stream | undefined): void => {
+    let units = 0;
+    const add = ({ tenant }: Session, put: KeyedRecordPut, stream: Stream | undefined): Promise<void> | undefined => {
       let group = due.get(tenant);
       if (!group) due.set(tenant, (group = { puts: [], streams: [] }));
       group.puts.push(put);
       group.streams.push(stream);
+      units += RECORD_UNITS + put.value.length;
+      return units < WRITTEN_AT_ONCE ? undefined : writeDue();
+    };
+    const writeDue = async (): Promise<void> => {
+      for (const [tenant, { puts, streams }] of due) {
+        if ((this.#alive.get(tenant)?.until ?? 0) < now + this.#limits.streamLeaseMs / 2) {
+          puts.push(this.#signOfLife(tenant, now + this.#limits.streamLeaseMs));
+          streams.push(undefined);
+        }
+        await this.#write(tenant, puts, streams);
+        await nextTurn();
+      }
+      due.clear();
+      units = 0;
     };
     for (const [stream, session] of this.#removals) {
       const expected = this.#written.get(stream)?.revision ?? 0;
       this.#written.delete(stream);
-      add(session, { key: keyOf(session, stream.id), value: "", expected, expiresAt: 0 }, undefined);
+      this.#removals.delete(stream);
+      await add(session, { key: keyOf(session, stream.id), value: "", expected, expiresAt: 0 }, undefined);
     }
-    this.#removals.clear();
-    for (const [stream, session] of this.#changed) {
+    // What changes meanwhile is written the next time.
+    for (const [stream, session] of new Map(this.#changed)) {
       const written = this.#written.get(stream);
+      if (!this.#changed.has(stream)) continue;
       if (!all && !stream.isEnded && written && written.nextAt > elapsed) continue;
       this.#changed.delete(stream);
-      const value = JSON.stringify({ owner: this.#owner, ...stream.kept });
+      const value = textOf(this.#owner, stream.kept);
       const expiresAt = now + this.#limits.replayMs + (stream.isEnded ? 0 : 2 * this.#limits.streamLeaseMs);
       const nextAt = elapsed + WRITE_MS + value.length / WRITTEN_PER_MS;
       this.#written.set(stream, { revision: written?.revision ?? 0, nextAt, expiresAt });
-      add(session, { key: keyOf(session, stream.id), value, expected: written?.revision ?? 0, expiresAt }, stream);
+      await add(
+        session,
+        { key: keyOf(session, stream.id), value, expected: written?.revision ?? 0, expiresAt },
+        stream,
+      );
     }
+    await writeDue();
     if (this.#changed.size > 0) this.#timer ??= setTimeout(() => void this.#flush(false), WRITE_MS).unref();
-    for (const [tenant, { puts, streams }] of due) {
-      if ((this.#alive.get(tenant)?.until ?? 0) < now + this.#limits.streamLeaseMs / 2) {
-        puts.push(this.#signOfLife(tenant, now + this.#limits.streamLeaseMs));
-        streams.push(undefined);
-      }
-      await this.#write(tenant, puts, streams);
-    }
   }
 
   /** A failure costs those who come back what they missed, and nobody else anything. */
@@ -210,6 +226,28 @@ const SOON_MS = 1_000;
 const WRITE_MS = 50;
 /** Characters of one stream. */
 const WRITTEN_PER_MS = 1024;
+/** Characters of all streams in one stretch of the thread that serves, and what a record is worth besides. */
+const WRITTEN_AT_ONCE = 512 * 1024;
+const RECORD_UNITS = 4 * 1024;
+
+/** A line of JSON about the stream, and after it the messages as they are: they are JSON, and may be long. */
+function textOf(owner: string, { last, isEnded, events }: KeptEvents): string {
+  const marks = events.map(({ seq, message, lasting }) => ({ seq, lasting, units: message.length }));
+  return `${JSON.stringify({ owner, last, isEnded, marks })}\n${events.map(({ message }) => message).join("")}`;
+}
+
+function readStream(text: string): Omit<StoredStream, "revision"> {
+  const head = text.indexOf("\n");
+  const { owner, marks, ...kept } = JSON.parse(text.slice(0, head)) as StreamHead;
+  let at = head + 1;
+  const events = marks.map(({ seq, lasting, units }) => ({ seq, lasting, message: text.slice(at, (at += units)) }));
+  return { owner, kept: { ...kept, events } };
+}
+
+interface StreamHead extends Omit<KeptEvents, "events"> {
+  readonly owner: string;
+  readonly marks: readonly { readonly seq: number; readonly lasting: boolean; readonly units: number }[];
+}
 
 function keyOf({ facts }: Session, streamId: string): string {
   return `${facts.id}/${streamId}`;

@@ -1,3 +1,4 @@
+import type { BerthError } from "../../errors.ts";
 import type { EventSink } from "../protocol.ts";
 import { eventId } from "./event-id.ts";
 
@@ -10,6 +11,7 @@ export class Stream implements EventSink {
   readonly #options: StreamOptions;
   #kept: KeptEvent[] = [];
   #keptBytes = 0;
+  #heldBytes = 0;
   #last = 0;
   #sink: EventSink | undefined;
   #age: NodeJS.Timeout | undefined;
@@ -104,9 +106,17 @@ export class Stream implements EventSink {
     if (this.#options.primes && this.tryOpen()) this.disconnect();
   }
 
+  hold(bytes: number): BerthError | undefined {
+    if (this.#ended || !this.#isKept) return undefined;
+    const full = this.#options.hold(bytes);
+    if (!full) this.#heldBytes += bytes;
+    return full;
+  }
+
   end(): void {
     if (this.#ended) return;
     this.#ended = true;
+    if (this.#heldBytes > 0) this.#options.letGo(this.#heldBytes);
     if (this.#isOpen && this.#isKept) this.#options.onChange(this);
     this.disconnect();
     this.#options.onEnd(this);
@@ -172,6 +182,9 @@ export interface StreamOptions {
   /** There is something else to give to a client that comes back. */
   readonly onChange: (stream: Stream) => void;
   readonly onClear: (stream: Stream) => void;
+  /** Counts what waits until the stream ends; gives the reason where there is no room for it. */
+  readonly hold: (bytes: number) => BerthError | undefined;
+  readonly letGo: (bytes: number) => void;
   /** All streams together keep as much as they may. */
   readonly isFull: () => boolean;
 }

@@ -1,4 +1,4 @@
-import type { Limits } from "../../limits.ts";
+import { limitVariable, type Limits } from "../../limits.ts";
 import { BerthError } from "../../errors.ts";
 import type { RequestId } from "../json-rpc.ts";
 import { isObject } from "../../json.ts";
@@ -16,8 +16,9 @@ export class Streams {
   readonly #store: StreamStore;
   /** Streams that nobody shows, with the time at which they are forgotten; the first to go comes first. */
   readonly #resting = new Map<Stream, { session: Session; until: number }>();
-  #keptBytes = 0;
-  readonly #keptOf = new Map<string, number>();
+  readonly #kept = new TenantBytes();
+  /** What cannot be forgotten: what waits for answers on streams that are open. Some of it is kept as well. */
+  readonly #held = new TenantBytes();
 
   constructor(store: StreamStore, limits: StreamLimits) {
     this.#store = store;
@@ -65,9 +66,11 @@ export class Streams {
         this.#makeRoom(session.tenant);
       },
       onKept: (bytes) => {
-        this.#count(session.tenant, bytes);
+        this.#kept.count(session.tenant, bytes);
         if (bytes > 0) this.#makeRoom(session.tenant);
       },
+      hold: (bytes) => this.#hold(session.tenant, bytes),
+      letGo: (bytes) => this.#held.count(session.tenant, -bytes),
       onChange: (stream) => this.#store.change(stream, session),
       onClear: (stream) => this.#store.remove(stream, session),
       isFull: () => this.#whoLoses(session.tenant) !== undefined,
@@ -107,18 +110,29 @@ export class Streams {
 
   /** A tenant that keeps more than its share; or whoever keeps most, where all together is too much. */
   #whoLoses(tenant: string): string | undefined {
-    if ((this.#keptOf.get(tenant) ?? 0) > this.#limits.replayBytesPerTenant) return tenant;
-    if (this.#keptBytes <= this.#limits.replayBytes) return undefined;
-    let most: readonly [tenant: string | undefined, bytes: number] = [undefined, 0];
-    for (const kept of this.#keptOf) if (kept[1] > most[1]) most = kept;
-    return most[0];
+    if (this.#kept.of(tenant) > this.#limits.replayBytesPerTenant) return tenant;
+    if (this.#kept.all <= this.#limits.replayBytes) return undefined;
+    let [loser, most]: [string | undefined, number] = [undefined, 0];
+    for (const [each, kept] of this.#kept.tenants) {
+      const bytes = kept - this.#held.of(each);
+      if (bytes > most) [loser, most] = [each, bytes];
+    }
+    return loser;
   }
 
-  #count(tenant: string, bytes: number): void {
-    this.#keptBytes += bytes;
-    const ofTenant = (this.#keptOf.get(tenant) ?? 0) + bytes;
-    if (ofTenant === 0) this.#keptOf.delete(tenant);
-    else this.#keptOf.set(tenant, ofTenant);
+  /** Half of what streams may keep, so that there is room for answers. */
+  #hold(tenant: string, bytes: number): BerthError | undefined {
+    const { replayBytes, replayBytesPerTenant } = this.#limits;
+    const own = this.#held.of(tenant) + bytes > replayBytesPerTenant / 2;
+    if (own || this.#held.all + bytes > replayBytes / 2) {
+      const [whose, limit] = own
+        ? ["of a tenant", "replayBytesPerTenant" as const]
+        : ["of all", "replayBytes" as const];
+      const most = `${this.#limits[limit] / 2} bytes ${whose} may, which is half of ${limitVariable(limit)}`;
+      return new BerthError("too_many_questions", `${most}; try again when earlier ones are answered`);
+    }
+    this.#held.count(tenant, bytes);
+    return undefined;
   }
 
   #rest(stream: Stream, session: Session): void {
@@ -132,6 +146,23 @@ export class Streams {
     stream.clear();
     this.#resting.delete(stream);
     if (session.listeners.length === 0) session.stopWatching();
+  }
+}
+
+/** A sum of bytes of each tenant, and of all. */
+class TenantBytes {
+  readonly tenants = new Map<string, number>();
+  all = 0;
+
+  of(tenant: string): number {
+    return this.tenants.get(tenant) ?? 0;
+  }
+
+  count(tenant: string, bytes: number): void {
+    this.all += bytes;
+    const own = this.of(tenant) + bytes;
+    if (own === 0) this.tenants.delete(tenant);
+    else this.tenants.set(tenant, own);
   }
 }
 

@@ -6,7 +6,7 @@ import { modernClient } from "./client.ts";
 import { createModernCodec } from "./codec.ts";
 import { Listeners } from "./listeners.ts";
 import { createResultWriter } from "./results.ts";
-import { createRounds } from "./rounds.ts";
+import { createRounds, type RoundsLimits } from "./rounds.ts";
 import type { TaskLimits } from "./tasks/task-runner.ts";
 import type { TaskRecords } from "./tasks/task-store.ts";
 import { createTasks } from "./tasks/tasks.ts";
@@ -25,9 +25,7 @@ export interface Modern extends Era {
   settled(): Promise<void>;
 }
 
-export interface ModernLimits extends TaskLimits {
-  readonly requestStateMs: number;
-}
+export type ModernLimits = TaskLimits & RoundsLimits;
 
 export interface ModernOptions {
   readonly host: Host;
@@ -43,7 +41,7 @@ export function createModern(options: ModernOptions): Modern {
   const { host, berthVersion, sealer, records, accessRequired = false, limits, log } = options;
   const writer = createResultWriter(berthVersion);
   const listeners = new Listeners(host);
-  const rounds = createRounds({ host, sealer, requestStateMs: limits.requestStateMs });
+  const rounds = createRounds({ host, sealer, limits });
   const onChange = (tenant: string, id: string, task: object): void => listeners.tellOfTask(tenant, id, task);
   const tasks = createTasks({ host, records, writer, limits, log, onChange });
   return {

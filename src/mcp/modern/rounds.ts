@@ -4,8 +4,10 @@ import { joinAnswers } from "../../outcome/given.ts";
 import { digestOfJson } from "../../canonical-json.ts";
 import { BerthError } from "../../errors.ts";
 import { JsonText, type JsonDigest, type JsonObject } from "../../json.ts";
+import type { Limits } from "../../limits.ts";
 import { parseJson } from "../../parse-json.ts";
 import type { Method, MethodCall } from "../protocol.ts";
+import { bytesOf, whyTooLong } from "../question-length.ts";
 import type { Sealer } from "../seal.ts";
 import { readInputResponses, type AskedMethods } from "./input-responses.ts";
 import { catalogOfRelease } from "./release.ts";
@@ -27,6 +29,8 @@ export interface AskingResult {
   readonly requestState: string;
 }
 
+export type RoundsLimits = Pick<Limits, "requestStateMs" | "questionBytes">;
+
 /** What a client carries from one round to the next. */
 interface State {
   readonly release: string;
@@ -34,8 +38,8 @@ interface State {
   readonly asked: AskedMethods;
 }
 
-export function createRounds(options: { host: Host; sealer: Sealer; requestStateMs: number }): Rounds {
-  const { host, sealer, requestStateMs } = options;
+export function createRounds(options: { host: Host; sealer: Sealer; limits: RoundsLimits }): Rounds {
+  const { host, sealer, limits } = options;
 
   return {
     resumable: (run) => (call) => {
@@ -50,9 +54,11 @@ export function createRounds(options: { host: Host; sealer: Sealer; requestState
         const names = Object.keys(missing).join(", ");
         throw new BerthError("missing_capability", names, { data: { requiredCapabilities: missing } });
       }
+      const tooLong = whyTooLong(bytesOf(inputRequests), limits.questionBytes);
+      if (tooLong !== undefined) throw new BerthError("guest_failed", tooLong);
       const asked = Object.fromEntries(Object.entries(inputRequests).map(([key, { method }]) => [key, method]));
       const state: State = { release: call.catalog.release, answers, asked };
-      return { inputRequests, requestState: sealer.seal(bindingOf(call), state, requestStateMs) };
+      return { inputRequests, requestState: sealer.seal(bindingOf(call), state, limits.requestStateMs) };
     },
   };
 
