@@ -272,7 +272,7 @@ function ownerOf(name: string, servers: ReadonlySet<string>, server: string): st
   return server;
 }
 
-/** What is known by a key that two servers may give, as they may a URI: then it is neither's. */
+/** Things of the whole by keys that two servers may give, as they may a URI: then it is neither's. */
 class Named<Own> {
   readonly origins = new Map<string, Origin<Own>>();
   /** With two of those who give it. */

@@ -1,8 +1,8 @@
 /** A thread of its own for one long text; it ends with it. Started by `json-source.ts`. */
 import { parentPort, workerData } from "node:worker_threads";
-import { longJsonProblems, parseJsonSource, placedIn, type LongText } from "./json-source.ts";
+import { longJsonProblems, parseJsonSource, placedIn, type LongSource } from "./json-source.ts";
 
-const { file, text, problems } = workerData as LongText;
+const { file, text, problems } = workerData as LongSource;
 
 function found(): ReturnType<typeof placedIn> | undefined {
   if (!problems) return longJsonProblems(file, text);

@@ -103,7 +103,7 @@ export function placedIn(root: JsonNode, problems: readonly Problem[]): Problem[
 }
 
 /** What a thread is given: with `problems` it places those, else it looks for what is wrong. */
-export interface LongText {
+export interface LongSource {
   readonly file: string;
   readonly text: string;
   readonly problems?: readonly Problem[];
@@ -122,7 +122,7 @@ const RETRY_AFTER_S = 1;
 
 /** The problems, or why there is no telling. */
 async function inThread(
-  text: LongText,
+  text: LongSource,
   { tenant, limits }: Reader,
 ): Promise<{ problems?: Problem[] } | { why: string }> {
   const turn = turns.enter(tenant, () => {});
@@ -142,7 +142,7 @@ async function inThread(
 }
 
 async function readInThread(
-  text: LongText,
+  text: LongSource,
   { checkMs, checkMemoryMb }: Reader["limits"],
 ): Promise<{ problems?: Problem[] } | { why: string }> {
   const worker = new Worker(workerFile, {

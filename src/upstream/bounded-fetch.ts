@@ -6,7 +6,7 @@ import { longResult, type LongMessage, type LongReader } from "./long-answers.ts
 import type { LongResults } from "./results-aside.ts";
 
 /** How the answers of one server are read. */
-export interface Reading {
+export interface BoundedReading {
   readonly messageBytes: number;
   /** Messages that one body may hold. */
   readonly batchMessages: number;
@@ -25,7 +25,7 @@ interface Elsewhere {
  * them, or one body of JSON, is longer than it may be. Who asked sees of a message that was read elsewhere only what is
  * left when its results are taken out of it.
  */
-export function boundedFetch(reading: Reading, fetchIt: typeof fetch = fetch): FetchLike {
+export function boundedFetch(reading: BoundedReading, fetchIt: typeof fetch = fetch): FetchLike {
   return async (url, init) => {
     const response = await fetchIt(url, init);
     if (!response.body) return response;
@@ -73,7 +73,7 @@ function streamOf(pieces: Pieces, reader: ReadableStreamDefaultReader<Uint8Array
 }
 
 /** One message that is all of the body. */
-async function* bodyOf(body: Pieces, reading: Reading, isJson: boolean): Pieces {
+async function* bodyOf(body: Pieces, reading: BoundedReading, isJson: boolean): Pieces {
   const { messageBytes, inflow, elsewhere } = reading;
   const held = new Held(messageBytes);
   for await (const piece of body) {
@@ -95,7 +95,7 @@ async function* bodyOf(body: Pieces, reading: Reading, isJson: boolean): Pieces 
 }
 
 /** Events, some of them at a time. */
-async function* eventsOf(body: Pieces, reading: Reading): Pieces {
+async function* eventsOf(body: Pieces, reading: BoundedReading): Pieces {
   const { messageBytes, inflow, elsewhere } = reading;
   const held = new Held(messageBytes);
   const ends = new EventEnds();
@@ -141,7 +141,7 @@ async function* eventsOf(body: Pieces, reading: Reading): Pieces {
 }
 
 /** JSON text of a message in which something stands for its results. */
-function without({ text, fault, results }: LongMessage, reading: Reading, { results: kept }: Elsewhere): string {
+function without({ text, fault, results }: LongMessage, reading: BoundedReading, { results: kept }: Elsewhere): string {
   if (text === undefined) throw new Error(`The server ${fault}.`);
   const isBatch = BATCH.test(text.slice(0, BATCH_SEEN_BYTES));
   if (results.length === 0 && !isBatch) return text;
@@ -153,7 +153,7 @@ function without({ text, fault, results }: LongMessage, reading: Reading, { resu
 }
 
 /** All that is in one body is heard at once. */
-function checkBatch({ length }: readonly unknown[], { batchMessages }: Reading): void {
+function checkBatch({ length }: readonly unknown[], { batchMessages }: BoundedReading): void {
   if (length <= batchMessages) return;
   throw new Error(`The server sent a batch of more than ${batchMessages} messages (BERTH_BATCH_MESSAGES).`);
 }

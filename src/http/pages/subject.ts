@@ -137,12 +137,12 @@ function viewVersion(
 }
 
 /** What stands now, and what is wrong with it. Of what went bad on the disk there is no text, but it can be saved again. */
-export interface Standing {
+export interface StandingSubject {
   readonly current: Current | undefined;
   readonly damage?: string;
 }
 
-export async function readStanding({ edits, tenant }: EditPagePlace, subject: Subject): Promise<Standing> {
+export async function readStanding({ edits, tenant }: EditPagePlace, subject: Subject): Promise<StandingSubject> {
   try {
     return { current: await edits.read(tenant, subject) };
   } catch (error) {
