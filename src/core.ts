@@ -157,6 +157,7 @@ export async function openCore(
       host,
       storedBytesOf: (tenant) => limitsOf(tenant).storedBytes,
       savesPerMinuteOf: (tenant) => limitsOf(tenant).savesPerMinute,
+      reviewsPerMinuteOf: (tenant) => limitsOf(tenant).reviewsPerMinute,
     });
     const secretEdits = createSecretEdits({
       store,

@@ -1,3 +1,5 @@
+import { BerthError } from "./errors.ts";
+
 export interface Pace {
   /** On average; 0 is as many as come. */
   readonly perMinute: number;
@@ -25,6 +27,15 @@ export class Paces {
     if (bucket.tokens < 1) return Math.ceil((1 - bucket.tokens) / perMs);
     bucket.tokens -= 1;
     return 0;
+  }
+
+  /** Takes one, or throws `too_many_requests` with what is allowed, and when there will be one again. */
+  check(tenant: string, allowed: (perMinute: number) => string): void {
+    const waitMs = this.take(tenant, performance.now());
+    if (waitMs === 0) return;
+    const retryAfterSeconds = Math.ceil(waitMs / 1000);
+    const detail = `${allowed(this.#paceOf(tenant).perMinute)}; try again in ${retryAfterSeconds} s`;
+    throw new BerthError("too_many_requests", detail, { data: { retryAfterSeconds } });
   }
 
   #create(tenant: string, burst: number, now: number, perMs: number): { tokens: number; filledAt: number } {

@@ -9,6 +9,7 @@ import { readDirectory as readDirectoryOf, type Directory, type ReadMcps } from 
 import { defaultLimits } from "../src/limits.ts";
 import { openPast } from "../src/host/edits/past.ts";
 import { planEdit } from "../src/host/edits/plan.ts";
+import { reviewedStore } from "../src/host/edits/reviewed-store.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { Store } from "../src/store/store.ts";
 
@@ -132,7 +133,7 @@ describe("the variable mcps", () => {
     ] as const) {
       const before = await read(value, [...content]);
       const plan = await planEdit(
-        store,
+        reviewedStore(store, 0),
         limits,
         "default",
         before,
@@ -228,7 +229,7 @@ describe("the variable mcps", () => {
     };
     const draft = { entry: "s9", files: { s9: '{"title": "Nine"}' } };
     const plan = await planEdit(
-      spied,
+      reviewedStore(spied, 0),
       limits,
       "default",
       before,

@@ -123,6 +123,26 @@ test("a tenant stores no more than it may, whichever process has stored what is 
   await other.close();
 });
 
+test("results that a tenant holds count to what it stores", async () => {
+  const store = await openSqliteStore({ dataDir: dataFolder() });
+  const entry = (text: string) => ({ key: `made:${text}`, block: rawBlock(text) });
+  const put = (text: string, storedBytesMax: number, ...derived: string[]) =>
+    store.change("acme", { by: "test", put: [rawBlock(text)], derived: derived.map(entry), storedBytesMax });
+  await put("four", 8, "made");
+  await assert.rejects(put("x", 8), { code: "storage_full" });
+  await assert.rejects(put("x", 12, "longer"), { code: "storage_full" });
+  assert.equal(await store.derived("made:longer"), undefined, "a change that is refused leaves nothing");
+  await put("x", 10, "made");
+  await store.putDerived("acme", [entry("made"), entry("by load")]);
+  await assert.rejects(put("y", 16), { code: "storage_full" });
+  await put("y", 17);
+  await store.putDerived("others", [entry("of others")]);
+  await store.holdDerived("acme", ["made:of others", "made:made"]);
+  await assert.rejects(put("z", 26), { code: "storage_full" });
+  await put("z", 27);
+  await store.close();
+});
+
 test("what was written is there when the store is opened again", async () => {
   const dataDir = dataFolder();
   const block = rawBlock("hello");

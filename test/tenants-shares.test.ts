@@ -25,7 +25,7 @@ describe("shares of tenants in streams and programs of others", () => {
       const [one, two] = [1, 2].map((number) => SAY.replace("hello", `hello ${number}`));
       const thrashing = { guestProcesses: 1, processStartsPerMinute: 240 };
       await addTenant(store, "thrashing", { servers: { one: one!, two: two! }, limits: thrashing });
-      await addTenant(store, "saving", { servers: { say: SAY }, limits: { savesPerMinute: 4 } });
+      await addTenant(store, "saving", { servers: { say: SAY }, limits: { savesPerMinute: 4, reviewsPerMinute: 4 } });
       await addTenant(store, "streaming", { servers: { say: SAY }, limits: { streams: 2 } });
     });
   });
@@ -89,6 +89,24 @@ describe("shares of tenants in streams and programs of others", () => {
     assert.match(await refused.text(), /may save 4 times a minute, which is its limit savesPerMinute; try again in 1/);
     assert.equal((await fetch(`${berth.url}/t/saving/api/variables/plan`)).status, 200);
     assert.equal((await put("", "second")).status, 200);
+  });
+
+  it("C8 reviewsPerMinute: reviews above it are refused with 429 until their time has come, saves and others are not", async () => {
+    const review = (tenant: string): Promise<Response> =>
+      fetch(`${berth.url}${tenant}/api/definitions/say/review`, {
+        method: "POST",
+        headers: { "Content-Type": "text/plain" },
+        body: SAY.replace("hello", "good morning"),
+      });
+    for (const tenant of ["/t/saving", ""]) assert.equal((await review(tenant)).status, 200);
+    const refused = await review("/t/saving");
+    assert.equal(refused.status, 429);
+    assert.match(refused.headers.get("retry-after") ?? "", /^1[0-5]$/);
+    assert.match(
+      await refused.text(),
+      /may review 4 times a minute, which is its limit reviewsPerMinute; try again in 1/,
+    );
+    assert.equal((await review("")).status, 200);
   });
 
   const listenAt = (tenant: string): Promise<EventReader> => listenTo(at(tenant, "say"));

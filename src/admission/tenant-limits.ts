@@ -31,7 +31,9 @@ export interface TenantLimits {
   readonly processorMsPerSecond: number;
   /** Saves that change something; 0 is as many as come. */
   readonly savesPerMinute: number;
-  /** Bytes of content that it has a claim on. */
+  /** Reviews of what nobody has saved yet; 0 is as many as come. */
+  readonly reviewsPerMinute: number;
+  /** Bytes of content that it has a claim on, and of what was compiled of it. */
   readonly storedBytes: number;
 }
 
@@ -51,6 +53,7 @@ export interface TenantLimitDefaults {
   readonly processStartsPerMinutePerTenant: number;
   readonly processorMsPerSecondPerTenant: number;
   readonly savesPerMinutePerTenant: number;
+  readonly reviewsPerMinutePerTenant: number;
   readonly storedBytesPerTenant: number;
 }
 
@@ -71,6 +74,7 @@ export function tenantLimits(defaults: TenantLimitDefaults, own: JsonObject = {}
     processStartsPerMinute: defaults.processStartsPerMinutePerTenant,
     processorMsPerSecond: defaults.processorMsPerSecondPerTenant,
     savesPerMinute: defaults.savesPerMinutePerTenant,
+    reviewsPerMinute: defaults.reviewsPerMinutePerTenant,
     storedBytes: defaults.storedBytesPerTenant,
   };
   return { ...limits, ...own };
@@ -92,6 +96,7 @@ const NAMES = [
   "processStartsPerMinute",
   "processorMsPerSecond",
   "savesPerMinute",
+  "reviewsPerMinute",
   "storedBytes",
 ] as const satisfies readonly (keyof TenantLimits)[];
 

@@ -142,12 +142,11 @@ export async function recordRelease(
 }
 
 async function put({ store, compiler }: HostDependencies, tenant: string, some: readonly Recorded[]): Promise<void> {
-  const compilers = some.map(({ release }) => ({ key: releaseCompilerKey(release), block: rawBlock(compiler) }));
-  await store.putDerived(tenant, compilers);
   await store.change(tenant, {
     by: "load",
     put: some.flatMap(({ blocks }) => blocks),
     set: some.map(({ server, release }) => ({ kind: "release", name: server, cid: release })),
+    derived: some.map(({ release }) => ({ key: releaseCompilerKey(release), block: rawBlock(compiler) })),
   });
 }
 

@@ -36,7 +36,9 @@ export const admissionLimits = {
   processorMsPerSecondPerTenant: 0,
   /** Saves that change something, after a quarter of it at once; 0 is as many as come. */
   savesPerMinutePerTenant: 600,
-  /** Of all content that one tenant has a claim on. */
+  /** Reviews of what nobody has saved yet, each of which may compile a definition; counted as saves are. */
+  reviewsPerMinutePerTenant: 600,
+  /** Of all content that one tenant has a claim on, and of what was compiled of it. */
   storedBytesPerTenant: 4 * 1024 * 1024 * 1024,
   /** After which a tenant that nobody uses is forgotten until somebody asks for something of it. */
   tenantIdleMs: 3_600_000,

@@ -21,6 +21,10 @@ export const hostLimits = {
   transformBytes: 1024 * 1024,
   transformItems: 1000,
   catalogs: 512,
+  /** What reviews have compiled, which is kept in memory for the saves that may follow. */
+  reviewedBytes: 64 * 1024 * 1024,
+  /** How often the functions of one server may hide and show what it offers, as many at once after a time of rest; 0 is as often as they like. */
+  visibilityChangesPerMinute: 60,
   /** Calls of a server that its page tells of: times, outcomes and sizes. */
   recentCalls: 50,
   /** Tools that `/metrics` shows apart; all others are counted together. */

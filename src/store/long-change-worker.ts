@@ -6,6 +6,7 @@ import { BerthError } from "../errors.ts";
 import type { LongChangeOrder, LongChangePart, LongChangeReport } from "./long-change.ts";
 import { SqliteAudit } from "./sqlite-audit.ts";
 import { SqliteContent, verified } from "./sqlite-content.ts";
+import { sqliteDerived } from "./sqlite-derived.ts";
 import { sqliteNames } from "./sqlite-names.ts";
 import { identityOf, moved } from "./store-files.ts";
 import { StoredBytes } from "./stored-bytes.ts";
@@ -34,6 +35,7 @@ function unpacked({ cids, lengths, bytes }: Extract<LongChangePart, { readonly b
 function carriedOut(tenant: string, change: Change): LongChangeReport {
   try {
     for (const { cid, bytes } of put) verified(cid, bytes);
+    for (const { block } of change.derived ?? []) verified(block.cid, block.bytes);
     return { moved: changed(tenant, change) };
   } catch (error) {
     const { code, message, data } = error as BerthError;
@@ -51,7 +53,9 @@ function changed(tenant: string, change: Change): readonly number[] {
     // Whoever started this moves the log into the database, on a thread for that.
     database.pragma("wal_autocheckpoint = 0");
     const bytes = new StoredBytes(database, { version: () => 0 });
-    const names = sqliteNames(database, new SqliteContent(database), bytes, new SqliteAudit(database));
+    const contents = new SqliteContent(database);
+    const derived = sqliteDerived(database, contents, bytes);
+    const names = sqliteNames(database, contents, derived, bytes, new SqliteAudit(database));
     return names.change(tenant, change);
   } finally {
     database.close();

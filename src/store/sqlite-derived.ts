@@ -1,9 +1,15 @@
 import type Database from "better-sqlite3";
-import type { Block, Cid } from "../cid.ts";
+import type { Cid } from "../cid.ts";
 import type { SqliteContent } from "./sqlite-content.ts";
+import type { DerivedEntry } from "./store.ts";
+import type { StoredBytes } from "./stored-bytes.ts";
 
 /** The part of the SQLite store that keeps derived results, and who holds them. Each function is one transaction. */
-export function sqliteDerived(database: Database.Database, contents: SqliteContent) {
+export function sqliteDerived(
+  database: Database.Database,
+  contents: SqliteContent,
+  storedBytes: Pick<StoredBytes, "added">,
+) {
   const get = database.prepare<[string], { cid: Cid; bytes: Uint8Array }>(
     "SELECT cid, bytes FROM derived JOIN content ON id = content_id WHERE key = ?",
   );
@@ -14,24 +20,42 @@ export function sqliteDerived(database: Database.Database, contents: SqliteConte
     .pluck();
   const claim = database.prepare<[string, string]>("INSERT OR IGNORE INTO tenant_derived (tenant, key) VALUES (?, ?)");
 
-  const put = database.transaction((tenant: string, entries: readonly { key: string; block: Block }[]) => {
+  const length = database
+    .prepare<[string], number>("SELECT LENGTH(bytes) FROM derived JOIN content ON id = content_id WHERE key = ?")
+    .pluck();
+
+  /** Gives the bytes that the tenant did not hold. */
+  const putAll = (tenant: string, entries: readonly DerivedEntry[]): number => {
+    let added = 0;
     for (const { key, block } of entries) {
       add.run(key, contents.idOf(block));
-      claim.run(tenant, key);
+      if (claim.run(tenant, key).changes > 0) added += length.get(key)!;
     }
-  });
+    return added;
+  };
+  const put = database.transaction(putAll);
 
-  const hold = database.transaction((tenant: string, keys: readonly string[]) => {
-    if (!keys.every((key) => isThere.get(key))) return false;
-    for (const key of keys) claim.run(tenant, key);
-    return true;
+  const hold = database.transaction((tenant: string, keys: readonly string[]): number | undefined => {
+    if (!keys.every((key) => isThere.get(key))) return undefined;
+    const claimed = keys.filter((key) => claim.run(tenant, key).changes > 0);
+    return claimed.reduce((sum, key) => sum + length.get(key)!, 0);
   });
 
   return {
     get: (key: string) => get.get(key),
-    put: (tenant: string, entries: readonly { key: string; block: Block }[]) => put.immediate(tenant, entries),
+    /** As part of a transaction, whose owner counts the bytes that it gives. */
+    putAll,
+    put(tenant: string, entries: readonly DerivedEntry[]): void {
+      storedBytes.added(tenant, put.immediate(tenant, entries));
+    },
     /** What is held is there. */
     isHeld: (tenant: string, keys: readonly string[]) => keys.every((key) => isHeld.get(tenant, key)),
-    hold: (tenant: string, keys: readonly string[]) => hold.immediate(tenant, keys),
+    hold(tenant: string, keys: readonly string[]): boolean {
+      const added = hold.immediate(tenant, keys);
+      if (added !== undefined) storedBytes.added(tenant, added);
+      return added !== undefined;
+    },
   };
 }
+
+export type SqliteDerived = ReturnType<typeof sqliteDerived>;

@@ -4,6 +4,7 @@ import type { Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 import type { SqliteAudit } from "./sqlite-audit.ts";
 import type { SqliteContent } from "./sqlite-content.ts";
+import type { SqliteDerived } from "./sqlite-derived.ts";
 import type { StoredBytes } from "./stored-bytes.ts";
 import type { Change, NameChange, NameChanges, NameKind, NameMove, NameRecord } from "./store.ts";
 
@@ -14,6 +15,7 @@ const ALL = -1;
 export function sqliteNames(
   database: Database.Database,
   contents: SqliteContent,
+  results: Pick<SqliteDerived, "putAll">,
   storedBytes: StoredBytes,
   audit: SqliteAudit,
 ) {
@@ -53,10 +55,10 @@ export function sqliteNames(
   };
 
   const change = database.transaction((tenant: string, wanted: Change) => {
-    const { by, put = [], set = [], storedBytesMax } = wanted;
+    const { by, put = [], set = [], derived = [], storedBytesMax } = wanted;
     const changedAt = Date.now();
     const stood = storedBytesMax === undefined ? 0 : storedBytes.of(tenant);
-    let added = 0;
+    let added = results.putAll(tenant, derived);
     for (const block of put) {
       if (contents.claim(tenant, block)) added += block.bytes.length;
     }

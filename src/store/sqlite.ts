@@ -44,8 +44,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const contents = new SqliteContent(database);
   const storedBytes = new StoredBytes(database, log);
   const audit = new SqliteAudit(database);
-  const names = sqliteNames(database, contents, storedBytes, audit);
-  const derived = sqliteDerived(database, contents);
+  const derived = sqliteDerived(database, contents, storedBytes);
+  const names = sqliteNames(database, contents, derived, storedBytes, audit);
   const records = sqliteRecords(database);
   const secrets = sqliteSecrets(database, audit);
   const foreignChanges = new ForeignChanges(database, log);
@@ -82,6 +82,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
   const changeHere = (tenant: string, change: Change): readonly number[] => {
     for (const { cid, bytes } of change.put ?? []) verified(cid, bytes);
+    for (const { block } of change.derived ?? []) verified(block.cid, block.bytes);
     return names.change(tenant, change);
   };
 

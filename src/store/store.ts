@@ -68,7 +68,7 @@ export interface Store {
    * one holds it, and it stays as long as any tenant does.
    */
   derived(key: string): Promise<Uint8Array | undefined>;
-  putDerived(tenant: string, entries: readonly { key: string; block: Block }[]): Promise<void>;
+  putDerived(tenant: string, entries: readonly DerivedEntry[]): Promise<void>;
 
   /** Has a tenant hold results that are there; false, and it holds none of them, when one is not. */
   holdDerived(tenant: string, keys: readonly string[]): Promise<boolean>;
@@ -198,13 +198,20 @@ export interface NameChange {
   readonly by: string;
 }
 
+export interface DerivedEntry {
+  readonly key: string;
+  readonly block: Block;
+}
+
 export interface Change {
   readonly by: string;
   /** What a person meant to change, which may stand behind names of other kinds. For the audit log alone. */
   readonly subject?: ChangeSubject;
   readonly put?: readonly Block[];
   readonly set?: readonly NameMove[];
-  /** Refused with `storage_full` when the tenant would have a claim on more bytes of content than this. */
+  /** Results that belong to it, as `putDerived` would put them. */
+  readonly derived?: readonly DerivedEntry[];
+  /** Refused with `storage_full` when the tenant would have a claim on more bytes of content and results than this. */
   readonly storedBytesMax?: number;
 }
 

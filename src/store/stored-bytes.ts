@@ -2,12 +2,12 @@ import type Database from "better-sqlite3";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /**
- * How many bytes of content each tenant has. They are added up once and counted on from then: adding up takes longer
+ * How many bytes of content each tenant has, and of results that it holds. They are added up once and counted on from then: adding up takes longer
  * the more there is, and whoever calls a tool meanwhile waits for it. What another process has added is seen.
  */
 export class StoredBytes {
   readonly #known = new Map<string, number>();
-  readonly #sum: Database.Statement<[string], number | null>;
+  readonly #sum: Database.Statement<[{ tenant: string }], number | null>;
   readonly #log: Pick<WriteAheadLog, "version">;
   #seenVersion: number | undefined;
 
@@ -15,8 +15,11 @@ export class StoredBytes {
     this.#log = log;
     // The length of a blob is known without reading it.
     this.#sum = database
-      .prepare<[string], number | null>(
-        "SELECT SUM(LENGTH(bytes)) FROM tenant_content JOIN content ON id = content_id WHERE tenant = ?",
+      .prepare<[{ tenant: string }], number | null>(
+        `SELECT SUM(LENGTH(bytes)) FROM (
+           SELECT content_id FROM tenant_content WHERE tenant = @tenant
+           UNION ALL SELECT content_id FROM tenant_derived JOIN derived USING (key) WHERE tenant = @tenant
+         ) JOIN content ON id = content_id`,
       )
       .pluck();
   }
@@ -26,7 +29,7 @@ export class StoredBytes {
     const version = this.#log.version();
     if (version !== this.#seenVersion) this.#known.clear();
     this.#seenVersion = version;
-    const known = this.#known.get(tenant) ?? this.#sum.get(tenant) ?? 0;
+    const known = this.#known.get(tenant) ?? this.#sum.get({ tenant }) ?? 0;
     this.#known.set(tenant, known);
     return known;
   }

@@ -6,24 +6,32 @@ import { locationOf, type Problem } from "../../problem.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { ChangeSubject } from "../../store/store.ts";
 import { readDirectory, type Directory } from "../directory.ts";
+import type { Host, HostDependencies } from "../host.ts";
 import { isObject } from "../../json.ts";
 import { Paces } from "../../paces.ts";
 import { nextTurn, turnTaker } from "../../turns.ts";
 import { languageOfDraft, type DraftLimits } from "./draft-checks.ts";
 import type { Current, Draft, Edits, Listed, Saved, SaveOptions, Subject } from "./edits.ts";
-import { examine, type Examiner } from "./examine.ts";
+import { examine } from "./examine.ts";
 import { entryText, rawEntriesIn, readMcpsText, textAt, type RawEntries } from "./mcps-text.ts";
 import { withdraw } from "../withdrawn.ts";
 import { openPast, singleText, type PastLimits } from "./past.ts";
 import { planEdit, type Plan } from "./plan.ts";
 import { contractOf, planRestore } from "./releases.ts";
+import { reviewedStore } from "./reviewed-store.ts";
 
-export interface EditsDependencies extends Examiner {
+export interface EditsDependencies extends HostDependencies {
+  readonly host: Host;
   /** Bytes of content that a tenant may have a claim on; as many as it likes without it. */
   readonly storedBytesOf?: (tenant: string) => number;
   /** Saves that a tenant may make in a minute; 0, and none said, is as many as it likes. */
   readonly savesPerMinuteOf?: (tenant: string) => number;
-  readonly limits: Examiner["limits"] & DraftLimits & PastLimits & Reader["limits"];
+  /** The same of reviews. */
+  readonly reviewsPerMinuteOf?: (tenant: string) => number;
+  readonly limits: HostDependencies["limits"] &
+    DraftLimits &
+    PastLimits &
+    Reader["limits"] & { readonly reviewedBytes: number };
 }
 
 /** A longer value of a variable is not parsed to tell how to show it. */
@@ -34,6 +42,7 @@ const ATTEMPTS_MAX = 5;
 
 export function createEdits(dependencies: EditsDependencies): Edits {
   const { store, host, limits, writable } = dependencies;
+  const reviewing = { ...dependencies, store: reviewedStore(store, limits.reviewedBytes) };
   const past = openPast(store, limits);
 
   /** One after the other, so that none that began earlier ends later, with what it had read by then. */
@@ -48,18 +57,8 @@ export function createEdits(dependencies: EditsDependencies): Edits {
   const directoryOf = (tenant: string): Promise<Directory> =>
     readDirectory({ store, limits }, tenant, host.directory(tenant));
 
-  const paces = new Paces((tenant) => {
-    const perMinute = dependencies.savesPerMinuteOf?.(tenant) ?? 0;
-    return { perMinute, burst: perMinute / 4 };
-  });
-  function checkPace(tenant: string): void {
-    const waitMs = paces.take(tenant, performance.now());
-    if (waitMs === 0) return;
-    const retryAfterSeconds = Math.ceil(waitMs / 1000);
-    const limit = `the tenant "${tenant}" may save ${dependencies.savesPerMinuteOf?.(tenant)} times a minute`;
-    const detail = `${limit}, which is its limit savesPerMinute; try again in ${retryAfterSeconds} s`;
-    throw new BerthError("too_many_requests", detail, { data: { retryAfterSeconds } });
-  }
+  const checkSaves = paced("save", "savesPerMinute", dependencies.savesPerMinuteOf);
+  const checkReviews = paced("review", "reviewsPerMinute", dependencies.reviewsPerMinuteOf);
 
   async function plan(
     tenant: string,
@@ -69,7 +68,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
   ): Promise<Plan> {
     const before = await directoryOf(tenant);
     await nextTurn();
-    const made = await planEdit(store, limits, tenant, before, subject, draft, rights);
+    const made = await planEdit(reviewing.store, limits, tenant, before, subject, draft, rights);
     if (mustExist && made.current === null) throw moved(null, undefined);
     if (draft || made.current !== null) return made;
     throw new BerthError("not_found", `there is no ${subject.kind} "${subject.name}"`);
@@ -82,16 +81,16 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     { expected, allowBreaking = false, by, rights }: SaveOptions,
   ): Promise<Saved> {
     if (!writable) throw new BerthError("read_only");
-    checkPace(tenant);
+    checkSaves(tenant);
     for (let attempt = 1; ; attempt++) {
       const made = await makePlan();
       if (expected !== undefined && expected !== made.current) throw moved(made.current, expected);
       await nextTurn();
-      const { review, releases, after } = await examine(dependencies, tenant, made, rights);
+      const { review, releases, after } = await examine(reviewing, tenant, made, rights);
       const errors = review.problems.filter(({ severity }) => severity === "error");
       if (errors.length > 0) throw refusedFor(review.problems, errors.length);
       if (review.breaking && !allowBreaking) throw new BerthError("edit_breaking", undefined, { data: { review } });
-      const { put, set } = made.proposed.proposal();
+      const { put, set, derived } = made.proposed.proposal();
       await nextTurn();
       try {
         const storedBytesMax = dependencies.storedBytesOf?.(tenant);
@@ -100,6 +99,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
           subject: { ...subject, breaking: review.breaking },
           put: [...releases.put, ...put],
           set: [...releases.set, ...set],
+          derived: [...releases.derived, ...derived],
           ...(storedBytesMax !== undefined && { storedBytesMax }),
         });
       } catch (error) {
@@ -176,7 +176,8 @@ export function createEdits(dependencies: EditsDependencies): Edits {
 
     async review(tenant, subject, draft, rights) {
       if (!writable) throw new BerthError("read_only");
-      return (await examine(dependencies, tenant, await plan(tenant, subject, draft, { rights }), rights)).review;
+      checkReviews(tenant);
+      return (await examine(reviewing, tenant, await plan(tenant, subject, draft, { rights }), rights)).review;
     },
 
     save: (tenant, subject, draft, options) =>
@@ -187,13 +188,13 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     contract: (tenant, server, release) => contractOf(store, tenant, server, release),
     restoreRelease(tenant, server, release, options) {
       const makePlan = async () =>
-        planRestore(store, { tenant, limits }, await directoryOf(tenant), server, release, options);
+        planRestore(reviewing.store, { tenant, limits }, await directoryOf(tenant), server, release, options);
       return save(tenant, makePlan, { kind: "release", name: server }, options);
     },
     async withdrawRelease(tenant, server, release, { isWithdrawn, by, rights }) {
       if (!writable) throw new BerthError("read_only");
       if (!rights.has("withdrawal", server)) throw rights.refusal("withdrawal", server, "it");
-      checkPace(tenant);
+      checkSaves(tenant);
       await withdraw(store, tenant, { server, release, isWithdrawn, by });
       await reload(tenant, undefined);
     },
@@ -211,6 +212,19 @@ export function createEdits(dependencies: EditsDependencies): Edits {
       }
     }
   }
+}
+
+/** Gives what throws `too_many_requests` where a tenant does something too often. */
+function paced(does: string, limit: string, perMinuteOf: (tenant: string) => number = () => 0) {
+  const paces = new Paces((tenant) => {
+    const perMinute = perMinuteOf(tenant);
+    return { perMinute, burst: perMinute / 4 };
+  });
+  return (tenant: string): void =>
+    paces.check(
+      tenant,
+      (perMinute) => `the tenant "${tenant}" may ${does} ${perMinute} times a minute, which is its limit ${limit}`,
+    );
 }
 
 /** The CID that a text has by itself, whether or not it is kept as content. */

@@ -22,7 +22,8 @@ export interface Edits {
   language(tenant: string, server: string): Promise<Current["language"] | "damaged" | undefined>;
   /**
    * What saving `draft` would do, without doing it. A null draft deletes; of a definition, the whole server. Rejects with
-   * `forbidden` and `programs_refused` as `save` does: to look at a server can take starting it.
+   * `forbidden` and `programs_refused` as `save` does: to look at a server can take starting it. Nothing of it is kept in
+   * the store.
    */
   review(tenant: string, subject: Subject, draft: Draft | null, rights: Rights): Promise<Review>;
   /**

@@ -18,8 +18,10 @@ import { withdrawnOf } from "../withdrawn.ts";
 import type { Review, ServerEffect } from "./edits.ts";
 import type { Plan } from "./plan.ts";
 import { proposeTo, type ProposedStore } from "./proposed-store.ts";
+import type { ReviewedStore } from "./reviewed-store.ts";
 
 export interface Examiner extends HostDependencies {
+  readonly store: ReviewedStore;
   readonly host: Host;
 }
 

@@ -2,7 +2,6 @@ import type { Rights } from "../../access/rights.ts";
 import type { Cid } from "../../cid.ts";
 import type { Problem } from "../../problem.ts";
 import type { Reader } from "../../image/json-source.ts";
-import type { Store } from "../../store/store.ts";
 import type { McpsLimits } from "../config/mcps.ts";
 import type { Directory, ReadMcps } from "../directory.ts";
 import { checkDraft, type DraftLimits } from "./draft-checks.ts";
@@ -12,6 +11,7 @@ import { planDefinition } from "./plan-definition.ts";
 import { planEntry } from "./plan-entry.ts";
 import { planVariable } from "./plan-variable.ts";
 import type { ProposedStore } from "./proposed-store.ts";
+import type { ReviewedStore } from "./reviewed-store.ts";
 
 /** What an edit would change of a tenant's names, before anybody asks what that means for its servers. */
 export interface Plan {
@@ -34,7 +34,7 @@ export interface Plan {
 
 /** Asks nothing of a compiler, and changes nothing. `before` is how things stand. */
 export function planEdit(
-  store: Store,
+  store: ReviewedStore,
   limits: DraftLimits & McpsLimits & Reader["limits"],
   tenant: string,
   before: Directory,
@@ -63,7 +63,7 @@ export function planEdit(
 }
 
 export interface PlanRequest extends Reader {
-  readonly store: Store;
+  readonly store: ReviewedStore;
   readonly limits: McpsLimits & Reader["limits"];
   readonly before: Directory;
   readonly name: string;

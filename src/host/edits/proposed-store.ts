@@ -1,19 +1,22 @@
 import type { Block, Cid } from "../../cid.ts";
-import type { Change, NameKind, NameMove, NameRecord, Store } from "../../store/store.ts";
+import type { Change, DerivedEntry, NameKind, NameMove, NameRecord, Store } from "../../store/store.ts";
+import type { ReviewedStore } from "./reviewed-store.ts";
 
 /**
  * A store as it would be: reads see what was changed here, and nothing of it reaches the real one until its owner
- * hands `proposal()` to the real one's `change`. For one tenant. Derived results are pure, so those go through.
+ * hands `proposal()` to the real one's `change`. For one tenant.
  */
 export interface ProposedStore extends Store {
   /** All changes so far, in the order in which they were made. */
-  proposal(): { put: readonly Block[]; set: readonly NameMove[] };
+  proposal(): Required<Pick<Change, "put" | "set" | "derived">>;
 }
 
-export function proposeTo(store: Store): ProposedStore {
+export function proposeTo(store: ReviewedStore): ProposedStore {
   const blocks = new Map<Cid, Block>();
   const moves: NameMove[] = [];
   const latest = new Map<string, NameMove>();
+  const derived: DerivedEntry[] = [];
+  const used = new Set<string>();
   const keyOf = (kind: NameKind, name: string): string => JSON.stringify([kind, name]);
   const changedAt = Date.now();
 
@@ -47,8 +50,9 @@ export function proposeTo(store: Store): ProposedStore {
       return { ...changes, changed: [...changes.changed, ...proposed] };
     },
 
-    async change(_tenant: string, { put = [], set = [] }: Change) {
+    async change(_tenant: string, { put = [], set = [], derived: results = [] }: Change) {
       for (const block of put) blocks.set(block.cid, block);
+      derived.push(...results);
       for (const move of set) {
         moves.push(move);
         latest.set(keyOf(move.kind, move.name), move);
@@ -58,14 +62,24 @@ export function proposeTo(store: Store): ProposedStore {
     tenants: store.tenants,
     tokens: store.tokens,
     audit: store.audit,
-    proposal: () => ({ put: [...blocks.values()], set: moves }),
+    proposal: () => ({ put: [...blocks.values()], set: moves, derived: [...derived, ...store.reviewed(used)] }),
     onChange: (listener) => store.onChange(listener),
     onReplaced: (listener) => store.onReplaced(listener),
     history: (tenant, kind, name, max) => store.history(tenant, kind, name, max),
     had: (tenant, kind, name, cid) => store.had(tenant, kind, name, cid),
-    derived: (key) => store.derived(key),
-    putDerived: (tenant, entries) => store.putDerived(tenant, entries),
-    holdDerived: (tenant, keys) => store.holdDerived(tenant, keys),
+    derived(key) {
+      used.add(key);
+      return store.derived(key);
+    },
+    putDerived(tenant, entries) {
+      for (const { key } of entries) used.add(key);
+      return store.putDerived(tenant, entries);
+    },
+    /** Whoever serves it holds it. */
+    async holdDerived(_tenant, keys) {
+      for (const key of keys) used.add(key);
+      return true;
+    },
     record: (tenant, kind, key) => store.record(tenant, kind, key),
     putRecord: (tenant, kind, key, put) => store.putRecord(tenant, kind, key, put),
     putRecords: (tenant, kind, puts) => store.putRecords(tenant, kind, puts),

@@ -5,6 +5,7 @@ import type { Contract } from "../../contract/contract.ts";
 import { BerthError } from "../../errors.ts";
 import { isObject, type JsonObject } from "../../json.ts";
 import type { Store } from "../../store/store.ts";
+import type { ReviewedStore } from "./reviewed-store.ts";
 import type { McpsLimits } from "../config/mcps.ts";
 import type { Directory, ReadMcps } from "../directory.ts";
 import type { ReleaseParts } from "../release.ts";
@@ -40,7 +41,7 @@ export async function contractOf(
  * `keepEntry` its definition alone.
  */
 export async function planRestore(
-  store: Store,
+  store: ReviewedStore,
   reader: Reader & { readonly limits: McpsLimits },
   before: Directory,
   server: string,

@@ -1,0 +1,105 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { rawBlock } from "../src/cid.ts";
+import { reviewedStore } from "../src/host/edits/reviewed-store.ts";
+import type { Store } from "../src/store/store.ts";
+import { apiOf, type Api } from "./api.ts";
+import { call, startTestBerth, type TestBerth } from "./berth.ts";
+import { addTenant, onStoreOf } from "./tenants.rig.ts";
+
+const say = (text: string): string =>
+  `/** Says it. */\nexport function say(): string { return ${JSON.stringify(text)}; }\n`;
+
+describe("a review", () => {
+  let berth: TestBerth;
+  let api: Api;
+  before(async () => {
+    berth = await startTestBerth({ texts: { "say.ts": say("hello") } });
+    api = apiOf(berth);
+    await onStoreOf(berth, (store) => addTenant(store, "small", { limits: { storedBytes: 14_000 } }));
+  });
+  after(() => berth.close());
+
+  const rows = (): Record<string, number> => {
+    const database = new Database(join(berth.folder, "data", "berth.sqlite"), { readonly: true });
+    try {
+      const tables = ["content", "tenant_content", "derived", "tenant_derived", "name_change", "audit"];
+      const count = (table: string) => database.prepare<[], number>(`SELECT count(*) FROM ${table}`).pluck().get()!;
+      return Object.fromEntries(tables.map((table) => [table, count(table)]));
+    } finally {
+      database.close();
+    }
+  };
+  const compiled = async (): Promise<number> => {
+    const text = await (await fetch(`${berth.url}/metrics`)).text();
+    return Number(/^berth_compile_duration_seconds_count\{outcome="ok"\} (\d+)/m.exec(text)?.[1]);
+  };
+
+  it("keeps nothing in the store, of whatever is reviewed", async () => {
+    const before = rows();
+    for (const [path, draft] of [
+      ["/definitions/new", say("never saved")],
+      ["/definitions/say", say("never saved either")],
+      ["/variables/plan", "never a plan"],
+      ["/definitions/broken", "export function ("],
+    ] as const) {
+      const { status, body } = await api.send("POST", `${path}/review`, draft);
+      assert.equal(status, 200, JSON.stringify(body));
+    }
+    assert.deepEqual(rows(), before);
+  });
+
+  it("is followed by a save that compiles nothing again, and keeps what was compiled", async () => {
+    const text = say("saved");
+    await api.send("POST", "/definitions/saved/review", text);
+    const before = await compiled();
+    const { status, body } = await api.put("/definitions/saved", text);
+    assert.equal(status, 201, JSON.stringify(body));
+    assert.equal(status, 201, JSON.stringify(body));
+    assert.equal((await call(`${berth.url}/mcp/saved`, "say")).content[0].text, "saved");
+    assert.equal(await compiled(), before);
+    const { status: again } = await api.put("/definitions/saved", say("saved at once"));
+    assert.equal(again, 200);
+    assert.equal((await call(`${berth.url}/mcp/saved`, "say")).content[0].text, "saved at once");
+    assert.equal(await compiled(), before + 1);
+  });
+
+  it("leaves nothing behind either as a save that is refused; the code of one counts to storedBytes", async () => {
+    const { url } = berth;
+    const put = (text: string): Promise<Response> =>
+      fetch(`${url}/t/small/api/definitions/say`, {
+        method: "PUT",
+        headers: { "Content-Type": "text/plain", "If-None-Match": "*" },
+        body: text,
+      });
+    const before = rows();
+    // Its text alone would have room, twice.
+    const refused = await put(say("x".repeat(7_000)));
+    assert.equal(refused.status, 507);
+    assert.deepEqual(rows(), before);
+    assert.equal((await put(say("short"))).status, 201);
+  });
+});
+
+describe("what reviews have compiled", () => {
+  const entry = (text: string) => ({ key: text, block: rawBlock(text) });
+  const nothing = { derived: async () => undefined } as unknown as Store;
+  const keysIn = (store: ReturnType<typeof reviewedStore>): string[] =>
+    store.reviewed(["one", "two", "three", "much longer"]).map(({ key }) => key);
+
+  it("is kept as long as there is room, what was used last longest, and always what came last", async () => {
+    const store = reviewedStore(nothing, 8);
+    await store.putDerived("acme", [entry("one")]);
+    await store.putDerived("acme", [entry("two")]);
+    assert.deepEqual(await store.derived("one"), entry("one").block.bytes);
+    await store.putDerived("acme", [entry("three")]);
+    assert.deepEqual(keysIn(store), ["one", "three"]);
+    assert.equal(await store.derived("two"), undefined);
+    await store.putDerived("acme", [entry("much longer"), entry("two")]);
+    assert.deepEqual(keysIn(store), ["two", "much longer"]);
+    await store.putDerived("acme", [entry("one")]);
+    assert.deepEqual(keysIn(store), ["one", "two"]);
+  });
+});
