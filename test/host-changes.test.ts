@@ -115,6 +115,30 @@ describe("a server changes", () => {
     end();
   });
 
+  it("no more often than it may, and what it may not writes nothing", async () => {
+    const slow = await openHosted(
+      { demo: definition(), other: definition("// other") },
+      { visibilityChangesPerMinute: 2 },
+    );
+    try {
+      const call = async (server: string, tool: string): Promise<string> => {
+        const result = await (await slow.catalog(server)).tool(tool)!.call({ name: "first" }, {});
+        assert.ok("content" in result);
+        return result.isError ? ((result.content[0] as { text?: string }).text ?? "") : "done";
+      };
+      assert.deepEqual([await call("demo", "hide"), await call("demo", "show")], ["done", "done"]);
+      assert.match(
+        await call("demo", "hide"),
+        /"demo" may hide and show what it offers 2 times a minute \(BERTH_VISIBILITY_CHANGES_PER_MINUTE\); try again in \d+ s/,
+      );
+      assert.equal(await call("demo", "show"), "done", "what is so already is no change");
+      assert.equal((await slow.store.history(TENANT, "visibility", "demo")).length, 2);
+      assert.equal(await call("other", "hide"), "done", "other servers have a pace of their own");
+    } finally {
+      await slow.close();
+    }
+  });
+
   it("for good: what it hid stays hidden after a restart", async () => {
     await call("hide", { name: "first" });
     const { contractCid } = await hosted.catalog("demo");

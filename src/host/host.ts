@@ -131,5 +131,6 @@ export interface HostDependencies {
       readonly catalogs: number;
       readonly contractBytes: number;
       readonly recentCalls: number;
+      readonly visibilityChangesPerMinute: number;
     };
 }

@@ -1,6 +1,8 @@
 import { decodeJson, jsonBlock } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 import { isObject } from "../json.ts";
+import { limitVariable } from "../limits.ts";
+import { Paces } from "../paces.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
 import type { Catalog } from "./catalog.ts";
@@ -50,6 +52,7 @@ async function changeVisibility(
 interface SetVisibleDependencies {
   readonly store: Store;
   readonly writable: boolean;
+  readonly limits: { readonly visibilityChangesPerMinute: number };
   readonly server: (tenant: string, name: string) => Catalog | Promise<Catalog>;
   /** Hears of the names that are hidden from now on. */
   readonly onChange: (tenant: string, server: string, hidden: readonly string[]) => Promise<void>;
@@ -57,10 +60,12 @@ interface SetVisibleDependencies {
 
 /**
  * Gives what hides a tool or prompt of a server, or shows it again; it rejects when the server has none of that name,
- * and with `read_only`. Changes of one server are made one after the other, so that each sees what the one before did.
+ * and with `read_only` and `too_many_requests`. Changes of one server are made one after the other, so that each sees what the one before did.
  */
-export function createSetVisible({ store, writable, server: serverOf, onChange }: SetVisibleDependencies) {
+export function createSetVisible({ store, writable, limits, server: serverOf, onChange }: SetVisibleDependencies) {
   const changing = new Map<string, Promise<unknown>>();
+  const perMinute = limits.visibilityChangesPerMinute;
+  const paces = new Paces(() => ({ perMinute, burst: perMinute }));
 
   return (tenant: string, server: string, name: string, visible: boolean): Promise<void> => {
     const key = JSON.stringify([tenant, server]);
@@ -79,6 +84,11 @@ export function createSetVisible({ store, writable, server: serverOf, onChange }
     if (!offers.some((offer) => offer.name === name)) throw new TypeError(`there is no tool or prompt "${name}"`);
     if (hidden.some((offer) => offer.name === name) !== visible) return;
     if (!writable) throw new BerthError("read_only");
+    const limit = limitVariable("visibilityChangesPerMinute");
+    paces.check(
+      JSON.stringify([tenant, server]),
+      () => `the server "${server}" may hide and show what it offers ${perMinute} times a minute (${limit})`,
+    );
     await onChange(tenant, server, await changeVisibility(store, { tenant, server, name, visible }));
   }
 }
