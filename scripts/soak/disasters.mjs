@@ -16,7 +16,10 @@ const WAIT_MS_MAX = 60_000;
 export async function fillDisk({ disk, service, editors, fault }) {
   const makeRoom = disk.fill(service.pid);
   try {
-    if (!(await within(async () => (await fetch(`${service.url}/readyz`)).status === 503))) {
+    // The log of the store has room for some megabytes of its own, which short saves use up slowly.
+    if (
+      !(await within(async () => (await refusedSave(service)) && (await fetch(`${service.url}/readyz`)).status === 503))
+    ) {
       return fault("the disk was full, and /readyz did not say so");
     }
     const refused = await within(() => refusedSave(service));
@@ -39,7 +42,7 @@ async function refusedSave({ url }) {
     headers: { "Content-Type": "text/plain", "If-None-Match": "*" },
     body: `${Math.random()}`.repeat(20_000),
   };
-  const response = await fetch(`${url}/api/variables/filling`, init);
+  const response = await fetch(`${url}/api/variables/filling-${Math.random()}`, init);
   const text = await response.text();
   return response.status === 503 && text;
 }

@@ -100,7 +100,10 @@ export class Editors {
   }
 
   async #read(path) {
-    const text = await (await fetch(`${this.#service.url}${path}`)).text();
+    const response = await fetch(`${this.#service.url}${path}`);
+    const text = await response.text();
+    // Whoever takes up what was restored says for a moment that it is starting.
+    if (!response.ok && response.status !== 404) throw new Error(`${path}: ${response.status} ${text}`);
     return Number(/value (\d+)/.exec(text)?.[1] ?? 0);
   }
 }
