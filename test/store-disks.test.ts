@@ -282,7 +282,8 @@ describe("a disk that is too short for what is restored", () => {
         truncateSync(join(disk, "filling"), statSync(join(disk, "filling")).size - bytes);
         return free;
       };
-      for (const room of [MB, needed - 64 * 1024]) {
+      // Whoever serves moves its log meanwhile, and that takes or gives some room.
+      for (const room of isServed ? [MB] : [MB, needed - 64 * 1024]) {
         const free = leaveRoom(room);
         const { code, stderr } = await berth(["restore", file, "--data", dataDir]);
         assert.equal(code, 2, stderr);
