@@ -4,10 +4,6 @@ import { BerthError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import { identityOf } from "./store-files.ts";
 
-/**
- * Whether the database is damaged. SQLite says the same of a disk that could not read something once: so all of it is
- * read in a thread of its own, and again until it is found whole.
- */
 export interface DamageOrder {
   readonly file: string;
   /** Another file that stands under its name says nothing of it. */
@@ -20,6 +16,10 @@ const LOOKING_SHARE = 0.1;
 const workerFile = new URL("./damage-worker.js", import.meta.url);
 const resourceLimits = { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 1 };
 
+/**
+ * Tells a damaged database from a disk that could not read something once, of which SQLite says the same: all of it is
+ * read in a thread of its own, and again until it is found whole.
+ */
 export class Damage {
   readonly #database: Database.Database;
   readonly #order: DamageOrder;
