@@ -17,7 +17,7 @@ import type {
 } from "./catalog.ts";
 import type { Host, ServerSummary } from "./host.ts";
 import { callableBy, permittedCatalog } from "./permitted.ts";
-import { parseAddress } from "./uris/address.ts";
+import { isOwn, parseAddress } from "./uris/address.ts";
 
 /** What every revision lets a tool or a prompt be called. */
 const SHARED_NAME = /^[A-Za-z0-9_./-]{1,128}$/;
@@ -38,6 +38,8 @@ interface Offered extends Pick<Contract, "tools" | "prompts" | "resources" | "re
   readonly contract: Cid;
   readonly identity: Catalog["identity"];
   readonly gives: Catalog["gives"];
+  readonly hasUnlisted: boolean;
+  readonly readsUris: boolean;
   /** Of the tools, by the names that they have there. */
   readonly starting: Catalog["starting"];
 }
@@ -53,15 +55,21 @@ export function partOf({ name: server, catalog, problems }: ServerSummary): Part
       return [];
     });
   const { tools, prompts, resources, resourceTemplates } = catalog.contract;
+  // What a server of others lists under Berth's own schemes is not what stands there for everybody else.
+  const mayShare = (uri: string): boolean => !catalog.hasUnlisted || !isOwn(uri);
   const offer: Offered = {
     release: catalog.release,
     contract: catalog.contractCid,
     tools: named("tool", tools),
     prompts: named("prompt", prompts),
-    resources: resources.map((own) => inWhole(server, own)),
-    resourceTemplates: resourceTemplates.map((own) => inWhole(server, own)),
+    resources: resources.filter(({ uri }) => mayShare(uri)).map((own) => inWhole(server, own)),
+    resourceTemplates: resourceTemplates
+      .filter(({ uriTemplate }) => mayShare(uriTemplate))
+      .map((own) => inWhole(server, own)),
     identity: catalog.identity,
     gives: catalog.gives,
+    hasUnlisted: catalog.hasUnlisted ?? false,
+    readsUris: catalog.readsUris ?? false,
     starting: catalog.starting,
   };
   return { server, offer, problems: [...problems, ...leftOut] };
@@ -83,7 +91,14 @@ function permittedPart(part: Part, principal: Principal): Part | undefined {
   if (callsAll && reads) return part;
   const contract = rawBlock([offer.contract, reads, ...tools.map(({ name }) => name)].join(" ")).cid;
   if (reads) return { ...part, offer: { ...offer, tools, contract } };
-  const none = { prompts: [], resources: [], resourceTemplates: [], gives: () => false };
+  const none = {
+    prompts: [],
+    resources: [],
+    resourceTemplates: [],
+    gives: () => false,
+    hasUnlisted: false,
+    readsUris: false,
+  };
   return { ...part, offer: { ...offer, ...none, tools, contract } };
 }
 
@@ -117,16 +132,17 @@ export async function composeServers(
       ? catalog.then((loaded) => permittedCatalog(loaded, principal))
       : permittedCatalog(catalog, principal);
   };
-  const [first] = offers.keys();
+  const contents = [...offers].find(([, { readsUris }]) => readsUris)?.[0];
   /**
    * The server that gives a URI; of a function also the server whose it is, and content is every server's. Of several
-   * none does: whoever may edit one of them would take over what another gives. Two are told.
+   * none does: whoever may edit one of them would take over what another gives. Two are told. What no server lists is
+   * of the one that may have what it does not list.
    */
   const giversOf = async (uri: string): Promise<readonly string[]> => {
     const address = parseAddress(uri);
     if (address?.kind === "server" && offers.has(address.server)) return [address.server];
-    if (address?.kind === "cid") return first === undefined ? [] : [first];
-    // A variable is the same whichever server lists it.
+    if (address?.kind === "cid") return contents === undefined ? [] : [contents];
+    // A variable is the same whichever server lists it: no resource has its URI and gives anything else.
     const most = address?.kind === "variable" ? 0 : 1;
     const takeTurns = turnTaker();
     const givers: string[] = [];
@@ -135,7 +151,8 @@ export async function composeServers(
       if (await gives(uri)) givers.push(server);
       if (givers.length > most) break;
     }
-    return givers;
+    if (givers.length > 0 || address) return givers;
+    return withResources.filter(([, { hasUnlisted }]) => hasUnlisted).map(([server]) => server);
   };
   const contract: Contract = {
     description: "Everything that is hosted here; names begin with the server they belong to.",
@@ -272,7 +289,10 @@ function ownerOf(name: string, servers: ReadonlySet<string>, server: string): st
   return server;
 }
 
-/** Things of the whole by keys that two servers may give, as they may a URI: then it is neither's. */
+/**
+ * Things of the whole by keys that two servers may give, as they may a URI: then it is neither's, unless what it stands
+ * for is Berth's and the same for both.
+ */
 class Named<Own> {
   readonly origins = new Map<string, Origin<Own>>();
   /** With two of those who give it. */
@@ -285,7 +305,7 @@ class Named<Own> {
   add(key: string, server: string, own: Own): void {
     const taken = this.origins.get(key);
     if (!taken) this.origins.set(key, { server, own });
-    else if (taken.server !== server) this.#contested.set(key, [taken.server, server]);
+    else if (taken.server !== server && !isOwn(key)) this.#contested.set(key, [taken.server, server]);
   }
 
   /** Lets go of what several give, and says so. */

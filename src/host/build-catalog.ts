@@ -22,6 +22,7 @@ import { codeProblems } from "./tenant-rules.ts";
 import { createTool } from "./tool.ts";
 import { applyTransforms } from "./transforms/transforms.ts";
 import { loadUpstream } from "./upstream/load-upstream.ts";
+import { isOwn } from "./uris/address.ts";
 import { linkedResource, type Link } from "./uris/link.ts";
 import { createRedirects } from "./uris/redirect.ts";
 import { createUris } from "./uris/uris.ts";
@@ -145,7 +146,7 @@ export async function buildCatalog(
     if (content.kind === "uri") return { ...found, open: linkedResource({ ...found, target: content.uri }, uris) };
     return { ...found, open: functionResource(found, contentRun(content), redirects, readGiven) };
   });
-  const ownResource = uriFinder(resources, validatorOf);
+  const ownResource = bySchemes(resources, (some) => uriFinder(some, validatorOf));
   const uriSet = new Set(resources.map(({ uri }) => uri));
   const isShown = (of: string): boolean => prompts.has(of) || uriSet.has(of);
   const completers = new Map(
@@ -174,13 +175,23 @@ export async function buildCatalog(
     tool: (name) => tools.get(name),
     readsUris: true,
     resource: async (uri) => (await ownResource(uri)) ?? uris.find(uri),
-    gives: uriTester(release.resources.map(findable), validatorOf),
+    gives: bySchemes(release.resources.map(findable), (some) => uriTester(some, validatorOf)),
     identity: identitiesOf(release.contract.tools, implementations(release, entry, bundle)),
     prompt: (name) => prompts.get(name),
     completer: (of, argument) => completers.get(completerKey(of, argument)),
     memo: new Map(),
   };
   return { catalog, blocks: [release.block, release.contractBlock, release.configBlock] };
+}
+
+/** Apart for the schemes that Berth itself reads: a template of any other start does not give what stands under those. */
+function bySchemes<Item extends { readonly uri: string }, Found>(
+  items: readonly Item[],
+  lookUp: (some: readonly Item[]) => (uri: string) => Found,
+): (uri: string) => Found {
+  const own = lookUp(items.filter(({ uri }) => isOwn(uri)));
+  const others = lookUp(items.filter(({ uri }) => !isOwn(uri)));
+  return (uri) => (isOwn(uri) ? own : others)(uri);
 }
 
 /** Many tools of an entry may have one function, each with all of its schemas. */

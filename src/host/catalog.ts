@@ -48,6 +48,8 @@ export interface Catalog {
    * whoever keeps it keeps little.
    */
   readonly gives: (uri: string) => boolean | Promise<boolean>;
+  /** It may have resources that its contract does not name, as servers of others do. */
+  readonly hasUnlisted?: boolean;
   /** Undefined when the contract names no such prompt. */
   prompt(name: string): Prompt | undefined;
   /** Undefined when nobody completes this argument. `of` is a prompt's name or a template as the contract has it. */

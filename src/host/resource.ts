@@ -26,13 +26,13 @@ export type Open<Found> = (uri: string, args: JsonObject) => Found;
 
 /**
  * Finds what stands under a URI: what has exactly that name, else the first template that it fits. Rejects with
- * `invalid_params` where that is too much work.
+ * `invalid_params` where that is too much work. `validatorOf` is for templates whose variables have a schema.
  */
 export type Find<Found> = (uri: string) => Promise<Found | undefined>;
 
 export function uriFinder<Found>(
   resources: readonly (Findable & { readonly open: Open<Found> })[],
-  validatorOf: ValidatorOf,
+  validatorOf?: ValidatorOf,
 ): Find<Found> {
   const exact = new Map<string, Found>();
   const templates: { start: string; fit: () => TemplateFit; open: Open<Found> }[] = [];
@@ -65,7 +65,7 @@ const STEPS_MAX = 2_000_000;
 /** Tells whether `uriFinder` finds something under a URI, and keeps nothing of what that is. */
 export function uriTester(
   resources: readonly Findable[],
-  validatorOf: ValidatorOf,
+  validatorOf?: ValidatorOf,
 ): (uri: string) => boolean | Promise<boolean> {
   const uris = resources.map(({ uri }) => uri);
   const exact = new Set(uris.filter((uri) => !isTemplate(uri)));
@@ -93,14 +93,14 @@ interface TemplateFit {
 }
 
 /** Made ready when the first URI is looked up. */
-function lazyFit({ uri: template, inputSchema }: Findable, validatorOf: ValidatorOf): () => TemplateFit {
+function lazyFit({ uri: template, inputSchema }: Findable, validatorOf?: ValidatorOf): () => TemplateFit {
   const properties = (inputSchema?.["properties"] ?? {}) as Record<string, JsonSchema>;
   const isList = (name: string): boolean => properties[name]?.["type"] === "array";
   let fit: TemplateFit | undefined;
   return () =>
     (fit ??= {
       matcher: templateMatcher(template, isList),
-      wrongWith: inputSchema ? validatorOf(inputSchema, { texts: true }) : makeTexts,
+      wrongWith: (inputSchema && validatorOf?.(inputSchema, { texts: true })) ?? makeTexts,
     });
 }
 

@@ -7,6 +7,7 @@ import type {
 import type { DiscoveredPrompt, DiscoveredResource, DiscoveredTool, Discovery } from "../../discover/discovery.ts";
 import type { JsonObject } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
+import { isOwn } from "../uris/address.ts";
 import { configuredToolContract, discoveredToolContract, promptContract, resourceContract } from "./contracts.ts";
 import type { ServerEntry } from "./entry.ts";
 import { complain, inside, type Place } from "./place.ts";
@@ -55,11 +56,16 @@ export function offerOf(server: string, found: Found, entry: ServerEntry): Offer
   const isNamed = ({ name }: DiscoveredTool): boolean => entry.autoDiscover || Object.hasOwn(entry.tools, name);
   const offered: Offered = {
     tools: new Map(found.tools.filter(isNamed).map((tool) => [tool.name, discoveredTool(tool)])),
-    resources: new Map(found.resources.map((resource) => [resource.uri, discoveredResource(resource)])),
+    resources: new Map(
+      found.resources.filter(({ uri }) => !isOwn(uri)).map((resource) => [resource.uri, discoveredResource(resource)]),
+    ),
     prompts: new Map(found.prompts.map((prompt) => [prompt.name, discoveredPrompt(prompt)])),
     problems: [],
   };
   const place = inside({ pointer: "", problems: offered.problems }, server);
+  for (const { uri } of found.resources.filter(({ uri }) => isOwn(uri))) {
+    complain(place, "bad-uri", `No function can be the resource ${uri}: it stands for what Berth keeps under it`);
+  }
   for (const [name, tool] of Object.entries(entry.tools)) {
     putTool(offered, found, name, tool, { ...inside(inside(place, "tools"), name), tool: name });
   }

@@ -1,5 +1,6 @@
 import { faultOfUri, isTemplate, parseUriTemplate } from "../../discover/uri-template.ts";
 import type { Json } from "../../json.ts";
+import { isOwn } from "../uris/address.ts";
 import { complain, inside, readFields, unlessWrong, type Place } from "./place.ts";
 
 /** A resource of the configuration, or one that a transform says. */
@@ -25,9 +26,6 @@ export type ConfiguredContent =
    */
   | { readonly kind: "uri"; readonly uri: string };
 
-/** The schemes that Berth itself reads. */
-const OWN_SCHEME = /^(?:cid|variable|server):\/\//;
-
 /** Undefined when something is wrong with it; `place` then knows what. `key` is what it stands under. */
 export function readResource(key: string, raw: Json, place: Place): ConfiguredResource | undefined {
   return unlessWrong(place, () => {
@@ -51,8 +49,12 @@ export function readResource(key: string, raw: Json, place: Place): ConfiguredRe
     if (found.length > 1) complain(place, "two-contents", 'Of "text", "blob" and "content" a resource has one');
     if (blob !== undefined && !BASE64.test(blob)) complain(inside(place, "blob"), "bad-base64", "It must be base64");
     if (content !== undefined) checkContent(content, uri, inside(place, "content"));
-    const own = OWN_SCHEME.test(uri) ? ({ kind: "uri", uri } as const) : undefined;
-    const gives = found[0] ?? own;
+    const itself = isOwn(uri) ? ({ kind: "uri", uri } as const) : undefined;
+    if (itself && found.length > 0 && content !== uri) {
+      const message = `${uri} stands for what Berth keeps under it; give content of its own another URI`;
+      complain(inside(place, given === undefined ? "uriTemplate" : "uri"), "bad-uri", message);
+    }
+    const gives = itself ?? found[0];
     return { key, uri, ...named, ...(gives && { content: gives }) };
   });
 }
@@ -86,7 +88,7 @@ function checkTemplate(template: string, place: Place): void {
 }
 
 function checkContent(content: string, uri: string, place: Place): void {
-  if (!OWN_SCHEME.test(content)) {
+  if (!isOwn(content)) {
     return complain(place, "bad-uri", "Content comes from a cid://, variable:// or server:// URI");
   }
   const parsed = parseUriTemplate(content);

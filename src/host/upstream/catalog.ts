@@ -2,6 +2,8 @@ import type { Contract, ToolContract } from "../../contract/contract.ts";
 import type { JsonObject } from "../../json.ts";
 import type { Catalog } from "../catalog.ts";
 import type { CallNotes } from "../observe.ts";
+import { uriTester } from "../resource.ts";
+import { isOwn } from "../uris/address.ts";
 import type { HostedUpstream } from "./hosted.ts";
 import type { Held } from "./judge.ts";
 import { heldPrompt, upstreamCompleter, upstreamPrompt, upstreamResource } from "./offers.ts";
@@ -25,7 +27,7 @@ export interface Served extends Pick<UpstreamToolParts, "limits"> {
 export function upstreamParts(
   hosted: HostedUpstream,
   { contract, originals, held, optionsOf, notesOf, limits, warn }: Served,
-): Pick<Catalog, "tool" | "resource" | "gives" | "prompt" | "completer"> {
+): Pick<Catalog, "tool" | "resource" | "gives" | "hasUnlisted" | "prompt" | "completer"> {
   const partsOf = (tool: ToolContract): UpstreamToolParts => ({
     hosted,
     original: originals.get(tool.name) ?? tool,
@@ -43,14 +45,19 @@ export function upstreamParts(
     [held.prompts, heldPrompt],
   );
   const prompted = new Set(contract.prompts.map(({ name }) => name));
-  const offersResources = contract.resources.length > 0 || contract.resourceTemplates.length > 0;
+  const listed = [
+    ...contract.resources.map(({ name, uri }) => ({ name, uri })),
+    ...contract.resourceTemplates.map(({ name, uriTemplate }) => ({ name, uri: uriTemplate })),
+  ];
+  const offersResources = listed.length > 0;
   const templates = new Set(contract.resourceTemplates.map(({ uriTemplate }) => uriTemplate));
   return {
     tool,
     prompt,
     // Servers have resources that they do not list.
     resource: async (uri) => (offersResources ? upstreamResource(hosted, uri) : undefined),
-    gives: () => offersResources,
+    gives: uriTester(listed.filter(({ uri }) => !isOwn(uri))),
+    hasUnlisted: offersResources,
     completer: (of, argument) => {
       if (prompted.has(of)) return upstreamCompleter(hosted, { type: "ref/prompt", name: of }, argument);
       return templates.has(of) ? upstreamCompleter(hosted, { type: "ref/resource", uri: of }, argument) : undefined;

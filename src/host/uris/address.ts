@@ -7,6 +7,11 @@ export type Address =
   /** `path` is a tool's name, or empty for the tool that is named as its server; `query` is as it was written. */
   | { readonly kind: "server"; readonly server: string; readonly path: string; readonly query: string };
 
+/** A URI, or a template of URIs, of the schemes that Berth itself reads. */
+export function isOwn(uri: string): boolean {
+  return /^(?:cid|variable|server):\/\//.test(uri);
+}
+
 /** Longer URIs are nobody's, in UTF-16 units. */
 const URI_UNITS_MAX = 8_192;
 
