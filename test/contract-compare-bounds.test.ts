@@ -4,6 +4,8 @@ import * as fc from "./fast-check.ts";
 import { compareContracts, compareInTurns } from "../src/contract/compare.ts";
 import { findRenamed, wordLikeness, wordsOf } from "../src/contract/compare-names.ts";
 import { comparisonLimits, spend, within } from "../src/contract/compare-steps.ts";
+import type { ContractChange } from "../src/contract/change.ts";
+import { ToldChanges } from "../src/contract/told-changes.ts";
 import type { Contract, ToolContract } from "../src/contract/contract.ts";
 import { signatureOf } from "../src/contract/signature.ts";
 import type { JsonSchema } from "../src/json.ts";
@@ -40,6 +42,13 @@ function reads(schema: JsonSchema): { schema: JsonSchema; readonly count: number
       return count;
     },
   };
+}
+
+function lettersOf(changes: readonly ContractChange[]): number {
+  return changes.reduce(
+    (sum, { pointer = "", message, renamedTo = "" }) => sum + pointer.length + message.length + renamedTo.length,
+    0,
+  );
 }
 
 /** As it is meant, without a thought on how long it takes. */
@@ -144,6 +153,63 @@ describe("the work of comparing contracts", () => {
       assert.ok(watched.count < 20 * comparisonLimits.stepsAtOnce, `${watched.count} reads`);
     });
   }
+
+  const long = (letter: string): string => letter.repeat(40_000);
+  const shared: [string, (letter: string) => JsonSchema][] = [
+    ["a default", (letter) => ({ default: long(letter) })],
+    ["a default that is an object", (letter) => ({ default: { value: long(letter) } })],
+    ["a pattern", (letter) => ({ type: "string", pattern: long(letter) })],
+    ["a format", (letter) => ({ type: "string", format: long(letter) })],
+    ["a value", (letter) => ({ const: long(letter) })],
+    ["values", (letter) => ({ enum: ["x", long(letter)] })],
+    ["a type", (letter) => ({ type: ["null", long(letter)] })],
+    ["a required name", (letter) => ({ type: "object", required: [long(letter)] })],
+    ["a keyword", (letter) => ({ [long(letter)]: true })],
+    ["a name", (letter) => object({ [long(letter)]: text })],
+    ["a required default", (letter) => ({ ...object({ [letter]: { default: long(letter) } }), required: [letter] })],
+    ["alternatives", (letter) => ({ anyOf: [{ type: "null" }, { const: long(letter) }] })],
+  ];
+  for (const [what, schemaOf] of shared) {
+    it(`does not write out at every place what many refer to: ${what}`, () => {
+      const of = (letter: string): Contract => {
+        const properties = named(600, "p", { $ref: "#/$defs/d" });
+        const inputSchema = { ...object(properties), $defs: { d: schemaOf(letter) } };
+        return contract({ name: "t", inputSchema }, { name: "u", inputSchema });
+      };
+      const changes = compareContracts(of("a"), of("b"));
+      assert.ok(changes.some(({ effect, message }) => effect !== "compatible" && message !== ""));
+      const longest = Math.max(...changes.map(({ message }) => message.length));
+      assert.ok(longest < 1_000, `a message of ${longest} letters`);
+      const letters = lettersOf(changes);
+      assert.ok(letters < 8 * comparisonLimits.stepsAtOnce, `${letters} letters`);
+    });
+  }
+
+  it("says in an answer what somebody reads of it, and how much more there is", () => {
+    const change = (effect: ContractChange["effect"], letters: number): ContractChange => ({
+      subject: "tool",
+      name: "t",
+      effect,
+      message: "m".repeat(letters),
+    });
+    const told = new ToldChanges(1_000);
+    const few = [change("breaking", 300), change("compatible", 300)];
+    assert.deepEqual(told.of(few), few);
+    assert.deepEqual(
+      told
+        .of([change("review", 200), change("breaking", 500), change("breaking", 500), change("compatible", 50)])
+        .map(({ effect, message }) => [effect, message.replace(/m{9,}/, "m")]),
+      [
+        ["review", "m"],
+        ["compatible", "m"],
+        ["breaking", "There are 2 more changes of which the same is to be said (breaking)."],
+      ],
+    );
+    assert.deepEqual(told.names(["x".repeat(100), "y".repeat(100)]), ["x".repeat(100)]);
+    const many = new ToldChanges().of(Array.from({ length: 20_000 }, () => change("review", 100)));
+    assert.equal(many.length, 501);
+    assert.match(many.at(-1)!.message, /^There are 19500 more changes/);
+  });
 
   it("keeps what was found before it was given up", () => {
     const [before, after] = [text, { type: "number" }].map((schema) => tool("t", named(5_000, "p", schema)));

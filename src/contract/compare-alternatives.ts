@@ -10,7 +10,7 @@ import {
   valuesOf,
   coversType,
 } from "./compare-normal.ts";
-import { Findings } from "./compare-findings.ts";
+import { Findings, shown } from "./compare-findings.ts";
 import { spend } from "./compare-steps.ts";
 import type { Walk } from "./compare-walk.ts";
 
@@ -87,7 +87,7 @@ export function compareAlternatives(
     const partner = partnerOf(one, left, open, walk);
     if (!partner) {
       const is = isSent ? "no longer taken" : "possible now";
-      findings.add(one.pointer, "breaking", `The alternative ${shown(one.schema)} is ${is}.`);
+      findings.add(one.pointer, "breaking", `The alternative ${shownDemands(one.schema)} is ${is}.`);
       continue;
     }
     used.add(partner);
@@ -95,7 +95,11 @@ export function compareAlternatives(
   }
   for (const other of giving) {
     if (used.has(other)) continue;
-    findings.add(other.pointer, "compatible", `The alternative ${shown(other.schema)} is ${isSent ? "new" : "gone"}.`);
+    findings.add(
+      other.pointer,
+      "compatible",
+      `The alternative ${shownDemands(other.schema)} is ${isSent ? "new" : "gone"}.`,
+    );
   }
 }
 
@@ -253,7 +257,6 @@ function isAmong(names: readonly unknown[], name: string): boolean {
   return names.includes(name);
 }
 
-function shown(schema: JsonSchema): string {
-  const text = canonical(schema, (key) => !isAnnotation(key));
-  return text.length > 120 ? `${text.slice(0, 120)}…` : text;
+function shownDemands(schema: JsonSchema): string {
+  return shown(canonical(schema, (key) => !isAnnotation(key)));
 }

@@ -1,4 +1,5 @@
 import type { ContractChange } from "./change.ts";
+import { cutText } from "../cut-text.ts";
 import { spend } from "./compare-steps.ts";
 
 /** Which way values go: what a caller sends has to be taken, what a reader gets has to be what was promised. */
@@ -45,13 +46,19 @@ export class Findings {
   }
 
   textual(pointer: string, message: string): void {
-    spend(STEPS_OF_FINDING + Math.max(pointer.length / 4, pointer.length - POINTER_UNITS));
-    this.all.push({ pointer, effect: "review", message, textual: true });
+    this.#push({ pointer, effect: "review", message, textual: true });
   }
 
   add(pointer: string, effect: Finding["effect"], message: string, renamedTo?: string): void {
-    spend(STEPS_OF_FINDING + Math.max(pointer.length / 4, pointer.length - POINTER_UNITS));
-    this.all.push({ pointer, effect, message, ...(renamedTo !== undefined && { renamedTo }) });
+    this.#push({ pointer, effect, message, ...(renamedTo !== undefined && { renamedTo }) });
+  }
+
+  /** What a schema holds once is told of at every place that refers to it: so what is told is counted, too. */
+  #push(finding: Finding): void {
+    const { pointer, message, renamedTo = "" } = finding;
+    const written = Math.max(0, message.length + renamedTo.length - MESSAGE_UNITS) / 4;
+    spend(STEPS_OF_FINDING + Math.max(pointer.length / 4, pointer.length - POINTER_UNITS) + written);
+    this.all.push(finding);
   }
 
   /** Of what is not compared the worst is said. */
@@ -66,7 +73,9 @@ export class Findings {
   }
 }
 
+/** With a message of this length. */
 const STEPS_OF_FINDING = 10;
+const MESSAGE_UNITS = 160;
 /** To read the steps of a longer pointer takes longer than all else. */
 const POINTER_UNITS = 256;
 
@@ -85,5 +94,25 @@ export function subject(pointer: string): string {
       name += ".*";
     }
   }
-  return name === "" ? "The value as a whole" : `"${name}"`;
+  return name === "" ? "The value as a whole" : quoted(name);
 }
+
+/** A name as a message shows it. */
+export function quoted(name: string): string {
+  return `"${shown(name)}"`;
+}
+
+/** What others wrote, as far as a message shows it. */
+export function shown(text: string): string {
+  return cutText(text, SHOWN_UNITS_MAX);
+}
+
+/** The same of a value: of a long text nothing is read but its beginning. */
+export function shownJson(value: unknown): string {
+  if (typeof value === "string") return JSON.stringify(shown(value));
+  const text = JSON.stringify(value) ?? "none";
+  spend(text.length >> 6);
+  return shown(text);
+}
+
+const SHOWN_UNITS_MAX = 200;

@@ -1,6 +1,6 @@
 import type { JsonSchema } from "../json.ts";
 import { isSame, typesOf } from "./compare-normal.ts";
-import type { Findings } from "./compare-findings.ts";
+import { shownJson, type Findings } from "./compare-findings.ts";
 
 /** Keywords that bound values of one type: how long, how many, how large, and in what form. */
 
@@ -109,7 +109,7 @@ function compareMultiple(before: JsonSchema, after: JsonSchema, pointer: string,
   const [old, now] = [before["multipleOf"], after["multipleOf"]];
   const at = `${pointer}/multipleOf`;
   if (old === now) return;
-  if (typeof now !== "number") return findings.widened(at, `no longer bound to multiples of ${String(old)}`);
+  if (typeof now !== "number") return findings.widened(at, `no longer bound to multiples of ${shownJson(old)}`);
   if (typeof old !== "number") return findings.narrowed(at, `bound to multiples of ${now} now`);
   const isWhole = Number.isInteger(old) && Number.isInteger(now);
   const sentence = `bound to multiples of ${now}, and of ${old} before`;
@@ -134,7 +134,7 @@ function compareForm(
   const [old, now] = [before[keyword], after[keyword]];
   if (isSame(old, now)) return;
   const at = `${pointer}/${keyword}`;
-  if (old === undefined) findings.narrowed(at, `bound to the ${keyword} ${JSON.stringify(now)} now`);
-  else if (now === undefined) findings.widened(at, `no longer bound to the ${keyword} ${JSON.stringify(old)}`);
-  else findings.unclear(at, `bound to the ${keyword} ${JSON.stringify(now)}, and to ${JSON.stringify(old)} before`);
+  if (old === undefined) findings.narrowed(at, `bound to the ${keyword} ${shownJson(now)} now`);
+  else if (now === undefined) findings.widened(at, `no longer bound to the ${keyword} ${shownJson(old)}`);
+  else findings.unclear(at, `bound to the ${keyword} ${shownJson(now)}, and to ${shownJson(old)} before`);
 }

@@ -1,8 +1,8 @@
 import { isObject, type JsonSchema } from "../json.ts";
 import { findRenamed, wordLikeness, wordsOf } from "./compare-names.ts";
-import { canonical, demands, isSame, resolve } from "./compare-normal.ts";
+import { demands, isSame, resolve } from "./compare-normal.ts";
 import { spend } from "./compare-steps.ts";
-import type { Findings } from "./compare-findings.ts";
+import { quoted, shownJson, type Findings } from "./compare-findings.ts";
 import type { Walk } from "./compare-walk.ts";
 
 /** Objects by their properties: what is gone, new, renamed, required or no longer so. */
@@ -66,11 +66,11 @@ export function compareObjects(
   }
   for (const name of now.required) {
     if (now.properties.has(name) || old.required.has(name)) continue;
-    findings.narrowed(`${pointer}/required`, `bound to have "${name}" now`);
+    findings.narrowed(`${pointer}/required`, `bound to have ${quoted(name)} now`);
   }
   for (const name of old.required) {
     if (old.properties.has(name) || now.required.has(name)) continue;
-    findings.widened(`${pointer}/required`, `no longer bound to have "${name}"`);
+    findings.widened(`${pointer}/required`, `no longer bound to have ${quoted(name)}`);
   }
   compareOthers(old, now, `${pointer}/additionalProperties`, findings, walk);
 }
@@ -118,10 +118,12 @@ function compareRequired(
   const { direction } = findings;
   if (was) {
     const message =
-      direction === "sent" ? `"${name}" may be left out now.` : `"${name}" may be missing from results now.`;
+      direction === "sent"
+        ? `${quoted(name)} may be left out now.`
+        : `${quoted(name)} may be missing from results now.`;
     findings.add(pointer, direction === "sent" ? "compatible" : "breaking", message);
   } else if (direction === "read") {
-    findings.add(pointer, "compatible", `"${name}" is always there now.`);
+    findings.add(pointer, "compatible", `${quoted(name)} is always there now.`);
   } else requiredNow(name, now, pointer, findings, walk, "is required now");
 }
 
@@ -129,18 +131,18 @@ function requiredNow(name: string, now: Shape, pointer: string, findings: Findin
   const { schema } = resolve(now.properties.get(name), walk.after);
   const standsIn = schema["default"];
   if (standsIn === undefined) {
-    findings.add(pointer, "breaking", `"${name}" ${is}: calls without it are refused.`);
+    findings.add(pointer, "breaking", `${quoted(name)} ${is}: calls without it are refused.`);
   } else if (walk.hasDefaults) {
     findings.add(
       pointer,
       "compatible",
-      `"${name}" ${is}, and has the default ${canonical(standsIn)}: it may be left out.`,
+      `${quoted(name)} ${is}, and has the default ${shownJson(standsIn)}: it may be left out.`,
     );
   } else {
     findings.add(
       pointer,
       "review",
-      `"${name}" ${is}, with a default inside of an alternative, where it may not count.`,
+      `${quoted(name)} ${is}, with a default inside of an alternative, where it may not count.`,
     );
   }
 }
@@ -150,23 +152,23 @@ function compareRenamed(name: string, to: string, pointer: string, findings: Fin
     findings.direction === "sent"
       ? "calls that give it under its old name are refused or ignored"
       : "readers find it no more";
-  findings.add(pointer, "breaking", `"${name}" is called "${to}" now: ${consequence}.`, to);
+  findings.add(pointer, "breaking", `${quoted(name)} is called ${quoted(to)} now: ${consequence}.`, to);
 }
 
 function removed(name: string, old: Shape, now: Shape, pointer: string, findings: Findings, walk: Walk): void {
   if (findings.direction === "read") {
-    findings.add(pointer, "breaking", `"${name}" is removed: readers find it no more.`);
+    findings.add(pointer, "breaking", `${quoted(name)} is removed: readers find it no more.`);
     return;
   }
   if (now.others === false && !now.hasPatterns) {
-    findings.add(pointer, "breaking", `"${name}" is removed: calls that give it are refused.`);
+    findings.add(pointer, "breaking", `${quoted(name)} is removed: calls that give it are refused.`);
   } else if (old.required.has(name)) {
-    findings.add(pointer, "breaking", `"${name}" is removed: every call gives it, and it does nothing any more.`);
+    findings.add(pointer, "breaking", `${quoted(name)} is removed: every call gives it, and it does nothing any more.`);
   } else {
     findings.add(
       pointer,
       "review",
-      `"${name}" is removed: calls that give it are taken, and it does nothing any more.`,
+      `${quoted(name)} is removed: calls that give it are taken, and it does nothing any more.`,
     );
   }
   if (isObject(now.others)) walk.compare(old.properties.get(name), now.others, pointer, findings, walk);
@@ -174,11 +176,11 @@ function removed(name: string, old: Shape, now: Shape, pointer: string, findings
 
 function added(name: string, old: Shape, now: Shape, pointer: string, findings: Findings, walk: Walk): void {
   if (findings.direction === "read") {
-    findings.add(pointer, "compatible", `"${name}" is new.`);
+    findings.add(pointer, "compatible", `${quoted(name)} is new.`);
     return;
   }
   if (now.required.has(name)) requiredNow(name, now, pointer, findings, walk, "is new and required");
-  else findings.add(pointer, "compatible", `"${name}" is new, and may be left out.`);
+  else findings.add(pointer, "compatible", `${quoted(name)} is new, and may be left out.`);
   // What could be given under any name had another form under this one.
   if (old.others !== undefined && old.others !== false) {
     walk.compare(old.others, now.properties.get(name), pointer, findings, walk);

@@ -1,6 +1,6 @@
 import { isObject, type JsonSchema } from "../json.ts";
 import { compareAlternatives, hasAlternatives } from "./compare-alternatives.ts";
-import { Findings, subject, type Direction, type Finding } from "./compare-findings.ts";
+import { Findings, quoted, shown, shownJson, subject, type Direction, type Finding } from "./compare-findings.ts";
 import { compareLimits, limitKeywords } from "./compare-limits.ts";
 import {
   canonical,
@@ -91,7 +91,7 @@ function compareTexts(before: JsonSchema, after: JsonSchema, pointer: string, fi
     );
   }
   if (findings.direction === "read" || isSame(before["default"], after["default"])) return;
-  const [old, now] = [JSON.stringify(before["default"]) ?? "none", JSON.stringify(after["default"]) ?? "none"];
+  const [old, now] = [shownJson(before["default"]), shownJson(after["default"])];
   findings.textual(
     `${pointer}/default`,
     `The default${ofSubject(pointer)} is ${now}, and was ${old}: calls that leave it out may do something else.`,
@@ -128,25 +128,28 @@ function compareTypes(before: JsonSchema, after: JsonSchema, pointer: string, fi
     ) as [Map<string, unknown>, Map<string, unknown>];
     const gone = [...old.keys()].filter((key) => !now.has(key));
     const come = [...now.keys()].filter((key) => !old.has(key));
-    if (gone.length > 0) findings.narrowed(`${pointer}/enum`, `without the value ${gone.join(", ")} now`);
-    if (come.length > 0) findings.widened(`${pointer}/enum`, `extended by the value ${come.join(", ")}`);
+    if (gone.length > 0) findings.narrowed(`${pointer}/enum`, `without the value ${listed(gone)} now`);
+    if (come.length > 0) findings.widened(`${pointer}/enum`, `extended by the value ${listed(come)}`);
     return;
   }
   spend((oldTypes.length * nowTypes.length) / 4);
   const lost = oldTypes.filter((type) => !coversType(nowTypes, type));
   const won = nowTypes.filter((type) => !coversType(oldTypes, type));
   if (nowValues && namesValues(after))
-    findings.narrowed(`${pointer}/enum`, `one of ${nowValues.map((value) => canonical(value)).join(", ")} now`);
+    findings.narrowed(`${pointer}/enum`, `one of ${listed(nowValues.map((value) => canonical(value)))} now`);
   else if (lost.length > 0)
-    findings.narrowed(`${pointer}/type`, `no longer ${lost.join(" or ")}, but ${nowTypes.join(" or ")}`);
+    findings.narrowed(`${pointer}/type`, `no longer ${listed(lost, " or ")}, but ${listed(nowTypes, " or ")}`);
   if (oldValues && namesValues(before))
-    findings.widened(
-      `${pointer}/enum`,
-      `no longer one of ${oldValues.map((value) => canonical(value)).join(", ")} only`,
-    );
+    findings.widened(`${pointer}/enum`, `no longer one of ${listed(oldValues.map((value) => canonical(value)))} only`);
   else if (won.length > 0)
-    findings.widened(`${pointer}/type`, `${won.join(" or ")} as well as ${oldTypes.join(" or ")}`);
+    findings.widened(`${pointer}/type`, `${listed(won, " or ")} as well as ${listed(oldTypes, " or ")}`);
 }
+
+function listed(values: readonly string[], between = ", "): string {
+  return shown(values.slice(0, LISTED_MAX).join(between)) + (values.length > LISTED_MAX ? "…" : "");
+}
+
+const LISTED_MAX = 100;
 
 /** Rather than types that have few. */
 function namesValues(schema: JsonSchema): boolean {
@@ -197,6 +200,6 @@ function compareUnknown(before: JsonSchema, after: JsonSchema, pointer: string, 
     if (KNOWN.has(keyword) || isAnnotation(keyword)) continue;
     const [old, now] = [before[keyword], after[keyword]];
     const same = isObject(old) && isObject(now) ? demands(old) === demands(now) : isSame(old, now);
-    if (!same) findings.unclear(`${pointer}/${keyword}`, `changed in "${keyword}"`);
+    if (!same) findings.unclear(`${pointer}/${keyword}`, `changed in ${quoted(keyword)}`);
   }
 }

@@ -6,7 +6,7 @@
 export interface ComparisonLimits {
   /** On one tool or prompt, or on what has another name in one list: these are the stretches between turns of others. */
   readonly stepsAtOnce: number;
-  /** On all tools and prompts of two contracts. */
+  /** On all tools and prompts of two contracts. Long messages and pointers take a step for every four letters. */
   readonly steps: number;
   /** Of one that is gone and one that is new: with more of them nothing is taken for renamed. */
   readonly renamePairs: number;

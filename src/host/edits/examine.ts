@@ -1,6 +1,7 @@
 import type { Rights } from "../../access/rights.ts";
 import { compareInTurns } from "../../contract/compare.ts";
 import type { ContractChange } from "../../contract/change.ts";
+import { ToldChanges } from "../../contract/told-changes.ts";
 import { BerthError, type ErrorCode } from "../../errors.ts";
 import { furtherProblems, PROBLEMS_MAX, type Problem } from "../../problem.ts";
 import type { Store } from "../../store/store.ts";
@@ -41,6 +42,7 @@ export interface Examined {
 export async function examine(examiner: Examiner, tenant: string, plan: Plan, rights: Rights): Promise<Examined> {
   const problems = [...plan.problems];
   const servers: ServerEffect[] = [];
+  const told = new ToldChanges();
   // What stands now may never have been loaded, and has to be addressable all the same once it is replaced.
   const standing = proposeTo(examiner.store);
   let after: Directory | undefined;
@@ -59,7 +61,7 @@ export async function examine(examiner: Examiner, tenant: string, plan: Plan, ri
       await nextTurn();
       problems.push(...newProblems(plan, was.problems, would.problems));
       problems.push(...(await withdrawnProblems(examiner.store, tenant, name, would)));
-      const effect = await effectOn(name, was, would);
+      const effect = await effectOn(name, was, would, told);
       if (effect) servers.push(effect);
     }
   }
@@ -187,24 +189,36 @@ function problemsOf(error: BerthError): readonly Problem[] {
   return [{ code: error.code.replaceAll("_", "-"), message: error.message, severity: "error" }];
 }
 
-async function effectOn(server: string, was: State, would: State): Promise<ServerEffect | undefined> {
+async function effectOn(
+  server: string,
+  was: State,
+  would: State,
+  told: ToldChanges,
+): Promise<ServerEffect | undefined> {
   const [before, after] = [was.catalog, would.catalog];
   const versions = { ...(before && { before: before.release }), ...(after && { after: after.release }) };
   if (before && after) {
     if (before.release === after.release) return undefined;
-    const changes = await compareInTurns(before.contract, after.contract);
+    const changes = told.of(await compareInTurns(before.contract, after.contract));
+    const newBehaviour = behaviourOf(before, after);
+    const first = told.names(newBehaviour);
     return {
       server,
       outcome: "changed",
       ...versions,
-      changes,
-      newBehaviour: behaviourOf(before, after),
+      changes: first.length === newBehaviour.length ? changes : [...changes, furtherBehaviour(newBehaviour, first)],
+      newBehaviour: first,
     };
   }
   if (after) return { server, outcome: "added", ...versions, changes: [], newBehaviour: [] };
   if (!before) return undefined;
   if (would.kind === "refused") return { server, outcome: "refused", ...versions, changes: [], newBehaviour: [] };
   return { server, outcome: "removed", ...versions, changes: [removal(server, would)], newBehaviour: [] };
+}
+
+function furtherBehaviour(all: readonly string[], told: readonly string[]): ContractChange {
+  const message = `The code of ${all.length - told.length} more tools is another one behind the same contract.`;
+  return { subject: "server", name: "", effect: "review", message };
 }
 
 function removal(server: string, { kind }: State): ContractChange {

@@ -1,6 +1,7 @@
 import type { ContractChange } from "../../contract/change.ts";
 import { compareInTurns } from "../../contract/compare.ts";
 import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
+import { ToldChanges } from "../../contract/told-changes.ts";
 import type { Limits } from "../../limits.ts";
 import type { SchemaValidation } from "../config/entry.ts";
 import { nextTurn } from "../../turns.ts";
@@ -118,26 +119,8 @@ export async function driftOf(approved: Contract, observed: Contract): Promise<r
   await nextTurn();
   const tools = silent("tool", before.tools, after.tools);
   await nextTurn();
-  return firstOfEach([...changes, ...tools, ...silent("prompt", before.prompts, after.prompts)]);
+  return new ToldChanges().of([...changes, ...tools, ...silent("prompt", before.prompts, after.prompts)]);
 }
-
-/** The first changes of each effect, and how many more there are: nobody reads thousands. */
-function firstOfEach(changes: readonly ContractChange[]): readonly ContractChange[] {
-  const counts = { breaking: 0, review: 0, compatible: 0 };
-  const first = changes.filter(({ effect }) => ++counts[effect] <= CHANGES_MAX);
-  const more = Object.entries(counts).filter(([, count]) => count > CHANGES_MAX);
-  return [
-    ...first,
-    ...more.map(([effect, count]): ContractChange => {
-      const of = changes.find((change) => change.effect === effect)!;
-      const message = `There are ${count - CHANGES_MAX} more changes of which the same is to be said (${effect}).`;
-      return { subject: of.subject, name: "", effect: of.effect, message };
-    }),
-  ];
-}
-
-/** Of each effect. */
-const CHANGES_MAX = 500;
 
 function byName<Item extends Named>(items: readonly Item[]): ReadonlyMap<string, Item> {
   return new Map(items.map((item) => [item.name, item]));

@@ -2,6 +2,7 @@ import { Router, type Request } from "express";
 import type { Cid } from "../../cid.ts";
 import { compareInTurns } from "../../contract/compare.ts";
 import type { Contract } from "../../contract/contract.ts";
+import { ToldChanges } from "../../contract/told-changes.ts";
 import { BerthError } from "../../errors.ts";
 import type { ServerSummary } from "../../host/host.ts";
 import { isObject } from "../../json.ts";
@@ -55,7 +56,7 @@ export function serverRoutes({ edits, host, access, bodies, limits }: ApiOptions
     const { from, to } = request.query;
     const tenant = tenantOf(request);
     const [before, after] = [await contractAt(tenant, name, from), await contractAt(tenant, name, to)];
-    response.json({ changes: await compareInTurns(before, after) });
+    response.json({ changes: new ToldChanges().of(await compareInTurns(before, after)) });
   };
 
   const getUpstream: Handler = async (request, response) => {

@@ -6,10 +6,6 @@ export function firstLine(text: string): string {
   return line.length > LINE_MAX ? `${line.slice(0, LINE_MAX).trimEnd()}…` : line;
 }
 
-export function cutText(text: string, unitsMax: number): string {
-  return text.length > unitsMax ? `${text.slice(0, unitsMax)}…` : text;
-}
-
 /** `bafkreia…4ofqu`: enough of a CID to tell two apart by eye. */
 export function shortCid(cid: string): string {
   return cid.length <= 20 ? cid : `${cid.slice(0, 8)}…${cid.slice(-6)}`;

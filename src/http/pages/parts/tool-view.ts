@@ -1,8 +1,9 @@
 import { signatureOf } from "../../../contract/signature.ts";
+import { cutText } from "../../../cut-text.ts";
 import type { JsonSchema } from "../../../json.ts";
 import type { ToolAnnotations, ToolContract } from "../../../contract/contract.ts";
 import type { SchemaTable } from "./schema-rows.ts";
-import { cutText, firstLine } from "./text.ts";
+import { firstLine } from "./text.ts";
 
 /** A tool as `views/partials/tools.hbs` shows it. */
 export interface ToolView {

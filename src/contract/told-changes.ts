@@ -1,0 +1,50 @@
+import type { ContractChange } from "./change.ts";
+
+/**
+ * As many of the changes of one answer as somebody reads: the first ones of each effect of each server, as far as there
+ * is room for what they say; of all others, how many there are.
+ */
+export class ToldChanges {
+  #units: number;
+
+  constructor(units = ROOM_UNITS) {
+    this.#units = units;
+  }
+
+  of(changes: readonly ContractChange[]): readonly ContractChange[] {
+    const counts = { breaking: 0, review: 0, compatible: 0 };
+    const more = new Map<ContractChange["effect"], { readonly of: ContractChange; count: number }>();
+    const first = changes.filter((change) => {
+      const { effect, name, pointer = "", message, renamedTo = "" } = change;
+      const units = name.length + pointer.length + message.length + renamedTo.length;
+      if (++counts[effect] <= CHANGES_MAX && units <= this.#units) {
+        this.#units -= units;
+        return true;
+      }
+      const left = more.get(effect);
+      if (left) left.count += 1;
+      else more.set(effect, { of: change, count: 1 });
+      return false;
+    });
+    return [
+      ...first,
+      ...Array.from(more, ([effect, { of, count }]): ContractChange => {
+        const message = `There are ${count} more changes of which the same is to be said (${effect}).`;
+        return { subject: of.subject, name: "", effect, message };
+      }),
+    ];
+  }
+
+  /** The first of some names, as far as there is room for them besides. */
+  names(all: readonly string[]): readonly string[] {
+    const end = all.findIndex((name) => {
+      this.#units -= name.length;
+      return this.#units < 0;
+    });
+    return end === -1 ? all : all.slice(0, end);
+  }
+}
+
+/** Of each effect. */
+const CHANGES_MAX = 500;
+const ROOM_UNITS = 512 * 1024;
