@@ -4,7 +4,7 @@ import { defaultLimits } from "../src/limits.ts";
 import { Session } from "../src/mcp/legacy/session.ts";
 import type { StreamStore } from "../src/mcp/legacy/stream-store.ts";
 import type { Stream } from "../src/mcp/legacy/stream.ts";
-import { Streams } from "../src/mcp/legacy/streams.ts";
+import { STREAM_BYTES, Streams } from "../src/mcp/legacy/streams.ts";
 
 const nothing = (): void => {};
 const store = { change: nothing, remove: nothing, adopt: nothing } as unknown as StreamStore;
@@ -13,6 +13,9 @@ describe("what streams keep for clients that come back", () => {
   const sessionOf = (tenant: string): Session =>
     new Session(tenant, { tenant, server: "one" } as never, { version: "2025-11-25" } as never);
   let requests = 0;
+  const BYTES = 10_000;
+  /** What one that has ended takes of a share. */
+  const EACH = BYTES + STREAM_BYTES;
   /** A stream that has ended, with so much that nobody has taken. */
   function left(streams: Streams, session: Session, bytes: number): Stream {
     const stream = streams.create(session, [++requests]);
@@ -23,14 +26,14 @@ describe("what streams keep for clients that come back", () => {
   const bytesIn = (each: Stream): number => each.kept.events.reduce((sum, { message }) => sum + message.length, 0);
 
   it("replayBytesPerTenant: who keeps more loses its own, the oldest first", () => {
-    const streams = new Streams(store, { ...defaultLimits, replayBytes: 1_000, replayBytesPerTenant: 300 });
+    const streams = new Streams(store, { ...defaultLimits, replayBytes: 10 * EACH, replayBytesPerTenant: 3 * EACH });
     const [one, other] = [sessionOf("one"), sessionOf("other")];
-    const calm = left(streams, other, 100);
-    const busy = Array.from({ length: 10 }, () => left(streams, one, 100));
-    assert.equal(bytesIn(calm), 100);
+    const calm = left(streams, other, BYTES);
+    const busy = Array.from({ length: 10 }, () => left(streams, one, BYTES));
+    assert.equal(bytesIn(calm), BYTES);
     assert.deepEqual(
       busy.map((each) => bytesIn(each)),
-      [0, 0, 0, 0, 0, 0, 0, 100, 100, 100],
+      [0, 0, 0, 0, 0, 0, 0, BYTES, BYTES, BYTES],
     );
   });
 
@@ -47,30 +50,64 @@ describe("what streams keep for clients that come back", () => {
   });
 
   it("a tenant whose questions wait has its answers kept as long as others have", () => {
-    const streams = new Streams(store, { ...defaultLimits, replayBytes: 500, replayBytesPerTenant: 400 });
+    const streams = new Streams(store, { ...defaultLimits, replayBytes: 5 * EACH, replayBytesPerTenant: 4 * EACH });
     const [one, other] = [sessionOf("one"), sessionOf("other")];
     const asking = streams.create(one, [++requests]);
-    assert.equal(asking.hold(200), undefined);
-    void asking.send("x".repeat(200), { lasting: true });
-    const own = left(streams, one, 100);
-    const busy = Array.from({ length: 3 }, () => left(streams, other, 100));
-    assert.equal(bytesIn(own), 100);
+    assert.equal(asking.hold(2 * EACH), undefined);
+    void asking.send("x".repeat(2 * EACH), { lasting: true });
+    const own = left(streams, one, BYTES);
+    const busy = Array.from({ length: 3 }, () => left(streams, other, BYTES));
+    assert.equal(bytesIn(own), BYTES);
     assert.deepEqual(
       busy.map((each) => bytesIn(each)),
-      [0, 100, 100],
+      [0, BYTES, BYTES],
     );
   });
 
   it("replayBytes: where all is too much, whoever keeps most loses some", () => {
-    const streams = new Streams(store, { ...defaultLimits, replayBytes: 500, replayBytesPerTenant: 400 });
+    const streams = new Streams(store, { ...defaultLimits, replayBytes: 5 * EACH, replayBytesPerTenant: 4 * EACH });
     const [one, other] = [sessionOf("one"), sessionOf("other")];
-    const calm = left(streams, other, 100);
-    const busy = Array.from({ length: 4 }, () => left(streams, one, 100));
-    const more = left(streams, other, 100);
-    assert.deepEqual([bytesIn(calm), bytesIn(more)], [100, 100]);
+    const calm = left(streams, other, BYTES);
+    const busy = Array.from({ length: 4 }, () => left(streams, one, BYTES));
+    const more = left(streams, other, BYTES);
+    assert.deepEqual([bytesIn(calm), bytesIn(more)], [BYTES, BYTES]);
     assert.deepEqual(
       busy.map((each) => bytesIn(each)),
-      [0, 100, 100, 100],
+      [0, BYTES, BYTES, BYTES],
     );
+  });
+
+  it("restingStreamsPerSession: of what has ended a session keeps the last, however little each says", () => {
+    const streams = new Streams(store, { ...defaultLimits, restingStreamsPerSession: 100 });
+    const session = sessionOf("one");
+    const all = Array.from({ length: 300 }, () => left(streams, session, 2));
+    assert.deepEqual(
+      all.map((each) => session.hasStream(each)),
+      all.map((_, at) => at >= 200),
+    );
+  });
+
+  it("a stream takes of its tenant's share besides what it says", () => {
+    const streams = new Streams(store, { ...defaultLimits, replayBytesPerTenant: 100 * STREAM_BYTES });
+    const sessions = Array.from({ length: 300 }, () => sessionOf("one"));
+    for (const session of sessions) left(streams, session, 0);
+    assert.equal(sessions.filter((session) => !session.isIdle).length, 100);
+  });
+
+  it("many are forgotten in turns with others, and each at once", async () => {
+    const streams = new Streams(store, { ...defaultLimits, restingStreamsPerSession: 30_000, replayMs: 0 });
+    const session = sessionOf("one");
+    for (let at = 0; at < 20_000; at++) left(streams, session, 2);
+    let turns = 0;
+    const tick = (): void => void (ticking = setImmediate(() => ((turns += 1), tick())));
+    let ticking: NodeJS.Immediate | undefined;
+    tick();
+    const before = process.cpuUsage();
+    await streams.tend([session]);
+    const { user, system } = process.cpuUsage(before);
+    clearImmediate(ticking);
+    assert.ok(session.isIdle);
+    assert.ok(turns > 2, `${turns} turns`);
+    assert.ok(user + system < 1_000_000, `${user + system} microseconds`);
   });
 });

@@ -11,6 +11,8 @@ export const mcpLimits = {
   sessions: 10_000,
   sessionMs: 7 * 24 * 3_600_000,
   streamsPerSession: 32,
+  /** Streams of a session that have ended and are kept for a client that comes back; beyond, the oldest goes. */
+  restingStreamsPerSession: 1_000,
   subscriptionsPerSession: 256,
   /** Open connections of HTTP+SSE, the transport of 2024-11-05. */
   sseConnections: 1000,

@@ -13,6 +13,11 @@ export function streamId(requests: readonly RequestId[] | undefined): string {
   return `post.${random}.${text.length > IDS_CHARACTERS_MAX ? "" : text}`;
 }
 
+/** Whether it was opened to listen, and not by a POST. */
+export function isToListen({ id }: { readonly id: string }): boolean {
+  return id.startsWith("listen.");
+}
+
 export interface Position {
   readonly stream: string;
   readonly seq: number;

@@ -70,12 +70,16 @@ export function createLegacy(options: LegacyOptions): Legacy {
   );
   const closing = new Cancellation();
   const pings = new Pings(limits.pingMs);
+  let tend: Promise<void> | undefined;
+  const tendAll = async (): Promise<void> => {
+    // Those that are used go to the end of the list, and would be come to for ever.
+    const all = [...sessions.values()];
+    await pings.send(all);
+    await streams.tend(all);
+    await sessions.sweep(all);
+  };
   const tending = setInterval(
-    () => {
-      pings.send(sessions.values());
-      streams.tend(sessions.values());
-      sessions.sweep();
-    },
+    () => void (tend ??= tendAll().finally(() => (tend = undefined))),
     Math.min(TEND_MS, limits.pingMs, limits.replayMs),
   ).unref();
 

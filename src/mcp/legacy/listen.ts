@@ -35,7 +35,7 @@ export function createListen({ host, sessions, streams, store, closing, limits }
     if (last === undefined) return begin(session, listen);
     const position = typeof last === "string" ? readEventId(last) : undefined;
     if (!position) throw new BerthError("invalid_request", "Last-Event-ID is none that this server gave");
-    const stream = session.streams.get(position.stream);
+    const stream = session.stream(position.stream);
     if (!stream) return restore(session, listen, position);
     // By this status a client learns that there is nothing to come back for (the SSE standard).
     if (!stream.hasAfter(position.seq)) return { status: 204 };
@@ -64,7 +64,7 @@ export function createListen({ host, sessions, streams, store, closing, limits }
     if (position.requests) return lost(listen, position.requests);
     if (stored) {
       session.unwatch ??= watch(session);
-      resume(session.streams.get(position.stream) ?? streams.adopt(session, position, stored), listen, position);
+      resume(session.stream(position.stream) ?? streams.adopt(session, position, stored), listen, position);
     } else begin(session, listen);
     // Nobody has heard what happened between the two processes.
     for (const list of LISTS) session.notify(`notifications/${list}/list_changed`);

@@ -1,3 +1,4 @@
+import { turnTaker } from "../../turns.ts";
 import { requestText } from "../json-rpc.ts";
 import type { Session } from "./session.ts";
 import type { Stream } from "./stream.ts";
@@ -14,9 +15,12 @@ export class Pings {
     this.#pingMs = pingMs;
   }
 
-  send(sessions: Iterable<Session>): void {
+  /** In turns with calls of others. */
+  async send(sessions: Iterable<Session>): Promise<void> {
     const now = performance.now();
+    const takeTurns = turnTaker();
     for (const session of sessions) {
+      await takeTurns();
       const stream = session.listeners.findLast(({ isAttached }) => isAttached);
       const due = this.#due.get(session);
       if (stream && due !== undefined && due <= now) void this.#ping(session, stream);

@@ -4,6 +4,7 @@ import type { JsonObject } from "../../json.ts";
 import { notificationText, type RequestId } from "../json-rpc.ts";
 import type { LogLevel } from "../../log-level.ts";
 import type { Place } from "../protocol.ts";
+import { isToListen } from "./event-id.ts";
 import type { Stream } from "./stream.ts";
 
 /** What the token of a session says: all that a call depends on, so that any process can carry it out. */
@@ -34,7 +35,11 @@ export class Session {
   logLevel: LogLevel = "info";
   readonly subscriptions = new Set<string>();
   readonly calls = new Map<RequestId, Cancellation>();
-  readonly streams = new Map<string, Stream>();
+  readonly #streams = new Map<string, Stream>();
+  /** Those that have not ended. */
+  readonly #open = new Set<Stream>();
+  /** Of those the ones that were opened to listen, the oldest first. */
+  readonly #listeners = new Set<Stream>();
   readonly questions = new Questions();
   /** Ends the watch over what the session's listeners are told of. */
   unwatch: (() => void) | undefined;
@@ -54,22 +59,62 @@ export class Session {
 
   /** Nothing is under way, and nothing is kept for a client that comes back. */
   get isIdle(): boolean {
-    return this.calls.size === 0 && this.streams.size === 0;
+    return this.calls.size === 0 && this.#streams.size === 0;
   }
 
   get isConnected(): boolean {
-    return this.calls.size > 0 || [...this.streams.values()].some((stream) => stream.isAttached);
+    if (this.calls.size > 0) return true;
+    for (const stream of this.#open) if (stream.isAttached) return true;
+    return false;
   }
 
   get openStreams(): number {
-    let open = 0;
-    for (const stream of this.streams.values()) if (!stream.isEnded) open += 1;
-    return open;
+    return this.#open.size;
   }
 
-  /** Streams that were opened to listen, the oldest first. */
+  /** Streams that were opened to listen and have not ended, the oldest first. */
   get listeners(): Stream[] {
-    return [...this.streams.values()].filter(({ id, isEnded }) => id.startsWith("listen.") && !isEnded);
+    return [...this.#listeners];
+  }
+
+  stream(id: string): Stream | undefined {
+    return this.#streams.get(id);
+  }
+
+  hasStream({ id }: Stream): boolean {
+    return this.#streams.has(id);
+  }
+
+  addStream(stream: Stream): void {
+    this.#streams.set(stream.id, stream);
+    this.#open.add(stream);
+    if (isToListen(stream)) this.#listeners.add(stream);
+  }
+
+  /** It has ended, and stays for a client that comes back. */
+  streamEnded(stream: Stream): void {
+    this.#open.delete(stream);
+    this.#listeners.delete(stream);
+  }
+
+  /** Nobody comes back to it. */
+  dropStream(stream: Stream): void {
+    this.#streams.delete(stream.id);
+    this.streamEnded(stream);
+  }
+
+  /** The oldest of those that have ended, where there are more than so many. */
+  endedBeyond(most: number): Stream | undefined {
+    if (this.#streams.size - this.#open.size <= most) return undefined;
+    for (const stream of this.#streams.values()) if (stream.isEnded) return stream;
+    return undefined;
+  }
+
+  /** Gives the streams that it had. */
+  dropStreams(): Stream[] {
+    const streams = [...this.#streams.values()];
+    for (const stream of streams) this.dropStream(stream);
+    return streams;
   }
 
   /** On one stream alone: the newest that is connected, else the newest to come back. */

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Limits } from "../../limits.ts";
 import { BerthError } from "../../errors.ts";
 import { isObject, type JsonObject } from "../../json.ts";
+import { turnTaker } from "../../turns.ts";
 import type { Sealer } from "../seal.ts";
 import { isLegacy } from "../revisions.ts";
 import type { Records } from "../records.ts";
@@ -78,10 +79,14 @@ export class Sessions {
     for (const session of this.#known.values()) if (session.tenant === tenant) this.#forget(session);
   }
 
-  /** Forgets sessions whose time is over. */
-  sweep(): void {
+  /** Forgets those whose time is over, in turns with calls of others. */
+  async sweep(sessions: Iterable<Session>): Promise<void> {
     const now = Date.now();
-    for (const session of this.#known.values()) if (session.facts.until <= now) this.#forget(session);
+    const takeTurns = turnTaker();
+    for (const session of sessions) {
+      await takeTurns();
+      if (session.facts.until <= now) this.#forget(session);
+    }
   }
 
   async #restore(session: Session): Promise<Session> {
@@ -130,9 +135,7 @@ export class Sessions {
     this.#known.delete(session.token);
     session.stopWatching();
     for (const call of session.calls.values()) call.abort();
-    const streams = [...session.streams.values()];
-    session.streams.clear();
-    for (const stream of streams) {
+    for (const stream of session.dropStreams()) {
       stream.end();
       stream.clear();
     }

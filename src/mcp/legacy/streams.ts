@@ -4,18 +4,22 @@ import type { RequestId } from "../json-rpc.ts";
 import { isObject } from "../../json.ts";
 import type { Session } from "./session.ts";
 import type { StoredStream, StreamStore } from "./stream-store.ts";
-import { streamId } from "./event-id.ts";
+import { turnTaker } from "../../turns.ts";
+import { isToListen, streamId } from "./event-id.ts";
 import { Stream, type StreamOptions } from "./stream.ts";
 
 /** Revisions in which events without a message, and reconnecting on the server's word, are known (SEP-1699). */
 const PRIMING: ReadonlySet<string> = new Set(["2025-11-25"]);
 
+/** What a stream takes in memory besides its messages. */
+export const STREAM_BYTES = 2 * 1024;
+
 /** All streams of this process: how many each session has, and how much they keep for clients that come back. */
 export class Streams {
   readonly #limits: StreamLimits;
   readonly #store: StreamStore;
-  /** Streams that nobody shows, with the time at which they are forgotten; the first to go comes first. */
-  readonly #resting = new Map<Stream, { session: Session; until: number }>();
+  /** Streams that nobody shows, by tenant, with the time at which they are forgotten; the first to go comes first. */
+  readonly #resting = new Map<string, Map<Stream, { session: Session; until: number }>>();
   readonly #kept = new TenantBytes();
   /** What cannot be forgotten: what waits for answers on streams that are open. Some of it is kept as well. */
   readonly #held = new TenantBytes();
@@ -56,13 +60,16 @@ export class Streams {
       eventsMax: streamEvents,
       bytesMax: streamBytes,
       mayOpen: (stream) => {
-        if (session.streams.has(stream.id)) return true;
+        if (session.hasStream(stream)) return true;
         if (session.openStreams >= streamsPerSession && !this.#dropLeft(session)) return false;
-        session.streams.set(stream.id, stream);
+        session.addStream(stream);
         return true;
       },
       onEnd: (stream) => {
+        session.streamEnded(stream);
         this.#rest(stream, session);
+        const beyond = session.endedBeyond(this.#limits.restingStreamsPerSession);
+        if (beyond) this.#forget(beyond, session);
         this.#makeRoom(session.tenant);
       },
       onKept: (bytes) => {
@@ -72,7 +79,10 @@ export class Streams {
       hold: (bytes) => this.#hold(session.tenant, bytes),
       letGo: (bytes) => this.#held.count(session.tenant, -bytes),
       onChange: (stream) => this.#store.change(stream, session),
-      onClear: (stream) => this.#store.remove(stream, session),
+      onClear: (stream) => {
+        this.#wake(stream, session);
+        this.#store.remove(stream, session);
+      },
       isFull: () => this.#whoLoses(session.tenant) !== undefined,
     };
   }
@@ -84,28 +94,36 @@ export class Streams {
     return left !== undefined;
   }
 
-  /** Forgets what nobody came back for. */
-  tend(sessions: Iterable<Session>): void {
+  /** Forgets what nobody came back for, in turns with calls of others. */
+  async tend(sessions: Iterable<Session>): Promise<void> {
+    const takeTurns = turnTaker();
     for (const session of sessions) {
+      await takeTurns();
       for (const stream of session.listeners) {
-        if (stream.isAttached) this.#resting.delete(stream);
+        if (stream.isAttached) this.#wake(stream, session);
         else this.#rest(stream, session);
       }
     }
-    const now = performance.now();
-    for (const [stream, { session, until }] of this.#resting) {
-      if (until > now) break;
-      this.#forget(stream, session);
+    for (const tenant of [...this.#resting.keys()]) {
+      for (let due = this.#firstOf(tenant); due && due.until <= performance.now(); due = this.#firstOf(tenant)) {
+        this.#forget(due.stream, due.session);
+        await takeTurns();
+      }
     }
   }
 
   /** After a tenant has kept more: what has waited longest goes first. */
   #makeRoom(tenant: string): void {
-    for (const [stream, { session }] of this.#resting) {
-      const loser = this.#whoLoses(tenant);
-      if (loser === undefined) return;
-      if (session.tenant === loser) this.#forget(stream, session);
+    for (let loser = this.#whoLoses(tenant); loser !== undefined; loser = this.#whoLoses(tenant)) {
+      const first = this.#firstOf(loser);
+      if (!first) return;
+      this.#forget(first.stream, first.session);
     }
+  }
+
+  #firstOf(tenant: string): { stream: Stream; session: Session; until: number } | undefined {
+    for (const [stream, rest] of this.#resting.get(tenant) ?? []) return { stream, ...rest };
+    return undefined;
   }
 
   /** A tenant that keeps more than its share; or whoever keeps most, where all together is too much. */
@@ -136,16 +154,25 @@ export class Streams {
   }
 
   #rest(stream: Stream, session: Session): void {
-    if (!session.streams.has(stream.id) || this.#resting.has(stream)) return;
-    this.#resting.set(stream, { session, until: performance.now() + this.#limits.replayMs });
+    const { tenant } = session;
+    const resting = this.#resting.get(tenant) ?? new Map<Stream, { session: Session; until: number }>();
+    if (!session.hasStream(stream) || resting.has(stream)) return;
+    this.#resting.set(tenant, resting.set(stream, { session, until: performance.now() + this.#limits.replayMs }));
+    this.#kept.count(tenant, STREAM_BYTES);
+  }
+
+  #wake(stream: Stream, { tenant }: Session): void {
+    const resting = this.#resting.get(tenant);
+    if (!resting?.delete(stream)) return;
+    this.#kept.count(tenant, -STREAM_BYTES);
+    if (resting.size === 0) this.#resting.delete(tenant);
   }
 
   #forget(stream: Stream, session: Session): void {
-    session.streams.delete(stream.id);
+    session.dropStream(stream);
     stream.end();
     stream.clear();
-    this.#resting.delete(stream);
-    if (session.listeners.length === 0) session.stopWatching();
+    if (isToListen(stream) && session.listeners.length === 0) session.stopWatching();
   }
 }
 
@@ -181,6 +208,7 @@ export function requestIds(bodies: readonly unknown[]): RequestId[] {
 export type StreamLimits = Pick<
   Limits,
   | "streamsPerSession"
+  | "restingStreamsPerSession"
   | "streamEvents"
   | "streamBytes"
   | "replayBytes"
