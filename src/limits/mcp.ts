@@ -48,6 +48,8 @@ export const mcpLimits = {
   /** Tasks that run at once in one process. */
   runningTasks: 128,
   runningTasksPerTenant: 96,
+  /** Streams that are told what becomes of one task. */
+  listenersPerTask: 32,
   /** Tasks of one tenant that are kept, running ones among them, and the bytes of their arguments, answers and results. */
   keptTasksPerTenant: 100_000,
   keptTaskBytesPerTenant: 1024 * 1024 * 1024,

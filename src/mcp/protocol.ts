@@ -44,7 +44,7 @@ export interface EventSink {
    * The first message opens the stream, and the answer ends it. `message` is JSON text. A promise asks to wait: it
    * settles when the client has taken what was sent, or is gone.
    */
-  send(message: string, more?: EventDetails): void | Promise<void>;
+  send(message: Text, more?: EventDetails): void | Promise<void>;
   /**
    * Opens the stream before there is anything to say; with an id to come back by, and how long to wait before doing
    * so. Absent on a transport whose streams cannot be taken up again.

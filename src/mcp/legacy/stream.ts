@@ -1,4 +1,5 @@
 import type { BerthError } from "../../errors.ts";
+import type { Text } from "../../long-text.ts";
 import type { EventSink } from "../protocol.ts";
 import { eventId } from "./event-id.ts";
 
@@ -85,8 +86,9 @@ export class Stream implements EventSink {
     this.tryOpen();
   }
 
-  send(message: string, { lasting = false }: { lasting?: boolean } = {}): void | Promise<void> {
+  send(text: Text, { lasting = false }: { lasting?: boolean } = {}): void | Promise<void> {
     if (this.#ended || !this.tryOpen()) return undefined;
+    const message = String(text);
     this.#last += 1;
     if (this.#isKept) {
       this.#keep({ seq: this.#last, message, lasting });

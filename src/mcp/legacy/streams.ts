@@ -104,7 +104,7 @@ export class Streams {
         else this.#rest(stream, session);
       }
     }
-    for (const tenant of [...this.#resting.keys()]) {
+    for (const tenant of this.#resting.keys()) {
       for (let due = this.#firstOf(tenant); due && due.until <= performance.now(); due = this.#firstOf(tenant)) {
         this.#forget(due.stream, due.session);
         await takeTurns();

@@ -36,14 +36,20 @@ export function listenMethod({ listeners, tasks, serverInfoOf }: ListenOptions):
   function listen({ tenant, server, catalog, principal, events, signal, closing, id }: MethodCall, filter: Filter) {
     events!.stand?.();
     const idText = JSON.stringify(id);
-    void events!.send(notificationOn(idText, "notifications/subscriptions/acknowledged", { notifications: filter }));
+    const acknowledge = (): void => {
+      const params = { notifications: filter };
+      void events!.send(notificationOn(idText, "notifications/subscriptions/acknowledged", params));
+    };
     const result = (): string =>
       JSON.stringify({
         resultType: "complete",
         _meta: { [META_SUBSCRIPTION_ID]: id, [META_SERVER_INFO]: serverInfoOf(catalog) },
       });
     // Nothing would ever come on this stream.
-    if (Object.keys(filter).length === 0 || closing.aborted || signal?.aborted) return result();
+    if (Object.keys(filter).length === 0 || closing.aborted || signal?.aborted) {
+      acknowledge();
+      return result();
+    }
 
     return new Promise<string>((resolve) => {
       let isOpen = true;
@@ -55,6 +61,7 @@ export function listenMethod({ listeners, tasks, serverInfoOf }: ListenOptions):
       };
       const listener = { sink: events!, id: idText, ...wantedOf(filter), end };
       const remove = listeners.add(tenant, server, listener);
+      acknowledge();
       signal?.addEventListener("abort", end);
       // What happened to a task before anybody listened would else never be told.
       void tellNow(filter.taskIds ?? []).catch(end);
@@ -89,7 +96,7 @@ function wantedOf(filter: Filter) {
       (toolsListChanged ? PARTS.tools : 0) |
       (promptsListChanged ? PARTS.prompts : 0) |
       (resourcesListChanged ? PARTS.resources : 0),
-    uris: resourceSubscriptions && new Set(resourceSubscriptions),
+    uris: resourceSubscriptions,
     taskIds,
   };
 }

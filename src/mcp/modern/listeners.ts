@@ -1,42 +1,59 @@
+import { BerthError } from "../../errors.ts";
 import type { ServerChange } from "../../host/catalog.ts";
 import type { Host } from "../../host/host.ts";
+import { limitVariable } from "../../limits.ts";
+import { LongText, type Text } from "../../long-text.ts";
+import { turnTaker } from "../../turns.ts";
 import type { EventSink } from "../protocol.ts";
 import { META_SUBSCRIPTION_ID } from "../revisions.ts";
 
 /**
  * Who listens to what. It owns the open `subscriptions/listen` streams and tells each of them what it asked for, in
- * its own words. All that is kept for one stream is one small object: thousands of them are open at once.
+ * its own words, in turns with calls of others: thousands of them are open at once, so that little is kept for each, and
+ * what is told to many is written once.
  */
 export class Listeners {
   readonly #host: Pick<Host, "watch">;
+  readonly #listenersPerTask: number;
   readonly #servers = new Map<string, ListenedServer>();
   readonly #tasks = new Map<string, Set<Listener>>();
+  /** What is to be told, by tenant, each once; tenants take turns. */
+  readonly #waiting = new Map<string, Map<string, Told>>();
+  #isTelling = false;
 
-  constructor(host: Pick<Host, "watch">) {
+  constructor(host: Pick<Host, "watch">, { listenersPerTask }: { readonly listenersPerTask: number }) {
     this.#host = host;
+    this.#listenersPerTask = listenersPerTask;
   }
 
-  /** Gives the way to stop listening. */
+  /** Gives the way to stop listening. Throws `too_many_streams` where one of the tasks has as many listeners as it may. */
   add(tenant: string, server: string, listener: Listener): () => void {
+    const { uris = [], taskIds = [] } = listener;
+    const taskKeys = taskIds.map((id) => JSON.stringify([tenant, id]));
+    for (const taskKey of taskKeys) {
+      if ((this.#tasks.get(taskKey)?.size ?? 0) < this.#listenersPerTask) continue;
+      const limit = `${this.#listenersPerTask} (${limitVariable("listenersPerTask")})`;
+      throw new BerthError("too_many_streams", `the limit of those that listen to one task is ${limit}`);
+    }
     const key = JSON.stringify([tenant, server]);
     let group = this.#servers.get(key);
     if (!group) {
-      const listeners = new Set<Listener>();
-      group = { listeners, stop: this.#host.watch(tenant, server, (change) => tell(listeners, change)) };
+      const stop = this.#host.watch(tenant, server, (change) => this.#tellOf(tenant, key, change));
+      group = { listeners: new Set(), byUri: new Map(), stop };
       this.#servers.set(key, group);
     }
     group.listeners.add(listener);
-    for (const taskId of listener.taskIds ?? []) {
-      const taskKey = JSON.stringify([tenant, taskId]);
-      this.#tasks.set(taskKey, (this.#tasks.get(taskKey) ?? new Set()).add(listener));
-    }
-    return () => this.#remove(tenant, key, listener);
+    for (const uri of uris) addTo(group.byUri, uri, listener);
+    for (const taskKey of taskKeys) addTo(this.#tasks, taskKey, listener);
+    return () => this.#remove(key, taskKeys, listener);
   }
 
   /** `task` is what `tasks/get` says of it. */
   tellOfTask(tenant: string, taskId: string, task: object): void {
-    const listeners = this.#tasks.get(JSON.stringify([tenant, taskId]));
-    for (const { sink, id } of listeners ?? []) void sink.send(notificationOn(id, "notifications/tasks", task));
+    const key = JSON.stringify([tenant, taskId]);
+    const listeners = this.#tasks.get(key);
+    // Who listens from now on hears what has become of it by then.
+    if (listeners) this.#tell(tenant, key, { listeners: [...listeners], method: "notifications/tasks", params: task });
   }
 
   /** Ends every stream of a tenant with its result. */
@@ -51,18 +68,58 @@ export class Listeners {
     for (const { listeners } of this.#servers.values()) for (const { end } of listeners) end();
   }
 
-  #remove(tenant: string, key: string, listener: Listener): void {
+  #remove(key: string, taskKeys: readonly string[], listener: Listener): void {
     const group = this.#servers.get(key);
     if (!group?.listeners.delete(listener)) return;
-    for (const taskId of listener.taskIds ?? []) {
-      const taskKey = JSON.stringify([tenant, taskId]);
-      const listeners = this.#tasks.get(taskKey);
-      listeners?.delete(listener);
-      if (listeners?.size === 0) this.#tasks.delete(taskKey);
-    }
+    for (const uri of listener.uris ?? []) removeFrom(group.byUri, uri, listener);
+    for (const taskKey of taskKeys) removeFrom(this.#tasks, taskKey, listener);
     if (group.listeners.size > 0) return;
     group.stop();
     this.#servers.delete(key);
+  }
+
+  #tellOf(tenant: string, key: string, change: ServerChange): void {
+    const group = this.#servers.get(key);
+    if (change.kind !== "resource") {
+      const { kind } = change;
+      const told = {
+        listeners: group?.listeners ?? [],
+        part: PARTS[kind],
+        method: `notifications/${kind}/list_changed`,
+      };
+      return this.#tell(tenant, `${kind} ${key}`, told);
+    }
+    const { uri } = change;
+    const listeners = group?.byUri.get(uri);
+    const method = "notifications/resources/updated";
+    if (listeners) this.#tell(tenant, `${key} ${uri}`, { listeners, method, params: { uri } });
+  }
+
+  /** The last that there is to say of one thing replaces what waits. */
+  #tell(tenant: string, key: string, told: Told): void {
+    const waiting = this.#waiting.get(tenant) ?? new Map<string, Told>();
+    this.#waiting.set(tenant, waiting.set(key, told));
+    if (this.#isTelling) return;
+    this.#isTelling = true;
+    void this.#tellAll();
+  }
+
+  async #tellAll(): Promise<void> {
+    const takeTurns = turnTaker();
+    for (const [tenant, waiting] of this.#waiting) {
+      const [first] = waiting;
+      const [key, { listeners, part = 0, method, params }] = first!;
+      waiting.delete(key);
+      const rest = restOf(params);
+      for (const listener of listeners) {
+        if (part === 0 || listener.parts & part) void listener.sink.send(onStream(listener.id, method, rest));
+        const turn = takeTurns();
+        if (turn) await turn;
+      }
+      this.#waiting.delete(tenant);
+      if (waiting.size > 0) this.#waiting.set(tenant, waiting);
+    }
+    this.#isTelling = false;
   }
 }
 
@@ -72,7 +129,7 @@ export interface Listener {
   readonly id: string;
   /** Some of `PARTS`, added up. */
   readonly parts: number;
-  readonly uris: ReadonlySet<string> | undefined;
+  readonly uris: readonly string[] | undefined;
   readonly taskIds: readonly string[] | undefined;
   readonly end: () => void;
 }
@@ -82,25 +139,46 @@ export const PARTS = { tools: 1, prompts: 2, resources: 4 } as const;
 
 interface ListenedServer {
   readonly listeners: Set<Listener>;
+  readonly byUri: Map<string, Set<Listener>>;
   readonly stop: () => void;
 }
 
-/** The text of a notification on the stream that the request with this id (JSON text) opened. */
-export function notificationOn(id: string, method: string, params: object = {}): string {
-  const rest = JSON.stringify(params).slice(1, -1);
-  const meta = `"_meta":{"${META_SUBSCRIPTION_ID}":${id}}`;
-  return `{"jsonrpc":"2.0","method":"${method}","params":{${meta}${rest === "" ? "" : `,${rest}`}}}`;
+interface Told {
+  readonly listeners: Iterable<Listener>;
+  /** Only those that asked for this list are told; without it all are. */
+  readonly part?: number;
+  readonly method: string;
+  readonly params?: object;
 }
 
-function tell(listeners: ReadonlySet<Listener>, change: ServerChange): void {
-  if (change.kind === "resource") {
-    for (const { sink, id, uris } of listeners) {
-      if (!uris?.has(change.uri)) continue;
-      void sink.send(notificationOn(id, "notifications/resources/updated", { uri: change.uri }));
-    }
-    return;
-  }
-  for (const { sink, id, parts } of listeners) {
-    if (parts & PARTS[change.kind]) void sink.send(notificationOn(id, `notifications/${change.kind}/list_changed`));
-  }
+function addTo(groups: Map<string, Set<Listener>>, key: string, listener: Listener): void {
+  const group = groups.get(key);
+  if (group) group.add(listener);
+  else groups.set(key, new Set([listener]));
+}
+
+function removeFrom(groups: Map<string, Set<Listener>>, key: string, listener: Listener): void {
+  const group = groups.get(key);
+  group?.delete(listener);
+  if (group?.size === 0) groups.delete(key);
+}
+
+/** The text of a notification on the stream that the request with this id (JSON text) opened. */
+export function notificationOn(id: string, method: string, params?: object): Text {
+  return onStream(id, method, restOf(params));
+}
+
+/** A longer text is handed to all streams in the same bytes. */
+const COPIED_UNITS_MAX = 16 * 1024;
+
+/** All of a notification after what differs from stream to stream. */
+function restOf(params: object = {}): string | Uint8Array {
+  const members = JSON.stringify(params).slice(1, -1);
+  const rest = `${members === "" ? "" : `,${members}`}}}`;
+  return rest.length > COPIED_UNITS_MAX ? Buffer.from(rest) : rest;
+}
+
+function onStream(id: string, method: string, rest: string | Uint8Array): Text {
+  const head = `{"jsonrpc":"2.0","method":"${method}","params":{"_meta":{"${META_SUBSCRIPTION_ID}":${id}}`;
+  return typeof rest === "string" ? head + rest : new LongText(head, rest);
 }

@@ -1,4 +1,5 @@
 import type { Host } from "../../host/host.ts";
+import type { Limits } from "../../limits.ts";
 import type { Log } from "../../log.ts";
 import type { Era } from "../protocol.ts";
 import type { Sealer } from "../seal.ts";
@@ -25,7 +26,7 @@ export interface Modern extends Era {
   settled(): Promise<void>;
 }
 
-export type ModernLimits = TaskLimits & RoundsLimits;
+export type ModernLimits = TaskLimits & RoundsLimits & Pick<Limits, "listenersPerTask">;
 
 export interface ModernOptions {
   readonly host: Host;
@@ -40,7 +41,7 @@ export interface ModernOptions {
 export function createModern(options: ModernOptions): Modern {
   const { host, berthVersion, sealer, records, accessRequired = false, limits, log } = options;
   const writer = createResultWriter(berthVersion);
-  const listeners = new Listeners(host);
+  const listeners = new Listeners(host, limits);
   const rounds = createRounds({ host, sealer, limits });
   const onChange = (tenant: string, id: string, task: object): void => listeners.tellOfTask(tenant, id, task);
   const tasks = createTasks({ host, records, writer, limits, log, onChange });

@@ -124,7 +124,7 @@ class Connection {
         headerless: true,
         body: line,
         signal: cancellation,
-        events: { send: (message) => (cancellation.aborted ? undefined : this.#output.write(message)) },
+        events: { send: (message) => (cancellation.aborted ? undefined : this.#output.write(String(message))) },
       };
       const answering = this.#receive(body, post);
       const answer = await (method === "initialize" ? this.#handshake.settle(answering) : answering);
