@@ -83,6 +83,54 @@ describe("the variable mcps", () => {
     assert.equal(servers.get("one")?.enabled, false);
   });
 
+  it("reads what many entries name by its CID once, and counts it for each of them", async () => {
+    const entry = JSON.stringify({ enabled: false, description: "x".repeat(1_000) });
+    const reference = { config_cid: rawBlock(entry).cid };
+    const names = ["a", "b", "c", "d"];
+    await read(JSON.stringify(Object.fromEntries(names.map((name) => [name, reference]))), [entry]);
+    const { spied, reads } = readsOf(store);
+    const withRoom = (bytes: number): Promise<Directory> =>
+      readDirectoryOf({ store: spied, limits: { ...defaultLimits, mcpsBytes: bytes } }, "default");
+    const fit = await withRoom(5_000);
+    assert.deepEqual(
+      names.map((name) => fit.servers.get(name)?.refused),
+      [false, false, false, false],
+    );
+    assert.equal(fit.servers.get("a")!.entry.raw, fit.servers.get("d")!.entry.raw, "it is one object in memory");
+    assert.equal(reads.filter((member) => member === "content").length, 2, "the variable and the entry");
+    const beyond = await withRoom(2_500);
+    assert.deepEqual(
+      names.map((name) => beyond.servers.get(name)?.refused),
+      [false, false, true, true],
+    );
+    assert.match(beyond.servers.get("d")!.problems[0]!.message, /BERTH_MCPS_BYTES/);
+  });
+
+  it("follows one CID of an entry", async () => {
+    const entry = JSON.stringify({ definition: DEFINITION.cid });
+    const between = JSON.stringify({ config_cid: rawBlock(entry).cid });
+    const { servers } = await read(JSON.stringify({ one: { config_cid: rawBlock(between).cid } }), [entry, between]);
+    assert.equal(servers.get("one")?.refused, true);
+    assert.match(servers.get("one")!.problems[0]!.message, /without a "config_cid" of its own/);
+  });
+
+  it("tells which definitions a server had by reading each of its entries' contents once", async () => {
+    const entries = [1, 2].map((at) => JSON.stringify({ definition: DEFINITION.cid, description: `${at}` }));
+    for (let at = 0; at < 20; at++) {
+      await read(JSON.stringify({ one: { config_cid: rawBlock(entries[at % 2]!).cid } }), entries);
+    }
+    const { spied, reads } = readsOf(store);
+    const past = openPast(spied, defaultLimits);
+    const subject = { kind: "definition", name: "one" } as const;
+    assert.deepEqual(
+      (await past.history("default", subject)).map(({ cid }) => cid),
+      [DEFINITION.cid],
+    );
+    assert.equal(reads.filter((member) => member === "content").length, 20 + 2, "the variable as it was, and those");
+    await past.history("default", subject);
+    assert.equal(reads.filter((member) => member === "content").length, 20 + 2);
+  });
+
   it("T1.4 gives no servers and a problem when it is malformed", async () => {
     for (const mcps of ["{", "", "[]", '"text"', rawBlock("nobody has this").cid]) {
       const { servers, problems } = await read(mcps);

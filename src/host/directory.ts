@@ -100,7 +100,7 @@ async function readWhole(
 ): Promise<Directory> {
   // What changes while the rest is read is read again the next time.
   const latest = await store.latestChange();
-  const { entries, problems, tooLong, mcps, isSettled } = await readMcps({ store, limits }, tenant, foreseen);
+  const { entries, problems, unread, mcps, isSettled } = await readMcps({ store, limits }, tenant, foreseen);
   const named = await readServerNames(store, tenant, known);
   const hidden = await readVisibility(store, tenant);
   let directory = known;
@@ -114,7 +114,7 @@ async function readWhole(
       const isUnread = before === undefined || entries !== known.mcps?.entries;
       // A server may be called like a member that every object has.
       const entry = Object.hasOwn(entries, name) ? entries[name] : undefined;
-      const options = { valuesMax: limits.entryValues, isTooLong: tooLong.has(name) };
+      const options = { valuesMax: limits.entryValues, ...unread.get(name) };
       const read = isUnread ? readEntryOf(name, entry, before, options) : before;
       servers.set(name, listedOf(name, read, named.get(name), hidden.get(name), before));
     }
@@ -151,13 +151,13 @@ async function readChanged(
   };
 
   if (read) {
-    const { entries, tooLong } = read;
+    const { entries, unread } = read;
     for (const name of Object.keys(entries)) {
       await takeTurns();
       const before = servers.get(name);
       if (before && entries[name] === known.mcps?.entries[name]) continue;
       const hidden = before ? before.hidden : await hiddenOf(store, tenant, name);
-      const options = { valuesMax: limits.entryValues, isTooLong: tooLong.has(name) };
+      const options = { valuesMax: limits.entryValues, ...unread.get(name) };
       put(name, listedOf(name, readEntryOf(name, entries[name], before, options), before?.record, hidden, before));
     }
     for (const [name, before] of known.servers) {
@@ -267,7 +267,9 @@ function areSame(before: readonly string[], now: readonly string[]): boolean {
   return before.length === now.length && now.every((name, index) => before[index] === name);
 }
 
-interface McpsReading extends ParsedMcps {
+interface McpsReading extends Omit<ParsedMcps, "tooLong"> {
+  /** Why entries that are null were not read. */
+  readonly unread: ReadonlyMap<string, EntryReading>;
   /** Where another reading of the same value would give the same, and no entry stands elsewhere. */
   readonly mcps: ReadMcps | undefined;
   /** Everything that it leads to is there. */
@@ -281,7 +283,7 @@ async function readMcps(
   known: ReadMcps | undefined,
 ): Promise<McpsReading> {
   const record = await store.name(tenant, "variable", "mcps");
-  const whole = { problems: [], tooLong: new Set<string>(), isSettled: true };
+  const whole = { problems: [], unread: new Map<string, EntryReading>(), isSettled: true };
   if (!record) return { ...whole, entries: {}, mcps: undefined };
   if (known?.cid === record.cid && Object.keys(known.entries).length <= limits.mcpsEntries) {
     return { ...whole, entries: known.entries, mcps: known };
@@ -294,30 +296,51 @@ async function readMcps(
   // What is not there may be another time.
   let isSettled = referred !== undefined;
   let isWhole = parsed.problems.length === 0 && parsed.tooLong.size === 0;
+  const unread = new Map<string, EntryReading>(Array.from(parsed.tooLong, (name) => [name, { isTooLong: true }]));
   const takeTurns = turnTaker();
+  const contents = new Map<Cid, Referred>();
+  let room = limits.mcpsBytes;
   for (const server of Object.keys(parsed.entries)) {
     const raw = parsed.entries[server];
-    if (!isObject(raw) || !Object.hasOwn(raw, "config_cid")) continue;
+    if (!isObject(raw) || typeof raw["config_cid"] !== "string") continue;
     await takeTurns();
     isWhole = false;
-    const referred = await entryOf(raw);
-    if (referred === "too long") parsed.tooLong.add(server);
-    parsed.entries[server] = referred === "too long" ? null : referred;
-  }
-  return { ...parsed, mcps: isWhole ? { cid: record.cid, entries: parsed.entries } : undefined, isSettled };
-
-  /** What an entry's `config_cid` leads to, which may be another one. Content addresses cannot form a circle. */
-  async function entryOf(raw: JsonObject): Promise<JsonObject | "too long"> {
-    if (typeof raw["config_cid"] !== "string") return raw;
-    const text = await textOf(store, tenant, raw["config_cid"]);
-    isSettled &&= text !== undefined;
-    const { value, tooMuch } = await parseInTurns(text ?? "", entryBounds(limits)).catch(() => nowhere);
-    if (tooMuch) return "too long";
+    const referred = room < 0 ? undefined : await referredBy(raw["config_cid"]);
+    // A content counts for each entry: all of them hold what comes of it.
+    room -= referred?.bytes ?? 0;
+    if (room < 0) unread.set(server, { roomBytes: limits.mcpsBytes });
+    else if (referred?.value === "too long") unread.set(server, { isTooLong: true });
     // An entry whose CID leads nowhere stays as it is, and reading it reports the CID.
-    if (!isObject(value)) return raw;
-    const { [SCHEMA_KEY]: _, ...referred } = value as JsonObject;
-    return entryOf(referred);
+    parsed.entries[server] = unread.has(server) ? null : ((referred?.value as JsonObject | undefined) ?? raw);
   }
+  return { ...parsed, unread, mcps: isWhole ? { cid: record.cid, entries: parsed.entries } : undefined, isSettled };
+
+  /** What stands under a `config_cid`. One that stands there again is not followed. */
+  async function referredBy(cid: Cid): Promise<Referred> {
+    let referred = contents.get(cid);
+    if (!referred) contents.set(cid, (referred = await readReferred(store, tenant, cid, limits)));
+    isSettled &&= referred.isThere;
+    return referred;
+  }
+}
+
+interface Referred {
+  readonly isThere: boolean;
+  readonly bytes: number;
+  /** Undefined for what is no entry. */
+  readonly value: JsonObject | "too long" | undefined;
+}
+
+async function readReferred(store: Store, tenant: string, cid: Cid, limits: McpsLimits): Promise<Referred> {
+  const text = await textOf(store, tenant, cid);
+  if (text === undefined) return { isThere: false, bytes: 0, value: undefined };
+  const there = { isThere: true, bytes: Buffer.byteLength(text) };
+  if (there.bytes > limits.mcpsBytes) return { ...there, value: undefined };
+  const { value, tooMuch } = await parseInTurns(text, entryBounds(limits)).catch(() => nowhere);
+  if (tooMuch) return { ...there, value: "too long" };
+  if (!isObject(value) || Object.hasOwn(value, "config_cid")) return { ...there, value: undefined };
+  const { [SCHEMA_KEY]: _, ...entry } = value as JsonObject;
+  return { ...there, value: entry };
 }
 
 const nowhere: Awaited<ReturnType<typeof parseInTurns>> = { value: undefined };

@@ -58,6 +58,8 @@ export interface EntryReading extends ToolReading {
   readonly valuesMax?: number;
   /** It has more, and was not read. */
   readonly isTooLong?: boolean;
+  /** It stands elsewhere, where all such entries have no more bytes than these together, and was not read. */
+  readonly roomBytes?: number | undefined;
 }
 
 export interface LeftOut {
@@ -89,7 +91,7 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
   }
   if (fields.config_cid !== undefined) {
     const others = Object.keys(fields).length > 1 ? "; an entry with it has no other field" : "";
-    const message = `"config_cid" names no content that is a JSON object${others}`;
+    const message = `"config_cid" names no content that is a JSON object without a "config_cid" of its own${others}`;
     complain(inside(place, "config_cid"), "missing-content", message);
   }
   const schemaValidation = fields.schema_validation ?? "warn";
@@ -157,7 +159,13 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
 export const ENTRY_ITEMS_MAX = 1_000;
 
 /** The fields that are neither too deep nor too many things; none of what is too long. */
-function withinBounds(raw: Json, place: Place, { valuesMax = Infinity, isTooLong = false }: EntryReading): Json {
+function withinBounds(raw: Json, place: Place, reading: EntryReading): Json {
+  const { valuesMax = Infinity, isTooLong = false, roomBytes } = reading;
+  if (roomBytes !== undefined) {
+    const message = `What entries say elsewhere, by "config_cid", has at most ${roomBytes} bytes together (BERTH_MCPS_BYTES)`;
+    complain(place, "too-many-bytes", `${message}, once for each of them; shorten it, or take servers out`);
+    return {};
+  }
   const tooLong = (): Json => {
     const message = `An entry has at most ${valuesMax} values, members and items (BERTH_ENTRY_VALUES)`;
     complain(place, "too-many-values", `${message}; shorten it, or split the server`);

@@ -23,7 +23,7 @@ export interface ParsedMcps {
   readonly tooLong: Set<string>;
 }
 
-export type McpsLimits = Pick<Limits, "mcpsEntries" | "entryValues">;
+export type McpsLimits = Pick<Limits, "mcpsEntries" | "entryValues" | "mcpsBytes">;
 
 /** What is read of a configuration. */
 export function mcpsBounds({ mcpsEntries, entryValues }: McpsLimits): ObjectBounds {

@@ -109,23 +109,24 @@ export async function readRawEntries(text: string, bounds: ObjectBounds): Promis
   }
 }
 
-/** What an entry says once its `config_cid` is followed, and the CIDs on the way. */
+/** What an entry says once its `config_cid` is followed, and that CID. One that stands there again is not followed. */
 export async function resolveEntry(
   store: Store,
   tenant: string,
   raw: unknown,
   limits: McpsLimits,
-): Promise<{ entry: unknown; through: readonly Cid[] }> {
-  const through: Cid[] = [];
-  let entry = raw;
-  while (isObject(entry) && typeof entry["config_cid"] === "string") {
-    const text = await ifSound(textAt(store, tenant, entry["config_cid"]));
-    const referred = await readRawEntries(text ?? "", entryBounds(limits));
-    if (!referred) break;
-    through.push(entry["config_cid"]);
-    entry = Object.fromEntries(Array.from(referred.keys(), (key) => [key, referred.get(key)]));
-  }
-  return { entry, through };
+): Promise<{ entry: unknown; through?: Cid }> {
+  const through = referredIn(raw);
+  if (through === undefined) return { entry: raw };
+  const text = await ifSound(textAt(store, tenant, through));
+  const referred = await readRawEntries(text ?? "", entryBounds(limits));
+  if (!referred || referred.has("config_cid")) return { entry: raw };
+  return { entry: Object.fromEntries(Array.from(referred.keys(), (key) => [key, referred.get(key)])), through };
+}
+
+/** Where an entry stands that only says so. */
+export function referredIn(raw: unknown): Cid | undefined {
+  return isObject(raw) && typeof raw["config_cid"] === "string" ? raw["config_cid"] : undefined;
 }
 
 export async function textAt(store: Store, tenant: string, cid: Cid): Promise<string> {

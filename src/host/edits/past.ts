@@ -6,7 +6,7 @@ import type { NameChange, Store } from "../../store/store.ts";
 import type { Draft, Subject, Version } from "./edits.ts";
 import { mcpsBounds, type McpsLimits } from "../config/mcps.ts";
 import type { ObjectBounds } from "./json-spans.ts";
-import { entryText, readRawEntries, resolveEntry, textAt, type RawEntries } from "./mcps-text.ts";
+import { entryText, readRawEntries, referredIn, resolveEntry, textAt, type RawEntries } from "./mcps-text.ts";
 import { nextTurn, turnTaker } from "../../turns.ts";
 
 /** What subjects were: told by the histories of the names that they stand behind. */
@@ -27,6 +27,7 @@ const VERSIONS_MAX = 1_000;
 
 export function openPast(store: Store, limits: PastLimits): Past {
   const entries = new PastEntries(store, limits);
+  const elsewhere = new DefinitionsElsewhere();
 
   async function entryHistory(tenant: string, server: string): Promise<Version[]> {
     const versions: Version[] = [];
@@ -47,7 +48,9 @@ export function openPast(store: Store, limits: PastLimits): Past {
     const versions: Version[] = [];
     let ofRecord: Cid | null = null;
     let ofEntry: Cid | null = null;
+    const takeTurns = turnTaker();
     for (const [index, change] of oldestFirst.entries()) {
+      await takeTurns();
       const { changedAt, by } = change;
       if ("cid" in change) ofRecord = await recordDefinition(tenant, change.cid);
       else ofEntry = await entryDefinition(tenant, change.raw);
@@ -65,8 +68,13 @@ export function openPast(store: Store, limits: PastLimits): Past {
   }
 
   async function entryDefinition(tenant: string, raw: unknown): Promise<Cid | null> {
-    const { entry } = await resolveEntry(store, tenant, raw, limits);
-    return isObject(entry) ? definitionIn(entry) : null;
+    const referred = referredIn(raw);
+    const known = referred === undefined ? undefined : elsewhere.get(tenant, referred);
+    if (known !== undefined) return known;
+    const { entry, through } = await resolveEntry(store, tenant, raw, limits);
+    const definition = isObject(entry) ? definitionIn(entry) : null;
+    if (through !== undefined) elsewhere.set(tenant, through, definition);
+    return definition;
   }
 
   async function history(tenant: string, { kind, name }: Subject): Promise<readonly Version[]> {
@@ -217,6 +225,26 @@ class PastEntries {
     return entries;
   }
 }
+
+/** Which definitions the entries name that stand in contents of their own: an entry may have had thousands. */
+class DefinitionsElsewhere {
+  readonly #known = new Map<string, Cid | null>();
+
+  get(tenant: string, content: Cid): Cid | null | undefined {
+    return this.#known.get(`${tenant} ${content}`);
+  }
+
+  set(tenant: string, content: Cid, definition: Cid | null): void {
+    this.#known.set(`${tenant} ${content}`, definition);
+    for (const oldest of this.#known.keys()) {
+      if (this.#known.size <= ELSEWHERE_MAX) break;
+      this.#known.delete(oldest);
+    }
+  }
+}
+
+/** Some megabytes. */
+const ELSEWHERE_MAX = 20_000;
 
 /** How far the values have been read, from the oldest one on. */
 interface Walk {

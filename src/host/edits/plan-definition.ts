@@ -133,25 +133,20 @@ export async function moveDefinition(
   return undefined;
 }
 
-/** An entry that stands in content of its own is written anew there, and so is all that leads to it. Gives the variable's value. */
+/** An entry that stands in content of its own is written anew there. Gives the variable's value. */
 async function moveInEntry(
   proposed: ProposedStore,
   tenant: string,
   name: string,
   definition: Cid,
-  through: readonly Cid[],
+  through: Cid | undefined,
   mcps: McpsText,
 ): Promise<Cid> {
-  let member = "definition";
-  let cid = definition;
-  for (const content of through.toReversed()) {
-    const text = await withMember(await textAt(proposed, tenant, content), [member], JSON.stringify(cid));
-    const block = rawBlock(text);
-    await proposed.change(tenant, { by: "edit", put: [block] });
-    member = "config_cid";
-    cid = block.cid;
-  }
-  return writeMember(proposed, tenant, mcps, [name, member], JSON.stringify(cid));
+  const member = JSON.stringify(definition);
+  if (through === undefined) return writeMember(proposed, tenant, mcps, [name, "definition"], member);
+  const content = rawBlock(await withMember(await textAt(proposed, tenant, through), ["definition"], member));
+  await proposed.change(tenant, { by: "edit", put: [content] });
+  return writeMember(proposed, tenant, mcps, [name, "config_cid"], JSON.stringify(content.cid));
 }
 
 /** Without its definition a server is no more, so that what says more about it goes, too. */
