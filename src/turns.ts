@@ -23,6 +23,37 @@ export function turnTaker(): () => Promise<void> | undefined {
   };
 }
 
+const waiting: (() => void)[] = [];
+let goOnSince = 0;
+
+/**
+ * As `nextTurn`, for a step of one of many tasks that is as long as a stretch may be: those that wait at once go on one
+ * after the other, and so do not become one long pause together.
+ */
+export function turnAmongAll(): Promise<void> {
+  return new Promise((resolve) => {
+    if (waiting.push(resolve) === 1) afterArrivals(letGoOn);
+  });
+}
+
+function letGoOn(): void {
+  goOnSince = performance.now();
+  letFirstGoOn();
+}
+
+function letFirstGoOn(): void {
+  waiting[0]!();
+  // All that the task does before it waits for anything else is done by then.
+  queueMicrotask(() =>
+    process.nextTick(() => {
+      waiting.shift();
+      if (waiting.length === 0) return;
+      if (performance.now() - goOnSince < STRETCH_MS) letFirstGoOn();
+      else afterArrivals(letGoOn);
+    }),
+  );
+}
+
 /**
  * What `work` makes of each item, in their order, a few of them at a time: those that wait for the disk wait together.
  * Calls of others have turns meanwhile.

@@ -249,7 +249,7 @@ export function executorContract(mode: Mode): void {
 
     it("refuses what a program asks when it has no port", async () => {
       const { code } = programOf("friendly");
-      const program = programWith(await code());
+      const program = programWith(String(await code()));
       const failure = failureOf(await rig.call(shape("gate", [], withContext), {}, { program }));
       assert.match(failure.message, /may not ask the host \(variable\)/);
     });

@@ -5,13 +5,14 @@ import { defaultLimits } from "../src/limits.ts";
 import type { CallShape } from "../src/discover/discovery.ts";
 import type { ExecutorLimits } from "../src/executor/limits.ts";
 import { openExecutor } from "../src/executor/open.ts";
-import type {
-  Executor,
-  GuestCall,
-  GuestFailure,
-  GuestOutcome,
-  GuestProgram,
-  HostPort,
+import {
+  LongAnswer,
+  type Executor,
+  type GuestCall,
+  type GuestFailure,
+  type GuestOutcome,
+  type GuestProgram,
+  type HostPort,
 } from "../src/executor/executor.ts";
 import type { Json, JsonObject } from "../src/json.ts";
 import { commandOf, descendants, memoryOf } from "./processes.ts";
@@ -93,7 +94,9 @@ export function failureOf(outcome: { ok: boolean }): GuestFailure {
 
 export const testPort: HostPort = {
   request(operation, params) {
-    if (operation === "cid") return Promise.resolve({ base64: Buffer.from("content").toString("base64") });
+    if (operation === "cid") {
+      return Promise.resolve(new LongAnswer("bytes", () => Promise.resolve(Buffer.from("content"))));
+    }
     if (params["name"] === "refused") return Promise.reject(new Error("you may not read this"));
     if (params["name"] === "missing") return Promise.resolve(null);
     return Promise.resolve(`${operation} ${params["name"] as string}`);

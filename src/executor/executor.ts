@@ -34,8 +34,8 @@ export type Isolation = "sandboxed" | "trusted";
 export interface GuestProgram {
   readonly tenant: string;
   readonly bundle: Cid;
-  /** The bundle's text; read only when a process is started for it. */
-  readonly code: () => Promise<string>;
+  /** The bundle's text, in UTF-8 where it is long; read only when a process is started for it. */
+  readonly code: () => Promise<string | Uint8Array>;
   /** What the program may ask of the host. The tenant is the port's own, never a field of a message. */
   readonly port?: HostPort;
   /** Programs of the same code that are given different things run in different processes: what they are given. */
@@ -133,14 +133,35 @@ export type FailureReason =
  * What guest code may ask of the host. A rejection's message is shown to the guest.
  *
  * - `variable`, `secret`: `{name}` → its value, or null when there is none.
- * - `cid`: `{cid}` → `{base64}`, or null when there is none.
+ * - `cid`: `{cid}` → its bytes, or null when there are none.
  * - `fetch`, `fetchWrite`, `fetchRead`, `fetchAbort`: the steps of a fetch, as `network/fetches.ts` has them.
  * - `resourceUpdated`: `{uri}` → null; whoever subscribed to the resource hears of it.
  * - `offers`: `{}` → `{kind, name, visible}[]`, the tools and prompts of the server.
  * - `hide`, `show`: `{name}` → null; whether clients see a tool or a prompt.
  */
 export interface HostPort {
-  request(op: HostOperation, params: JsonObject, call: AskingCall): Promise<Json>;
+  request(op: HostOperation, params: JsonObject, call: AskingCall): Promise<HostAnswer>;
+}
+
+export type HostAnswer = Json | LongAnswer;
+
+/**
+ * An answer that may be long: what `read` gives is read when it is its turn and the guest has taken what came before.
+ * It goes to the guest as it is, nothing of it is decoded or written anew by who serves.
+ */
+export class LongAnswer {
+  /** JSON is a value as the guest gets it; a text is in UTF-8. */
+  readonly kind: "bytes" | "text" | "json";
+  /** Gives undefined for what is not there. */
+  readonly read: () => Promise<Uint8Array | undefined>;
+  /** Of the bytes, where it is known without them. */
+  readonly cid: Cid | undefined;
+
+  constructor(kind: LongAnswer["kind"], read: LongAnswer["read"], cid?: Cid) {
+    this.kind = kind;
+    this.read = read;
+    this.cid = cid;
+  }
 }
 
 /** The call that a guest names when it asks. What is opened for it is closed when it is over. */

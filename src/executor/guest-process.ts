@@ -3,6 +3,7 @@ import type { Start } from "../starter/starter.ts";
 import { FrameReader, type FrameHandlers, type FrameLimits } from "./frames.ts";
 import { failure, ended } from "./failures.ts";
 import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
+import { toGuest } from "./guest/wire.mts";
 import { ReadingTime } from "./reading-time.ts";
 import { atEndOfTurn } from "./turn.ts";
 import type { ExecutorLimits } from "./limits.ts";
@@ -21,6 +22,8 @@ export type GuestProcessLimits = FrameLimits & Pick<ExecutorLimits, "guestBacklo
 
 /** What one process may deliver in one event-loop turn before the others get theirs. */
 const TURN_BYTES = 256 * 1024;
+/** Above it nothing long is read for the process: one long answer at a time waits in the pipe. */
+const UNTAKEN_BYTES = 256 * 1024;
 /** The end of stderr that is kept to tell why a process died; after the second figure nobody reads any more. */
 const STDERR_KEPT_UNITS = 4_096;
 const STDERR_READ_UNITS = 256 * 1024;
@@ -37,6 +40,10 @@ export class GuestProcess {
   /** Undefined until the process has been started. */
   #pipe: Duplex | undefined;
   #outbox = "";
+  /** What goes before it: frames with bytes, and what came before those. */
+  #ahead: (string | Uint8Array)[] = [];
+  #aheadLength = 0;
+  #untaken: (() => void)[] = [];
   #stderr = "";
   #readingTime = new ReadingTime();
   #turnBytes = 0;
@@ -80,7 +87,7 @@ export class GuestProcess {
 
   /** Bytes that the process has not taken yet. */
   get backlogBytes(): number {
-    return (this.#pipe?.writableLength ?? 0) + this.#outbox.length;
+    return (this.#pipe?.writableLength ?? 0) + this.#aheadLength + this.#outbox.length;
   }
 
   /** The end of what it wrote to stderr. */
@@ -88,11 +95,29 @@ export class GuestProcess {
     return this.#stderr;
   }
 
-  /** Writes one frame, without its newline, together with the others of this turn. */
-  send(frame: string): void {
-    if (this.#outbox === "") atEndOfTurn(this.#flush);
-    this.#outbox += frame + "\n";
+  /** Writes one frame, without its newline, together with the others of this turn; and bytes that belong to it. */
+  send(frame: string, bytes?: Uint8Array): void {
+    if (this.#outbox === "" && this.#ahead.length === 0) atEndOfTurn(this.#flush);
+    if (bytes) {
+      const text = `${this.#outbox}[${toGuest.withBytes},${bytes.length},${frame}]\n`;
+      this.#ahead.push(text, bytes);
+      this.#aheadLength += text.length + bytes.length;
+      this.#outbox = "";
+    } else this.#outbox += frame + "\n";
     if (this.backlogBytes > this.#limits.guestBacklogBytes) this.#awaitTaken();
+  }
+
+  /** Resolves when the process has taken most of what waits for it; undefined when it has. */
+  taken(): Promise<void> | undefined {
+    if (this.backlogBytes <= UNTAKEN_BYTES) return undefined;
+    return new Promise((resolve) => this.#untaken.push(resolve));
+  }
+
+  /** Takes time from its tenant's share, and reads no more until there is some again: returns for how long. */
+  spend(ms: number, now: number): number {
+    const restMs = this.#readingTime.spend(ms, now);
+    if (restMs > 0) this.#rest(restMs);
+    return restMs;
   }
 
   /** Stops reading until as many `release`s have come: then the guest's pipe fills and the guest waits. */
@@ -118,14 +143,21 @@ export class GuestProcess {
     pipe.on("data", this.#take);
     pipe.on("drain", this.#onTaken);
     if (this.#holds > 0) pipe.pause();
-    if (this.#outbox !== "") this.#flush();
+    if (this.backlogBytes > 0) this.#flush();
   }
 
   readonly #flush = (): void => {
-    if (!this.#pipe) return;
-    const text = this.#outbox;
+    const pipe = this.#pipe;
+    if (!pipe) return;
+    const [ahead, text] = [this.#ahead, this.#outbox];
+    this.#ahead = [];
+    this.#aheadLength = 0;
     this.#outbox = "";
-    this.#pipe.write(text);
+    if (ahead.length === 0) return void pipe.write(text);
+    pipe.cork();
+    for (const piece of ahead) pipe.write(piece);
+    if (text !== "") pipe.write(text);
+    pipe.uncork();
   };
 
   /** Who does not take its answers asks nothing more. */
@@ -139,6 +171,7 @@ export class GuestProcess {
   }
 
   readonly #onTaken = (): void => {
+    for (const resolve of this.#untaken.splice(0)) resolve();
     if (!this.#stalled || this.backlogBytes > this.#limits.guestBacklogBytes) return;
     clearTimeout(this.#stalled);
     this.#stalled = undefined;
@@ -151,9 +184,7 @@ export class GuestProcess {
     const start = performance.now();
     this.#reader.push(chunk);
     const now = performance.now();
-    const restMs = this.#readingTime.spend(now - start, now);
-    if (restMs > 0) this.#rest(restMs);
-    else if (this.#turnBytes > TURN_BYTES) this.#pipe?.pause();
+    if (this.spend(now - start, now) === 0 && this.#turnBytes > TURN_BYTES) this.#pipe?.pause();
   };
 
   #rest(ms: number): void {

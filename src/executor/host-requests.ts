@@ -1,8 +1,11 @@
+import { setTimeout as after } from "node:timers/promises";
 import { isObject, type JsonObject } from "../json.ts";
+import { turnAmongAll } from "../turns.ts";
 import type { Call } from "./call.ts";
-import type { AskingCall, HostOperation, HostPort } from "./executor.ts";
+import { LongAnswer, type AskingCall, type HostAnswer, type HostOperation, type HostPort } from "./executor.ts";
+import { failure } from "./failures.ts";
 import type { GuestProcess } from "./guest-process.ts";
-import { messageUnitsMax, toGuest } from "./guest/wire.mts";
+import { messageUnitsMax, replyOf, toGuest } from "./guest/wire.mts";
 
 const operations: readonly HostOperation[] = [
   "variable",
@@ -19,52 +22,99 @@ const operations: readonly HostOperation[] = [
 ];
 /** Requests of one process that may wait for their answers at a time. */
 const REQUESTS_MAX = 64;
+/** The longest one has a part of a body that is sent, which is a third longer in base64, and an address with headers. */
+const REQUEST_UNITS_MAX = 128 * 1024;
+/** No answer is taken to cost more than its length does, however busy the service was with others meanwhile. */
+const ANSWER_BYTES_PER_MS = 128 * 1024;
+
+type AskingProcess = Pick<GuestProcess, "send" | "taken" | "spend" | "kill">;
 
 /** What one process asks of the host in the midst of its calls. */
 export class HostRequests {
-  readonly #process: Pick<GuestProcess, "send">;
+  readonly #process: AskingProcess;
   #waiting = 0;
   #isOver = false;
+  /** Long answers are read and written one after the other. */
+  #longAnswers: Promise<void> = Promise.resolve();
+  #restsUntil = 0;
 
-  constructor(process: Pick<GuestProcess, "send">) {
+  constructor(process: AskingProcess) {
     this.#process = process;
   }
 
-  /** Carries it out, and writes the answer to the guest. */
-  async answer(call: Call, frame: readonly unknown[]): Promise<void> {
+  /** Carries it out, and writes the answer to the guest; `units` is the length of the frame. */
+  answer(call: Call, frame: readonly unknown[], units: number): void {
     this.#waiting++;
-    const reply = await answerTo(call.program.port, frame, this.#waiting, call);
-    this.#waiting--;
-    if (!this.#isOver) this.#process.send(reply);
+    this.#carryOut(call, frame, units)
+      // Whatever cannot be written to a guest is that guest's matter.
+      .catch(() => this.#process.kill(failure("protocol", "its process could not be given an answer")))
+      .finally(() => this.#waiting--);
   }
 
   /** Nothing is written any more. */
   end(): void {
     this.#isOver = true;
   }
-}
 
-/** Resolves with the frame to write, whatever happens. */
-async function answerTo(
-  port: HostPort | undefined,
-  frame: readonly unknown[],
-  requests: number,
-  call: AskingCall,
-): Promise<string> {
-  const [, , id, name, params] = frame;
-  if (!Number.isSafeInteger(id)) return refuse(0, "a request needs a number");
-  const operation = operations.find((operation) => operation === name);
-  if (!operation || !isObject(params)) return refuse(id, "the host knows no such request");
-  if (!port) return refuse(id, `this program may not ask the host (${operation})`);
-  if (requests > REQUESTS_MAX) return refuse(id, `more than ${REQUESTS_MAX} requests wait for the host already`);
-  try {
-    const value = await port.request(operation, params as JsonObject, call);
-    return JSON.stringify([toGuest.reply, id, 1, value]);
-  } catch (error) {
-    return refuse(id, error instanceof Error ? error.message : "the host refused");
+  async #carryOut(call: Call, frame: readonly unknown[], units: number): Promise<void> {
+    const [, , id] = frame;
+    const asked = carryOut(call.program.port, frame, { units, waiting: this.#waiting }, call);
+    const answer = await asked.catch((error: unknown) => refusal(id, error));
+    if (answer instanceof LongAnswer) await this.#inOrder(() => this.#writeLong(id, answer));
+    else this.#send(answer instanceof Refusal ? answer.frame : JSON.stringify([toGuest.reply, id, 1, answer]));
+  }
+
+  #inOrder(write: () => Promise<void>): Promise<void> {
+    return (this.#longAnswers = this.#longAnswers.then(write));
+  }
+
+  async #writeLong(id: unknown, { kind, read }: LongAnswer): Promise<void> {
+    const restMs = this.#restsUntil - performance.now();
+    if (restMs > 0) await after(restMs, undefined, { ref: false });
+    for (let taken = this.#process.taken(); taken; taken = this.#process.taken()) await taken;
+    await turnAmongAll();
+    if (this.#isOver) return;
+    const start = performance.now();
+    const bytes = await read().catch((error: unknown) => refusal(id, error));
+    if (bytes instanceof Refusal) return this.#send(bytes.frame);
+    if (!bytes) return this.#send(JSON.stringify([toGuest.reply, id, 1, null]));
+    this.#send(JSON.stringify([toGuest.reply, id, replyOf[kind]]), bytes);
+    const now = performance.now();
+    this.#restsUntil = now + this.#process.spend(Math.min(now - start, bytes.length / ANSWER_BYTES_PER_MS), now);
+  }
+
+  #send(frame: string, bytes?: Uint8Array): void {
+    if (!this.#isOver) this.#process.send(frame, bytes);
   }
 }
 
-function refuse(id: unknown, message: string): string {
-  return JSON.stringify([toGuest.reply, id, 0, message.slice(0, messageUnitsMax)]);
+/** Rejects with what the guest is told. */
+async function carryOut(
+  port: HostPort | undefined,
+  frame: readonly unknown[],
+  { units, waiting }: { readonly units: number; readonly waiting: number },
+  call: AskingCall,
+): Promise<HostAnswer> {
+  const [, , id, name, params] = frame;
+  if (!Number.isSafeInteger(id)) throw new Error("a request needs a number");
+  const operation = operations.find((operation) => operation === name);
+  if (!operation || !isObject(params)) throw new Error("the host knows no such request");
+  if (!port) throw new Error(`this program may not ask the host (${operation})`);
+  if (waiting > REQUESTS_MAX) throw new Error(`more than ${REQUESTS_MAX} requests wait for the host already`);
+  if (units > REQUEST_UNITS_MAX) throw new Error(`a request has at most ${REQUEST_UNITS_MAX} characters`);
+  return port.request(operation, params as JsonObject, call);
+}
+
+class Refusal {
+  readonly frame: string;
+
+  constructor(frame: string) {
+    this.frame = frame;
+  }
+}
+
+function refusal(id: unknown, error: unknown): Refusal {
+  const message = error instanceof Error ? error.message : "the host refused";
+  const frame = [toGuest.reply, Number.isSafeInteger(id) ? id : 0, 0, message.slice(0, messageUnitsMax)];
+  return new Refusal(JSON.stringify(frame));
 }

@@ -130,7 +130,7 @@ export class Session {
   }
 
   async #load(): Promise<void> {
-    let code: string;
+    let code: string | Uint8Array;
     try {
       code = await this.program.code();
     } catch {
@@ -138,7 +138,8 @@ export class Session {
     }
     if (this.#ending) return;
     const { outputBytes, guestFrameBytes } = this.#limits;
-    this.#process.send(JSON.stringify([toGuest.load, code, { outputBytes, frameBytes: guestFrameBytes }]));
+    const load = JSON.stringify([toGuest.load, { outputBytes, frameBytes: guestFrameBytes }]);
+    this.#process.send(load, typeof code === "string" ? Buffer.from(code) : code);
     const waiting = this.#unsent ?? [];
     this.#unsent = undefined;
     for (const call of waiting) this.#send(call);
@@ -209,7 +210,7 @@ export class Session {
         if (this.#spend(call)) tellCaller(this.#process, call, frame);
         return;
       case toHost.request:
-        if (this.#spend(call)) void this.#requests.answer(call, frame);
+        if (this.#spend(call)) this.#requests.answer(call, frame, units);
         return;
       default:
         return this.#fault("wrote a frame of an unknown kind");

@@ -1,7 +1,8 @@
 import { isIP } from "node:net";
-import { rawBlock } from "../cid.ts";
-import type { HostPort } from "../executor/executor.ts";
-import type { Json, JsonObject } from "../json.ts";
+import type { Cid } from "../cid.ts";
+import { LongAnswer, type HostAnswer, type HostPort } from "../executor/executor.ts";
+import type { JsonObject } from "../json.ts";
+import { turnTaker } from "../turns.ts";
 import { isPublicAddress } from "../network/addresses.ts";
 import { allowedByBoth } from "../network/allow-list.ts";
 import { Fetches, type FetchLimits } from "../network/fetches.ts";
@@ -78,6 +79,7 @@ interface GivenPorts {
 }
 
 function grantedPort(port: HostPort, { grant, network, variables }: GivenPorts): HostPort {
+  const isNamed = variables && namedBy(port, variables);
   return {
     async request(op, params, call) {
       switch (op) {
@@ -92,7 +94,10 @@ function grantedPort(port: HostPort, { grant, network, variables }: GivenPorts):
           if (variables) checkVariable(variables, params);
           return port.request(op, params, call);
         case "cid":
-          return !variables || (await isNamedBy(port, variables, params, call)) ? port.request(op, params, call) : null;
+          if (!isNamed) return port.request(op, params, call);
+          return new LongAnswer("bytes", async () =>
+            (await isNamed(params, call)) ? readAll(await port.request(op, params, call)) : undefined,
+          );
         default:
           return port.request(op, params, call);
       }
@@ -110,22 +115,42 @@ function checkVariable(variables: readonly string[], { name }: JsonObject): void
 }
 
 /** Whether the content is the value of one of the variables, or that value says its CID. */
-async function isNamedBy(
-  port: HostPort,
-  variables: readonly string[],
-  { cid }: JsonObject,
-  call: Parameters<HostPort["request"]>[2],
-): Promise<boolean> {
-  for (const name of variables) {
-    const value = await port.request("variable", { name }, call);
-    if (typeof value === "string" && (value.trim() === cid || rawBlock(value).cid === cid)) return true;
-  }
-  return false;
+function namedBy(port: HostPort, variables: readonly string[]) {
+  /** By variable: a value is looked into once, for as long as it stands. */
+  const said = new Map<string, { readonly cid: Cid; readonly says: string | undefined }>();
+
+  return async ({ cid }: JsonObject, call: Parameters<HostPort["request"]>[2]): Promise<boolean> => {
+    const takeTurns = turnTaker();
+    for (const name of variables) {
+      await takeTurns();
+      const value = await port.request("variable", { name }, call);
+      if (!(value instanceof LongAnswer) || value.cid === undefined) continue;
+      if (value.cid === cid) return true;
+      let known = said.get(name);
+      if (known?.cid !== value.cid) {
+        const bytes = await value.read();
+        const text = bytes && bytes.length <= CID_BYTES_MAX ? Buffer.from(bytes).toString().trim() : undefined;
+        said.set(name, (known = { cid: value.cid, says: text }));
+      }
+      if (known.says === cid) return true;
+    }
+    return false;
+  };
 }
 
-async function readSecret(grant: Grant, { name }: JsonObject): Promise<Json> {
+/** Of a value that says a CID, with what may stand around it. */
+const CID_BYTES_MAX = 4_096;
+
+async function readAll(answer: HostAnswer): Promise<Uint8Array | undefined> {
+  return answer instanceof LongAnswer ? answer.read() : undefined;
+}
+
+async function readSecret(grant: Grant, { name }: JsonObject): Promise<HostAnswer> {
   if (typeof name !== "string") throw new TypeError('"name" must be a text');
-  return (await grant.read(name)) ?? null;
+  return new LongAnswer("text", async () => {
+    const value = await grant.read(name);
+    return value === undefined ? undefined : Buffer.from(value);
+  });
 }
 
 /** What a server is not given though its entry says so. */

@@ -1,10 +1,11 @@
 import type { Principal } from "../access/principal.ts";
+import type { ToolContract } from "../contract/contract.ts";
 import { faultOfUri } from "../discover/uri-template.ts";
-import type { HostPort } from "../executor/executor.ts";
-import type { Json, JsonObject } from "../json.ts";
+import { LongAnswer, type HostAnswer, type HostPort } from "../executor/executor.ts";
+import type { JsonObject } from "../json.ts";
 import type { Store } from "../store/store.ts";
 import { basePathOf } from "../tenant-name.ts";
-import { mapInTurns } from "../turns.ts";
+import { mapInTurns, turnTaker } from "../turns.ts";
 import type { Host, ServerSummary } from "./host.ts";
 import { permittedCatalog } from "./permitted.ts";
 
@@ -23,7 +24,7 @@ export function guestPort(tenant: string, server: string, host: PortHost, store:
           // Calls are given their callers by run-function.ts alone.
           return variable(textParam(params, "name"), caller as Principal | undefined);
         case "cid":
-          return content(textParam(params, "cid"));
+          return contentOf(textParam(params, "cid"));
         case "secret":
           throw new Error(
             'this server is given no secret; "secrets" of its entry in mcps lists those that it is given',
@@ -37,7 +38,7 @@ export function guestPort(tenant: string, server: string, host: PortHost, store:
           host.resourceUpdated(tenant, server, uriParam(params));
           return null;
         case "offers":
-          return offers();
+          return new LongAnswer("json", offers);
         case "hide":
         case "show":
           await host.setVisible(tenant, server, textParam(params, "name"), op === "show");
@@ -46,24 +47,24 @@ export function guestPort(tenant: string, server: string, host: PortHost, store:
     },
   };
 
-  async function variable(name: string, caller: Principal | undefined): Promise<Json> {
-    if (name === SERVERS_VARIABLE) return JSON.stringify(await describeServers(tenant, host, caller));
-    const record = await store.name(tenant, "variable", name);
-    return record ? new TextDecoder().decode(await store.content(tenant, record.cid)) : null;
+  function contentOf(cid: string): HostAnswer {
+    return new LongAnswer("bytes", () => store.content(tenant, cid));
   }
 
-  async function offers(): Promise<Json> {
+  async function variable(name: string, caller: Principal | undefined): Promise<HostAnswer> {
+    if (name === SERVERS_VARIABLE) return new LongAnswer("text", () => describeServers(tenant, host, caller));
+    const record = await store.name(tenant, "variable", name);
+    return record ? new LongAnswer("text", () => store.content(tenant, record.cid), record.cid) : null;
+  }
+
+  async function offers(): Promise<Uint8Array> {
     const { contract, hidden } = await host.server(tenant, server);
-    return [
+    const offered = [
       ...contract.tools.map(({ name }) => ({ kind: "tool", name, visible: true })),
       ...contract.prompts.map(({ name }) => ({ kind: "prompt", name, visible: true })),
       ...hidden.map(({ kind, name }) => ({ kind, name, visible: false })),
     ];
-  }
-
-  async function content(cid: string): Promise<Json> {
-    const bytes = await store.content(tenant, cid);
-    return bytes ? { base64: Buffer.from(bytes).toString("base64") } : null;
+    return Buffer.from(JSON.stringify(offered));
   }
 }
 
@@ -89,32 +90,75 @@ function textParam(params: JsonObject, name: string): string {
   return value;
 }
 
-/** What of all servers whose call it is may use: a server that may be asked tells nobody of what they may not. */
-async function describeServers(tenant: string, host: Host, caller: Principal | undefined): Promise<unknown[]> {
+/**
+ * What of all servers whose call it is may use: a server that may be asked tells nobody of what they may not. Of servers
+ * for which there is no room any more it tells less.
+ */
+async function describeServers(tenant: string, host: Host, caller: Principal | undefined): Promise<Uint8Array> {
+  const room = { all: new Room(TOLD_UNITS_MAX), names: new Room(NAMES_UNITS_MAX) };
   const described = await mapInTurns(host.names(tenant), async (name) => {
     if (caller && !caller.permits("call", name) && !caller.permits("read", name)) return [];
     const summary = await host.summary(tenant, name);
-    return summary ? [await describeServer(tenant, summary, caller)] : [];
+    return summary ? [Buffer.from(await describeServer(tenant, summary, caller, room))] : [];
   });
-  return described.flat();
+  const pieces = described.flat().flatMap((piece) => [COMMA, piece]);
+  return Buffer.concat([Buffer.from("["), ...pieces.slice(1), Buffer.from("]")]);
 }
+
+const COMMA = Buffer.from(",");
 
 async function describeServer(
   tenant: string,
-  { name, state, description, catalog, problems }: ServerSummary,
+  { name, state, description = "", catalog, problems }: ServerSummary,
   caller: Principal | undefined,
-): Promise<unknown> {
+  room: { readonly all: Room; readonly names: Room },
+): Promise<string> {
   const { tools } = catalog ? (await permittedCatalog(catalog, caller)).contract : { tools: [] };
-  return {
-    name,
-    state,
-    description: description ?? "",
-    url: `${basePathOf(tenant)}/mcp/${encodeURIComponent(name)}`,
-    problem: problems[0]?.message,
-    tools: tools.map((tool) => ({
-      name: tool.name,
-      description: tool.description ?? "",
-      inputSchema: tool.inputSchema,
-    })),
-  };
+  const url = `${basePathOf(tenant)}/mcp/${encodeURIComponent(name)}`;
+  const facts = JSON.stringify({ name, state, description, url, problem: problems[0]?.message });
+  const all = room.all.take(facts.length) ? await room.all.list(tools, asTold) : undefined;
+  if (all !== undefined) return `${facts.slice(0, -1)},"tools":${all}}`;
+  const names = (await room.names.list(tools, ({ name }) => ({ name }))) ?? "[]";
+  return `${JSON.stringify({ name, state, url, cut: true }).slice(0, -1)},"tools":${names}}`;
+}
+
+function asTold({ name, description = "", inputSchema }: ToolContract): object {
+  return { name, description, inputSchema };
+}
+
+/** What is told of all servers together, in characters; and the names of tools that are told where that is too long. */
+const TOLD_UNITS_MAX = 2 * 1024 * 1024;
+const NAMES_UNITS_MAX = 1024 * 1024;
+
+/** For characters: some of them may be written in vain, by lists that do not fit. */
+class Room {
+  #units: number;
+  #wastable: number;
+  readonly #takeTurns = turnTaker();
+
+  constructor(units: number) {
+    this.#units = this.#wastable = units;
+  }
+
+  take(units: number): boolean {
+    if (units > this.#units || this.#wastable < 0) return false;
+    this.#units -= units;
+    return true;
+  }
+
+  /** What is told of each tool, as a list in JSON; undefined where there is no room for it. */
+  async list(tools: readonly ToolContract[], tell: (tool: ToolContract) => object): Promise<string | undefined> {
+    const texts: string[] = [];
+    let units = 0;
+    for (const tool of this.#wastable < 0 ? [] : tools) {
+      await this.#takeTurns();
+      if (units > this.#units) break;
+      const text = JSON.stringify(tell(tool));
+      texts.push(text);
+      units += text.length + 1;
+    }
+    if (this.take(units)) return `[${texts.join(",")}]`;
+    this.#wastable -= units;
+    return undefined;
+  }
 }

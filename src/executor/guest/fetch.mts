@@ -27,7 +27,7 @@ export async function hostFetch(call: number, input: unknown, init?: RequestInit
   signal.throwIfAborted();
   const id = ++lastId;
   const ask = (step: "fetch" | "fetchWrite" | "fetchRead" | "fetchAbort", params: object = {}): Promise<Json> =>
-    askHost(call, step, { id, ...params });
+    askHost(call, step, { id, ...params }) as Promise<Json>;
   const headers = Array.from(request.headers, ([name, value]) => [name, value]);
   const body = request.body ? await bodyOf(request.body, init?.body) : undefined;
   const whole = body && "whole" in body ? { base64: base64Of(body.whole) } : undefined;

@@ -1,37 +1,42 @@
 import type { Json } from "../../json.ts";
 import type { HostOperation } from "../executor.ts";
 import { send } from "./pipe.mts";
-import { toHost } from "./wire.mts";
+import { replyOf, toHost } from "./wire.mts";
 
 /** What the program gets from outside: it asks, the host decides. */
 interface Waiting {
-  resolve(value: Json): void;
+  resolve(value: Json | Uint8Array): void;
   reject(error: Error): void;
 }
 
 const waiting = new Map<number, Waiting>();
 let lastId = 0;
 
-export function settleRequest(id: number, ok: boolean, value: Json): void {
+export function settleRequest(id: number, kind: number, value: Json, bytes?: Uint8Array): void {
   const request = waiting.get(id);
   waiting.delete(id);
-  if (ok) request?.resolve(value);
-  else request?.reject(new Error(value as string));
+  if (kind === 0) request?.reject(new Error(value as string));
+  else request?.resolve(bytes ? read(kind, bytes) : value);
+}
+
+function read(kind: number, bytes: Uint8Array): Json | Uint8Array {
+  if (kind === replyOf.bytes) return bytes;
+  const text = new TextDecoder().decode(bytes);
+  return kind === replyOf.text ? text : (JSON.parse(text) as Json);
 }
 
 /** A variable or a secret; undefined when there is none. */
 export async function readName(call: number, kind: "variable" | "secret", name: string): Promise<Json | undefined> {
-  return (await askHost(call, kind, { name })) ?? undefined;
+  return ((await askHost(call, kind, { name })) as Json) ?? undefined;
 }
 
 /** The bytes that a CID names; undefined when there are none. */
 export async function readCid(call: number, cid: string): Promise<Uint8Array | undefined> {
-  const found = (await askHost(call, "cid", { cid })) as { base64: string } | null;
-  return found ? new Uint8Array(Buffer.from(found.base64, "base64")) : undefined;
+  return ((await askHost(call, "cid", { cid })) as Uint8Array | null) ?? undefined;
 }
 
 /** What the program asks the host or tells it. */
-export function askHost(call: number, operation: HostOperation, params: object): Promise<Json> {
+export function askHost(call: number, operation: HostOperation, params: object): Promise<Json | Uint8Array> {
   if (call === 0) return Promise.reject(new Error("the host can only be asked while a call is in flight"));
   return new Promise((resolve, reject) => {
     const id = ++lastId;

@@ -1,4 +1,5 @@
 import { Socket } from "node:net";
+import { toGuest } from "./wire.mts";
 
 /**
  * The guest's end of the pipe. It owns reading lines and writing frames in batches; what they mean is the runner's
@@ -13,8 +14,10 @@ const NEWLINE = 10;
 
 let outbox = "";
 let lastFlushAt = 0;
-let onFrame: (frame: unknown[]) => void;
+let onFrame: (frame: unknown[], bytes?: Uint8Array) => void;
 const partial: Buffer[] = [];
+/** A frame whose bytes have not all come. */
+let open: { readonly frame: unknown[]; readonly bytes: Uint8Array; came: number } | undefined;
 
 const socket = new Socket({
   fd: 3,
@@ -27,7 +30,7 @@ socket.on("end", leave);
 socket.on("close", leave);
 
 /** Starts to listen. */
-export function listen(listener: (frame: unknown[]) => void): void {
+export function listen(listener: typeof onFrame): void {
   onFrame = listener;
   socket.resume();
 }
@@ -55,27 +58,44 @@ export function flush(): void {
 }
 
 function onRead(length: number, buffer: Uint8Array): boolean {
-  const chunk = buffer as Buffer;
-  let end = chunk.indexOf(NEWLINE);
-  if (end < 0 || end >= length) {
-    partial.push(Buffer.from(chunk.subarray(0, length)));
-    return true;
-  }
-  let start = 0;
-  if (partial.length > 0) {
-    partial.push(Buffer.from(chunk.subarray(0, end)));
-    const line = Buffer.concat(partial.splice(0)).toString();
-    start = end + 1;
-    onFrame(JSON.parse(line) as unknown[]);
-    end = chunk.indexOf(NEWLINE, start);
-  }
-  while (end >= 0 && end < length) {
-    onFrame(JSON.parse(chunk.toString("utf8", start, end)) as unknown[]);
-    start = end + 1;
-    end = chunk.indexOf(NEWLINE, start);
-  }
-  if (start < length) partial.push(Buffer.from(chunk.subarray(start, length)));
+  const chunk = (buffer as Buffer).subarray(0, length);
+  for (let start = 0; start < length;) start = open ? takeBytes(chunk, start) : takeLine(chunk, start);
   return true;
+}
+
+/** Gives where the next begins. */
+function takeLine(chunk: Buffer, start: number): number {
+  const end = chunk.indexOf(NEWLINE, start);
+  if (end < 0) {
+    partial.push(Buffer.from(chunk.subarray(start)));
+    return chunk.length;
+  }
+  const line = partial.length === 0 ? chunk.toString("utf8", start, end) : lineWith(chunk.subarray(start, end));
+  const frame = JSON.parse(line) as unknown[];
+  if (frame[0] === toGuest.withBytes) {
+    open = { frame: frame[2] as unknown[], bytes: new Uint8Array(frame[1] as number), came: 0 };
+    closeIfWhole();
+  } else onFrame(frame);
+  return end + 1;
+}
+
+function lineWith(rest: Buffer): string {
+  return Buffer.concat([...partial.splice(0), rest]).toString();
+}
+
+function takeBytes(chunk: Buffer, start: number): number {
+  const end = Math.min(chunk.length, start + open!.bytes.length - open!.came);
+  open!.bytes.set(chunk.subarray(start, end), open!.came);
+  open!.came += end - start;
+  closeIfWhole();
+  return end;
+}
+
+function closeIfWhole(): void {
+  const { frame, bytes, came } = open!;
+  if (came < bytes.length) return;
+  open = undefined;
+  onFrame(frame, bytes);
 }
 
 function leave(): void {

@@ -16,20 +16,20 @@ import { toGuest, toHost, type GuestLimits } from "./wire.mts";
  * It trusts the host and not the program, but has nothing that the program may not have: whoever breaks out of the
  * runner stands in the same empty room.
  */
-/** Frames that came while the bundle was still being evaluated. */
+/** Frames that came while the bundle was still being evaluated; none of them is a reply. */
 let waiting: unknown[][] | undefined = [];
 let bundle: Record<string, unknown>;
 
 prepareGlobals();
 captureConsole();
-listen((frame) => {
-  if (frame[0] === toGuest.load) void load(frame[1] as string, frame[2] as GuestLimits);
+listen((frame, bytes) => {
+  if (frame[0] === toGuest.load) void load(new TextDecoder().decode(bytes), frame[1] as GuestLimits);
   else if (waiting) waiting.push(frame);
-  else obey(frame);
+  else obey(frame, bytes);
 });
 send(`[${toHost.ready}]`);
 
-function obey(frame: unknown[]): void {
+function obey(frame: unknown[], bytes?: Uint8Array): void {
   switch (frame[0]) {
     case toGuest.call:
       return startCall(frame[1] as number, frame[2] as number, frame[3] as JsonObject, frame[4] as JsonObject);
@@ -38,7 +38,7 @@ function obey(frame: unknown[]): void {
     case toGuest.cancel:
       return cancelCall(frame[1] as number, frame[2] as "timeout" | "cancelled");
     case toGuest.reply:
-      return settleRequest(frame[1] as number, frame[2] === 1, frame[3] as Json);
+      return settleRequest(frame[1] as number, frame[2] as number, frame[3] as Json, bytes);
     case toGuest.credit:
       return credit(frame[1] as number, frame[2] as number);
   }

@@ -5,7 +5,7 @@
 
 /** What the host writes. */
 export const toGuest = {
-  /** [load, code, limits] */
+  /** [load, limits], with the bundle's text */
   load: 0,
   /** [shape, index, CallShape]: calls name a shape by its index. */
   shape: 1,
@@ -13,11 +13,16 @@ export const toGuest = {
   call: 2,
   /** [cancel, call id, "timeout" | "cancelled"] */
   cancel: 3,
-  /** [reply, request id, 1, value] or [reply, request id, 0, message] */
+  /** [reply, request id, 1, value], [reply, request id, 0, message], or [reply, request id, what its bytes are] with them */
   reply: 4,
   /** [credit, call id, count]: so many progress events were consumed. */
   credit: 5,
+  /** [withBytes, length, frame], and after its newline so many bytes, which belong to that frame. */
+  withBytes: 6,
 } as const;
+
+/** What the bytes of a reply are. */
+export const replyOf = { bytes: 2, text: 3, json: 4 } as const;
 
 /** What a guest writes. The host believes none of it. */
 export const toHost = {

@@ -76,7 +76,8 @@ async function callHook(
   { compileOnce, executor, limits }: HookDependencies,
 ): Promise<GuestOutcome> {
   const code = (): Promise<string> => compileOnce.code(server, transform, bundle);
-  const program: GuestProgram = { tenant, bundle, code, port: readingPort(port) };
+  // What a function waits for may load a server whose transform is the same code: that has a process of its own.
+  const program: GuestProgram = { tenant, bundle, code, port: readingPort(port), realm: "transform" };
   const call = (name: string): Promise<GuestOutcome> =>
     executor.call(program, {
       shape: { export: name, style: "positional", params: ["serverName"], context: true },
