@@ -26,7 +26,6 @@ import type { OriginOf } from "./origin.ts";
 import { auditPage } from "./pages/audit.ts";
 import { cidPage } from "./pages/cid.ts";
 import { baseOf } from "./place.ts";
-import type { ListPageLimits } from "./list-page.ts";
 import { sendErrorPage, wantsPage, type ErrorOptions } from "./pages/error.ts";
 import { metricsRoute } from "./metrics-route.ts";
 import { mcpPage } from "./pages/mcp.ts";
@@ -36,7 +35,7 @@ import { createPages } from "./pages/pages.ts";
 import { secretsPage } from "./pages/secrets.ts";
 import { serverPage, serversPage } from "./pages/servers.ts";
 import { warmUp } from "./pages/warm-up.ts";
-import { variablePage, variablesPage } from "./pages/variables.ts";
+import { variablePage, variablesPage, type VariablePageOptions } from "./pages/variables.ts";
 import { REQUEST_ID_HEADER, traceOf } from "./trace.ts";
 import { serversRoute, type ServersRouteOptions } from "./servers/servers-route.ts";
 import { sayWhenToRetry } from "./write-answer.ts";
@@ -61,7 +60,7 @@ export interface AppOptions {
   readonly originOf: OriginOf;
   readonly streams: OpenStreams;
   readonly metrics: Metrics;
-  readonly limits: ListPageLimits & ServersRouteOptions["limits"] & ApiOptions["limits"];
+  readonly limits: VariablePageOptions["limits"] & ServersRouteOptions["limits"] & ApiOptions["limits"];
   /** False on a read-only boot. */
   readonly writable: boolean;
   readonly log: Log;

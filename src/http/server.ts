@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import type { Admission } from "../admission/admission.ts";
 import { Strangers, type StrangerLimits } from "../admission/strangers.ts";
 import { BerthError } from "../errors.ts";
+import type { McpsLimits } from "../host/config/mcps.ts";
 import type { Edits } from "../host/edits/edits.ts";
 import type { Host } from "../host/host.ts";
 import type { Tenancy } from "../host/tenancy.ts";
@@ -38,7 +39,7 @@ import { writeFailure } from "./write-answer.ts";
 /** A quiet connection is asked whether it is still there after this time. */
 const KEEP_ALIVE_PROBE_MS = 30_000;
 
-export interface HttpLimits extends StreamLimits, StrangerLimits, ListPageLimits, BodyLimits {
+export interface HttpLimits extends StreamLimits, StrangerLimits, ListPageLimits, BodyLimits, McpsLimits {
   readonly sseConnections: number;
   readonly inlineBodyBytes: number;
   readonly queryNames: number;

@@ -227,7 +227,7 @@ function isSchemaValidation(value: string): value is SchemaValidation {
   return value === "warn" || value === "error" || value === "ignore";
 }
 
-const cidFields = [
+export const cidFields = [
   "definition",
   "contract_cid",
   "tools_transform_cid",

@@ -1,8 +1,12 @@
 import { randomBytes } from "node:crypto";
 import type { RequestHandler } from "express";
 import { isCid } from "../../cid.ts";
+import { cidFields } from "../../host/config/entry.ts";
+import { mcpsBounds, SCHEMA_KEY, type McpsLimits } from "../../host/config/mcps.ts";
+import { parseInTurns } from "../../host/edits/json-spans.ts";
 import { BerthError } from "../../errors.ts";
 import type { Current, Subject } from "../../host/edits/edits.ts";
+import { isObject } from "../../json.ts";
 import { mapInTurns, nextTurn } from "../../turns.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
 import { placeOf } from "../place.ts";
@@ -11,7 +15,7 @@ import { authorText, bytesText, shortCid, timeView } from "./parts/text.ts";
 import { lastDraft, readStanding, viewComparison, viewSubject, type EditPageOptions } from "./subject.ts";
 
 export interface VariablePageOptions extends EditPageOptions {
-  readonly limits: ListPageLimits;
+  readonly limits: ListPageLimits & McpsLimits;
 }
 
 /** `GET /variables`: every variable. `?name=` leads to the editor of one, that is there or not. */
@@ -46,7 +50,7 @@ export function variablesPage(options: VariablePageOptions): RequestHandler {
 
 /** `GET /variables/:name`: its editor and its versions; with `?from=&to=`, two of them compared. */
 export function variablePage(options: VariablePageOptions): RequestHandler<{ name: string }> {
-  const { pages, writable } = options;
+  const { pages, writable, limits } = options;
   return async (request, response) => {
     const at = { ...options, ...placeOf(request) };
     const { base } = at;
@@ -81,7 +85,7 @@ export function variablePage(options: VariablePageOptions): RequestHandler<{ nam
       styleNonce,
     });
     await nextTurn();
-    const links = name === "mcps" && current ? linksOf(base, current) : {};
+    const links = name === "mcps" && current ? await linksOf(base, current, limits) : {};
     await nextTurn();
     await pages.send(request, response, "variable", {
       title: name,
@@ -115,32 +119,38 @@ function languageOf(name: string): Current["language"] {
 }
 
 /** Where the names and CIDs in the configuration lead. */
-function linksOf(
+async function linksOf(
   base: string,
   { entry, files }: Current,
-): { readonly links?: readonly object[]; readonly more?: number } {
+  limits: McpsLimits,
+): Promise<{ readonly links?: readonly object[]; readonly more?: number }> {
   let value: unknown;
   try {
-    value = JSON.parse(files[entry] ?? "");
+    ({ value } = await parseInTurns(files[entry] ?? "", mcpsBounds(limits)));
   } catch {
     return {};
   }
-  if (typeof value !== "object" || value === null) return {};
-  const entries = Object.entries(value);
-  const links = entries.slice(0, LINKED_MAX).map(([server, raw]) => ({
-    server,
-    paths: pathsOf(base, server),
-    edited: typeof raw === "object" && raw !== null && "upstream" in raw ? "entry" : "definition",
-    cids: cidsIn(raw).map(([field, cid]) => ({ field, cid, short: shortCid(cid), href: `${base}/cid/${cid}` })),
-  }));
-  return { links, more: Math.max(0, entries.length - LINKED_MAX) };
+  if (!isObject(value)) return {};
+  const { [SCHEMA_KEY]: _, ...entries } = value;
+  const servers = Object.keys(entries);
+  const links = servers.slice(0, LINKED_MAX).map((server) => {
+    const raw = isObject(entries[server]) ? entries[server] : {};
+    return {
+      server,
+      paths: pathsOf(base, server),
+      edited: "upstream" in raw ? "entry" : "definition",
+      cids: cidsIn(raw).map(([field, cid]) => ({ field, cid, short: shortCid(cid), href: `${base}/cid/${cid}` })),
+    };
+  });
+  return { links, more: Math.max(0, servers.length - LINKED_MAX) };
 }
 
 /** Servers whose links the page of `mcps` shows; the list of servers has all. */
 const LINKED_MAX = 200;
 
-function cidsIn(value: unknown, path: readonly string[] = []): readonly (readonly [field: string, cid: string])[] {
-  if (typeof value === "string") return isCid(value) ? [[path.join("."), value]] : [];
-  if (typeof value !== "object" || value === null) return [];
-  return Object.entries(value).flatMap(([key, member]) => cidsIn(member, [...path, key]));
+function cidsIn(raw: Record<string, unknown>): readonly (readonly [field: string, cid: string])[] {
+  return [...cidFields, "config_cid"].flatMap((field) => {
+    const cid = raw[field];
+    return typeof cid === "string" && isCid(cid) ? [[field, cid] as const] : [];
+  });
 }
