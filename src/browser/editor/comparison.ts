@@ -9,12 +9,17 @@ import { editorTheme } from "./theme.ts";
 export interface ComparisonSetup {
   readonly styleNonce: string;
   readonly language: string;
-  readonly files: readonly { readonly path: string; readonly before: string; readonly after: string }[];
+  /** Null is one that is too long. */
+  readonly files: readonly ({ readonly path: string; readonly before: string; readonly after: string } | null)[];
 }
 
 /** Where there is room, offers both texts side by side instead of the lines that changed. */
 export function showComparison(place: HTMLElement, setup: ComparisonSetup): void {
-  const sections = [...place.querySelectorAll<HTMLElement>(".compared")];
+  const sections = [...place.querySelectorAll<HTMLElement>(".compared")].flatMap((section, index) => {
+    const file = setup.files[index];
+    // Of two versions that are too different it says so.
+    return file ? [{ section, file, lines: section.querySelector<HTMLElement>("pre, .notice")! }] : [];
+  });
   const views: MergeView[] = [];
   const toggle = button("", () => (views.length > 0 ? showLines() : showSides()), "wide-only");
   const label = (): void => {
@@ -22,8 +27,8 @@ export function showComparison(place: HTMLElement, setup: ComparisonSetup): void
   };
 
   const showSides = (): void => {
-    for (const [index, section] of sections.entries()) {
-      const { path, before, after } = setup.files[index]!;
+    for (const { section, file, lines } of sections) {
+      const { path, before, after } = file;
       const extensions = (side: string): Extension => [
         editorTheme(setup.styleNonce),
         minimalSetup,
@@ -41,16 +46,16 @@ export function showComparison(place: HTMLElement, setup: ComparisonSetup): void
           collapseUnchanged: { margin: 3, minSize: 4 },
         }),
       );
-      section.querySelector("pre")!.hidden = true;
+      lines.hidden = true;
     }
     label();
   };
 
   const showLines = (): void => {
     for (const view of views.splice(0)) view.destroy();
-    for (const section of sections) {
+    for (const { section, lines } of sections) {
       section.querySelector(".sides")?.remove();
-      section.querySelector("pre")!.hidden = false;
+      lines.hidden = false;
     }
     label();
   };

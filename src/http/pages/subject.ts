@@ -80,15 +80,18 @@ export async function viewSubject(
   const versions = (await edits.history(tenant, subject)).slice(0, VERSIONS_MAX);
   const { entry, files, language, cid } = current;
   const api = `${base}/api/${FOLDERS[subject.kind]}/${encodeURIComponent(subject.name)}`;
+  // All others stand in the page as it is read without scripts.
+  const apart = Object.entries(files).filter(([, text]) => text.includes("\0"));
+  const fits = apart.reduce((sum, [, text]) => sum + text.length, 0) <= APART_UNITS_MAX;
   const setup = {
     ...subject,
     cid,
     entry,
-    // All others stand in the page as it is read without scripts.
-    files: Object.fromEntries(Object.entries(files).filter(([, text]) => text.includes("\0"))),
+    files: Object.fromEntries(fits ? apart : []),
     language,
     api,
-    readOnly: !writable,
+    // As HTML holds them they are not what they are.
+    readOnly: !writable || !fits,
     styleNonce: place.styleNonce,
     schema: schemaFor(subject),
   };
@@ -111,6 +114,9 @@ export async function viewSubject(
     comparable: versions.filter((version) => version.cid !== null).length > 1,
   };
 }
+
+/** Of texts that HTML cannot hold: written in JSON they are six times as long. */
+const APART_UNITS_MAX = 512 * 1024;
 
 const FOLDERS = { variable: "variables", definition: "definitions", entry: "entries" } as const;
 
@@ -172,7 +178,7 @@ export interface ComparisonView {
   readonly toShort: string;
   readonly files: readonly FileComparison[];
   readonly same: boolean;
-  /** JSON of both texts, safe inside of a script element. */
+  /** JSON of both texts of each file that is compared, safe inside of a script element. */
   readonly setup: string;
 }
 
@@ -201,7 +207,9 @@ export async function viewComparison(
     setup: JSON.stringify({
       styleNonce,
       language: subject.kind === "definition" ? "typescript" : "json",
-      files: files.map(({ path }) => ({ path, before: before.files[path] ?? "", after: after.files[path] ?? "" })),
+      files: files.map(({ path, tooLong }) =>
+        tooLong ? null : { path, before: before.files[path] ?? "", after: after.files[path] ?? "" },
+      ),
     }).replaceAll("<", "\\u003c"),
   };
 }
