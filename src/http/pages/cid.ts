@@ -3,6 +3,7 @@ import { isCid, isStructure, type Cid } from "../../cid.ts";
 import { BerthError } from "../../errors.ts";
 import type { Host } from "../../host/host.ts";
 import { indentedJson, isObject } from "../../json.ts";
+import { nextTurn } from "../../turns.ts";
 import { placeOf } from "../place.ts";
 import type { Pages } from "./pages.ts";
 import { linkCids, type Piece } from "./parts/link-cids.ts";
@@ -33,7 +34,7 @@ export function cidPage({ host, pages }: CidOptions): RequestHandler<{ cid: stri
     const text = textOf(bytes);
     // What is too long to be shown is not read, either.
     const value = text === undefined || text.length > SHOWN_UNITS_MAX ? undefined : parsed(text);
-    const files = await filesOf(value, read);
+    const files = isStructure(cid) ? await filesOf(value, read) : [];
     await pages.send(request, response, "cid", {
       title: shortCid(cid),
       section: "mcp",
@@ -110,11 +111,17 @@ async function filesOf(
   const files = [];
   let room = SHOWN_UNITS_MAX;
   for (const [path, cid] of Object.entries(value["files"]).slice(0, FILES_MAX)) {
-    const bytes = typeof cid === "string" && isCid(cid) ? await read(cid) : undefined;
+    if (typeof cid !== "string" || !isCid(cid)) continue;
+    if (room <= 0) {
+      files.push({ path, cid, text: "", cut: true });
+      continue;
+    }
+    await nextTurn();
+    const bytes = await read(cid);
     const text = bytes && textOf(bytes);
-    if (text === undefined) continue;
-    files.push({ path, cid: String(cid), text: text.slice(0, room), cut: text.length > room });
-    room = Math.max(0, room - text.length);
+    if (text !== undefined) files.push({ path, cid, text: text.slice(0, room), cut: text.length > room });
+    // What is shown is no more than what was read, of whatever kind that is.
+    room -= text?.length ?? bytes?.length ?? 0;
   }
   return files;
 }
