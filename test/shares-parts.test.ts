@@ -83,6 +83,23 @@ describe("compiling in turn", () => {
     await Promise.allSettled(saved);
     assert.deepEqual(order, ["evil 1", "evil 2", "acme 1", "evil 3", "acme 2"]);
   });
+
+  it("C8 compiles nothing for whoever has left before its turn", async () => {
+    const order: string[] = [];
+    const compile = compilingInTurn(async ({ entry }) => {
+      order.push(entry);
+      return { problems: [] } as unknown as Compiled;
+    });
+    const review = (entry: string, signal?: AbortSignal) =>
+      compile({ language: "shell", server: "any", entry, files: {} }, "acme", signal);
+    const client = new AbortController();
+    const waiting = [review("first"), review("left", client.signal), review("stays")];
+    client.abort();
+    await assert.rejects(waiting[1]!, { code: "cancelled" });
+    await assert.rejects(review("gone", client.signal), { code: "cancelled" });
+    await Promise.all([waiting[0], waiting[2]]);
+    assert.deepEqual(order, ["first", "stays"]);
+  });
 });
 
 describe("streams that stand", () => {

@@ -1,7 +1,10 @@
+import type { CancelSignal } from "../cancellation.ts";
 import type { Compiled, DefinitionSource } from "../discover/discovery.ts";
+import { BerthError } from "../errors.ts";
 import { TurnQueue } from "../turn-queue.ts";
 
-export type CompileFor = (source: DefinitionSource, tenant: string) => Promise<Compiled>;
+/** Rejects with `cancelled` once nobody waits for it any more and it has not begun. */
+export type CompileFor = (source: DefinitionSource, tenant: string, signal?: CancelSignal) => Promise<Compiled>;
 
 /**
  * Has one definition compiled at a time, which the compiler does anyway, and the tenants that wait take turns: what one
@@ -9,8 +12,14 @@ export type CompileFor = (source: DefinitionSource, tenant: string) => Promise<C
  */
 export function compilingInTurn(compile: (source: DefinitionSource) => Promise<Compiled>): CompileFor {
   const turns = new TurnQueue(1, Infinity, () => 1);
-  return async (source, tenant) => {
-    await turns.enter(tenant, () => {});
+  return async (source, tenant, signal) => {
+    if (signal?.aborted) throw new BerthError("cancelled");
+    let leave = (): void => {};
+    const turn = turns.enter(tenant, (leaveQueue) => (leave = leaveQueue));
+    signal?.addEventListener("abort", leave);
+    const isTurn = await turn;
+    signal?.removeEventListener("abort", leave);
+    if (!isTurn) throw new BerthError("cancelled");
     try {
       return await compile(source);
     } finally {

@@ -38,6 +38,11 @@ export const admissionLimits = {
   savesPerMinutePerTenant: 600,
   /** Reviews of what nobody has saved yet, each of which may compile a definition; counted as saves are. */
   reviewsPerMinutePerTenant: 600,
+  /** Saves and reviews of one tenant under way at once, most of which wait for the compiler. */
+  draftsPerTenant: 128,
+  /** What is held of their drafts, of all tenants together and of each. */
+  draftBytes: 128 * 1024 * 1024,
+  draftBytesPerTenant: 32 * 1024 * 1024,
   /** Of all content that one tenant has a claim on, and of what was compiled of it. */
   storedBytesPerTenant: 4 * 1024 * 1024 * 1024,
   /** After which a tenant that nobody uses is forgotten until somebody asks for something of it. */

@@ -11,6 +11,7 @@ import { isObject } from "../../json.ts";
 import { Paces } from "../../paces.ts";
 import { nextTurn, turnTaker } from "../../turns.ts";
 import { languageOfDraft, type DraftLimits } from "./draft-checks.ts";
+import { DraftRoom, type DraftRoomLimits } from "./draft-room.ts";
 import type { Current, Draft, Edits, Listed, Saved, SaveOptions, Subject } from "./edits.ts";
 import { examine } from "./examine.ts";
 import { entryText, rawEntriesIn, readMcpsText, textAt, type RawEntries } from "./mcps-text.ts";
@@ -31,6 +32,7 @@ export interface EditsDependencies extends HostDependencies {
   readonly limits: HostDependencies["limits"] &
     DraftLimits &
     PastLimits &
+    DraftRoomLimits &
     Reader["limits"] & { readonly reviewedBytes: number };
 }
 
@@ -44,6 +46,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
   const { store, host, limits, writable } = dependencies;
   const reviewing = { ...dependencies, store: reviewedStore(store, limits.reviewedBytes) };
   const past = openPast(store, limits);
+  const room = new DraftRoom(limits);
 
   /** One after the other, so that none that began earlier ends later, with what it had read by then. */
   let reloading: Promise<void> = Promise.resolve();
@@ -174,14 +177,17 @@ export function createEdits(dependencies: EditsDependencies): Edits {
       return draft ? languageOf(subject, draft) : "damaged";
     },
 
-    async review(tenant, subject, draft, rights) {
+    async review(tenant, subject, draft, rights, signal) {
       if (!writable) throw new BerthError("read_only");
       checkReviews(tenant);
-      return (await examine(reviewing, tenant, await plan(tenant, subject, draft, { rights }), rights)).review;
+      return room.hold(tenant, draft, async () => {
+        const made = await plan(tenant, subject, draft, { rights });
+        return (await examine(reviewing, tenant, made, rights, signal)).review;
+      });
     },
 
     save: (tenant, subject, draft, options) =>
-      save(tenant, () => plan(tenant, subject, draft, options), subject, options),
+      room.hold(tenant, draft, () => save(tenant, () => plan(tenant, subject, draft, options), subject, options)),
     history: (tenant, subject) => past.history(tenant, subject),
     version: (tenant, subject, cid) => past.draft(tenant, subject, cid),
     releases: (tenant, server) => host.releases(tenant, server),
@@ -189,7 +195,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     restoreRelease(tenant, server, release, options) {
       const makePlan = async () =>
         planRestore(reviewing.store, { tenant, limits }, await directoryOf(tenant), server, release, options);
-      return save(tenant, makePlan, { kind: "release", name: server }, options);
+      return room.hold(tenant, null, () => save(tenant, makePlan, { kind: "release", name: server }, options));
     },
     async withdrawRelease(tenant, server, release, { isWithdrawn, by, rights }) {
       if (!writable) throw new BerthError("read_only");

@@ -1,4 +1,5 @@
 import type { Rights } from "../../access/rights.ts";
+import type { CancelSignal } from "../../cancellation.ts";
 import type { Cid } from "../../cid.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import type { Contract } from "../../contract/contract.ts";
@@ -23,9 +24,10 @@ export interface Edits {
   /**
    * What saving `draft` would do, without doing it. A null draft deletes; of a definition, the whole server. Rejects with
    * `forbidden` and `programs_refused` as `save` does: to look at a server can take starting it. Nothing of it is kept in
-   * the store.
+   * the store, and once nobody waits for it, nothing more of it is begun. Rejects with `too_many_requests` where too much
+   * of the tenant is under way, as `save` does.
    */
-  review(tenant: string, subject: Subject, draft: Draft | null, rights: Rights): Promise<Review>;
+  review(tenant: string, subject: Subject, draft: Draft | null, rights: Rights, signal?: CancelSignal): Promise<Review>;
   /**
    * Saves, or changes nothing and rejects with `read_only`, `name_moved` (data: `current`, the CID that stands),
    * `edit_refused` (data: `problems`) or `edit_breaking` (data: `review`), which `allowBreaking` lets through; with

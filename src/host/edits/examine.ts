@@ -1,4 +1,5 @@
 import type { Rights } from "../../access/rights.ts";
+import type { CancelSignal } from "../../cancellation.ts";
 import { compareInTurns } from "../../contract/compare.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import { ToldChanges } from "../../contract/told-changes.ts";
@@ -9,6 +10,7 @@ import { nextTurn, turnTaker } from "../../turns.ts";
 import { Activities } from "../activity.ts";
 import type { LoadDependencies } from "../build-catalog.ts";
 import type { Catalog } from "../catalog.ts";
+import type { CompileFor } from "../compile-in-turn.ts";
 import { readDirectory, saidOf, type Directory, type DirectoryEntry } from "../directory.ts";
 import { guestPort } from "../guest-port.ts";
 import type { Host, HostDependencies } from "../host.ts";
@@ -37,9 +39,17 @@ export interface Examined {
 /**
  * Makes every server that a plan touches, as it is and as it would be, and says what differs. The compiler works in
  * its own process; between two servers this one gets a turn for its calls. Rejects when the plan changes what `rights`
- * do not allow to change.
+ * do not allow to change, and with `cancelled` where nobody waits for it any more.
  */
-export async function examine(examiner: Examiner, tenant: string, plan: Plan, rights: Rights): Promise<Examined> {
+export async function examine(
+  dependencies: Examiner,
+  tenant: string,
+  plan: Plan,
+  rights: Rights,
+  signal?: CancelSignal,
+): Promise<Examined> {
+  const compile: CompileFor = (source, of) => dependencies.compile(source, of, signal);
+  const examiner = { ...dependencies, compile };
   const problems = [...plan.problems];
   const servers: ServerEffect[] = [];
   const told = new ToldChanges();
@@ -55,6 +65,7 @@ export async function examine(examiner: Examiner, tenant: string, plan: Plan, ri
     await checkRights(tenant, names, { ...plan, after }, rights);
     for (const name of names) {
       await nextTurn();
+      if (signal?.aborted) throw new BerthError("cancelled");
       const was = await stateOf(examiner, tenant, name, plan.before.servers.get(name), standing);
       await nextTurn();
       const would = await stateOf(examiner, tenant, name, after.servers.get(name), plan.proposed);
@@ -145,7 +156,7 @@ interface State {
 }
 
 /** Nothing that its author could change. */
-const ofTheService: ReadonlySet<ErrorCode> = new Set(["compiler_failed", "store_failed", "store_unsure"]);
+const ofTheService: ReadonlySet<ErrorCode> = new Set(["compiler_failed", "store_failed", "store_unsure", "cancelled"]);
 
 async function stateOf(
   examiner: Examiner,

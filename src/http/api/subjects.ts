@@ -6,6 +6,7 @@ import { namesOnPage, readListPage } from "../list-page.ts";
 import { tenantOf } from "../place.ts";
 import { principalOf } from "../access/authenticate.ts";
 import { changing, listing, mayKnow, named, reading } from "../access/permit.ts";
+import { cancelledBy } from "../mcp-route.ts";
 import { addRoute, type Handler, type Permits } from "./add-route.ts";
 import type { ApiOptions } from "./api.ts";
 import { etagOf, requirePrecondition, saveOptions } from "./preconditions.ts";
@@ -56,7 +57,8 @@ export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { pat
   const postReview: Handler = async (request, response) => {
     const subject = subjectOf(request);
     const draft = await readDraft(request, subject, options);
-    response.json(await edits.review(tenantOf(request), subject, draft, rightsOf(principalOf(request), access)));
+    const rights = rightsOf(principalOf(request), access);
+    response.json(await edits.review(tenantOf(request), subject, draft, rights, cancelledBy(response)));
   };
 
   const getHistory: Handler = async (request, response) => {
