@@ -91,3 +91,43 @@ test("names that objects have of themselves are arguments like any other", () =>
   const { arguments: converted } = convert("__proto__=x&constructor=1", of({ constructor: { type: "integer" } }));
   assert.deepEqual(JSON.stringify(converted), '{"__proto__":"x","constructor":1}');
 });
+
+/** Each of `levels` may be either of two, and each of these leads to the next level. */
+function branching(levels: number, link: (next: object) => object): JsonSchema {
+  const $defs = Object.fromEntries(
+    Array.from({ length: levels }, (_, level) => {
+      const next = { $ref: `#/$defs/level${level + 1}` };
+      return [`level${level}`, { anyOf: Array.from({ length: 40 }, () => link(next)) }];
+    }),
+  );
+  return of({ one: { $ref: "#/$defs/level0" } }, { $defs: { ...$defs, [`level${levels}`]: { type: "integer" } } });
+}
+
+for (const [what, link] of [
+  ["alternatives", (next: object) => next],
+  ["lists", (next: object) => ({ type: "array", items: next })],
+] as const) {
+  test(`a schema of ${what} within ${what} is looked through once for a text`, () => {
+    const schema = branching(4, link);
+    const startedAt = performance.now();
+    const { problems } = convert("one=x", schema);
+    assert.ok(performance.now() - startedAt < 250, `${performance.now() - startedAt} ms`);
+    assert.equal(problems.length, 1);
+    assert.deepEqual(convert("one=7", schema).problems, []);
+  });
+}
+
+test("an argument whose schema consists of very many stays a text", () => {
+  const many = { anyOf: Array.from({ length: 1_000 }, (_, at) => ({ const: at })) };
+  assert.deepEqual(convert("one=7&other=700", of({ one: many, other: many })).arguments, { one: 7, other: "700" });
+  const list = of({ one: { type: "array", items: { anyOf: [{ enum: Array.from({ length: 9_000 }, (_, at) => at) }] } } });
+  const texts = convert(Array(50).fill("one=8").join("&"), list).arguments["one"] as unknown[];
+  assert.deepEqual([texts[0], texts[49]], [8, "8"]);
+});
+
+test("a schema that leads back to itself is looked through once", () => {
+  const nested = { type: "array", items: { anyOf: [{ $ref: "#/properties/one" }, { type: "integer" }] } };
+  assert.deepEqual(convert("one=7", of({ one: nested })).arguments, { one: [7] });
+  const circle = of({ one: { $ref: "#/$defs/a" } }, { $defs: { a: { $ref: "#/$defs/a" } } });
+  assert.equal(convert("one=7", circle).problems.length, 1);
+});

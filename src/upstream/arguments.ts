@@ -14,12 +14,13 @@ export interface ConvertedArguments {
  */
 export function convertArguments(given: GivenArguments, schema: JsonSchema): ConvertedArguments {
   const problems: Problem[] = [];
+  const reach = new Reach(schema);
   const converted = given.texts.map(({ name, values }): [string, Json] => {
     const property = propertySchema(schema, name);
-    const value = convertAll(values, property, schema);
+    const value = convertAll(values, property, reach);
     if (value !== undefined) return [name, value];
     const said = values.map((text) => JSON.stringify(text)).join(", ");
-    const wanted = wordsFor(property, schema);
+    const wanted = wordsFor(property, reach);
     problems.push({
       code: "bad-argument",
       message: `The argument ${name} must be ${wanted}, not ${said}.`,
@@ -41,20 +42,26 @@ function propertySchema(schema: JsonSchema, name: string): unknown {
   return isObject(additionalProperties) ? additionalProperties : {};
 }
 
-function convertAll(values: readonly string[], schema: unknown, root: JsonSchema): Json | undefined {
+function convertAll(values: readonly string[], schema: unknown, reach: Reach): Json | undefined {
   const [first = "", ...others] = values;
-  if (others.length === 0) return convert(first, schema, root);
-  for (const one of alternativesOf(schema, root)) {
+  if (others.length === 0) return convert(first, schema, reach);
+  for (const one of reach.alternativesOf(schema)) {
     const items = itemsOf(one);
     if (!typesOf(one).includes("array")) continue;
-    const list = values.map((value) => convert(value, items, root));
-    if (!list.includes(undefined)) return list as Json[];
+    const list: Json[] = [];
+    for (const text of values) {
+      const value = convert(text, items, reach);
+      if (value === undefined) break;
+      list.push(value);
+    }
+    if (list.length === values.length) return list;
   }
-  return typesOf(schema).length === 0 && !isKnown(schema) ? [...values] : undefined;
+  return reach.isOver || (typesOf(schema).length === 0 && !isKnown(schema)) ? [...values] : undefined;
 }
 
-function convert(text: string, schema: unknown, root: JsonSchema, depth = 0): Json | undefined {
-  for (const one of alternativesOf(schema, root, depth)) {
+/** `seen` is what this text was held against before: it would fit no better again. */
+function convert(text: string, schema: unknown, reach: Reach, seen: Seen = new Set()): Json | undefined {
+  for (const one of reach.alternativesOf(schema, seen)) {
     const members = "const" in one ? [one["const"]] : one["enum"];
     if (Array.isArray(members)) {
       const member: unknown = members.find(
@@ -66,7 +73,7 @@ function convert(text: string, schema: unknown, root: JsonSchema, depth = 0): Js
     const types = typesOf(one);
     if (types.length === 0) return text;
     for (const type of orderedTypes) {
-      const value = types.includes(type) ? convertTo(type, text, one, root, depth) : undefined;
+      const value = types.includes(type) ? convertTo(type, text, one, reach, seen) : undefined;
       if (value !== undefined) return value;
     }
   }
@@ -75,11 +82,10 @@ function convert(text: string, schema: unknown, root: JsonSchema, depth = 0): Js
 
 /** Text is last: anything is text. */
 const orderedTypes = ["null", "boolean", "integer", "number", "array", "object", "string"];
-const DEPTH_MAX = 8;
 /** As JSON writes numbers; `0x10`, ` 1` and an empty text are none. */
 const numberForm = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 
-function convertTo(type: string, text: string, schema: JsonSchema, root: JsonSchema, depth: number): Json | undefined {
+function convertTo(type: string, text: string, schema: JsonSchema, reach: Reach, seen: Seen): Json | undefined {
   switch (type) {
     case "null":
       return text === "null" ? null : undefined;
@@ -93,7 +99,7 @@ function convertTo(type: string, text: string, schema: JsonSchema, root: JsonSch
     case "array": {
       const list = text.startsWith("[") ? parseJson(text) : undefined;
       if (Array.isArray(list)) return list as Json[];
-      const item = depth < DEPTH_MAX ? convert(text, itemsOf(schema), root, depth + 1) : undefined;
+      const item = convert(text, itemsOf(schema), reach, seen);
       return item === undefined ? undefined : [item];
     }
     case "object": {
@@ -105,29 +111,64 @@ function convertTo(type: string, text: string, schema: JsonSchema, root: JsonSch
   }
 }
 
-/** A schema as what it may be: through local references, and one by one for `anyOf` and `oneOf`. */
-function alternativesOf(schema: unknown, root: JsonSchema, depth = 0): JsonSchema[] {
-  if (!isObject(schema) || depth > DEPTH_MAX) return [{}];
-  const { $ref, anyOf, oneOf } = schema;
-  if (typeof $ref === "string") return alternativesOf(referenced($ref, root), root, depth + 1);
-  const several = Array.isArray(anyOf) ? anyOf : oneOf;
-  if (!Array.isArray(several)) return [schema];
-  const all = several.flatMap((one) => alternativesOf(one, root, depth + 1));
-  // Text takes anything, so whatever else it might be is tried before.
-  return [...all.filter((one) => !isText(one)), ...all.filter(isText)];
+type Seen = Set<JsonSchema>;
+
+/** Schemas that one text is held against, and what stands in those that all texts are held against. Beyond, they stay texts. */
+const SCHEMAS_MAX = 512;
+const STEPS_MAX = 50_000;
+
+/** How far a schema that others wrote is looked through. */
+class Reach {
+  readonly #root: JsonSchema;
+  #steps = 0;
+
+  constructor(root: JsonSchema) {
+    this.#root = root;
+  }
+
+  get isOver(): boolean {
+    return this.#steps > STEPS_MAX;
+  }
+
+  /** A schema as what it may be: through local references, and one by one for `anyOf` and `oneOf`, each once. */
+  alternativesOf(schema: unknown, seen: Seen = new Set()): JsonSchema[] {
+    const found: JsonSchema[] = [];
+    // Text takes anything, so whatever else it might be is tried before.
+    if (!this.#collect(schema, seen, found)) return [...found.filter((one) => !isText(one)), {}];
+    return [...found.filter((one) => !isText(one)), ...found.filter(isText)];
+  }
+
+  /** False where there is more than is looked at. */
+  #collect(schema: unknown, seen: Seen, found: JsonSchema[]): boolean {
+    if (!isObject(schema)) return found.push({}) > 0;
+    if (seen.has(schema)) return true;
+    const { $ref, anyOf, oneOf } = schema;
+    const several = Array.isArray(anyOf) ? anyOf : oneOf;
+    this.#steps += 1 + lengthOf(schema["enum"]) + lengthOf(schema["type"]);
+    if (seen.size === SCHEMAS_MAX || this.isOver) return false;
+    seen.add(schema);
+    if (typeof $ref === "string") return this.#collect(this.#referenced($ref), seen, found);
+    if (!Array.isArray(several)) return found.push(schema) > 0;
+    return several.every((one) => this.#collect(one, seen, found));
+  }
+
+  #referenced(reference: string): unknown {
+    if (!reference.startsWith("#/")) return {};
+    const steps = reference.slice(2).split("/");
+    this.#steps += steps.length;
+    return steps.reduce<unknown>((at, step) => {
+      const key = step.replaceAll("~1", "/").replaceAll("~0", "~");
+      return isObject(at) && Object.hasOwn(at, key) ? at[key] : undefined;
+    }, this.#root);
+  }
+}
+
+function lengthOf(list: unknown): number {
+  return Array.isArray(list) ? list.length : 0;
 }
 
 function isText(schema: JsonSchema): boolean {
   return typesOf(schema).includes("string") && !("const" in schema) && !("enum" in schema);
-}
-
-function referenced(reference: string, root: JsonSchema): unknown {
-  if (!reference.startsWith("#/")) return {};
-  const steps = reference.slice(2).split("/");
-  return steps.reduce<unknown>((at, step) => {
-    const key = step.replaceAll("~1", "/").replaceAll("~0", "~");
-    return isObject(at) && Object.hasOwn(at, key) ? at[key] : undefined;
-  }, root);
 }
 
 function typesOf(schema: unknown): readonly unknown[] {
@@ -144,8 +185,8 @@ function isKnown(schema: unknown): boolean {
   return isObject(schema) && ["enum", "const", "anyOf", "oneOf", "$ref"].some((keyword) => keyword in schema);
 }
 
-function wordsFor(schema: unknown, root: JsonSchema): string {
-  const words = alternativesOf(schema, root).flatMap((one) => {
+function wordsFor(schema: unknown, reach: Reach): string {
+  const words = reach.alternativesOf(schema).flatMap((one) => {
     if ("const" in one) return [JSON.stringify(one["const"])];
     if (Array.isArray(one["enum"])) return one["enum"].map((value) => JSON.stringify(value));
     return typesOf(one).map((type) => articles[String(type)] ?? String(type));
