@@ -79,6 +79,27 @@ test("a server that floods with notifications is read no faster than upstreamNot
   await upstream.close();
 });
 
+for (const way of ["pings without end", "pings and reads nothing", "asks without end"]) {
+  test(`a program that ${way} is ended at the limit upstreamQuestions, and says so`, async () => {
+    const mark = randomUUID();
+    const options = { limits: { upstreamQuestions: 10 }, ask: () => new Promise<never>(() => {}) };
+    const upstream = await connect(hostile(way, `&env.MARK=${mark}`), options);
+    await assert.rejects(upstream.callTool("any", {}), {
+      code: "upstream_ended",
+      message: /it had more than 10 requests of its own under way \(BERTH_UPSTREAM_QUESTIONS\)/,
+    });
+    const { reason, expected } = await upstream.closed;
+    assert.deepEqual([/more than 10 requests/.test(reason), expected], [true, false]);
+    assert.deepEqual(processesWith(mark), []);
+  });
+}
+
+test("a program may ask as often as it likes where it takes the answers", async () => {
+  const upstream = await connect(hostile("pings and takes answers"), { limits: { upstreamQuestions: 10 } });
+  assert.equal((await upstream.callTool("any", {})).content[0]!["text"], "200 answers");
+  await upstream.close();
+});
+
 test("a server that ignores the end of its input and SIGTERM is ended all the same", async () => {
   const mark = randomUUID();
   const upstream = await connect(hostile("ignores every ending", `&env.MARK=${mark}`), {

@@ -25,7 +25,7 @@ export const upstreamLimits = {
   upstreamGarbageBytes: 1024 * 1024,
   /** Above which a server of others waits before more is read of it. */
   upstreamNotificationsPerSecond: 5000,
-  /** Requests of a server at an address under way at once, its pings included; one that has more is left. */
+  /** Requests of its own under way at once, its pings included; one that has more is ended, or left. */
   upstreamQuestions: 256,
   /** The end of stderr that is kept for errors. */
   upstreamStderrBytes: 8 * 1024,

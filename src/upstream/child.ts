@@ -81,14 +81,17 @@ export class Child {
     return this.#isRunning && this.#stdin.writable;
   }
 
-  /** Sends a message as its JSON. Throws when it is gone, or reads nothing of what is sent to it. */
-  send(json: string): void {
+  /**
+   * Sends a message as its JSON; `onTaken` hears when its pipe has taken that, or never will. Throws when it is gone, or
+   * reads nothing of what is sent to it.
+   */
+  send(json: string, onTaken?: () => void): void {
     if (!this.isRunning) throw new Error("The server has ended.");
     // One message is taken however long it is; a queue of them is not.
     if (this.#stdin.writableLength > this.#limits.upstreamMessageBytes) {
       throw new Error("The server does not read what is sent to it.");
     }
-    this.#stdin.write(`${json}\n`);
+    this.#stdin.write(`${json}\n`, onTaken);
   }
 
   /** Ends its input, asks it to end, ends it: each after the limit's time. Resolves when all of the group is gone. */

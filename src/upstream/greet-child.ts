@@ -6,6 +6,7 @@ import type { ConnectOptions } from "./connect.ts";
 import type { Peer } from "./channel.ts";
 import { discover, envelopeOf, initialize } from "./hello.ts";
 import type { ProgramLaunch } from "./launch.ts";
+import { OpenQuestions } from "./open-questions.ts";
 import { PipeInbox } from "./pipe-inbox.ts";
 import { PipeRequests } from "./pipe-requests.ts";
 import type { Questions } from "./questions.ts";
@@ -36,7 +37,8 @@ export async function greetChild(
     startChild(commandOf(launch, options), { limits, start, makeFolder, long, signal });
   const pipeOf = (child: Child): Omit<Greeted, "peer"> => {
     const requests = new PipeRequests(child, limits.upstreamCallMs);
-    return { requests, inbox: new PipeInbox(requests, questions, options.onNotification) };
+    const asked = new OpenQuestions(limits.upstreamQuestions);
+    return { requests, inbox: new PipeInbox(requests, questions, asked, options.onNotification) };
   };
   let child: Child | undefined;
   try {

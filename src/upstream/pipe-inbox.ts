@@ -2,6 +2,7 @@ import { Cancellation } from "../cancellation.ts";
 import { isObject, type JsonObject } from "../json.ts";
 import type { ConnectOptions } from "./connect.ts";
 import type { RequestMessage } from "./messages.ts";
+import type { OpenQuestions } from "./open-questions.ts";
 import type { PipeRequests } from "./pipe-requests.ts";
 import type { Questions } from "./questions.ts";
 import { UpstreamError } from "./upstream-error.ts";
@@ -11,17 +12,25 @@ import { within } from "./within.ts";
 export class PipeInbox {
   readonly #requests: PipeRequests;
   readonly #questions: Questions;
+  readonly #asked: OpenQuestions;
   readonly #onNotification: ConnectOptions["onNotification"];
   /** Questions that are open, by the server's own ids. */
   readonly #open = new Map<string | number, AbortController>();
   #onAcknowledged = (): void => {};
 
-  constructor(requests: PipeRequests, questions: Questions, onNotification: ConnectOptions["onNotification"]) {
+  constructor(
+    requests: PipeRequests,
+    questions: Questions,
+    asked: OpenQuestions,
+    onNotification: ConnectOptions["onNotification"],
+  ) {
     this.#requests = requests;
     this.#questions = questions;
+    this.#asked = asked;
     this.#onNotification = onNotification;
     requests.onOther = (message) => this.#take(message);
     void requests.child.ended.then(() => this.#cancelAll());
+    asked.tooMany.addEventListener("abort", () => void requests.child.end(asked.fault));
   }
 
   /**
@@ -45,6 +54,7 @@ export class PipeInbox {
   }
 
   #take(message: RequestMessage): void {
+    if (!this.#asked.mayBeHeard(message)) return;
     const { method } = message;
     const params = isObject(message.params) ? (message.params as JsonObject) : {};
     if ("id" in message) void this.#answer(message.id, method, params);
@@ -59,7 +69,7 @@ export class PipeInbox {
     const answer = await this.#answerTo(method, params, stop.signal);
     if (this.#open.get(id) === stop) this.#open.delete(id);
     // Who has cancelled a question wants no answer to it.
-    if (!stop.signal.aborted) this.#requests.answer(id, answer);
+    if (!stop.signal.aborted) this.#asked.answering(id, this.#requests.answer(id, answer));
   }
 
   async #answerTo(method: string, params: JsonObject, signal: AbortSignal): Promise<Answer> {

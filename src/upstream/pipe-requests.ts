@@ -55,22 +55,24 @@ export class PipeRequests implements Requests {
 
   /** Says what needs no answer. Throws when the server is gone or reads nothing. */
   notify(method: string, params: JsonObject): void {
-    this.#write({ method, params: this.#sent(params, undefined, undefined) });
+    this.child.send(JSON.stringify({ jsonrpc: "2.0", method, params: this.#sent(params, undefined, undefined) }));
   }
 
-  /** Answers what the server asked; one that is gone is told nothing. */
-  answer(id: string | number, answer: Answer): void {
-    if (this.child.isRunning) this.#write({ id, ...answer });
+  /** Answers what the server asked; resolves when it has taken that. One that is gone, or reads nothing, is told nothing. */
+  answer(id: string | number, answer: Answer): Promise<void> {
+    return new Promise((resolve) => {
+      try {
+        this.child.send(JSON.stringify({ jsonrpc: "2.0", id, ...answer }), resolve);
+      } catch {
+        resolve();
+      }
+    });
   }
 
   #sent(params: JsonObject, meta: JsonObject | undefined, progressToken: number | undefined): JsonObject {
     const { envelope } = this;
     if (!envelope && !meta && progressToken === undefined) return params;
     return { ...params, _meta: { ...envelope, ...meta, ...(progressToken !== undefined && { progressToken }) } };
-  }
-
-  #write(message: Record<string, unknown>): void {
-    this.child.send(JSON.stringify({ jsonrpc: "2.0", ...message }));
   }
 
   #notSent(what: string, error: Error): UpstreamError {

@@ -15,7 +15,7 @@ import type { Channel, Closed, Peer } from "./channel.ts";
 import { failureOf, httpFailure } from "./failures.ts";
 import { Inflow } from "./inflow.ts";
 import type { RemoteLaunch } from "./launch.ts";
-import { RemoteQuestions } from "./remote-questions.ts";
+import { OpenQuestions } from "./open-questions.ts";
 import { LongResults, setResultsAside } from "./results-aside.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
@@ -35,7 +35,7 @@ export async function openByHttp(
   const { upstreamStartMs, upstreamMessageBytes, batchMessages } = limits;
   const timeout = AbortSignal.timeout(upstreamStartMs);
   const inflow = new Inflow(limits.upstreamNotificationsPerSecond);
-  const questions = new RemoteQuestions(limits.upstreamQuestions, inflow);
+  const questions = new OpenQuestions(limits.upstreamQuestions, inflow);
   const signal = AbortSignal.any([timeout, questions.tooMany, ...(options.signal ? [options.signal] : [])]);
   const long = new LongResults();
   const elsewhere = options.long && { long: options.long, results: long };
@@ -109,7 +109,7 @@ function channelOf(
   client: Client,
   long: LongResults,
   { upstreamCallMs }: ConnectOptions["limits"],
-  asked: RemoteQuestions,
+  asked: OpenQuestions,
   streamable?: StreamableHTTPClientTransport,
 ): Channel {
   const requests = new ClientRequests(client, upstreamCallMs, long);

@@ -1,7 +1,7 @@
 import type { JSONRPCMessage, RequestId, Transport } from "@modelcontextprotocol/client";
 import { isObject } from "../json.ts";
 import { LongAnswer, LongPage } from "./long-answers.ts";
-import type { RemoteQuestions } from "./remote-questions.ts";
+import type { OpenQuestions } from "./open-questions.ts";
 import type { AnyResult, Result } from "./request.ts";
 
 /** Where a result stands that was set aside. */
@@ -31,7 +31,7 @@ const KEPT_MAX = 10_000;
  * holds the real one, which `LongResults` gives back; what must hold of it is checked by the connection, entry by entry.
  * Of requests that come the client hears as far as `questions` lets it.
  */
-export function setResultsAside<T extends Transport>(transport: T, questions: RemoteQuestions): T {
+export function setResultsAside<T extends Transport>(transport: T, questions: OpenQuestions): T {
   const methods = new Map<RequestId, string>();
   const send = transport.send.bind(transport);
   transport.send = (message, options) => {

@@ -5,16 +5,17 @@ import type { Inflow } from "./inflow.ts";
 /** Each gets an answer, which takes a request of its own and as long as so many events. */
 const QUESTION_EVENTS = 50;
 
-/** What a server at an address asks by itself, from when it comes until its answer is sent. */
-export class RemoteQuestions {
+/** What a server asks by itself, from when it comes until its answer is taken. */
+export class OpenQuestions {
   readonly #max: number;
-  readonly #inflow: Inflow;
+  readonly #inflow: Inflow | undefined;
   readonly #tooMany = new AbortController();
   /** Those that are not being answered, counted by their ids, which it may use again and again. */
   readonly #open = new Map<RequestId, number>();
   #count = 0;
 
-  constructor(max: number, inflow: Inflow) {
+  /** With `inflow` each counts there, too. */
+  constructor(max: number, inflow?: Inflow) {
     this.#max = max;
     this.#inflow = inflow;
   }
@@ -40,7 +41,7 @@ export class RemoteQuestions {
     }
     if (this.#count >= this.#max) this.#tooMany.abort(new Error(this.fault));
     if (this.tooMany.aborted) return false;
-    this.#inflow.count(QUESTION_EVENTS);
+    this.#inflow?.count(QUESTION_EVENTS);
     this.#count += 1;
     this.#open.set(message.id, (this.#open.get(message.id) ?? 0) + 1);
     return true;
