@@ -5,7 +5,7 @@ import type { Checks } from "./host/checks/checks.ts";
 import type { HostingOptions } from "./host/upstream/hosting.ts";
 import { longReader } from "./host/upstream/long-reader.ts";
 import type { Log } from "./log.ts";
-import { openPublicFetch } from "./network/public-fetch.ts";
+import { openFetch, openPublicFetch } from "./network/public-fetch.ts";
 import type { Start } from "./starter/starter.ts";
 import { DEFAULT_TENANT } from "./tenant-name.ts";
 import { hostedVariables } from "./upstream/hosted-variables.ts";
@@ -39,6 +39,7 @@ export function exploring({ limits }: Config, log: Log, { start, makeFolder, che
     variables,
     capabilities: {},
     long: longReader(checks, DEFAULT_TENANT, limits.inlineBodyBytes),
+    fetch: openFetch(),
   };
   return {
     open: (launch, listener) => new Upstream(launch, { ...options, ...listener }),
@@ -57,7 +58,7 @@ export function exploring({ limits }: Config, log: Log, { start, makeFolder, che
  */
 export function hostedOpener(limits: Limits, { start, makeFolder, checks }: Starting): HostingOptions["open"] {
   const { env } = process;
-  const publicFetch = openPublicFetch();
+  const [ownFetch, publicFetch] = [openFetch(), openPublicFetch()];
   return (launch, listener, { tenant, grant }) => {
     const isOwn = tenant === DEFAULT_TENANT;
     return new Upstream(launch, {
@@ -69,7 +70,7 @@ export function hostedOpener(limits: Limits, { start, makeFolder, checks }: Star
       makeFolder,
       long: longReader(checks, tenant, limits.inlineBodyBytes),
       ...listener,
-      ...(!isOwn && { fetch: publicFetch }),
+      fetch: isOwn ? ownFetch : publicFetch,
       ...(grant && { hide: (value) => grant.hideIn(value) }),
       variables: async () =>
         hostedVariables(isOwn ? env : {}, { names: grant?.names ?? [], values: (await grant?.all()) ?? {} }),

@@ -4,6 +4,8 @@ import type { AddressInfo } from "node:net";
 import { test, type TestContext } from "node:test";
 import { boundedFetch } from "../src/upstream/bounded-fetch.ts";
 import { Inflow } from "../src/upstream/inflow.ts";
+import { call } from "./berth.ts";
+import { host } from "./upstream-hosting.rig.ts";
 import { connect } from "./upstream.rig.ts";
 import { until } from "./until.ts";
 
@@ -166,6 +168,21 @@ test("a question that is cancelled again and again is counted until its answer w
   void upstream.callTool("boom", {}).catch(() => {});
   await until(() => sent.some(({ method }) => method === undefined), "one is answered");
   assert.ok(sent.filter(({ method }) => method === undefined).length <= 10);
+});
+
+test("a hosted server at an address that sends interim answers without end is left", async (t) => {
+  const server = createServer((_request, response) => {
+    response.socket!.write("HTTP/1.1 103 Early Hints\r\n\r\n".repeat(100));
+  }).listen(0, "127.0.0.1");
+  await new Promise((resolve) => server.once("listening", resolve));
+  t.after(() => {
+    server.closeAllConnections();
+    return new Promise((resolve) => server.close(resolve));
+  });
+  const upstream = `mcp+http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+  const berth = await host(t, { hinting: { upstream } }, { BERTH_UPSTREAM_START_MS: "5000" });
+  const { error } = await call(`${berth.url}/mcp/hinting`, "any");
+  assert.match(error.message, /it sent more than 16 interim answers/);
 });
 
 test("a server at an address that answers with a batch longer than batchMessages is refused", async (t) => {

@@ -13,8 +13,14 @@ export interface AgentOptions {
   readonly resolve?: Resolve;
 }
 
+/** Connections to anywhere, as the machine finds it. */
+export function openAgentToAnywhere(): Agent {
+  return bounded(new Agent(IDLE));
+}
+
 const CONNECT_MS = 10_000;
 const IDLE_MS = 4_000;
+const IDLE = { keepAliveTimeout: IDLE_MS, keepAliveMaxTimeout: IDLE_MS };
 
 /**
  * Connections that follow the rules: the host is looked up here, once for each connection, and the connection is made to
@@ -22,16 +28,14 @@ const IDLE_MS = 4_000;
  * request and every redirect.
  */
 export function openAgent({ rules, connections, resolve = resolveHost }: AgentOptions): Agent {
-  const agent = new Agent({
-    connections,
-    pipelining: 1,
-    keepAliveTimeout: IDLE_MS,
-    keepAliveMaxTimeout: IDLE_MS,
-    connect: (options, callback) => void connect(options, callback),
-  });
-  const dispatch = agent.dispatch.bind(agent);
-  agent.dispatch = (options, handler) => dispatch(options, withFewInterim(handler));
-  return agent;
+  return bounded(
+    new Agent({
+      connections,
+      pipelining: 1,
+      ...IDLE,
+      connect: (options, callback) => void connect(options, callback),
+    }),
+  );
 
   async function connect(options: buildConnector.Options, callback: buildConnector.Callback): Promise<void> {
     let addresses: readonly string[];
@@ -46,6 +50,12 @@ export function openAgent({ rules, connections, resolve = resolveHost }: AgentOp
 
 /** Interim answers (`103 Early Hints`) are no part of an answer that anybody has to take, so nothing else holds them back. */
 const INTERIM_MAX = 16;
+
+function bounded(agent: Agent): Agent {
+  const dispatch = agent.dispatch.bind(agent);
+  agent.dispatch = (options, handler) => dispatch(options, withFewInterim(handler));
+  return agent;
+}
 
 function withFewInterim(handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHandler {
   let interim = 0;

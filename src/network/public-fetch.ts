@@ -1,13 +1,21 @@
-import { fetch as undiciFetch, type RequestInit as UndiciInit } from "undici";
+import { fetch as undiciFetch, type Agent, type RequestInit as UndiciInit } from "undici";
 import type { AllowedHost } from "./allow-list.ts";
-import { openAgent, type Resolve } from "./agent.ts";
+import { openAgent, openAgentToAnywhere, type Resolve } from "./agent.ts";
 import { publicRules } from "./rules.ts";
 
 const CONNECTIONS = 64;
 
 /** `fetch` that reaches hosts with public addresses alone, by redirects too; and the addresses that `besides` names. */
 export function openPublicFetch(besides: readonly AllowedHost[] = [], resolve?: Resolve): typeof fetch {
-  const dispatcher = openAgent({ rules: publicRules(besides), connections: CONNECTIONS, ...(resolve && { resolve }) });
+  return fetchBy(openAgent({ rules: publicRules(besides), connections: CONNECTIONS, ...(resolve && { resolve }) }));
+}
+
+/** `fetch` that reaches whatever the machine does, and bounds what hosts send like the other one. */
+export function openFetch(): typeof fetch {
+  return fetchBy(openAgentToAnywhere());
+}
+
+function fetchBy(dispatcher: Agent): typeof fetch {
   // The same standard, typed twice.
   return async (url, init) => undiciFetch(url as string, { ...(init as UndiciInit), dispatcher });
 }
