@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, constants, existsSync, openSync, readSync } from "node:fs";
-import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -112,6 +112,37 @@ describe("a log that cannot be written", { skip: process.platform === "win32" &&
     child.kill();
     assert.deepEqual(await once(child, "exit"), [0, null]);
     pipe.close();
+  });
+
+  it("what Node warns of is a line of the log, once for each kind, and written nowhere else", async () => {
+    const pipe = new Pipe(join(folder, "warnings"));
+    const warns = join(folder, "warns.mjs");
+    await writeFile(
+      warns,
+      `process.on("SIGUSR2", () => {
+        for (const warning of ["one", "two"]) process.emitWarning(warning, "OddWarning");
+        for (const code of ["A1", "A2", "A1"]) process.emitWarning("code", { type: "OddWarning", code });
+      });`,
+    );
+    const env = { NODE_OPTIONS: `${process.env["NODE_OPTIONS"] ?? ""} --import=${warns}` };
+    const child = serve(pipe.writer, join(folder, "warnings-data"), env);
+    try {
+      await until(() => addressIn(pipe.read()), "it listens");
+      child.kill("SIGUSR2");
+      await until(() => /"code":"A2"|\[A2\]/.test(pipe.read()), "all are told");
+      const lines = pipe.text.split("\n").filter((line) => line.includes("OddWarning"));
+      const told = lines.map((line) => JSON.parse(line) as { level: number; err: { message: string; code?: string } });
+      const seen = told.map(({ level, err }) => [level, err.message, err.code]);
+      assert.deepEqual(seen, [
+        [40, "one", undefined],
+        [40, "code", "A1"],
+        [40, "code", "A2"],
+      ]);
+    } finally {
+      child.kill();
+      assert.deepEqual(await once(child, "exit"), [0, null]);
+      pipe.close();
+    }
   });
 
   it("what is left when the service ends is written for a reader who still reads", async () => {

@@ -1,13 +1,13 @@
 import { access, writeFile } from "node:fs/promises";
 import { watch } from "chokidar";
 import { readConfig } from "../config.ts";
-import { createLog } from "../log.ts";
 import { startBerth, type Berth } from "../main.ts";
 import { DevFiles, fileServers, type FileServer } from "./dev-files.ts";
 import { announceServers, reportServer } from "./dev-report.ts";
 import { starterOf } from "./dev-starter.ts";
 import { environmentOf, type StoreOptions } from "./environment.ts";
 import { WorkFolders } from "../work-folders.ts";
+import { serviceLog } from "./service-log.ts";
 import { signalled } from "./signalled.ts";
 
 export interface DevOptions extends Pick<StoreOptions, "data"> {
@@ -35,7 +35,7 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
     let files: DevFiles | undefined;
     const berth = await startBerth(
       config,
-      createLog(config.logLevel, [config.adminToken], config.limits.logBufferBytes),
+      serviceLog(config),
       async (store, tenant) => {
         files = new DevFiles(store, tenant, config.limits);
         for (const server of servers) await files.read(server);

@@ -4,10 +4,11 @@ import { readConfig, type Config } from "../config.ts";
 import type { Fill } from "../core.ts";
 import { BerthError } from "../errors.ts";
 import { importTenant } from "../image/tenant/import.ts";
-import { createLog, writeLastLines } from "../log.ts";
+import { writeLastLines } from "../log.ts";
 import { startBerth } from "../main.ts";
 import { basePathOf, DEFAULT_TENANT } from "../tenant-name.ts";
 import { environmentOf, type StoreOptions } from "./environment.ts";
+import { serviceLog } from "./service-log.ts";
 import { signalled } from "./signalled.ts";
 import { WorkFolders } from "../work-folders.ts";
 
@@ -30,7 +31,7 @@ async function serveUntilSignalled(
   fill: Fill | undefined,
   announce: (url: string) => void,
 ): Promise<number> {
-  const log = createLog(config.logLevel, [config.adminToken], config.limits.logBufferBytes);
+  const log = serviceLog(config);
   const ended = signalled();
   let berth = await startBerth(config, log, fill);
   announce(berth.url);

@@ -1,9 +1,10 @@
 import { readConfig } from "../config.ts";
-import { createLog, writeLastLines } from "../log.ts";
+import { writeLastLines } from "../log.ts";
 import { BerthError } from "../errors.ts";
 import { EXPLORE } from "../host/builtin/explore-server.ts";
 import { startStdio } from "../main.ts";
 import { environmentOf, type StoreOptions } from "./environment.ts";
+import { serviceLog } from "./service-log.ts";
 import { signalled } from "./signalled.ts";
 
 export interface StdioOptions extends StoreOptions {
@@ -29,7 +30,7 @@ export async function stdio(server: string | undefined, options: StdioOptions): 
     { BERTH_LOG: "warn", ...environmentOf(options) },
     { ...(options.readonly && { image: "readonly" as const }), ...(options.explore && { explore: true }) },
   );
-  const log = createLog(config.logLevel, [config.adminToken], config.limits.logBufferBytes);
+  const log = serviceLog(config);
   const nativeOnly = !options.mcp;
   const served = options.explore ? EXPLORE : server;
   const signal = signalled();
