@@ -1,4 +1,4 @@
-import { existsSync, lstatSync, mkdtempSync, readdirSync } from "node:fs";
+import { closeSync, existsSync, lstatSync, mkdtempSync, openSync, readdirSync, rmdirSync } from "node:fs";
 import { readdir, rm, rmdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -54,6 +54,8 @@ export class WorkFolders {
   #open(): { path: string; lock: Database.Database } {
     for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
       const path = mkdtempSync(join(this.#parent, PREFIX));
+      // SQLite does not say that it lacks a descriptor, and a folder without a lock would stay for ever.
+      refuseWithoutDescriptor(path);
       const lock = lockFile(join(path, LOCK));
       // Somebody who looks for what is left over may have taken it for that, in the moment before the lock.
       if (lock && existsSync(join(path, LOCK))) return { path, lock };
@@ -79,6 +81,15 @@ export class WorkFolders {
         // What cannot be removed is in nobody's way.
       }
     }
+  }
+}
+
+function refuseWithoutDescriptor(folder: string): void {
+  try {
+    closeSync(openSync(folder, "r"));
+  } catch (error) {
+    rmdirSync(folder);
+    throw error;
   }
 }
 

@@ -33,14 +33,10 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
   try {
     const config = readConfig({ BERTH_LOG: "warn", ...environmentOf({ ...options, data: folder }) });
     let files: DevFiles | undefined;
-    const berth = await startBerth(
-      config,
-      serviceLog(config),
-      async (store, tenant) => {
-        files = new DevFiles(store, tenant, config.limits);
-        for (const server of servers) await files.read(server);
-      },
-    );
+    const berth = await startBerth(config, serviceLog(config), async (store, tenant) => {
+      files = new DevFiles(store, tenant, config.limits);
+      for (const server of servers) await files.read(server);
+    });
     try {
       const watching = await watchFiles(berth, servers, files!);
       await announceServers(berth, servers);

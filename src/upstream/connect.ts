@@ -1,3 +1,5 @@
+import { closeSync, openSync } from "node:fs";
+import { devNull } from "node:os";
 import type { Limits } from "../limits.ts";
 import type { JsonObject } from "../json.ts";
 import type { Start } from "../starter/starter.ts";
@@ -67,9 +69,29 @@ async function channelTo(launch: Launch, options: ConnectOptions, questions: Que
   if (!("url" in launch)) {
     return pipeChannel(await greetChild(launch, options, questions));
   }
-  const { openRemote } = await import("./official-client.ts");
+  const { openRemote } = await officialClient();
   return openRemote(launch, addressOf(launch, options), options, questions);
 }
+
+let isLoaded = false;
+
+/** Node goes on to fail with a module that it once could not open: it does not begin while there are few descriptors. */
+async function officialClient(): Promise<typeof import("./official-client.ts")> {
+  if (!isLoaded) {
+    const held: number[] = [];
+    try {
+      while (held.length < MODULES_MAX) held.push(openSync(devNull, "r"));
+    } finally {
+      for (const descriptor of held) closeSync(descriptor);
+    }
+  }
+  const client = await import("./official-client.ts");
+  isLoaded = true;
+  return client;
+}
+
+/** Files that Node may have open at once while it loads the client. */
+const MODULES_MAX = 128;
 
 function pipeChannel({ peer, requests, inbox }: Greeted): Channel {
   const { child } = requests;

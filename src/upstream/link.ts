@@ -205,7 +205,8 @@ export class Link {
       }
       return made;
     } catch (error) {
-      this.#failed.add(detailOf(error));
+      // Nor is it one where this machine lacked descriptors.
+      if (!(error instanceof BerthError && error.code === "no_descriptors")) this.#failed.add(detailOf(error));
       this.#options.onFailed?.(error);
       throw error;
     }

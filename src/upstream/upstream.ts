@@ -5,7 +5,7 @@ import type { Closed } from "./channel.ts";
 import { connectUpstream, type ConnectOptions } from "./connect.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import type { Ask } from "./request.ts";
-import { withoutPaths } from "../unforeseen.ts";
+import { lacksDescriptor, noDescriptors, withoutPaths } from "../unforeseen.ts";
 import { hideInError } from "./hide-in-error.ts";
 import type { Launch, VariableLookup } from "./launch.ts";
 import { hostedCapabilities } from "./hosted-capabilities.ts";
@@ -120,14 +120,14 @@ export class Upstream {
         ? await work(connection, call.ask)
         : await this.#attributed.run(call.name ?? "", call.ask, () => work(connection, undefined));
     } catch (error) {
-      throw hideInError(error, this.#options.hide);
+      throw this.#tellable(error);
     } finally {
       this.#calls.remove(call);
     }
   }
 
   async #connect(signal: AbortSignal): Promise<UpstreamConnection> {
-    const { variables, hide, takePlace: _takePlace, ...options } = this.#options;
+    const { variables, hide: _hide, takePlace: _takePlace, ...options } = this.#options;
     try {
       return await connectUpstream(this.launch, {
         ...options,
@@ -138,7 +138,7 @@ export class Upstream {
         signal,
       });
     } catch (error) {
-      throw hideInError(error instanceof Error ? withoutPaths(error) : error, hide);
+      throw this.#tellable(error instanceof Error ? withoutPaths(error) : error);
     }
   }
 
@@ -147,8 +147,14 @@ export class Upstream {
       await subscribe(connection, this.#options.limits.upstreamCallMs);
       await this.#options.onContract(await observe(connection));
     } catch (error) {
-      throw hideInError(error, this.#options.hide);
+      throw this.#tellable(error);
     }
+  }
+
+  /** That this machine lacks descriptors is nothing that the server, or whoever entered it, could change. */
+  #tellable(error: unknown): unknown {
+    const hidden = hideInError(error, this.#options.hide);
+    return lacksDescriptor(hidden) ? noDescriptors(hidden) : hidden;
   }
 
   #hiddenEnd(closed: Closed): Closed {

@@ -156,7 +156,13 @@ interface State {
 }
 
 /** Nothing that its author could change. */
-const ofTheService: ReadonlySet<ErrorCode> = new Set(["compiler_failed", "store_failed", "store_unsure", "cancelled"]);
+const ofTheService: ReadonlySet<ErrorCode> = new Set([
+  "compiler_failed",
+  "store_failed",
+  "store_unsure",
+  "no_descriptors",
+  "cancelled",
+]);
 
 async function stateOf(
   examiner: Examiner,

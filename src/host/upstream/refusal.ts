@@ -1,4 +1,4 @@
-import { BerthError } from "../../errors.ts";
+import { BerthError, type ErrorCode } from "../../errors.ts";
 import type { Problem } from "../../problem.ts";
 import type { HostedUpstream } from "./hosted.ts";
 
@@ -8,11 +8,13 @@ export async function start(server: string, hosted: HostedUpstream): Promise<voi
     await hosted.upstream.start();
   } catch (error) {
     // Nothing is wrong with a server for which there is no room at present.
-    if (!(error instanceof BerthError) || error.code === "too_many_processes") throw error;
+    if (!(error instanceof BerthError) || NO_ROOM.has(error.code)) throw error;
     // Without its data: a wrong launcher URI is shown there, and may hold what clients must not see.
     throw refused(server, [problem(error.code.replaceAll("_", "-"), error.message)], error);
   }
 }
+
+const NO_ROOM: ReadonlySet<ErrorCode> = new Set(["too_many_processes", "no_descriptors"]);
 
 export function refused(server: string, problems: readonly Problem[], cause?: unknown): BerthError {
   const message = problems[0]?.message ?? "it cannot be reached";
