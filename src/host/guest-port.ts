@@ -1,6 +1,6 @@
 import type { Principal } from "../access/principal.ts";
 import type { ToolContract } from "../contract/contract.ts";
-import { faultOfUri } from "../discover/uri-template.ts";
+import { faultOfUri, URI_UNITS_MAX } from "../discover/uri-template.ts";
 import { LongAnswer, type HostAnswer, type HostPort } from "../executor/executor.ts";
 import type { JsonObject } from "../json.ts";
 import type { Store } from "../store/store.ts";
@@ -8,6 +8,7 @@ import { basePathOf } from "../tenant-name.ts";
 import { mapInTurns, turnTaker } from "../turns.ts";
 import type { Host, ServerSummary } from "./host.ts";
 import { permittedCatalog } from "./permitted.ts";
+import { UPDATES_MAX } from "./watchers.ts";
 
 /** The variable by which a definition reads what this Berth hosts: a JSON list of servers with their tools. */
 const SERVERS_VARIABLE = "berth:servers";
@@ -35,8 +36,8 @@ export function guestPort(tenant: string, server: string, host: PortHost, store:
         case "fetchAbort":
           throw new Error('this server has no network; "network" of its entry in mcps lists what it may reach');
         case "resourceUpdated":
-          host.resourceUpdated(tenant, server, uriParam(params));
-          return null;
+          if (host.resourceUpdated(tenant, server, uriParam(params))) return null;
+          throw new Error(`${UPDATES_MAX} updated resources of this server wait to be told already`);
         case "offers":
           return new LongAnswer("json", offers);
         case "hide":
@@ -70,12 +71,11 @@ export function guestPort(tenant: string, server: string, host: PortHost, store:
 
 /** What a server's functions may do to the server itself. */
 export interface PortHost extends Host {
-  resourceUpdated(tenant: string, server: string, uri: string): void;
+  /** False where too many wait to be told already. */
+  resourceUpdated(tenant: string, server: string, uri: string): boolean;
   /** Rejects when the server offers no tool and no prompt of that name. */
   setVisible(tenant: string, server: string, name: string, visible: boolean): Promise<void>;
 }
-
-const URI_UNITS_MAX = 8_192;
 
 function uriParam(params: JsonObject): string {
   const uri = textParam(params, "uri");

@@ -1,4 +1,5 @@
 import type { Cid } from "../cid.ts";
+import { URI_UNITS_MAX } from "../discover/uri-template.ts";
 import { BerthError } from "../errors.ts";
 import type { HostPort } from "../executor/executor.ts";
 import { Activities } from "./activity.ts";
@@ -25,7 +26,10 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   const { store, log, limits } = dependencies;
   const directories = new Map<string, Directory>();
   const catalogs = new CatalogCache(limits.catalogs);
-  const watchers = new Watchers((error) => log.error({ err: error }, "a listener to a server's changes failed"));
+  const watchers = new Watchers(
+    (error) => log.error({ err: error }, "a listener to a server's changes failed"),
+    (tenant, server) => log.warn({ tenant, server }, "too many updated resources wait to be told; some are left out"),
+  );
   const activities = new Activities(limits.recentCalls);
   const overviews = new Overviews();
   /** By tenant and server. */
@@ -103,7 +107,9 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
         forget(tenant, server);
         learn(tenant, server).catch((error: unknown) => log.error({ err: error }, "a changed server failed"));
       },
-      onResourceUpdated: (tenant, server, uri) => watchers.resourceUpdated(tenant, server, uri),
+      // Nobody can read what has a longer one.
+      onResourceUpdated: (tenant, server, uri) =>
+        void (uri.length <= URI_UNITS_MAX && watchers.resourceUpdated(tenant, server, uri)),
     };
   }
   const loading = {

@@ -1,4 +1,5 @@
 import { jsonBlock, type Cid } from "../cid.ts";
+import { turnTaker } from "../turns.ts";
 import type { Catalog, ServerChange } from "./catalog.ts";
 
 /**
@@ -16,27 +17,37 @@ interface Watch {
   readonly listeners: Set<ChangeListener>;
   /** The contract that the listeners know; undefined until the server is loaded. */
   known: Readonly<Record<Part, Cid>> | undefined;
-  /** Updates of resources that are told at the end of the turn, each once. */
-  readonly updated: Set<string>;
 }
 
-/** Updated resources of one server that wait for the end of the turn; with one more they are told at once. */
-const UPDATES_MAX = 1_000;
+interface Updates {
+  readonly uris: Set<string>;
+  areLeftOut: boolean;
+}
+
+/** Updated resources of one server that wait to be told, each once; further ones are left out. */
+export const UPDATES_MAX = 10_000;
 
 export class Watchers {
   readonly #tenants = new Map<string, Map<string, Watch>>();
   readonly #ofAll = new Map<string, Set<AnyChangeListener>>();
+  /** By tenant and server, while there are any. */
+  readonly #updated = new Map<string, Updates>();
   readonly #onError: (error: unknown) => void;
+  readonly #onFull: (tenant: string, server: string) => void;
 
-  /** `onError` hears of listeners that throw; the others are told all the same. */
-  constructor(onError: (error: unknown) => void) {
+  /**
+   * `onError` hears of listeners that throw; the others are told all the same. `onFull` hears when updated resources of a
+   * server are left out, once until all that wait are told.
+   */
+  constructor(onError: (error: unknown) => void, onFull: (tenant: string, server: string) => void = () => {}) {
     this.#onError = onError;
+    this.#onFull = onFull;
   }
 
   add(tenant: string, server: string, listener: ChangeListener): () => void {
     const servers = this.#tenants.get(tenant) ?? new Map<string, Watch>();
     this.#tenants.set(tenant, servers);
-    const watch = servers.get(server) ?? { listeners: new Set(), known: undefined, updated: new Set() };
+    const watch = servers.get(server) ?? { listeners: new Set(), known: undefined };
     servers.set(server, watch);
     // The same function may be added twice.
     const own: ChangeListener = (change) => listener(change);
@@ -89,28 +100,52 @@ export class Watchers {
     }
   }
 
-  resourceUpdated(tenant: string, server: string, uri: string): void {
-    for (const listener of this.#ofAll.get(tenant) ?? []) listener(server, { kind: "resource", uri });
-    const watch = this.#tenants.get(tenant)?.get(server);
-    if (!watch || watch.updated.has(uri)) return;
-    if (watch.updated.size === UPDATES_MAX) this.#tellUpdated(watch);
-    if (watch.updated.size === 0) setImmediate(() => this.#tellUpdated(watch));
-    watch.updated.add(uri);
+  /** Told from the end of this turn on, in turns with calls of others. False where too many wait to be told already. */
+  resourceUpdated(tenant: string, server: string, uri: string): boolean {
+    if (!this.#ofAll.has(tenant) && !this.#tenants.get(tenant)?.has(server)) return true;
+    const key = JSON.stringify([tenant, server]);
+    const waiting = this.#updated.get(key);
+    if (waiting) {
+      const hasRoom = waiting.uris.size < UPDATES_MAX || waiting.uris.has(uri);
+      if (hasRoom) waiting.uris.add(uri);
+      else if (!waiting.areLeftOut) {
+        waiting.areLeftOut = true;
+        this.#onFull(tenant, server);
+      }
+      return hasRoom;
+    }
+    const uris = new Set([uri]);
+    this.#updated.set(key, { uris, areLeftOut: false });
+    setImmediate(() => void this.#tellUpdated(tenant, server, key, uris));
+    return true;
   }
 
-  #tellUpdated(watch: Watch): void {
-    const uris = [...watch.updated];
-    watch.updated.clear();
-    for (const uri of uris) this.#tell(watch, { kind: "resource", uri });
+  async #tellUpdated(tenant: string, server: string, key: string, uris: Set<string>): Promise<void> {
+    const takeTurns = turnTaker();
+    for (const uri of uris) {
+      uris.delete(uri);
+      const change: ServerChange = { kind: "resource", uri };
+      for (const listener of this.#ofAll.get(tenant) ?? []) this.#hear(() => listener(server, change), change);
+      for (const listener of this.#tenants.get(tenant)?.get(server)?.listeners ?? []) {
+        const turn = takeTurns();
+        if (turn) await turn;
+        this.#hear(listener, change);
+      }
+      const turn = takeTurns();
+      if (turn) await turn;
+    }
+    this.#updated.delete(key);
   }
 
   #tell(watch: Watch, change: ServerChange): void {
-    for (const listener of watch.listeners) {
-      try {
-        listener(change);
-      } catch (error) {
-        this.#onError(error);
-      }
+    for (const listener of watch.listeners) this.#hear(listener, change);
+  }
+
+  #hear(listener: ChangeListener, change: ServerChange): void {
+    try {
+      listener(change);
+    } catch (error) {
+      this.#onError(error);
     }
   }
 }

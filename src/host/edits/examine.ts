@@ -197,7 +197,7 @@ function loading(examiner: Examiner, store: Store): LoadDependencies {
 
 /** Nor does it change anything. */
 function quiet(host: Host): Parameters<typeof guestPort>[2] {
-  return { ...host, resourceUpdated: () => {}, setVisible: () => Promise.resolve() };
+  return { ...host, resourceUpdated: () => true, setVisible: () => Promise.resolve() };
 }
 
 function problemsOf(error: BerthError): readonly Problem[] {
