@@ -12,7 +12,7 @@ import { FrameReader } from "../src/executor/frames.ts";
 import { Lane } from "../src/executor/lane.ts";
 import { openExecutor } from "../src/executor/open.ts";
 import type { ExecutorLog } from "../src/executor/guest-executor.ts";
-import { ReadingTime } from "../src/executor/reading-time.ts";
+import { ReadingTime } from "../src/reading-time.ts";
 import { TurnQueue } from "../src/turn-queue.ts";
 import type { GuestOutcome } from "../src/executor/executor.ts";
 import { assertNothingLeft, failureOf } from "./executor.rig.ts";

@@ -4,7 +4,7 @@ import { FrameReader, type FrameHandlers, type FrameLimits } from "./frames.ts";
 import { failure, ended } from "./failures.ts";
 import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
 import { toGuest } from "./guest/wire.mts";
-import { ReadingTime } from "./reading-time.ts";
+import { ReadingTime } from "../reading-time.ts";
 import { atEndOfTurn } from "./turn.ts";
 import type { ExecutorLimits } from "./limits.ts";
 import type { GuestFailure } from "./executor.ts";

@@ -5,7 +5,7 @@ import { failure, heldTooMuch } from "./failures.ts";
 import type { GuestProcessLimits } from "./guest-process.ts";
 import type { HeavyTenants } from "./heavy-tenants.ts";
 import type { LogSink } from "./guest-log.ts";
-import { ReadingTime } from "./reading-time.ts";
+import { ReadingTime } from "../reading-time.ts";
 import { Room, type RoomLimits } from "./room.ts";
 import { Session, type SessionLimits } from "./session.ts";
 import { Spares } from "./spares.ts";

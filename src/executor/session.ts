@@ -11,7 +11,7 @@ import { askToStop, hasToEnd } from "./stopping.ts";
 import { StrayFrames } from "./stray-frames.ts";
 import { readValue } from "./values.ts";
 import type { GuestProcess } from "./guest-process.ts";
-import type { ReadingTime } from "./reading-time.ts";
+import type { ReadingTime } from "../reading-time.ts";
 import type { GuestFailure, GuestProgram } from "./executor.ts";
 
 /**

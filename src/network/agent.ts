@@ -1,6 +1,9 @@
 import { Resolver } from "node:dns/promises";
 import { isIP, type LookupFunction } from "node:net";
 import { Agent, buildConnector, type Dispatcher } from "undici";
+import { GrowingBytes } from "../growing-bytes.ts";
+import type { ReadingTime } from "../reading-time.ts";
+import { readInTurns } from "./read-in-turns.ts";
 import { authorityOf, NetworkRefused, portOf, type NetworkRules } from "./rules.ts";
 
 /** All addresses of a host, in the order in which they are tried. */
@@ -11,11 +14,14 @@ export interface AgentOptions {
   /** At once to one host. */
   readonly connections: number;
   readonly resolve?: Resolve;
+  /** What reading the answers may take. */
+  readonly readingTime?: ReadingTime;
 }
 
 /** Connections to anywhere, as the machine finds it. */
 export function openAgentToAnywhere(): Agent {
-  return bounded(new Agent(IDLE));
+  const connect = buildConnector({ timeout: CONNECT_MS });
+  return bounded(new Agent({ ...IDLE, connect: (options, callback) => connect(options, inTurns(callback)) }));
 }
 
 const CONNECT_MS = 10_000;
@@ -27,7 +33,7 @@ const IDLE = { keepAliveTimeout: IDLE_MS, keepAliveMaxTimeout: IDLE_MS };
  * an address that was checked and to no other, whatever the name means a moment later. It is the one way out for every
  * request and every redirect.
  */
-export function openAgent({ rules, connections, resolve = resolveHost }: AgentOptions): Agent {
+export function openAgent({ rules, connections, resolve = resolveHost, readingTime }: AgentOptions): Agent {
   return bounded(
     new Agent({
       connections,
@@ -44,18 +50,26 @@ export function openAgent({ rules, connections, resolve = resolveHost }: AgentOp
     } catch (error) {
       return callback(error as Error, null);
     }
-    buildConnector({ timeout: CONNECT_MS, lookup: pinnedTo(addresses) })(options, callback);
+    buildConnector({ timeout: CONNECT_MS, lookup: pinnedTo(addresses) })(options, inTurns(callback, readingTime));
   }
+}
+
+function inTurns(callback: buildConnector.Callback, readingTime?: ReadingTime): buildConnector.Callback {
+  return (...[error, socket]) => {
+    if (error) return callback(error, null);
+    readInTurns(socket, readingTime);
+    callback(null, socket);
+  };
+}
+
+function bounded(agent: Agent): Agent {
+  const dispatch = agent.dispatch.bind(agent);
+  agent.dispatch = (options, handler) => dispatch(options, inSlices(withFewInterim(handler)));
+  return agent;
 }
 
 /** Interim answers (`103 Early Hints`) are no part of an answer that anybody has to take, so nothing else holds them back. */
 const INTERIM_MAX = 16;
-
-function bounded(agent: Agent): Agent {
-  const dispatch = agent.dispatch.bind(agent);
-  agent.dispatch = (options, handler) => dispatch(options, withFewInterim(handler));
-  return agent;
-}
 
 function withFewInterim(handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHandler {
   let interim = 0;
@@ -67,6 +81,44 @@ function withFewInterim(handler: Dispatcher.DispatchHandler): Dispatcher.Dispatc
     return handler.onHeaders!.call(counting, status, ...rest);
   };
   return counting;
+}
+
+/** Pieces of a body that are handed on together, as far as they came together. */
+const SLICE_BYTES = 4 * 1024;
+
+/** Handing a piece on, and keeping it until it is taken, costs hundreds of times what a byte does. */
+function inSlices(handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHandler {
+  const held = new GrowingBytes();
+  let [mayGoOn, isOver] = [true, false];
+  const slicing = Object.create(handler) as Dispatcher.DispatchHandler;
+  const handOn = (): void => {
+    if (held.length === 0 || isOver) return;
+    mayGoOn = handler.onData!.call(slicing, held.take());
+  };
+  slicing.onHeaders = (status, headers, resume, text) => {
+    const resumeAll = (): void => {
+      mayGoOn = true;
+      resume();
+    };
+    return handler.onHeaders!.call(slicing, status, headers, resumeAll, text);
+  };
+  slicing.onData = (piece) => {
+    if (held.length === 0 && piece.length >= SLICE_BYTES) return (mayGoOn = handler.onData!.call(slicing, piece));
+    if (held.length === 0) queueMicrotask(handOn);
+    held.add(piece);
+    if (held.length >= SLICE_BYTES) handOn();
+    return mayGoOn;
+  };
+  slicing.onComplete = (trailers) => {
+    handOn();
+    isOver = true;
+    handler.onComplete!.call(slicing, trailers);
+  };
+  slicing.onError = (error) => {
+    isOver = true;
+    handler.onError!.call(slicing, error);
+  };
+  return slicing;
 }
 
 async function checkedAddresses(

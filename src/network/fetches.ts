@@ -1,6 +1,7 @@
 import type { Agent } from "undici";
 import type { Limits } from "../limits.ts";
 import type { Json, JsonObject } from "../json.ts";
+import { ReadingTime } from "../reading-time.ts";
 import type { AllowedHost } from "./allow-list.ts";
 import { openAgent, type Resolve } from "./agent.ts";
 import { Exchange, headOf, type ExchangeLimits, type Wanted } from "./exchange.ts";
@@ -40,7 +41,12 @@ export class Fetches {
     this.#limits = limits;
     this.#rules = listRules(allowed, options);
     const { resolve } = options;
-    this.#agent = openAgent({ rules: this.#rules, connections: limits.openFetches, ...(resolve && { resolve }) });
+    this.#agent = openAgent({
+      rules: this.#rules,
+      connections: limits.openFetches,
+      readingTime: new ReadingTime(),
+      ...(resolve && { resolve }),
+    });
   }
 
   /**
