@@ -28,7 +28,9 @@ import { createSealer } from "./seal.ts";
 export interface Endpoint {
   /** Answers one POST to one server. Never rejects: what goes wrong becomes an answer. */
   post(tenant: string, server: string, post: Post): Promise<Answer>;
-  /** As `post`, for a transport that has parsed the body already. */
+  /** What a body says, which a promise brings where it is long. Throws, or rejects with, why it is no JSON or too much. */
+  read(tenant: string, body: string): unknown;
+  /** As `post`, for a transport that has read the body already. */
   receive(tenant: string, server: string, body: unknown, post: Post): Promise<Answer>;
   /** Opens the stream of a legacy session on `listen.events`, or gives an answer instead. Never rejects. */
   listen(tenant: string, server: string, listen: Listen): Promise<Answer | undefined>;
@@ -92,6 +94,8 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
       }
       return endpoint.receive(tenant, server, body, post);
     },
+
+    read: (tenant, body) => (body.length > inlineUnits ? checks!.readMessage(tenant, body) : parseJson(body)),
 
     async receive(tenant, server, body, post) {
       try {

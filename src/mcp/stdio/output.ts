@@ -1,14 +1,15 @@
 import type { Readable, Writable } from "node:stream";
+import { LongText, type Text } from "../../long-text.ts";
 
 /** Where lines are written. While the other side is behind, nothing more is read from it. */
 export class LineOutput {
   readonly #output: Writable;
-  readonly #input: Readable;
+  readonly #input: HeldInput;
   #room: Promise<void> | undefined;
   /** The other side reads nothing any more. */
   isBroken = false;
 
-  constructor(output: Writable, input: Readable) {
+  constructor(output: Writable, input: HeldInput) {
     this.#output = output;
     this.#input = input;
   }
@@ -19,24 +20,48 @@ export class LineOutput {
   }
 
   /** Gives something to wait for when the other side is behind. */
-  write(line: string): void | Promise<void> {
+  write(line: Text): void | Promise<void> {
     if (this.isBroken) return;
-    if (this.#output.write(`${line}\n`)) return;
+    if (this.#writeLine(line)) return;
     return (this.#room ??= this.#waitForRoom());
+  }
+
+  #writeLine(line: Text): boolean {
+    if (!(line instanceof LongText)) return this.#output.write(`${line}\n`);
+    for (const piece of line.pieces) this.#output.write(piece);
+    return this.#output.write("\n");
   }
 
   #waitForRoom(): Promise<void> {
     const input = this.#input;
     const output = this.#output;
-    input.pause();
+    input.hold();
     return new Promise((resolve) => {
       const onRoom = (): void => {
         output.off("drain", onRoom).off("close", onRoom).off("error", onRoom);
         this.#room = undefined;
-        if (!this.isBroken) input.resume();
+        if (!this.isBroken) input.release();
         resolve();
       };
       output.on("drain", onRoom).on("close", onRoom).on("error", onRoom);
     });
+  }
+}
+
+/** What is not read while anybody holds it. */
+export class HeldInput {
+  readonly #input: Readable;
+  #holds = 0;
+
+  constructor(input: Readable) {
+    this.#input = input;
+  }
+
+  hold(): void {
+    if (this.#holds++ === 0) this.#input.pause();
+  }
+
+  release(): void {
+    if (--this.#holds === 0) this.#input.resume();
   }
 }

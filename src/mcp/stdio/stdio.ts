@@ -6,13 +6,12 @@ import type { Log } from "../../log.ts";
 import { beginTrace } from "../../trace.ts";
 import type { Endpoint } from "../endpoint.ts";
 import { errorText, idOf, readMessage, type Message, type Request, type RequestId } from "../json-rpc.ts";
-import { parseJson } from "../../parse-json.ts";
 import { isNativeName } from "../native/native.ts";
 import type { Answer, Post } from "../protocol.ts";
 import { META_PROTOCOL_VERSION } from "../revisions.ts";
 import { Handshake } from "./handshake.ts";
 import { LineReader } from "./lines.ts";
-import { LineOutput } from "./output.ts";
+import { HeldInput, LineOutput } from "./output.ts";
 
 /**
  * One connection of newline-delimited messages, in both eras (`basic/transports/stdio`, `basic/lifecycle`), and of
@@ -51,6 +50,9 @@ class Connection {
   readonly #underWay = new Map<RequestId, Cancellation>();
   readonly #handshake = new Handshake();
   readonly #output: LineOutput;
+  readonly #input: HeldInput;
+  /** What came after a line that is read elsewhere. */
+  #waiting: string[] | undefined;
   #answering = 0;
   #isClosing = false;
   #isListening = false;
@@ -61,9 +63,13 @@ class Connection {
     this.#options = options;
     this.ended = new Promise((resolve) => (this.#end = resolve));
     const { input, output, limits } = options;
-    this.#output = new LineOutput(output, input);
+    this.#input = new HeldInput(input);
+    this.#output = new LineOutput(output, this.#input);
     const lines = new LineReader(limits.bodyBytes, {
-      onLine: (line) => void this.#onLine(line),
+      onLine: (line) => {
+        this.#answering++;
+        this.#take(line);
+      },
       onBadLine: (reason) => this.#refuse(null, badLine(reason, limits.bodyBytes)),
     });
     input.on("data", (chunk: Buffer) => lines.push(chunk));
@@ -82,11 +88,16 @@ class Connection {
     if (this.#output.room) await this.#output.room;
   }
 
+  #take(line: string): void {
+    if (this.#waiting) this.#waiting.push(line);
+    else void this.#onLine(line);
+  }
+
   async #onLine(line: string): Promise<void> {
-    this.#answering++;
     let body: unknown;
     try {
-      body = parseJson(line);
+      body = this.#options.endpoint.read(this.#options.tenant, line);
+      if (body instanceof Promise) body = await this.#inOrder(body);
       // A batch is the endpoint's to judge, message by message.
       if (Array.isArray(body)) await this.#onBatch(body, line);
       else await this.#onMessage(readMessage(body), body, line);
@@ -94,6 +105,22 @@ class Connection {
       this.#refuse(idOf(body), error);
     } finally {
       if (--this.#answering === 0) this.#onIdle?.();
+    }
+  }
+
+  /** What comes after a long line waits, so that everything keeps its order; nothing is read meanwhile. */
+  async #inOrder(reading: Promise<unknown>): Promise<unknown> {
+    const waiting: string[] = (this.#waiting = []);
+    this.#input.hold();
+    try {
+      return await reading;
+    } finally {
+      // What it asks has begun by then.
+      setImmediate(() => {
+        this.#waiting = undefined;
+        for (const line of waiting) this.#take(line);
+        this.#input.release();
+      });
     }
   }
 
@@ -128,7 +155,7 @@ class Connection {
       };
       const answering = this.#receive(body, post);
       const answer = await (method === "initialize" ? this.#handshake.settle(answering) : answering);
-      if (answer.body !== undefined && !cancellation.aborted) void this.#output.write(String(answer.body));
+      if (answer.body !== undefined && !cancellation.aborted) void this.#output.write(answer.body);
     } finally {
       this.#underWay.delete(id);
     }
@@ -150,7 +177,7 @@ class Connection {
       body: line,
       events,
     });
-    if (answer.body !== undefined) void this.#output.write(String(answer.body));
+    if (answer.body !== undefined) void this.#output.write(answer.body);
   }
 
   /** Notifications and the client's answers to requests of ours; nobody waits for anything. */
