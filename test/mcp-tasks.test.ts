@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { defaultLimits } from "../src/limits.ts";
 import { BerthError } from "../src/errors.ts";
 import type { CallOptions, CallResult, InputRequests, InputRequired } from "../src/host/catalog.ts";
+import { LongResult } from "../src/host/long-result.ts";
 import { JsonText, type JsonObject } from "../src/json.ts";
 import { createLog } from "../src/log.ts";
 import { ended } from "../src/mcp/modern/tasks/endings.ts";
@@ -64,6 +65,40 @@ const OPTIONAL = { required: false, deferred: false };
 const REQUIRED = { required: true, deferred: false };
 const DEFERRED = { required: true, deferred: true };
 
+const LONG_TEXT = "long ä ".repeat(100_000);
+/** Made where long results are read. */
+const LONG = new LongResult({
+  content: new TextEncoder().encode(JSON.stringify([{ type: "text", text: LONG_TEXT }])),
+  blocks: 1,
+  isPlain: true,
+  isError: false,
+  size: LONG_TEXT.length,
+  digest: { bytes: 0, sha256: "" },
+});
+
+/** What of Berth's own parses, or writes, a longer JSON text than who serves may, while `use` runs. */
+async function longJsonIn(use: () => Promise<void>): Promise<string[]> {
+  const { parse, stringify } = JSON;
+  const seen: string[] = [];
+  const note = (text: string | undefined): void => {
+    const by =
+      text !== undefined && text.length > 65_536 ? /\/dist\/src\/\S+/.exec(new Error().stack!)?.[0] : undefined;
+    if (by !== undefined) seen.push(by);
+  };
+  JSON.parse = (text: string, ...more) => (note(text), parse(text, ...more) as unknown);
+  JSON.stringify = ((...given: Parameters<typeof stringify>) => {
+    const text = stringify(...given);
+    note(text);
+    return text;
+  }) as typeof stringify;
+  try {
+    await use();
+  } finally {
+    Object.assign(JSON, { parse, stringify });
+  }
+  return seen;
+}
+
 const OFFER: Offer = {
   tools: {
     plain: () => "plain",
@@ -76,6 +111,10 @@ const OFFER: Offer = {
     crashes: {
       task: OPTIONAL,
       run: () => Promise.reject(new BerthError("guest_failed", "it crashed", { data: { retriable: false } })),
+    },
+    long: {
+      task: OPTIONAL,
+      run: (args, options) => (args["held"] === true ? held(args, options).then(() => LONG) : LONG),
     },
     breaks: { task: OPTIONAL, run: () => Promise.reject(new Error("a secret of the host")) },
     confirms: { task: OPTIONAL, run: asks("sure") },
@@ -163,13 +202,10 @@ describe("tasks", () => {
 
   it("ask a thousand questions at most", () => {
     const seenKeys = Array.from({ length: 1_000 }, (_, at) => `key${at}`);
-    const order = { catalog: rig.host.server("", "server") } as unknown as TaskOrder;
     const asked = (keys: readonly string[]): Task =>
-      ended(
-        { seenKeys: keys, capabilities: { elicitation: {} } } as unknown as Task,
-        { inputRequests: { it: QUESTION } },
-        order,
-      );
+      ended({ seenKeys: keys, capabilities: { elicitation: {} } } as unknown as Task, {
+        inputRequests: { it: QUESTION },
+      });
     assert.equal(asked(seenKeys.slice(1)).status, "input_required");
     const { status, statusMessage } = asked(seenKeys);
     assert.equal(status, "failed");
@@ -203,6 +239,30 @@ describe("tasks", () => {
     assert.deepEqual({ ...task.result, content: [] }, { ...body.result, content: [] });
     assert.equal(task.result.content[0].text, "the result");
     assert.equal(task.error, undefined);
+  });
+
+  it("a long result is kept apart and given as it came: nobody reads or writes it who serves", async () => {
+    const seen = await longJsonIn(async () => {
+      const id = await create("long");
+      const task = await over(id);
+      assert.deepEqual([task.status, task.resultType], ["completed", "complete"]);
+      assert.deepEqual(task.result.content, [{ type: "text", text: LONG_TEXT }]);
+      assert.equal(task.result.resultType, "complete");
+
+      const held = await create("long", { held: true });
+      const filter = { notifications: { taskIds: [id, held] } };
+      const stream = await openStream(rig.url("server"), "subscriptions/listen", { _meta: WITH_TASKS, ...filter });
+      assert.deepEqual((await stream.next()).params.notifications.taskIds, [id, held]);
+      const before = await stream.next();
+      assert.deepEqual([before.params.taskId, before.params.result.content[0].text], [id, LONG_TEXT]);
+      assert.deepEqual((await stream.next()).params.status, "working");
+      release.pop()!("done");
+      const after = await stream.next();
+      assert.deepEqual([after.params.taskId, after.params.result.content[0].text], [held, LONG_TEXT]);
+      assert.equal(after.params._meta["io.modelcontextprotocol/subscriptionId"], 1);
+      stream.close();
+    });
+    assert.deepEqual(seen, []);
   });
 
   it("a tool's own failure is a completed task; a call that did not end is a failed one", async () => {

@@ -102,5 +102,6 @@ export class LongObject extends LongJson implements ReadResult, PromptResult {
 
 /** The JSON text of a result, or of what stands for one. */
 export function jsonOf(result: object): Text {
+  if (result instanceof LongText) return result;
   return result instanceof LongJson || result instanceof JsonText ? result.text : JSON.stringify(result);
 }

@@ -12,7 +12,7 @@ const BODY_CHARACTERS_MAX = 16 * 1024;
 
 export interface ListenOptions {
   readonly listeners: Listeners;
-  readonly tasks: Pick<Tasks, "find">;
+  readonly tasks: Pick<Tasks, "find" | "has">;
   readonly serverInfoOf: (catalog: Catalog) => object;
 }
 
@@ -77,13 +77,12 @@ export function listenMethod({ listeners, tasks, serverInfoOf }: ListenOptions):
     });
   }
 
-  /** One after the other: each brings its result with it, which may be long, and is forgotten before the next. */
   async function knownTasks({ tenant, server, principal }: MethodCall, taskIds: readonly string[]): Promise<string[]> {
     const known: string[] = [];
     const takeTurns = turnTaker();
     for (const taskId of new Set(taskIds)) {
       await takeTurns();
-      if (await tasks.find({ tenant, server, principal }, taskId)) known.push(taskId);
+      if (await tasks.has({ tenant, server, principal }, taskId)) known.push(taskId);
     }
     return known;
   }

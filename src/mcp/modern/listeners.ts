@@ -172,13 +172,17 @@ export function notificationOn(id: string, method: string, params?: object): Tex
 const COPIED_UNITS_MAX = 16 * 1024;
 
 /** All of a notification after what differs from stream to stream. */
-function restOf(params: object = {}): string | Uint8Array {
+function restOf(params: object = {}): Text {
+  if (params instanceof LongText) {
+    const [first, ...others] = params.pieces;
+    return new LongText(`,${String(first).slice(1)}`, ...others, "}");
+  }
   const members = JSON.stringify(params).slice(1, -1);
   const rest = `${members === "" ? "" : `,${members}`}}}`;
-  return rest.length > COPIED_UNITS_MAX ? Buffer.from(rest) : rest;
+  return rest.length > COPIED_UNITS_MAX ? new LongText(Buffer.from(rest)) : rest;
 }
 
-function onStream(id: string, method: string, rest: string | Uint8Array): Text {
+function onStream(id: string, method: string, rest: Text): Text {
   const head = `{"jsonrpc":"2.0","method":"${method}","params":{"_meta":{"${META_SUBSCRIPTION_ID}":${id}}`;
-  return typeof rest === "string" ? head + rest : new LongText(head, rest);
+  return typeof rest === "string" ? head + rest : new LongText(head, ...rest.pieces);
 }

@@ -1,6 +1,7 @@
 import { BerthError } from "../../../errors.ts";
 import type { CallResult, InputRequired } from "../../../host/catalog.ts";
 import type { Json, JsonObject } from "../../../json.ts";
+import type { Text } from "../../../long-text.ts";
 import { missingCapabilities } from "../required-capabilities.ts";
 import { asking, type Task } from "./task.ts";
 import type { TaskOrder } from "./work.ts";
@@ -17,11 +18,19 @@ export const LOST = new BerthError(
 /** A function that never has enough: each question stays in what is kept of the task. */
 const QUESTIONS_MAX = 1_000;
 
-export function ended(
-  task: Task,
-  outcome: CallResult | InputRequired,
+/** A longer text is kept apart and given as it is: nobody reads it who serves. */
+const RESULT_UNITS = 64 * 1024;
+
+/** What a tool has answered, as it is kept; `long` where it is kept apart. */
+export function resultOf(
+  outcome: CallResult,
   { catalog, tool, codec }: Pick<TaskOrder, "catalog" | "tool" | "codec">,
-): Task {
+): { readonly text: string; readonly isLong: boolean } {
+  const text: Text = codec.callResult(catalog, tool.contract, outcome);
+  return { text: String(text), isLong: typeof text !== "string" || text.length > RESULT_UNITS };
+}
+
+export function ended(task: Task, outcome: InputRequired | ReturnType<typeof resultOf>): Task {
   if ("inputRequests" in outcome) {
     const missing = missingCapabilities(task.capabilities, outcome.inputRequests);
     if (task.seenKeys.length >= QUESTIONS_MAX) {
@@ -31,8 +40,8 @@ export function ended(
     const data = { requiredCapabilities: missing };
     return failed(task, new BerthError("missing_capability", Object.keys(missing).join(", "), { data }));
   }
-  const result = JSON.parse(String(codec.callResult(catalog, tool.contract, outcome))) as Json;
-  return { ...task, status: "completed", result };
+  if (outcome.isLong) return { ...task, status: "completed", hasLongResult: true };
+  return { ...task, status: "completed", result: JSON.parse(outcome.text) as Json };
 }
 
 export function failed(task: Task, { rpc: code, message, data }: BerthError): Task {

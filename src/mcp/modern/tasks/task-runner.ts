@@ -3,7 +3,7 @@ import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promi
 import { BerthError } from "../../../errors.ts";
 import { JsonText, type JsonObject } from "../../../json.ts";
 import type { Log } from "../../../log.ts";
-import { ended, failed, LOST } from "./endings.ts";
+import { ended, failed, LOST, resultOf } from "./endings.ts";
 import { isOver, type Task } from "./task.ts";
 import type { TaskStore } from "./task-store.ts";
 import { beginWork, type Callee, type TaskOrder, type UntilTask, type Work } from "./work.ts";
@@ -26,8 +26,8 @@ export interface TaskRunnerOptions {
   readonly store: TaskStore;
   readonly limits: TaskLimits;
   readonly log: Log;
-  /** Hears of every change that is made here. */
-  readonly onChange: (tenant: string, task: Task) => void;
+  /** Hears of every change that is made here; with the text of a result that is kept apart. */
+  readonly onChange: (tenant: string, task: Task, longResult?: string) => void;
 }
 
 /**
@@ -156,9 +156,19 @@ export class TaskRunner {
     return this.#options.store.args(tenant, task);
   }
 
-  async change(tenant: string, id: string, edit: (task: Task) => Task | undefined): Promise<Task | undefined> {
-    const changed = await this.#options.store.change(tenant, id, edit);
-    if (changed) this.#options.onChange(tenant, changed);
+  /** The text of a result that is kept apart. */
+  async longResult(tenant: string, { id, hasLongResult }: Task): Promise<string | undefined> {
+    return hasLongResult && this.#options.store.longResult(tenant, id);
+  }
+
+  async change(
+    tenant: string,
+    id: string,
+    edit: (task: Task) => Task | undefined,
+    longResult?: string,
+  ): Promise<Task | undefined> {
+    const changed = await this.#options.store.change(tenant, id, edit, longResult);
+    if (changed) this.#options.onChange(tenant, changed, longResult);
     return changed;
   }
 
@@ -200,7 +210,11 @@ export class TaskRunner {
     this.#running.delete(id);
     await this.#keep(id, tenant, async () => {
       if (outcome instanceof Error) await this.fail(tenant, id, outcome);
-      else await this.#end(tenant, id, (task) => ended(task, outcome, order));
+      else {
+        const made = "inputRequests" in outcome ? outcome : resultOf(outcome, order);
+        const longResult = "text" in made && made.isLong ? made.text : undefined;
+        await this.#end(tenant, id, (task) => ended(task, made), longResult);
+      }
     });
   }
 
@@ -227,11 +241,12 @@ export class TaskRunner {
   }
 
   /** Whoever took a task over in the meantime, or cancelled it, has the last word. */
-  async #end(tenant: string, id: string, edit: (task: Task) => Task): Promise<void> {
-    await this.change(tenant, id, (task) => {
+  async #end(tenant: string, id: string, edit: (task: Task) => Task, longResult?: string): Promise<void> {
+    const editMine = (task: Task): Task | undefined => {
       const { statusMessage: _message, ...rest } = task;
       return this.#isMine(task) ? edit(rest) : undefined;
-    });
+    };
+    await this.change(tenant, id, editMine, longResult);
   }
 
   #isMine({ status, owner }: Task): boolean {

@@ -58,7 +58,7 @@ export class TaskStore {
   }
 
   async read(tenant: string, id: string): Promise<Task | undefined> {
-    // Beside the tasks stand the arguments of some, which are no tasks.
+    // Beside the tasks stand the arguments and results of some, which are no tasks.
     if (id.includes("/")) return undefined;
     const record = await this.#records.record(tenant, "task", id);
     return record && (JSON.parse(record.value) as Task);
@@ -71,19 +71,32 @@ export class TaskStore {
     return new JsonText(record.value, longArgs);
   }
 
+  async longResult(tenant: string, id: string): Promise<string> {
+    const record = await this.#records.record(tenant, "task", resultKey(id));
+    if (!record) throw new BerthError("store_failed", "the result of the task is gone");
+    return record.value;
+  }
+
   /**
    * The task after `edit`, which gives undefined to leave it as it is, and may run more than once; undefined when
-   * nothing was changed. What `edit` throws changes nothing.
+   * nothing was changed. What `edit` throws changes nothing. `longResult` is the text of a result that is kept apart.
    */
-  async change(tenant: string, id: string, edit: (task: Task) => Task | undefined): Promise<Task | undefined> {
+  async change(
+    tenant: string,
+    id: string,
+    edit: (task: Task) => Task | undefined,
+    longResult?: string,
+  ): Promise<Task | undefined> {
     for (let tries = 1; tries <= TRIES_MAX; tries++) {
       const record = await this.#records.record(tenant, "task", id);
       const edited = record && edit(JSON.parse(record.value) as Task);
       if (!record || !edited) return undefined;
       const changed = { ...edited, updatedAt: Date.now() };
       const value = JSON.stringify(changed);
+      // First, so that nobody finds a task without it.
+      if (longResult !== undefined) await this.#putResult(tenant, changed, longResult);
       if ((await this.#put(tenant, changed, value, record.revision)) === undefined) continue;
-      const more = Buffer.byteLength(value) - Buffer.byteLength(record.value);
+      const more = Buffer.byteLength(value) - Buffer.byteLength(record.value) + Buffer.byteLength(longResult ?? "");
       // The change has been made, so a failure to count it is none of it.
       if (more > COUNTED_BYTES) await this.#count(tenant, expiryOf(changed), 0, more).catch(() => {});
       return changed;
@@ -93,6 +106,16 @@ export class TaskStore {
 
   #put(tenant: string, task: Task, value: string, expected: number): Promise<number | undefined> {
     return this.#records.putRecord(tenant, "task", task.id, { value, expected, expiresAt: expiryOf(task) });
+  }
+
+  /** Over one of an earlier try. */
+  async #putResult(tenant: string, task: Task, value: string): Promise<void> {
+    const key = resultKey(task.id);
+    for (let expected = 0; ;) {
+      const put = { value, expected, expiresAt: expiryOf(task) };
+      if ((await this.#records.putRecord(tenant, "task", key, put)) !== undefined) return;
+      expected = (await this.#records.record(tenant, "task", key))?.revision ?? 0;
+    }
   }
 
   #count(tenant: string, expiresAt: number, tasks: number, bytes: number): Promise<void> {
@@ -130,6 +153,10 @@ function keptIn(record: { value: string } | undefined): KeptUntil[] {
 
 function expiryOf({ createdAt, ttlMs }: Task): number {
   return createdAt + ttlMs;
+}
+
+function resultKey(id: string): string {
+  return `${id}/result`;
 }
 
 function argsKey(id: string): string {

@@ -1,5 +1,6 @@
 import type { InputRequest } from "../../../host/catalog.ts";
 import type { Json, JsonDigest, JsonObject } from "../../../json.ts";
+import { LongText } from "../../../long-text.ts";
 import type { CallerContext } from "../../../outcome/context.ts";
 
 /** A tool call that outlives its request, as it is kept (SEP-2663). Times are milliseconds since the epoch. */
@@ -29,7 +30,9 @@ export interface Task {
   readonly asked: Readonly<Record<string, Question>>;
   /** Every key that the client ever saw: none means two things in a task's life. */
   readonly seenKeys: readonly string[];
+  /** A long one is kept apart, as its text. */
   readonly result?: Json;
+  readonly hasLongResult?: true;
   readonly error?: JsonObject;
   /** Which process runs it, and until when the process is believed to live. */
   readonly owner?: string;
@@ -65,9 +68,12 @@ export function briefly(task: Task): JsonObject {
   };
 }
 
-/** `DetailedTask` on the wire: with what its status brings. */
-export function inDetail(task: Task): JsonObject {
+/** `DetailedTask` on the wire: with what its status brings; `longResult` is the text of a result that is kept apart. */
+export function inDetail(task: Task, longResult?: string): JsonObject | LongText {
   const { status, asked, result, error } = task;
+  if (longResult !== undefined) {
+    return new LongText(`${JSON.stringify(briefly(task)).slice(0, -1)},"result":`, Buffer.from(longResult), "}");
+  }
   return {
     ...briefly(task),
     ...(status === "input_required" && {

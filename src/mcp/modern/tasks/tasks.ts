@@ -27,12 +27,15 @@ export interface Tasks {
   /** `tools/call`: a tool that is a task becomes one for clients that know tasks. */
   taskable(run: Method): Method;
   /** The task as a notification tells of it; undefined when this principal has no such task of this server. */
-  find(whose: Pick<MethodCall, "tenant" | "server" | "principal">, id: string): Promise<JsonObject | undefined>;
+  find(whose: TaskOwner, id: string): Promise<object | undefined>;
+  has(whose: TaskOwner, id: string): Promise<boolean>;
   /** How many this process runs. */
   running(): number;
   /** Resolves when what became of all tasks that have ended is kept. */
   settled(): Promise<void>;
 }
+
+type TaskOwner = Pick<MethodCall, "tenant" | "server" | "principal">;
 
 export interface TasksOptions {
   readonly host: Host;
@@ -40,7 +43,7 @@ export interface TasksOptions {
   readonly writer: ResultWriter;
   readonly limits: TaskLimits;
   readonly log: Log;
-  readonly onChange: (tenant: string, id: string, task: JsonObject) => void;
+  readonly onChange: (tenant: string, id: string, task: object) => void;
 }
 
 export function createTasks({ host, records, writer, limits, log, onChange }: TasksOptions): Tasks {
@@ -48,12 +51,12 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
     store: new TaskStore(records),
     limits,
     log,
-    onChange: (tenant, task) => onChange(tenant, task.id, inDetail(task)),
+    onChange: (tenant, task, longResult) => onChange(tenant, task.id, inDetail(task, longResult)),
   });
 
   return {
     methods: [
-      ["tasks/get", async (call) => call.codec.result(call.catalog, inDetail(await taskOf(call)))],
+      ["tasks/get", async (call) => call.codec.result(call.catalog, await detailOf(call.tenant, await taskOf(call)))],
       ["tasks/update", update],
       ["tasks/cancel", cancel],
     ],
@@ -69,12 +72,21 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
 
     async find(whose, id) {
       const task = await runner.read(whose.tenant, id);
-      return task && isOf(task, whose) ? inDetail(task) : undefined;
+      return task && isOf(task, whose) ? detailOf(whose.tenant, task) : undefined;
+    },
+
+    async has(whose, id) {
+      const task = await runner.read(whose.tenant, id);
+      return task !== undefined && isOf(task, whose);
     },
 
     running: () => runner.running,
     settled: () => runner.settled(),
   };
+
+  async function detailOf(tenant: string, task: Task): Promise<object> {
+    return inDetail(task, await runner.longResult(tenant, task));
+  }
 
   async function start(call: MethodCall, tool: Tool): Promise<Text> {
     const order = orderOf(call, tool);
