@@ -14,6 +14,7 @@ import { TaskStore } from "../src/mcp/modern/tasks/task-store.ts";
 import type { TaskOrder } from "../src/mcp/modern/tasks/work.ts";
 import { modern, type Reply } from "./berth.ts";
 import { declaring, memoryRecords, MemoryHost, openStream, startRig, type Offer, type Rig } from "./mcp-modern.rig.ts";
+import { longJsonIn } from "./long-json.ts";
 import { inOneOf, until } from "./until.ts";
 
 const EXTENSION = "io.modelcontextprotocol/tasks";
@@ -75,29 +76,6 @@ const LONG = new LongResult({
   size: LONG_TEXT.length,
   digest: { bytes: 0, sha256: "" },
 });
-
-/** What of Berth's own parses, or writes, a longer JSON text than who serves may, while `use` runs. */
-async function longJsonIn(use: () => Promise<void>): Promise<string[]> {
-  const { parse, stringify } = JSON;
-  const seen: string[] = [];
-  const note = (text: string | undefined): void => {
-    const by =
-      text !== undefined && text.length > 65_536 ? /\/dist\/src\/\S+/.exec(new Error().stack!)?.[0] : undefined;
-    if (by !== undefined) seen.push(by);
-  };
-  JSON.parse = (text: string, ...more) => (note(text), parse(text, ...more) as unknown);
-  JSON.stringify = ((...given: Parameters<typeof stringify>) => {
-    const text = stringify(...given);
-    note(text);
-    return text;
-  }) as typeof stringify;
-  try {
-    await use();
-  } finally {
-    Object.assign(JSON, { parse, stringify });
-  }
-  return seen;
-}
 
 const OFFER: Offer = {
   tools: {

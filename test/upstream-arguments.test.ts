@@ -120,7 +120,9 @@ for (const [what, link] of [
 test("an argument whose schema consists of very many stays a text", () => {
   const many = { anyOf: Array.from({ length: 1_000 }, (_, at) => ({ const: at })) };
   assert.deepEqual(convert("one=7&other=700", of({ one: many, other: many })).arguments, { one: 7, other: "700" });
-  const list = of({ one: { type: "array", items: { anyOf: [{ enum: Array.from({ length: 9_000 }, (_, at) => at) }] } } });
+  const list = of({
+    one: { type: "array", items: { anyOf: [{ enum: Array.from({ length: 9_000 }, (_, at) => at) }] } },
+  });
   const texts = convert(Array(50).fill("one=8").join("&"), list).arguments["one"] as unknown[];
   assert.deepEqual([texts[0], texts[49]], [8, "8"]);
 });

@@ -24,6 +24,7 @@ import { applyTransforms } from "./transforms/transforms.ts";
 import { loadUpstream } from "./upstream/load-upstream.ts";
 import { isOwn } from "./uris/address.ts";
 import { linkedResource, type Link } from "./uris/link.ts";
+import { remaking } from "./remake.ts";
 import { createRedirects } from "./uris/redirect.ts";
 import { createUris } from "./uris/uris.ts";
 
@@ -82,6 +83,7 @@ export async function buildCatalog(
 
   const validatorOf = dependencies.checks.of(tenant);
   const readsAll = entry.variables === undefined;
+  const remake = remaking(dependencies.checks, tenant);
   const uris = createUris({
     tenant,
     own: () => catalog,
@@ -89,10 +91,12 @@ export async function buildCatalog(
     readsAll,
     validatorOf,
     ...dependencies,
+    remake,
   });
   const redirects = createRedirects(
     uris,
     async (uri) => (await ownResource(uri)) ?? uris.findLed(uri) ?? catalog.resource(uri),
+    remake,
   );
   const activity = dependencies.activities.of(tenant, server);
   const { limits, observers } = dependencies;
@@ -131,7 +135,7 @@ export async function buildCatalog(
       const check = validatorOf(inputSchema, { texts: true });
       return [
         contract.name,
-        createPrompt(contract, check, runOf({ name, call, takesUnread: true }), redirects, readGiven),
+        createPrompt(contract, check, runOf({ name, call, takesUnread: true }), redirects, readGiven, remake),
       ];
     }),
   );

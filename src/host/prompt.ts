@@ -4,7 +4,8 @@ import type { ContentBlock, Prompt, PromptContract, PromptResult } from "./catal
 import { blockOfBytes, isContentBlock, text, textsOf, type ReturnedValue } from "./content.ts";
 import type { ReadGiven, Validator } from "./checks/checks.ts";
 import { guestFailed } from "./failures.ts";
-import { LongObject } from "./long-result.ts";
+import { LongObject, LongResult } from "./long-result.ts";
+import type { Remake } from "./remake.ts";
 import type { Run } from "./tool.ts";
 import type { Redirects } from "./uris/redirect.ts";
 
@@ -15,6 +16,7 @@ export function createPrompt(
   run: Run,
   redirects: Redirects,
   readGiven: ReadGiven,
+  remake: Remake,
 ): Prompt {
   return {
     contract,
@@ -31,12 +33,18 @@ export function createPrompt(
       if (outcome.value.kind === "redirect") {
         const led = await redirects.asResult(outcome.value.location, options);
         if ("inputRequests" in led) return led;
+        if (led instanceof LongResult) return remake.prompt(led, description);
         if (led.isError) throw new BerthError("guest_failed", textsOf(led));
-        return { ...describedBy(description), messages: led.content.map(byUser) };
+        return promptOfContent(led.content, description);
       }
       return promptResultOf(outcome.value, contract);
     },
   };
+}
+
+/** What a tool gave, as said by a user. */
+export function promptOfContent(content: readonly ContentBlock[], description: string | undefined): PromptResult {
+  return { ...describedBy(description), messages: content.map(byUser) };
 }
 
 function problemOfTexts(args: JsonObject): string | undefined {

@@ -156,6 +156,14 @@ export class Checks {
     };
   }
 
+  /** What is long, as something else. */
+  async remake(tenant: string, task: Omit<RemakeTask, "unitsMax">): Promise<Remade> {
+    const { outputBytes, bodyBytes } = this.#limits;
+    const unitsMax = UNITS_WRITTEN * outputBytes + bodyBytes;
+    const { remade, problems } = await this.#report(tenant, { ...task, unitsMax });
+    return remade ?? { failed: `what it leads to was not read: ${problems[0]}` };
+  }
+
   /** A message of a server of others, or an event with one. Takes the bytes over; rejects where it cannot be read. */
   async readUpstream(tenant: string, bytes: Uint8Array<ArrayBuffer>, isEvent: boolean): Promise<LongEvent> {
     const { upstream, problems } = await this.#report(tenant, { bytes, isEvent, limits: this.#limits });
@@ -337,6 +345,27 @@ export interface UpstreamTask {
   readonly limits: LongLimits;
 }
 
+/** To make something else of a result, contents of a resource, or bytes. */
+export interface RemakeTask {
+  /** Of JSON text, or the bytes. */
+  readonly pieces: readonly (string | Uint8Array)[];
+  readonly from: "result" | "contents" | "bytes";
+  readonly into: RemadeInto;
+  /** How long it may be as it is written, in UTF-16 units. */
+  readonly unitsMax: number;
+}
+
+export type RemadeInto =
+  | { readonly as: "contents"; readonly uri: string; readonly mimeType: string | undefined }
+  | { readonly as: "prompt"; readonly description: string | undefined }
+  | { readonly as: "result" };
+
+/** Or what a result says that is an error. */
+export type Remade =
+  | { readonly object: LongObjectParts }
+  | { readonly result: LongResultParts }
+  | { readonly failed: string };
+
 export type AnswerKind = "tool" | "resource" | "prompt" | "completion";
 
 /** To read the result of a request to a server of others. */
@@ -355,6 +384,7 @@ export type CheckProcessTask =
   | BoundedResultTask
   | GivenTask
   | UpstreamTask
+  | RemakeTask
   | AnswerTask;
 
 /** What the result of a request to a server of others gives, as it is passed on. */
@@ -390,6 +420,7 @@ export interface CheckReport {
   readonly ended?: ReadResult;
   readonly given?: Given;
   readonly upstream?: LongEvent;
+  readonly remade?: Remade;
   readonly answered?: ReadAnswer | { readonly broken: string };
   /** Why a body is not read. */
   readonly refusal?: { readonly code: ErrorCode; readonly message: string };
@@ -408,7 +439,7 @@ const INSTRUCTIONS_AT_ONCE = 2_000;
 /** Of all that is long in it. */
 function lengthOf(task: CheckProcessTask): number {
   let length = 0;
-  for (const part of Object.values(task) as unknown[]) {
+  for (const part of (Object.values(task) as unknown[]).flat()) {
     if (typeof part === "string") length += part.length;
     else if (part instanceof Uint8Array) length += part.byteLength;
   }

@@ -6,18 +6,19 @@ import { failure, outputTooLarge } from "../../executor/failures.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
 import { readValue } from "../../executor/values.ts";
 import { parseJson } from "../../parse-json.ts";
+import { LongText } from "../../long-text.ts";
 import { NATIVE_META } from "../../native/events.ts";
 import { parseDraft } from "../edits/draft-checks.ts";
 import { readLongEvent, readLongMessage, type LongEvent } from "../../upstream/long-answers.ts";
 import { readCompletion, readPromptResult, readResourceResult, readToolResult } from "../../upstream/results.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
-import type { CallResult, ContentBlock, PromptResult } from "../catalog.ts";
+import type { CallResult, ContentBlock, PromptResult, ReadResult } from "../catalog.ts";
 import { completionIn } from "../completer.ts";
-import { sizeOf, toConfiguredResult, toResult, type ReturnedValue } from "../content.ts";
+import { sizeOf, textsOf, toConfiguredResult, toResult, type ReturnedValue } from "../content.ts";
 import type { LongObjectParts, LongResultParts } from "../long-result.ts";
 import { endOfResult, withoutEnvelope } from "../outcomes.ts";
-import { promptResultOf } from "../prompt.ts";
-import { toContents } from "../resource-contents.ts";
+import { promptOfContent, promptResultOf } from "../prompt.ts";
+import { blockOfContents, contentsOfBytes, contentsOfResult, toContents } from "../resource-contents.ts";
 import { completionOf, contentsOf, messagesOf, resultOf } from "../upstream/results.ts";
 import type {
   AnswerKind,
@@ -30,9 +31,11 @@ import type {
   GivenKind,
   GivenTask,
   ReadAnswer,
-  ReadResult,
+  ReadResult as ReadGuestResult,
   ReadTask,
   CheckProcessTask,
+  Remade,
+  RemakeTask,
   UpstreamTask,
 } from "./checks.ts";
 import { judgeOf } from "./schema-code.ts";
@@ -70,6 +73,7 @@ function say(value: CheckReport | typeof READY): void {
 function answerTo(task: CheckProcessTask): CheckReport {
   if ("bytes" in task) return { problems: [], upstream: messageOf(task) };
   if ("answer" in task) return { problems: [], answered: answerOf(task) };
+  if ("pieces" in task) return { problems: [], remade: remadeOf(task) };
   if ("body" in task) return readOf(task);
   if ("draft" in task) return draftOf(task);
   if ("given" in task) return { problems: [], given: givenOf(task) };
@@ -164,7 +168,7 @@ function refusedBy({ code, message }: BerthError): CheckReport {
   return { problems: [], refusal: { code, message: message.slice(errors[code].message.length + 2) } };
 }
 
-function guestResultOf(task: BoundedResultTask): ReadResult {
+function guestResultOf(task: BoundedResultTask): ReadGuestResult {
   const { frame, outputSchema, promisesNothing, outputBytes, unitsMax } = task;
   const returned = valueIn(frame, outputBytes);
   if (!returned.ok) return { outcome: returned };
@@ -296,6 +300,45 @@ function answerIn(given: Record<string, unknown>, as: AnswerKind, what: string):
       : promptObject(messagesOf(readPromptResult(what, given)));
   return { parts: { warnings, object }, units };
 }
+
+function remadeOf({ pieces, from, into, unitsMax }: RemakeTask): Remade {
+  const { remade, units } = remadeIn(pieces, from, into);
+  return units <= unitsMax ? remade : { failed: `it is written in more than ${unitsMax} characters` };
+}
+
+function remadeIn(
+  pieces: RemakeTask["pieces"],
+  from: RemakeTask["from"],
+  into: RemakeTask["into"],
+): { readonly remade: Remade; readonly units: number } {
+  const objectMade = ({ parts, units }: Written<LongObjectParts>) => ({ remade: { object: parts }, units });
+  if (from === "bytes") {
+    const { uri, mimeType } = into as Extract<RemakeTask["into"], { as: "contents" }>;
+    return objectMade(objectOf({ contents: [contentsOfBytes(pieces[0] as Uint8Array, uri, mimeType)] }, true));
+  }
+  const value: unknown = JSON.parse(String(new LongText(...pieces)));
+  const contents = from === "contents" ? (value as ReadResult).contents : [];
+  const result = from === "result" ? (value as CallResult) : { content: contents.map(blockOfContents) };
+  if (result.isError) return { remade: { failed: textsOf(result).slice(0, SAID_UNITS_MAX) }, units: 0 };
+  switch (into.as) {
+    case "result": {
+      const { parts, units } = partsOf(result);
+      return { remade: { result: parts }, units };
+    }
+    case "prompt":
+      return objectMade(promptObject(promptOfContent(result.content, into.description)));
+    case "contents": {
+      const { uri, mimeType } = into;
+      const as = { uri, ...(mimeType !== undefined && { mimeType }) };
+      const made =
+        from === "contents" ? contents.map((each) => ({ ...each, ...as })) : contentsOfResult(result, uri, mimeType);
+      return objectMade(objectOf({ contents: made }, true));
+    }
+  }
+}
+
+/** Of an error. */
+const SAID_UNITS_MAX = 64 * 1024;
 
 function promptObject(prompt: PromptResult): Written<LongObjectParts> {
   const isAllPlain = prompt.messages.every(({ content }) => isPlain(content));

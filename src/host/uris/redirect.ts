@@ -3,6 +3,8 @@ import type { JsonObject } from "../../json.ts";
 import type { CallOptions, CallResult, Catalog, InputRequired, ReadResult } from "../catalog.ts";
 import { failure, textsOf } from "../content.ts";
 import { blockOfContents, contentsOfResult } from "../resource-contents.ts";
+import { LongObject, LongResult } from "../long-result.ts";
+import type { Remake } from "../remake.ts";
 import { readLocation, type Location } from "./location.ts";
 import type { Uris } from "./uris.ts";
 
@@ -21,7 +23,7 @@ type Read = ReadResult | InputRequired;
 type Led = CallResult | ReadResult | InputRequired;
 
 /** `resourceOf` is what the function's server gives to its clients. */
-export function createRedirects(uris: Uris, resourceOf: Catalog["resource"]): Redirects {
+export function createRedirects(uris: Uris, resourceOf: Catalog["resource"], remake: Remake): Redirects {
   const follow = async (text: string, options: CallOptions): Promise<Led> => {
     const location = readLocation(text);
     if (location.kind === "refused") return failure(`The redirect to ${shown(text)} is refused: ${location.reason}`);
@@ -46,11 +48,13 @@ export function createRedirects(uris: Uris, resourceOf: Catalog["resource"]): Re
   return {
     async asResult(location, options) {
       const led = await follow(location, options);
+      if (led instanceof LongObject) return remake.result(led);
       return "contents" in led ? { content: led.contents.map(blockOfContents) } : led;
     },
     async asContents(location, { uri, mimeType }, options) {
       const led = await follow(location, options);
       if ("inputRequests" in led) return led;
+      if (led instanceof LongObject || led instanceof LongResult) return remake.contents(led, uri, mimeType);
       if ("contents" in led) {
         return {
           contents: led.contents.map((each) => ({ ...each, uri, ...(mimeType !== undefined && { mimeType }) })),

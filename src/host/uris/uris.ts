@@ -2,8 +2,10 @@ import { RIGHTS } from "../../access/rights.ts";
 import { isStructure } from "../../cid.ts";
 import { BerthError } from "../../errors.ts";
 import type { Store } from "../../store/store.ts";
-import type { CallOptions, CallResult, Catalog, InputRequired, Resource, ResourceContents } from "../catalog.ts";
+import type { CallOptions, CallResult, Catalog, InputRequired, ReadResult, Resource } from "../catalog.ts";
 import { textsOf } from "../content.ts";
+import { LongResult } from "../long-result.ts";
+import type { Remake } from "../remake.ts";
 import { contentsOfBytes, contentsOfResult } from "../resource-contents.ts";
 import { parseAddress, type Address } from "./address.ts";
 import type { ValidatorOf } from "../checks/checks.ts";
@@ -44,24 +46,27 @@ export interface UriSurroundings {
   readonly serverOf: (tenant: string, name: string) => Catalog | Promise<Catalog>;
   readonly store: Pick<Store, "content" | "name">;
   readonly limits: UriLimits;
+  readonly remake: Remake;
 }
 
 export interface UriLimits {
   readonly outputBytes: number;
+  readonly inlineBodyBytes: number;
   readonly followedUris: number;
   readonly queryNames: number;
 }
 
 export function createUris(surroundings: UriSurroundings): Uris {
-  const { own, links, readsAll, validatorOf } = surroundings;
+  const { own, links, readsAll, validatorOf, remake } = surroundings;
   const targetOf = targetFinder(links, validatorOf);
 
   const readUri: ReadUri = async (uri, { as = uri, mimeType }, options) => {
     const address = parseAddress(uri);
     if (!address) throw notFound(uri);
-    if (address.kind !== "server") return { contents: [await readStored(uri, address, as, mimeType, surroundings)] };
+    if (address.kind !== "server") return readStored(uri, address, as, mimeType, surroundings);
     const result = await callServer(uri, address, { ...options, invalidRejects: true }, surroundings);
     if ("inputRequests" in result) return result;
+    if (result instanceof LongResult) return remake.contents(result, as, mimeType);
     if (result.isError) throw new BerthError("guest_failed", textsOf(result));
     return { contents: contentsOfResult(result, as, mimeType) };
   };
@@ -116,8 +121,8 @@ async function readStored(
   address: Exclude<Address, { kind: "server" }>,
   as: string,
   mimeType: string | undefined,
-  { tenant, store, limits }: UriSurroundings,
-): Promise<ResourceContents> {
+  { tenant, store, limits, remake }: UriSurroundings,
+): Promise<ReadResult> {
   const cid = address.kind === "cid" ? address.cid : (await store.name(tenant, "variable", address.name))?.cid;
   const bytes = cid === undefined ? undefined : await store.content(tenant, cid);
   if (!bytes) throw notFound(uri);
@@ -125,7 +130,9 @@ async function readStored(
     const sizes = `${uri} has ${bytes.length} bytes, and outputBytes allows ${limits.outputBytes}`;
     throw new BerthError("resource_too_large", sizes, { data: { uri } });
   }
-  return contentsOfBytes(bytes, as, mimeType ?? (isStructure(cid!) ? "application/json" : undefined));
+  const type = mimeType ?? (isStructure(cid!) ? "application/json" : undefined);
+  if (bytes.length > limits.inlineBodyBytes) return remake.contents(bytes, as, type);
+  return { contents: [contentsOfBytes(bytes, as, type)] };
 }
 
 async function callServer(
