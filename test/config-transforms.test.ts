@@ -5,6 +5,7 @@ import { rawBlock } from "../src/cid.ts";
 import { packageRoot } from "../src/config.ts";
 import { call, modern, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { openHosted, type Hosted } from "./hosted.ts";
+import { longJsonIn } from "./long-json.ts";
 
 const DEFINITION = `
 /** Adds. */
@@ -161,6 +162,11 @@ describe("a transform that goes wrong", () => {
         /bytes, more than the limit transformBytes of 2000/,
       ],
       [
+        `export function generateTools() { return ["x".repeat(300_000)]; }`,
+        /returned 300004 bytes, more than the limit transformBytes of 2000/,
+      ],
+      [`export function generateTools() { return { long: "x".repeat(300_000) }; }`, /did not return a list/],
+      [
         `export const generateTools = 7; export const other = (): number => 1;`,
         /exports neither a function generateTools nor a default one/,
       ],
@@ -181,6 +187,30 @@ describe("a transform that goes wrong", () => {
       assert.equal(problems.length, 1, source);
       assert.match(problems[0]!, message, source);
       assert.deepEqual(pointers, ["/plain/tools_transform_cid"]);
+    }
+  });
+
+  it("returns a long list that is read where long values are, again from what is kept of it", async () => {
+    const source = `export function generateTools() {
+      const long = "long ä ".repeat(200);
+      return Array.from({ length: 200 }, (_, at) => at === 7 ? 7 : { name: "say" + at, function: "say", description: long + at });
+    }`;
+    const on = await openHosted({ plain: DEFINITION });
+    try {
+      for (const _time of ["run", "kept"]) {
+        let given: Awaited<ReturnType<typeof transformed>> | undefined;
+        const seen = await longJsonIn(async () => void (given = await transformed(source, on)));
+        assert.deepEqual(
+          seen.filter((by) => /transforms|frames/.test(by)),
+          [],
+        );
+        assert.equal(given!.tools.length, 201);
+        assert.ok(given!.tools.includes("say199"));
+        assert.match(given!.problems.join(), /^The transform of tools returned at \/7: it must be an object$/i);
+        await on.restart();
+      }
+    } finally {
+      await on.close();
     }
   });
 

@@ -156,6 +156,13 @@ export class Checks {
     };
   }
 
+  /** The items of a list that a function gave back, or that is kept of it, each as JSON text. */
+  async readList(tenant: string, task: Omit<ListTask, "outputBytes">): Promise<ReadList> {
+    const { outputBytes } = this.#limits;
+    const { listed, problems } = await this.#report(tenant, { ...task, outputBytes });
+    return listed ?? { fault: `it was not read: ${problems[0]}` };
+  }
+
   /** What is long, as something else. */
   async remake(tenant: string, task: Omit<RemakeTask, "unitsMax">): Promise<Remade> {
     const { outputBytes, bodyBytes } = this.#limits;
@@ -345,6 +352,18 @@ export interface UpstreamTask {
   readonly limits: LongLimits;
 }
 
+/** To read a list. */
+export interface ListTask {
+  /** The frame of a function's result, or JSON in UTF-8. */
+  readonly list: string | Uint8Array;
+  /** Of its JSON text, in UTF-8. */
+  readonly listBytes: number;
+  readonly outputBytes: number;
+}
+
+/** Or why there is none, as the end of a sentence. */
+export type ReadList = { readonly items: readonly string[] } | { readonly fault: string } | { readonly bytes: number };
+
 /** To make something else of a result, contents of a resource, or bytes. */
 export interface RemakeTask {
   /** Of JSON text, or the bytes. */
@@ -385,6 +404,7 @@ export type CheckProcessTask =
   | GivenTask
   | UpstreamTask
   | RemakeTask
+  | ListTask
   | AnswerTask;
 
 /** What the result of a request to a server of others gives, as it is passed on. */
@@ -421,6 +441,7 @@ export interface CheckReport {
   readonly given?: Given;
   readonly upstream?: LongEvent;
   readonly remade?: Remade;
+  readonly listed?: ReadList;
   readonly answered?: ReadAnswer | { readonly broken: string };
   /** Why a body is not read. */
   readonly refusal?: { readonly code: ErrorCode; readonly message: string };

@@ -1,7 +1,7 @@
 import { Socket } from "node:net";
 import { digestOfJson } from "../../canonical-json.ts";
 import { errors, type BerthError } from "../../errors.ts";
-import { isObject, NESTING_MAX, nestsTooDeep, valuesIn, type JsonSchema } from "../../json.ts";
+import { isObject, NESTING_MAX, nestsTooDeep, valuesIn, type Json, type JsonSchema } from "../../json.ts";
 import { failure, outputTooLarge } from "../../executor/failures.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
 import { readValue } from "../../executor/values.ts";
@@ -30,8 +30,10 @@ import type {
   Given,
   GivenKind,
   GivenTask,
+  ListTask,
   ReadAnswer,
   ReadResult as ReadGuestResult,
+  ReadList,
   ReadTask,
   CheckProcessTask,
   Remade,
@@ -74,6 +76,7 @@ function answerTo(task: CheckProcessTask): CheckReport {
   if ("bytes" in task) return { problems: [], upstream: messageOf(task) };
   if ("answer" in task) return { problems: [], answered: answerOf(task) };
   if ("pieces" in task) return { problems: [], remade: remadeOf(task) };
+  if ("list" in task) return { problems: [], listed: listOf(task) };
   if ("body" in task) return readOf(task);
   if ("draft" in task) return draftOf(task);
   if ("given" in task) return { problems: [], given: givenOf(task) };
@@ -299,6 +302,18 @@ function answerIn(given: Record<string, unknown>, as: AnswerKind, what: string):
       ? objectOf({ contents: contentsOf(readResourceResult(what, given).contents) }, true)
       : promptObject(messagesOf(readPromptResult(what, given)));
   return { parts: { warnings, object }, units };
+}
+
+function listOf({ list, listBytes, outputBytes }: ListTask): ReadList {
+  const given: GuestOutcome =
+    typeof list === "string"
+      ? valueIn(list, outputBytes)
+      : { ok: true, value: { kind: "json", value: JSON.parse(decoder.decode(list)) as Json } };
+  if (!given.ok) return { fault: given.error.message };
+  if (given.value.kind !== "json" || !Array.isArray(given.value.value)) return { fault: "it did not return a list" };
+  const items = given.value.value.map((item) => JSON.stringify(item));
+  const bytes = items.reduce((sum, item) => sum + Buffer.byteLength(item) + 1, 1);
+  return bytes > listBytes ? { bytes } : { items };
 }
 
 function remadeOf({ pieces, from, into, unitsMax }: RemakeTask): Remade {

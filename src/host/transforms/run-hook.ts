@@ -5,6 +5,7 @@ import { loadDefinition } from "../../image/definition.ts";
 import type { Json, JsonObject } from "../../json.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
+import type { Checks } from "../checks/checks.ts";
 import type { CompileOnce } from "../compile-once.ts";
 import type { Hook } from "../config/entry.ts";
 
@@ -25,23 +26,28 @@ export interface HookDependencies {
   readonly store: Store;
   readonly executor: Executor;
   readonly compileOnce: CompileOnce;
-  readonly limits: { readonly transformMs: number; readonly transformBytes: number };
+  readonly checks: Pick<Checks, "readList">;
+  readonly limits: { readonly transformMs: number; readonly transformBytes: number; readonly inlineBodyBytes: number };
 }
 
 /** The names under which a module exports its hooks; a default export stands for whichever is asked for. */
 const exportOf = { tools: "generateTools", resources: "generateResources", prompts: "generatePrompts" } as const;
 
 /**
- * What a transform's function returned, or a sentence about why it did not. A good result is kept by what it depends
+ * What a transform's function returned, in texts of its items where that is long, or a sentence about why it did not. A good result is kept by what it depends
  * on, so that a transform runs once for a definition, an entry and its own code.
  */
 export async function runHook(
   run: HookRun,
   port: HostPort,
   dependencies: HookDependencies,
-): Promise<{ value: Json } | { fault: string }> {
+): Promise<{ value: Json } | { items: readonly string[] } | { fault: string }> {
   const { tenant, server, hook, transform, given } = run;
-  const { store, compileOnce, limits } = dependencies;
+  const { store, compileOnce, checks, limits } = dependencies;
+  const { transformBytes } = limits;
+  const tooLong = (bytes: number): { fault: string } => ({
+    fault: `it returned ${bytes} bytes, more than the limit transformBytes of ${transformBytes}`,
+  });
   try {
     const source = await loadDefinition((cid) => store.content(tenant, cid), transform, server);
     if (source.language !== "typescript") return { fault: "a transform is a TypeScript module, and this is a script" };
@@ -51,16 +57,24 @@ export async function runHook(
     // A transform reads variables and content of its tenant, so that what it returned is the tenant's alone.
     const key = jsonBlock({ tenant, hook, server, bundle, ...given }).cid;
     const known = await ifSound(store.derived(key));
+    if (known && known.length > limits.inlineBodyBytes) {
+      const list = await checks.readList(tenant, { list: known, listBytes: Infinity });
+      return "bytes" in list ? tooLong(list.bytes) : list;
+    }
     if (known) return { value: JSON.parse(new TextDecoder().decode(known)) as Json };
     const outcome = await callHook(run, bundle, port, dependencies);
     if (!outcome.ok) return { fault: outcome.error.message };
+    if (outcome.value.kind === "unread") {
+      const list = await checks.readList(tenant, { list: outcome.value.frame, listBytes: transformBytes });
+      if ("bytes" in list) return tooLong(list.bytes);
+      if ("items" in list) {
+        await store.putDerived(tenant, [{ key, block: rawBlock(`[${list.items.join(",")}]`) }]);
+      }
+      return list;
+    }
     if (outcome.value.kind !== "json") return { fault: "it did not return a list" };
     const block = rawBlock(JSON.stringify(outcome.value.value));
-    if (block.bytes.length > limits.transformBytes) {
-      return {
-        fault: `it returned ${block.bytes.length} bytes, more than the limit transformBytes of ${limits.transformBytes}`,
-      };
-    }
+    if (block.bytes.length > transformBytes) return tooLong(block.bytes.length);
     await store.putDerived(tenant, [{ key, block }]);
     return { value: outcome.value.value };
   } catch (error) {
@@ -84,6 +98,7 @@ async function callHook(
       args: { serverName: server },
       context,
       deadlineMs: limits.transformMs,
+      takesUnread: true,
     });
   const outcome = await call(exportOf[hook]);
   const isMissing = ({ ok, error }: Partial<GuestOutcome & { error: { reason: string; message: string } }>): boolean =>

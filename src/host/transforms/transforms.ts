@@ -2,6 +2,7 @@ import type { Cid } from "../../cid.ts";
 import type { HostPort } from "../../executor/executor.ts";
 import { isObject, type Json, type JsonObject } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
+import { turnTaker } from "../../turns.ts";
 import type { Hook, ServerEntry } from "../config/entry.ts";
 import { contractsOf, putPrompt, putResource, putTool, type Found, type Offered } from "../config/offer.ts";
 import { complain, inside, type Place } from "../config/place.ts";
@@ -26,7 +27,7 @@ export interface TransformSubject {
 }
 
 export interface TransformDependencies extends HookDependencies {
-  readonly checks: Pick<Checks, "faultOf">;
+  readonly checks: Pick<Checks, "faultOf" | "readList">;
   readonly limits: HookDependencies["limits"] & { readonly transformItems: number };
 }
 
@@ -59,14 +60,27 @@ export async function applyTransforms(
     if ("fault" in result) complain(at, "transform-failed", `The transform of ${hook} failed: ${result.fault}`);
     else {
       const { checks, limits } = dependencies;
-      const items = Array.isArray(result.value) && result.value.length <= limits.transformItems ? result.value : [];
+      const value = "items" in result ? await parsed(result.items, limits.transformItems) : result.value;
+      const items = Array.isArray(value) && value.length <= limits.transformItems ? value : [];
       const faultOf = await knownFaults(items, (schema) => checks.faultOf(tenant, schema));
-      applyResult(offered, found, hook, result.value, at, limits.transformItems, faultOf);
+      await applyResult(offered, found, hook, value, at, limits.transformItems, faultOf);
     }
   }
 }
 
-function applyResult(
+/** One after the other, in turns with calls of others; none where there are more than are looked at. */
+async function parsed(items: readonly string[], itemsMax: number): Promise<Json[]> {
+  if (items.length > itemsMax) return items.map(() => null);
+  const takeTurns = turnTaker();
+  const values: Json[] = [];
+  for (const item of items) {
+    await takeTurns();
+    values.push(JSON.parse(item) as Json);
+  }
+  return values;
+}
+
+async function applyResult(
   offered: Offered,
   found: Found,
   hook: Hook,
@@ -74,7 +88,7 @@ function applyResult(
   at: Place,
   itemsMax: number,
   faultOf: FaultOf,
-): void {
+): Promise<void> {
   if (!Array.isArray(value)) {
     return complain(at, "transform-failed", `The transform of ${hook} failed: it did not return a list`);
   }
@@ -84,7 +98,9 @@ function applyResult(
   }
   const problems: Problem[] = [];
   const seen = new Set<string>();
+  const takeTurns = turnTaker();
   for (const [index, item] of value.entries()) {
+    await takeTurns();
     const place = inside({ pointer: "", problems }, index);
     if (!isObject(item)) {
       complain(place, "wrong-type", "it must be an object");
