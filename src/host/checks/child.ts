@@ -346,7 +346,7 @@ function remadeIn(
       const { uri, mimeType } = into;
       const as = { uri, ...(mimeType !== undefined && { mimeType }) };
       const made =
-        from === "contents" ? contents.map((each) => ({ ...each, ...as })) : contentsOfResult(result, uri, mimeType);
+        from === "contents" ? contents.map((each) => Object.assign(each, as)) : contentsOfResult(result, uri, mimeType);
       return objectMade(objectOf({ contents: made }, true));
     }
   }
