@@ -225,6 +225,7 @@ describe("streams that listen", () => {
     await sleep(0);
     const tookMs = stopwatch();
     host.offer("server", { ...offered, tools: {} });
+    await until(() => received.every((heard) => heard > 0));
     assert.ok(tookMs() < 15_000, `${tookMs()} ms`);
     assert.deepEqual(
       received,
