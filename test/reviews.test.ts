@@ -118,7 +118,7 @@ describe("the drafts of saves and reviews under way", () => {
       const api = apiOf(berth);
       const review = (name: string) => api.send("POST", `/definitions/${name}/review`, say("x".repeat(3_000)));
       const [first, ...others] = await Promise.all([review("a"), review("b"), review("c")]);
-      const statuses = [first, ...others].map(({ status }) => status).sort();
+      const statuses = [first, ...others].map(({ status }) => status).sort((one, other) => one - other);
       assert.deepEqual(statuses, [200, 429, 429]);
       const leaving = new AbortController();
       const url = `${berth.url}/api/definitions/d/review`;
