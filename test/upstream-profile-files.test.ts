@@ -160,6 +160,43 @@ test("J5 a type is found behind references, choices, constants and enums", () =>
   assert.equal(typed({ $ref: "#/$defs/T" }, { T: { $ref: "#/$defs/T" } }), typed({}));
 });
 
+test("J5 the hash of a contract that refers to itself by many ways takes as long as any other", () => {
+  const refers = (ways: number): object => ({ anyOf: Array(ways).fill({ $ref: "#/properties/a" }) });
+  const hash = (a: object): string => contractHash({ tools: [{ name: "f", inputSchema: { properties: { a } } }] });
+  assert.equal(hash(refers(50)), hash({}));
+  const many = Object.fromEntries(Array.from({ length: 3_000 }, (_, at) => [`p${at}`, { $ref: "#/properties/a" }]));
+  const choices = { anyOf: Array.from({ length: 3_000 }, () => ({ $ref: "#/properties/a" })) };
+  const before = process.cpuUsage();
+  contractHash({ tools: [{ name: "f", inputSchema: { properties: { a: choices, ...many } } }] });
+  const { user, system } = process.cpuUsage(before);
+  assert.ok(user + system < 2_000_000, `${user + system} µs`);
+});
+
+test("J5 the hash is what following every way gives", () => {
+  const everyWay = (schema: unknown, defs: Record<string, unknown>, depth = 0): string[] => {
+    if (depth > 32) return ["any"];
+    const { type, $ref: reference, anyOf } = schema as { type?: string; $ref?: string; anyOf?: unknown[] };
+    if (type !== undefined) return [type];
+    if (reference !== undefined) return everyWay(defs[reference.slice("#/$defs/".length)], defs, depth + 1);
+    return anyOf ? anyOf.flatMap((choice) => everyWay(choice, defs, depth + 1)) : ["any"];
+  };
+  const ref = (name: string): object => ({ $ref: `#/$defs/${name}` });
+  const chain = Object.fromEntries(
+    Array.from({ length: 40 }, (_, at) => [`C${at}`, { anyOf: [{ type: `t${at}` }, ref(`C${at + 1}`)] }]),
+  );
+  for (const defs of [
+    { A: { anyOf: [{ type: "string" }, ref("B")] }, B: { anyOf: [ref("A"), { type: "number" }] } },
+    { A: { anyOf: [{ type: "string" }, ref("B"), ref("B")] }, B: ref("C"), C: { anyOf: [{ type: "null" }, {}] } },
+    { A: { anyOf: [{ type: "string" }, ref("A")] } },
+    { A: ref("C0"), ...chain, C40: { type: "last" } },
+    { A: ref("C9"), ...chain, C40: { type: "last" } },
+  ] as Record<string, unknown>[]) {
+    const hash = (a: object): string =>
+      contractHash({ tools: [{ name: "f", inputSchema: { properties: { a }, $defs: defs } }] });
+    assert.equal(hash(ref("A")), hash({ type: everyWay(ref("A"), defs) }), JSON.stringify(defs));
+  }
+});
+
 test("J8 a drafted profile has each tool's parameters, and they give the schema back", () => {
   const schema = {
     type: "object",

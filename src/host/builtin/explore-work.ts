@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { BerthError } from "../../errors.ts";
-import type { Json, JsonObject } from "../../json.ts";
+import { indentedJson, type Json, type JsonObject } from "../../json.ts";
 import { contractHash } from "../../upstream/contract-hash.ts";
 import { anchorUri } from "../../upstream/profiles/anchor.ts";
 import { draftProfile, pinProfile } from "../../upstream/profiles/design.ts";
@@ -180,5 +180,5 @@ function withInputs(tool: ProfileTool, { inputs }: Explored): ProfileTool {
 }
 
 function json(value: JsonObject): CallResult {
-  return { content: [text(JSON.stringify(value, undefined, 2))], structuredContent: value };
+  return { content: [text(indentedJson(value))], structuredContent: value };
 }
