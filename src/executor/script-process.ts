@@ -1,4 +1,5 @@
 import type { Start } from "../starter/starter.ts";
+import { LastWords } from "../processes/last-words.ts";
 import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
 
 /** One process that reads a script from descriptor 3, runs it and ends. It knows no tenant and no deadline. */
@@ -26,7 +27,7 @@ export function runToEnd(start: Start, command: Command, script: string, outputB
   const printed: Buffer[] = [];
   let printedBytes = 0;
   let overflowed = false;
-  let stderr: Buffer = Buffer.alloc(0);
+  let stderr: LastWords | undefined;
 
   let group!: ProcessGroup;
   const ended = new Promise<ScriptEnd>((resolve) => {
@@ -35,12 +36,9 @@ export function runToEnd(start: Start, command: Command, script: string, outputB
         scriptPipe!.end(script);
         argsPipe?.end(hiddenArgs?.map((arg) => `${arg}\0`).join(""));
         stdout!.on("data", collect);
-        errors!.on("data", (chunk: Buffer) => {
-          stderr = Buffer.concat([stderr, chunk]);
-          if (stderr.length > STDERR_KEPT_BYTES) stderr = stderr.subarray(stderr.length - STDERR_KEPT_BYTES);
-        });
+        stderr = new LastWords(errors!, STDERR_KEPT_BYTES);
       },
-      onEnded: (exit) => resolve({ exit, stdout: Buffer.concat(printed), overflowed, stderr: stderr.toString() }),
+      onEnded: (exit) => resolve({ exit, stdout: Buffer.concat(printed), overflowed, stderr: String(stderr ?? "") }),
     });
   });
   const collect = (chunk: Buffer): void => {

@@ -1,5 +1,6 @@
 import type { Readable } from "node:stream";
 import type { Limits } from "../limits.ts";
+import { LastWords } from "../processes/last-words.ts";
 import { LineReader } from "./lines.ts";
 import { longResult, type LongReader } from "./long-answers.ts";
 import { messagesIn, readLine, type Message } from "./messages.ts";
@@ -21,7 +22,7 @@ export class ChildOutput {
   readonly #stdout: Readable;
   readonly #onFault: (reason: string) => void;
   #isFaulty = false;
-  #stderr = "";
+  readonly #stderr: LastWords;
   #garbageBytes = 0;
   #firstGarbage = "";
   #unasked = 0;
@@ -55,7 +56,7 @@ export class ChildOutput {
       lines.push(chunk);
       this.#breathe();
     });
-    stderr.on("data", (chunk: Buffer) => this.#keepStderr(chunk));
+    this.#stderr = new LastWords(stderr, limits.upstreamStderrBytes);
   }
 
   /** What came on stdout so far that is no message, for the error of a server that never answers. */
@@ -65,7 +66,7 @@ export class ChildOutput {
 
   /** The end of what came on stderr so far. */
   get stderr(): string {
-    return this.#redact(this.#stderr.trim());
+    return this.#redact(String(this.#stderr).trim());
   }
 
   #fail(reason: string): void {
@@ -149,10 +150,6 @@ export class ChildOutput {
       this.#isBreathing = false;
       if (!this.#waiting) this.#stdout.resume();
     }, left).unref();
-  }
-
-  #keepStderr(chunk: Buffer): void {
-    this.#stderr = (this.#stderr + chunk.toString("utf8")).slice(-this.#limits.upstreamStderrBytes);
   }
 
   #redact(text: string): string {
