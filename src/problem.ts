@@ -26,19 +26,50 @@ export interface Problem {
 /** A person mends the first ones and tries again; whoever has thousands of them is answered as quickly. */
 export const PROBLEMS_MAX = 100;
 
+const MORE = "more-problems";
+
 /** Stands for the problems that are beyond the first. */
 export function furtherProblems(count: number, severity: Problem["severity"]): Problem {
   const message = `There are ${count} more problems; a check tells of the first ${PROBLEMS_MAX}`;
-  return { code: "more-problems", message, severity };
+  return { code: MORE, message, severity };
 }
 
-/** The first of them, and how many more there are. */
-export function firstProblems(problems: readonly Problem[]): readonly Problem[] {
-  if (problems.length <= PROBLEMS_MAX) return problems;
-  const rest = problems.slice(PROBLEMS_MAX);
-  const severity = rest.some((each) => each.severity === "error") ? "error" : "warning";
-  const message = `There are ${rest.length} more problems; these are the first ${PROBLEMS_MAX}.`;
-  return [...problems.slice(0, PROBLEMS_MAX), { code: "more-problems", message, severity }];
+/** Whether they are the first ones alone. */
+export function areMore(problems: readonly Problem[]): boolean {
+  return problems.at(-1)?.code === MORE;
+}
+
+/** The first of them, errors before warnings where there are more, and how many more there are. */
+export function firstProblems(problems: readonly Problem[], max = PROBLEMS_MAX): readonly Problem[] {
+  if (problems.length <= max || (problems.length === max + 1 && areMore(problems))) return problems;
+  const errors = problems.filter(({ severity }) => severity === "error");
+  const first = new Set(
+    [...errors.slice(0, max), ...problems.filter(({ severity }) => severity !== "error")].slice(0, max),
+  );
+  const severity = errors.length > max ? "error" : "warning";
+  const message = `There are ${problems.length - max} more problems; these are the first ${max}.`;
+  return [...problems.filter((each) => first.has(each)), { code: MORE, message, severity }];
+}
+
+/** For a list of many servers, of each of which there may be as many. */
+export function listedProblems(problems: readonly Problem[]): readonly Problem[] {
+  return firstProblems(problems, LISTED_MAX);
+}
+
+const LISTED_MAX = 10;
+
+/** As `firstProblems` of what comes from a definition, whose names and lines may be as long as its author likes. */
+export function shortProblems(problems: readonly Problem[]): readonly Problem[] {
+  return firstProblems(problems).map(short);
+}
+
+const TEXT_UNITS_MAX = 2_000;
+
+function short(problem: Problem): Problem {
+  const texts = Object.entries(problem).filter(([, text]) => typeof text === "string" && text.length > TEXT_UNITS_MAX);
+  if (texts.length === 0) return problem;
+  const cut = texts.map(([name, text]) => [name, `${(text as string).slice(0, TEXT_UNITS_MAX)}…`]);
+  return { ...problem, ...Object.fromEntries(cut) } as Problem;
 }
 
 /** `file:line:column`, as far as it is known. */

@@ -241,3 +241,20 @@ test("contractBytes: functions beyond it are left out, tools, resources and prom
     assert.match(message, /more than 1000 bytes \(BERTH_CONTRACT_BYTES\).*split the server/);
   }
 });
+
+test("of a definition with very many problems the first leave the compiler, errors before warnings", async () => {
+  const syntax = await compiler.compile(source("x y;\n".repeat(3_000)));
+  assert.equal(syntax.problems.length, 101);
+  assert.match(syntax.problems[100]!.message, /^There are \d+ more problems/);
+
+  const suspicious = "export function a(x: number) {\n" + "x === NaN;\n".repeat(3_000) + "}\n";
+  const untyped = "export function b(x: symbol): void {}\n";
+  const warned = await compiler.compile(source(suspicious + untyped));
+  assert.ok(warned.bundle);
+  assert.equal(warned.problems.length, 101);
+  assert.ok(warned.problems.some(({ tool, severity }) => tool === "b" && severity === "error"));
+
+  const name = "n".repeat(200_000);
+  const { problems } = await compiler.compile(source(`export function ${name}(x: symbol): void {}\n`));
+  assert.ok(problems.length > 0 && JSON.stringify(problems).length < 50_000);
+});

@@ -106,6 +106,21 @@ describe("a compiled definition by content", () => {
     assert.equal(cid, rawBlock("export {};").cid);
   });
 
+  test("has the first problems alone, and the beginning of their texts, whoever kept it", () => {
+    const warnings = Array.from({ length: 5_000 }, (_, at) => ({
+      code: "x",
+      message: `${at} ${"long".repeat(1_000)}`,
+      severity: "warning" as const,
+    }));
+    const error = { code: "y", message: "Wrong", severity: "error" as const };
+    const { result } = packCompiled({ ...compiled, problems: [...warnings, error] });
+    const { problems } = readCompiled(result.bytes);
+    assert.equal(problems.length, 101);
+    assert.ok(JSON.stringify(problems).length < 250_000);
+    assert.deepEqual(problems[99], error, "no error is hidden by warnings");
+    assert.match(problems[100]!.message, /^There are 4901 more problems/);
+  });
+
   test("has no bundle when nothing can run", () => {
     const { result, bundle } = packCompiled({ ...nothingFound, problems: [] });
     assert.equal(bundle, undefined);

@@ -1,4 +1,4 @@
-import type { Problem } from "../problem.ts";
+import { shortProblems, type Problem } from "../problem.ts";
 import { bundleDefinition } from "./bundle.ts";
 import type { Compiled, ContractLimits, DefinitionSource, Discovery } from "./discovery.ts";
 import { discoverShell } from "./shell.ts";
@@ -8,7 +8,8 @@ export type CompileTask = "compile" | "discover";
 
 /**
  * Discovery and bundling of one definition, in this process. An import that cannot be bundled leaves no bundle, and
- * nothing of the definition can then run; the tools that its types describe are still told.
+ * nothing of the definition can then run; the tools that its types describe are still told. Of its problems no more leave
+ * this process than are ever shown.
  */
 export async function compileDefinition(
   task: CompileTask,
@@ -16,11 +17,13 @@ export async function compileDefinition(
   limits?: ContractLimits,
 ): Promise<Compiled> {
   const found = await findAll(source, limits);
-  if (task === "discover" || found.problems.some((problem) => problem.code === "syntax-error")) return found;
+  if (task === "discover" || found.problems.some((problem) => problem.code === "syntax-error")) {
+    return { ...found, problems: shortProblems(found.problems) };
+  }
   const bundled = await bundleDefinition(source);
   return {
     ...found,
-    problems: distinct([...found.problems, ...bundled.problems]),
+    problems: shortProblems(distinct([...found.problems, ...bundled.problems])),
     ...(bundled.bundle === undefined ? {} : { bundle: bundled.bundle }),
   };
 }

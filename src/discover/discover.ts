@@ -84,7 +84,7 @@ class Finder {
     if (roleTags(candidate).length !== 1) return;
     for (const tag of candidate.doc.tags.filter(({ name }) => name === "completes")) {
       const { completion, problems } = readCompletion(candidate, tag, this.#completables, this.#program);
-      this.#problems.push(...problems);
+      this.#note(problems);
       if (!completion) continue;
       const { of, argument } = completion;
       if (this.#completions.some((other) => other.of === of && other.argument === argument)) {
@@ -105,7 +105,7 @@ class Finder {
     const isRepeated = (name: string): boolean => this.#tools.some((tool) => tool.name === name);
     if (isRepeated(candidate.name) && !tagOf(candidate.doc, "name")) return this.#refuseRepeated(candidate, "tool");
     const { tool, problems } = readTool(candidate, this.#program);
-    this.#problems.push(...problems);
+    this.#note(problems);
     if (!tool) return;
     if (isRepeated(tool.name)) this.#refuseRepeated(candidate, "tool");
     else if (this.#hasRoom(candidate, tool)) this.#tools.push(tool);
@@ -113,7 +113,7 @@ class Finder {
 
   #addResource(candidate: Candidate, tag: Tag): void {
     const { resource, problems } = readResource(candidate, tag, this.#program);
-    this.#problems.push(...problems);
+    this.#note(problems);
     if (!resource) return;
     const { name, uri } = resource;
     if (this.#resources.some((other) => other.uri === uri)) {
@@ -128,7 +128,7 @@ class Finder {
 
   #addPrompt(candidate: Candidate): void {
     const { prompt, problems } = readPrompt(candidate, this.#program);
-    this.#problems.push(...problems);
+    this.#note(problems);
     if (!prompt) return;
     const { name } = prompt;
     if (this.#prompts.some((other) => other.name === name)) return this.#refuseRepeated(candidate, "prompt");
@@ -156,6 +156,11 @@ class Finder {
     }
     this.#bytes += bytes;
     return true;
+  }
+
+  /** There may be more of them than a call takes arguments. */
+  #note(problems: readonly Problem[]): void {
+    for (const problem of problems) this.#problems.push(problem);
   }
 
   #refuseRepeated(candidate: Candidate, what: string): void {

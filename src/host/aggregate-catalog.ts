@@ -1,7 +1,7 @@
 import type { Principal } from "../access/principal.ts";
 import { rawBlock, type Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
-import type { Problem } from "../problem.ts";
+import { listedProblems, type Problem } from "../problem.ts";
 import { turnTaker } from "../turns.ts";
 import type {
   Catalog,
@@ -45,7 +45,7 @@ interface Offered extends Pick<Contract, "tools" | "prompts" | "resources" | "re
 }
 
 export function partOf({ name: server, catalog, problems }: ServerSummary): Part {
-  if (!catalog) return { server, offer: undefined, problems };
+  if (!catalog) return { server, offer: undefined, problems: listedProblems(problems) };
   const leftOut: Problem[] = [];
   const named = <Own extends { readonly name: string }>(kind: string, all: readonly Own[]): Own[] =>
     all.flatMap((own) => {
@@ -72,7 +72,7 @@ export function partOf({ name: server, catalog, problems }: ServerSummary): Part
     readsUris: catalog.readsUris ?? false,
     starting: catalog.starting,
   };
-  return { server, offer, problems: [...problems, ...leftOut] };
+  return { server, offer, problems: listedProblems([...problems, ...leftOut]) };
 }
 
 function inWhole<Own extends { readonly name: string }>(server: string, own: Own): Own {

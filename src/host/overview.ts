@@ -1,5 +1,5 @@
 import type { Cid } from "../cid.ts";
-import type { Problem } from "../problem.ts";
+import { listedProblems, type Problem } from "../problem.ts";
 import { mapInTurns } from "../turns.ts";
 import type { Catalog } from "./catalog.ts";
 import type { DirectoryEntry } from "./directory.ts";
@@ -68,6 +68,7 @@ export class Overviews {
     const about = summary.description ?? (tools.length === 1 ? tools[0]!.description : undefined);
     const overview = {
       ...summary,
+      problems: listedProblems(summary.problems),
       ...(about !== undefined && { description: about }),
       tools: tools.map(({ name }) => name),
       starting: catalog?.starting,

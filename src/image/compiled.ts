@@ -2,6 +2,7 @@ import { rawBlock, type Block, type Cid } from "../cid.ts";
 import type { Compiled, Discovery } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
 import { isObject } from "../json.ts";
+import { shortProblems } from "../problem.ts";
 
 /** A compiled definition as it is kept: a derived result, with the bundle as content of its own. */
 export interface CompiledResult extends Discovery {
@@ -30,7 +31,8 @@ export function readCompiled(bytes: Uint8Array): CompiledResult {
     throw new BerthError("image_invalid", "a compiled result is not JSON", { cause: error });
   }
   if (!isCompiledResult(value)) throw new BerthError("image_invalid", "a compiled result lacks a part");
-  return value;
+  // What was kept by an earlier compiler may have any number of them.
+  return { ...value, problems: shortProblems(value.problems) };
 }
 
 const lists = ["tools", "resources", "prompts", "completions", "problems"];

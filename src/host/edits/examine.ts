@@ -58,7 +58,7 @@ export async function examine(
   let after: Directory | undefined;
   if (problems.length === 0) {
     after = await readDirectory({ ...examiner, store: plan.proposed }, tenant, plan.before, plan.mcps);
-    problems.push(...newProblems(plan, plan.before.problems, after.problems));
+    addAll(problems, newProblems(plan, plan.before.problems, after.problems));
     // A configuration that is refused as a whole would only take servers away.
     const isWhole = problems.every(({ severity }) => severity === "warning");
     const names = isWhole ? await differing(plan.before, after) : [];
@@ -70,14 +70,19 @@ export async function examine(
       await nextTurn();
       const would = await stateOf(examiner, tenant, name, after.servers.get(name), plan.proposed);
       await nextTurn();
-      problems.push(...newProblems(plan, was.problems, would.problems));
-      problems.push(...(await withdrawnProblems(examiner.store, tenant, name, would)));
+      addAll(problems, newProblems(plan, was.problems, would.problems));
+      addAll(problems, await withdrawnProblems(examiner.store, tenant, name, would));
       const effect = await effectOn(name, was, would, told);
       if (effect) servers.push(effect);
     }
   }
   const releases = standing.proposal();
   return { review: await reviewOf(problems, plan, servers), releases, after };
+}
+
+/** There may be more of them than a call takes arguments. */
+function addAll(problems: Problem[], more: readonly Problem[]): void {
+  for (const problem of more) problems.push(problem);
 }
 
 async function reviewOf(problems: readonly Problem[], plan: Plan, servers: readonly ServerEffect[]): Promise<Review> {

@@ -6,6 +6,7 @@ import { ToldChanges } from "../../contract/told-changes.ts";
 import { BerthError } from "../../errors.ts";
 import type { ServerSummary } from "../../host/host.ts";
 import { isObject } from "../../json.ts";
+import { listedProblems } from "../../problem.ts";
 import { mapInTurns } from "../../turns.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
 import { placeOf, tenantOf } from "../place.ts";
@@ -134,6 +135,6 @@ function summaryOf(
     url: `${base}/mcp/${encodeURIComponent(name)}`,
     ...(description !== undefined && { description }),
     ...(catalog && { release: catalog.release, contract: catalog.contractCid }),
-    problems,
+    problems: listedProblems(problems),
   };
 }

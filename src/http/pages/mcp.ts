@@ -4,6 +4,7 @@ import type { Principal } from "../../access/principal.ts";
 import type { Host } from "../../host/host.ts";
 import type { UpstreamState } from "../../host/upstream/hosting.ts";
 import type { Overview } from "../../host/overview.ts";
+import { areMore } from "../../problem.ts";
 import { principalOf } from "../access/authenticate.ts";
 import { mayKnow, toolsShown } from "../access/permit.ts";
 import type { OriginOf } from "../origin.ts";
@@ -87,7 +88,7 @@ function serverView(
     more: tools.length - names.length,
     text: `${name} ${tools.join(" ")} ${firstLine(description)}`,
     problems: problems.slice(0, PROBLEMS_MAX).map(problemView),
-    moreProblems: problems.length > PROBLEMS_MAX ? countOf(problems.length - PROBLEMS_MAX, "more problem") : "",
+    moreProblems: moreOf(problems),
   };
 }
 
@@ -100,6 +101,11 @@ function upstreamBadge(upstream: UpstreamState | undefined): object | undefined 
 }
 
 const PROBLEMS_MAX = 3;
+
+function moreOf(problems: Overview["problems"]): string {
+  if (problems.length <= PROBLEMS_MAX) return "";
+  return areMore(problems) ? "more problems" : countOf(problems.length - PROBLEMS_MAX, "more problem");
+}
 
 function partOf(count: number, names: readonly string[]): string {
   const part = names.length > 0 ? `here ${names[0]} to ${names.at(-1)}` : "none of them here";

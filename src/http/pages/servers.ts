@@ -3,6 +3,7 @@ import type { Request, RequestHandler, Response } from "express";
 import { BerthError } from "../../errors.ts";
 import type { Current, Draft, Subject } from "../../host/edits/edits.ts";
 import type { Host, ServerSummary } from "../../host/host.ts";
+import { listedProblems } from "../../problem.ts";
 import { mapInTurns } from "../../turns.ts";
 import { principalOf } from "../access/authenticate.ts";
 import { checkPermitted, mayKnow } from "../access/permit.ts";
@@ -60,7 +61,8 @@ export function serversPage(options: ServerPageOptions): RequestHandler {
       const upstream = host.upstream(tenant, each);
       const label = languageLabel(upstream ? undefined : await edits.language(tenant, each));
       const language = upstream ? `Written by others (${upstream.launcher})` : label;
-      return [{ server: viewSummary(summary, place), language }];
+      const listed = { ...summary, problems: listedProblems(summary.problems) };
+      return [{ server: viewSummary(listed, place), language }];
     });
     await pages.send(request, response, "servers", {
       title: "Definitions",
