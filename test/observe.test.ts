@@ -4,7 +4,7 @@ import { Activity } from "../src/host/activity.ts";
 import { CallNotes, Observers, type ObservedCall } from "../src/host/observe.ts";
 
 const tool = { tenant: "default", server: "echo", release: "bafyrelease", tool: "say" };
-const principal = { id: "ada", tenant: "default", permits: () => true };
+const principal = { id: "ada", tenant: "default", permits: () => true, rights: "all" };
 const result = { content: [{ type: "text", text: "hello" }] };
 
 describe("calls that are observed", () => {

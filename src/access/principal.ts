@@ -1,3 +1,5 @@
+import { rawBlock } from "../cid.ts";
+
 /**
  * Who makes a request, and what that permits. This folder owns who may do what: tokens, what they are good for, and
  * what an authorization server says. It knows no HTTP and no MCP: whoever takes requests finds the principal of each,
@@ -16,6 +18,8 @@ export interface Principal {
    * and no tool permits anything.
    */
   permits(action: Action, server?: string, tool?: string): boolean;
+  /** The same for all that permit the same, as far as their grants say it in the same way. */
+  readonly rights: string;
 }
 
 export const ACTIONS = ["call", "read", "edit", "programs", "admin"] as const;
@@ -58,10 +62,16 @@ export function createPrincipal(
     servers: servers && new Set(servers),
     tools: tools && new Set(tools),
   }));
+  let rights: string | undefined;
   return {
     id,
     tenant,
     ...(until !== undefined && { until }),
+    get rights() {
+      return (rights ??= rawBlock(
+        JSON.stringify(rules.map(({ can, servers, tools }) => [can, servers, tools].map(sorted))),
+      ).cid);
+    },
     permits(action, server, tool) {
       for (const { can, servers, tools } of rules) {
         if (!can.has(action)) continue;
@@ -72,4 +82,9 @@ export function createPrincipal(
       return false;
     },
   };
+}
+
+/** Of no list is something else than of an empty one. */
+function sorted(names: ReadonlySet<string> | undefined): readonly string[] | null {
+  return names ? [...names].sort() : null;
 }

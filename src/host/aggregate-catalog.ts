@@ -195,6 +195,7 @@ export async function composeServers(
     },
     memo: new Map(),
     isNarrowed: principal !== undefined,
+    servers: parts.length,
     async narrow(asking) {
       const permitted = await permittedParts(parts, asking);
       const isAll = permitted.length === parts.length && permitted.every((part, index) => part === parts[index]);

@@ -57,6 +57,8 @@ export interface Catalog {
   readonly memo: Map<string, unknown>;
   /** It shows only what some principals may use. */
   readonly isNarrowed?: boolean;
+  /** How many it is composed of; one without it. */
+  readonly servers?: number;
   /** The tools that start programs of this machine for whoever calls them. */
   readonly starting?: ReadonlySet<string>;
   /** What of it a principal may use, where that takes more than leaving out what its server's name forbids. */

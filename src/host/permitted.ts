@@ -1,6 +1,8 @@
 import type { Principal } from "../access/principal.ts";
 import { RIGHTS } from "../access/rights.ts";
+import { rawBlock } from "../cid.ts";
 import type { Catalog } from "./catalog.ts";
+import { ViewRoom, type Kept } from "./view-room.ts";
 
 /**
  * What of a catalog a principal may use, as a catalog: its lists show that alone, and nothing else of it can be
@@ -9,21 +11,58 @@ import type { Catalog } from "./catalog.ts";
  */
 export function permittedCatalog(catalog: Catalog, principal: Principal | undefined): Catalog | Promise<Catalog> {
   if (!principal) return catalog;
-  const known = viewsOf.get(catalog);
-  const views = known ?? new WeakMap<Principal, Catalog | Promise<Catalog>>();
-  if (!known) viewsOf.set(catalog, views);
-  let view = views.get(principal);
-  if (view) return view;
-  view = catalog.narrow ? catalog.narrow(principal) : narrowed(catalog, principal);
-  views.set(principal, view);
-  // Whoever asked hears of a failure, and the next one tries again.
-  if (view instanceof Promise) {
-    view.then(
-      (made) => views.set(principal, made),
-      () => views.delete(principal),
-    );
+  let views = viewsOf.get(catalog);
+  if (!views) viewsOf.set(catalog, (views = { keys: new Map(), made: new Map(), making: new Map() }));
+  const known = views.keys.get(principal.rights);
+  if (known) {
+    known.kept.used = true;
+    if (known.key === ALL) return catalog;
+    const made = views.made.get(known.key);
+    if (made) {
+      made.kept.used = true;
+      return made.view;
+    }
   }
-  return view;
+  if (!catalog.narrow) return narrowed(catalog, principal, views);
+  return views.making.get(principal.rights) ?? narrowing(catalog, catalog.narrow, principal, views);
+}
+
+/** Of who writes something into the `memo` of a view: so many more bytes are kept with it, or fewer. */
+export function keptInView(view: Catalog, bytes: number): void {
+  const kept = keptOf.get(view);
+  if (kept) viewRoom.grow(kept, bytes);
+}
+
+/** What was made of a catalog for those who may use a part of it. A call costs three look-ups. */
+interface Views {
+  /** By rights, under which of the keys their view is. */
+  readonly keys: Map<string, { readonly key: string; readonly kept: Kept }>;
+  /** Of a server alone, principals that may use the same share one, and the lists that are written for it. */
+  readonly made: Map<string, { readonly view: Catalog; readonly kept: Kept }>;
+  readonly making: Map<string, Promise<Catalog>>;
+}
+
+const viewsOf = new WeakMap<Catalog, Views>();
+const keptOf = new WeakMap<Catalog, Kept>();
+const ALL = "";
+
+/** Of all tenants together: anybody who gives rights can give as many different ones as they like. */
+const VIEWS_BYTES_MAX = 128 * 1024 * 1024;
+export const viewRoom = new ViewRoom(VIEWS_BYTES_MAX);
+/** About what each of these takes. */
+const [KEY_BYTES, VIEW_BYTES, SERVER_BYTES, ITEM_BYTES] = [600, 2_000, 400, 200];
+
+function setKey(views: Views, rights: string, key: string): void {
+  views.keys.set(rights, { key, kept: viewRoom.keep(views.keys, rights, KEY_BYTES) });
+}
+
+function setView(views: Views, key: string, view: Catalog): void {
+  const { servers = 1, problems, contract } = view;
+  const { tools, prompts, resources, resourceTemplates } = contract;
+  const items = [problems, tools, prompts, resources, resourceTemplates].reduce((sum, { length }) => sum + length, 0);
+  const kept = viewRoom.keep(views.made, key, VIEW_BYTES + servers * SERVER_BYTES + items * ITEM_BYTES);
+  keptOf.set(view, kept);
+  views.made.set(key, { view, kept });
 }
 
 /** Which tools of a server a principal may call, at its own address and at the one of all servers. */
@@ -35,21 +74,42 @@ export function callableBy(
   return (tool) => principal.permits("call", server, tool) && (mayStart || !starting.has(tool));
 }
 
-/** A call costs two look-ups. */
-const viewsOf = new WeakMap<Catalog, WeakMap<Principal, Catalog | Promise<Catalog>>>();
-
-function narrowed(catalog: Catalog, principal: Principal): Catalog {
+function narrowed(catalog: Catalog, principal: Principal, views: Views): Catalog {
   const { server, contract } = catalog;
   const calls = callableBy(principal, catalog);
   const reads = principal.permits("read", server);
   const tools = contract.tools.filter(({ name }) => calls(name));
   const callsAll = tools.length === contract.tools.length && (tools.length > 0 || principal.permits("call", server));
-  if (callsAll && reads) return catalog;
-  // Principals that may use the same share one view, and the lists that are written for it.
-  const key = `permitted:${reads}:${callsAll ? "" : JSON.stringify(tools.map(({ name }) => name))}`;
-  let view = catalog.memo.get(key) as Catalog | undefined;
-  if (!view) catalog.memo.set(key, (view = viewOf(catalog, { tools, callsAll, reads })));
+  if (callsAll && reads) {
+    setKey(views, principal.rights, ALL);
+    return catalog;
+  }
+  const key = `${reads} ${callsAll ? "" : rawBlock(JSON.stringify(tools.map(({ name }) => name))).cid}`;
+  setKey(views, principal.rights, key);
+  const known = views.made.get(key);
+  if (known) return known.view;
+  const view = viewOf(catalog, { tools, callsAll, reads });
+  setView(views, key, view);
   return view;
+}
+
+function narrowing(
+  catalog: Catalog,
+  narrow: NonNullable<Catalog["narrow"]>,
+  principal: Principal,
+  views: Views,
+): Promise<Catalog> {
+  const { rights } = principal;
+  const making = narrow(principal)
+    .then((view) => {
+      setKey(views, rights, view === catalog ? ALL : rights);
+      if (view !== catalog) setView(views, rights, view);
+      return view;
+    })
+    // Whoever asked hears of a failure, and the next one tries again.
+    .finally(() => views.making.delete(rights));
+  views.making.set(rights, making);
+  return making;
 }
 
 interface Permitted {

@@ -1,5 +1,6 @@
 import { BerthError } from "../../errors.ts";
 import type { Catalog, ToolContract } from "../../host/catalog.ts";
+import { keptInView } from "../../host/permitted.ts";
 import type { ListName, Method } from "../protocol.ts";
 import { META_CONTRACT, META_IMPLEMENTATION } from "../revisions.ts";
 
@@ -25,8 +26,14 @@ export function listMethod(list: ListName): Method {
       const shown = list === "tools" ? (own as ToolContract[]).map((tool) => listedTool(tool, catalog)) : own;
       page = codec.listPage(catalog, list, { items: shown, ...nextCursor });
       pages.set(start, page);
+      let units = page.length;
       // Of all servers there may be thousands of pages.
-      for (const oldest of pages.keys()) if (pages.size > PAGES_MAX) pages.delete(oldest);
+      for (const [oldest, { length }] of pages) {
+        if (pages.size <= PAGES_MAX) break;
+        pages.delete(oldest);
+        units -= length;
+      }
+      if (catalog.isNarrowed) keptInView(catalog, 2 * units);
     }
     return page;
   };

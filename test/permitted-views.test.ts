@@ -1,0 +1,90 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { createPrincipal, type Principal } from "../src/access/principal.ts";
+import type { Catalog } from "../src/host/catalog.ts";
+import { permittedCatalog, viewRoom } from "../src/host/permitted.ts";
+import { ViewRoom, type Kept } from "../src/host/view-room.ts";
+import { listMethod } from "../src/mcp/methods/lists.ts";
+
+const ROOM = 128 * 1024 * 1024;
+
+function catalogOf(names: readonly string[], description = ""): Catalog {
+  const tools = names.map((name) => ({ name, description, inputSchema: { type: "object" } }));
+  const contract = { tools, prompts: [], resources: [], resourceTemplates: [] };
+  const catalog: Partial<Catalog> = { server: "s", contract, problems: [], memo: new Map(), identity: () => undefined };
+  return catalog as Catalog;
+}
+
+const principalOf = (id: string, ...tools: string[]): Principal =>
+  createPrincipal({ id, tenant: "default" }, [{ can: ["call"], tools }]);
+
+const codec = { shape: "test", listPage: (_catalog: Catalog, _list: string, page: object) => JSON.stringify(page) };
+const listTools = listMethod("tools") as unknown as (asked: object) => string;
+const listed = (catalog: Catalog): string => listTools({ catalog, params: {}, codec });
+
+describe("what is kept for those who may use a part of a server", () => {
+  it("is one for all who may use the same, however their rights say it", () => {
+    const catalog = catalogOf(["a", "b", "c"]);
+    const view = permittedCatalog(catalog, principalOf("ada", "a", "b"));
+    assert.equal(permittedCatalog(catalog, principalOf("ada", "a", "b")), view);
+    assert.equal(permittedCatalog(catalog, principalOf("bea", "b", "a")), view);
+    assert.equal(permittedCatalog(catalog, principalOf("cem", "b", "a", "nothing")), view);
+    assert.notEqual(permittedCatalog(catalog, principalOf("dan", "a")), view);
+    const everything = createPrincipal({ id: "eva", tenant: "default" }, [{ can: ["admin"] }]);
+    assert.equal(permittedCatalog(catalog, everything), catalog);
+    assert.equal(permittedCatalog(catalog, everything), catalog);
+  });
+
+  it("is one catalog of all servers for all who have the same rights", async () => {
+    let narrowings = 0;
+    const narrow = async (): Promise<Catalog> => {
+      narrowings += 1;
+      return catalogOf(["a"]);
+    };
+    const all = { ...catalogOf(["a", "b"]), narrow };
+    const view = await permittedCatalog(all, principalOf("ada", "a"));
+    assert.equal(await permittedCatalog(all, principalOf("bea", "a")), view);
+    await permittedCatalog(all, principalOf("cem", "b"));
+    assert.equal(narrowings, 2);
+  });
+
+  it("has room for so many lists, and those are made again that nobody has asked for", () => {
+    const names = Array.from({ length: 12 }, (_, index) => `t${index}`);
+    const catalog = catalogOf(names, "d".repeat(1_000_000));
+    const before = viewRoom.bytes;
+    const viewWithout = (name: string): Catalog => {
+      const view = permittedCatalog(catalog, principalOf(name, ...names.filter((each) => each !== name)));
+      return view as Catalog;
+    };
+    const first = viewWithout("t0");
+    assert.equal(listed(first).length > 11_000_000, true);
+    assert.ok(viewRoom.bytes - before > 22_000_000, "its list counts");
+    for (const name of names.slice(1, 10)) {
+      assert.ok(listed(viewWithout(name)).length > 11_000_000);
+      assert.ok(viewRoom.bytes <= ROOM, `${viewRoom.bytes} bytes`);
+    }
+    assert.notEqual(viewWithout("t0"), first);
+    assert.equal(listed(viewWithout("t0")), listed(first));
+  });
+
+  it("goes in the order in which nobody asked for it any more", () => {
+    const room = new ViewRoom(100);
+    const where = new Map<string, { readonly kept: Kept }>();
+    const put = (key: string, bytes: number): void => void where.set(key, { kept: room.keep(where, key, bytes) });
+    for (const key of ["a", "b", "c", "d"]) put(key, 25);
+    put("e", 25);
+    assert.deepEqual([...where.keys()], ["b", "c", "d", "e"], "all had been asked for");
+    where.get("b")!.kept.used = true;
+    put("f", 25);
+    assert.deepEqual([...where.keys()], ["b", "d", "e", "f"]);
+    room.grow(where.get("d")!.kept, 60);
+    assert.ok(room.bytes <= 100);
+    const gone = where.get("f")?.kept ?? where.get("b")!.kept;
+    put("large", 500);
+    assert.deepEqual([...where.keys()], ["large"], "what was made last is there for whoever asked for it");
+    room.grow(gone, 1_000);
+    assert.equal(room.bytes, 500, "what is gone does not count");
+    put("g", 25);
+    assert.deepEqual([...where.keys()], ["g"]);
+  });
+});
