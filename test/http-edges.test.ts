@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { post, request, startTestBerth, type TestBerth } from "./berth.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { call, MODERN_META, post, request, startTestBerth, type TestBerth } from "./berth.ts";
+import { startRig } from "./mcp-modern.rig.ts";
 import { connectRaw, rawPost } from "./raw-http.ts";
 import { stopwatch } from "./stopwatch.ts";
 import { until } from "./until.ts";
@@ -70,6 +72,46 @@ describe("a client that does not wait for answers", () => {
       assert.ok(text.split("HTTP/1.1 ").length <= 18, text.slice(-500));
     });
   }
+});
+
+describe("a request behind a stream on one connection", () => {
+  it("is carried out when the stream has ended, so that no answer waits for it", async () => {
+    const rig = await startRig();
+    const called: unknown[] = [];
+    rig.host.offer("server", { tools: { echo: (args) => String(called.push(args["text"])) } });
+    const url = rig.url("server");
+    const connection = await connectRaw(url);
+    const headers = { "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen" };
+    const listen = { notifications: { toolsListChanged: true }, _meta: MODERN_META };
+    const behind = request("tools/call", { name: "echo", arguments: { text: "behind" } });
+    connection.socket.write(
+      rawPost("/mcp/server", request("subscriptions/listen", listen), headers) + rawPost("/mcp/server", behind),
+    );
+    await connection.until(/acknowledged/);
+    await call(url, "echo", { text: "beside" });
+    assert.deepEqual(called, ["beside"]);
+    connection.socket.destroy();
+    await rig.close();
+  });
+});
+
+describe("an answer on a page's or the API's address that nobody reads", () => {
+  it("is cut off after stalledMs", async () => {
+    const berth = await startTestBerth({ texts: {}, env: { BERTH_STALLED_MS: "300" } });
+    const headers = { "Content-Type": "text/plain", "If-None-Match": "*" };
+    const body = "x".repeat(1_000_000);
+    const put = await fetch(`${berth.url}/api/variables/big`, { method: "PUT", headers, body });
+    assert.ok(put.ok, await put.text());
+    const connection = await connectRaw(berth.url);
+    connection.socket.write("GET /api/variables/big HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".repeat(24));
+    await connection.until(/^HTTP\/1.1 200/);
+    connection.socket.pause();
+    // Berth's own clock is this process's: its time runs out first.
+    await sleep(1_000);
+    connection.socket.resume();
+    assert.ok((await connection.closed).length < 24 * 1_000_000);
+    await berth.close();
+  });
 });
 
 describe("headers that are as long as they may be", () => {

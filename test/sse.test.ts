@@ -38,12 +38,15 @@ describe("a connection of HTTP+SSE whose client reads nothing", () => {
   async function openUnread(limits: Partial<Limits>, context: TestContext) {
     const rig = await startRig({}, limits);
     rig.host.offer("one", { tools: { long: () => megabyte } });
+    const connection = await connect(rig, context);
+    context.after(() => rig.close());
+    return connection;
+  }
+
+  async function connect(rig: Rig, context: TestContext) {
     const url = new URL(`${rig.url("one")}/sse`);
     const asked = httpRequest(url, { headers: { Accept: "text/event-stream" } }).end();
-    context.after(async () => {
-      asked.destroy();
-      await rig.close();
-    });
+    context.after(() => void asked.destroy());
     const [response] = (await once(asked, "response")) as [IncomingMessage];
     const [first] = (await once(response, "data")) as [Buffer];
     response.pause();
@@ -79,6 +82,34 @@ describe("a connection of HTTP+SSE whose client reads nothing", () => {
     assert.match(await refused.text(), /more than 2097152 bytes \(BERTH_UNREAD_SSE_BYTES_PER_TENANT\) of answers/);
     response.resume();
     await until(async () => (await call()).status === 202);
+  });
+
+  it("ends where answers to what was sent before add up above unreadSseBytesPerTenant", async (context) => {
+    const rig = await startRig({}, { unreadSseBytesPerTenant: 20 * megabyte.length });
+    let answer!: () => void;
+    const gate = new Promise<void>((resolve) => (answer = resolve));
+    let calls = 0;
+    const long = async (): Promise<string> => {
+      calls += 1;
+      await gate;
+      return megabyte.repeat(14);
+    };
+    rig.host.offer("one", { tools: { long } });
+    const clients = [await connect(rig, context), await connect(rig, context), await connect(rig, context)];
+    context.after(() => rig.close());
+    for (const { call } of clients) assert.equal((await call()).status, 202);
+    await until(() => calls === 3);
+    answer();
+    // Read only when all are written.
+    await until(async () => (await clients[0]!.call()).status !== 202 || calls > 3);
+    const ends = clients.map(({ response }) => new Promise((resolve) => response.on("close", () => resolve("cut"))));
+    const whole = clients.map(async ({ response }) => {
+      let bytes = 0;
+      for await (const chunk of response) if ((bytes += (chunk as Buffer).length) > 14 * megabyte.length) break;
+      return "whole";
+    });
+    const ways = await Promise.all(clients.map((_, at) => Promise.race([ends[at], whole[at]!.catch(() => "cut")])));
+    assert.ok(ways.includes("cut") && ways.includes("whole"), String(ways));
   });
 });
 

@@ -1,6 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { REQUEST_ID_HEADER, traceOf } from "./trace.ts";
 import type { Principal } from "../access/principal.ts";
+import { countUnread, watchRest } from "./unread.ts";
 import { LongText, type Text } from "../long-text.ts";
 import type { EventDetails, EventSink } from "../mcp/protocol.ts";
 
@@ -99,6 +100,7 @@ export class EventStream implements EventSink {
     if (writePieces(this.#response, event)) return;
     // Who says something without waiting for room, as answers do, is stopped here.
     if (this.unreadBytes > this.#limits.unreadStreamBytes) return this.cut();
+    countUnread(this.#response);
     return (this.#room ??= this.#waitForRoom());
   }
 
@@ -118,16 +120,13 @@ export class EventStream implements EventSink {
   }
 }
 
-/** So much may wait for a client unwatched: watching every small answer would cost each call. */
-const UNWATCHED_BYTES = 64 * 1024;
-
 /** Ends a response whose client has `stalledMs` to take each part of what is left. */
 export function endResponse(response: ServerResponse, body: Text | Buffer | undefined, stalledMs: number): void {
   if (body instanceof LongText) {
     writePieces(response, body);
     response.end();
   } else response.end(body);
-  if (response.writableLength > UNWATCHED_BYTES) response.setTimeout(stalledMs);
+  watchRest(response, stalledMs);
 }
 
 // JSON text has no line breaks, so that one data line carries a message whole.

@@ -34,12 +34,13 @@ import { createPlaces } from "./place.ts";
 import { OpenStreams, type StreamLimits } from "./open-streams.ts";
 import { createSseRoute } from "./sse-route.ts";
 import type { ListPageLimits } from "./list-page.ts";
+import { Unread, watchRest, type UnreadLimits } from "./unread.ts";
 import { writeFailure } from "./write-answer.ts";
 
 /** A quiet connection is asked whether it is still there after this time. */
 const KEEP_ALIVE_PROBE_MS = 30_000;
 
-export interface HttpLimits extends StreamLimits, StrangerLimits, ListPageLimits, BodyLimits, McpsLimits {
+export interface HttpLimits extends StreamLimits, UnreadLimits, StrangerLimits, ListPageLimits, BodyLimits, McpsLimits {
   readonly sseConnections: number;
   readonly inlineBodyBytes: number;
   readonly queryNames: number;
@@ -98,6 +99,13 @@ export function createHttpServer(limits: HttpLimits, readiness: Readiness, log: 
     const starting = new BerthError("starting", undefined, { data: { retryAfterSeconds: 1 } });
     writeFailure(response, starting, limits.stalledMs, log);
   };
+  const take: Answer = (request, response) => {
+    if (request.socket.destroyed) return;
+    // "/"
+    if (request.url?.charCodeAt(0) !== 47) takeOriginForm(request);
+    logRequest?.(request, response);
+    if (!health(request, response)) answer(request, response);
+  };
   const server = createServer(
     {
       // Events leave at once, and who vanishes without a word is found out.
@@ -112,13 +120,13 @@ export function createHttpServer(limits: HttpLimits, readiness: Readiness, log: 
       connectionsCheckingInterval: Math.min(1_000, limits.headersMs),
     },
     (request, response) => {
+      if (response.socket) return take(request, response);
       if (isTooFarAhead(request.socket, response, limits.pipelinedRequests)) return void request.socket.destroy();
-      // "/"
-      if (request.url?.charCodeAt(0) !== 47) takeOriginForm(request);
-      logRequest?.(request, response);
-      if (!health(request, response)) answer(request, response);
+      // An answer before its turn would wait in memory for as long as the one before it goes on, as streams do.
+      response.once("socket", () => setImmediate(take, request, response));
     },
   );
+  new Unread(limits).watch(server);
   server.maxConnections = limits.connections;
   return { server, serve: (options) => void (answer = createAnswer(options)), drain: createDrain(server) };
 }
@@ -128,8 +136,6 @@ const ahead = new WeakMap<Socket, number>();
 
 /** Node hands over all requests that one read of a connection brings, some thousands, in one turn. */
 function isTooFarAhead(socket: Socket, response: ServerResponse, most: number): boolean {
-  // A response has the connection once all those before it have been written.
-  if (response.socket) return false;
   const count = (ahead.get(socket) ?? 0) + 1;
   ahead.set(socket, count);
   response.once("close", () => ahead.set(socket, ahead.get(socket)! - 1));
@@ -195,7 +201,9 @@ function createAnswer(options: HttpOptions): Answer {
   const sse = createSseRoute(parts);
   const app = createApp({ ...parts, isProxied, resources, originOf, forEverybody });
   const answer: Answer = (request, response) => {
-    if (!mcp(request, response) && !mcpGet(request, response) && !sse(request, response)) app(request, response);
+    if (mcp(request, response) || mcpGet(request, response) || sse(request, response)) return;
+    response.once("prefinish", () => watchRest(response, limits.stalledMs));
+    app(request, response);
   };
   const admit: Answer = (request, response) => {
     try {

@@ -85,7 +85,7 @@ export function createSseRoute(
     await host.server(tenant, server);
     if (response.destroyed) return;
     const { sseConnectionsPerTenant } = options.limits;
-    if (connectionsOf(tenant) >= sseConnectionsPerTenant) {
+    if (connectionsOf(tenant).length >= sseConnectionsPerTenant) {
       throw new BerthError("too_many_streams", `the limit of a tenant is ${sseConnectionsPerTenant}`);
     }
     const events = streams.take(response, principal);
@@ -93,7 +93,7 @@ export function createSseRoute(
     response.once("close", () => streams.giveBack(events));
     events.stand();
     const id = randomUUID();
-    const connection = new Connection(endpoint, { tenant, server, principal }, events);
+    const connection = new Connection(endpoint, { tenant, server, principal }, events, () => cutUnread(tenant));
     connections.set(id, connection);
     response.once("close", () => {
       connections.delete(id);
@@ -102,22 +102,27 @@ export function createSseRoute(
     void events.sendOther("endpoint", `${base}/mcp/${encodeURIComponent(server)}/messages?sessionId=${id}`);
   }
 
+  function connectionsOf(tenant: string): Connection[] {
+    return [...connections.values()].filter((connection) => connection.tenant === tenant);
+  }
+
   /** Answers wait in memory until the client reads them. */
   function checkUnread(tenant: string): void {
-    let unread = 0;
-    for (const connection of connections.values()) if (connection.tenant === tenant) unread += connection.unreadBytes;
     const { unreadSseBytesPerTenant } = options.limits;
-    if (unread <= unreadSseBytesPerTenant) return;
+    if (unreadBytesOf(connectionsOf(tenant)) <= unreadSseBytesPerTenant) return;
     const limit = `${unreadSseBytesPerTenant} bytes (${limitVariable("unreadSseBytesPerTenant")})`;
     throw new BerthError("too_many_requests", `more than ${limit} of answers are not read yet; read them first`, {
       data: { retryAfterSeconds: RETRY_AFTER_S },
     });
   }
 
-  function connectionsOf(tenant: string): number {
-    let count = 0;
-    for (const connection of connections.values()) if (connection.tenant === tenant) count += 1;
-    return count;
+  /** What was under way while nothing was unread adds up as well: who has read least loses its connection. */
+  function cutUnread(tenant: string): void {
+    const all = connectionsOf(tenant);
+    const beyond = unreadBytesOf(all) - options.limits.unreadSseBytesPerTenant;
+    // One is held to the limit of a stream.
+    if (beyond <= 0 || all.length === 1) return;
+    all.reduce((most, each) => (each.unreadBytes > most.unreadBytes ? each : most)).cut();
   }
 
   async function receive(
@@ -146,6 +151,10 @@ export function createSseRoute(
   }
 }
 
+function unreadBytesOf(connections: readonly Connection[]): number {
+  return connections.reduce((sum, { unreadBytes }) => sum + unreadBytes, 0);
+}
+
 /** When a client may have read what waits for it. */
 const RETRY_AFTER_S = 1;
 
@@ -168,14 +177,19 @@ class Connection {
   readonly #gone = new Cancellation();
   readonly #stream: EventStream;
 
-  constructor(endpoint: Endpoint, { tenant, server, principal }: Whose, stream: EventStream) {
+  /** `onUnread` hears of what its client has not taken at once. */
+  constructor(endpoint: Endpoint, { tenant, server, principal }: Whose, stream: EventStream, onUnread: () => void) {
     this.tenant = tenant;
     this.server = server;
     this.principal = principal;
     this.#endpoint = endpoint;
     this.#stream = stream;
     this.#events = {
-      send: (message) => stream.send(message),
+      send: (message) => {
+        const taken = stream.send(message);
+        if (taken) onUnread();
+        return taken;
+      },
       close: () => stream.close(),
     };
   }
@@ -199,11 +213,15 @@ class Connection {
     const answer = await this.#endpoint.post(this.tenant, this.server, post);
     const token = answer.headers?.["Mcp-Session-Id"];
     if (token !== undefined && !this.#isInitialized) this.#begin(token);
-    if (answer.body !== undefined) void this.#stream.send(answer.body);
+    if (answer.body !== undefined) void this.#events.send(answer.body);
   }
 
   end(): void {
     this.#events.close?.();
+  }
+
+  cut(): void {
+    this.#stream.cut();
   }
 
   async close(): Promise<void> {

@@ -25,6 +25,9 @@ export const httpLimits = {
   stalledMs: 60_000,
   /** Bytes of one stream that its client has not taken yet; above, its connection ends. */
   unreadStreamBytes: 16 * 1024 * 1024,
+  /** What clients have not taken yet of long answers and streams; above, what has waited longest is cut. */
+  unreadBytes: 512 * 1024 * 1024,
+  unreadBytesPerTenant: 256 * 1024 * 1024,
   /** The same of all connections of HTTP+SSE of a tenant: above, nothing is carried out for them. */
   unreadSseBytesPerTenant: 64 * 1024 * 1024,
   /** Answers under way that are streams or may become some. */

@@ -1,0 +1,95 @@
+import type { Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { claimedPlaceOf } from "./place.ts";
+
+/** So much may wait for a client unwatched: watching every small answer would cost each call. */
+const UNWATCHED_BYTES = 64 * 1024;
+
+export interface UnreadLimits {
+  readonly unreadBytes: number;
+  readonly unreadBytesPerTenant: number;
+}
+
+/**
+ * What clients have not taken yet of answers and streams, where it is much: it waits in memory. Of a tenant that has more
+ * of it than it may, or most where all is too much, what has waited longest is cut.
+ */
+export class Unread {
+  readonly #limits: UnreadLimits;
+  readonly #tenants = new Map<string, Waiting>();
+  readonly #heard = new WeakSet<ServerResponse>();
+  #bytes = 0;
+
+  constructor(limits: UnreadLimits) {
+    this.#limits = limits;
+  }
+
+  /** Counts what `countUnread` hears of on the server's connections. */
+  watch(server: Server): void {
+    server.on("connection", (socket: Socket) => void watched.set(socket, this));
+  }
+
+  count(response: ServerResponse): void {
+    const { tenant } = claimedPlaceOf(response.req);
+    let waiting = this.#tenants.get(tenant);
+    if (!waiting) this.#tenants.set(tenant, (waiting = { bytes: 0, responses: new Map() }));
+    if (!this.#heard.has(response)) response.once("close", () => this.#set(tenant, response, undefined));
+    this.#heard.add(response);
+    this.#set(tenant, response, response.writableLength);
+    for (let loser = this.#loser(tenant); loser !== undefined; loser = this.#loser(tenant)) {
+      this.#look(loser);
+      if (this.#loser(tenant) !== loser) continue;
+      const [longest] = this.#tenants.get(loser)!.responses.keys();
+      this.#set(loser, longest!, undefined);
+      longest!.destroy();
+    }
+  }
+
+  #loser(tenant: string): string | undefined {
+    const { unreadBytes, unreadBytesPerTenant } = this.#limits;
+    if ((this.#tenants.get(tenant)?.bytes ?? 0) > unreadBytesPerTenant) return tenant;
+    if (this.#bytes <= unreadBytes) return undefined;
+    let [loser, most]: [string | undefined, number] = [undefined, 0];
+    for (const [each, { bytes }] of this.#tenants) if (bytes > most) [loser, most] = [each, bytes];
+    return loser;
+  }
+
+  /** What has been taken meanwhile counts no more; who has taken some has waited since then alone. */
+  #look(tenant: string): void {
+    for (const [response, bytes] of this.#tenants.get(tenant)!.responses) {
+      const now = response.destroyed ? 0 : response.writableLength;
+      if (now < bytes) this.#set(tenant, response, undefined);
+      if (now < bytes && now > UNWATCHED_BYTES) this.#set(tenant, response, now);
+    }
+  }
+
+  #set(tenant: string, response: ServerResponse, bytes: number | undefined): void {
+    const waiting = this.#tenants.get(tenant);
+    if (!waiting) return;
+    const more = (bytes ?? 0) - (waiting.responses.get(response) ?? 0);
+    waiting.bytes += more;
+    this.#bytes += more;
+    if (bytes !== undefined) waiting.responses.set(response, bytes);
+    else if (waiting.responses.delete(response) && waiting.responses.size === 0) this.#tenants.delete(tenant);
+  }
+}
+
+interface Waiting {
+  bytes: number;
+  /** What was found last of each, the longest without change first. */
+  readonly responses: Map<ServerResponse, number>;
+}
+
+const watched = new WeakMap<Socket, Unread>();
+
+/** To be told when something was written that may not have been taken. */
+export function countUnread(response: ServerResponse): void {
+  if (response.writableLength > UNWATCHED_BYTES) watched.get(response.req.socket)?.count(response);
+}
+
+/** To be told when all of an answer was written; its client has `stalledMs` to take each part of what is left. */
+export function watchRest(response: ServerResponse, stalledMs: number): void {
+  if (response.writableLength <= UNWATCHED_BYTES) return;
+  response.setTimeout(stalledMs);
+  countUnread(response);
+}
