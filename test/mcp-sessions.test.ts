@@ -2,6 +2,12 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { defaultLimits } from "../src/limits.ts";
+import { createPrincipal } from "../src/access/principal.ts";
+import { Cancellation } from "../src/cancellation.ts";
+import type { Session } from "../src/mcp/legacy/session.ts";
+import { Sessions } from "../src/mcp/legacy/sessions.ts";
+import type { Records } from "../src/mcp/records.ts";
+import { createSealer } from "../src/mcp/seal.ts";
 import { LegacyClient } from "./legacy-client.ts";
 import { memoryRecords, MemoryHost, startRig, type Rig } from "./mcp-modern.rig.ts";
 import { until } from "./until.ts";
@@ -166,6 +172,66 @@ describe("legacy sessions", () => {
     }
   });
 
+  it("what is said in one session at a time is written together, and only what was said last", async () => {
+    const records = memoryRecords();
+    const values: string[] = [];
+    const reads: string[] = [];
+    const counted: Records = {
+      ...records,
+      record: (tenant, kind, key) => (reads.push(key), records.record(tenant, kind, key)),
+      putRecord(tenant, kind, key, put) {
+        if (kind === "session" && !key.startsWith("/")) values.push(put.value);
+        return records.putRecord(tenant, kind, key, put);
+      },
+    };
+    const sessions = new Sessions(createSealer(KEY), counted, defaultLimits);
+    const session = sessions.issue({ tenant: "a", server: "one", principal: undefined }, "2025-03-26", {});
+    const saves = Array.from({ length: 100 }, (_, at) => {
+      session.subscriptions.add(`test://${at}`);
+      return sessions.save(session);
+    });
+    await Promise.all(saves);
+    assert.equal(values.length, 2);
+    assert.ok(reads.length <= 4, `${reads.length} reads`);
+    assert.equal(JSON.parse(values.at(-1)!).subscriptions.length, 100);
+    session.subscriptions.clear();
+    await sessions.save(session);
+    assert.deepEqual(JSON.parse(values.at(-1)!).subscriptions, []);
+    assert.ok(reads.length <= 4, `${reads.length} reads`);
+  });
+
+  it("the subscriptions of a session have 64 KiB characters together", async () => {
+    const rig = await startRig();
+    try {
+      const uris = Array.from({ length: 33 }, (_, at) => `test://${at}/`.padEnd(2_048, "x"));
+      rig.host.offer("one", { resources: Object.fromEntries(uris.map((uri) => [uri, "text"])) });
+      const client = await LegacyClient.start(rig.url("one"), "2025-06-18");
+      const subscribe = (at: number) => client.result("resources/subscribe", { uri: uris[at] });
+      for (let at = 0; at < 32; at++) assert.deepEqual(await subscribe(at), {});
+      assert.match((await subscribe(32)).error.message, /65536 characters/);
+    } finally {
+      await rig.close();
+    }
+  });
+
+  it("keptSessionBytesPerTenant: more is refused to that tenant, and a session may end all the same", async () => {
+    const rig = await startRig({ limits: { ...defaultLimits, keptSessionBytesPerTenant: 3 * 1_024 } });
+    try {
+      rig.host.offer("one", {});
+      const clients = [];
+      for (let at = 0; at < 4; at++) clients.push(await LegacyClient.start(rig.url("one"), "2025-06-18"));
+      const said = [];
+      for (const client of clients) said.push(await client.result("logging/setLevel", { level: "debug" }));
+      assert.deepEqual(said.slice(0, 3), [{}, {}, {}]);
+      assert.match(said[3].error.message, /BERTH_KEPT_SESSION_BYTES_PER_TENANT/);
+      // What is kept already may change.
+      assert.deepEqual(await clients[0]!.result("logging/setLevel", { level: "error" }), {});
+      assert.equal(await clients[3]!.end(), 204);
+    } finally {
+      await rig.close();
+    }
+  });
+
   it("a session ends after sessionMs", async () => {
     const short = await startRig({ limits: { ...defaultLimits, sessionMs: 1 } });
     try {
@@ -194,6 +260,26 @@ describe("legacy sessions", () => {
     } finally {
       await small.close();
     }
+  });
+
+  it("where there is no room, whoever has most loses what is under way, and others have theirs", () => {
+    const sessions = new Sessions(createSealer(KEY), memoryRecords(), { ...defaultLimits, sessions: 6 });
+    /** A session with a call under way. */
+    const busy = (tenant: string, id: string): Session => {
+      const principal = createPrincipal({ id, tenant }, []);
+      const session = sessions.issue({ tenant, server: "one", principal }, "2025-11-25", {});
+      session.calls.set(1, new Cancellation());
+      return session;
+    };
+    const isThere = ({ token }: Session): boolean => [...sessions.values()].some((each) => each.token === token);
+    const first = [1, 2, 3, 4, 5, 6].map((at) => busy("a", at < 6 ? "x" : "y"));
+    assert.throws(() => busy("a", "x"), /Too many sessions/);
+    const second = [busy("b", "x"), busy("a", "y"), busy("b", "x"), busy("b", "x")];
+    assert.deepEqual(first.map(isThere), [false, false, false, false, true, true]);
+    assert.ok(first.slice(0, 4).every(({ calls }) => calls.get(1)!.aborted));
+    assert.ok(second.every(isThere));
+    assert.throws(() => busy("b", "x"), /Too many sessions/);
+    assert.equal(sessions.size, 6);
   });
 
   it("a session without anything to lose that was forgotten for room goes on", async () => {

@@ -227,7 +227,8 @@ class Connection {
   async close(): Promise<void> {
     this.#gone.abort();
     const { principal } = this;
-    if (this.#isInitialized) await this.#endpoint.end(this.tenant, this.server, { headers: this.#headers, principal });
+    const post = { headers: this.#headers, headerless: true as const, principal };
+    if (this.#isInitialized) await this.#endpoint.end(this.tenant, this.server, post);
   }
 
   get #isInitialized(): boolean {

@@ -10,6 +10,8 @@ export const mcpLimits = {
   /** Legacy sessions that the process remembers. */
   sessions: 10_000,
   sessionMs: 7 * 24 * 3_600_000,
+  /** What is stored of a tenant's sessions until they end: levels and subscriptions, and 1 KiB for each. */
+  keptSessionBytesPerTenant: 256 * 1024 * 1024,
   streamsPerSession: 32,
   /** Streams of a session that have ended and are kept for a client that comes back; beyond, the oldest goes. */
   restingStreamsPerSession: 1_000,

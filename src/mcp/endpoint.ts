@@ -35,7 +35,7 @@ export interface Endpoint {
   /** Opens the stream of a legacy session on `listen.events`, or gives an answer instead. Never rejects. */
   listen(tenant: string, server: string, listen: Listen): Promise<Answer | undefined>;
   /** Ends a legacy session. Never rejects. */
-  end(tenant: string, server: string, post: Pick<Post, "headers" | "principal">): Promise<Answer>;
+  end(tenant: string, server: string, post: Pick<Post, "headers" | "headerless" | "principal">): Promise<Answer>;
   /** What is going on, for metrics. */
   stats(): EndpointStats;
   /** Ends what a tenant has open by itself, and the calls of its sessions. */

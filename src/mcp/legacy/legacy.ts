@@ -29,7 +29,7 @@ export interface Legacy {
    */
   listen(tenant: string, server: string, listen: Listen): Promise<Answer | undefined>;
   /** Ends a session. Rejects with `session_not_found`. */
-  end(tenant: string, server: string, post: Pick<Post, "headers" | "principal">): Promise<Answer>;
+  end(tenant: string, server: string, post: Pick<Post, "headers" | "headerless" | "principal">): Promise<Answer>;
   /** How many sessions this process remembers. */
   sessions(): number;
   /** Forgets a tenant's sessions, and ends all that they have under way. */
@@ -86,11 +86,13 @@ export function createLegacy(options: LegacyOptions): Legacy {
   return {
     receive: createReceive({ ...options, sessions, streams, codecs }),
     listen: createListen({ ...options, sessions, streams, store, closing }),
-    async end(tenant, server, { headers, principal }) {
+    async end(tenant, server, { headers, headerless, principal }) {
       const token = headers["mcp-session-id"];
       if (typeof token !== "string")
         throw new BerthError("method_not_allowed", "DELETE ends the session of Mcp-Session-Id");
-      await sessions.end(await sessions.open({ tenant, server, principal }, token));
+      const session = await sessions.open({ tenant, server, principal }, token);
+      // Where a connection is the session its client never saw the token.
+      await (headerless ? sessions.drop(session) : sessions.end(session));
       return { status: 204 };
     },
     sessions: () => sessions.size,

@@ -6,7 +6,9 @@ import type { Session } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
 
 /** A session remembers its subscriptions, so that they must be small. */
-const URI_CHARACTERS_MAX = 2048;
+const URI_CHARACTERS_MAX = 2_048;
+/** Of all of them together: they are written whenever one comes or goes. */
+const URIS_CHARACTERS_MAX = 64 * 1_024;
 
 /** Methods that change what a session is told of. */
 export function sessionMethods(
@@ -24,6 +26,7 @@ export function sessionMethods(
     return async (call) => {
       const session = sessionOf(call);
       await change(session, call);
+      // Also where nothing is another here: another process may have heard something else.
       await sessions.save(session);
       return "{}";
     };
@@ -44,8 +47,17 @@ async function subscribe({ subscriptions }: Session, call: MethodCall, subscript
     throw new BerthError("invalid_params", `"uri" has at most ${URI_CHARACTERS_MAX} characters in a subscription`);
   }
   if (!(await call.catalog.resource(uri))) throw new BerthError("resource_not_found", uri, { data: { uri } });
-  if (subscriptions.size >= subscriptionsMax && !subscriptions.has(uri)) {
+  if (subscriptions.has(uri)) return;
+  if (subscriptions.size >= subscriptionsMax) {
     throw new BerthError("invalid_params", `a session has at most ${subscriptionsMax} subscriptions`);
+  }
+  let characters = uri.length;
+  for (const each of subscriptions) characters += each.length;
+  if (characters > URIS_CHARACTERS_MAX) {
+    throw new BerthError(
+      "invalid_params",
+      `the subscriptions of a session have at most ${URIS_CHARACTERS_MAX} characters`,
+    );
   }
   subscriptions.add(uri);
 }

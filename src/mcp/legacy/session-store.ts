@@ -1,7 +1,9 @@
 import { BerthError } from "../../errors.ts";
+import { limitVariable, type Limits } from "../../limits.ts";
 import type { LogLevel } from "../../log-level.ts";
-import type { Records } from "../records.ts";
-import type { SessionFacts } from "./session.ts";
+import { KeptCount } from "../kept-count.ts";
+import type { Records, StoredRecord } from "../records.ts";
+import type { Session } from "./session.ts";
 
 /** What a client has said in a session that calls of other processes, or after a restart, have to know. */
 export interface SessionState {
@@ -10,30 +12,116 @@ export interface SessionState {
   readonly subscriptions?: readonly string[];
 }
 
+export type SessionStoreLimits = Pick<Limits, "keptSessionBytesPerTenant">;
+
 /** How often a change is tried that others are faster with. */
 const TRIES_MAX = 20;
+/** What a record takes besides its text. */
+const RECORD_BYTES = 1_024;
 
-/** The states of sessions. One in which nothing was said has none, so that most sessions are not stored at all. */
+/**
+ * The states of sessions. One in which nothing was said has none, so that most sessions are not stored at all. Of each
+ * there is one writing at a time, which is of all that was said until it begins.
+ */
 export class SessionStore {
   readonly #records: Records;
+  readonly #limits: SessionStoreLimits;
+  readonly #kept: KeptCount;
+  readonly #stored = new WeakMap<Session, Stored>();
+  readonly #writing = new WeakMap<Session, { readonly now: Promise<void>; next?: Promise<void> }>();
 
-  constructor(records: Records) {
+  constructor(records: Records, limits: SessionStoreLimits) {
     this.#records = records;
+    this.#limits = limits;
+    this.#kept = new KeptCount(records, "session");
   }
 
-  async read(tenant: string, { id }: SessionFacts): Promise<SessionState> {
-    const record = await this.#records.record(tenant, "session", id);
+  async read(session: Session): Promise<SessionState> {
+    const record = await this.#records.record(session.tenant, "session", session.facts.id);
+    this.#stored.set(session, storedAs(record));
     return record ? (JSON.parse(record.value) as SessionState) : {};
   }
 
-  /** Resolves when whoever reads it next reads `state()`. Rejects with `session_not_found` when it was ended. */
-  async write(tenant: string, { id, until }: SessionFacts, state: () => SessionState): Promise<void> {
+  /** Resolves when whoever reads it next reads what is said until now. Rejects with `session_not_found` when it was ended. */
+  save(session: Session): Promise<void> {
+    const writing = this.#writing.get(session);
+    if (!writing) return this.#begin(session);
+    return (writing.next ??= writing.now.then(ignore, ignore).then(() => this.#begin(session)));
+  }
+
+  async remove(session: Session): Promise<void> {
+    const writing = this.#writing.get(session);
+    await (writing?.next ?? writing?.now)?.catch(ignore);
+    const { revision, bytes } = this.#stored.get(session) ?? NOTHING;
+    if (revision === 0) return;
+    const { tenant, facts } = session;
+    const put = { value: "", expected: revision, expiresAt: 0 };
+    const isGone = (await this.#records.putRecord(tenant, "session", facts.id, put)) !== undefined;
+    if (isGone) await this.#kept.add(tenant, facts.until, -1, -bytes);
+  }
+
+  #begin(session: Session): Promise<void> {
+    const writing: { now: Promise<void>; next?: Promise<void> } = { now: this.#write(session) };
+    this.#writing.set(session, writing);
+    const over = (): void => void (writing.next ?? this.#writing.delete(session));
+    writing.now.then(over, over);
+    return writing.now;
+  }
+
+  async #write(session: Session): Promise<void> {
+    const { tenant, facts } = session;
     for (let tries = 1; tries <= TRIES_MAX; tries++) {
-      const record = await this.#records.record(tenant, "session", id);
-      if (record && (JSON.parse(record.value) as SessionState).ended) throw new BerthError("session_not_found");
-      const put = { value: JSON.stringify(state()), expected: record?.revision ?? 0, expiresAt: until };
-      if ((await this.#records.putRecord(tenant, "session", id, put)) !== undefined) return;
+      const { revision: expected, bytes: before } = this.#stored.get(session) ?? NOTHING;
+      // A session whose end is not kept is one that its own client may go on with, and nothing worse.
+      if (expected === 0 && !(await this.#hasRoom(session))) return;
+      const value = JSON.stringify(stateOf(session));
+      const put = { value, expected, expiresAt: facts.until };
+      const revision = await this.#records.putRecord(tenant, "session", facts.id, put);
+      if (revision === undefined) {
+        const record = await this.#records.record(tenant, "session", facts.id);
+        if (record && (JSON.parse(record.value) as SessionState).ended) throw new BerthError("session_not_found");
+        this.#stored.set(session, storedAs(record));
+        continue;
+      }
+      const bytes = Math.max(before, RECORD_BYTES + Buffer.byteLength(value));
+      this.#stored.set(session, { revision, bytes });
+      // The change has been made, so a failure to count it is none of it.
+      if (bytes > before)
+        await this.#kept.add(tenant, facts.until, expected === 0 ? 1 : 0, bytes - before).catch(ignore);
+      return;
     }
     throw new BerthError("store_failed", `the session was changed ${TRIES_MAX} times in between`);
   }
+
+  /** Throws `storage_full` where there is no room for what was said. */
+  async #hasRoom({ tenant, isEnded }: Session): Promise<boolean> {
+    const { keptSessionBytesPerTenant } = this.#limits;
+    const { count, bytes } = await this.#kept.of(tenant);
+    if (bytes < keptSessionBytesPerTenant) return true;
+    if (isEnded) return false;
+    const limit = `${keptSessionBytesPerTenant} (${limitVariable("keptSessionBytesPerTenant")})`;
+    throw new BerthError(
+      "storage_full",
+      `the tenant keeps ${bytes} bytes of ${count} sessions, and the limit is ${limit}`,
+    );
+  }
 }
+
+/** The record that is known, or there is none. */
+interface Stored {
+  readonly revision: number;
+  /** As they are counted. */
+  readonly bytes: number;
+}
+
+const NOTHING: Stored = { revision: 0, bytes: 0 };
+
+function storedAs(record: StoredRecord | undefined): Stored {
+  return record ? { revision: record.revision, bytes: RECORD_BYTES + Buffer.byteLength(record.value) } : NOTHING;
+}
+
+function stateOf({ isEnded, logLevel, subscriptions }: Session): SessionState {
+  return isEnded ? { ended: true } : { logLevel, subscriptions: [...subscriptions] };
+}
+
+function ignore(): void {}

@@ -34,6 +34,8 @@ export class Session {
   /** Nobody set it, so the server decides (2025-11-25 `server/utilities/logging`). */
   logLevel: LogLevel = "info";
   readonly subscriptions = new Set<string>();
+  /** For good. */
+  isEnded = false;
   readonly calls = new Map<RequestId, Cancellation>();
   readonly #streams = new Map<string, Stream>();
   /** Those that have not ended. */

@@ -7,7 +7,7 @@ import type { Sealer } from "../seal.ts";
 import { isLegacy } from "../revisions.ts";
 import type { Records } from "../records.ts";
 import { Session, type SessionFacts, type Whose } from "./session.ts";
-import { SessionStore } from "./session-store.ts";
+import { SessionStore, type SessionStoreLimits } from "./session-store.ts";
 
 /**
  * Sessions by the token that the client carries. The token is sealed and says all that a call depends on, so that a
@@ -17,12 +17,15 @@ import { SessionStore } from "./session-store.ts";
 export class Sessions {
   readonly #sealer: Sealer;
   readonly #limits: SessionLimits;
+  /** The one that was used last comes last. */
   readonly #known = new Map<string, Session>();
+  /** How many of them each principal of each tenant has. */
+  readonly #counts = new Map<string, Map<string | undefined, number>>();
   readonly #store: SessionStore;
 
   constructor(sealer: Sealer, records: Records, limits: SessionLimits) {
     this.#sealer = sealer;
-    this.#store = new SessionStore(records);
+    this.#store = new SessionStore(records, limits);
     this.#limits = limits;
   }
 
@@ -56,14 +59,21 @@ export class Sessions {
   }
 
   /** Resolves when what the client has said in the session is known to whoever serves it next. */
-  save({ tenant, facts, logLevel, subscriptions }: Session): Promise<void> {
-    return this.#store.write(tenant, facts, () => ({ logLevel, subscriptions: [...subscriptions] }));
+  save(session: Session): Promise<void> {
+    return this.#store.save(session);
   }
 
   /** Ends the session and what it has under way, for good. */
   async end(session: Session): Promise<void> {
-    await this.#store.write(session.tenant, session.facts, () => ({ ended: true }));
+    session.isEnded = true;
     this.#forget(session);
+    await this.#store.save(session);
+  }
+
+  /** The same for one whose token nobody else has seen: nothing of it needs to be kept. */
+  async drop(session: Session): Promise<void> {
+    this.#forget(session);
+    await this.#store.remove(session);
   }
 
   get size(): number {
@@ -90,7 +100,7 @@ export class Sessions {
   }
 
   async #restore(session: Session): Promise<Session> {
-    const { ended, logLevel, subscriptions = [] } = await this.#store.read(session.tenant, session.facts);
+    const { ended, logLevel, subscriptions = [] } = await this.#store.read(session);
     if (ended) throw new BerthError("session_not_found", "it was ended");
     const known = this.#known.get(session.token);
     if (known) return known;
@@ -115,24 +125,45 @@ export class Sessions {
   }
 
   #remember(session: Session): Session {
-    if (this.#known.size >= this.#limits.sessions) this.#makeRoom();
+    if (this.#known.size >= this.#limits.sessions) this.#makeRoom(session);
     this.#known.set(session.token, session);
+    this.#count(session, 1);
     return session;
   }
 
-  /** The longest unused session goes, at best one that nobody can come back to a stream of. */
-  #makeRoom(): void {
-    let unused: Session | undefined;
+  /**
+   * The longest unused session goes that nobody would miss; else one of the tenant that has most, and there of the
+   * principal that has most, at best one that nobody is connected to. Nobody makes room by what is connected of its own.
+   */
+  #makeRoom({ tenant, principalId }: Session): void {
+    for (const session of this.#known.values()) if (session.isIdle) return this.#forget(session);
+    const from = whoHasMost(this.#counts, tenant, (counts) =>
+      [...counts.values()].reduce((sum, each) => sum + each, 0),
+    );
+    const whose = whoHasMost(this.#counts.get(from)!, from === tenant ? principalId : undefined, (count) => count);
+    const isOwn = from === tenant && whose === principalId;
+    let connected: Session | undefined;
     for (const session of this.#known.values()) {
-      if (session.isIdle) return this.#forget(session);
-      if (!session.isConnected) unused ??= session;
+      if (session.tenant !== from || session.principalId !== whose) continue;
+      if (!session.isConnected) return this.#forget(session);
+      if (!isOwn) connected ??= session;
     }
-    if (!unused) throw new BerthError("too_many_sessions", `the limit is ${this.#limits.sessions}`);
-    this.#forget(unused);
+    if (!connected) throw new BerthError("too_many_sessions", `the limit is ${this.#limits.sessions}`);
+    this.#forget(connected);
+  }
+
+  #count({ tenant, principalId }: Session, by: 1 | -1): void {
+    const counts = this.#counts.get(tenant) ?? new Map<string | undefined, number>();
+    const count = (counts.get(principalId) ?? 0) + by;
+    if (count > 0) this.#counts.set(tenant, counts.set(principalId, count));
+    else if (counts.delete(principalId) && counts.size === 0) this.#counts.delete(tenant);
   }
 
   #forget(session: Session): void {
-    this.#known.delete(session.token);
+    if (this.#known.get(session.token) === session) {
+      this.#known.delete(session.token);
+      this.#count(session, -1);
+    }
     session.stopWatching();
     for (const call of session.calls.values()) call.abort();
     for (const stream of session.dropStreams()) {
@@ -142,7 +173,15 @@ export class Sessions {
   }
 }
 
-export type SessionLimits = Pick<Limits, "sessions" | "sessionMs">;
+/** Who has more than all others; where it is a tie, whoever asks. */
+function whoHasMost<Who, Count>(counts: ReadonlyMap<Who, Count>, asking: Who, countOf: (count: Count) => number): Who {
+  const own = counts.get(asking);
+  let [who, most] = [asking, own === undefined ? 0 : countOf(own)];
+  for (const [each, count] of counts) if (countOf(count) > most) [who, most] = [each, countOf(count)];
+  return who;
+}
+
+export type SessionLimits = Pick<Limits, "sessions" | "sessionMs"> & SessionStoreLimits;
 
 function binding({ tenant, server, principal }: Whose): string[] {
   return ["session", tenant, server, ...(principal ? [principal.id] : [])];

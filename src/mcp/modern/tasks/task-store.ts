@@ -1,5 +1,6 @@
 import { BerthError } from "../../../errors.ts";
 import { JsonText, type JsonObject } from "../../../json.ts";
+import { KeptCount } from "../../kept-count.ts";
 import type { Task } from "./task.ts";
 
 /** Where tasks are kept, so that they outlive a process; several processes may have it open. A store is one. */
@@ -17,22 +18,17 @@ export interface TaskRecords {
 /** How often a change is tried that others are faster with. */
 const TRIES_MAX = 20;
 
-const HOUR_MS = 3_600_000;
 /** A change that adds less is not counted: what all of those add is bounded by the number of tasks. */
 const COUNTED_BYTES = 1_024;
-/** Where it is counted what a tenant keeps. No id of a task has a slash. */
-const KEPT_KEY = "/kept";
-/** Tasks that go within the same hour since the epoch. */
-type KeptUntil = readonly [hour: number, tasks: number, bytes: number];
 
 /** Tasks, read and changed one step at a time whoever else changes them. */
 export class TaskStore {
   readonly #records: TaskRecords;
-  /** The last count of each tenant that is under way here: one after the other, so that they do not collide. */
-  readonly #counting = new Map<string, Promise<void>>();
+  readonly #kept: KeptCount;
 
   constructor(records: TaskRecords) {
     this.#records = records;
+    this.#kept = new KeptCount(records, "task");
   }
 
   /** Resolves when the task would be found by anybody. `longArgs` are the text of those that are kept apart. */
@@ -42,19 +38,15 @@ export class TaskStore {
       await this.#records.putRecord(tenant, "task", argsKey(task.id), put);
     }
     const value = JSON.stringify(task);
-    await this.#count(tenant, expiryOf(task), 1, Buffer.byteLength(value) + Buffer.byteLength(longArgs ?? ""));
+    await this.#kept.add(tenant, expiryOf(task), 1, Buffer.byteLength(value) + Buffer.byteLength(longArgs ?? ""));
     if ((await this.#put(tenant, task, value, 0)) === undefined)
       throw new BerthError("store_failed", "the task exists already");
   }
 
-  /** How many tasks of a tenant are kept, by whichever process, and their bytes; those that went within the hour, too. */
+  /** What a tenant keeps; tasks that went within the hour are among them. */
   async kept(tenant: string): Promise<{ tasks: number; bytes: number }> {
-    const sum = { tasks: 0, bytes: 0 };
-    for (const [, tasks, bytes] of keptIn(await this.#records.record(tenant, "task", KEPT_KEY))) {
-      sum.tasks += tasks;
-      sum.bytes += bytes;
-    }
-    return sum;
+    const { count, bytes } = await this.#kept.of(tenant);
+    return { tasks: count, bytes };
   }
 
   async read(tenant: string, id: string): Promise<Task | undefined> {
@@ -98,7 +90,7 @@ export class TaskStore {
       if ((await this.#put(tenant, changed, value, record.revision)) === undefined) continue;
       const more = Buffer.byteLength(value) - Buffer.byteLength(record.value) + Buffer.byteLength(longResult ?? "");
       // The change has been made, so a failure to count it is none of it.
-      if (more > COUNTED_BYTES) await this.#count(tenant, expiryOf(changed), 0, more).catch(() => {});
+      if (more > COUNTED_BYTES) await this.#kept.add(tenant, expiryOf(changed), 0, more).catch(() => {});
       return changed;
     }
     throw new BerthError("store_failed", `the task was changed ${TRIES_MAX} times in between`);
@@ -117,38 +109,6 @@ export class TaskStore {
       expected = (await this.#records.record(tenant, "task", key))?.revision ?? 0;
     }
   }
-
-  #count(tenant: string, expiresAt: number, tasks: number, bytes: number): Promise<void> {
-    const before = this.#counting.get(tenant) ?? Promise.resolve();
-    const counted = before.then(() => this.#countNow(tenant, expiresAt, tasks, bytes));
-    const over = counted
-      .catch(() => {})
-      .then(() => void (this.#counting.get(tenant) === over && this.#counting.delete(tenant)));
-    this.#counting.set(tenant, over);
-    return counted;
-  }
-
-  async #countNow(tenant: string, expiresAt: number, tasks: number, bytes: number): Promise<void> {
-    const hour = Math.floor(expiresAt / HOUR_MS);
-    for (let tries = 1; tries <= TRIES_MAX; tries++) {
-      const record = await this.#records.record(tenant, "task", KEPT_KEY);
-      const found = keptIn(record);
-      const [, tasksThen, bytesThen] = found.find((each) => each[0] === hour) ?? [hour, 0, 0];
-      const kept = [...found.filter((each) => each[0] !== hour), [hour, tasksThen + tasks, bytesThen + bytes] as const];
-      const put = {
-        value: JSON.stringify(kept),
-        expected: record?.revision ?? 0,
-        expiresAt: (Math.max(...kept.map((each) => each[0])) + 1) * HOUR_MS,
-      };
-      if ((await this.#records.putRecord(tenant, "task", KEPT_KEY, put)) !== undefined) return;
-    }
-    throw new BerthError("store_failed", `what its tenant keeps was counted ${TRIES_MAX} times in between`);
-  }
-}
-
-function keptIn(record: { value: string } | undefined): KeptUntil[] {
-  const now = Math.floor(Date.now() / HOUR_MS);
-  return record ? (JSON.parse(record.value) as KeptUntil[]).filter(([hour]) => hour >= now) : [];
 }
 
 function expiryOf({ createdAt, ttlMs }: Task): number {

@@ -1,0 +1,66 @@
+import { BerthError } from "../errors.ts";
+import type { RecordKind, Records } from "./records.ts";
+
+/** How often a change is tried that others are faster with. */
+const TRIES_MAX = 20;
+
+const HOUR_MS = 3_600_000;
+/** Where it is counted. No other key begins with a slash. */
+const KEPT_KEY = "/kept";
+/** What goes within the same hour since the epoch. */
+type KeptUntil = readonly [hour: number, records: number, bytes: number];
+
+/** How many records of one kind each tenant keeps, by whichever process, and their bytes. */
+export class KeptCount {
+  readonly #records: Pick<Records, "record" | "putRecord">;
+  readonly #kind: RecordKind;
+  /** The last count of each tenant that is under way here: one after the other, so that they do not collide. */
+  readonly #counting = new Map<string, Promise<void>>();
+
+  constructor(records: Pick<Records, "record" | "putRecord">, kind: RecordKind) {
+    this.#records = records;
+    this.#kind = kind;
+  }
+
+  /** Those that went within the hour are among them. */
+  async of(tenant: string): Promise<{ count: number; bytes: number }> {
+    const sum = { count: 0, bytes: 0 };
+    for (const [, count, bytes] of keptIn(await this.#records.record(tenant, this.#kind, KEPT_KEY))) {
+      sum.count += count;
+      sum.bytes += bytes;
+    }
+    return sum;
+  }
+
+  add(tenant: string, expiresAt: number, count: number, bytes: number): Promise<void> {
+    const before = this.#counting.get(tenant) ?? Promise.resolve();
+    const counted = before.then(() => this.#addNow(tenant, expiresAt, count, bytes));
+    const over = counted
+      .catch(() => {})
+      .then(() => void (this.#counting.get(tenant) === over && this.#counting.delete(tenant)));
+    this.#counting.set(tenant, over);
+    return counted;
+  }
+
+  async #addNow(tenant: string, expiresAt: number, count: number, bytes: number): Promise<void> {
+    const hour = Math.floor(expiresAt / HOUR_MS);
+    for (let tries = 1; tries <= TRIES_MAX; tries++) {
+      const record = await this.#records.record(tenant, this.#kind, KEPT_KEY);
+      const found = keptIn(record);
+      const [, countThen, bytesThen] = found.find((each) => each[0] === hour) ?? [hour, 0, 0];
+      const kept = [...found.filter((each) => each[0] !== hour), [hour, countThen + count, bytesThen + bytes] as const];
+      const put = {
+        value: JSON.stringify(kept),
+        expected: record?.revision ?? 0,
+        expiresAt: (Math.max(...kept.map((each) => each[0])) + 1) * HOUR_MS,
+      };
+      if ((await this.#records.putRecord(tenant, this.#kind, KEPT_KEY, put)) !== undefined) return;
+    }
+    throw new BerthError("store_failed", `what its tenant keeps was counted ${TRIES_MAX} times in between`);
+  }
+}
+
+function keptIn(record: { value: string } | undefined): KeptUntil[] {
+  const now = Math.floor(Date.now() / HOUR_MS);
+  return record ? (JSON.parse(record.value) as KeptUntil[]).filter(([hour]) => hour >= now) : [];
+}
