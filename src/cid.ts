@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { base32 } from "multiformats/bases/base32";
 import { canonicalJson } from "./canonical-json.ts";
+import { hasMoreValues } from "./json.ts";
 import { turnTaker } from "./turns.ts";
 
 /**
@@ -99,15 +100,31 @@ export function decodeJson(bytes: Uint8Array): unknown {
   return JSON.parse(new TextDecoder().decode(bytes));
 }
 
-/** The same for an object of long lists: calls of others have their turns between two items. */
+/**
+ * The same of what Berth itself writes down and keeps short; undefined of what is longer than that, as content of an
+ * imported tenant may be: nobody waits while it is read.
+ */
+export function decodeRecord(bytes: Uint8Array): unknown {
+  if (bytes.length > RECORD_BYTES_MAX) return undefined;
+  const text = new TextDecoder().decode(bytes);
+  return hasMoreValues(text, RECORD_VALUES_MAX) ? undefined : JSON.parse(text);
+}
+
+/** An entry of `mcps` is the longest of them. */
+const [RECORD_BYTES_MAX, RECORD_VALUES_MAX] = [4 * 1024 * 1024, 50_000];
+
+/**
+ * A structure that is an object of long lists, as a contract is: calls of others have their turns between two items.
+ * Undefined where one item is longer than a record may be.
+ */
 export async function decodeJsonInTurns(bytes: Uint8Array): Promise<unknown> {
-  if (bytes.length <= AT_ONCE_BYTES || bytes[0] !== OPEN_OBJECT) return decodeJson(bytes);
+  if (bytes.length <= AT_ONCE_BYTES || bytes[0] !== OPEN_OBJECT) return decodeRecord(bytes);
   const turn = turnTaker();
   let at = 1;
   const next = (): unknown => {
     const end = endOfValue(bytes, at);
-    const value = decodeJson(bytes.subarray(at, end));
-    at = end;
+    const value = decodeRecord(bytes.subarray(at, end));
+    at = value === undefined ? NOWHERE : end;
     return value;
   };
   const members: [string, unknown][] = [];
@@ -129,9 +146,11 @@ export async function decodeJsonInTurns(bytes: Uint8Array): Promise<unknown> {
     await turn();
     if (bytes[at] === COMMA) at += 1;
   }
-  return Object.fromEntries(members);
+  return at === NOWHERE ? undefined : Object.fromEntries(members);
 }
 
+/** Where nothing follows: what is read ends there. */
+const NOWHERE = Infinity;
 /** What is read in a millisecond or two. */
 const AT_ONCE_BYTES = 64 * 1024;
 const [QUOTE, ESCAPE, COMMA, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = Buffer.from('"\\,[]{}');

@@ -28,6 +28,10 @@ program
     "--image <folder>",
     "folder of the boot image (BERTH_IMAGE_DIR, default: the one that comes with Berth), or a tenant's file, served read-only",
   )
+  .option(
+    "--as <tenant>",
+    "what a tenant's file is served as (default: the tenant that it names, unless it is default)",
+  )
   .option("--readonly", "boot the read-only image: no writes, no shell definitions")
   .action(async (options) => run((await import("./commands/serve.ts")).serve(options)));
 

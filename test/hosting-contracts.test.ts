@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "./fast-check.ts";
-import { decodeJson, decodeJsonInTurns, jsonBlock, jsonBlockInTurns } from "../src/cid.ts";
+import { decodeJson, decodeJsonInTurns, decodeRecord, jsonBlock, jsonBlockInTurns } from "../src/cid.ts";
 import type { Contract, ToolContract } from "../src/contract/contract.ts";
 import { contractOf as contractIn } from "../src/upstream/contract-of.ts";
 import { readPages } from "../src/upstream/list-pages.ts";
@@ -70,6 +70,18 @@ describe("contracts of hosted servers with many tools", () => {
       }),
     );
     assert.deepEqual(await jsonBlockInTurns({}), { ...jsonBlock({}), bytes: Buffer.from("{}") });
+  });
+
+  it("are not read where one item, or all of what is no object of lists, is longer than a record may be", async () => {
+    const values = Array.from({ length: 60_000 }, () => ({}));
+    for (const long of [{ tools: [{ values }] }, { tools: [], values: { values } }, values]) {
+      const { bytes } = jsonBlock(long);
+      assert.equal(await decodeJsonInTurns(bytes), undefined);
+      assert.equal(decodeRecord(bytes), undefined);
+    }
+    assert.equal(decodeRecord(jsonBlock({ text: "x".repeat(5_000_000) }).bytes), undefined);
+    const { bytes } = jsonBlock({ tools: values });
+    assert.deepEqual(await decodeJsonInTurns(bytes), { tools: values });
   });
 
   it("are read and taken apart in turns", async () => {

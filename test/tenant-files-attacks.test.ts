@@ -42,6 +42,16 @@ async function assertUntouched(store: Store & { dataDir: string }, tenant = "tak
 }
 
 describe("a tenant's file", () => {
+  it("C8 brings no record longer than Berth writes, which whoever opens the tenant would have to read", async (t) => {
+    const store = await freshStore(t);
+    const source = rawBlock(CODE);
+    const junk = Array.from({ length: 60_000 }, () => ({}));
+    const long = jsonBlock({ definition: source.cid, enabled: true, junk });
+    const lines = [DATED, ...contentLines(source, long), nameLine("server", "say", long.cid)];
+    assert.deepEqual(await problemsOf(store, forged(lines)), ["4 wrong-content"]);
+    await assertUntouched(store);
+  });
+
   it("C8 holds nothing of another tenant, even where both have the same content", async (t) => {
     const store = await freshStore(t);
     await addTenant(store, "acme", { servers: { say: CODE }, variables: { plan: "of acme alone" } });

@@ -275,6 +275,15 @@ describe("berth tenant export and import", () => {
       await served.end("SIGTERM");
     }
     assert.deepEqual(readdirSync(data), []);
+    const ofDefault = fileIn("default.berth");
+    writeFileSync(ofDefault, readFileSync(file, "utf8").replace('"tenant":"shown"', '"tenant":"default"'));
+    const trusting = spawn(process.execPath, [CLI, "serve", "--port", "0", "--image", ofDefault], {
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    const told = trusting.stderr.setEncoding("utf8").toArray();
+    await once(trusting, "close");
+    assert.equal(trusting.exitCode, 2);
+    assert.match((await told).join(""), /say --as default if you trust it, or --as another name/);
     const both = spawn(process.execPath, [CLI, "serve", "--image", file, ...here], {
       stdio: ["ignore", "ignore", "pipe"],
     });

@@ -15,6 +15,8 @@ import { WorkFolders } from "../work-folders.ts";
 export interface ServeOptions extends StoreOptions {
   readonly port?: string;
   readonly host?: string;
+  /** The tenant that a tenant's file becomes. */
+  readonly as?: string;
 }
 
 /** `berth serve`: serves until SIGINT, SIGTERM or SIGHUP; a second signal ends at once. */
@@ -22,6 +24,7 @@ export async function serve(options: ServeOptions): Promise<number> {
   const { image } = options;
   if (image !== undefined && statSync(image, { throwIfNoEntry: false })?.isFile())
     return serveTenantFile(image, options);
+  if (options.as !== undefined) throw new BerthError("config_invalid", "--as is for a tenant's file (--image FILE)");
   const config = readConfig(environmentOf(options), options.readonly ? { image: "readonly" } : {});
   return serveUntilSignalled(config, undefined, (url) => announce(url, config));
 }
@@ -63,7 +66,7 @@ async function serveTenantFile(file: string, options: ServeOptions): Promise<num
     const config = readConfig(environmentOf({ ...options, data }), { image: "readonly" });
     let tenant = DEFAULT_TENANT;
     const fill: Fill = async ({ tenants }) => {
-      const read = { by: "image", replace: true, mayBeDefault: true, limitProblems: tenantLimitProblems };
+      const read = { by: "image", replace: true, as: options.as, limitProblems: tenantLimitProblems };
       ({ tenant } = await importTenant(tenants, createReadStream(file), { ...read, limits: config.limits }));
     };
     return await serveUntilSignalled(config, fill, (url) => {

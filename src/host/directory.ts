@@ -1,4 +1,4 @@
-import { decodeJson, isCid, type Cid } from "../cid.ts";
+import { decodeRecord, isCid, type Cid } from "../cid.ts";
 import { isObject, isSameJson, jsonText, type Json, type JsonObject } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import { ifSound } from "../store/if-sound.ts";
@@ -377,7 +377,7 @@ async function recordOf(
 ): Promise<ServerNameRecord> {
   if (before?.cid === cid && before.definition !== undefined) return before;
   const bytes = await ifSound(store.content(tenant, cid));
-  const record = bytes && decodeJson(bytes);
+  const record = bytes && decodeRecord(bytes);
   if (!isObject(record) || typeof record["definition"] !== "string") {
     // What is still damaged is the same object as before.
     return before?.cid === cid ? before : { cid, definition: undefined, enabled: true };

@@ -1,4 +1,4 @@
-import { decodeJson, decodeJsonInTurns, isCid, isStructure, type Cid } from "../cid.ts";
+import { decodeRecord, decodeJsonInTurns, isCid, isStructure, type Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 import type { HostPort } from "../executor/executor.ts";
 import { buildCatalog, type LoadDependencies } from "./build-catalog.ts";
@@ -70,7 +70,7 @@ async function loadRelease(
   const { store } = dependencies;
   const structure = async (cid: Cid): Promise<unknown> => {
     const bytes = await store.content(tenant, cid);
-    return bytes && decodeJson(bytes);
+    return bytes && decodeRecord(bytes);
   };
   if (!isCid(release) || !isStructure(release)) return undefined;
   const parts = (await structure(release)) as ReleaseParts | undefined;

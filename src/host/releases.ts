@@ -1,4 +1,4 @@
-import { decodeJson, type Cid } from "../cid.ts";
+import { decodeRecord, type Cid } from "../cid.ts";
 import { isObject } from "../json.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
@@ -22,7 +22,7 @@ export async function readReleases(store: Store, tenant: string, server: string)
     if (cid === null || seen.has(cid)) continue;
     seen.add(cid);
     const bytes = await ifSound(store.content(tenant, cid));
-    const parts = bytes && decodeJson(bytes);
+    const parts = bytes && decodeRecord(bytes);
     if (!isObject(parts) || typeof parts["contract"] !== "string") continue;
     releases.push({
       release: cid,

@@ -1,4 +1,4 @@
-import { decodeJson, jsonBlock } from "../cid.ts";
+import { decodeRecord, jsonBlock } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 import { isObject } from "../json.ts";
 import { limitVariable } from "../limits.ts";
@@ -96,7 +96,7 @@ export function createSetVisible({ store, writable, limits, server: serverOf, on
 const ATTEMPTS_MAX = 10;
 
 function namesIn(bytes: Uint8Array): readonly string[] {
-  const value = decodeJson(bytes);
+  const value = decodeRecord(bytes);
   const hidden = isObject(value) ? value["hidden"] : undefined;
   return Array.isArray(hidden) ? hidden.filter((name) => typeof name === "string") : [];
 }

@@ -1,4 +1,4 @@
-import { decodeJson, jsonBlock, type Cid } from "../cid.ts";
+import { decodeRecord, jsonBlock, type Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 import { isObject } from "../json.ts";
 import type { Problem } from "../problem.ts";
@@ -47,7 +47,7 @@ export async function withdrawnOf(
 
 async function readRecord(store: Store, tenant: string, server: string, cid: Cid): Promise<WithdrawnReleases> {
   const bytes = await ifSound(store.content(tenant, cid));
-  const value = bytes && decodeJson(bytes);
+  const value = bytes && decodeRecord(bytes);
   const releases = isObject(value) ? value["withdrawn"] : undefined;
   if (Array.isArray(releases)) return { cid, releases: new Set(releases.filter((each) => typeof each === "string")) };
   const [current, ...earlier] = (await store.history(tenant, "release", server)).map((version) => version.cid);

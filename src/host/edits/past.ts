@@ -1,4 +1,4 @@
-import { decodeJson, isCid, rawBlock, type Cid } from "../../cid.ts";
+import { decodeRecord, isCid, rawBlock, type Cid } from "../../cid.ts";
 import { loadDefinition } from "../../image/definition.ts";
 import { isObject, isSameJson, jsonText, type Json } from "../../json.ts";
 import { ifSound } from "../../store/if-sound.ts";
@@ -63,7 +63,7 @@ export function openPast(store: Store, limits: PastLimits): Past {
 
   async function recordDefinition(tenant: string, cid: Cid | null): Promise<Cid | null> {
     const bytes = cid === null ? undefined : await ifSound(store.content(tenant, cid));
-    const record = bytes && decodeJson(bytes);
+    const record = bytes && decodeRecord(bytes);
     return isObject(record) ? definitionIn(record) : null;
   }
 

@@ -1,4 +1,4 @@
-import { decodeJson, jsonBlock, rawBlock, type Cid } from "../../cid.ts";
+import { decodeRecord, jsonBlock, rawBlock, type Cid } from "../../cid.ts";
 import { packDefinition } from "../../image/definition.ts";
 import type { ServerRecord } from "../../image/image.ts";
 import type { Reader } from "../../image/json-source.ts";
@@ -121,7 +121,7 @@ export async function moveDefinition(
   }
   const record = await proposed.name(tenant, "server", name);
   const stands = record && (await ifSound(proposed.content(tenant, record.cid)));
-  const now = stands && decodeJson(stands);
+  const now = stands && decodeRecord(stands);
   await setRecord(proposed, tenant, name, { definition, enabled: !(isObject(now) && now["enabled"] === false) });
   // A new server gets an entry, too, for its owner to say more in; its code reads no more than its writer.
   const isNew = !record && raw === undefined && entries !== undefined;

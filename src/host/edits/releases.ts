@@ -1,5 +1,5 @@
 import type { Rights } from "../../access/rights.ts";
-import { decodeJson, decodeJsonInTurns, type Cid } from "../../cid.ts";
+import { decodeRecord, decodeJsonInTurns, type Cid } from "../../cid.ts";
 import type { Reader } from "../../image/json-source.ts";
 import type { Contract } from "../../contract/contract.ts";
 import { BerthError } from "../../errors.ts";
@@ -99,5 +99,5 @@ async function partsOf(store: Store, tenant: string, release: Cid): Promise<Rele
 
 async function structure(store: Store, tenant: string, cid: Cid): Promise<unknown> {
   const bytes = await store.content(tenant, cid);
-  return bytes && decodeJson(bytes);
+  return bytes && decodeRecord(bytes);
 }

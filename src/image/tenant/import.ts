@@ -7,12 +7,10 @@ import { readTenantFile, type ReadOptions } from "./read.ts";
 export interface ImportOptions extends ReadOptions {
   /** Who or what does it, for the tenant's history. */
   readonly by: string;
-  /** The tenant's name here; without it, the one in the file. */
+  /** The tenant's name here; without it, the one in the file, which is not `default`: its code is the operator's own. */
   readonly as?: string | undefined;
   /** Also a tenant that has anything. */
   readonly replace: boolean;
-  /** Without `as`, too, a file of the tenant `default` may become that: its code is then the operator's own. */
-  readonly mayBeDefault?: boolean;
   /** Asked once the whole file is known to be good; false leaves everything as it is. */
   readonly mayPublish?: (imported: Imported) => Promise<boolean>;
 }
@@ -36,7 +34,7 @@ export async function importTenant(
   source: AsyncIterable<Uint8Array>,
   options: ImportOptions,
 ): Promise<Imported> {
-  const { by, as, replace, mayBeDefault = false, mayPublish = () => Promise.resolve(true) } = options;
+  const { by, as, replace, mayPublish = () => Promise.resolve(true) } = options;
   const refuseDefault = (): void => {
     const why = `the file is of the tenant "${DEFAULT_TENANT}", whose code is trusted as the operator's own`;
     throw new BerthError("tenant_invalid", `${why}; say --as ${DEFAULT_TENANT} if you trust it, or --as another name`);
@@ -52,7 +50,7 @@ export async function importTenant(
     const read = await readTenantFile(source, staging, {
       ...options,
       async onHeader({ tenant }) {
-        if (as === undefined && tenant === DEFAULT_TENANT && !mayBeDefault) refuseDefault();
+        if (as === undefined && tenant === DEFAULT_TENANT) refuseDefault();
         await refuseNamesake(as ?? tenant);
       },
     });

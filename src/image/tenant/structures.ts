@@ -1,4 +1,4 @@
-import { isCid, isStructure, type Cid } from "../../cid.ts";
+import { decodeRecord, isCid, isStructure, type Cid } from "../../cid.ts";
 import { BerthError } from "../../errors.ts";
 import { isObject, NESTING_MAX } from "../../json.ts";
 import type { NamedChange } from "../../store/tenant-copies.ts";
@@ -24,8 +24,8 @@ export function meaningProblem(
   has: (cid: Cid) => boolean,
 ): string | undefined {
   if (kind === "variable") return undefined;
-  const value = isStructure(cid) ? parsed(bytes) : undefined;
-  if (!isObject(value)) return "it is not a structure";
+  const value = isStructure(cid) ? decodeRecord(bytes) : undefined;
+  if (!isObject(value)) return "it is not a structure, or one longer than Berth writes";
   const isReference = (name: string): boolean => typeof value[name] === "string" && isCid(value[name]);
   const isReferenceOrNull = (name: string): boolean => value[name] === null || isReference(name);
   switch (kind) {
