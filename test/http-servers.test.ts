@@ -205,6 +205,18 @@ describe("internal servers over plain HTTP", () => {
       }
     }
     assert.equal(await (await send("/to", { location: "variable://motd" })).text(), "hello");
+    const own = `${berth.url}/servers/calls?word=own`;
+    assert.equal((await send("/to", { location: own })).headers.get("location"), own);
+    for (const location of [
+      `${berth.url}/t/acme/servers/note/note?text=absolute`,
+      `${berth.url.replace("http:", "HTTP:")}/api/servers`,
+      "/servers/x/../../t/acme/servers/note/note?text=dots",
+      "server://x/%2e%2e/.%2E/api/servers",
+    ]) {
+      const response = await send("/to", { location });
+      assert.deepEqual([response.status, response.headers.get("location")], [422, null], location);
+      assert.match(await response.text(), /no function of this tenant/);
+    }
     for (const location of ["javascript:alert(1)", "//example.org", "server://calls\r\nX: y", "variable://hidden"]) {
       const response = await send("/to", { location });
       assert.deepEqual([response.status, response.headers.get("location")], [422, null], location);

@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Request, RequestHandler } from "express";
 import { BerthError } from "../../errors.ts";
-import type { Tool } from "../../host/catalog.ts";
+import type { CallResult, Tool } from "../../host/catalog.ts";
+import { failure } from "../../host/content.ts";
 import type { Host } from "../../host/host.ts";
 import { permittedCatalog } from "../../host/permitted.ts";
 import { queryArguments } from "../../host/uris/query-arguments.ts";
@@ -20,6 +21,7 @@ import type { Bodies } from "../body.ts";
 import type { EventStream } from "../event-stream.ts";
 import { cancelledBy, checkContent, decodeName } from "../mcp-route.ts";
 import type { OpenStreams } from "../open-streams.ts";
+import type { OriginOf } from "../origin.ts";
 import { baseOf, tenantOf } from "../place.ts";
 import { traceOf } from "../trace.ts";
 import { wantsPage } from "../pages/error.ts";
@@ -29,6 +31,7 @@ export interface ServersRouteOptions {
   readonly host: Pick<Host, "server">;
   readonly challenge: Challenge;
   readonly streams: OpenStreams;
+  readonly originOf: OriginOf;
   readonly bodies: Bodies;
   /** Who reads long bodies. */
   readonly checks: Pick<Checks, "readArguments">;
@@ -84,7 +87,7 @@ async function answer(
     if (readAccept(request.headers.accept).events && !(events = streams.take(response, principalOf(request)))) {
       throw new BerthError("too_many_streams");
     }
-    const outcome = await call(tool, args, events, request, response);
+    const outcome = await call(tool, args, events, request, response, options.originOf(request));
     if (events) sendEvents(events, outcome);
     else writeOutcome(response, outcome, limits.stalledMs);
   } catch (error) {
@@ -100,6 +103,17 @@ async function answer(
 function refuseOtherSites({ headers }: IncomingMessage): void {
   const site = headers["sec-fetch-site"];
   if (site === "cross-site" || site === "same-site") throw new BerthError("forbidden_site");
+}
+
+/**
+ * A browser takes its cookies to wherever on its site it is led, and makes steps of dots: of what is served here a
+ * redirect leads to the same tenant's functions alone. What is wrong with any other; undefined for a right one.
+ */
+function faultOfRedirect(redirect: string, base: string, origin: string): CallResult | undefined {
+  const { origin: to, pathname } = new URL(redirect, origin);
+  if (to !== new URL(origin).origin || pathname.startsWith(`${base}/servers/`)) return undefined;
+  const shown = pathname.slice(0, 200);
+  return failure(`The redirect is refused: it leads to ${shown}, which is no function of this tenant`);
 }
 
 async function toolOf(
@@ -157,6 +171,7 @@ async function call(
   events: EventStream | undefined,
   request: IncomingMessage,
   response: ServerResponse,
+  origin: string,
 ): Promise<CallOutcome> {
   const base = baseOf(request);
   let redirect: string | undefined;
@@ -168,7 +183,10 @@ async function call(
     onRedirect: (address) => (redirect = address.startsWith("/") ? base + address : address),
     ...(events && { onProgress: (event) => events.sendOther("progress", JSON.stringify(event)) }),
   });
-  if (redirect !== undefined) return { redirect };
+  if (redirect !== undefined) {
+    const fault = faultOfRedirect(redirect, base, origin);
+    return fault ? { result: fault } : { redirect };
+  }
   if (!("inputRequests" in result)) return { result };
   const how = "plain HTTP has no questions; call it with MCP";
   throw new BerthError("input_required", how, { data: { inputRequests: result.inputRequests } });
