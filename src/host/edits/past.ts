@@ -1,6 +1,6 @@
 import { decodeRecord, isCid, rawBlock, type Cid } from "../../cid.ts";
 import { loadDefinition } from "../../image/definition.ts";
-import { isObject, isSameJson, jsonText, type Json } from "../../json.ts";
+import { isObject, isSameJson, type Json } from "../../json.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { NameChange, Store } from "../../store/store.ts";
 import type { Draft, Subject, Version } from "./edits.ts";
@@ -32,16 +32,22 @@ export function openPast(store: Store, limits: PastLimits): Past {
   async function entryHistory(tenant: string, server: string): Promise<Version[]> {
     const versions: Version[] = [];
     const takeTurns = turnTaker();
-    for (const { raw, changedAt, by } of await entries.changes(tenant, server)) {
+    for (const { cid, changedAt, by } of await entries.changes(tenant, server)) {
       await takeTurns();
-      versions.push({ cid: entryCid(raw), changedAt, by });
+      versions.push({ cid, changedAt, by });
     }
     return changesOf(versions);
   }
 
   /** A definition is named by the entry, or else by the server's own record. */
   async function definitionHistory(tenant: string, server: string): Promise<Version[]> {
-    const records = (await store.history(tenant, "server", server)).toReversed();
+    const records = (await store.history(tenant, "server", server, CHANGES_MAX)).toReversed();
+    const recorded = new Map<Cid, Cid | null>();
+    const ofChangedRecord = async (cid: Cid | null): Promise<Cid | null> => {
+      if (cid === null) return null;
+      if (!recorded.has(cid)) recorded.set(cid, await recordDefinition(tenant, cid));
+      return recorded.get(cid) ?? null;
+    };
     const oldestFirst = [...records, ...(await entries.changes(tenant, server))].sort(
       (a, b) => a.changedAt - b.changedAt,
     );
@@ -52,8 +58,8 @@ export function openPast(store: Store, limits: PastLimits): Past {
     for (const [index, change] of oldestFirst.entries()) {
       await takeTurns();
       const { changedAt, by } = change;
-      if ("cid" in change) ofRecord = await recordDefinition(tenant, change.cid);
-      else ofEntry = await entryDefinition(tenant, change.raw);
+      if (isOfEntry(change)) ofEntry = await entryDefinition(tenant, change);
+      else ofRecord = await ofChangedRecord(change.cid);
       // One change may have moved both names.
       if (oldestFirst[index + 1]?.changedAt === changedAt) continue;
       versions.push({ cid: ofEntry ?? ofRecord, changedAt, by });
@@ -61,20 +67,20 @@ export function openPast(store: Store, limits: PastLimits): Past {
     return changesOf(versions);
   }
 
-  async function recordDefinition(tenant: string, cid: Cid | null): Promise<Cid | null> {
-    const bytes = cid === null ? undefined : await ifSound(store.content(tenant, cid));
+  async function recordDefinition(tenant: string, cid: Cid): Promise<Cid | null> {
+    const bytes = await ifSound(store.content(tenant, cid));
     const record = bytes && decodeRecord(bytes);
     return isObject(record) ? definitionIn(record) : null;
   }
 
-  async function entryDefinition(tenant: string, raw: unknown): Promise<Cid | null> {
-    const referred = referredIn(raw);
-    const known = referred === undefined ? undefined : elsewhere.get(tenant, referred);
+  async function entryDefinition(tenant: string, { definition, referred }: EntryChange): Promise<Cid | null> {
+    if (referred === undefined) return definition;
+    const known = elsewhere.get(tenant, referred);
     if (known !== undefined) return known;
-    const { entry, through } = await resolveEntry(store, tenant, raw, limits);
-    const definition = isObject(entry) ? definitionIn(entry) : null;
-    if (through !== undefined) elsewhere.set(tenant, through, definition);
-    return definition;
+    const { entry } = await resolveEntry(store, tenant, { config_cid: referred }, limits);
+    const found = isObject(entry) ? definitionIn(entry) : null;
+    elsewhere.set(tenant, referred, found);
+    return found;
   }
 
   async function history(tenant: string, { kind, name }: Subject): Promise<readonly Version[]> {
@@ -89,12 +95,9 @@ export function openPast(store: Store, limits: PastLimits): Past {
   }
 
   async function entryAt(tenant: string, server: string, cid: Cid): Promise<Draft | undefined> {
-    const takeTurns = turnTaker();
-    for (const { raw } of await entries.changes(tenant, server)) {
-      await takeTurns();
-      if (entryCid(raw) === cid) return singleText(server, entryText(raw));
-    }
-    return undefined;
+    const change = (await entries.changes(tenant, server)).find((each) => each.cid === cid);
+    const text = change && (await entries.text(tenant, server, change));
+    return text === undefined ? undefined : singleText(server, text);
   }
 
   return {
@@ -117,14 +120,24 @@ function entryCid(raw: unknown): Cid | null {
   return raw === undefined ? null : rawBlock(entryText(raw)).cid;
 }
 
+/** A moment in which an entry became another one. Its text stands in a value of `mcps`, and is read there when it is asked for. */
 interface EntryChange extends Pick<NameChange, "changedAt" | "by"> {
-  /** As it was written; undefined where there was no entry any more. */
-  readonly raw: unknown;
+  /** Of its text as it was written; null where there was no entry any more. */
+  readonly cid: Cid | null;
+  /** Of the variable that it stands in. */
+  readonly value: Cid | null;
+  readonly definition: Cid | null;
+  /** The content that its `config_cid` names. */
+  readonly referred: Cid | undefined;
+}
+
+function isOfEntry(change: NameChange | EntryChange): change is EntryChange {
+  return "value" in change;
 }
 
 /**
- * What each server's entry was. Every value that the variable had is read once, in turns, and of each is kept what it
- * changed: a value has thousands of entries, and a save changes one of them.
+ * What each server's entry was. Every value that the variable had is read once, in turns, and of each is kept when which
+ * entries changed: a value has thousands of entries, and a save changes one of them.
  */
 class PastEntries {
   readonly #store: Store;
@@ -148,27 +161,31 @@ class PastEntries {
     );
     this.#walking.set(tenant, walking);
     try {
-      let walk = await walking;
-      // What has no room is not kept, and one server's part of it has.
-      if (walk.bytes > this.#bytesMax) walk = await this.#goOn(tenant, newWalk(server));
+      const walk = await walking;
       return [...(walk.changes.get(server) ?? [])];
     } finally {
       if (this.#walking.get(tenant) === walking) this.#walking.delete(tenant);
     }
   }
 
+  /** The text of an entry as it became by a change. */
+  async text(tenant: string, server: string, { value }: EntryChange): Promise<string | undefined> {
+    const raw = value === null ? undefined : (await this.#read(tenant, value))?.get(server);
+    return raw === undefined ? undefined : entryText(raw);
+  }
+
   async #walk(tenant: string): Promise<Walk> {
     const known = this.#known.get(tenant);
     this.#known.delete(tenant);
     const walk = await this.#goOn(tenant, known && !(await this.#isMended(tenant, known)) ? known : newWalk());
+    await this.#forgetEarliest(walk);
     this.#known.set(tenant, walk);
-    const keptBytes = ({ bytes }: Walk): number => (bytes > this.#bytesMax ? 0 : bytes);
     let bytes = 0;
-    for (const each of this.#known.values()) bytes += keptBytes(each);
+    for (const each of this.#known.values()) bytes += each.bytes;
     for (const [oldest, each] of this.#known) {
       if (bytes <= this.#bytesMax || oldest === tenant) break;
       this.#known.delete(oldest);
-      bytes -= keptBytes(each);
+      bytes -= each.bytes;
     }
     return walk;
   }
@@ -179,22 +196,19 @@ class PastEntries {
     return false;
   }
 
-  /** Over the values that came since; from the beginning where those before were others, as after an import. */
+  /** Over the values that came since; over the latest ones where those before were others, as after an import. */
   async #goOn(tenant: string, known: Walk): Promise<Walk> {
-    const history = (await this.#store.history(tenant, "variable", "mcps")).toReversed();
-    const last = history[known.count - 1];
-    const isSame = known.count === 0 || (last?.cid === known.last?.cid && last?.changedAt === known.last?.changedAt);
-    const walk = isSame ? known : newWalk(known.only);
+    const { isNew, changes } = await this.#changesAfter(tenant, known.last);
+    const walk = isNew ? newWalk() : known;
     const takeTurns = turnTaker();
-    for (const change of history.slice(walk.count)) {
-      if (walk.only === undefined && walk.bytes > this.#bytesMax) break;
+    const reading = new LastRead();
+    for (const change of changes) {
       const { cid } = change;
-      const entries = cid === null ? nothing : await this.#read(tenant, cid);
-      walk.count += 1;
+      const entries = cid === null ? nothing : await reading.of(cid, () => this.#read(tenant, cid));
       walk.last = change;
       if (cid !== null && !entries) walk.damaged.push(cid);
       if (!entries) continue;
-      for (const name of walk.only === undefined ? entries.keys() : [walk.only]) {
+      for (const name of entries.keys()) {
         await takeTurns();
         note(walk, name, entries.get(name), change);
       }
@@ -203,12 +217,33 @@ class PastEntries {
         if (!entries.has(name)) note(walk, name, undefined, change);
       }
     }
-    // That there is no room is all that stays of it.
-    if (walk.only === undefined && walk.bytes > this.#bytesMax) {
-      walk.changes.clear();
-      walk.entries.clear();
-    }
     return walk;
+  }
+
+  /** Oldest first. A history may be long, and most often one change has come, or none. */
+  async #changesAfter(
+    tenant: string,
+    last: NameChange | undefined,
+  ): Promise<{ readonly isNew: boolean; readonly changes: readonly NameChange[] }> {
+    for (let most = last ? 32 : WALKED_MAX; ; most = Math.min(WALKED_MAX, most * 16)) {
+      const latest = await this.#store.history(tenant, "variable", "mcps", most);
+      const at = last ? latest.findIndex((each) => isSame(each, last)) : -1;
+      if (at >= 0) return { isNew: false, changes: latest.slice(0, at).toReversed() };
+      if (latest.length < most || most === WALKED_MAX) return { isNew: true, changes: latest.toReversed() };
+    }
+  }
+
+  /** Of each entry as many changes stay as there is room for. */
+  async #forgetEarliest(walk: Walk): Promise<void> {
+    const takeTurns = turnTaker();
+    while (walk.bytes > this.#bytesMax && walk.most > 1) {
+      walk.most = Math.ceil(walk.most / 2);
+      for (const changes of walk.changes.values()) {
+        await takeTurns();
+        const forgotten = changes.splice(0, changes.length - walk.most);
+        walk.bytes -= forgotten.length * CHANGE_BYTES;
+      }
+    }
   }
 
   /** Undefined for a value that is not there, or went bad on the disk. */
@@ -222,6 +257,27 @@ class PastEntries {
     if (value === undefined) return undefined;
     const entries = (await readRawEntries(value, this.#bounds)) ?? nothing;
     await nextTurn();
+    return entries;
+  }
+}
+
+/** Changes of `mcps` that are looked through. */
+const WALKED_MAX = 20_000;
+
+function isSame(one: NameChange, other: NameChange): boolean {
+  return one.cid === other.cid && one.changedAt === other.changedAt && one.by === other.by;
+}
+
+/** The values that were read last: what is saved now this way and now that way has two. */
+class LastRead {
+  readonly #known = new Map<Cid, RawEntries | undefined>();
+
+  async of(cid: Cid, read: () => Promise<RawEntries | undefined>): Promise<RawEntries | undefined> {
+    if (this.#known.has(cid)) return this.#known.get(cid);
+    const entries = await read();
+    const [oldest] = this.#known.keys();
+    if (oldest !== undefined && this.#known.size >= 2) this.#known.delete(oldest);
+    this.#known.set(cid, entries);
     return entries;
   }
 }
@@ -248,36 +304,49 @@ const ELSEWHERE_MAX = 20_000;
 
 /** How far the values have been read, from the oldest one on. */
 interface Walk {
-  /** The only server that it is about, where it is not about all. */
-  readonly only: string | undefined;
-  count: number;
   last: NameChange | undefined;
+  /** Of all changes. */
   bytes: number;
   /** Values that went bad on the disk. */
   readonly damaged: Cid[];
   /** In the last value. */
   readonly entries: Map<string, Json>;
   readonly changes: Map<string, EntryChange[]>;
+  /** Changes of one entry that are kept, the latest. */
+  most: number;
 }
 
-function newWalk(only?: string): Walk {
-  return { only, count: 0, last: undefined, bytes: 0, damaged: [], entries: new Map(), changes: new Map() };
+function newWalk(): Walk {
+  return {
+    last: undefined,
+    bytes: 0,
+    damaged: [],
+    entries: new Map(),
+    changes: new Map(),
+    most: CHANGES_MAX,
+  };
 }
 
-function note(walk: Walk, name: string, raw: unknown, { changedAt, by }: NameChange): void {
+function note(walk: Walk, name: string, raw: unknown, { cid: value, changedAt, by }: NameChange): void {
   const before = walk.entries.get(name);
   if (before === raw || (before !== undefined && raw !== undefined && isSameJson(before, raw))) return;
   if (raw === undefined) walk.entries.delete(name);
   else walk.entries.set(name, raw as Json);
+  const definition = isObject(raw) ? definitionIn(raw) : null;
+  const change = { cid: entryCid(raw), value, definition, referred: referredIn(raw), changedAt, by };
   const changes = walk.changes.get(name);
-  const change = { raw, changedAt, by };
-  if (changes) changes.push(change);
-  else walk.changes.set(name, [change]);
-  walk.bytes += CHANGE_BYTES + (raw === undefined ? 0 : jsonText(raw).length);
+  if (!changes) walk.changes.set(name, [change]);
+  else if (changes.push(change) > walk.most) {
+    changes.shift();
+    return;
+  }
+  walk.bytes += CHANGE_BYTES;
 }
 
-/** Of a change besides its entry. */
-const CHANGE_BYTES = 128;
+/** Of one entry; what is told of a subject is VERSIONS_MAX of them. */
+const CHANGES_MAX = 2_000;
+/** What a change takes in memory. */
+const CHANGE_BYTES = 384;
 const nothing: RawEntries = new Map<string, unknown>();
 
 export function singleText(name: string, text: string): Draft {
