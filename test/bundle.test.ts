@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { packageRoot } from "../src/config.ts";
 import { bundleDefinition } from "../src/discover/bundle.ts";
+import type { DefinitionSource } from "../src/discover/discovery.ts";
 import { guestPackages } from "../src/discover/packages.ts";
 import type { Problem } from "../src/problem.ts";
 import { openGuest } from "./guest-child.ts";
@@ -272,4 +273,27 @@ test("two installations in different folders give the same bytes", async (contex
   assert.match(outputs[0]!, /export \{\n {2}run/);
   assert.equal(outputs[0], outputs[1]);
   assert.ok(!outputs[0]!.includes(root));
+});
+
+test("bundleBytes: a bundle that would be longer has no sources, then no map, then is refused", async () => {
+  const text = `export const long = "${"é".repeat(20_000)}";\nexport function a(): string { throw new Error(long); }\n`;
+  const source: DefinitionSource = { language: "typescript", server: "a", entry: "a.ts", files: { "a.ts": text } };
+  const madeWith = async (bytes?: number) => {
+    const { bundle, problems } = await bundleDefinition(source, bytes);
+    const map = /;base64,(.*)/.exec(bundle ?? "")?.[1];
+    const { sourcesContent, mappings } = map ? JSON.parse(String(Buffer.from(map, "base64"))) : {};
+    return { bytes: Buffer.byteLength(bundle ?? ""), hasSources: !!sourcesContent, hasMap: !!mappings, problems };
+  };
+  const whole = await madeWith();
+  assert.deepEqual([whole.hasSources, whole.hasMap], [true, true]);
+  assert.deepEqual(await madeWith(whole.bytes), whole);
+  const withoutSources = await madeWith(whole.bytes - 1);
+  assert.deepEqual([withoutSources.hasSources, withoutSources.hasMap], [false, true]);
+  const withoutMap = await madeWith(withoutSources.bytes - 1);
+  assert.deepEqual([withoutMap.hasSources, withoutMap.hasMap], [false, false]);
+  assert.ok(withoutMap.bytes > 40_000 && withoutMap.bytes < 41_000);
+  const { problems, bytes } = await madeWith(withoutMap.bytes - 1);
+  assert.equal(bytes, 0);
+  assert.deepEqual([problems[0]!.code, problems[0]!.severity, problems[0]!.file], ["too-large", "error", "a.ts"]);
+  assert.match(problems[0]!.message, /BERTH_BUNDLE_BYTES/);
 });

@@ -25,6 +25,7 @@ import { keepSources, mapReference, withoutMapReferences, type SourceMap } from 
  */
 export async function bundleDefinition(
   source: DefinitionSource,
+  bundleBytes = Infinity,
 ): Promise<{ readonly bundle?: string; readonly problems: Problem[] }> {
   const text = Object.hasOwn(source.files, source.entry) ? source.files[source.entry] : undefined;
   if (text === undefined) {
@@ -50,7 +51,10 @@ export async function bundleDefinition(
     const [map, code] = ["bundle.js.map", "bundle.js"].map((name) =>
       result.outputFiles!.find((file) => file.path.endsWith(name)),
     );
-    return { bundle: assemble(code!.text, map!.text, usesRequire(result.metafile!)), problems: warnings };
+    const bundle = assemble(code!.text, map!.text, usesRequire(result.metafile!), bundleBytes);
+    if (bundle !== undefined) return { bundle, problems: warnings };
+    const message = `What is made of it has more than ${bundleBytes} bytes (BERTH_BUNDLE_BYTES): split the server, or read long texts from variables.`;
+    return { problems: [...warnings, problem("too-large", message, source.entry)] };
   } catch (cause) {
     if (!isBuildFailure(cause)) throw new BundlerEnded("the bundler has ended", { cause });
     const problems = distinct(cause.errors.flatMap((message) => toProblems(message, "error", source)));
@@ -99,11 +103,21 @@ const importsAtRunTime = {
 const requireBanner =
   'import { createRequire as __createRequire } from "node:module"; const require = __createRequire("file:///"); ';
 
-function assemble(code: string, map: string, banner: boolean): string {
+/** With as much of the map as fits; undefined where the code alone does not. */
+function assemble(code: string, map: string, banner: boolean, bytesMax: number): string | undefined {
   const own = keepSources(JSON.parse(map) as SourceMap, (source) => source.startsWith("definition:"));
-  const sourceMap = Buffer.from(JSON.stringify(own)).toString("base64");
   const start = banner ? requireBanner : "";
-  return `${start}${code}//# sourceMappingURL=data:application/json;base64,${sourceMap}\n`;
+  const withMap = (map: object): string => {
+    const sourceMap = Buffer.from(JSON.stringify(map)).toString("base64");
+    return `${start}${code}//# sourceMappingURL=data:application/json;base64,${sourceMap}\n`;
+  };
+  const { sourcesContent: _, ...positions } = own;
+  const ways = [() => withMap(own), () => withMap(positions), () => start + code];
+  for (const way of ways) {
+    const bundle = way();
+    if (Buffer.byteLength(bundle) <= bytesMax) return bundle;
+  }
+  return undefined;
 }
 
 /** None for what esbuild says of any other file, or of none: that could quote what stands on the host's disk. */

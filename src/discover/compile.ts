@@ -20,7 +20,7 @@ export async function compileDefinition(
   if (task === "discover" || found.problems.some((problem) => problem.code === "syntax-error")) {
     return { ...found, problems: shortProblems(found.problems) };
   }
-  const bundled = await bundleDefinition(source);
+  const bundled = await bundleDefinition(source, limits?.bundleBytes);
   return {
     ...found,
     problems: shortProblems(distinct([...found.problems, ...bundled.problems])),

@@ -39,7 +39,8 @@ export interface CompilerProcessLimits extends ContractLimits {
 const NICENESS = 3;
 /** How far its session gives way at first: more makes it later, and calls hardly any sooner. */
 const SESSION_NICENESS = 7;
-const frameBytesMax = 64 * 1024 * 1024;
+/** A bundle in JSON, with a contract and problems. */
+const frameBytesMax = 24 * 1024 * 1024;
 const stderrCharsMax = 4_000;
 const endMs = 500;
 /** Between two looks at what it uses, and the shortest time between them, when little is left. */
@@ -97,8 +98,8 @@ export class CompilerProcess {
         resolve(ending);
       };
       this.#session?.begin();
-      const { toolBytes, contractBytes } = this.#limits;
-      const job = frame({ id: this.#jobs, task, source, limits: { toolBytes, contractBytes } });
+      const { toolBytes, contractBytes, bundleBytes } = this.#limits;
+      const job = frame({ id: this.#jobs, task, source, limits: { toolBytes, contractBytes, bundleBytes } });
       if (this.#pipe) this.#pipe.write(job);
       else this.#unsent = job;
     });

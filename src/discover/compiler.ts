@@ -26,7 +26,7 @@ export interface Compiler {
 
 export type CompilerLimits = Pick<
   Limits,
-  "compileMs" | "compileElapsedMs" | "compileMemoryMb" | "toolBytes" | "contractBytes"
+  "compileMs" | "compileElapsedMs" | "compileMemoryMb" | "toolBytes" | "contractBytes" | "bundleBytes"
 >;
 
 export interface CompilerOptions {

@@ -17,10 +17,11 @@ export interface Discovery {
   readonly problems: readonly Problem[];
 }
 
-/** Of the JSON of a tool, resource or prompt, and of all of them. */
+/** Of the JSON of a tool, resource or prompt, of all of them, and of the bundle. */
 export interface ContractLimits {
   readonly toolBytes: number;
   readonly contractBytes: number;
+  readonly bundleBytes: number;
 }
 
 /** What a definition without a single good function has. */

@@ -102,7 +102,7 @@ export async function buildCatalog(
   const { limits, observers } = dependencies;
   const readResult = (task: ResultTask): Promise<ReadResult> => dependencies.checks.readResult(tenant, task);
   const readGiven = dependencies.checks.given(tenant);
-  const code = (): Promise<string> => compileOnce.code(server, definition ?? "", bundle ?? "");
+  const code = (): Promise<Uint8Array> => compileOnce.code(server, definition ?? "", bundle ?? "");
   const runOf = runFactory({ tenant, server, language, bundle, code, granted }, dependencies);
   const gate = gateOf(server, entry.limits);
   const tools = new Map(

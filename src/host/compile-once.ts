@@ -8,8 +8,8 @@ import type { HostDependencies } from "./host.ts";
 
 export interface CompileOnce {
   (definition: Cid, source: DefinitionSource): Promise<CompiledResult>;
-  /** The code that was made of a definition. What went bad on the disk is made again: it follows from the definition. */
-  code(server: string, definition: Cid, bundle: Cid): Promise<string>;
+  /** The text in UTF-8 that was made of a definition. What went bad on the disk is made again: it follows from the definition. */
+  code(server: string, definition: Cid, bundle: Cid): Promise<Uint8Array>;
 }
 
 const RETRY_AFTER_S = 5;
@@ -47,7 +47,7 @@ export function compilingOnce(
       throw error;
     });
 
-  const code = async (server: string, definition: Cid, bundle: Cid): Promise<string> => {
+  const code = async (server: string, definition: Cid, bundle: Cid): Promise<Uint8Array> => {
     const read = async (): Promise<Uint8Array | undefined> => {
       const bytes = await ifSound(store.derived(bundle));
       return bytes && matches(bundle, bytes) ? bytes : undefined;
@@ -59,7 +59,7 @@ export function compilingOnce(
       bytes = await read();
     }
     if (!bytes) throw new BerthError("content_missing", bundle);
-    return new TextDecoder().decode(bytes);
+    return bytes;
   };
   return Object.assign(compileOnce, { code });
 }

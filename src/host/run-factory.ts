@@ -23,8 +23,8 @@ interface Runnable {
   readonly server: string;
   readonly language: DefinitionSource["language"];
   readonly bundle: Cid | null;
-  /** What the bundle is. */
-  readonly code: () => Promise<string>;
+  /** What the bundle is, in UTF-8. */
+  readonly code: () => Promise<Uint8Array>;
   readonly granted: Granted;
 }
 
@@ -46,7 +46,8 @@ export function runFactory(
   if (language === "shell") {
     return ({ name, call, toolOptions = {} }) => {
       const warn = (message: string): void => log.warn({ tenant, server, tool: name }, message);
-      return scriptRun(executor, { tenant, text: code, grant }, call, { name, callMs, toolOptions, warn });
+      const text = async (): Promise<string> => new TextDecoder().decode(await code());
+      return scriptRun(executor, { tenant, text, grant }, call, { name, callMs, toolOptions, warn });
     };
   }
   const hide = grant && ((value: Parameters<typeof grant.hideIn>[0]) => grant.hideIn(value));

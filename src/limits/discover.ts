@@ -13,4 +13,6 @@ export const discoverLimits = {
   /** All files of one definition together. */
   sourceBytes: 4 * 1024 * 1024,
   sourceFiles: 256,
+  /** What is made of a definition for its guests, which read it at each start. */
+  bundleBytes: 8 * 1024 * 1024,
 };

@@ -89,7 +89,7 @@ async function callHook(
   port: HostPort,
   { compileOnce, executor, limits }: HookDependencies,
 ): Promise<GuestOutcome> {
-  const code = (): Promise<string> => compileOnce.code(server, transform, bundle);
+  const code = (): Promise<Uint8Array> => compileOnce.code(server, transform, bundle);
   // What a function waits for may load a server whose transform is the same code: that has a process of its own.
   const program: GuestProgram = { tenant, bundle, code, port: readingPort(port), realm: "transform" };
   const call = (name: string): Promise<GuestOutcome> =>
