@@ -126,6 +126,7 @@ describe("resources and prompts that are configured", () => {
       name: "{{tone}} $& a/b",
     });
     assert.deepEqual((await get("review", { what: "it" })).messages[0], said("Review it , {{unknown}}."));
+    assert.equal((await get("review", { what: "half \ud800" })).messages[1].content.uri, "note://half%20%EF%BF%BD");
   });
 
   it("a prompt that would become too long with its arguments is told before it does", async () => {

@@ -43,7 +43,11 @@ export function openAssets(): Assets {
       const encoding = request.acceptsEncodings("br", "gzip", "identity") || "identity";
       const name = `${file}${ENCODINGS[encoding] ?? ""}`;
       let bytes = loaded.get(name);
-      if (!bytes) loaded.set(name, (bytes = readFile(join(FOLDER, name))));
+      if (!bytes) {
+        loaded.set(name, (bytes = readFile(join(FOLDER, name))));
+        // Where no descriptor is left, there is one again later.
+        bytes.catch(() => loaded.delete(name));
+      }
       response.setHeader("Content-Type", TYPES[extname(file)] ?? "application/octet-stream");
       response.setHeader("Cache-Control", "public, max-age=31536000, immutable");
       response.vary("Accept-Encoding");

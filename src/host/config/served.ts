@@ -95,13 +95,18 @@ export function writtenPrompt(
   };
 }
 
+/** Half of a surrogate pair has no place in a URI. */
+function wellFormed(text: string): string {
+  return Buffer.from(text).toString();
+}
+
 /** As it is to be written; undefined for what is no argument. */
 type ValueOf = (name: string, write: (value: string) => string) => string | undefined;
 
 /** Every text of a value, under whatever name; what stands in a URI is encoded. */
 function filled(value: Json, valueOf: ValueOf, key: string): Json {
   if (typeof value === "string") {
-    const write = key === "uri" ? encodeURIComponent : (given: string) => given;
+    const write = (given: string): string => (key === "uri" ? encodeURIComponent(wellFormed(given)) : given);
     return value.replace(PLACEHOLDER, (placeholder, name: string) => valueOf(name, write) ?? placeholder);
   }
   if (Array.isArray(value)) return value.map((each) => filled(each, valueOf, key));
