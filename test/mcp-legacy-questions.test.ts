@@ -244,6 +244,65 @@ describe("questions to legacy clients", () => {
     }
   });
 
+  it("answers of one call have 4 MiB together, of all its rounds: above, it fails and waits for no other", async () => {
+    asked = { a: SAMPLE, b: SAMPLE, c: SAMPLE };
+    const client = await LegacyClient.start(url, "2025-11-25", ALL);
+    const long = (units: number) => ({
+      role: "assistant",
+      content: { type: "text", text: "x".repeat(units) },
+      model: "m",
+    });
+    const reader = await client.call("ask");
+    const ids = [await reader.nextMessage(), await reader.nextMessage(), await reader.nextMessage()].map(
+      ({ id }) => id,
+    );
+    await client.answer(ids[0], long(3 * 1024 * 1024));
+    await client.answer(ids[1], long(2 * 1024 * 1024));
+    const takenBack = await reader.nextMessage();
+    assert.deepEqual([takenBack.method, takenBack.params.requestId], ["notifications/cancelled", ids[2]]);
+    const { result } = await reader.nextMessage();
+    assert.equal(result.isError, true);
+    assert.match(result.content[0].text, /its answers are longer than 4194304 characters together/);
+    assert.equal((await client.answer(ids[2], long(1))).status, 400);
+
+    const code = (_args: JsonObject, { answers = {} }: { answers?: JsonObject }) => ({
+      inputRequests: { [`q${Object.keys(answers).length}`]: SAMPLE },
+    });
+    rig.host.offer("rounds", { tools: { ask: code } });
+    const patient = await LegacyClient.start(rig.url("rounds"), "2025-11-25", ALL);
+    const rounds = await patient.call("ask");
+    for (const units of [3 * 1024 * 1024, 2 * 1024 * 1024])
+      await patient.answer((await rounds.nextMessage()).id, long(units));
+    assert.match((await rounds.nextMessage()).result.content[0].text, /4194304 characters together/);
+  });
+
+  it("answers of many values are longer than their text", async () => {
+    asked = { a: ROOTS, b: ROOTS };
+    const client = await LegacyClient.start(url, "2025-11-25", ALL);
+    const reader = await client.call("ask");
+    const [first, second] = [await reader.nextMessage(), await reader.nextMessage()];
+    const roots = Array.from({ length: 80_000 }, () => 0);
+    await client.answer(first.id, { roots });
+    await client.answer(second.id, { roots });
+    assert.match((await reader.nextMessage()).result.content[0].text, /4194304 characters together/);
+  });
+
+  it("answers that wait for others have a share of their tenant as questions have", async () => {
+    const small = await startRig({ limits: { ...defaultLimits, replayBytesPerTenant: 40_000 } });
+    try {
+      small.host.offer("one", { tools: { ask: () => ({ inputRequests: { a: SAMPLE, b: SAMPLE } }) } });
+      const client = await LegacyClient.start(small.url("one"), "2025-11-25", ALL);
+      const reader = await client.call("ask");
+      const { id } = await reader.nextMessage();
+      await client.answer(id, { role: "assistant", content: { type: "text", text: "x".repeat(20_000) }, model: "m" });
+      let message = await reader.nextMessage();
+      while (!message.result) message = await reader.nextMessage();
+      assert.match(message.result.content[0].text, /20000 bytes of a tenant.*BERTH_REPLAY_BYTES_PER_TENANT/);
+    } finally {
+      await small.close();
+    }
+  });
+
   it("answers of a batch that wait with a question of it for its end are counted, and lost where there is no room", async () => {
     const small = await startRig({ limits: { ...defaultLimits, replayBytesPerTenant: 20_000 } });
     try {

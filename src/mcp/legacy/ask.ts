@@ -1,22 +1,24 @@
+import { Cancellation, type CancelSignal } from "../../cancellation.ts";
 import type { InputRequest, InputRequests } from "../../host/catalog.ts";
 import { BerthError } from "../../errors.ts";
-import type { JsonObject } from "../../json.ts";
+import { valuesIn, type JsonObject } from "../../json.ts";
 import type { Limits } from "../../limits.ts";
 import { notificationText, requestText } from "../json-rpc.ts";
 import type { Asked, MethodCall } from "../protocol.ts";
 import type { LegacyClient } from "./client.ts";
-import { bytesOf, whyTooLong } from "../question-length.ts";
+import { ANSWERS_UNITS_MAX, bytesOf, whyTooLong } from "../question-length.ts";
 import { questionParams, whatLacks } from "./questions.ts";
 import type { ClientAnswer, Session } from "./session.ts";
 import { Stream } from "./stream.ts";
 
 /**
  * Asks the client what guest code wants to know, by requests on the stream of the call. A client that cannot be
- * asked, or does not answer, makes the call fail, with the reason.
+ * asked, or does not answer, makes the call fail, with the reason. `earlier` are the answers of its earlier rounds.
  */
 export async function ask(
   call: MethodCall,
   inputRequests: InputRequests,
+  earlier: JsonObject,
   { answerMs, questionBytes }: AskLimits,
 ): Promise<Asked> {
   const { peer } = call.client as LegacyClient;
@@ -31,14 +33,34 @@ export async function ask(
   if (reason !== undefined) return failed(call, reason);
   const answers: JsonObject = {};
   let error: string | undefined;
+  let units = JSON.stringify(earlier).length;
+  const noRoom = new Cancellation();
+  /** Answers wait for the last of them, so that they are counted as they come. */
+  const whyNoRoom = (answer: Extract<ClientAnswer, { units: number }>): string | undefined => {
+    const more = answer.units + VALUE_UNITS * valuesIn(answer.result, ANSWERS_UNITS_MAX / VALUE_UNITS);
+    units += more;
+    if (units > ANSWERS_UNITS_MAX) return `its answers are longer than ${ANSWERS_UNITS_MAX} characters together`;
+    return call.events?.hold?.(more)?.message;
+  };
   const asking = questions.map(async ([key, request]) => {
-    const answer = await askOne(call, peer, request, answerMs);
-    if ("error" in answer) error = answer.error;
-    else Object.defineProperty(answers, key, { value: answer.result, enumerable: true });
+    const answer = await askOne(call, peer, request, { answerMs, noRoom });
+    if (noRoom.aborted) return;
+    if ("error" in answer) {
+      error = `the client did not answer: ${answer.error}`;
+      return;
+    }
+    const reason = whyNoRoom(answer);
+    if (reason === undefined)
+      return void Object.defineProperty(answers, key, { value: answer.result, enumerable: true });
+    error = reason;
+    noRoom.abort();
   });
   await Promise.all(asking);
-  return error === undefined ? { answers } : failed(call, `the client did not answer: ${error}`);
+  return error === undefined ? { answers } : failed(call, error);
 }
+
+/** What a value takes in memory besides its text. */
+const VALUE_UNITS = 32;
 
 export type AskLimits = Pick<Limits, "answerMs" | "questionBytes">;
 
@@ -49,7 +71,12 @@ function whyNot(call: MethodCall, peer: Session, questions: [string, InputReques
   return lacking.size > 0 ? `it needs a client that supports ${[...lacking].join(" and ")}` : undefined;
 }
 
-async function askOne(call: MethodCall, peer: Session, request: InputRequest, answerMs: number): Promise<ClientAnswer> {
+async function askOne(
+  call: MethodCall,
+  peer: Session,
+  request: InputRequest,
+  { answerMs, noRoom }: { readonly answerMs: number; readonly noRoom: CancelSignal },
+): Promise<ClientAnswer> {
   const { events, signal } = call;
   const params = questionParams(peer.facts, request);
   const question = peer.questions.ask((id) => {
@@ -57,13 +84,19 @@ async function askOne(call: MethodCall, peer: Session, request: InputRequest, an
   }, answerMs);
   const giveUp = (): void => question.giveUp();
   signal?.addEventListener("abort", giveUp);
+  noRoom.addEventListener("abort", giveUp);
   if (signal?.aborted) giveUp();
   const answer = await question.answer;
   signal?.removeEventListener("abort", giveUp);
   if (answer) return answer;
-  const reason = signal?.aborted ? "the call was cancelled" : `no answer came within ${answerMs} ms`;
+  const reason = whyGivenUp(signal, noRoom) ?? `no answer came within ${answerMs} ms`;
   void events?.send(notificationText("notifications/cancelled", { requestId: question.id, reason }));
   return { error: reason };
+}
+
+function whyGivenUp(cancelled: CancelSignal | undefined, noRoom: CancelSignal): string | undefined {
+  if (cancelled?.aborted) return "the call was cancelled";
+  return noRoom.aborted ? "there is no room for more answers" : undefined;
 }
 
 /** What goes wrong inside a tool is a result; everything else has errors alone. */

@@ -21,7 +21,7 @@ export function createLegacyCodec(version: string, { limits, sessions }: LegacyC
     promptResult: (_catalog, result) => jsonOf(shape.promptResult(result)),
     result: (_catalog, result) => JSON.stringify(result),
     answersOf: () => undefined,
-    ask: (call, inputRequests) => ask(call, inputRequests, limits),
+    ask: (call, inputRequests, answers) => ask(call, inputRequests, answers, limits),
     methods: new Map<string, Method>([
       ...sharedMethods.map(([name, method]) => [name, withLegacyErrors(method)] as const),
       ...sessionMethods(sessions, limits.subscriptionsPerSession).map(

@@ -44,7 +44,7 @@ export function createReceive({
     const session = found instanceof Promise ? await found : found;
     if (!isBatch(body)) {
       const message = body;
-      if (message.kind !== "request") return take(session, message);
+      if (message.kind !== "request") return take(session, message, post.body.length);
       if (message.method === "initialize") return initialize(place, message, session);
       return inStream(post, session, [message], (streamed) => answerRequest(place, streamed, session, message));
     }
@@ -166,7 +166,7 @@ export function createReceive({
         const answered = await answerRequest(place, post, session, message);
         return answered.body === undefined ? undefined : String(answered.body);
       }
-      take(session, message);
+      take(session, message, message.kind === "response" ? JSON.stringify(body).length : 0);
       return undefined;
     } catch (error) {
       if (!(error instanceof BerthError)) throw error;
@@ -206,10 +206,10 @@ function isBatch(body: Message | readonly unknown[]): body is readonly unknown[]
   return Array.isArray(body);
 }
 
-/** What is no request is taken without an answer. */
-function take(session: Session | undefined, message: Exclude<Message, Request>): Answer {
+/** What is no request is taken without an answer. `units` is its length. */
+function take(session: Session | undefined, message: Exclude<Message, Request>, units: number): Answer {
   if (message.kind === "response") {
-    if (session?.questions.answer(message.id, answerOf(message))) return { status: 202 };
+    if (session?.questions.answer(message.id, answerOf(message, units))) return { status: 202 };
     throw new BerthError("invalid_request", "nobody waits for this response; its request ended, or was none of ours");
   }
   const { requestId } = message.params;
@@ -222,9 +222,9 @@ function take(session: Session | undefined, message: Exclude<Message, Request>):
   return { status: 202 };
 }
 
-function answerOf({ body }: ClientResponse): ClientAnswer {
+function answerOf({ body }: ClientResponse, units: number): ClientAnswer {
   const { result, error } = body;
-  if (isObject(result)) return { result: result as JsonObject };
+  if (isObject(result)) return { result: result as JsonObject, units };
   const message = isObject(error) ? error["message"] : "its answer is no object";
   return { error: typeof message === "string" ? message : "it gave an error without a message" };
 }

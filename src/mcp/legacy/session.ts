@@ -127,8 +127,8 @@ export class Session {
   }
 }
 
-/** What a client answered: the result, or the message of its error. */
-export type ClientAnswer = { readonly result: JsonObject } | { readonly error: string };
+/** What a client answered: the result, in a message of so many UTF-16 units, or the message of its error. */
+export type ClientAnswer = { readonly result: JsonObject; readonly units: number } | { readonly error: string };
 
 export interface Question {
   readonly id: string;

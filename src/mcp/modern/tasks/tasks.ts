@@ -9,6 +9,7 @@ import { callerContextOf } from "../../../outcome/context.ts";
 import { logReporter } from "../../methods/log.ts";
 import { progressReporter } from "../../methods/progress.ts";
 import type { Client, Method, MethodCall } from "../../protocol.ts";
+import { ANSWERS_UNITS_MAX } from "../../question-length.ts";
 import { EXTENSION_TASKS } from "../../revisions.ts";
 import { readInputResponses } from "../input-responses.ts";
 import { catalogOfRelease } from "../release.ts";
@@ -196,9 +197,6 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
     throw new BerthError("invalid_params", "this server has no such task, or not any more");
   }
 }
-
-/** Of all rounds together: they are read and written with every step of the task. */
-const ANSWERS_UNITS_MAX = 4 * 1024 * 1024;
 
 /** A task of somebody else is like one that there is not. */
 function isOf(task: Task, { server, principal }: Pick<MethodCall, "server" | "principal">): boolean {
