@@ -3,6 +3,8 @@ import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { call, MODERN_META, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { connectRaw, eventsOf, rawPost, type RawConnection } from "./raw-http.ts";
+import { LegacyClient } from "./legacy-client.ts";
+import { startRig } from "./mcp-modern.rig.ts";
 import { until } from "./until.ts";
 
 const FILE = "test/fixtures/servers/streaming.ts";
@@ -176,6 +178,34 @@ describe("streams over HTTP", () => {
     await fourth.until(/dripped 2/);
     assert.match(fourth.text(), /Content-Type: application\/json/);
     for (const { socket } of [...streams, fourth]) socket.destroy();
+  });
+});
+
+describe("calls that wait for answers of clients that have left", () => {
+  it("take no stream of others", async () => {
+    const rig = await startRig({}, { openStreams: 3 });
+    try {
+      const ask = { inputRequests: { q: { method: "roots/list" as const, params: {} } } };
+      rig.host.offer("one", { tools: { ask: () => ask } });
+      const url = rig.url("one");
+      for (let left = 0; left < 4; left++) {
+        const client = await LegacyClient.start(url, "2025-11-25", { roots: {} });
+        const asking = await client.call("ask");
+        assert.equal((await asking.nextMessage()).method, "roots/list");
+        asking.close();
+      }
+      const other = await LegacyClient.start(url, "2025-11-25", { roots: {} });
+      await until(async () => {
+        const listening = await other.listen();
+        listening.close();
+        return listening.status === 200;
+      });
+      const asked = await other.call("ask");
+      assert.equal((await asked.nextMessage()).method, "roots/list");
+      asked.close();
+    } finally {
+      await rig.close();
+    }
   });
 });
 

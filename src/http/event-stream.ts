@@ -3,6 +3,7 @@ import { REQUEST_ID_HEADER, traceOf } from "./trace.ts";
 import type { Principal } from "../access/principal.ts";
 import { countUnread, watchRest } from "./unread.ts";
 import { LongText, type Text } from "../long-text.ts";
+import type { Ending } from "./at-close.ts";
 import type { EventDetails, EventSink } from "../mcp/protocol.ts";
 
 const NO_DETAILS: EventDetails = {};
@@ -17,10 +18,12 @@ export interface StreamOwner {
   onOpen(stream: EventStream): void;
   /** It stays until its client leaves. Throws where it may not. */
   onStand(stream: EventStream, response: ServerResponse): void;
+  /** Its connection has nothing more of it. */
+  onOver(stream: EventStream): void;
 }
 
 /** Server-Sent Events on one response: opened by the first message, ended with the answer. Nothing waits in between. */
-export class EventStream implements EventSink {
+export class EventStream implements EventSink, Ending {
   /** Whose it is. */
   readonly principal: Principal | undefined;
   readonly #response: ServerResponse;
@@ -75,6 +78,10 @@ export class EventStream implements EventSink {
 
   close(): void {
     this.end(undefined);
+  }
+
+  leave(): void {
+    this.#owner.onOver(this);
   }
 
   /** Ends the connection where it stands. */

@@ -64,10 +64,7 @@ function listen(
   const events = streams.take(response, principal);
   if (!events) throw new BerthError("too_many_streams");
   const signal = new Cancellation();
-  response.once("close", () => {
-    streams.giveBack(events);
-    signal.abort();
-  });
+  response.once("close", () => signal.abort());
   events.stand();
   return endpoint.listen(tenant, server, { headers: request.headers, principal, events, signal });
 }

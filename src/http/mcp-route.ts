@@ -85,8 +85,6 @@ async function answerPost(
   } catch (error) {
     challenge(request, response, error);
     writeFailure(response, error, limits.stalledMs, log);
-  } finally {
-    if (events) streams.giveBack(events);
   }
 }
 

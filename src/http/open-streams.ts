@@ -1,6 +1,7 @@
 import type { ServerResponse } from "node:http";
 import type { Principal } from "../access/principal.ts";
 import type { Admission } from "../admission/admission.ts";
+import { atClose } from "./at-close.ts";
 import { EventStream, type StreamOwner } from "./event-stream.ts";
 import { tenantOf } from "./place.ts";
 
@@ -13,7 +14,8 @@ export interface StreamLimits {
 
 /**
  * The streams of one HTTP server: at most `openStreams` of them, of each tenant and principal as many as may stand, and
- * none silent for much longer than `streamCommentMs`, so that proxies and clients do not take it for dead.
+ * none silent for much longer than `streamCommentMs`, so that proxies and clients do not take it for dead. Each is one of
+ * its tenant's requests, and its place is free again when its connection is, however long its call goes on.
  */
 export class OpenStreams {
   readonly #limits: StreamLimits;
@@ -33,21 +35,18 @@ export class OpenStreams {
     return this.#open.size;
   }
 
-  /** A stream for the answer to one request; undefined when there are as many as may be. To be given back. */
+  /** A stream for the answer to one request; undefined when there are as many as may be. */
   take(response: ServerResponse, principal?: Principal): EventStream | undefined {
     if (this.#taken >= this.#limits.openStreams) return undefined;
     this.#taken += 1;
-    return new EventStream(response, this.#limits, this.#owner, principal);
+    const stream = new EventStream(response, this.#limits, this.#owner, principal);
+    atClose(response, stream);
+    return stream;
   }
 
   /** Nobody hears on what they may hear no more. */
   cut(principalId: string): void {
     for (const stream of this.#open) if (stream.principal?.id === principalId) stream.cut();
-  }
-
-  giveBack(stream: EventStream): void {
-    this.#taken -= 1;
-    if (stream.isOpen) this.#open.delete(stream);
   }
 
   readonly #owner: StreamOwner = {
@@ -60,6 +59,10 @@ export class OpenStreams {
       if (!response.destroyed) {
         response.once("close", this.#admission.enterStream(tenantOf(response.req), stream.principal));
       }
+    },
+    onOver: (stream) => {
+      this.#taken -= 1;
+      if (stream.isOpen) this.#open.delete(stream);
     },
   };
 

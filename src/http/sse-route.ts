@@ -90,7 +90,6 @@ export function createSseRoute(
     }
     const events = streams.take(response, principal);
     if (!events) throw new BerthError("too_many_streams");
-    response.once("close", () => streams.giveBack(events));
     events.stand();
     const id = randomUUID();
     const connection = new Connection(endpoint, { tenant, server, principal }, events, () => cutUnread(tenant));

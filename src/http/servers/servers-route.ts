@@ -94,8 +94,6 @@ async function answer(
     const shown = tellable(error, traceOf(request).requestId, log, "a call over HTTP failed");
     challenge(request, response, shown);
     writeCallFailure(response, events, shown, limits.stalledMs);
-  } finally {
-    if (events) streams.giveBack(events);
   }
 }
 
