@@ -206,12 +206,12 @@ describe("questions to legacy clients", () => {
   });
 
   it("questions of clients that left, and their calls, have half of replayBytesPerTenant; further calls fail", async () => {
-    const small = await startRig({ limits: { ...defaultLimits, replayBytesPerTenant: 20_000 } });
+    const small = await startRig({ limits: { ...defaultLimits, replayBytesPerTenant: 40_000 } });
     try {
       const code = (_args: JsonObject, { answers }: { answers?: JsonObject }) =>
         answers ? "answered" : { inputRequests: { q: SAMPLE } };
       small.host.offer("one", { tools: { ask: code } });
-      const args = { text: "x".repeat(4_000) };
+      const args = { text: "x".repeat(8_000) };
       const waiting: { client: LegacyClient; id: unknown; stream: string }[] = [];
       for (const version of ["2025-11-25", "2025-06-18"]) {
         const client = await LegacyClient.start(small.url("one"), version, ALL);
@@ -224,7 +224,7 @@ describe("questions to legacy clients", () => {
       const client = await LegacyClient.start(small.url("one"), "2025-11-25", ALL);
       const { result } = await (await client.call("ask", args)).nextMessage();
       assert.equal(result.isError, true);
-      assert.match(result.content[0].text, /10000 bytes of a tenant.*BERTH_REPLAY_BYTES_PER_TENANT/);
+      assert.match(result.content[0].text, /20000 bytes of a tenant.*BERTH_REPLAY_BYTES_PER_TENANT/);
       const batching = await LegacyClient.start(small.url("one"), "2025-03-26", ALL);
       const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "ask", arguments: args } };
       const refused = JSON.stringify(await (await batching.send([call])).nextMessage());
@@ -304,7 +304,7 @@ describe("questions to legacy clients", () => {
   });
 
   it("answers of a batch that wait with a question of it for its end are counted, and lost where there is no room", async () => {
-    const small = await startRig({ limits: { ...defaultLimits, replayBytesPerTenant: 20_000 } });
+    const small = await startRig({ limits: { ...defaultLimits, replayBytesPerTenant: 28_000 } });
     try {
       let goOn!: () => void;
       const isAsked = new Promise<void>((resolve) => (goOn = resolve));

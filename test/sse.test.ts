@@ -200,6 +200,33 @@ describe("HTTP+SSE, the transport of 2024-11-05", () => {
     stream.close();
   });
 
+  it("calls that wait for answers have half of replayBytesPerTenant; further ones fail, until those are over", async () => {
+    const small = await startRig({ limits: { ...defaultLimits, replayBytesPerTenant: 40_000 } });
+    try {
+      const ask = { inputRequests: { q: { method: "roots/list" as const, params: {} } } };
+      small.host.offer("one", { tools: { ask: (_args, { answers }) => (answers ? "answered" : ask) } });
+      const url = `${small.url("one")}/sse`;
+      const stream = await read(url, { headers: { Accept: "text/event-stream" } });
+      const messages = new URL((await stream.next())!.data, url).href;
+      const { params, ...rest } = initialize();
+      await send(messages, { ...rest, params: { ...params, capabilities: { roots: {} } } });
+      await stream.nextMessage();
+      const call = async (id: number) => {
+        const args = { text: "x".repeat(8_000) };
+        await send(messages, { jsonrpc: "2.0", id, method: "tools/call", params: { name: "ask", arguments: args } });
+        return stream.nextMessage();
+      };
+      const { id } = await call(1);
+      assert.match((await call(2)).result.content[0].text, /20000 bytes of a tenant.*BERTH_REPLAY_BYTES_PER_TENANT/);
+      await send(messages, { jsonrpc: "2.0", id, result: { roots: [] } });
+      assert.equal((await stream.nextMessage()).result.content[0].text, "answered");
+      assert.equal((await call(3)).method, "roots/list");
+      stream.close();
+    } finally {
+      await small.close();
+    }
+  });
+
   it("messages for a connection that is closed, or was never there, are 404", async () => {
     const stream = await open();
     const messages = new URL((await stream.next())!.data, sse).href;

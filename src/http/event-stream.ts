@@ -101,7 +101,7 @@ export class EventStream implements EventSink, Ending {
   }
 
   #write(event: Text): void | Promise<void> {
-    if (this.#response.destroyed) return;
+    if (this.#response.destroyed || this.#response.writableEnded) return;
     if (!this.isOpen) this.open();
     this.#quiet = false;
     if (writePieces(this.#response, event)) return;

@@ -29,7 +29,7 @@ export async function ask(
   const reason =
     whyNot(call, peer, questions) ??
     whyTooLong(bytes, questionBytes) ??
-    call.events?.hold?.(bytes + call.body.length)?.message;
+    call.events?.hold?.(bytes + call.body.length + WAITING_BYTES)?.message;
   if (reason !== undefined) return failed(call, reason);
   const answers: JsonObject = {};
   let error: string | undefined;
@@ -58,6 +58,9 @@ export async function ask(
   await Promise.all(asking);
   return error === undefined ? { answers } : failed(call, error);
 }
+
+/** What a call that waits takes in memory besides what is said. */
+const WAITING_BYTES = 4 * 1024;
 
 /** What a value takes in memory besides its text. */
 const VALUE_UNITS = 32;

@@ -66,7 +66,11 @@ export function createReceive({
     run: (streamed: Post) => Promise<Answer>,
   ): Promise<Answer> {
     const { events: sink, signal } = post;
-    if (!session || !sink?.open) return run(post);
+    if (!session || !sink) return run(post);
+    if (!sink.open) {
+      const { events, letGo } = streams.holding(session, sink);
+      return run({ ...post, events }).finally(letGo);
+    }
     const stream = streams.create(session, requestIds(bodies));
     stream.attach(sink);
     const leave = (): void => stream.detach(sink);

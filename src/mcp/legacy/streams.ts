@@ -1,6 +1,7 @@
 import { limitVariable, type Limits } from "../../limits.ts";
 import { BerthError } from "../../errors.ts";
 import type { RequestId } from "../json-rpc.ts";
+import type { EventSink } from "../protocol.ts";
 import { isObject } from "../../json.ts";
 import type { Session } from "./session.ts";
 import type { StoredStream, StreamStore } from "./stream-store.ts";
@@ -32,6 +33,22 @@ export class Streams {
   /** A stream of a POST opens with its first message; one to listen to is opened by whoever asks for it. */
   create(session: Session, requests: readonly RequestId[] | undefined): Stream {
     return new Stream(streamId(requests), this.#optionsOf(session));
+  }
+
+  /** For requests on a transport without a way back to its streams: what waits counts all the same, until `letGo`. */
+  holding({ tenant }: Session, sink: EventSink): { readonly events: EventSink; readonly letGo: () => void } {
+    let held = 0;
+    return {
+      events: {
+        send: (message, details) => sink.send(message, details),
+        hold: (bytes) => {
+          const full = this.#hold(tenant, bytes);
+          if (!full) held += bytes;
+          return full;
+        },
+      },
+      letGo: () => this.#held.count(tenant, -held),
+    };
   }
 
   /**
