@@ -2,11 +2,12 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Request, Response } from "express";
 import { jsonBlock, rawBlock, type Block } from "../src/cid.ts";
-import type { Host } from "../src/host/host.ts";
+import type { Host, ServerSummary } from "../src/host/host.ts";
 import type { Current, Draft, Edits } from "../src/host/edits/edits.ts";
 import { cidPage } from "../src/http/pages/cid.ts";
 import { Fragment } from "../src/http/pages/fragment.ts";
 import type { Page, Pages } from "../src/http/pages/pages.ts";
+import { serverPage, serversPage } from "../src/http/pages/servers.ts";
 import { viewComparison, viewSubject } from "../src/http/pages/subject.ts";
 import { variablePage } from "../src/http/pages/variables.ts";
 import { defaultLimits } from "../src/limits.ts";
@@ -25,7 +26,7 @@ function pagesOf(sent: Page[]): Pages {
 const requestOf = <Params extends object>(params: Params): Request<Params> =>
   ({ params, query: {}, headers: {} }) as unknown as Request<Params>;
 
-const response = {} as Response;
+const response = { vary: () => {} } as unknown as Response;
 const fail = (error: unknown): void => assert.fail(String(error));
 
 /** The longest text that this thread reads as JSON meanwhile. */
@@ -61,6 +62,10 @@ const currentOf = (name: string, text: string): Current => ({
   changedAt: 0,
   by: "test",
 });
+
+interface View {
+  readonly description: string;
+}
 
 describe("pages of what others wrote", () => {
   it("link the CIDs in the fields of an entry, and read one entry at a time", async () => {
@@ -117,6 +122,29 @@ describe("pages of what others wrote", () => {
     const { setup } = await view("\0".repeat(600_000));
     assert.ok(setup.length < 1_000, `${setup.length} letters`);
     assert.match(setup, /"readOnly":true/);
+  });
+
+  it("show the beginning of a description", async () => {
+    const summary = {
+      name: "s",
+      isBuiltIn: false,
+      state: "disabled",
+      description: "<".repeat(1_000_000),
+      problems: [],
+    };
+    const host: Partial<Host> = {
+      names: () => ["s"],
+      summary: async () => summary as unknown as ServerSummary,
+      upstream: () => undefined,
+    };
+    const sent: Page[] = [];
+    const edits = { ...editsOf(currentOf("s", "")), language: async () => undefined };
+    const at = { edits, host: host as Host, pages: pagesOf(sent), writable: true, originOf: () => "", base: "" };
+    await serversPage({ ...at, limits: defaultLimits })(requestOf({}), response, fail);
+    await serverPage({ ...at, limits: defaultLimits })(requestOf({ server: "s", name: "s" }), response, fail);
+    const [list, alone] = sent as unknown as [{ servers: [{ server: View }] }, { server: View }];
+    assert.equal(list.servers[0].server.description.length, 501);
+    assert.equal(alone.server.description.length, 16_001);
   });
 
   it("read the files of a definition as far as they are shown", async () => {

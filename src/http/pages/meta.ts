@@ -1,5 +1,6 @@
 import type { Request, RequestHandler, Response } from "express";
 import type { Access } from "../../access/access.ts";
+import { cutText } from "../../cut-text.ts";
 import { BerthError } from "../../errors.ts";
 import type { Catalog } from "../../host/catalog.ts";
 import type { Host, ServerSummary } from "../../host/host.ts";
@@ -18,6 +19,7 @@ import { pathsOf } from "./parts/origin.ts";
 import { problemView } from "./parts/problem-view.ts";
 import { SERVER_STATES } from "./parts/server-state.ts";
 import { setupsFor } from "./parts/setup.ts";
+import { DESCRIPTION_MAX } from "./parts/tool-view.ts";
 import { upstreamView } from "./parts/upstream.ts";
 import { shortCid } from "./parts/text.ts";
 
@@ -93,7 +95,7 @@ async function readPage(name: string, request: Request, options: Parts): Promise
     ...page,
     ...addresses(`${server}@${catalog.release}`, server, catalog, { ...options, origin: options.originOf(request) }),
     title: `${server} @ ${pin.short}`,
-    description: catalog.contract.description ?? "",
+    description: cutText(catalog.contract.description ?? "", DESCRIPTION_MAX),
     crumbs: [{ label: "Servers", href: `${base}/mcp` }, { label: server, href: pin.live }, { label: pin.short }],
     pin,
     upstream: undefined,
@@ -164,7 +166,7 @@ async function frameOf(
     crumbs: [{ label: "Servers", href: `${base}/mcp` }, { label: name }],
     name,
     state: SERVER_STATES[state],
-    description,
+    description: cutText(description, DESCRIPTION_MAX),
     pin: undefined,
     upstream: shown?.view,
     fragments: shown?.fragments ?? [],

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Request, RequestHandler, Response } from "express";
+import { cutText } from "../../cut-text.ts";
 import { BerthError } from "../../errors.ts";
 import type { Current, Draft, Subject } from "../../host/edits/edits.ts";
 import type { Host, ServerSummary } from "../../host/host.ts";
@@ -14,6 +15,7 @@ import { pathsOf } from "./parts/origin.ts";
 import { problemView } from "./parts/problem-view.ts";
 import { SERVER_STATES } from "./parts/server-state.ts";
 import { countOf, shortCid } from "./parts/text.ts";
+import { DESCRIPTION_MAX } from "./parts/tool-view.ts";
 import { starterOf, type StarterLanguage } from "./servers-starter.ts";
 import {
   lastDraft,
@@ -61,7 +63,11 @@ export function serversPage(options: ServerPageOptions): RequestHandler {
       const upstream = host.upstream(tenant, each);
       const label = languageLabel(upstream ? undefined : await edits.language(tenant, each));
       const language = upstream ? `Written by others (${upstream.launcher})` : label;
-      const listed = { ...summary, problems: listedProblems(summary.problems) };
+      const listed = {
+        ...summary,
+        description: cutText(summary.description ?? "", LISTED_DESCRIPTION_MAX),
+        problems: listedProblems(summary.problems),
+      };
       return [{ server: viewSummary(listed, place), language }];
     });
     await pages.send(request, response, "servers", {
@@ -169,15 +175,18 @@ async function sendComparison(
   });
 }
 
+/** In a list of up to a thousand; its own page has more. */
+const LISTED_DESCRIPTION_MAX = 500;
+
 function viewSummary(
-  { name, state, description, catalog, problems }: ServerSummary,
+  { name, state, description = "", catalog, problems }: ServerSummary,
   { base, origin }: { base: string; origin: string },
 ): object {
   const { endpoint, page, edit } = pathsOf(base, name);
   return {
     name,
     state: SERVER_STATES[state],
-    description: description ?? "",
+    description: cutText(description, DESCRIPTION_MAX),
     tools: catalog ? countOf(catalog.contract.tools.length, "tool") : "",
     release: catalog?.release ?? "",
     releaseShort: catalog ? shortCid(catalog.release) : "",

@@ -4,6 +4,7 @@ import type {
   ResourceContract,
   ResourceTemplateContract,
 } from "../../../contract/contract.ts";
+import { cutText } from "../../../cut-text.ts";
 import type { Catalog } from "../../../host/catalog.ts";
 import type { Fragment } from "../fragment.ts";
 import type { Pages } from "../pages.ts";
@@ -95,12 +96,22 @@ function moreOf(count: number, noun: string): string | undefined {
   return count > SHOWN_MAX ? `${countOf(count - SHOWN_MAX, `more ${noun}`)}; clients are given all.` : undefined;
 }
 
+/** Of a description: there are up to a hundred of each. */
+const NOTED_MAX = 4_000;
+
 function resourceView(
   { name, title = name, description = "", mimeType = "" }: Omit<ResourceContract, "uri"> | ResourceTemplateContract,
   uri: string,
   template: boolean,
 ): object {
-  return { uri, template, label: title, description, mimeType, try: tryUrl("resource", uri) };
+  return {
+    uri,
+    template,
+    label: title,
+    description: cutText(description, NOTED_MAX),
+    mimeType,
+    try: tryUrl("resource", uri),
+  };
 }
 
 function promptView({ name, title = "", description = "", arguments: args = [] }: PromptContract): object {
@@ -111,8 +122,8 @@ function promptView({ name, title = "", description = "", arguments: args = [] }
     required: argument.required,
     noted: argument.description !== undefined,
     fallback: undefined,
-    description: argument.description ?? "",
+    description: cutText(argument.description ?? "", NOTED_MAX),
     constraints: [],
   }));
-  return { name, title, description, rows, try: tryUrl("prompt", name) };
+  return { name, title, description: cutText(description, NOTED_MAX), rows, try: tryUrl("prompt", name) };
 }

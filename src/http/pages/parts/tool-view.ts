@@ -35,7 +35,7 @@ export interface Badge {
 
 const SIGNATURE_WIDTH = 76;
 /** What is longer stands in the JSON. */
-const DESCRIPTION_MAX = 16_000;
+export const DESCRIPTION_MAX = 16_000;
 
 export function toolView(tool: ToolContract, open: boolean, tableOf: (schema: JsonSchema) => SchemaTable): ToolView {
   const { name, title = "", description = "", annotations = {} } = tool;
