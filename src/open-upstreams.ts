@@ -71,7 +71,7 @@ export function hostedOpener(limits: Limits, { start, makeFolder, checks }: Star
       long: longReader(checks, tenant, limits.inlineBodyBytes),
       ...listener,
       fetch: isOwn ? ownFetch : publicFetch,
-      ...(grant && { hide: (value) => grant.hideIn(value) }),
+      ...(grant && { hide: (value) => grant.hideIn(value), hideWhole: grant.hideWhole }),
       variables: async () =>
         hostedVariables(isOwn ? env : {}, { names: grant?.names ?? [], values: (await grant?.all()) ?? {} }),
     });

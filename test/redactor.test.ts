@@ -22,6 +22,21 @@ describe("a text that is shown", () => {
     assert.equal(hide("nothing of it"), "nothing of it");
   });
 
+  it("C8 is not cut where it stands for itself, and has no beginning of a value taken out of it", async () => {
+    let turns = 0;
+    const hide = (text: string, lengthMin = 6): Promise<string> =>
+      hiding(secret, "abcdefgh", "fghijklm").hideWhole(text, lengthMin, () => void turns++);
+    assert.equal(
+      await hide(`${secret}${secret}-abcdefghijklm-${secret.slice(0, 9)}`),
+      `[hidden][hidden]-[hidden]-${secret.slice(0, 9)}`,
+    );
+    assert.equal(await hide(`abcdefgh ${secret}`, 12), "abcdefgh [hidden]");
+    const long = "abcdefg ".repeat(40_000);
+    assert.equal(await hide(long + secret), `${long}[hidden]`);
+    assert.ok(turns > 10, `${turns}`);
+    assert.equal(await hide("abcdefgh".repeat(600_000)), "[hidden]");
+  });
+
   it("C8 has no part of one where it was cut", () => {
     const redactor = hiding(secret);
     assert.equal(redactor.hide(`see ${secret.slice(0, 9)}`), "see [hidden]");

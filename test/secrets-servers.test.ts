@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { pino } from "pino";
 import { apiOf, type Api } from "./api.ts";
-import { call, startTestBerth, type TestBerth } from "./berth.ts";
+import { call, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { fixtures } from "./upstream.rig.ts";
 import { commandOf, processes } from "./processes.ts";
 import { until } from "./until.ts";
@@ -107,6 +108,7 @@ describe("servers and their secrets", () => {
         script: { definition: "script.sh", secrets: ["API_TOKEN", "OTHER_TOKEN"] },
         namesake: { definition: "namesake.sh", secrets },
         hosted: { upstream: upstream(), secrets },
+        boasts: { upstream: upstream("&env.BOASTS=1"), secrets },
         refuses: { upstream: upstream("&env.REFUSES=%24%7BAPI_TOKEN%7D"), secrets },
         remote: {
           upstream: `mcp+${remote.url}/mcp?header.Authorization=Bearer%20%24%7BOTHER_TOKEN%7D`,
@@ -212,6 +214,29 @@ describe("servers and their secrets", () => {
       for (const form of formsOf(VALUE)) assert.ok(!said.includes(form), `${form}: ${said.slice(0, 2_000)}`);
       for (const form of formsOf(OTHER)) assert.ok(!said.includes(form), `${form}: ${said.slice(0, 2_000)}`);
     }
+  });
+
+  it("C8 what a hosted server says of them in what it offers is listed and stored without them", async () => {
+    const headers = { "MCP-Protocol-Version": "2025-06-18" };
+    const { body } = await post(`${berth.url}/mcp/boasts`, request("tools/list"), headers);
+    const tools = Object.fromEntries(body.result.tools.map((tool: { name: string }) => [tool.name, tool]));
+    assert.deepEqual(Object.keys(tools), ["tell", "fail", "log", "die", "garble", "address"]);
+    const { title, description, inputSchema } = tools["address"];
+    assert.deepEqual([title, description], ["[hidden]", "asks: [hidden]"]);
+    assert.deepEqual(inputSchema.properties.address, { type: "string", default: "of: [hidden]", title: "[hidden]" });
+    const said: string[] = [JSON.stringify(body)];
+    for (const path of ["/mcp", "/mcp/meta/boasts", "/api/servers", "/api/servers/boasts/upstream"]) {
+      said.push(await (await fetch(`${berth.url}${path}`)).text());
+    }
+    const clientInfo = { name: "test", version: "1" };
+    const hello = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo };
+    const { instructions } = (await post(`${berth.url}/mcp/boasts`, request("initialize", hello))).body.result;
+    assert.equal(instructions, "connected to: [hidden]");
+    assert.match(said[2]!, /has a secret of this server in a name/);
+    assert.match(said.at(-1)!, /secretive: \[hidden\]/);
+    const data = join(berth.folder, "data");
+    for (const file of ["berth.sqlite", "berth.sqlite-wal"]) said.push((await readFile(join(data, file))).toString());
+    for (const text of said) for (const form of formsOf(VALUE)) assert.ok(!text.includes(form), text.slice(0, 2_000));
   });
 
   it("C8 another value counts from the next call on, for everybody, without a restart", async () => {

@@ -18,6 +18,8 @@ export interface Grant {
   /** The text without any value that the server was given. */
   hide(text: string): string;
   hideIn(value: Json): Json;
+  /** See `Redactor`. */
+  hideWhole: Redactor["hideWhole"];
   /** Another text whenever one of the secrets is another one, or set or not. */
   version(): Promise<string>;
   /** Those that nobody has set. */
@@ -96,6 +98,7 @@ function grant(
     },
     hide: (text) => redactor.hide(text),
     hideIn: (value) => redactor.hideIn(value),
+    hideWhole: (...text) => redactor.hideWhole(...text),
     version: async () => JSON.stringify((await facts()).map(({ name, changedAt }) => [name, changedAt])),
     async missing() {
       const set = new Set((await facts()).map(({ name }) => name));

@@ -52,6 +52,16 @@ export class Redactor {
     return this.#values.size === 0 ? value : this.#hideIn(value, { units: SHOWN_UNITS_MAX });
   }
 
+  /**
+   * A text that is no part of another, however long it is, without any form of a value of so many UTF-16 units or more:
+   * nothing is cut, and the beginning of a value alone is none. Calls of others have their turns.
+   */
+  async hideWhole(text: string, lengthMin: number, takeTurns: () => Promise<void> | undefined): Promise<string> {
+    if (this.#values.size === 0) return text;
+    this.#forms ??= indexed(this.#values);
+    return withoutWholeForms(text, this.#forms, lengthMin, takeTurns);
+  }
+
   #hideIn(value: Json, room: Room): Json {
     if (typeof value === "string") return this.#hide(value, room);
     if (Array.isArray(value)) return value.map((each) => this.#hideIn(each, room));
@@ -167,6 +177,36 @@ function withoutForms(text: string, forms: Forms): string {
   }
   return shown + text.slice(at);
 }
+
+async function withoutWholeForms(
+  text: string,
+  { byBeginning }: Forms,
+  lengthMin: number,
+  takeTurns: () => Promise<void> | undefined,
+): Promise<string> {
+  let [shown, hiddenTo, compared, work] = ["", 0, 0, 0];
+  for (let at = 0; at + PART_LENGTH_MIN <= text.length; at++) {
+    for (const form of byBeginning.get(text.slice(at, at + PART_LENGTH_MIN)) ?? []) {
+      compared += form.length;
+      work += form.length;
+      if (compared > COMPARED_UNITS_MAX) return HIDDEN;
+      const end = at + form.length;
+      if (form.length < lengthMin || end <= hiddenTo || !text.startsWith(form, at)) continue;
+      if (at >= hiddenTo) shown += text.slice(hiddenTo, at) + HIDDEN;
+      hiddenTo = end;
+    }
+    work += UNITS_OF_LOOKING;
+    if (work < UNITS_AT_ONCE) continue;
+    work = 0;
+    await takeTurns();
+  }
+  return shown + text.slice(hiddenTo);
+}
+
+/** A look whether any form begins at a place takes about as long as to compare so many units. */
+const UNITS_OF_LOOKING = 32;
+/** About a millisecond. */
+const UNITS_AT_ONCE = 256 * 1024;
 
 function linesOf(value: string): string[] {
   return value.split(/\r?\n/).filter((line) => line.length >= LINE_LENGTH_MIN && line !== value);

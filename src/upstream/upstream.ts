@@ -7,6 +7,7 @@ import type { UpstreamConnection } from "./connection.ts";
 import type { Ask } from "./request.ts";
 import { lacksDescriptor, noDescriptors, withoutPaths } from "../unforeseen.ts";
 import { hideInError } from "./hide-in-error.ts";
+import { hideInOffers, type HideWhole } from "./hide-in-offers.ts";
 import type { Launch, VariableLookup } from "./launch.ts";
 import { hostedCapabilities } from "./hosted-capabilities.ts";
 import { Link, type LinkLimits } from "./link.ts";
@@ -25,6 +26,8 @@ export interface UpstreamOptions extends Omit<
   readonly takePlace?: (() => Promise<() => void>) | undefined;
   /** Takes what nobody may see out of errors and log lines. */
   readonly hide?: (value: Json) => Json;
+  /** Takes the same out of what the server offers. */
+  readonly hideWhole?: HideWhole;
   readonly limits: ConnectOptions["limits"] & LinkLimits & Pick<Limits, "upstreamQuestionMs">;
   /** Hears what the server offers, on each start and whenever it says that a list has changed. */
   readonly onContract: (observed: Observed) => Promise<void>;
@@ -33,6 +36,8 @@ export interface UpstreamOptions extends Omit<
   /** A failure that no request is there to hear of. */
   readonly onError: (error: unknown) => void;
 }
+
+type ServerInfo = NonNullable<LinkHealth["server"]>;
 
 export interface UpstreamCall {
   /** What is called, to learn which tools ask. */
@@ -54,6 +59,7 @@ export class Upstream {
   readonly #link: Link;
   readonly #attributed: AttributedCalls;
   readonly #calls = new UnderWay<UpstreamCall>();
+  #server: { readonly said: ServerInfo; readonly shown: ServerInfo } | undefined;
   readonly #looking = new LookingAgain(() => this.#lookAgain());
 
   constructor(launch: Launch, options: UpstreamOptions) {
@@ -72,7 +78,8 @@ export class Upstream {
   }
 
   get health(): LinkHealth {
-    return this.#link.health;
+    const { server, ...health } = this.#link.health;
+    return server ? { ...health, server: this.#hiddenServer(server) } : health;
   }
 
   /** When it was used last, on the clock of `performance.now()`. */
@@ -127,7 +134,7 @@ export class Upstream {
   }
 
   async #connect(signal: AbortSignal): Promise<UpstreamConnection> {
-    const { variables, hide: _hide, takePlace: _takePlace, ...options } = this.#options;
+    const { variables, hide: _hide, hideWhole: _hideWhole, takePlace: _takePlace, ...options } = this.#options;
     try {
       return await connectUpstream(this.launch, {
         ...options,
@@ -145,7 +152,7 @@ export class Upstream {
   async #opened(connection: UpstreamConnection): Promise<void> {
     try {
       await subscribe(connection, this.#options.limits.upstreamCallMs);
-      await this.#options.onContract(await observe(connection));
+      await this.#options.onContract(await this.#observe(connection));
     } catch (error) {
       throw this.#tellable(error);
     }
@@ -155,6 +162,24 @@ export class Upstream {
   #tellable(error: unknown): unknown {
     const hidden = hideInError(error, this.#options.hide);
     return lacksDescriptor(hidden) ? noDescriptors(hidden) : hidden;
+  }
+
+  #hiddenServer(server: ServerInfo): ServerInfo {
+    const { hide } = this.#options;
+    if (!hide) return server;
+    if (this.#server?.said.name !== server.name || this.#server.said.version !== server.version) {
+      this.#server = {
+        said: server,
+        shown: { name: hide(server.name) as string, version: hide(server.version) as string },
+      };
+    }
+    return this.#server.shown;
+  }
+
+  async #observe(connection: UpstreamConnection): Promise<Observed> {
+    const { hideWhole } = this.#options;
+    const observed = await observe(connection);
+    return hideWhole ? hideInOffers(observed, hideWhole) : observed;
   }
 
   #hiddenEnd(closed: Closed): Closed {
@@ -184,7 +209,7 @@ export class Upstream {
     let bytes = 0;
     const look = this.#link.peek(async (connection) => {
       try {
-        const observed = await observe(connection);
+        const observed = await this.#observe(connection);
         ({ bytes } = observed);
         await this.#options.onContract(observed);
       } catch (error) {

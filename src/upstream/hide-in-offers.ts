@@ -1,0 +1,79 @@
+import { isObject, type Json, type JsonObject } from "../json.ts";
+import { firstProblems, type Problem } from "../problem.ts";
+import { turnTaker } from "../turns.ts";
+import type { Observed } from "./observed.ts";
+
+/** The text without any value of so many characters, or more, that nobody may see; it is not cut. */
+export type HideWhole = (
+  text: string,
+  lengthMin: number,
+  takeTurns: () => Promise<void> | undefined,
+) => Promise<string>;
+
+/** Of what people read, and of what programs go by: a short value, such as a user's name, may be a word of a schema. */
+const LENGTH_MIN = { prose: 6, other: 12 };
+const PROSE: ReadonlySet<string> = new Set(["description", "title"]);
+
+/**
+ * What a server offers, without what nobody may see: clients list it, it is stored, and it is in exports. A name is never
+ * rewritten: what has a secret in one is left out, and a problem says so. Calls of others have their turns meanwhile.
+ */
+export async function hideInOffers(observed: Observed, hide: HideWhole): Promise<Observed> {
+  const { contract, problems } = observed;
+  const takeTurns = turnTaker();
+  const text = (value: string, lengthMin: number): Promise<string> => hide(value, lengthMin, takeTurns);
+  const left: Problem[] = [];
+
+  const each = async <Item>(kind: string, items: readonly Item[]): Promise<readonly Item[]> => {
+    const shown: Item[] = [];
+    for (const item of items) {
+      const hidden = (await hasOpenNames(item as JsonObject))
+        ? await hiddenIn(item as Json, LENGTH_MIN.other)
+        : undefined;
+      if (hidden === undefined) left.push(leftOut(kind));
+      else shown.push(hidden as Item);
+    }
+    return shown.length === items.length && shown.every((item, index) => item === items[index]) ? items : shown;
+  };
+
+  const hasOpenNames = async (item: JsonObject): Promise<boolean> => {
+    for (const name of [item["name"], item["uri"], item["uriTemplate"]]) {
+      if (typeof name === "string" && (await text(name, LENGTH_MIN.other)) !== name) return false;
+    }
+    return true;
+  };
+
+  /** The same value where there is nothing to hide; undefined where the name of a member would have to be. */
+  const hiddenIn = async (value: Json, lengthMin: number): Promise<Json | undefined> => {
+    if (typeof value === "string") return text(value, lengthMin);
+    if (typeof value !== "object" || value === null) return value;
+    await takeTurns();
+    let differs = false;
+    const made: [string, Json][] = [];
+    for (const [name, member] of Object.entries(value)) {
+      if (isObject(value) && (await text(name, LENGTH_MIN.other)) !== name) return undefined;
+      const hidden = await hiddenIn(member, PROSE.has(name) ? LENGTH_MIN.prose : LENGTH_MIN.other);
+      if (hidden === undefined) return undefined;
+      differs ||= hidden !== member;
+      made.push([name, hidden]);
+    }
+    if (!differs) return value;
+    return Array.isArray(value) ? made.map(([, member]) => member) : Object.fromEntries(made);
+  };
+
+  const { description } = contract;
+  const made = {
+    ...contract,
+    ...(description !== undefined && { description: await text(description, LENGTH_MIN.prose) }),
+    tools: await each("tool", contract.tools),
+    resources: await each("resource", contract.resources),
+    resourceTemplates: await each("resource template", contract.resourceTemplates),
+    prompts: await each("prompt", contract.prompts),
+  };
+  return { ...observed, contract: made, problems: [...problems, ...firstProblems(left)] };
+}
+
+function leftOut(kind: string): Problem {
+  const message = `It lists a ${kind} that has a secret of this server in a name, which is left out`;
+  return { code: "secret-in-name", message, severity: "warning" };
+}
