@@ -5,7 +5,15 @@ import { ifSound } from "../store/if-sound.ts";
 import type { NameChanges, Store } from "../store/store.ts";
 import { nextTurn, turnTaker } from "../turns.ts";
 import { unnamedEntry, type EntryReading, type ReadEntry, type ServerEntry } from "./config/entry.ts";
-import { entryBounds, parseMcps, readNamedEntry, SCHEMA_KEY, type McpsLimits, type ParsedMcps } from "./config/mcps.ts";
+import {
+  entryBounds,
+  parseMcps,
+  readNamedEntry,
+  SCHEMA_KEY,
+  unreadableMcps,
+  type McpsLimits,
+  type ParsedMcps,
+} from "./config/mcps.ts";
 import { parseInTurns } from "./edits/json-spans.ts";
 import { hiddenOf, readVisibility } from "./visibility.ts";
 
@@ -100,13 +108,18 @@ async function readWhole(
 ): Promise<Directory> {
   // What changes while the rest is read is read again the next time.
   const latest = await store.latestChange();
-  const { entries, problems, unread, mcps, isSettled } = await readMcps({ store, limits }, tenant, foreseen);
+  const { entries, problems, unread, mcps, isSettled, unreadable } = await readMcps(
+    { store, limits },
+    tenant,
+    foreseen,
+  );
   const named = await readServerNames(store, tenant, known);
   const hidden = await readVisibility(store, tenant);
   let directory = known;
   if (entries !== known.mcps?.entries || !isUnchanged(known, named, hidden)) {
     const names = [...new Set([...Object.keys(entries), ...named.keys()])].sort();
     const servers = new Map<string, DirectoryEntry>();
+    const withoutEntry = unreadable ? unknownEntry(unreadable) : unnamed;
     const takeTurns = turnTaker();
     for (const name of names) {
       await takeTurns();
@@ -115,7 +128,7 @@ async function readWhole(
       // A server may be called like a member that every object has.
       const entry = Object.hasOwn(entries, name) ? entries[name] : undefined;
       const options = { valuesMax: limits.entryValues, ...unread.get(name) };
-      const read = isUnread ? readEntryOf(name, entry, before, options) : before;
+      const read = isUnread ? readEntryOf(name, entry, before, options, withoutEntry) : before;
       servers.set(name, listedOf(name, read, named.get(name), hidden.get(name), before));
     }
     directory = { servers, problems, mcps };
@@ -245,13 +258,20 @@ const STORED_DAMAGED = "stored-damaged";
 const nothing: readonly never[] = [];
 const unnamed: ReadEntry = { entry: unnamedEntry, problems: nothing, refused: false };
 
+/** What a server may do, and whether it is served at all, is not known while no entry can be read. */
+function unknownEntry({ code, message }: Problem): ReadEntry {
+  const problem: Problem = { code, message: `It is not known what it may do: ${message}`, severity: "error" };
+  return { entry: unnamedEntry, problems: [problem], refused: true };
+}
+
 function readEntryOf(
   name: string,
   raw: Json | undefined,
   before: DirectoryEntry | undefined,
   options: EntryReading,
+  withoutEntry = unnamed,
 ): ReadEntry {
-  if (raw === undefined) return unnamed;
+  if (raw === undefined) return withoutEntry;
   // Of a wrong entry it is not kept what was written.
   const isKnown = before?.problems.length === 0 && isSameJson(before.entry.raw, raw);
   return isKnown ? before : readNamedEntry(name, raw, options);
@@ -260,7 +280,8 @@ function readEntryOf(
 /** Enabled or not, and with which definition, follows from the rest. */
 function isSame(before: DirectoryEntry, now: DirectoryEntry): boolean {
   const { entry, record, hidden } = now;
-  return before.entry === entry && before.record === record && areSame(before.hidden, hidden);
+  const isAsRefused = before.refused === now.refused;
+  return isAsRefused && before.entry === entry && before.record === record && areSame(before.hidden, hidden);
 }
 
 function areSame(before: readonly string[], now: readonly string[]): boolean {
@@ -294,7 +315,7 @@ async function readMcps(
   const parsed = referred === undefined ? damagedMcps(cid) : await parseMcps(referred, limits);
   await nextTurn();
   // What is not there may be another time.
-  let isSettled = referred !== undefined;
+  let isSettled = parsed.unreadable === undefined;
   let isWhole = parsed.problems.length === 0 && parsed.tooLong.size === 0;
   const unread = new Map<string, EntryReading>(Array.from(parsed.tooLong, (name) => [name, { isTooLong: true }]));
   const takeTurns = turnTaker();
@@ -345,11 +366,11 @@ async function readReferred(store: Store, tenant: string, cid: Cid, limits: Mcps
 
 const nowhere: Awaited<ReturnType<typeof parseInTurns>> = { value: undefined };
 
-/** What serves without an entry serves on, and a person can save the variable again. */
+/** A person can save the variable again. */
 function damagedMcps(cid: Cid): ParsedMcps {
   const what = `What is stored of the variable mcps is damaged (${cid})`;
   const message = `${what}: save it again, restore one of its versions, or restore a backup`;
-  return { entries: {}, problems: [{ code: STORED_DAMAGED, message, severity: "error" }], tooLong: new Set() };
+  return unreadableMcps([{ code: STORED_DAMAGED, message, severity: "error" }]);
 }
 
 /** Undefined where it is not there, or went bad on the disk. */

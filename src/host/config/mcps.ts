@@ -21,6 +21,8 @@ export interface ParsedMcps {
   readonly problems: Problem[];
   /** Names of entries that have too many values: they are null. */
   readonly tooLong: Set<string>;
+  /** Why no entry could be read: what servers may do is not known then. */
+  readonly unreadable?: Problem;
 }
 
 export type McpsLimits = Pick<Limits, "mcpsEntries" | "entryValues" | "mcpsBytes">;
@@ -37,27 +39,32 @@ export function entryBounds({ entryValues }: McpsLimits): ObjectBounds {
 
 /**
  * The raw entries, read while calls of others have turns. A value that is not a JSON object, or has too many members,
- * gives no entries and one problem, so that the servers that need no entry still serve (T1.4).
+ * gives no entries and one problem (T1.4).
  */
 export async function parseMcps(text: string, limits: McpsLimits): Promise<ParsedMcps> {
   const { mcpsEntries } = limits;
   const place: Place = { pointer: "", problems: [] };
   const { problems } = place;
-  const nothing = { entries: {}, problems, tooLong: new Set<string>() };
+  const nothing = (): ParsedMcps => unreadableMcps(problems);
   try {
     const { value, tooMuch } = await parseInTurns(text, mcpsBounds(limits));
     const entries = entriesIn(value, place);
+    if (!isObject(value)) return nothing();
     if (tooMuch === "all" || Object.keys(entries).length > mcpsEntries) {
       const remedy = "take servers out, or use another tenant for some of them";
       const message = `The variable mcps has more than ${mcpsEntries} entries (BERTH_MCPS_ENTRIES); ${remedy}`;
       complain(place, "too-many-entries", message);
-      return nothing;
+      return nothing();
     }
     return { entries, problems, tooLong: new Set(tooMuch ?? []) };
   } catch (error) {
     complain(place, "invalid-json", `The variable mcps is not JSON: ${(error as Error).message}`);
-    return nothing;
+    return nothing();
   }
+}
+
+export function unreadableMcps(problems: Problem[]): ParsedMcps {
+  return { entries: {}, problems, tooLong: new Set(), unreadable: problems[0]! };
 }
 
 function entriesIn(value: unknown, place: Place): JsonObject {
