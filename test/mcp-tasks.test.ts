@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { Cancellation } from "../src/cancellation.ts";
 import { defaultLimits } from "../src/limits.ts";
 import { BerthError } from "../src/errors.ts";
 import type { CallOptions, CallResult, InputRequests, InputRequired } from "../src/host/catalog.ts";
@@ -465,12 +466,12 @@ describe("tasks and the process that runs them", () => {
     const records = memoryRecords();
     const limits = { taskLeaseMs: 1000 };
     let isAlive = true;
-    const leases = new Set<number>();
+    let signs = 0;
     const mortal: typeof records = {
       ...records,
       putRecord(...put) {
         if (!isAlive) return Promise.reject(new Error("no connection"));
-        leases.add((JSON.parse(put[3].value) as { leaseUntil: number }).leaseUntil);
+        if (put[2].startsWith("owner/")) signs += 1;
         return records.putRecord(...put);
       },
     };
@@ -478,7 +479,7 @@ describe("tasks and the process that runs them", () => {
     const { taskId } = (await send(first, "tools/call", { name: "held" })).result;
     const seen = async (): Promise<Reply["body"]> => (await send(second, "tasks/get", { taskId })).result;
     assert.equal((await seen()).status, "working");
-    await until(() => leases.size > 2, "its lease is renewed");
+    await until(() => signs > 4, "its process says that it lives");
 
     isAlive = false;
     const lost = await until(async () => ((await seen()).status === "failed" ? seen() : undefined));
@@ -693,6 +694,68 @@ describe("tasks and the process that runs them", () => {
     assert.match(error.message, /the limit is 2/);
     for (const taskId of ids) await send(rig, "tasks/cancel", { taskId });
     await until(async () => (await send(rig, "tools/call", { name: "fails" })).result !== undefined);
+    await rig.close();
+  });
+
+  it("what a task was given and has asked is neither read nor written again while it runs", async () => {
+    const host = new MemoryHost();
+    const records = memoryRecords();
+    const counted = { tasks: 0, others: 0 };
+    const count = (key: string): void => void (counted[key.includes("/") ? "others" : "tasks"] += 1);
+    const counting: typeof records = {
+      ...records,
+      record: (...key) => (count(key[2]), records.record(...key)),
+      putRecord: (...put) => (count(put[2]), records.putRecord(...put)),
+    };
+    const limits = { taskLeaseMs: 60 };
+    const [first, second] = [await start(host, counting, limits), await start(host, records, { taskLeaseMs: 5_000 })];
+    const tell = (text: string, release: (() => void)[]) => (_args: JsonObject, options: CallOptions) => {
+      if (!options.answers?.["sure"]) return { inputRequests: { sure: QUESTION } };
+      void options.onProgress?.(text);
+      return new Promise<CallResult>((resolve) => release.push(() => resolve(says("done"))));
+    };
+    const held: (() => void)[] = [];
+    host.offer("server", { tools: { tells: { task: OPTIONAL, run: tell("half", held) } } });
+    const { taskId } = (await send(first, "tools/call", { name: "tells" })).result;
+    const is = async (rig: Rig, status: string): Promise<Reply["body"]> =>
+      until(async () => {
+        const task = (await send(rig, "tasks/get", { taskId })).result;
+        return task.status === status ? task : undefined;
+      });
+    await is(first, "input_required");
+    await send(first, "tasks/update", { taskId, inputResponses: { sure: YES } });
+    await until(() => held.length === 1);
+    counted.tasks = counted.others = 0;
+    await until(() => counted.others > 20, "its process says that it lives");
+    assert.equal(counted.tasks, 0);
+    // Another process says what it said.
+    assert.equal((await is(second, "working")).statusMessage, "half");
+    held[0]!();
+    assert.equal((await is(second, "completed")).statusMessage, undefined);
+    for (const rig of [first, second]) await rig.close();
+  });
+
+  it("runningTaskAnswersPerTenant: an answer that is too much with those of other tasks is refused for now", async () => {
+    const host = new MemoryHost();
+    const run = (_args: JsonObject, { answers = {} }: CallOptions): Promise<CallResult> | InputRequired =>
+      answers["sure"] ? held({}, { signal: new Cancellation() }) : { inputRequests: { sure: QUESTION } };
+    host.offer("server", { tools: { waits: { task: OPTIONAL, run } } });
+    const rig = await start(host, memoryRecords(), { runningTaskAnswersPerTenant: 3_000 });
+    const waiting = async (): Promise<string> => {
+      const { taskId } = (await send(rig, "tools/call", { name: "waits" })).result;
+      await until(async () => (await send(rig, "tasks/get", { taskId })).result.status === "input_required");
+      return taskId;
+    };
+    const long = { action: "accept", content: { sure: "x".repeat(2_000) } };
+    const answer = (taskId: string) => send(rig, "tasks/update", { taskId, inputResponses: { sure: long } });
+    const [one, other] = [await waiting(), await waiting()];
+    assert.equal((await answer(one)).error, undefined);
+    assert.match((await answer(other)).error.message, /BERTH_RUNNING_TASK_ANSWERS_PER_TENANT/);
+    assert.equal((await send(rig, "tasks/get", { taskId: other })).result.status, "input_required");
+    release.pop()!("done");
+    await until(async () => (await send(rig, "tasks/get", { taskId: one })).result.status === "completed");
+    assert.equal((await answer(other)).error, undefined);
+    release.pop()!("done");
     await rig.close();
   });
 

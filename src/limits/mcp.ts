@@ -50,6 +50,8 @@ export const mcpLimits = {
   /** Tasks that run at once in one process. */
   runningTasks: 128,
   runningTasksPerTenant: 96,
+  /** Characters of the answers that running tasks of a tenant were given. */
+  runningTaskAnswersPerTenant: 64 * 1024 * 1024,
   /** Streams that are told what becomes of one task. */
   listenersPerTask: 32,
   /** Tasks of one tenant that are kept, running ones among them, and the bytes of their arguments, answers and results. */

@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { BerthError } from "../../../errors.ts";
 import { JsonText, type JsonObject } from "../../../json.ts";
+import { limitVariable } from "../../../limits.ts";
 import type { Log } from "../../../log.ts";
 import { ended, failed, LOST, resultOf } from "./endings.ts";
 import { isOver, type Task } from "./task.ts";
@@ -18,6 +19,7 @@ export interface TaskLimits {
   readonly taskLeaseMs: number;
   readonly runningTasks: number;
   readonly runningTasksPerTenant: number;
+  readonly runningTaskAnswersPerTenant: number;
   readonly keptTasksPerTenant: number;
   readonly keptTaskBytesPerTenant: number;
 }
@@ -32,7 +34,7 @@ export interface TaskRunnerOptions {
 
 /**
  * Runs tasks, and keeps what becomes of them. A task belongs to the process that runs it for as long as that process
- * renews its lease; whoever finds a lease that ran out knows that the process is gone.
+ * says that it lives, once for all tasks of a tenant; whoever finds that it says nothing any more knows that it is gone.
  */
 export class TaskRunner {
   readonly #options: TaskRunnerOptions;
@@ -72,6 +74,7 @@ export class TaskRunner {
   /** Calls the tool as a task does, where one more may run. `until` hears of it for as long as it is no task yet. */
   begin(order: Callee & Pick<TaskOrder, "tenant">, until?: UntilTask): Work {
     const { runningTasks, runningTasksPerTenant, taskMs } = this.#options.limits;
+    this.checkAnswers(order.tenant, unitsOf(order.answers));
     // What has ended and waits to be written takes memory, too.
     if (this.#running.size + this.#unkept.size >= runningTasks)
       throw new BerthError("too_many_tasks", `the limit is ${runningTasks}`);
@@ -79,6 +82,19 @@ export class TaskRunner {
       throw new BerthError("too_many_tasks", `the limit of a tenant is ${runningTasksPerTenant}`);
     }
     return beginWork(order, taskMs, until);
+  }
+
+  /** What running tasks were given stays in memory. Throws `too_many_tasks` where that would be too much with so many characters more. */
+  checkAnswers(tenant: string, units: number): void {
+    const { runningTaskAnswersPerTenant } = this.#options.limits;
+    let all = units;
+    for (const work of this.#running.values()) if (work.tenant === tenant) all += work.answersUnits;
+    if (units === 0 || all <= runningTaskAnswersPerTenant) return;
+    const limit = `${runningTaskAnswersPerTenant} (${limitVariable("runningTaskAnswersPerTenant")})`;
+    throw new BerthError(
+      "too_many_tasks",
+      `the limit of characters in answers to running tasks of a tenant is ${limit}`,
+    );
   }
 
   #runningOf(tenant: string): number {
@@ -116,13 +132,13 @@ export class TaskRunner {
       work.cancellation.abort();
       throw error;
     }
-    this.#follow(task.id, order, work);
+    this.#follow(task, order, work);
     return task;
   }
 
   /** Goes on with a task whose `claim` was kept. */
-  resume(id: string, order: TaskOrder, work: Work): void {
-    this.#follow(id, order, work);
+  resume(task: Task, order: TaskOrder, work: Work): void {
+    this.#follow(task, order, work);
   }
 
   /** The task as one that this process runs. */
@@ -146,9 +162,19 @@ export class TaskRunner {
     const message = this.#running.get(id)?.progress.message;
     if (message !== undefined) return { ...task, statusMessage: message };
     if (this.#unkept.has(id)) return { ...task, statusMessage: UNKEPT };
-    if (!this.#isLost(task)) return task;
-    const lost = await this.change(tenant, id, (found) => (this.#isLost(found) ? failed(found, LOST) : undefined));
-    return lost ?? this.#options.store.read(tenant, id);
+    if (this.#running.has(id)) return task;
+    const { store } = this.#options;
+    const { owner, leaseUntil = 0 } = task;
+    if (leaseUntil >= Date.now() || (owner !== undefined && (await store.isAlive(tenant, owner)))) {
+      const said = await store.said(tenant, id);
+      const isOfNow = said !== undefined && said.leaseUntil === task.leaseUntil;
+      return isOfNow ? { ...task, statusMessage: said.message, updatedAt: said.at } : task;
+    }
+    const isSame = (found: Task): boolean => found.status === "working" && found.leaseUntil === task.leaseUntil;
+    const lost = await this.change(tenant, id, (found) => (isSame(found) ? failed(found, LOST) : undefined));
+    if (!lost) return store.read(tenant, id);
+    await this.#stop(tenant, lost);
+    return lost;
   }
 
   /** What the tool was called with. */
@@ -173,12 +199,22 @@ export class TaskRunner {
   }
 
   async cancel(tenant: string, id: string): Promise<void> {
-    await this.change(tenant, id, (task) =>
+    const cancelled = await this.change(tenant, id, (task) =>
       isOver(task)
         ? undefined
         : { ...task, status: "cancelled", statusMessage: "It was cancelled by the client", asked: {} },
     );
-    this.#running.get(id)?.cancellation.abort();
+    const work = this.#running.get(id);
+    if (work) work.cancellation.abort();
+    else if (cancelled) await this.#stop(tenant, cancelled);
+  }
+
+  /** Has the process that runs it hear that it is over. */
+  async #stop(tenant: string, { id }: Task): Promise<void> {
+    const { store, limits } = this.#options;
+    await store.stop(tenant, id, Date.now() + limits.taskLeaseMs).catch((error: unknown) => {
+      this.#options.log.warn({ err: error, task: id }, "a task cannot be stopped where it runs");
+    });
   }
 
   /** Resolves when all that ended is kept, or was tried a last time; nothing is renewed from then on. */
@@ -192,22 +228,26 @@ export class TaskRunner {
     return { owner: this.#process, leaseUntil: Date.now() + this.#options.limits.taskLeaseMs };
   }
 
-  #isLost({ id, status, leaseUntil = 0 }: Task): boolean {
-    return status === "working" && !this.#running.has(id) && !this.#unkept.has(id) && leaseUntil < Date.now();
-  }
-
-  #follow(id: string, order: TaskOrder, work: Work): void {
-    this.#running.set(id, { ...work, tenant: order.tenant });
+  #follow(task: Task, order: TaskOrder, work: Work): void {
+    const { id } = task;
+    const { tenant, catalog, tool, codec } = order;
+    // For as long as it runs nothing is held of it that may be long, but what was given to its tool.
+    const brief = { ...task, args: {}, answers: {} };
+    this.#running.set(id, { ...work, tenant, brief, answersUnits: unitsOf(order.answers), said: undefined });
     this.#timer ??= setInterval(() => void this.#renew(), this.#options.limits.taskLeaseMs / 3).unref();
-    const settling = this.#settle(id, order, work).finally(() => this.#settling.delete(settling));
+    const settling = this.#settle(id, { tenant, catalog, tool, codec }, work).finally(() =>
+      this.#settling.delete(settling),
+    );
     this.#settling.add(settling);
   }
 
-  async #settle(id: string, order: TaskOrder, work: Work): Promise<void> {
+  async #settle(id: string, order: Ended, work: Work): Promise<void> {
     const { tenant } = order;
     const outcome = await work.outcome.catch((error: unknown) => error as Error);
+    const said = this.#running.get(id)?.said;
     // Off the list first: who is told of the change may ask for the next run at once.
     this.#running.delete(id);
+    if (said !== undefined) await this.#options.store.say(tenant, id, undefined, 0).catch(() => {});
     await this.#keep(id, tenant, async () => {
       if (outcome instanceof Error) await this.fail(tenant, id, outcome);
       else {
@@ -255,10 +295,17 @@ export class TaskRunner {
 
   /** Says that this process lives, and what its guests said. */
   async #renew(): Promise<void> {
-    // Each in a turn of its own, for a task may have long answers; none waits for another to be written.
+    const { store, limits, log } = this.#options;
+    for (const tenant of new Set([...this.#running.values()].map((work) => work.tenant))) {
+      await store.sayAlive(tenant, this.#process, Date.now() + limits.taskLeaseMs).catch((error: unknown) => {
+        log.warn({ err: error, tenant }, "that the process of tasks lives could not be said");
+      });
+    }
     for (const [id, work] of this.#running) {
-      void this.#renewOne(id, work);
       await nextTurn();
+      await this.#look(id, work).catch((error: unknown) => {
+        log.warn({ err: error, task: id }, "what a task says could not be kept");
+      });
     }
     if (this.#running.size > 0) return;
     clearInterval(this.#timer);
@@ -266,18 +313,32 @@ export class TaskRunner {
   }
 
   /** A task that is not this process's any more, or is not there any more, is stopped. */
-  async #renewOne(id: string, { tenant, cancellation, progress: { message } }: RunningWork): Promise<void> {
-    try {
-      const said = message !== undefined && { statusMessage: message };
-      const task = await this.#options.store.change(tenant, id, (found) =>
-        this.#isMine(found) ? { ...found, ...this.#lease(), ...said } : undefined,
-      );
-      if (!task) cancellation.abort();
-      else if (said) this.#options.onChange(tenant, task);
-    } catch (error) {
-      this.#options.log.warn({ err: error, task: id }, "a task's lease could not be renewed");
-    }
+  async #look(id: string, work: RunningWork): Promise<void> {
+    const { store, limits, onChange } = this.#options;
+    const { tenant, brief, cancellation } = work;
+    const isOver = brief.createdAt + brief.ttlMs <= Date.now();
+    if (isOver || (await store.isStopped(tenant, id))) return cancellation.abort();
+    const { message } = work.progress;
+    if (message === undefined || message === work.said || !this.#running.has(id)) return;
+    work.said = message;
+    const at = Date.now();
+    await store.say(tenant, id, { message, leaseUntil: brief.leaseUntil, at }, at + limits.taskMs);
+    if (this.#running.has(id)) onChange(tenant, { ...brief, statusMessage: message, updatedAt: at });
   }
 }
 
-type RunningWork = Work & { readonly tenant: string };
+type Ended = Pick<TaskOrder, "tenant" | "catalog" | "tool" | "codec">;
+
+interface RunningWork extends Work {
+  readonly tenant: string;
+  /** The task without what may be long of it. */
+  readonly brief: Task;
+  /** Characters of the answers that it was given. */
+  readonly answersUnits: number;
+  /** What was kept last of what it says. */
+  said: string | undefined;
+}
+
+function unitsOf(answers: JsonObject): number {
+  return Object.keys(answers).length === 0 ? 0 : JSON.stringify(answers).length;
+}

@@ -21,6 +21,13 @@ const TRIES_MAX = 20;
 /** A change that adds less is not counted: what all of those add is bounded by the number of tasks. */
 const COUNTED_BYTES = 1_024;
 
+/** What a task said while its process ran it since a certain claim. */
+export interface Said {
+  readonly message: string;
+  readonly leaseUntil: number | undefined;
+  readonly at: number;
+}
+
 /** Tasks, read and changed one step at a time whoever else changes them. */
 export class TaskStore {
   readonly #records: TaskRecords;
@@ -67,6 +74,44 @@ export class TaskStore {
     const record = await this.#records.record(tenant, "task", resultKey(id));
     if (!record) throw new BerthError("store_failed", "the result of the task is gone");
     return record.value;
+  }
+
+  /** The process lives until then, as far as anybody knows who finds a task of its own. */
+  async sayAlive(tenant: string, owner: string, until: number): Promise<void> {
+    await this.#write(tenant, ownerKey(owner), JSON.stringify({ until }), until);
+  }
+
+  async isAlive(tenant: string, owner: string): Promise<boolean> {
+    return (await this.#records.record(tenant, "task", ownerKey(owner))) !== undefined;
+  }
+
+  /** What a running task has said of how far it is, apart from all that is kept of it; undefined takes it away. */
+  async say(tenant: string, id: string, said: Said | undefined, until: number): Promise<void> {
+    await this.#write(tenant, saidKey(id), JSON.stringify(said ?? null), said ? until : 0);
+  }
+
+  async said(tenant: string, id: string): Promise<Said | undefined> {
+    const record = await this.#records.record(tenant, "task", saidKey(id));
+    return record && (JSON.parse(record.value) as Said);
+  }
+
+  /** Another process runs it, and is to stop. */
+  async stop(tenant: string, id: string, until: number): Promise<void> {
+    await this.#write(tenant, stopKey(id), JSON.stringify({ until }), until);
+  }
+
+  async isStopped(tenant: string, id: string): Promise<boolean> {
+    return (await this.#records.record(tenant, "task", stopKey(id))) !== undefined;
+  }
+
+  /** Whatever was there before. */
+  async #write(tenant: string, key: string, value: string, expiresAt: number): Promise<void> {
+    for (let tries = 1; tries <= TRIES_MAX; tries++) {
+      const expected = (await this.#records.record(tenant, "task", key))?.revision ?? 0;
+      if (expected === 0 && expiresAt === 0) return;
+      if ((await this.#records.putRecord(tenant, "task", key, { value, expected, expiresAt })) !== undefined) return;
+    }
+    throw new BerthError("store_failed", `${key} was changed ${TRIES_MAX} times in between`);
   }
 
   /**
@@ -121,4 +166,16 @@ function resultKey(id: string): string {
 
 function argsKey(id: string): string {
   return `${id}/args`;
+}
+
+function ownerKey(owner: string): string {
+  return `owner/${owner}`;
+}
+
+function saidKey(id: string): string {
+  return `${id}/said`;
+}
+
+function stopKey(id: string): string {
+  return `${id}/stop`;
 }

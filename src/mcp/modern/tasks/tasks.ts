@@ -157,9 +157,11 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
       const open = Object.entries(task.asked).filter(([key]) => !Object.hasOwn(given, key));
       const came = Object.entries(given).map(([key, answer]) => [task.asked[key]!.key, answer] as const);
       const answers = joinAnswers(task.answers, Object.fromEntries(came));
-      if (JSON.stringify(answers).length > ANSWERS_UNITS_MAX) {
+      const units = JSON.stringify(answers).length;
+      if (units > ANSWERS_UNITS_MAX) {
         throw new BerthError("invalid_params", `the answers of a task have at most ${ANSWERS_UNITS_MAX} characters`);
       }
+      runner.checkAnswers(tenant, units);
       const next = { ...task, asked: Object.fromEntries(open), answers };
       return open.length === 0 ? runner.claim(next) : next;
     });
@@ -176,7 +178,7 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
       if (!tool) throw new BerthError("invalid_params", `Unknown tool: ${task.tool}`);
       const whose = { tenant, server, catalog: ran, capabilities, principal, trace };
       const order: TaskOrder = { ...whose, tool, codec, args, answers, context };
-      runner.resume(task.id, order, runner.begin(copied(order)));
+      runner.resume(task, order, runner.begin(copied(order)));
     } catch (error) {
       await runner.fail(tenant, id, error);
     }
