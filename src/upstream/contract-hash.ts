@@ -12,10 +12,10 @@ export type Known = ReadonlyMap<string, ReadonlySet<string>>;
  * when it was first taken for as long as nothing was taken away, newly required or given another type.
  */
 export function contractHash({ tools }: Pick<Contract, "tools">, known?: Known): Cid {
-  const steps = { left: STEPS_MAX };
+  const types = new Types();
   const signatures = tools
     .filter(({ name }) => known === undefined || known.has(name))
-    .map(({ name, inputSchema }) => signatureOf(name, inputSchema, known?.get(name), steps))
+    .map(({ name, inputSchema }) => signatureOf(name, inputSchema, known?.get(name), types))
     .sort((left, right) => (left.name < right.name ? -1 : 1));
   return jsonBlock(signatures).cid;
 }
@@ -35,7 +35,7 @@ function signatureOf(
   name: string,
   schema: JsonSchema,
   known: ReadonlySet<string> | undefined,
-  steps: Steps,
+  types: Types,
 ): Signature {
   const properties = propertiesOf(schema);
   const required = requiredOf(schema).filter((parameter) => !hasDefault(properties[parameter]));
@@ -43,8 +43,8 @@ function signatureOf(
   const counted = Object.keys(properties).filter(
     (parameter) => known === undefined || known.has(parameter) || needed.has(parameter),
   );
-  const types = counted.map((parameter) => [parameter, typesOf(properties[parameter], schema, steps)]);
-  return { name, required: required.sort(), types: Object.fromEntries(types) };
+  const told = counted.map((parameter) => [parameter, types.of(properties[parameter], schema)]);
+  return { name, required: required.sort(), types: Object.fromEntries(told) };
 }
 
 function propertiesOf(schema: JsonSchema): Record<string, unknown> {
@@ -61,60 +61,70 @@ function hasDefault(schema: unknown): boolean {
 
 const REFERENCES_MAX = 32;
 /**
- * Of all types of one contract: those of parameters, choices, values of lists and parts of references. A contract that
- * is as long as one may be has fewer, unless it refers to the same again and again: what is beyond may be anything.
+ * Of all types of one contract: those of parameters, their choices and references. A contract that is as long as one may
+ * be has fewer, unless it refers to the same again and again: what is beyond may be anything.
  */
-const STEPS_MAX = 250_000;
+const STEPS_MAX = 50_000;
 
-interface Steps {
-  left: number;
-}
+/** The types of parameters. What a schema says itself is looked at once, however many refer to it. */
+class Types {
+  #stepsLeft = STEPS_MAX;
+  readonly #own = new Map<unknown, Own>();
 
-/** The JSON types that a value may have, sorted; `any` where a schema does not say. */
-function typesOf(schema: unknown, root: JsonSchema, steps: Steps): readonly string[] {
-  const types = new Set<string>();
-  // Each schema once on each level, however many ways lead to it.
-  let level = new Set([schema]);
-  for (let depth = 0; level.size > 0; depth++) {
-    const next = new Set<unknown>();
-    for (const each of level) {
-      steps.left--;
-      if (steps.left < 0 || depth > REFERENCES_MAX || !isObject(each)) types.add("any");
-      else addTypes(each, root, steps, types, next);
+  /** The JSON types that a value may have, sorted; `any` where a schema does not say. */
+  of(schema: unknown, root: JsonSchema): readonly string[] {
+    const types = new Set<string>();
+    // Each schema once on each level, however many ways lead to it.
+    let level = new Set([schema]);
+    for (let depth = 0; level.size > 0; depth++) {
+      const next = new Set<unknown>();
+      for (const each of level) {
+        const own = depth > REFERENCES_MAX ? ANY : this.#ownOf(each, root);
+        this.#stepsLeft -= 1 + own.types.length + own.next.length;
+        if (this.#stepsLeft < 0) {
+          types.add("any");
+          continue;
+        }
+        for (const type of own.types) types.add(type);
+        for (const choice of own.next) next.add(choice);
+      }
+      level = next;
     }
-    level = next;
+    return [...types].sort();
   }
-  return [...types].sort();
+
+  #ownOf(schema: unknown, root: JsonSchema): Own {
+    if (!isObject(schema)) return ANY;
+    const known = this.#own.get(schema);
+    if (known) return known;
+    const own = ownOf(schema, root);
+    this.#own.set(schema, own);
+    return own;
+  }
 }
 
-/** Adds the types that a schema says itself, or what is to be looked at for them. */
-function addTypes(
-  schema: Record<string, unknown>,
-  root: JsonSchema,
-  steps: Steps,
-  types: Set<string>,
-  next: Set<unknown>,
-): void {
+/** The types that a schema says itself, and what is to be looked at for others. */
+interface Own {
+  readonly types: readonly string[];
+  readonly next: readonly unknown[];
+}
+
+const ANY: Own = { types: ["any"], next: [] };
+
+function ownOf(schema: Record<string, unknown>, root: JsonSchema): Own {
   const { type, $ref: reference } = schema;
-  const addAll = <Item>(list: readonly Item[], add: (item: Item) => void): void => {
-    steps.left -= list.length;
-    if (steps.left < 0) types.add("any");
-    else for (const item of list) add(item);
-  };
+  if (typeof type === "string") return { types: [type], next: [] };
+  if (Array.isArray(type)) return { types: distinct(type.filter((each) => typeof each === "string")), next: [] };
+  if (typeof reference === "string") return { types: [], next: [resolved(reference, root)] };
+  if ("const" in schema) return { types: [typeOf(schema["const"])], next: [] };
+  if (Array.isArray(schema["enum"])) return { types: distinct(schema["enum"].map(typeOf)), next: [] };
   const choices = schema["anyOf"] ?? schema["oneOf"];
-  if (typeof type === "string") types.add(type);
-  else if (Array.isArray(type)) addAll(type, (each: unknown) => typeof each === "string" && types.add(each));
-  else if (typeof reference === "string") {
-    steps.left -= Math.ceil(reference.length / REFERENCE_STEP_UNITS);
-    if (steps.left < 0) types.add("any");
-    else next.add(resolved(reference, root));
-  } else if ("const" in schema) types.add(typeOf(schema["const"]));
-  else if (Array.isArray(schema["enum"])) addAll(schema["enum"], (value: unknown) => types.add(typeOf(value)));
-  else if (Array.isArray(choices)) addAll(choices, (choice: unknown) => next.add(choice));
-  else types.add("any");
+  return Array.isArray(choices) ? { types: [], next: choices } : ANY;
 }
 
-const REFERENCE_STEP_UNITS = 16;
+function distinct(types: readonly string[]): string[] {
+  return [...new Set(types)];
+}
 
 /** What a JSON pointer within the same schema leads to. */
 function resolved(reference: string, root: JsonSchema): unknown {
