@@ -269,6 +269,7 @@ describe("legacy sessions", () => {
       const principal = createPrincipal({ id, tenant }, []);
       const session = sessions.issue({ tenant, server: "one", principal }, "2025-11-25", {});
       session.calls.set(1, new Cancellation());
+      session.present = 1;
       return session;
     };
     const isThere = ({ token }: Session): boolean => [...sessions.values()].some((each) => each.token === token);
@@ -280,6 +281,27 @@ describe("legacy sessions", () => {
     assert.ok(second.every(isThere));
     assert.throws(() => busy("b", "x"), /Too many sessions/);
     assert.equal(sessions.size, 6);
+  });
+
+  it("a call that waits for the answer of a client that has left keeps no place of a session", async () => {
+    const small = await startRig({ limits: { ...defaultLimits, sessions: 2 } });
+    try {
+      const ask = () => ({ inputRequests: { roots: { method: "roots/list", params: {} } } }) as const;
+      small.host.offer("one", { tools: { ask } });
+      const at = small.url("one");
+      const start = () => LegacyClient.start(at, "2025-11-25", { roots: {} });
+      const streams = [];
+      for (const client of [await start(), await start()]) {
+        const stream = await client.call("ask");
+        assert.equal((await stream.nextMessage()).method, "roots/list");
+        streams.push(stream);
+      }
+      assert.equal((await new LegacyClient(at, "2025-11-25").initialize()).status, 503);
+      for (const stream of streams) stream.close();
+      await until(async () => (await new LegacyClient(at, "2025-11-25").initialize()).status === 200);
+    } finally {
+      await small.close();
+    }
   });
 
   it("a session without anything to lose that was forgotten for room goes on", async () => {

@@ -66,10 +66,14 @@ export function createReceive({
     run: (streamed: Post) => Promise<Answer>,
   ): Promise<Answer> {
     const { events: sink, signal } = post;
-    if (!session || !sink) return run(post);
+    if (!session) return run(post);
+    const left = stay(session, signal);
+    if (!sink) return run(post).finally(left);
     if (!sink.open) {
       const { events, letGo } = streams.holding(session, sink);
-      return run({ ...post, events }).finally(letGo);
+      return run({ ...post, events })
+        .finally(letGo)
+        .finally(left);
     }
     const stream = streams.create(session, requestIds(bodies));
     stream.attach(sink);
@@ -77,7 +81,7 @@ export function createReceive({
     signal?.addEventListener("abort", leave);
     if (primes(session) && prefersEvents(post)) stream.tryOpen();
     const silence = primes(session) ? setTimeout(() => stream.tryOpen(), limits.silentCallMs).unref() : undefined;
-    const answered = await run({ ...post, events: stream });
+    const answered = await run({ ...post, events: stream }).finally(left);
     clearTimeout(silence);
     signal?.removeEventListener("abort", leave);
     if (!stream.isOpen) return answered;
@@ -199,6 +203,20 @@ export function createReceive({
     const result = JSON.stringify(initialization(place.catalog, opened.facts.version, berthVersion));
     return { status: 200, body: resultText(id, result), headers: { "Mcp-Session-Id": opened.token } };
   }
+}
+
+/** Counts its client as there until it goes, or what this gives is called. */
+function stay(session: Session, signal: Post["signal"]): () => void {
+  if (signal?.aborted) return () => {};
+  session.present += 1;
+  const leave = (): void => {
+    signal?.removeEventListener("abort", leave);
+    session.present -= isThere ? 1 : 0;
+    isThere = false;
+  };
+  let isThere = true;
+  signal?.addEventListener("abort", leave);
+  return leave;
 }
 
 /** Whoever names a stream before JSON gets one from the beginning, to come back to whatever happens. */

@@ -36,6 +36,8 @@ export class Session {
   readonly subscriptions = new Set<string>();
   /** For good. */
   isEnded = false;
+  /** Messages that are being answered to clients that are still there. */
+  present = 0;
   readonly calls = new Map<RequestId, Cancellation>();
   readonly #streams = new Map<string, Stream>();
   /** Those that have not ended. */
@@ -65,7 +67,7 @@ export class Session {
   }
 
   get isConnected(): boolean {
-    if (this.calls.size > 0) return true;
+    if (this.present > 0) return true;
     for (const stream of this.#open) if (stream.isAttached) return true;
     return false;
   }
