@@ -39,6 +39,7 @@ import { openSqliteStore } from "./store/sqlite.ts";
 import type { Store } from "./store/store.ts";
 import { DEFAULT_TENANT } from "./tenant-name.ts";
 import { WorkFolders } from "./work-folders.ts";
+import { UnfinishedMessages } from "./upstream/unfinished.ts";
 
 /** Most definitions are compiled in less, and on a machine that is always busy nobody waits much longer for this. */
 const COMPILER_GIVES_WAY_MS = 2_000;
@@ -119,9 +120,10 @@ export async function openCore(
       }),
     );
     checks.warm();
+    const reaching = { start, makeFolder, checks, unfinished: new UnfinishedMessages(config.limits) };
     const upstreams = opened(
       new Hosting({
-        open: hostedOpener(limits, { start, makeFolder, checks }),
+        open: hostedOpener(limits, reaching),
         limitsOf,
         limits: config.limits,
         log,
@@ -145,9 +147,7 @@ export async function openCore(
       writable: config.image !== "readonly",
       limits: config.limits,
     };
-    const explore = config.explore
-      ? opened(openExplore(exploring(config, log, { start, makeFolder, checks })))
-      : undefined;
+    const explore = config.explore ? opened(openExplore(exploring(config, log, reaching))) : undefined;
     const own = await openHost([], hosting);
     const host = withAllServers(
       explore ? withBuiltIn(own, DEFAULT_TENANT, explore, { ...config.limits, observers }) : own,

@@ -10,6 +10,7 @@ import type { Start } from "./starter/starter.ts";
 import { DEFAULT_TENANT } from "./tenant-name.ts";
 import { hostedVariables } from "./upstream/hosted-variables.ts";
 import { profileFolders } from "./upstream/profiles/locate.ts";
+import type { UnfinishedMessages } from "./upstream/unfinished.ts";
 import { Upstream } from "./upstream/upstream.ts";
 import type { MakeFolder } from "./work-folders.ts";
 
@@ -23,9 +24,14 @@ interface Starting {
   readonly start: Start;
   readonly makeFolder: MakeFolder;
   readonly checks: Checks;
+  readonly unfinished: UnfinishedMessages;
 }
 
-export function exploring({ limits }: Config, log: Log, { start, makeFolder, checks }: Starting): ExploreOptions {
+export function exploring(
+  { limits }: Config,
+  log: Log,
+  { start, makeFolder, checks, unfinished }: Starting,
+): ExploreOptions {
   const [env, folder] = [process.env, process.cwd()];
   const variables = async () => hostedVariables(env);
   // Servers offer less to those who cannot be asked. A profile is of what commands see, and they cannot.
@@ -40,6 +46,7 @@ export function exploring({ limits }: Config, log: Log, { start, makeFolder, che
     capabilities: {},
     long: longReader(checks, DEFAULT_TENANT, limits.inlineBodyBytes),
     fetch: openFetch(),
+    room: unfinished.of(DEFAULT_TENANT),
   };
   return {
     open: (launch, listener) => new Upstream(launch, { ...options, ...listener }),
@@ -56,7 +63,10 @@ export function exploring({ limits }: Config, log: Log, { start, makeFolder, che
  * Hosted ones get their secrets. Those of `default` also get what they ask for of the environment, and may be anywhere;
  * every other tenant's are out in the world.
  */
-export function hostedOpener(limits: Limits, { start, makeFolder, checks }: Starting): HostingOptions["open"] {
+export function hostedOpener(
+  limits: Limits,
+  { start, makeFolder, checks, unfinished }: Starting,
+): HostingOptions["open"] {
   const { env } = process;
   const [ownFetch, publicFetch] = [openFetch(), openPublicFetch()];
   return (launch, listener, { tenant, grant }) => {
@@ -69,6 +79,7 @@ export function hostedOpener(limits: Limits, { start, makeFolder, checks }: Star
       start,
       makeFolder,
       long: longReader(checks, tenant, limits.inlineBodyBytes),
+      room: unfinished.of(tenant),
       ...listener,
       fetch: isOwn ? ownFetch : publicFetch,
       ...(grant && { hide: (value) => grant.hideIn(value), hideWhole: grant.hideWhole }),

@@ -15,6 +15,9 @@ export const upstreamLimits = {
   upstreamEndMs: 2_000,
   /** The longest message of a server of others. */
   upstreamMessageBytes: 16 * 1024 * 1024,
+  /** What has come of messages of servers of others that are not whole yet, of all tenants and of each. */
+  unfinishedUpstreamBytes: 256 * 1024 * 1024,
+  unfinishedUpstreamBytesPerTenant: 64 * 1024 * 1024,
   /** The longest of its messages that is no result: a question, a log line, progress, an error. */
   upstreamNoticeBytes: 4 * 1024 * 1024,
   /** One entry of a list, such as a tool with its schemas; a larger one is left out. */

@@ -4,6 +4,8 @@ import { EventEnds, eventText } from "./events.ts";
 import type { Inflow } from "./inflow.ts";
 import { longResult, type LongMessage, type LongReader } from "./long-answers.ts";
 import type { LongResults } from "./results-aside.ts";
+import type { HeldMessage, Room } from "./unfinished.ts";
+import { UpstreamError } from "./upstream-error.ts";
 
 /** How the answers of one server are read. */
 export interface BoundedReading {
@@ -13,6 +15,8 @@ export interface BoundedReading {
   readonly inflow: Inflow;
   /** Where long messages are read, and where their results are kept meanwhile. */
   readonly elsewhere: Elsewhere | undefined;
+  /** For what is not whole yet; without one it is not counted. */
+  readonly room?: Room | undefined;
 }
 
 interface Elsewhere {
@@ -32,10 +36,11 @@ export function boundedFetch(reading: BoundedReading, fetchIt: typeof fetch = fe
     const type = response.headers.get("content-type") ?? "";
     const { status, statusText, headers, ok } = response;
     const reader = response.body.getReader();
+    const held = new Held(reading, (error) => leave(reader, error));
     const pieces = type.startsWith("text/event-stream")
-      ? eventsOf(piecesOf(reader), reading)
-      : bodyOf(piecesOf(reader), reading, ok && type.startsWith("application/json"));
-    const bounded = new Response(streamOf(pieces, reader), { status, statusText, headers });
+      ? eventsOf(piecesOf(reader), held, reading)
+      : bodyOf(piecesOf(reader), held, reading, ok && type.startsWith("application/json"));
+    const bounded = new Response(streamOf(pieces, held, reader), { status, statusText, headers });
     // What a constructed answer lacks, and redirects are judged by.
     Object.defineProperties(bounded, {
       url: { value: response.url },
@@ -52,8 +57,16 @@ async function* piecesOf(reader: ReadableStreamDefaultReader<Uint8Array>): Piece
   for (let step = await reader.read(); !step.done; step = await reader.read()) yield step.value;
 }
 
+function leave(reader: ReadableStreamDefaultReader<Uint8Array>, error: unknown): void {
+  reader.cancel(error).catch(() => {});
+}
+
 /** Whatever ends it ends what it is read from. */
-function streamOf(pieces: Pieces, reader: ReadableStreamDefaultReader<Uint8Array>): ReadableStream<Uint8Array> {
+function streamOf(
+  pieces: Pieces,
+  held: Held,
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+): ReadableStream<Uint8Array> {
   return new ReadableStream(
     {
       async pull(controller) {
@@ -62,20 +75,23 @@ function streamOf(pieces: Pieces, reader: ReadableStreamDefaultReader<Uint8Array
           if (step.done) controller.close();
           else controller.enqueue(step.value);
         } catch (error) {
-          reader.cancel(error).catch(() => {});
+          held.end();
+          leave(reader, error);
           throw error;
         }
       },
-      cancel: (reason) => reader.cancel(reason),
+      cancel: (reason) => {
+        held.end();
+        return reader.cancel(reason);
+      },
     },
     { highWaterMark: 0 },
   );
 }
 
 /** One message that is all of the body. */
-async function* bodyOf(body: Pieces, reading: BoundedReading, isJson: boolean): Pieces {
-  const { messageBytes, inflow, elsewhere } = reading;
-  const held = new Held(messageBytes);
+async function* bodyOf(body: Pieces, held: Held, reading: BoundedReading, isJson: boolean): Pieces {
+  const { inflow, elsewhere } = reading;
   for await (const piece of body) {
     await inflow.take(0, costOf(piece));
     held.add(piece);
@@ -95,9 +111,8 @@ async function* bodyOf(body: Pieces, reading: BoundedReading, isJson: boolean): 
 }
 
 /** Events, some of them at a time. */
-async function* eventsOf(body: Pieces, reading: BoundedReading): Pieces {
-  const { messageBytes, inflow, elsewhere } = reading;
-  const held = new Held(messageBytes);
+async function* eventsOf(body: Pieces, held: Held, reading: BoundedReading): Pieces {
+  const { inflow, elsewhere } = reading;
   const ends = new EventEnds();
   let text = "";
   let [events, bytes] = [0, 0];
@@ -138,6 +153,8 @@ async function* eventsOf(body: Pieces, reading: BoundedReading): Pieces {
     const some = await handOn();
     if (some.length > 0) yield some;
   }
+  // What has begun and not ended is no event.
+  held.take();
 }
 
 /** JSON text of a message in which something stands for its results. */
@@ -169,24 +186,59 @@ function costOf({ length }: Uint8Array): number {
   return Math.max(length, PIECE_BYTES);
 }
 
-/** What came of a message so far. */
+/** What came of a message so far. It is counted from its second piece on: most are whole with the first. */
 class Held {
   readonly #bytesMax: number;
-  readonly #bytes = new GrowingBytes();
+  readonly #room: Room | undefined;
+  readonly #onNoRoom: (error: Error) => void;
+  #bytes = new GrowingBytes();
+  #counted: HeldMessage | undefined;
+  #noRoom: Error | undefined;
+  #isOver = false;
 
-  constructor(bytesMax: number) {
-    this.#bytesMax = bytesMax;
+  /** `onNoRoom` ends what it is read from. */
+  constructor({ messageBytes, room }: BoundedReading, onNoRoom: (error: Error) => void) {
+    this.#bytesMax = messageBytes;
+    this.#room = room;
+    this.#onNoRoom = onNoRoom;
   }
 
-  /** Throws when it is too long. */
+  /** Throws when it is too long, or when there is no room for it. */
   add(piece: Uint8Array): void {
-    if (this.#bytes.length + piece.length > this.#bytesMax)
+    const { length } = this.#bytes;
+    if (length + piece.length > this.#bytesMax)
       throw new Error(`The server sent a message of more than ${this.#bytesMax} bytes.`);
+    if (this.#isOver && !this.#noRoom) return;
+    if (this.#room && length > 0) {
+      if (!this.#counted) (this.#counted = this.#room.begin((why) => this.#giveUp(why))).add(length);
+      this.#counted?.add(piece.length);
+    }
+    if (this.#noRoom) throw this.#noRoom;
     this.#bytes.add(piece);
   }
 
   take(): Uint8Array<ArrayBuffer> {
+    if (this.#noRoom) throw this.#noRoom;
+    this.#release();
     return this.#bytes.take();
+  }
+
+  /** Nobody wants any more of it. */
+  end(): void {
+    this.#isOver = true;
+    this.#release();
+    this.#bytes = new GrowingBytes();
+  }
+
+  #giveUp(why: string): void {
+    this.#noRoom = new UpstreamError("upstream_busy", `it ${why}`);
+    this.end();
+    this.#onNoRoom(this.#noRoom);
+  }
+
+  #release(): void {
+    this.#counted?.end();
+    this.#counted = undefined;
   }
 }
 

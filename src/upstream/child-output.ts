@@ -3,6 +3,7 @@ import type { Limits } from "../limits.ts";
 import { LastWords } from "../processes/last-words.ts";
 import { LineReader } from "./lines.ts";
 import { longResult, type LongReader } from "./long-answers.ts";
+import type { Room } from "./unfinished.ts";
 import { messagesIn, readLine, type Message } from "./messages.ts";
 
 export type OutputLimits = Pick<
@@ -21,6 +22,7 @@ export class ChildOutput {
   readonly #secrets: readonly string[];
   readonly #stdout: Readable;
   readonly #onFault: (reason: string) => void;
+  readonly #lines: LineReader;
   #isFaulty = false;
   readonly #stderr: LastWords;
   #garbageBytes = 0;
@@ -40,6 +42,7 @@ export class ChildOutput {
     limits: OutputLimits,
     secrets: readonly string[],
     long: LongReader | undefined,
+    room: Room | undefined,
     onFault: (reason: string) => void,
   ) {
     this.#long = long;
@@ -47,13 +50,16 @@ export class ChildOutput {
     this.#secrets = secrets;
     this.#stdout = stdout;
     this.#onFault = onFault;
-    const lines = new LineReader(limits.upstreamMessageBytes, {
-      line: (line) => this.#take(line),
+    const listener = {
+      line: (line: Buffer) => this.#take(line),
       tooLong: () => this.#fail(`sent a line of more than ${limits.upstreamMessageBytes} bytes`),
-    });
+      noRoom: (why: string) => this.#fail(why),
+    };
+    this.#lines = new LineReader(limits.upstreamMessageBytes, listener, room);
+    stdout.once("close", () => this.#lines.end());
     stdout.on("data", (chunk: Buffer) => {
       if (this.#isFaulty) return;
-      lines.push(chunk);
+      this.#lines.push(chunk);
       this.#breathe();
     });
     this.#stderr = new LastWords(stderr, limits.upstreamStderrBytes);
@@ -72,6 +78,7 @@ export class ChildOutput {
   #fail(reason: string): void {
     if (this.#isFaulty) return;
     this.#isFaulty = true;
+    this.#lines.end();
     this.#onFault(reason);
   }
 

@@ -7,6 +7,7 @@ import type { ExitStatus, Started } from "../starter/starter.ts";
 import { ChildOutput, type OutputLimits } from "./child-output.ts";
 import type { LongReader } from "./long-answers.ts";
 import type { Message } from "./messages.ts";
+import type { Room } from "./unfinished.ts";
 import { within } from "./within.ts";
 
 export type ChildLimits = OutputLimits & Pick<Limits, "upstreamEndMs">;
@@ -27,6 +28,8 @@ export interface ChildOptions {
   /** It was made for it alone, and goes with it. */
   readonly folder: string | undefined;
   readonly long: LongReader | undefined;
+  /** For lines that are not whole yet. */
+  readonly room?: Room | undefined;
 }
 
 /**
@@ -47,7 +50,7 @@ export class Child {
   #ending: Promise<void> | undefined;
   #isTerminated = false;
 
-  constructor({ pid, pipes, exited }: Started, { limits, secrets, folder, long }: ChildOptions) {
+  constructor({ pid, pipes, exited }: Started, { limits, secrets, folder, long, room }: ChildOptions) {
     const [stdin, stdout, stderr] = pipes as readonly [Duplex, Duplex, Duplex];
     this.#pid = pid;
     this.#stdin = stdin;
@@ -55,7 +58,7 @@ export class Child {
     this.#limits = limits;
     this.#folder = folder;
     for (const pipe of [stdin, stdout, stderr]) pipe.on("error", () => {});
-    this.#output = new ChildOutput({ stdout, stderr }, limits, secrets, long, (reason) => {
+    this.#output = new ChildOutput({ stdout, stderr }, limits, secrets, long, room, (reason) => {
       this.#fault = reason;
       this.#signal("SIGKILL");
     });

@@ -13,6 +13,7 @@ import type { LongReader } from "./long-answers.ts";
 import type { Ask } from "./request.ts";
 import { Questions } from "./questions.ts";
 import { greetChild, type Greeted } from "./greet-child.ts";
+import type { Room } from "./unfinished.ts";
 
 /**
  * Connections to servers of others: the only place that speaks MCP as a client. Knows launcher URIs and child
@@ -50,6 +51,8 @@ export interface ConnectOptions extends Surroundings {
   readonly fetch?: typeof fetch;
   /** Reads long messages elsewhere. */
   readonly long?: LongReader | undefined;
+  /** For what has come of messages that are not whole yet; without one it is not counted. */
+  readonly room?: Room | undefined;
   /** Ends the start. */
   readonly signal?: AbortSignal;
 }

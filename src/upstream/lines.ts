@@ -1,13 +1,18 @@
+import type { HeldMessage, Room } from "./unfinished.ts";
+
 /** Cuts bytes into lines. Holds at most one line, of bounded length; work is linear in what comes. */
 export class LineReader {
   readonly #bytesMax: number;
-  readonly #on: { line(line: Buffer): void; tooLong(): void };
+  readonly #on: LinesListener;
+  readonly #room: Room | undefined;
+  #counted: HeldMessage | undefined;
   #held: Buffer = Buffer.alloc(0);
   #heldBytes = 0;
 
-  constructor(bytesMax: number, on: { line(line: Buffer): void; tooLong(): void }) {
+  constructor(bytesMax: number, on: LinesListener, room?: Room) {
     this.#bytesMax = bytesMax;
     this.#on = on;
+    this.#room = room;
   }
 
   push(chunk: Buffer): void {
@@ -34,6 +39,8 @@ export class LineReader {
     }
     piece.copy(this.#held, this.#heldBytes);
     this.#heldBytes = needed;
+    this.#counted ??= this.#room?.begin((why) => this.#on.noRoom(why));
+    this.#counted?.add(piece.length);
   }
 
   #take(piece: Buffer): Buffer {
@@ -43,7 +50,14 @@ export class LineReader {
     return line;
   }
 
+  /** Forgets what is no whole line. */
+  end(): void {
+    this.#giveBack();
+  }
+
   #giveBack(): void {
+    this.#counted?.end();
+    this.#counted = undefined;
     this.#held = Buffer.alloc(0);
     this.#heldBytes = 0;
   }
@@ -52,6 +66,13 @@ export class LineReader {
     this.#giveBack();
     this.#on.tooLong();
   }
+}
+
+interface LinesListener {
+  line(line: Buffer): void;
+  tooLong(): void;
+  /** What has come of a line is to be forgotten. */
+  noRoom(why: string): void;
 }
 
 const NEWLINE = 10;

@@ -37,9 +37,9 @@ export async function openByHttp(
   const inflow = new Inflow(limits.upstreamNotificationsPerSecond);
   const questions = new OpenQuestions(limits.upstreamQuestions, inflow);
   const signal = AbortSignal.any([timeout, questions.tooMany, ...(options.signal ? [options.signal] : [])]);
-  const long = new LongResults();
+  const long = new LongResults(options.room);
   const elsewhere = options.long && { long: options.long, results: long };
-  const reading = { messageBytes: upstreamMessageBytes, batchMessages, inflow, elsewhere };
+  const reading = { messageBytes: upstreamMessageBytes, batchMessages, inflow, elsewhere, room: options.room };
   const transportOptions = { requestInit: { headers }, fetch: boundedFetch(reading, options.fetch) };
   const what = `reaching ${name}`;
   const failed = (error: unknown): BerthError => {
@@ -118,6 +118,7 @@ function channelOf(
   let fault: string | undefined;
   const closed = new Promise<Closed>((resolve) => (tell = resolve));
   void closed.then(({ reason }) => (requests.ended = `it ${reason}`));
+  void closed.then(() => long.clear());
   const ended = (reason: string): void =>
     tell({ reason: fault ?? reason, stderr: "", expected: expected && fault === undefined });
   // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the client has no other way

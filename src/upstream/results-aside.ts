@@ -3,6 +3,7 @@ import { isObject } from "../json.ts";
 import { LongAnswer, LongPage } from "./long-answers.ts";
 import type { OpenQuestions } from "./open-questions.ts";
 import type { AnyResult, Result } from "./request.ts";
+import type { HeldMessage, Room } from "./unfinished.ts";
 
 /** Where a result stands that was set aside. */
 const ASIDE = "berth/aside";
@@ -77,14 +78,21 @@ export function setResultsAside<T extends Transport>(transport: T, questions: Op
  * them. Only the newest are kept; a client takes each at once, and those that come to nobody are never taken.
  */
 export class LongResults {
-  readonly #kept = new Map<string, LongAnswer | LongPage>();
+  readonly #kept = new Map<string, KeptResult>();
+  readonly #room: Room | undefined;
   #next = 0;
+
+  constructor(room?: Room) {
+    this.#room = room;
+  }
 
   /** Gives what stands for it. */
   keep(result: LongAnswer | LongPage): Result {
     const key = String(this.#next++);
-    this.#kept.set(key, result);
-    if (this.#kept.size > LONG_KEPT_MAX) this.#kept.delete(this.#kept.keys().next().value!);
+    const held = this.#room?.begin(() => this.#kept.delete(key));
+    this.#kept.set(key, { result, held });
+    held?.add(bytesOf(result));
+    if (this.#kept.size > LONG_KEPT_MAX) this.#take(this.#kept.keys().next().value!);
     return { [LONG]: key };
   }
 
@@ -93,8 +101,29 @@ export class LongResults {
     const aside = result[ASIDE];
     const given = isObject(aside) ? aside : result;
     const key = given[LONG];
-    const long = typeof key === "string" ? this.#kept.get(key) : undefined;
-    if (long) this.#kept.delete(key as string);
-    return long ?? given;
+    return (typeof key === "string" ? this.#take(key) : undefined) ?? given;
   }
+
+  /** Nobody takes any of them now. */
+  clear(): void {
+    for (const key of this.#kept.keys()) this.#take(key);
+  }
+
+  #take(key: string): LongAnswer | LongPage | undefined {
+    const kept = this.#kept.get(key);
+    kept?.held?.end();
+    this.#kept.delete(key);
+    return kept?.result;
+  }
+}
+
+interface KeptResult {
+  readonly result: LongAnswer | LongPage;
+  readonly held: HeldMessage | undefined;
+}
+
+function bytesOf(result: LongAnswer | LongPage): number {
+  return result instanceof LongAnswer
+    ? result.json.length
+    : result.entries.reduce((sum, { length }) => sum + length, 0);
 }

@@ -4,6 +4,7 @@ import { makeTemporary, type MakeFolder } from "../work-folders.ts";
 import { Child, type ChildLimits } from "./child.ts";
 import type { Command } from "./command.ts";
 import type { LongReader } from "./long-answers.ts";
+import type { Room } from "./unfinished.ts";
 import { within } from "./within.ts";
 
 export interface ChildStart {
@@ -14,6 +15,7 @@ export interface ChildStart {
   readonly makeFolder?: MakeFolder | undefined;
   /** Reads its long messages; by default they are read where they come. */
   readonly long?: LongReader | undefined;
+  readonly room?: Room | undefined;
   /** Nobody wants it any more. */
   readonly signal?: AbortSignal;
 }
@@ -23,7 +25,7 @@ export interface ChildStart {
  * started, or with the reason of `signal`; nothing is left of it then.
  */
 export async function startChild(command: Command, options: ChildStart): Promise<Child> {
-  const { limits, start = startDirectly, makeFolder = makeTemporary, long, signal } = options;
+  const { limits, start = startDirectly, makeFolder = makeTemporary, long, room, signal } = options;
   const { file, args, env, cwd, secrets } = command;
   const folder = cwd === undefined ? makeFolder("upstream-") : undefined;
   const removeFolder = async (): Promise<void> => {
@@ -40,7 +42,7 @@ export async function startChild(command: Command, options: ChildStart): Promise
     group: true,
     niceness: NICENESS,
   }).then(
-    (started) => new Child(started, { limits, secrets, folder, long }),
+    (started) => new Child(started, { limits, secrets, folder, long, room }),
     async (error: unknown) => {
       await removeFolder();
       throw new Error(`it could not be started: ${(error as Error).message}`, { cause: error });

@@ -1,0 +1,123 @@
+import assert from "node:assert/strict";
+import { PassThrough } from "node:stream";
+import { setImmediate as turn } from "node:timers/promises";
+import { test } from "node:test";
+import { defaultLimits } from "../src/limits.ts";
+import { boundedFetch } from "../src/upstream/bounded-fetch.ts";
+import { ChildOutput } from "../src/upstream/child-output.ts";
+import { Inflow } from "../src/upstream/inflow.ts";
+import { LongAnswer } from "../src/upstream/long-answers.ts";
+import { LongResults } from "../src/upstream/results-aside.ts";
+import { UnfinishedMessages, type Room } from "../src/upstream/unfinished.ts";
+
+const limits = { unfinishedUpstreamBytes: 4_000, unfinishedUpstreamBytesPerTenant: 2_000 };
+const OF_TENANT = /in the midst of a message .* 2000 bytes .*\(BERTH_UNFINISHED_UPSTREAM_BYTES_PER_TENANT\)/;
+const OF_ALL = /in the midst of a message .* 4000 bytes .*\(BERTH_UNFINISHED_UPSTREAM_BYTES\)/;
+
+/** An answer that comes in pieces, and what is read of it. */
+async function answer(room: Room, type = "application/json") {
+  let source!: ReadableStreamDefaultController<Uint8Array>;
+  let isCancelled = false;
+  const body = new ReadableStream<Uint8Array>({
+    start: (controller) => void (source = controller),
+    cancel: () => void (isCancelled = true),
+  });
+  const settings = { messageBytes: 10_000, batchMessages: 100, inflow: new Inflow(1e6), elsewhere: undefined, room };
+  const given = await boundedFetch(
+    settings,
+    async () => new Response(body, { headers: { "content-type": type } }),
+  )("http://127.0.0.1/");
+  const read = given.text().then(
+    (text) => text.length,
+    (error: Error) => error.message,
+  );
+  return {
+    read,
+    get isCancelled() {
+      return isCancelled;
+    },
+    async piece(bytes: number): Promise<void> {
+      source.enqueue(new Uint8Array(bytes).fill(120));
+      for (let turns = 0; turns < 5; turns++) await turn();
+    },
+    end: () => source.close(),
+  };
+}
+
+for (const type of ["application/json", "text/event-stream"]) {
+  test(`of answers that are not whole (${type}) the one begun first ends where a tenant has no more room`, async () => {
+    const room = new UnfinishedMessages(limits).of("one");
+    const [first, second] = [await answer(room, type), await answer(room, type)];
+    for (const each of [first, first, second, second]) await each.piece(500);
+    await second.piece(500);
+    assert.match(String(await first.read), OF_TENANT);
+    assert.ok(first.isCancelled, "nothing more is read of it");
+    for (let pieces = 0; pieces < 9; pieces++) {
+      const third = await answer(room, type);
+      await third.piece(10);
+      await third.piece(100);
+      third.end();
+      await third.read;
+    }
+    second.end();
+    assert.equal(await second.read, type === "application/json" ? 1_500 : 0);
+  });
+}
+
+test("where all tenants have no more room, the one that has most loses what it began first", async () => {
+  const unfinished = new UnfinishedMessages(limits);
+  const [one, two, three] = ["one", "two", "three"].map((tenant) => unfinished.of(tenant));
+  const [ofOne, small, large, ofThree] = [
+    await answer(one!),
+    await answer(two!),
+    await answer(two!),
+    await answer(three!),
+  ];
+  for (const bytes of [700, 700]) await ofOne.piece(bytes);
+  for (const bytes of [100, 100]) await small.piece(bytes);
+  for (const bytes of [800, 800]) await large.piece(bytes);
+  for (const bytes of [450, 450]) await ofThree.piece(bytes);
+  assert.match(String(await small.read), OF_ALL);
+  for (const each of [ofOne, large, ofThree]) each.end();
+  assert.deepEqual([await ofOne.read, await large.read, await ofThree.read], [1_400, 1_600, 900]);
+});
+
+test("a program that is in the midst of the line begun first is ended where its tenant has no more room", () => {
+  const room = new UnfinishedMessages(limits).of("one");
+  const programs = [0, 1].map(() => {
+    const pipes = { stdout: new PassThrough(), stderr: new PassThrough() };
+    const faults: string[] = [];
+    const output = new ChildOutput(pipes, defaultLimits, [], undefined, room, (reason) => void faults.push(reason));
+    return { pipes, faults, output };
+  });
+  for (const { pipes } of programs) pipes.stdout.emit("data", Buffer.alloc(900));
+  programs[1]!.pipes.stdout.emit("data", Buffer.alloc(900));
+  assert.match(programs[0]!.faults.join(), OF_TENANT);
+  programs[1]!.pipes.stdout.emit("data", Buffer.alloc(200));
+  assert.equal(programs[1]!.faults.length, 0);
+  // One that has ended holds nothing any more.
+  programs[1]!.pipes.stdout.emit("close");
+  assert.equal(heldOf(room), 0);
+});
+
+test("long results that nobody takes have no more room than messages that are not whole", () => {
+  const room = new UnfinishedMessages(limits).of("one");
+  const results = new LongResults(room);
+  const given = Array.from({ length: 10 }, () => results.keep(new LongAnswer(new Uint8Array(900))));
+  const taken = given.map((each) => results.take(each)).filter((each) => each instanceof LongAnswer);
+  assert.equal(taken.length, 2);
+  results.keep(new LongAnswer(new Uint8Array(900)));
+  results.clear();
+  assert.equal(heldOf(room), 0);
+});
+
+/** How much of a tenant's room others hold. */
+function heldOf(room: Room): number {
+  const held: number[] = [];
+  for (let free = 0; free <= 2_000 && held.length === 0; free++) {
+    const probe = room.begin(() => held.push(2_000 - free));
+    probe.add(free);
+    probe.end();
+  }
+  return held[0] ?? 0;
+}
