@@ -7,6 +7,7 @@ import { defaultLimits } from "../src/limits.ts";
 import { apiOf } from "./api.ts";
 import { post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { connectRaw, rawPost, type RawConnection } from "./raw-http.ts";
+import { startRig } from "./mcp-modern.rig.ts";
 import { addTenant, onStoreOf } from "./tenants.rig.ts";
 import { until } from "./until.ts";
 
@@ -234,5 +235,33 @@ describe("bodies that are not whole", () => {
     begun[1]!.socket.destroy();
     await until(async () => (await heldBytes()) === 0);
     assert.equal((await ping("default", long())).status, 200);
+  });
+});
+
+describe("the bodies of calls that are under way", () => {
+  it("heldBodyBytesPerTenant: further ones are refused until some are answered, and those of others are not", async () => {
+    const rig = await startRig({}, { heldBodyBytesPerTenant: 20_000 });
+    try {
+      let goOn!: () => void;
+      const isOver = new Promise<string>((resolve) => (goOn = () => resolve("over")));
+      let begun = 0;
+      rig.host.offer("one", { tools: { wait: () => ((begun += 1), isOver) } });
+      const url = rig.url("one");
+      const call = (units: number) =>
+        post(url, request("tools/call", { name: "wait", arguments: { text: "x".repeat(units) } }));
+      const first = call(30_000);
+      await until(() => begun === 1);
+      const refused = await call(5_000);
+      assert.equal(refused.status, 429);
+      assert.equal(refused.headers.get("retry-after"), "1");
+      assert.match(JSON.stringify(refused.body), /20000 characters are under way \(BERTH_HELD_BODY_BYTES_PER_TENANT\)/);
+      const short = call(100);
+      await until(() => begun === 2);
+      goOn();
+      assert.deepEqual([(await first).status, (await short).status], [200, 200]);
+      assert.equal((await call(5_000)).status, 200);
+    } finally {
+      await rig.close();
+    }
   });
 });

@@ -8,17 +8,25 @@ import { claimedPlaceOf } from "./place.ts";
 /** The limits that one body may have: each is refused by its name. */
 export type BodyLimits = Pick<
   Limits,
-  "bodyBytes" | "shortBodyBytes" | "unfinishedBodyBytes" | "unfinishedBodyBytesPerTenant"
+  | "bodyBytes"
+  | "shortBodyBytes"
+  | "unfinishedBodyBytes"
+  | "unfinishedBodyBytesPerTenant"
+  | "heldBodyBytes"
+  | "heldBodyBytesPerTenant"
 >;
 
 /**
  * Reads the bodies of requests, and counts what has come of those that are not whole yet: however many are begun and
- * never ended, they hold a bounded amount of memory. A body that comes in one piece is not counted.
+ * never ended, they hold a bounded amount of memory. A body that comes in one piece is not counted. Nor do those that
+ * are whole hold more than so much while what they ask for is under way.
  */
 export class Bodies {
   readonly #limits: BodyLimits;
   #unfinished = 0;
   readonly #byTenant = new Map<string, number>();
+  #held = 0;
+  readonly #heldBy = new Map<string, number>();
 
   constructor(limits: BodyLimits) {
     this.#limits = limits;
@@ -82,6 +90,28 @@ export class Bodies {
     });
   }
 
+  /**
+   * Counts a body until the function that it gives is called: whatever waits for its turn, or for a client, keeps what it
+   * was asked with. Throws `too_many_requests` where there is no room; one alone of a tenant always has it.
+   */
+  hold(tenant: string, { length }: string): () => void {
+    if (length <= UNCOUNTED_UNITS) return nothing;
+    const { heldBodyBytes, heldBodyBytesPerTenant } = this.#limits;
+    const own = this.#heldBy.get(tenant) ?? 0;
+    if (own > 0 && own + length > heldBodyBytesPerTenant)
+      throw fullOfHeld(heldBodyBytesPerTenant, "heldBodyBytesPerTenant");
+    if (own > 0 && this.#held + length > heldBodyBytes) throw fullOfHeld(heldBodyBytes, "heldBodyBytes");
+    this.#countHeld(tenant, length);
+    return () => this.#countHeld(tenant, -length);
+  }
+
+  #countHeld(tenant: string, units: number): void {
+    this.#held += units;
+    const own = (this.#heldBy.get(tenant) ?? 0) + units;
+    if (own === 0) this.#heldBy.delete(tenant);
+    else this.#heldBy.set(tenant, own);
+  }
+
   #fullFor(request: IncomingMessage, bytes: number): BerthError | undefined {
     const { unfinishedBodyBytes, unfinishedBodyBytesPerTenant } = this.#limits;
     const { tenant } = claimedPlaceOf(request);
@@ -102,8 +132,21 @@ export class Bodies {
   }
 }
 
-/** When others may have sent what they began. */
+/** Most bodies are short, and requests are counted anyway. */
+const UNCOUNTED_UNITS = 4 * 1024;
+
+const nothing = (): void => {};
+
+/** When others may have sent what they began, or have their answers. */
 const RETRY_AFTER_S = 1;
+
+function fullOfHeld(most: number, limit: "heldBodyBytes" | "heldBodyBytesPerTenant"): BerthError {
+  const whose = limit === "heldBodyBytes" ? "of all tenants" : "of the tenant";
+  const why = `requests ${whose} with ${most} characters are under way (${limitVariable(limit)})`;
+  return new BerthError("too_many_requests", `${why}; try again in ${RETRY_AFTER_S} s`, {
+    data: { retryAfterSeconds: RETRY_AFTER_S },
+  });
+}
 
 function full(code: "too_many_requests" | "too_many_bodies", who: string, limit: keyof BodyLimits): BerthError {
   const why = `${who} of bodies that are not whole yet (${limitVariable(limit)})`;

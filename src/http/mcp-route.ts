@@ -54,6 +54,7 @@ async function answerPost(
 ): Promise<void> {
   const { endpoint, allServers, guard, authenticate, challenge, streams, bodies, limits, log } = options;
   let events: EventStream | undefined;
+  let letGo: (() => void) | undefined;
   try {
     guard(request);
     allowOrigin(request, response);
@@ -68,6 +69,7 @@ async function answerPost(
     const server = name === undefined ? allServers : decodeName(name);
 
     const body = await bodies.read(request);
+    letGo = bodies.hold(tenant, body);
     // A client for which there is no stream is answered all at once.
     if (accepted.events) events = streams.take(response, principal);
     const signal = cancelledBy(response);
@@ -85,6 +87,8 @@ async function answerPost(
   } catch (error) {
     challenge(request, response, error);
     writeFailure(response, error, limits.stalledMs, log);
+  } finally {
+    letGo?.();
   }
 }
 

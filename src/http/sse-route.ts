@@ -130,6 +130,7 @@ export function createSseRoute(
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void> {
+    let letGo: (() => void) | undefined;
     try {
       const principal = await options.authenticate(request);
       const connection = connections.get(id);
@@ -141,11 +142,14 @@ export function createSseRoute(
       checkContent(request.headers);
       checkUnread(tenant);
       const body = await options.bodies.read(request);
+      letGo = options.bodies.hold(tenant, body);
       const trace = traceOf(request);
       response.writeHead(202, [REQUEST_ID_HEADER, trace.requestId]).end();
       await connection.receive(body, principal, trace);
     } catch (error) {
       fail(request, response, error);
+    } finally {
+      letGo?.();
     }
   }
 }

@@ -6,6 +6,9 @@ export const httpLimits = {
   /** What has come of bodies that are not whole yet. */
   unfinishedBodyBytes: 256 * 1024 * 1024,
   unfinishedBodyBytesPerTenant: 64 * 1024 * 1024,
+  /** Bodies of calls that are under way, of all tenants and of each: those that wait for their turn keep what they brought. */
+  heldBodyBytes: 384 * 1024 * 1024,
+  heldBodyBytesPerTenant: 128 * 1024 * 1024,
   /** A longer body, or result of a function, is read, checked and written by the process for checks. */
   inlineBodyBytes: 64 * 1024,
   /** Values of one message, such as members and items, besides the arguments or the result of its call, where it is longer. */

@@ -17,6 +17,7 @@ import { principalOf } from "../access/authenticate.ts";
 import type { Challenge } from "../access/challenge.ts";
 import { checkPermitted } from "../access/permit.ts";
 import { readAccept } from "../accept.ts";
+import { atClose } from "../at-close.ts";
 import type { Bodies } from "../body.ts";
 import type { EventStream } from "../event-stream.ts";
 import { cancelledBy, checkContent, decodeName } from "../mcp-route.ts";
@@ -83,7 +84,7 @@ async function answer(
   try {
     refuseOtherSites(request);
     const tool = await toolOf(request, target, options.host);
-    const args = await argumentsOf(target, tool, request, options);
+    const args = await argumentsOf(target, tool, request, response, options);
     if (readAccept(request.headers.accept).events && !(events = streams.take(response, principalOf(request)))) {
       throw new BerthError("too_many_streams");
     }
@@ -139,6 +140,7 @@ async function argumentsOf(
   { query }: Target,
   { contract, takesText }: Tool,
   request: IncomingMessage,
+  response: ServerResponse,
   {
     bodies,
     checks,
@@ -154,6 +156,7 @@ async function argumentsOf(
   if (query !== undefined) throw new BerthError("invalid_params", "a POST has its arguments in its body, and no query");
   checkContent(request.headers);
   const body = await bodies.read(request);
+  atClose(response, { leave: bodies.hold(tenantOf(request), body) });
   if (body.length > inlineBodyBytes) {
     const long = await checks.readArguments(tenantOf(request), body);
     return takesText ? long : long.read();
