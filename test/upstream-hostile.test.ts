@@ -94,6 +94,17 @@ for (const way of ["pings without end", "pings and reads nothing", "asks without
   });
 }
 
+test("a program that sends a batch longer than batchMessages is ended, and says so", async () => {
+  const upstream = await connect(hostile("sends a long batch"), { limits: { batchMessages: 50 } });
+  assert.deepEqual((await upstream.callTool("49", {})).content, []);
+  await assert.rejects(upstream.callTool("50", {}), {
+    code: "upstream_ended",
+    message: /it sent a batch of more than 50 messages \(BERTH_BATCH_MESSAGES\)/,
+  });
+  const long = await connect(hostile("sends a long batch"));
+  await assert.rejects(long.callTool("5000", {}), /a batch of more than 100 messages/);
+});
+
 test("a program may ask as often as it likes where it takes the answers", async () => {
   const upstream = await connect(hostile("pings and takes answers"), { limits: { upstreamQuestions: 10 } });
   assert.equal((await upstream.callTool("any", {})).content[0]!["text"], "200 answers");

@@ -8,7 +8,11 @@ import { messagesIn, readLine, type Message } from "./messages.ts";
 
 export type OutputLimits = Pick<
   Limits,
-  "upstreamMessageBytes" | "upstreamGarbageBytes" | "upstreamNotificationsPerSecond" | "upstreamStderrBytes"
+  | "batchMessages"
+  | "upstreamMessageBytes"
+  | "upstreamGarbageBytes"
+  | "upstreamNotificationsPerSecond"
+  | "upstreamStderrBytes"
 >;
 
 /**
@@ -99,7 +103,7 @@ export class ChildOutput {
     if (!read) return this.#throwAway(line);
     this.#garbageBytes = 0;
     if (!Array.isArray(read)) this.#deliver(read as Message);
-    else for (const message of read as Message[]) this.#deliver(message);
+    else this.#deliverAll(read as Message[]);
   }
 
   /** What comes after it waits, so that everything keeps its order. */
@@ -126,7 +130,7 @@ export class ChildOutput {
       this.#garbageBytes = 0;
       const messages = messagesIn(JSON.parse(text))!;
       for (const each of results) Object.assign(messages[each.at]!, { result: longResult(each) });
-      for (const message of messages) this.#deliver(message);
+      this.#deliverAll(messages);
     } catch (error) {
       this.#fail(`sent a message of ${line.length} bytes that was not read: ${(error as Error).message}`);
     }
@@ -138,6 +142,15 @@ export class ChildOutput {
     if (this.#garbageBytes > this.#limits.upstreamGarbageBytes) {
       this.#fail(`sent more than ${this.#limits.upstreamGarbageBytes} bytes that are no messages ("${this.garbage}")`);
     }
+  }
+
+  /** All that is in one line is heard at once. */
+  #deliverAll(messages: readonly Message[]): void {
+    const { batchMessages } = this.#limits;
+    if (messages.length > batchMessages) {
+      return this.#fail(`sent a batch of more than ${batchMessages} messages (BERTH_BATCH_MESSAGES)`);
+    }
+    for (const message of messages) this.#deliver(message);
   }
 
   #deliver(message: Message): void {
