@@ -8,7 +8,9 @@ import { after, describe, it } from "node:test";
 import { defaultLimits } from "../src/limits.ts";
 import { Backoff } from "../src/executor/backoff.ts";
 import { failure } from "../src/executor/failures.ts";
+import { Collected } from "../src/host/collected.ts";
 import { FrameReader } from "../src/executor/frames.ts";
+import { toHost } from "../src/executor/guest/wire.mts";
 import { Lane } from "../src/executor/lane.ts";
 import { openExecutor } from "../src/executor/open.ts";
 import type { ExecutorLog } from "../src/executor/guest-executor.ts";
@@ -69,7 +71,33 @@ describe("frames", () => {
     const nested = (levels: number): string => `${"[".repeat(levels)}"${"x".repeat(1000)}"${"]".repeat(levels)}\n`;
     assert.equal(read([nested(256)], 10_000).frames.length, 1);
     assert.match(read([nested(257)], 10_000).faults[0]!, /more than 256 levels/);
-    assert.match(read([nested(100_000)], 1_000_000).faults[0]!, /more than 256 levels/);
+    assert.match(read([nested(9_000)], 1_000_000).faults[0]!, /more than 256 levels/);
+  });
+
+  it("that are no results have at most 10,000 values, and are refused unread", () => {
+    const list = (count: number): string => JSON.stringify(Array.from({ length: count }, () => 0));
+    const all = (kind: number, count: number) => read([`[${kind},1,${list(count)}]\n`], 1_000_000);
+    assert.equal(all(toHost.progress, 9_999).frames.length, 1);
+    for (const kind of [toHost.progress, toHost.log, toHost.request]) {
+      const { frames, faults } = all(kind, 11_000);
+      assert.deepEqual([frames, faults], [[], ["wrote a message of more than 10000 values that is no result"]]);
+    }
+    assert.equal(all(toHost.json, 11_000).frames.length, 1);
+    assert.equal(all(toHost.asks, 11_000).frames.length, 1);
+  });
+});
+
+describe("what a stream yields for a caller that takes none", () => {
+  it("is counted as it is written, so that very many short texts are too long", () => {
+    const collected = new Collected(100_000);
+    const addAll = (): void => {
+      for (let at = 0; at < 10_000; at++) collected.add("");
+    };
+    assert.throws(addAll, /its stream is too long/);
+    const short = new Collected(100_000);
+    for (let at = 0; at < 1_000; at++) short.add("line");
+    const outcome = short.outcomeOf({ ok: true, value: { kind: "none" } });
+    assert.equal(outcome.ok && outcome.value.kind === "json" && (outcome.value.value as unknown[]).length, 1_000);
   });
 });
 

@@ -216,6 +216,7 @@ export function completed(): any { return numbers(2_000).map((n) => "1" + n); }
 /** @prompt */
 export function wrong(count: number): any { return numbers(count); }
 export async function* steps(count: number): AsyncGenerator<unknown, string> { yield numbers(count); return "done"; }
+export async function* stages(count: number, context: any): AsyncGenerator<unknown> { context.log.info(numbers(count)); yield numbers(count); yield "last"; }
 `;
   const tools = ["numbers", "named", "texts", "blocks", "links", "failed", "bytes", "envelope", "empty"];
   let berth: TestBerth;
@@ -352,6 +353,13 @@ export async function* steps(count: number): AsyncGenerator<unknown, string> { y
     });
     assert.ok(text.includes('"structuredContent":{"list":[0,1,2,'), text.slice(0, 200));
     assert.ok(longest < 100_000, String(longest));
+  });
+
+  it("is a text where it is progress or a log line", async () => {
+    const { content, isError } = await call(`${plain.url}/mcp/long`, "stages", { count: 12_000 });
+    assert.ok(!isError, JSON.stringify(content).slice(0, 200));
+    const texts = content.map((block: { text: string }) => block.text);
+    assert.deepEqual(texts, [JSON.stringify(Array.from({ length: 12_000 }, (_, at) => at)), "last"]);
   });
 
   it("is no other message: those have at most so many values", async () => {

@@ -1,6 +1,6 @@
 import { hasMoreValues, NESTING_MAX, nestsTooDeep } from "../json.ts";
 import type { Limits } from "../limits.ts";
-import { toHost } from "./guest/wire.mts";
+import { eventValuesMax, toHost } from "./guest/wire.mts";
 
 /**
  * Cuts what a guest writes into frames: one JSON array a line. It owns the size cap and the work done in one
@@ -24,6 +24,11 @@ export type FrameLimits = Pick<Limits, "guestFrameBytes" | "inlineBodyBytes" | "
 const NEWLINE = 10;
 /** A value that may be as long as a result, and the number of its call. */
 const RESULT = new RegExp(`^\\[(?:${[toHost.text, toHost.json, toHost.bytes].join("|")}),(\\d{1,15}),`);
+
+/** What a frame has besides what is said in it. */
+const FRAME_VALUES = 16;
+/** What may have very many values. */
+const MANY = new RegExp(`^\\[(?:${[toHost.text, toHost.json, toHost.bytes, toHost.asks].join("|")}),`);
 
 export class FrameReader {
   readonly #limits: FrameLimits;
@@ -81,6 +86,9 @@ export class FrameReader {
       if (!result && hasMoreValues(line, messageValues)) {
         return this.#fault(`wrote a message of more than ${messageValues} values (BERTH_MESSAGE_VALUES)`);
       }
+    }
+    if (line.length > eventValuesMax && !MANY.test(line) && hasMoreValues(line, eventValuesMax + FRAME_VALUES)) {
+      return this.#fault(`wrote a message of more than ${eventValuesMax} values that is no result`);
     }
     let frame: unknown;
     try {

@@ -3,6 +3,9 @@ import type { GuestOutcome } from "../executor/executor.ts";
 import { isObject, type Json } from "../json.ts";
 import { isContentBlock, text } from "./content.ts";
 
+/** What a block takes in memory besides its text. */
+const BLOCK_UNITS = 32;
+
 /**
  * What a stream yields, for a caller that takes no stream: a generator that returns nothing has said all that it has
  * to say in its yields, so these are its result then.
@@ -21,7 +24,7 @@ export class Collected {
     // A figure tells how far the work is; it is no part of what comes of it.
     if (isObject(event) && typeof event["progress"] === "number") return;
     const block = isContentBlock(event) ? event : text(typeof event === "string" ? event : JSON.stringify(event));
-    this.#units += typeof event === "string" ? event.length : JSON.stringify(event).length;
+    this.#units += JSON.stringify(block).length + BLOCK_UNITS;
     if (this.#units > this.#outputBytes) throw new BerthError("guest_failed", "its stream is too long");
     this.#blocks.push(block);
   };

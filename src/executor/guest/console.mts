@@ -2,7 +2,7 @@ import { Console } from "node:console";
 import type { Writable } from "node:stream";
 import { currentCall, type ActiveCall } from "./active.mts";
 import { sendSoon } from "./pipe.mts";
-import { encodeJson } from "./values.mts";
+import { encodeEvent } from "./values.mts";
 import { nameUnitsMax, toHost } from "./wire.mts";
 
 type Level = "debug" | "info" | "notice" | "warning" | "error" | "critical" | "alert" | "emergency";
@@ -41,5 +41,5 @@ export function captureConsole(): void {
 
 export function writeLog(id: number, level: Level, message: unknown, name?: string): void {
   const named = name === undefined ? "" : `,${JSON.stringify(name.slice(0, nameUnitsMax))}`;
-  sendSoon(`[${toHost.log},${id},"${level}",${encodeJson(message)}${named}]`);
+  sendSoon(`[${toHost.log},${id},"${level}",${encodeEvent(message)}${named}]`);
 }

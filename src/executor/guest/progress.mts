@@ -1,12 +1,12 @@
 import { active, type ActiveCall } from "./active.mts";
 import { sendSoon } from "./pipe.mts";
-import { encodeJson } from "./values.mts";
+import { encodeEvent } from "./values.mts";
 import { progressWindow, toHost } from "./wire.mts";
 
 /** Sends an event; gives something to wait for when the call is further ahead of its reader than the window allows. */
 export function reportProgress(call: ActiveCall, event: unknown): Promise<void> | undefined {
   if (call.over) return undefined;
-  sendSoon(`[${toHost.progress},${call.id},${encodeJson(event)}]`);
+  sendSoon(`[${toHost.progress},${call.id},${encodeEvent(event)}]`);
   if (++call.ahead < progressWindow || call.stopped) return undefined;
   call.room ??= createRoom();
   return call.room.promise;

@@ -1,5 +1,5 @@
 import { describe } from "./errors.mts";
-import { locationUnitsMax, toHost, type GuestLimits } from "./wire.mts";
+import { eventValuesMax, locationUnitsMax, toHost, type GuestLimits } from "./wire.mts";
 
 /**
  * What functions return, as frames. Text stays text, bytes become base64 wherever they stand, the rest follows JSON's
@@ -61,6 +61,24 @@ export function encodeJson(value: unknown): string {
   } finally {
     encoding = false;
   }
+}
+
+/** Of progress and log lines: what has very many values is a text, for whoever serves to read it at once. */
+export function encodeEvent(event: unknown): string {
+  const json = encodeJson(event);
+  return typeof event !== "string" && hasManyValues(json) ? JSON.stringify(json) : json;
+}
+
+function hasManyValues(json: string): boolean {
+  if (json.length < eventValuesMax) return false;
+  let values = 0;
+  for (let at = 0; at < json.length && values <= eventValuesMax; at++) {
+    const letter = json[at];
+    if (letter === '"') {
+      for (at++; json[at] !== '"'; at++) if (json[at] === "\\") at++;
+    } else if (letter === "," || letter === "[" || letter === "{") values++;
+  }
+  return values > eventValuesMax;
 }
 
 function fitsFrame(frame: string): boolean {

@@ -70,6 +70,9 @@ export const creditStep = 32;
 export const questionsMax = 32;
 export const nameUnitsMax = 256;
 
+/** The most values of what a guest says besides results and questions; a message of more is sent as its JSON text. */
+export const eventValuesMax = 10_000;
+
 /** The longest message and stack of an error, in UTF-16 units. */
 export const messageUnitsMax = 8_192;
 export const stackUnitsMax = 16_384;
