@@ -28,6 +28,7 @@ import { createEndpoint, type Endpoint } from "./mcp/endpoint.ts";
 import { showParts, timeCompiling } from "./metrics/figures.ts";
 import { createMetrics, type Metrics } from "./metrics/metrics.ts";
 import { accessOf } from "./open-access.ts";
+import { paced } from "./paces.ts";
 import { exploring, hostedOpener } from "./open-upstreams.ts";
 import { confinementBy } from "./processes/own-program.ts";
 import { readSealKey } from "./seal-key.ts";
@@ -145,6 +146,7 @@ export async function openCore(
       upstreams,
       mayStartPrograms: (tenant: string) => config.tenantUpstreams === "all" || config.tenantUpstreams.includes(tenant),
       writable: config.image !== "readonly",
+      storedBytesOf: (tenant: string) => limitsOf(tenant).storedBytes,
       limits: config.limits,
     };
     const explore = config.explore ? opened(openExplore(exploring(config, log, reaching))) : undefined;
@@ -155,7 +157,6 @@ export async function openCore(
     const edits = createEdits({
       ...hosting,
       host,
-      storedBytesOf: (tenant) => limitsOf(tenant).storedBytes,
       savesPerMinuteOf: (tenant) => limitsOf(tenant).savesPerMinute,
       reviewsPerMinuteOf: (tenant) => limitsOf(tenant).reviewsPerMinute,
     });
@@ -167,7 +168,15 @@ export async function openCore(
       directory: (tenant) => host.directory(tenant),
       onChange: (tenant, name) => host.secretChanged(tenant, name),
     });
-    const access = opened(accessOf(config, log, store, (tenant) => tenancy?.oauthOf(tenant)));
+    const access = opened(
+      accessOf(
+        config,
+        log,
+        store,
+        (tenant) => tenancy?.oauthOf(tenant),
+        paced("make tokens", "savesPerMinute", (tenant) => limitsOf(tenant).savesPerMinute),
+      ),
+    );
     const sealKey = await readSealKey(config.dataDir);
     const endpoint = createEndpoint({
       host,

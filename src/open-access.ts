@@ -19,6 +19,7 @@ export function accessOf(
   log: Log,
   store: Pick<Store, "tokens" | "tenants">,
   oauthOf: (tenant: string) => JsonObject | undefined,
+  checkTokenPace: (tenant: string) => void,
 ): Access {
   const { limits, adminToken } = config;
   const configured = oauthOfConfig(config);
@@ -31,6 +32,7 @@ export function accessOf(
     oauth: (tenant) => oauthOfTenant(oauthOf(tenant)) ?? (tenant === DEFAULT_TENANT ? configured : undefined),
     checkedFetch: openPublicFetch(privateIssuers(config)),
     limits,
+    checkTokenPace,
     log,
   });
 }

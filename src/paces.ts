@@ -50,5 +50,18 @@ export class Paces {
   }
 }
 
+/** Gives what throws `too_many_requests` where a tenant does something too often. */
+export function paced(does: string, limit: string, perMinuteOf: (tenant: string) => number = () => 0) {
+  const paces = new Paces((tenant) => {
+    const perMinute = perMinuteOf(tenant);
+    return { perMinute, burst: perMinute / 4 };
+  });
+  return (tenant: string): void =>
+    paces.check(
+      tenant,
+      (perMinute) => `the tenant "${tenant}" may ${does} ${perMinute} times a minute, which is its limit ${limit}`,
+    );
+}
+
 /** Beyond which tenants at rest are forgotten. */
 const REMEMBERED_MAX = 1_000;

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { newToken } from "../src/access/token-text.ts";
+import { readTokenWish } from "../src/access/token-wish.ts";
+import { Tokens } from "../src/access/tokens.ts";
 import { bearer, makeToken, revoke } from "./access.rig.ts";
 import { apiOf, type Api } from "./api.ts";
 import { post, request, startTestBerth, type Reply, type TestBerth } from "./berth.ts";
@@ -242,6 +244,56 @@ describe("C8 access with tokens", () => {
     assert.deepEqual([bad.status, bad.body.error.code], [422, "token_invalid"]);
     const elsewhere = await fetch(`${berth.url}/t/acme/api/tokens`, { headers: bearer(admin) });
     assert.equal(elsewhere.status, 401);
+  });
+
+  it("C8 a tenant has so many tokens, of which those that have ended make room, made no faster than saves", async () => {
+    await onStoreOf(berth, async (store) => {
+      await addTenant(store, "crowded", {});
+      let paced = 0;
+      const options = { knownTokens: 1, tokensPerTenant: 3, checkPace: () => void paced++, onRevoked: () => {} };
+      const tokens = new Tokens(store.tokens, options);
+      const make = (expires?: string) =>
+        tokens.create("crowded", readTokenWish({ can: ["call"], expires }, expires ? 0 : Date.now()), "test");
+      const expired = await make("1h");
+      const [first, second] = [await make(), await make()];
+      const third = await make();
+      await assert.rejects(make(), { code: "token_invalid", message: /BERTH_TOKENS_PER_TENANT/ });
+      await tokens.revoke("crowded", first.id, "test");
+      const fourth = await make();
+      const ids = (await tokens.list("crowded")).map(({ id }) => id);
+      assert.deepEqual(ids.sort(), [second.id, third.id, fourth.id].sort());
+      assert.ok(!ids.includes(expired.id));
+      assert.equal(paced, 6);
+      tokens.close();
+    });
+    const names = Array.from({ length: 100 }, (_, at) => String(at).padEnd(256, "x"));
+    assert.throws(() => readTokenWish({ can: ["call"], servers: names }), { code: "token_invalid", message: /8192/ });
+  });
+
+  it("a page of tokens ends where it is long enough, and the next goes on there", async () => {
+    const { token: admin } = await makeToken(berth, { can: ["admin"] });
+    await onStoreOf(berth, async (store) => {
+      for (let at = 0; at < 45; at++) {
+        const grant = { can: ["call"], servers: Array.from({ length: 100 }, () => `${at}`.padEnd(256, "x")) };
+        const id = `long${at}`;
+        await store.tokens.add({ id, tenant: "default", hash: id, name: id, grant, expiresAt: null }, "test");
+      }
+    });
+    const seen: string[] = [];
+    let pages = 0;
+    for (let next: string | undefined = ""; next !== undefined; pages++) {
+      const { body } = await api.send(
+        "GET",
+        `/tokens?limit=1000${next && `&cursor=${next}`}`,
+        undefined,
+        bearer(admin),
+      );
+      seen.push(...body.tokens.map(({ id }: { id: string }) => id).filter((id: string) => id.startsWith("long")));
+      next = body.next;
+    }
+    assert.equal(new Set(seen).size, 45);
+    assert.equal(seen.length, 45);
+    assert.ok(pages > 1);
   });
 
   it("C8 the operator's token is good for every tenant", async () => {

@@ -7,7 +7,7 @@ import { AccessTokens, type AccessTokenLimits, type AskedResource } from "./oaut
 import type { OauthSettings } from "./oauth/settings.ts";
 import { createPrincipal, type Principal } from "./principal.ts";
 import { isTokenText } from "./token-text.ts";
-import { Tokens } from "./tokens.ts";
+import { Tokens, type TokenLimits } from "./tokens.ts";
 
 /** Who may do what here, in one place: it finds the principal of whatever token somebody shows. */
 export interface Access {
@@ -41,7 +41,9 @@ export interface AccessOptions {
   readonly oauth: (tenant: string) => OauthSettings | undefined;
   /** Reaches what an issuer that is not the operator's own may be asked at. */
   readonly checkedFetch: typeof fetch;
-  readonly limits: AccessTokenLimits;
+  readonly limits: AccessTokenLimits & TokenLimits;
+  /** Throws where a tenant makes tokens too often. */
+  readonly checkTokenPace?: (tenant: string) => void;
   readonly log: Pick<Log, "warn">;
 }
 
@@ -51,7 +53,7 @@ export function openAccess(options: AccessOptions): Access {
   const onRevoked = (principalId: string): void => {
     for (const listener of listeners) listener(principalId);
   };
-  const tokens = new Tokens(options.tokens, { knownTokens: limits.knownTokens, onRevoked });
+  const tokens = new Tokens(options.tokens, { ...limits, checkPace: options.checkTokenPace, onRevoked });
   const stop = tenants.onChange((tenant) => tokens.forgetTenant(tenant));
   const accessTokens = new AccessTokens(limits, options);
   const operators = new Map<string, Principal>();

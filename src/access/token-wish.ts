@@ -12,6 +12,8 @@ export interface TokenWish {
 
 const NAME_CHARACTERS_MAX = 100;
 const NAMES_MAX = 100;
+/** As JSON: a hundred names of eighty characters each. */
+const GRANT_UNITS_MAX = 8 * 1024;
 const FIELDS: ReadonlySet<string> = new Set(["name", "can", "servers", "tools", "expires"]);
 
 /**
@@ -36,6 +38,9 @@ export function readTokenWish(value: unknown, now: number = Date.now()): TokenWi
   }
   const expiresMs = expires === undefined || expires === null ? null : durationMs(expires);
   if (expiresMs === undefined) problems.push('"expires" is a time from now: 30d, 12h or 45m, at most 3650d');
+  if (problems.length === 0 && JSON.stringify([can, servers, tools]).length > GRANT_UNITS_MAX) {
+    problems.push(`"can", "servers" and "tools" have at most ${GRANT_UNITS_MAX} characters together`);
+  }
   if (problems.length > 0) throw new BerthError("token_invalid", problems.join("; "));
   const grant = { can, ...(servers !== undefined && { servers }), ...(tools !== undefined && { tools }) } as Grant;
   return { name: name as string, grant, expiresAt: expiresMs == null ? null : now + expiresMs };

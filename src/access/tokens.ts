@@ -1,6 +1,7 @@
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import { BerthError } from "../errors.ts";
 import type { JsonObject } from "../json.ts";
+import type { Limits } from "../limits.ts";
 import type { TokenPart, TokenRecord, TokenRecords } from "../store/tokens.ts";
 import { createPrincipal, type Grant, type Principal } from "./principal.ts";
 import { isTokenText, newToken, tokenHash } from "./token-text.ts";
@@ -15,6 +16,8 @@ export class Tokens {
   /** By hash: a call costs a hash and a look into this. */
   readonly #known = new Map<string, Known>();
   readonly #knownMax: number;
+  readonly #tokensMax: number;
+  readonly #checkPace: (tenant: string) => void;
   readonly #onRevoked: (principalId: string) => void;
   readonly #stop: () => void;
   /** Counts what was revoked. */
@@ -23,17 +26,21 @@ export class Tokens {
   constructor(records: TokenRecords, options: TokensOptions) {
     this.#records = records;
     this.#knownMax = options.knownTokens;
+    this.#tokensMax = options.tokensPerTenant;
+    this.#checkPace = options.checkPace ?? (() => {});
     this.#onRevoked = options.onRevoked;
     this.#stop = records.onRevoke((id) => this.#forget(id));
   }
 
-  /** Rejects with `tenant_not_found`. */
+  /** Rejects with `tenant_not_found`, with `token_invalid` where there are too many, and where they are made too often. */
   async create(tenant: string, wish: TokenWish, by: string): Promise<CreatedToken> {
+    this.#checkPace(tenant);
     const { name, grant, expiresAt } = wish;
     const token = newToken();
     const id = newId();
     const plain = { ...grant } as unknown as JsonObject;
-    const record = await this.#records.add({ id, tenant, hash: tokenHash(token), name, grant: plain, expiresAt }, by);
+    const made = { id, tenant, hash: tokenHash(token), name, grant: plain, expiresAt };
+    const record = await this.#records.add(made, by, this.#tokensMax);
     return { token, ...infoOf(record) };
   }
 
@@ -93,9 +100,11 @@ export class Tokens {
   }
 }
 
-export interface TokensOptions {
-  /** Tokens that are known again without a look into the store. */
-  readonly knownTokens: number;
+export type TokenLimits = Pick<Limits, "knownTokens" | "tokensPerTenant">;
+
+export interface TokensOptions extends TokenLimits {
+  /** Throws where a tenant makes them too often. */
+  readonly checkPace?: ((tenant: string) => void) | undefined;
   /** Hears of each token that is good for nothing any more. */
   readonly onRevoked: (principalId: string) => void;
 }

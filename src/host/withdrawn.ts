@@ -75,16 +75,18 @@ interface Withdrawal {
   readonly release: Cid;
   readonly isWithdrawn: boolean;
   readonly by: string;
+  /** Of the tenant. What is reinstated is given room beyond it. */
+  readonly storedBytesMax?: number | undefined;
 }
 
 /**
  * Withdraws a release that the server has had and is not now, or reinstates it. Rejects with `not_found`, `edit_refused`
- * for what is served now, and `name_moved`.
+ * for what is served now, `name_moved`, and `storage_full`.
  */
 export async function withdraw(
   store: Store,
   tenant: string,
-  { server, release, isWithdrawn, by }: Withdrawal,
+  { server, release, isWithdrawn, by, storedBytesMax }: Withdrawal,
 ): Promise<void> {
   if (!(await store.had(tenant, "release", server, release))) {
     throw new BerthError("not_found", `"${server}" has no release ${release}`);
@@ -100,5 +102,6 @@ export async function withdraw(
   const block = after.size > 0 ? jsonBlock({ withdrawn: [...after].sort() }) : undefined;
   const move = { kind: "withdrawn", name: server, cid: block?.cid ?? null, expected: stood?.cid ?? null } as const;
   const subject = { kind: "withdrawal", name: server } as const;
-  await store.change(tenant, { by, subject, ...(block && { put: [block] }), set: [move] });
+  const room = isWithdrawn && storedBytesMax !== undefined ? { storedBytesMax } : {};
+  await store.change(tenant, { by, subject, ...(block && { put: [block] }), set: [move], ...room });
 }

@@ -22,10 +22,18 @@ export function sqliteTokens(
     return { ...row, name: `${row.name} (damaged: revoke it and create another)`, grant: { can: [] } };
   };
 
-  const add = database.transaction((token: NewTokenRecord, by: string) => {
+  const makeRoom = (tenant: string, tokensMax: number, now: number): void => {
+    const excess = statements.count.get(tenant)! - tokensMax + 1;
+    if (excess <= 0 || statements.removeEnded.run({ tenant, now, excess }).changes >= excess) return;
+    const remedy = "revoke some of them";
+    throw new BerthError("token_invalid", `there are ${tokensMax} already (BERTH_TOKENS_PER_TENANT); ${remedy}`);
+  };
+
+  const add = database.transaction((token: NewTokenRecord, by: string, tokensMax: number) => {
     const { id, tenant, hash, name, grant, expiresAt } = token;
     if (!statements.tenant.get(tenant)) throw new BerthError("tenant_not_found", `"${tenant}"`);
     const now = Date.now();
+    makeRoom(tenant, tokensMax, now);
     statements.add.run(id, tenant, hash, name, JSON.stringify(grant), now, expiresAt);
     audit.append(entryOf(tenant, "token", { action: "created", ...actorOf(by), token: id, name, grant, expiresAt }));
     return Number(statements.recordChange.run(tenant, id, now, by).lastInsertRowid);
@@ -44,8 +52,8 @@ export function sqliteTokens(
       return row && read(row);
     },
     list: async (tenant, { limit = -1, after = null } = {}) => statements.list.all({ tenant, limit, after }).map(read),
-    async add(token, by) {
-      await log.keep(() => foreignChanges.add([add.immediate(token, by)]));
+    async add(token, by, tokensMax = Infinity) {
+      await log.keep(() => foreignChanges.add([add.immediate(token, by, tokensMax)]));
       return read(statements.byHash.get(token.hash)!);
     },
     async revoke(tenant, id, by) {
@@ -79,6 +87,12 @@ function prepare(database: Database.Database) {
        SELECT ${COLUMNS} FROM token WHERE tenant = @tenant
        AND (@after IS NULL OR created_at < (SELECT at FROM last) OR (created_at = (SELECT at FROM last) AND id > @after))
        ORDER BY created_at DESC, id LIMIT @limit`,
+    ),
+    count: database.prepare<[string], number>("SELECT count(*) FROM token WHERE tenant = ?").pluck(),
+    removeEnded: database.prepare<[{ tenant: string; now: number; excess: number }]>(
+      `DELETE FROM token WHERE id IN (
+         SELECT id FROM token WHERE tenant = @tenant AND (revoked_at IS NOT NULL OR expires_at <= @now)
+         ORDER BY coalesce(revoked_at, expires_at), id LIMIT @excess)`,
     ),
     inForce: database.prepare<[string, string]>(
       "SELECT 1 FROM token WHERE tenant = ? AND id = ? AND revoked_at IS NULL",

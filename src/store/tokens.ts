@@ -2,7 +2,7 @@ import type { JsonObject } from "../json.ts";
 
 /**
  * The access tokens of all tenants, as far as a store knows them: never a token itself, and not what its grant means.
- * What was revoked is kept, so that it can be told later what there was.
+ * What was revoked is kept as long as there is room, so that it can be told later what there was.
  */
 export interface TokenRecords {
   /** Revoked and expired ones, too. */
@@ -11,8 +11,11 @@ export interface TokenRecords {
   /** The newest first; all of them, or so many after the one of an id. */
   list(tenant: string, part?: TokenPart): Promise<TokenRecord[]>;
 
-  /** Rejects with `tenant_not_found`. */
-  add(token: NewTokenRecord, by: string): Promise<TokenRecord>;
+  /**
+   * Where the tenant has `tokensMax` already, those that have ended for longest go. Rejects with `tenant_not_found`, and
+   * with `token_invalid` where that makes no room.
+   */
+  add(token: NewTokenRecord, by: string, tokensMax?: number): Promise<TokenRecord>;
 
   /** False when the tenant has no such token, or it was revoked before. */
   revoke(tenant: string, id: string, by: string): Promise<boolean>;

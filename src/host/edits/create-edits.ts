@@ -8,7 +8,7 @@ import type { ChangeSubject } from "../../store/store.ts";
 import { readDirectory, type Directory } from "../directory.ts";
 import type { Host, HostDependencies } from "../host.ts";
 import { isObject } from "../../json.ts";
-import { Paces } from "../../paces.ts";
+import { paced } from "../../paces.ts";
 import { nextTurn, turnTaker } from "../../turns.ts";
 import { languageOfDraft, type DraftLimits } from "./draft-checks.ts";
 import { DraftRoom, type DraftRoomLimits } from "./draft-room.ts";
@@ -23,8 +23,6 @@ import { reviewedStore } from "./reviewed-store.ts";
 
 export interface EditsDependencies extends HostDependencies {
   readonly host: Host;
-  /** Bytes of content that a tenant may have a claim on; as many as it likes without it. */
-  readonly storedBytesOf?: (tenant: string) => number;
   /** Saves that a tenant may make in a minute; 0, and none said, is as many as it likes. */
   readonly savesPerMinuteOf?: (tenant: string) => number;
   /** The same of reviews. */
@@ -201,7 +199,8 @@ export function createEdits(dependencies: EditsDependencies): Edits {
       if (!writable) throw new BerthError("read_only");
       if (!rights.has("withdrawal", server)) throw rights.refusal("withdrawal", server, "it");
       checkSaves(tenant);
-      await withdraw(store, tenant, { server, release, isWithdrawn, by });
+      const storedBytesMax = dependencies.storedBytesOf?.(tenant);
+      await withdraw(store, tenant, { server, release, isWithdrawn, by, storedBytesMax });
       await reload(tenant, undefined);
     },
   };
@@ -218,19 +217,6 @@ export function createEdits(dependencies: EditsDependencies): Edits {
       }
     }
   }
-}
-
-/** Gives what throws `too_many_requests` where a tenant does something too often. */
-function paced(does: string, limit: string, perMinuteOf: (tenant: string) => number = () => 0) {
-  const paces = new Paces((tenant) => {
-    const perMinute = perMinuteOf(tenant);
-    return { perMinute, burst: perMinute / 4 };
-  });
-  return (tenant: string): void =>
-    paces.check(
-      tenant,
-      (perMinute) => `the tenant "${tenant}" may ${does} ${perMinute} times a minute, which is its limit ${limit}`,
-    );
 }
 
 /** The CID that a text has by itself, whether or not it is kept as content. */
