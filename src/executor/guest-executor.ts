@@ -1,4 +1,5 @@
 import type { CancelSignal } from "../cancellation.ts";
+import { strayLog } from "./stray-log.ts";
 import { startDirectly, type Start } from "../starter/starter.ts";
 import { DEFAULT_TENANT } from "../tenant-name.ts";
 import type { MakeFolder } from "../work-folders.ts";
@@ -73,7 +74,7 @@ export class GuestExecutor implements Executor {
       startsPerMinuteOf: (tenant) => this.#limitsOf(tenant).processStartsPerMinute,
       onCallOver: (call) => this.#leave(call),
       onEnded: (program, error, loaded) => this.#report(program, error, loaded),
-      onLog: (program, line) => log?.info({ tenant: program.tenant, bundle: program.bundle, line }, "guest log"),
+      onLog: strayLog(limits, log),
       heavy: this.#heavy,
     });
   }

@@ -20,6 +20,7 @@ export type ExecutorLimits = Pick<
   | "guestBacklogBytes"
   | "guestStalledMs"
   | "inlineBodyBytes"
+  | "strayLogLinesPerMinutePerTenant"
   | "messageValues"
   | "guestEventsPerCall"
   | "abandonedCallsPerProcess"

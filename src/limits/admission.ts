@@ -34,6 +34,8 @@ export const admissionLimits = {
   processStartsPerMinutePerTenant: 240,
   /** Milliseconds of processor time that guests and scripts of one tenant may use in a second, together; 0 is as much as there is. */
   processorMsPerSecondPerTenant: 0,
+  /** Lines of guests that belong to no call, of which the log gets so many, after 1,000 at once; 0 is as many as come. */
+  strayLogLinesPerMinutePerTenant: 120,
   /** Saves that change something, after a quarter of it at once; 0 is as many as come. */
   savesPerMinutePerTenant: 600,
   /** Reviews of what nobody has saved yet, each of which may compile a definition; counted as saves are. */

@@ -1,0 +1,31 @@
+import { cutText } from "../cut-text.ts";
+import type { Limits } from "../limits.ts";
+import { Paces } from "../paces.ts";
+import type { ExecutorLog } from "./guest-executor.ts";
+import type { LogSink } from "./guest-log.ts";
+
+export type StrayLogLimits = Pick<Limits, "strayLogLinesPerMinutePerTenant">;
+
+/** At once after a time of rest. */
+const LINES_AT_ONCE = 1_000;
+/** The log has the beginning of a longer line. */
+const LINE_UNITS_MAX = 4_096;
+
+/**
+ * Writes lines of guests that belong to no call into the log: code of any tenant, with nobody calling it, fills no disk.
+ * What is left out is counted, and said with the next line of the tenant.
+ */
+export function strayLog(limits: StrayLogLimits, log: ExecutorLog | undefined): LogSink {
+  const perMinute = limits.strayLogLinesPerMinutePerTenant;
+  const paces = new Paces(() => ({ perMinute, burst: LINES_AT_ONCE }));
+  const left = new Map<string, number>();
+  return ({ tenant, bundle }, { message, ...line }) => {
+    if (!log) return;
+    if (paces.take(tenant, performance.now()) > 0) return void left.set(tenant, (left.get(tenant) ?? 0) + 1);
+    const leftOut = left.get(tenant);
+    left.delete(tenant);
+    const said = typeof message === "string" ? message : JSON.stringify(message);
+    const shown = said.length > LINE_UNITS_MAX ? cutText(said, LINE_UNITS_MAX) : message;
+    log.info({ tenant, bundle, line: { ...line, message: shown }, ...(leftOut && { leftOut }) }, "guest log");
+  };
+}
