@@ -73,6 +73,19 @@ for (const way of ways) {
 }
 
 describe("drift of a hosted server", () => {
+  it("C8 is served, and leaves half of storedBytes to what people save", async (t) => {
+    const server = changing(t, [HELLO], ways[0]);
+    const env = { BERTH_STORED_BYTES_PER_TENANT: "600000" };
+    const berth = await host(t, { server: { upstream: server.uri } }, env);
+    assert.deepEqual(await toolsOf(berth), ["hello"]);
+    for (let time = 1; time <= 8; time++) {
+      server.offer([HELLO, tool(`bye${time}`, "x".repeat(80_000 + time), "name")]);
+      await until(async () => (await toolsOf(berth)).includes(`bye${time}`));
+    }
+    const { status } = await apiOf(berth).put("/variables/plan", "y".repeat(100_000));
+    assert.equal(status, 201);
+  });
+
   it("J9 a call to a tool that changed while the server was idle fails and never reaches the new tool", async (t) => {
     const server = changing(t, [HELLO, ASIDE], { manner: "silent" });
     const berth = await host(t, { server: { upstream: server.uri } }, { BERTH_UPSTREAM_IDLE_MS: "100" });

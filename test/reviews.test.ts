@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { rawBlock } from "../src/cid.ts";
+import { jsonBlock, rawBlock } from "../src/cid.ts";
+import { withdraw } from "../src/host/withdrawn.ts";
 import { DraftRoom } from "../src/host/edits/draft-room.ts";
 import { reviewedStore } from "../src/host/edits/reviewed-store.ts";
 import type { Store } from "../src/store/store.ts";
@@ -68,6 +69,13 @@ describe("a review", () => {
     assert.equal(await compiled(), before + 1);
   });
 
+  it("and a save refuse a main file that is not there, whatever it is called", async () => {
+    const draft = { entry: "constructor", files: { "m.ts": say("never") } };
+    assert.equal((await api.send("PUT", "/definitions/nowhere", draft, { "If-None-Match": "*" })).status, 422);
+    const { body } = await api.send("POST", "/definitions/nowhere/review", draft);
+    assert.equal(body.problems[0].code, "missing-file", JSON.stringify(body));
+  });
+
   it("leaves nothing behind either as a save that is refused; the code of one counts to storedBytes", async () => {
     const { url } = berth;
     const put = (text: string): Promise<Response> =>
@@ -130,6 +138,27 @@ describe("the drafts of saves and reviews under way", () => {
     } finally {
       await berth.close();
     }
+  });
+});
+
+describe("a withdrawal", () => {
+  it("C8 counts to the room of its tenant; what is reinstated is let through", async () => {
+    const changes: (number | undefined)[] = [];
+    const store = {
+      had: async () => true,
+      name: async () => undefined,
+      change: async (_tenant: string, { storedBytesMax }: { storedBytesMax?: number }) => changes.push(storedBytesMax),
+    } as unknown as Store;
+    const release = { server: "say", release: "r", by: "test", storedBytesMax: 10 };
+    await withdraw(store, "acme", { ...release, isWithdrawn: true });
+    const withdrawn = jsonBlock({ withdrawn: ["r", "s"] });
+    const holding = {
+      ...store,
+      name: async (_tenant: string, kind: string) => (kind === "withdrawn" ? { cid: withdrawn.cid } : undefined),
+      content: async () => withdrawn.bytes,
+    } as unknown as Store;
+    await withdraw(holding, "acme", { ...release, isWithdrawn: false });
+    assert.deepEqual(changes, [10, undefined]);
   });
 });
 

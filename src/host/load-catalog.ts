@@ -28,7 +28,7 @@ export async function loadCatalog(
   const { catalog, blocks } = await buildCatalog(tenant, server, made, port, dependencies).catch((error: unknown) => {
     throw damaged(server, error);
   });
-  if (dependencies.writable) await record(tenant, server, catalog.release, blocks);
+  if (dependencies.writable) await record(tenant, server, catalog.release, blocks, entry.upstream !== undefined);
   return problems.length > 0 ? { ...catalog, problems: [...problems, ...catalog.problems] } : catalog;
 }
 

@@ -4,12 +4,20 @@ import { nextTurn } from "../turns.ts";
 import type { HostDependencies } from "./host.ts";
 
 /** Keeps a release addressable, and its name's history the list of the server's versions. */
-export type RecordRelease = (tenant: string, server: string, release: Cid, blocks: readonly Block[]) => Promise<void>;
+export type RecordRelease = (
+  tenant: string,
+  server: string,
+  release: Cid,
+  blocks: readonly Block[],
+  /** It may be another one because a server of others is. */
+  isOfOthers?: boolean,
+) => Promise<void>;
 
 interface Recorded {
   readonly server: string;
   readonly release: Cid;
   readonly blocks: readonly Block[];
+  readonly isOfOthers?: boolean | undefined;
 }
 
 interface Waiting extends Recorded {
@@ -42,11 +50,11 @@ export class ReleaseRecorder {
   }
 
   /** Resolves when it is recorded, or cannot be now. */
-  readonly record: RecordRelease = async (tenant, server, release, blocks) => {
+  readonly record: RecordRelease = async (tenant, server, release, blocks, isOfOthers) => {
     const { store } = this.#dependencies;
     const current = await store.name(tenant, "release", server);
     if (current?.cid === release) return;
-    const one = { tenant, server, release, blocks, before: current?.cid };
+    const one = { tenant, server, release, blocks, isOfOthers, before: current?.cid };
     try {
       await put(this.#dependencies, tenant, [one]);
     } catch (error) {
@@ -57,10 +65,10 @@ export class ReleaseRecorder {
   };
 
   /** For servers that are looked at one after the other, because there are very many: nobody waits for the disk at each. */
-  readonly recordLater: RecordRelease = async (tenant, server, release, blocks) => {
+  readonly recordLater: RecordRelease = async (tenant, server, release, blocks, isOfOthers) => {
     const current = await this.#dependencies.store.name(tenant, "release", server);
     if (current?.cid === release) return;
-    this.#wait({ tenant, server, release, blocks, before: current?.cid });
+    this.#wait({ tenant, server, release, blocks, isOfOthers, before: current?.cid });
     if (!this.#again) this.#writing ??= this.#write();
   };
 
@@ -135,14 +143,43 @@ export class ReleaseRecorder {
 /** As part of a change that is tried: it fails with it. */
 export async function recordRelease(
   dependencies: HostDependencies,
-  ...[tenant, server, release, blocks]: Parameters<RecordRelease>
+  ...[tenant, server, release, blocks, isOfOthers]: Parameters<RecordRelease>
 ): Promise<void> {
   const current = await dependencies.store.name(tenant, "release", server);
-  if (current?.cid !== release) await put(dependencies, tenant, [{ server, release, blocks }]);
+  if (current?.cid !== release) await put(dependencies, tenant, [{ server, release, blocks, isOfOthers }]);
 }
 
-async function put({ store, compiler }: HostDependencies, tenant: string, some: readonly Recorded[]): Promise<void> {
+async function put(dependencies: HostDependencies, tenant: string, some: readonly Recorded[]): Promise<void> {
+  const own = some.filter(({ isOfOthers }) => !isOfOthers);
+  if (own.length > 0) await putAll(dependencies, tenant, own);
+  for (const each of some) {
+    if (each.isOfOthers) await ifRoom(putAll(dependencies, tenant, [each], roomForOthers(dependencies, tenant)));
+  }
+}
+
+/** What servers of others become by themselves leaves half of a tenant's room to what people save. */
+export function roomForOthers(
+  { storedBytesOf }: Pick<HostDependencies, "storedBytesOf">,
+  tenant: string,
+): { storedBytesMax?: number } {
+  return storedBytesOf ? { storedBytesMax: storedBytesOf(tenant) / 2 } : {};
+}
+
+/** Resolves where there is no room, too: what cannot be kept is served all the same. */
+export async function ifRoom(change: Promise<unknown>): Promise<void> {
+  await change.catch((error: unknown) => {
+    if (!(error instanceof BerthError && error.code === "storage_full")) throw error;
+  });
+}
+
+async function putAll(
+  { store, compiler }: HostDependencies,
+  tenant: string,
+  some: readonly Recorded[],
+  room: { storedBytesMax?: number } = {},
+): Promise<void> {
   await store.change(tenant, {
+    ...room,
     by: "load",
     put: some.flatMap(({ blocks }) => blocks),
     set: some.map(({ server, release }) => ({ kind: "release", name: server, cid: release })),

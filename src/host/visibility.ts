@@ -31,6 +31,7 @@ export async function hiddenOf(store: Store, tenant: string, server: string): Pr
 async function changeVisibility(
   store: Store,
   { tenant, server, name, visible }: { tenant: string; server: string; name: string; visible: boolean },
+  storedBytesMax: number | undefined,
 ): Promise<readonly string[]> {
   for (let attempt = 1; ; attempt++) {
     const record = await store.name(tenant, "visibility", server);
@@ -41,7 +42,8 @@ async function changeVisibility(
     const block = after.length > 0 ? jsonBlock({ hidden: after }) : undefined;
     const move = { kind: "visibility", name: server, cid: block?.cid ?? null, expected: record?.cid ?? null } as const;
     try {
-      await store.change(tenant, { by: "server", ...(block && { put: [block] }), set: [move] });
+      const room = storedBytesMax === undefined ? {} : { storedBytesMax };
+      await store.change(tenant, { by: "server", ...(block && { put: [block] }), set: [move], ...room });
       return after;
     } catch (error) {
       if (!(error instanceof BerthError && error.code === "name_moved") || attempt === ATTEMPTS_MAX) throw error;
@@ -52,6 +54,7 @@ async function changeVisibility(
 interface SetVisibleDependencies {
   readonly store: Store;
   readonly writable: boolean;
+  readonly storedBytesOf?: ((tenant: string) => number) | undefined;
   readonly limits: { readonly visibilityChangesPerMinute: number };
   readonly server: (tenant: string, name: string) => Catalog | Promise<Catalog>;
   /** Hears of the names that are hidden from now on. */
@@ -62,7 +65,14 @@ interface SetVisibleDependencies {
  * Gives what hides a tool or prompt of a server, or shows it again; it rejects when the server has none of that name,
  * and with `read_only` and `too_many_requests`. Changes of one server are made one after the other, so that each sees what the one before did.
  */
-export function createSetVisible({ store, writable, limits, server: serverOf, onChange }: SetVisibleDependencies) {
+export function createSetVisible({
+  store,
+  writable,
+  storedBytesOf,
+  limits,
+  server: serverOf,
+  onChange,
+}: SetVisibleDependencies) {
   const changing = new Map<string, Promise<unknown>>();
   const perMinute = limits.visibilityChangesPerMinute;
   const paces = new Paces(() => ({ perMinute, burst: perMinute }));
@@ -89,7 +99,8 @@ export function createSetVisible({ store, writable, limits, server: serverOf, on
       JSON.stringify([tenant, server]),
       () => `the server "${server}" may hide and show what it offers ${perMinute} times a minute (${limit})`,
     );
-    await onChange(tenant, server, await changeVisibility(store, { tenant, server, name, visible }));
+    const storedBytesMax = visible ? undefined : storedBytesOf?.(tenant);
+    await onChange(tenant, server, await changeVisibility(store, { tenant, server, name, visible }, storedBytesMax));
   }
 }
 

@@ -59,7 +59,7 @@ export function checkDraft({ kind, name }: Subject, draft: Draft, limits: DraftL
 
 /** The language in which a definition is written. */
 export function languageOfDraft({ entry, files }: Draft): DefinitionSource["language"] {
-  return Object.keys(files).length === 1 ? languageOf(files[entry] ?? "") : "typescript";
+  return Object.keys(files).length === 1 ? languageOf(Object.hasOwn(files, entry) ? files[entry]! : "") : "typescript";
 }
 
 function checkSize(draft: Draft, bytesMax: number): Problem[] {

@@ -9,6 +9,7 @@ import type { HostedUpstream } from "./hosted.ts";
 import type { Hosting } from "./hosting.ts";
 import { driftOf, judge, type ApprovedLimits, type Held, type Judgement } from "./judge.ts";
 import { refused, start } from "./refusal.ts";
+import { ifRoom, roomForOthers } from "../release-recorder.ts";
 import { cidOf, cidOfContract } from "./structure-cid.ts";
 import {
   readContract,
@@ -25,6 +26,7 @@ export interface ApprovalDependencies {
   readonly upstreams?: Hosting;
   /** Nothing of it is remembered: somebody only looks what would be. */
   readonly isTrial: boolean;
+  readonly storedBytesOf?: (tenant: string) => number;
   readonly limits: ApprovedLimits;
 }
 
@@ -63,7 +65,9 @@ export async function approvedNow(
     };
     const changes = await changesOf(remembered, hosted.remembered);
     hosted.remembered = { ...remembered, changes };
-    if (writable) await writeRemembered(store, tenant, server, { uri, remembered, by: "load" });
+    // What is known of it from now on is kept in any case: without it, all that it becomes would count as approved.
+    const room = known ? roomForOthers(dependencies, tenant) : {};
+    if (writable) await ifRoom(writeRemembered(store, tenant, server, { uri, remembered, by: "load", ...room }));
   }
   if (judged.refused) {
     // Refused for what it once was: whether it still is, only the server itself can tell.

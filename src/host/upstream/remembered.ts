@@ -48,7 +48,7 @@ export async function writeRemembered(
   store: Store,
   tenant: string,
   server: string,
-  { uri, remembered, by, approved: isApproval = false }: RememberedPut,
+  { uri, remembered, by, approved: isApproval = false, storedBytesMax }: RememberedPut,
 ): Promise<void> {
   const definition = rawBlock(uri);
   const { approved, observed, locked } = remembered;
@@ -59,8 +59,10 @@ export async function writeRemembered(
   const contracts = await mapInTurns([...new Set([approved, observed])], contractBlock);
   // Each of these takes milliseconds to write, and means nothing until it is named.
   const long = contracts.length > 1 ? contracts.filter(({ bytes }) => bytes.length > LONG_BYTES) : [];
-  for (const block of long) await store.change(tenant, { by, put: [block] });
+  const room = storedBytesMax === undefined ? {} : { storedBytesMax };
+  for (const block of long) await store.change(tenant, { by, put: [block], ...room });
   await store.change(tenant, {
+    ...room,
     by,
     ...(isApproval && { subject: { kind: "contract", name: server } }),
     put: [definition, ...contracts.filter((block) => !long.includes(block)), kept],
@@ -75,6 +77,7 @@ interface RememberedPut {
   readonly remembered: Remembered;
   readonly by: string;
   readonly approved?: boolean;
+  readonly storedBytesMax?: number;
 }
 
 export async function readContract(store: Store, tenant: string, cid: unknown): Promise<Contract | undefined> {
