@@ -18,6 +18,16 @@ async function exchangeWith(url: string, bytes: string | Buffer, until?: RegExp)
   return connection.text();
 }
 
+describe("an address with a broken escape", () => {
+  it("C8 is one at which nothing stands", async () => {
+    const berth = await startTestBerth({ files: ["test/fixtures/servers/everyday.ts"] });
+    for (const path of ["/cid/%", "/api/variables/%", "/api/variables/%ff"]) {
+      assert.equal((await fetch(`${berth.url}${path}`)).status, 404, path);
+    }
+    await berth.close();
+  });
+});
+
 describe("a client that takes its time", () => {
   const FOREVER = { BERTH_HEADERS_MS: "120000", BERTH_REQUEST_MS: "120000", BERTH_IDLE_CONNECTION_MS: "120000" };
   const files = ["test/fixtures/servers/everyday.ts"];

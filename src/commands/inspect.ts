@@ -1,3 +1,4 @@
+import { printable } from "../printable.ts";
 import { placeOf, type Launch } from "../upstream/launch.ts";
 import type { UpstreamConnection } from "../upstream/connection.ts";
 import { surveyOf, type Survey } from "../upstream/survey.ts";
@@ -41,7 +42,8 @@ function asJson(launch: Launch, upstream: UpstreamConnection, survey: Survey): s
 function asText(launch: Launch, upstream: UpstreamConnection, survey: Survey): string {
   const list = new TextList();
   const { transport, protocolVersion, serverInfo } = upstream;
-  const said = serverInfo === undefined ? "" : `${serverInfo.name} ${serverInfo.version}, `;
+  const said =
+    serverInfo === undefined ? "" : printable(`${serverInfo.name} ${serverInfo.version}, `).replaceAll("\n", " ");
   return `${list.title(nameGiven(launch))}\n  ${said}MCP ${protocolVersion} over ${transport}\n\n${list.survey(survey)}`;
 }
 

@@ -142,7 +142,9 @@ const showError =
   (options: ErrorOptions & Pick<AppOptions, "challenge" | "log">): ErrorRequestHandler =>
   async (error, request, response, next) => {
     if (response.headersSent) return next(error);
-    const shown = tellable(error, traceOf(request).requestId, options.log, "a page failed");
+    // Express decodes the parts of an address itself.
+    const known: unknown = error instanceof URIError ? new BerthError("not_found", "its escapes are broken") : error;
+    const shown = tellable(known, traceOf(request).requestId, options.log, "a page failed");
     options.challenge(request, response, shown);
     if (shown.code === "method_not_allowed" && !response.hasHeader("Allow")) response.setHeader("Allow", "POST");
     sayWhenToRetry(response, shown);

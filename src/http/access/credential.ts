@@ -72,6 +72,9 @@ export function tokenCookie(
     "HttpOnly",
     "SameSite=Strict",
     ...(secure ? ["Secure"] : []),
-    ...(maxAge === undefined ? [] : [`Max-Age=${Math.max(0, maxAge)}`]),
+    ...(maxAge === undefined ? [] : [`Max-Age=${Math.min(MAX_AGE_S_MAX, Math.max(0, maxAge))}`]),
   ].join("; ");
 }
+
+/** Browsers keep none for longer than 400 days, and ignore what is no number. */
+const MAX_AGE_S_MAX = 400 * 86_400;
