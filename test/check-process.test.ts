@@ -63,6 +63,38 @@ describe("the process for checks", () => {
     assert.equal(await until(() => checks.readMessage("one", "3").catch(() => 0)), 3);
   });
 
+  it("checkMs: is ended for one value, and replaced for those of others that wait behind it", async (context) => {
+    const { checks, leaders, tell } = observed({ checkMs: 3_000 });
+    context.after(() => checks.close());
+    await until(() => checks.readMessage("one", "1").catch(() => 0));
+    tell("SIGSTOP");
+    const slow = assert.rejects(checks.readMessage("one", "2"), /within 3000 ms/);
+    const behind = ["two", "three", "four"].map((tenant) => checks.readMessage(tenant, "3"));
+    await slow;
+    assert.deepEqual(await Promise.all(behind), [3, 3, 3]);
+    assert.ok(leaders.length >= 2);
+  });
+
+  it("leaves tenants of which a value took long to wait for one another alone", async (context) => {
+    const { checks, tell } = observed({ checkMs: 60_000 });
+    context.after(() => checks.close());
+    assert.equal(await checks.readMessage("one", "1"), 1);
+    tell("SIGSTOP");
+    const slow = checks.readMessage("one", "2");
+    setTimeout(() => tell("SIGCONT"), 300);
+    assert.equal(await slow, 2);
+    assert.equal(await checks.readMessage("one", "3"), 3);
+    // The process of those that take long is the one that was started last.
+    tell("SIGSTOP");
+    const held = checks.readMessage("one", "4");
+    const order: unknown[] = [];
+    const all = [held, checks.readMessage("two", "5")].map(async (read) => order.push(await read));
+    await all[1];
+    tell("SIGCONT");
+    await Promise.all(all);
+    assert.deepEqual(order, [5, 4]);
+  });
+
   it("refuses what comes, and what is under way, when the service ends; nothing of it is left", async () => {
     const { checks, leaders, tell } = observed();
     assert.equal(await checks.readMessage("one", "1"), 1);

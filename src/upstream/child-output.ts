@@ -1,8 +1,9 @@
 import type { Readable } from "node:stream";
+import { BerthError, type ErrorCode } from "../errors.ts";
 import type { Limits } from "../limits.ts";
 import { LastWords } from "../processes/last-words.ts";
 import { LineReader } from "./lines.ts";
-import { longResult, type LongReader } from "./long-answers.ts";
+import { longResult, type LongMessage, type LongReader } from "./long-answers.ts";
 import type { Room } from "./unfinished.ts";
 import { messagesIn, readLine, type Message } from "./messages.ts";
 
@@ -27,6 +28,7 @@ export class ChildOutput {
   readonly #stdout: Readable;
   readonly #onFault: (reason: string) => void;
   readonly #lines: LineReader;
+  readonly #room: Room | undefined;
   #isFaulty = false;
   readonly #stderr: LastWords;
   #garbageBytes = 0;
@@ -53,6 +55,7 @@ export class ChildOutput {
     this.#limits = limits;
     this.#secrets = secrets;
     this.#stdout = stdout;
+    this.#room = room;
     this.#onFault = onFault;
     const listener = {
       line: (line: Buffer) => this.#take(line),
@@ -123,7 +126,7 @@ export class ChildOutput {
 
   async #readLong(long: LongReader, line: Buffer): Promise<void> {
     try {
-      const { text, results, fault } = await long.message(new Uint8Array(line));
+      const { text, results, fault } = await this.#readWhenThereIsRoom(long, line);
       if (this.#isFaulty) return;
       if (fault !== undefined) return this.#fail(fault);
       if (text === undefined) return this.#throwAway(line);
@@ -133,6 +136,25 @@ export class ChildOutput {
       this.#deliverAll(messages);
     } catch (error) {
       this.#fail(`sent a message of ${line.length} bytes that was not read: ${(error as Error).message}`);
+    }
+  }
+
+  /** That others have much to read there is no fault of the server's: it waits at its full pipe. */
+  async #readWhenThereIsRoom(long: LongReader, line: Buffer): Promise<LongMessage> {
+    const held = this.#room?.begin((why) => this.#fail(why));
+    held?.add(line.length);
+    try {
+      for (;;) {
+        try {
+          return await long.message(new Uint8Array(line));
+        } catch (error) {
+          const isFull = error instanceof BerthError && BUSY.has(error.code);
+          if (!isFull || this.#isFaulty) throw error;
+          await new Promise((resolve) => setTimeout(resolve, AGAIN_MS).unref());
+        }
+      }
+    } finally {
+      held?.end();
     }
   }
 
@@ -177,5 +199,7 @@ export class ChildOutput {
   }
 }
 
+const BUSY: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["too_many_requests", "no_descriptors"]);
+const AGAIN_MS = 200;
 const SECOND_MS = 1000;
 const GARBAGE_SHOWN_BYTES = 200;

@@ -133,6 +133,11 @@ export class CheckProcess {
     });
   }
 
+  /** It takes nothing any more, gone or not. */
+  get isEnding(): boolean {
+    return this.#why !== undefined;
+  }
+
   /** What it wrote to stderr first. */
   get said(): string {
     return this.#stderr.trim().split("\n")[0]!;

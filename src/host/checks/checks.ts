@@ -16,18 +16,20 @@ import { SERVICE_ENDING, startCheckProcess, type CheckProcess, type CheckStart }
 import { evaluated, within, type Check } from "./work.ts";
 
 /**
- * Checks that values are what schemas want. It owns the process in which schemas become code, and in which a value is
+ * Checks that values are what schemas want. It owns the processes in which schemas become code, and in which a value is
  * judged that is not found right at once: who serves only runs such code, and gives up after few milliseconds. Tenants take
  * turns, and what takes too long is ended with its process. It knows nothing of tools.
  */
 export class Checks {
   readonly #limits: CheckLimits;
   readonly #start: CheckStart;
-  readonly #turns: TurnQueue;
+  readonly #quick: Lane;
+  readonly #slow: Lane;
+  /** Tenants of which a value took long, until when they are on the slow lane, on the clock of `performance.now()`. */
+  readonly #slowUntil = new Map<string, number>();
   /** Characters and bytes of what waits and of what is checked, of all tenants and of each. */
   #held = 0;
   readonly #heldOf = new Map<string, number>();
-  #process: Promise<CheckProcess> | undefined;
   #isClosed = false;
 
   constructor(limits: CheckLimits, options: Partial<CheckStart> = {}) {
@@ -39,12 +41,13 @@ export class Checks {
       isTold = true;
     };
     this.#start = { start, mode, onTrusted: tell };
-    this.#turns = new TurnQueue(1, limits.queuedChecksPerTenant, () => 1);
+    const lane = (): Lane => ({ turns: new TurnQueue(1, limits.queuedChecksPerTenant, () => 1), process: undefined });
+    [this.#quick, this.#slow] = [lane(), lane()];
   }
 
   /** Starts the process, so that the first value does not wait for that. */
   warm(): void {
-    void this.#started().catch(() => {});
+    void this.#started(this.#quick).catch(() => {});
   }
 
   /** Makes what checks values of a tenant. */
@@ -203,7 +206,8 @@ export class Checks {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    await (await this.#process?.catch(() => undefined))?.close();
+    const processes = [this.#quick, this.#slow].map(({ process }) => process?.catch(() => undefined));
+    await Promise.all(processes.map(async (process) => (await process)?.close()));
   }
 
   async #report(tenant: string, task: CheckProcessTask): Promise<CheckReport> {
@@ -217,19 +221,31 @@ export class Checks {
     if (this.#held > 0 && this.#held + bytes > queuedCheckBytes) {
       throw full(`${queuedCheckBytes} bytes`, "queuedCheckBytes");
     }
-    const turn = this.#turns.enter(tenant, () => {});
-    if (!turn) throw full(`${queuedChecksPerTenant} values`, "queuedChecksPerTenant");
     this.#hold(tenant, bytes);
     try {
-      await turn;
-      try {
-        return await this.#inProcess(task);
-      } finally {
-        this.#turns.leave(tenant);
+      for (;;) {
+        const lane = this.#laneOf(tenant);
+        const turn = lane.turns.enter(tenant, () => {});
+        if (!turn) throw full(`${queuedChecksPerTenant} values`, "queuedChecksPerTenant");
+        await turn;
+        try {
+          // Another value of the tenant may have taken long meanwhile.
+          if (this.#laneOf(tenant) === lane) return await this.#inProcess(lane, tenant, task);
+        } finally {
+          lane.turns.leave(tenant);
+        }
       }
     } finally {
       this.#hold(tenant, -bytes);
     }
+  }
+
+  #laneOf(tenant: string): Lane {
+    const until = this.#slowUntil.get(tenant);
+    if (until === undefined) return this.#quick;
+    if (performance.now() < until) return this.#slow;
+    this.#slowUntil.delete(tenant);
+    return this.#quick;
   }
 
   #hold(tenant: string, bytes: number): void {
@@ -240,27 +256,55 @@ export class Checks {
   }
 
   /** A process that ended is replaced when the next value comes. */
-  #started(): Promise<CheckProcess> {
-    if (this.#process) return this.#process;
+  #started(lane: Lane): Promise<CheckProcess> {
+    if (lane.process) return lane.process;
     const starting = startCheckProcess(this.#start, this.#limits);
     const forget = (): void => {
-      if (this.#process === starting) this.#process = undefined;
+      if (lane.process === starting) lane.process = undefined;
     };
     starting.then(({ ended }) => ended.then(forget), forget);
-    this.#process = starting;
+    lane.process = starting;
     return starting;
   }
 
-  async #inProcess(task: CheckProcessTask): Promise<CheckReport> {
-    try {
+  /** One that is being ended for what it was given before is not waited for. */
+  async #living(lane: Lane): Promise<CheckProcess> {
+    for (;;) {
       if (this.#isClosed) throw new Error(SERVICE_ENDING);
-      return await (await this.#started()).check(task);
+      const process = await this.#started(lane);
+      if (!process.isEnding) return process;
+      lane.process = undefined;
+    }
+  }
+
+  async #inProcess(lane: Lane, tenant: string, task: CheckProcessTask): Promise<CheckReport> {
+    try {
+      const process = await this.#living(lane);
+      const since = performance.now();
+      try {
+        return await process.check(task);
+      } finally {
+        const now = performance.now();
+        if (now - since > SLOW_MS) this.#slowUntil.set(tenant, now + SLOW_FOR_MS);
+      }
     } catch (error) {
       if (lacksDescriptor(error)) throw noDescriptors(error);
       return { problems: [`it could not be checked ${(error as Error).message}`] };
     }
   }
 }
+
+/**
+ * Values take their turns on one of two lanes, each with a process of its own: tenants of which one took long just now
+ * have only one another to wait for.
+ */
+interface Lane {
+  readonly turns: TurnQueue;
+  process: Promise<CheckProcess> | undefined;
+}
+
+const SLOW_MS = 100;
+const SLOW_FOR_MS = 10_000;
 
 export type ValidatorOf = (schema: JsonSchema, options?: SchemaOptions) => Validator;
 
