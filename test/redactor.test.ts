@@ -9,6 +9,19 @@ function hiding(...values: string[]): Redactor {
   return redactor;
 }
 
+describe("a value that is shown", () => {
+  it("C8 has no more members and items than are looked through", () => {
+    const many = Array.from({ length: 50_000 }, (_, index) => `v${index}`);
+    const list = hiding("secret").hideIn(many) as string[];
+    assert.ok(list.length < 5_000 && list.at(-1) === "[hidden]", `${list.length}`);
+    const object = hiding("secret").hideIn(Object.fromEntries(many.map((name) => [name, name]))) as object;
+    const names = Object.keys(object);
+    assert.ok(names.length < 5_000 && names.at(-1) === "[hidden]", `${names.length}`);
+    const lists = many.map(() => [{}]);
+    assert.ok(JSON.stringify(hiding("secret").hideIn(lists)).length < 50_000);
+  });
+});
+
 describe("a text that is shown", () => {
   const secret = "s3cret/value+with=signs";
 

@@ -2,13 +2,16 @@ import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import { setImmediate as turn } from "node:timers/promises";
 import { test } from "node:test";
+import { BerthError } from "../src/errors.ts";
 import { defaultLimits } from "../src/limits.ts";
 import { boundedFetch } from "../src/upstream/bounded-fetch.ts";
 import { ChildOutput } from "../src/upstream/child-output.ts";
 import { Inflow } from "../src/upstream/inflow.ts";
-import { LongAnswer } from "../src/upstream/long-answers.ts";
+import { LongAnswer, type LongReader } from "../src/upstream/long-answers.ts";
 import { LongResults } from "../src/upstream/results-aside.ts";
 import { UnfinishedMessages, type Room } from "../src/upstream/unfinished.ts";
+import { refusedByServer } from "../src/upstream/upstream-error.ts";
+import { until } from "./until.ts";
 
 const limits = { unfinishedUpstreamBytes: 4_000, unfinishedUpstreamBytesPerTenant: 2_000 };
 const OF_TENANT = /in the midst of a message .* 2000 bytes .*\(BERTH_UNFINISHED_UPSTREAM_BYTES_PER_TENANT\)/;
@@ -98,6 +101,28 @@ test("a program that is in the midst of the line begun first is ended where its 
   // One that has ended holds nothing any more.
   programs[1]!.pipes.stdout.emit("close");
   assert.equal(heldOf(room), 0);
+});
+
+test("a program whose message waits where there is no room to read it is not ended for that", async () => {
+  const pipes = { stdout: new PassThrough(), stderr: new PassThrough() };
+  const [faults, heard]: [string[], unknown[]] = [[], []];
+  let refusals = 2;
+  const message = async (bytes: Uint8Array) => {
+    if (refusals-- > 0) throw new BerthError("too_many_requests", "full");
+    return { text: Buffer.from(bytes).toString(), results: [] };
+  };
+  const long = { inlineBodyBytes: 10, message } as unknown as LongReader;
+  const output = new ChildOutput(pipes, defaultLimits, [], long, undefined, (reason) => void faults.push(reason));
+  output.onMessage = (given) => heard.push(given) > 0;
+  pipes.stdout.write('{"jsonrpc":"2.0","method":"notifications/message"}\n');
+  await until(() => heard.length > 0);
+  assert.deepEqual(faults, []);
+});
+
+test("an error with many values in its data is told without them", () => {
+  const data = Object.fromEntries(Array.from({ length: 2_000 }, (_, index) => [`key${index}`, "value"]));
+  const { data: told } = refusedByServer("calling f", { code: -32000, message: "no", data });
+  assert.deepEqual(told, { rpc: -32000, message: "no" });
 });
 
 test("long results that nobody takes have no more room than messages that are not whole", () => {

@@ -16,6 +16,8 @@ const LINE_LENGTH_MIN = 16;
 const LINES_MAX = 4_096;
 /** A text is shown no further, and of a value no more texts than have as much together; in UTF-16 units. */
 const SHOWN_UNITS_MAX = 32 * 1024;
+/** The same for members and items; what comes after them is left out. */
+const SHOWN_VALUES_MAX = 4_096;
 /** The most UTF-16 units that are compared for one text: one that takes more is hidden as a whole. */
 const COMPARED_UNITS_MAX = 4 * 1024 * 1024;
 
@@ -44,12 +46,12 @@ export class Redactor {
   }
 
   hide(text: string): string {
-    return this.#values.size === 0 ? text : this.#hide(text, { units: SHOWN_UNITS_MAX });
+    return this.#values.size === 0 ? text : this.#hide(text, fullRoom());
   }
 
   /** The same for each text in a value, names of members too. */
   hideIn(value: Json): Json {
-    return this.#values.size === 0 ? value : this.#hideIn(value, { units: SHOWN_UNITS_MAX });
+    return this.#values.size === 0 ? value : this.#hideIn(value, fullRoom());
   }
 
   /**
@@ -64,14 +66,27 @@ export class Redactor {
 
   #hideIn(value: Json, room: Room): Json {
     if (typeof value === "string") return this.#hide(value, room);
-    if (Array.isArray(value)) return value.map((each) => this.#hideIn(each, room));
+    if (Array.isArray(value)) {
+      const shown: Json[] = [];
+      for (const each of value) {
+        if (room.values-- <= 0) return [...shown, HIDDEN];
+        shown.push(this.#hideIn(each, room));
+      }
+      return shown;
+    }
     if (!isObject(value)) return value;
-    return Object.fromEntries(
-      Object.entries(value).map(([name, each]) => [this.#hide(name, room), this.#hideIn(each, room)]),
-    );
+    const shown: [string, Json][] = [];
+    for (const name in value) {
+      if (room.values-- <= 0) {
+        shown.push([HIDDEN, HIDDEN]);
+        break;
+      }
+      shown.push([this.#hide(name, room), this.#hideIn(value[name] as Json, room)]);
+    }
+    return Object.fromEntries(shown);
   }
 
-  #hide(text: string, room: Room): string {
+  #hide(text: string, room: Units): string {
     if (room.units <= 0) return HIDDEN;
     const shown = text.length > room.units ? `${text.slice(0, room.units)}${CUT}` : text;
     room.units -= text.length;
@@ -81,8 +96,16 @@ export class Redactor {
 }
 
 /** The units that are left. */
-interface Room {
+interface Units {
   units: number;
+}
+
+interface Room extends Units {
+  values: number;
+}
+
+function fullRoom(): Room {
+  return { units: SHOWN_UNITS_MAX, values: SHOWN_VALUES_MAX };
 }
 
 /** How values are written, by how they begin and by how they end. */
@@ -133,7 +156,7 @@ function grouped(forms: readonly string[], seedOf: (form: string) => string): Ma
  * The end of each stretch to hide, by where it begins; zero where none does. A text may have been cut in the midst of a value, at its
  * beginning, at its end, and wherever it says so.
  */
-function endsOfHidden(text: string, { short, byBeginning, byEnd }: Forms, work: Room): Uint32Array {
+function endsOfHidden(text: string, { short, byBeginning, byEnd }: Forms, work: Units): Uint32Array {
   const ends = new Uint32Array(text.length);
   const hide = (start: number, end: number): void => void (ends[start] = Math.max(ends[start]!, end));
   for (const form of short) {

@@ -1,3 +1,4 @@
+import { valuesIn } from "../json.ts";
 import { BerthError, type ErrorCode } from "../errors.ts";
 
 /**
@@ -17,14 +18,18 @@ export class UpstreamError extends BerthError {
   }
 }
 
+/** Members and items; an error that has more is told without its data. */
+const DATA_VALUES_MAX = 1_000;
+
 /** The server's own error for a request: its code of JSON-RPC and its words stand in the data, too. */
 export function refusedByServer(
   what: string,
   { code, message, data }: { code: number; message: string; data?: unknown },
   cause?: unknown,
 ): UpstreamError {
+  const isShort = data !== undefined && valuesIn(data, DATA_VALUES_MAX) <= DATA_VALUES_MAX;
   return new UpstreamError("upstream_refused", `${what}: ${message} (${code})`, {
-    data: { rpc: code, message, ...(data !== undefined && { data }) },
+    data: { rpc: code, message, ...(isShort && { data }) },
     cause,
   });
 }

@@ -1,5 +1,5 @@
 import type { Limits } from "../limits.ts";
-import type { Json, JsonObject } from "../json.ts";
+import { valuesIn, type Json, type JsonObject } from "../json.ts";
 import { AttributedCalls } from "./attributed-calls.ts";
 import type { Closed } from "./channel.ts";
 import { connectUpstream, type ConnectOptions } from "./connect.ts";
@@ -200,6 +200,7 @@ export class Upstream {
         return;
       case "notifications/message": {
         // A line does not say which call it is of; what may be another caller's is nobody's.
+        if (valuesIn(params, LOG_VALUES_MAX) > LOG_VALUES_MAX) return;
         this.#calls.only?.onLog?.((this.#options.hide?.(params) ?? params) as JsonObject);
       }
     }
@@ -222,3 +223,6 @@ export class Upstream {
     return { bytes };
   }
 }
+
+/** Members and items of a log line; one that has more is told to nobody. */
+const LOG_VALUES_MAX = 10_000;
