@@ -106,12 +106,15 @@ describe("the variable mcps", () => {
     assert.match(beyond.servers.get("d")!.problems[0]!.message, /BERTH_MCPS_BYTES/);
   });
 
-  it("follows one CID of an entry", async () => {
-    const entry = JSON.stringify({ definition: DEFINITION.cid });
-    const between = JSON.stringify({ config_cid: rawBlock(entry).cid });
-    const { servers } = await read(JSON.stringify({ one: { config_cid: rawBlock(between).cid } }), [entry, between]);
+  it("follows a few CIDs of an entry, one after the other", async () => {
+    const texts = [JSON.stringify({ definition: DEFINITION.cid })];
+    const next = (): string => JSON.stringify({ config_cid: rawBlock(texts.at(-1)!).cid });
+    for (let step = 1; step < 4; step++) texts.push(next());
+    assert.equal((await read(`{"one":${next()}}`, texts)).servers.get("one")?.definition, DEFINITION.cid);
+    texts.push(next());
+    const { servers } = await read(`{"one":${next()}}`, texts);
     assert.equal(servers.get("one")?.refused, true);
-    assert.match(servers.get("one")!.problems[0]!.message, /without a "config_cid" of its own/);
+    assert.match(servers.get("one")!.problems[0]!.message, /leads to no content that is a JSON object, in 4 steps/);
   });
 
   it("tells which definitions a server had by reading each of its entries' contents once", async () => {

@@ -4,7 +4,14 @@ import type { Problem } from "../problem.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { NameChanges, Store } from "../store/store.ts";
 import { nextTurn, turnTaker } from "../turns.ts";
-import { unnamedEntry, type EntryReading, type ReadEntry, type ServerEntry } from "./config/entry.ts";
+import {
+  CONFIG_CIDS_MAX,
+  referredIn,
+  unnamedEntry,
+  type EntryReading,
+  type ReadEntry,
+  type ServerEntry,
+} from "./config/entry.ts";
 import {
   entryBounds,
   parseMcps,
@@ -323,25 +330,33 @@ async function readMcps(
   let room = limits.mcpsBytes;
   for (const server of Object.keys(parsed.entries)) {
     const raw = parsed.entries[server];
-    if (!isObject(raw) || typeof raw["config_cid"] !== "string") continue;
+    const first = referredIn(raw);
+    if (first === undefined) continue;
     await takeTurns();
     isWhole = false;
-    const referred = room < 0 ? undefined : await referredBy(raw["config_cid"]);
+    const referred = room < 0 ? undefined : await referredBy(first);
     // A content counts for each entry: all of them hold what comes of it.
     room -= referred?.bytes ?? 0;
     if (room < 0) unread.set(server, { roomBytes: limits.mcpsBytes });
     else if (referred?.value === "too long") unread.set(server, { isTooLong: true });
     // An entry whose CID leads nowhere stays as it is, and reading it reports the CID.
-    parsed.entries[server] = unread.has(server) ? null : ((referred?.value as JsonObject | undefined) ?? raw);
+    parsed.entries[server] = unread.has(server) ? null : ((referred?.value as JsonObject | undefined) ?? raw!);
   }
   return { ...parsed, unread, mcps: isWhole ? { cid: record.cid, entries: parsed.entries } : undefined, isSettled };
 
-  /** What stands under a `config_cid`. One that stands there again is not followed. */
-  async function referredBy(cid: Cid): Promise<Referred> {
-    let referred = contents.get(cid);
-    if (!referred) contents.set(cid, (referred = await readReferred(store, tenant, cid, limits)));
-    isSettled &&= referred.isThere;
-    return referred;
+  /** What stands under a `config_cid`, or under the one that stands there. */
+  async function referredBy(first: Cid): Promise<Referred> {
+    let [cid, bytes] = [first, 0];
+    for (let followed = 1; ; followed++) {
+      let referred = contents.get(cid);
+      if (!referred) contents.set(cid, (referred = await readReferred(store, tenant, cid, limits)));
+      isSettled &&= referred.isThere;
+      bytes += referred.bytes;
+      const next = referredIn(referred.value);
+      if (next === undefined) return { ...referred, bytes };
+      if (followed === CONFIG_CIDS_MAX) return { ...referred, bytes, value: undefined };
+      cid = next;
+    }
   }
 }
 
@@ -359,7 +374,7 @@ async function readReferred(store: Store, tenant: string, cid: Cid, limits: Mcps
   if (there.bytes > limits.mcpsBytes) return { ...there, value: undefined };
   const { value, tooMuch } = await parseInTurns(text, entryBounds(limits)).catch(() => nowhere);
   if (tooMuch) return { ...there, value: "too long" };
-  if (!isObject(value) || Object.hasOwn(value, "config_cid")) return { ...there, value: undefined };
+  if (!isObject(value)) return { ...there, value: undefined };
   const { [SCHEMA_KEY]: _, ...entry } = value as JsonObject;
   return { ...there, value: entry };
 }

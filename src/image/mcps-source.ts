@@ -188,10 +188,7 @@ function readConfigFile(node: JsonNode, server: string, chain: readonly string[]
   if (!parsed.root) return () => ({});
   const inner = readEntry(parsed.root, server, [...chain, file.path], reading);
   return (cidOf, emit) => {
-    const entry = inner(cidOf, emit);
-    // Who serves follows one CID.
-    if (Object.hasOwn(entry, "config_cid")) return entry;
-    const block = jsonBlock(entry);
+    const block = jsonBlock(inner(cidOf, emit));
     emit(block);
     return { config_cid: block.cid };
   };

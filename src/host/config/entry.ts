@@ -9,6 +9,14 @@ import { readPrompt, type ConfiguredPrompt } from "./prompt.ts";
 import { readResource, type ConfiguredResource } from "./resource.ts";
 import { readTool, type ConfiguredTool, type ToolReading } from "./tool.ts";
 
+/** From one to the next, as images of earlier versions have them: what an entry says is a few steps away at most. */
+export const CONFIG_CIDS_MAX = 4;
+
+/** Where an entry stands that only says so. */
+export function referredIn(raw: unknown): Cid | undefined {
+  return isObject(raw) && typeof raw["config_cid"] === "string" ? raw["config_cid"] : undefined;
+}
+
 /**
  * One server's entry in the variable `mcps` (seed 003, "Configuration Options"), read and checked. It knows what an
  * entry may say; what a definition offers, and so whether a tool that is named here exists, it does not know.
@@ -91,7 +99,7 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
   }
   if (fields.config_cid !== undefined) {
     const others = Object.keys(fields).length > 1 ? "; an entry with it has no other field" : "";
-    const message = `"config_cid" names no content that is a JSON object without a "config_cid" of its own${others}`;
+    const message = `"config_cid" leads to no content that is a JSON object, in ${CONFIG_CIDS_MAX} steps${others}`;
     complain(inside(place, "config_cid"), "missing-content", message);
   }
   const schemaValidation = fields.schema_validation ?? "warn";

@@ -3,6 +3,7 @@ import { indentedJson, isObject, type Json } from "../../json.ts";
 import type { Problem } from "../../problem.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { NameMove, Store } from "../../store/store.ts";
+import { CONFIG_CIDS_MAX, referredIn } from "../config/entry.ts";
 import { entryBounds, mcpsBounds, SCHEMA_KEY, type McpsLimits } from "../config/mcps.ts";
 import type { ReadMcps } from "../directory.ts";
 import { parseInTurns, type ObjectBounds } from "./json-spans.ts";
@@ -109,24 +110,25 @@ export async function readRawEntries(text: string, bounds: ObjectBounds): Promis
   }
 }
 
-/** What an entry says once its `config_cid` is followed, and that CID. One that stands there again is not followed. */
+/** What an entry says once its `config_cid` is followed, and the CID of what says it. */
 export async function resolveEntry(
   store: Store,
   tenant: string,
   raw: unknown,
   limits: McpsLimits,
 ): Promise<{ entry: unknown; through?: Cid }> {
-  const through = referredIn(raw);
-  if (through === undefined) return { entry: raw };
-  const text = await ifSound(textAt(store, tenant, through));
-  const referred = await readRawEntries(text ?? "", entryBounds(limits));
-  if (!referred || referred.has("config_cid")) return { entry: raw };
-  return { entry: Object.fromEntries(Array.from(referred.keys(), (key) => [key, referred.get(key)])), through };
-}
-
-/** Where an entry stands that only says so. */
-export function referredIn(raw: unknown): Cid | undefined {
-  return isObject(raw) && typeof raw["config_cid"] === "string" ? raw["config_cid"] : undefined;
+  let entry = raw;
+  let through: Cid | undefined;
+  for (let followed = 0; followed < CONFIG_CIDS_MAX; followed++) {
+    const next = referredIn(entry);
+    if (next === undefined) break;
+    const text = await ifSound(textAt(store, tenant, next));
+    const referred = await readRawEntries(text ?? "", entryBounds(limits));
+    if (!referred) break;
+    through = next;
+    entry = Object.fromEntries(Array.from(referred.keys(), (key) => [key, referred.get(key)]));
+  }
+  return through === undefined || referredIn(entry) !== undefined ? { entry: raw } : { entry, through };
 }
 
 export async function textAt(store: Store, tenant: string, cid: Cid): Promise<string> {

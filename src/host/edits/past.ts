@@ -4,9 +4,10 @@ import { isObject, isSameJson, type Json } from "../../json.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { NameChange, Store } from "../../store/store.ts";
 import type { Draft, Subject, Version } from "./edits.ts";
+import { referredIn } from "../config/entry.ts";
 import { mcpsBounds, type McpsLimits } from "../config/mcps.ts";
 import type { ObjectBounds } from "./json-spans.ts";
-import { entryText, readRawEntries, referredIn, resolveEntry, textAt, type RawEntries } from "./mcps-text.ts";
+import { entryText, readRawEntries, resolveEntry, textAt, type RawEntries } from "./mcps-text.ts";
 import { nextTurn, turnTaker } from "../../turns.ts";
 
 /** What subjects were: told by the histories of the names that they stand behind. */
