@@ -72,25 +72,25 @@ async function channelTo(launch: Launch, options: ConnectOptions, questions: Que
   if (!("url" in launch)) {
     return pipeChannel(await greetChild(launch, options, questions));
   }
-  const { openRemote } = await officialClient();
+  if (!isClientLoaded) needDescriptors();
+  const { openRemote } = await import("./official-client.ts");
+  isClientLoaded = true;
   return openRemote(launch, addressOf(launch, options), options, questions);
 }
 
-let isLoaded = false;
+let isClientLoaded = false;
 
-/** Node goes on to fail with a module that it once could not open: it does not begin while there are few descriptors. */
-async function officialClient(): Promise<typeof import("./official-client.ts")> {
-  if (!isLoaded) {
-    const held: number[] = [];
-    try {
-      while (held.length < MODULES_MAX) held.push(openSync(devNull, "r"));
-    } finally {
-      for (const descriptor of held) closeSync(descriptor);
-    }
+/**
+ * Throws where few descriptors are left: Node goes on to fail with a module that it once could not open, so that it does
+ * not begin to load the client then.
+ */
+function needDescriptors(): void {
+  const held: number[] = [];
+  try {
+    while (held.length < MODULES_MAX) held.push(openSync(devNull, "r"));
+  } finally {
+    for (const descriptor of held) closeSync(descriptor);
   }
-  const client = await import("./official-client.ts");
-  isLoaded = true;
-  return client;
 }
 
 /** Files that Node may have open at once while it loads the client. */
