@@ -141,7 +141,9 @@ export function typesOf(schema: JsonSchema): readonly string[] {
 
 export function declaredTypes({ type }: JsonSchema): readonly string[] | undefined {
   if (typeof type === "string") return [type];
-  return Array.isArray(type) ? (type as string[]) : undefined;
+  if (!Array.isArray(type)) return undefined;
+  // What is no text is no type, and cannot even be shown as one.
+  return type.every((each) => typeof each === "string") ? type : type.filter((each) => typeof each === "string");
 }
 
 export function coversType(types: readonly string[], type: string): boolean {

@@ -2,7 +2,7 @@ import type { ContractChange } from "./change.ts";
 import { compareSchemas } from "./compare-schemas.ts";
 import { demands, isSame } from "./compare-normal.ts";
 import { spend } from "./compare-steps.ts";
-import type { Finding } from "./compare-findings.ts";
+import { shown, shownJson, type Finding } from "./compare-findings.ts";
 import { isObject, type JsonSchema } from "../json.ts";
 import type { PromptContract, ToolAnnotations, ToolContract } from "./contract.ts";
 
@@ -99,12 +99,18 @@ function outputChanges(before: JsonSchema | undefined, after: JsonSchema | undef
 
 function annotationChanges(before: ToolAnnotations = {}, after: ToolAnnotations = {}): Part[] {
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort() as (keyof ToolAnnotations)[];
+  spend(names.length << 2);
   return names.flatMap((name) => {
     const [old, now] = [before[name], after[name]];
     if (isSame(old, now)) return [];
-    const message = `${name} is ${now ?? "not said"}, and was ${old ?? "not said"}.`;
-    return [{ pointer: `/annotations/${name}`, effect: "review" as const, message }];
+    const message = `${shown(name)} is ${said(now)}, and was ${said(old)}.`;
+    return [{ pointer: `/annotations/${shown(name)}`, effect: "review" as const, message }];
   });
+}
+
+/** Of what no revision names there may be anything. */
+function said(value: unknown): string {
+  return value === undefined ? "not said" : typeof value === "string" ? shown(value) : shownJson(value);
 }
 
 /** Arguments of prompts are texts. */

@@ -1,8 +1,9 @@
 import { decodeRecord, decodeJsonInTurns, isCid, isStructure, type Cid } from "../cid.ts";
+import { soundContract } from "../contract/sound.ts";
 import { BerthError } from "../errors.ts";
 import type { HostPort } from "../executor/executor.ts";
 import { buildCatalog, type LoadDependencies } from "./build-catalog.ts";
-import type { Catalog, Contract } from "./catalog.ts";
+import type { Catalog } from "./catalog.ts";
 import { refused } from "./compiled-definition.ts";
 import { readCheckedEntry } from "./config/mcps.ts";
 import type { DirectoryEntry } from "./directory.ts";
@@ -78,7 +79,7 @@ async function loadRelease(
   if (!parts || !(await store.had(tenant, "release", server, release))) return undefined;
   const config = await structure(parts.config);
   const listed = await store.content(tenant, parts.contract);
-  const contract = listed && ((await decodeJsonInTurns(listed)) as Contract);
+  const contract = listed && (await soundContract(await decodeJsonInTurns(listed)));
   if (config === undefined || !contract) return undefined;
 
   const faultOf = (schema: JsonSchema) => dependencies.checks.faultOf(tenant, schema);

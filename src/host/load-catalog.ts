@@ -6,6 +6,8 @@ import { refused } from "./compiled-definition.ts";
 import { readCheckedEntry } from "./config/mcps.ts";
 import type { DirectoryEntry } from "./directory.ts";
 import { recordRelease, type RecordRelease } from "./release-recorder.ts";
+import type { Log } from "../log.ts";
+import { lacksDescriptor, noDescriptors } from "../unforeseen.ts";
 
 /** Makes a server ready to serve: definition and entry → what was compiled and configured → release → catalog. */
 export async function loadCatalog(
@@ -17,9 +19,23 @@ export async function loadCatalog(
   record: RecordRelease = (...release) => recordRelease(dependencies, ...release),
 ): Promise<Catalog> {
   if (listed.refused) throw refused(server, listed.problems);
-  const { definition, hidden } = listed;
+  try {
+    return await load(tenant, server, listed, port, dependencies, record);
+  } catch (error) {
+    throw refusalOf(tenant, server, error, dependencies.log);
+  }
+}
+
+async function load(
+  tenant: string,
+  server: string,
+  { definition, hidden, entry: read }: DirectoryEntry,
+  port: HostPort,
+  dependencies: LoadDependencies,
+  record: RecordRelease,
+): Promise<Catalog> {
   // The directory has read it without its schemas, because most servers of many are not asked for.
-  const { entry, problems } = await readCheckedEntry(server, listed.entry.raw, (schema) =>
+  const { entry, problems } = await readCheckedEntry(server, read.raw, (schema) =>
     dependencies.checks.faultOf(tenant, schema),
   );
   const hiddenNames = new Set(hidden);
@@ -30,6 +46,18 @@ export async function loadCatalog(
   });
   if (dependencies.writable) await record(tenant, server, catalog.release, blocks, entry.upstream !== undefined);
   return problems.length > 0 ? { ...catalog, problems: [...problems, ...catalog.problems] } : catalog;
+}
+
+/**
+ * What of a server failed as an error that may be told. One that nobody foresaw is that server's alone: it stands in the
+ * log, and everything else is served, listed and edited as ever.
+ */
+export function refusalOf(tenant: string, server: string, error: unknown, log: Log): BerthError {
+  if (error instanceof BerthError) return error;
+  if (lacksDescriptor(error)) return noDescriptors(error);
+  log.error({ err: error, tenant, server }, "a server failed in a way that nobody foresaw");
+  const message = "It failed in a way that nobody foresaw: the log of the service says how";
+  return refused(server, [{ code: "unforeseen", message, severity: "error" }]);
 }
 
 /** What is stored of a server cannot be read: it alone is refused, with what to do. */

@@ -78,7 +78,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     try {
       watchers.learn(tenant, server, await lookOn(tenant, server));
     } catch (error) {
-      if (!(error instanceof BerthError)) throw error;
+      if (!(error instanceof BerthError)) log.error({ err: error, tenant, server }, "a changed server failed");
     }
   };
 

@@ -1,9 +1,10 @@
-import { BerthError } from "../errors.ts";
+import type { BerthError } from "../errors.ts";
 import type { Problem } from "../problem.ts";
 import type { Catalog } from "./catalog.ts";
 import type { DirectoryEntry } from "./directory.ts";
 import type { CatalogCache } from "./catalog-cache.ts";
 import type { HostDependencies, ServerSummary } from "./host.ts";
+import { refusalOf } from "./load-catalog.ts";
 import { recall } from "./upstream/approved.ts";
 import { allowedLaunch } from "./upstream/load-upstream.ts";
 
@@ -42,9 +43,9 @@ export function createSummarize(
       const catalog = await look(tenant, name);
       return { name, state: "ready", ...description, catalog, problems: catalog.problems };
     } catch (error) {
-      if (!(error instanceof BerthError)) throw error;
-      const state = error.code === "server_disabled" ? "disabled" : "refused";
-      return { name, state, ...description, problems: problemsOf(error) };
+      const told = refusalOf(tenant, name, error, dependencies.log);
+      const state = told.code === "server_disabled" ? "disabled" : "refused";
+      return { name, state, ...description, problems: problemsOf(told) };
     }
   }
 }

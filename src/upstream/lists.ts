@@ -1,11 +1,7 @@
-import type {
-  PromptArgument,
-  PromptContract,
-  ResourceContract,
-  ResourceTemplateContract,
-  ToolContract,
-} from "../contract/contract.ts";
-import { isObject } from "../json.ts";
+import type { PromptContract, ResourceContract, ResourceTemplateContract, ToolContract } from "../contract/contract.ts";
+import { faultOfShape, isKey, soundArguments, soundFields } from "../contract/sound.ts";
+import { cutText } from "../cut-text.ts";
+import { isObject, jsonText, type JsonSchema } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import { turnTaker } from "../turns.ts";
 import type { LeftOutEntry } from "./long-answers.ts";
@@ -45,8 +41,8 @@ export async function readEntries<T>(
   for (const [index, entry] of entries.entries()) {
     await turn();
     const name = isObject(entry) ? entry[key] : undefined;
-    if (!isObject(entry) || typeof name !== "string" || name === "") {
-      problems.push(problem("error", `${what} number ${index + 1} has no ${key} and is left out.`));
+    if (!isObject(entry) || !isKey(name)) {
+      problems.push(problem("error", `${what} number ${index + 1} has no sound ${key} and is left out.`));
       continue;
     }
     if (seen.has(name)) {
@@ -81,37 +77,44 @@ export function problemsOf(what: string, leftOut: readonly LeftOutEntry[]): Prob
 }
 
 export const mendTool: Mend<ListedTool> = (entry, warnings) => {
-  const { inputSchema, outputSchema } = entry;
-  if (inputSchema !== undefined && !isObject(inputSchema)) return "its inputSchema is not an object";
-  if (inputSchema?.["type"] !== "object") {
-    if (inputSchema?.["type"] !== undefined) return `its inputSchema is of type ${JSON.stringify(inputSchema["type"])}`;
+  const { inputSchema } = entry;
+  const fault = inputSchema === undefined ? undefined : faultOfShape(inputSchema);
+  if (fault !== undefined) return `its inputSchema is ${fault}`;
+  const { type } = (inputSchema ?? {}) as JsonSchema;
+  if (type !== "object") {
+    if (type !== undefined) return `its inputSchema is of type ${cutText(jsonText(type), TYPE_UNITS_MAX)}`;
     warnings.push('its inputSchema does not say "type": "object"');
   }
-  const { outputSchema: _outputSchema, ...rest } = entry;
-  const soundOutput = outputSchema === undefined || isObject(outputSchema);
-  if (!soundOutput) warnings.push("its outputSchema is not an object and is left out");
-  return {
-    ...(soundOutput ? entry : rest),
-    inputSchema: { ...inputSchema, type: "object" },
-  } as unknown as ListedTool;
+  const sound = soundFields("tool", entry, warningOf(warnings));
+  return { ...sound, inputSchema: { ...(inputSchema as JsonSchema), type: "object" } } as unknown as ListedTool;
 };
 
-export const mendResource: Mend<ListedResource> = (entry) => withName(entry, "uri") as ListedResource;
+export const mendResource: Mend<ListedResource> = (entry, warnings) =>
+  soundFields("resource", withName(entry, "uri"), warningOf(warnings)) as unknown as ListedResource;
 
-export const mendTemplate: Mend<ListedTemplate> = (entry) => withName(entry, "uriTemplate") as ListedTemplate;
+export const mendTemplate: Mend<ListedTemplate> = (entry, warnings) =>
+  soundFields("template", withName(entry, "uriTemplate"), warningOf(warnings)) as unknown as ListedTemplate;
 
 export const mendPrompt: Mend<ListedPrompt> = (entry, warnings) => {
-  const given = entry["arguments"];
-  if (given !== undefined && !Array.isArray(given)) warnings.push("its arguments are not a list and are left out");
-  const list: unknown[] = Array.isArray(given) ? given : [];
-  const args = list.flatMap((argument): PromptArgument[] =>
-    isObject(argument) && typeof argument["name"] === "string"
-      ? [{ ...argument, name: argument["name"], required: argument["required"] === true }]
-      : [],
-  );
-  const { arguments: _arguments, ...rest } = entry;
-  return { ...rest, ...(given !== undefined && { arguments: args }) } as unknown as ListedPrompt;
+  const sound = soundFields("prompt", entry, warningOf(warnings));
+  const given = sound["arguments"];
+  if (given === undefined) return sound as unknown as ListedPrompt;
+  if (!Array.isArray(given)) warnings.push("its arguments are not a list and are left out");
+  const args = soundArguments(Array.isArray(given) ? (given as unknown[]) : [], warningOf(warnings));
+  return { ...sound, arguments: args } as unknown as ListedPrompt;
 };
+
+const TYPE_UNITS_MAX = 100;
+
+function warningOf(warnings: string[]): (field: string, type: string) => void {
+  return (field, type) => {
+    // Thousands of arguments may be wrong in the same way.
+    if (warnings.length < WARNINGS_MAX) warnings.push(`its ${field} is not ${type} and is left out`);
+  };
+}
+
+/** Of one entry. */
+const WARNINGS_MAX = 10;
 
 function withName(entry: Record<string, unknown>, key: string): Record<string, unknown> {
   return typeof entry["name"] === "string" ? entry : { ...entry, name: entry[key] };

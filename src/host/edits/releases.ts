@@ -2,6 +2,7 @@ import type { Rights } from "../../access/rights.ts";
 import { decodeRecord, decodeJsonInTurns, type Cid } from "../../cid.ts";
 import type { Reader } from "../../image/json-source.ts";
 import type { Contract } from "../../contract/contract.ts";
+import { soundContract } from "../../contract/sound.ts";
 import { BerthError } from "../../errors.ts";
 import { isObject, type JsonObject } from "../../json.ts";
 import type { Store } from "../../store/store.ts";
@@ -33,7 +34,7 @@ export async function contractOf(
   if (!(await store.had(tenant, "release", server, release))) return undefined;
   const parts = await partsOf(store, tenant, release);
   const listed = parts && (await store.content(tenant, parts.contract));
-  return listed && ((await decodeJsonInTurns(listed)) as Contract);
+  return listed && soundContract(await decodeJsonInTurns(listed));
 }
 
 /**

@@ -1,6 +1,7 @@
 import { decodeJsonInTurns, jsonBlock, rawBlock, type Cid } from "../../cid.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import type { Contract } from "../../contract/contract.ts";
+import { soundContract } from "../../contract/sound.ts";
 import { isObject } from "../../json.ts";
 import type { Store } from "../../store/store.ts";
 import { mapInTurns } from "../../turns.ts";
@@ -81,10 +82,11 @@ interface RememberedPut {
 }
 
 export async function readContract(store: Store, tenant: string, cid: unknown): Promise<Contract | undefined> {
-  const contract = typeof cid === "string" ? await structure(store, tenant, cid) : undefined;
-  if (!isObject(contract) || !Array.isArray(contract["tools"])) return undefined;
-  readAs(cid as Cid, contract);
-  return contract as unknown as Contract;
+  const stored = typeof cid === "string" ? await structure(store, tenant, cid) : undefined;
+  const contract = await soundContract(stored);
+  // What had to be mended is another one than what is stored under that CID.
+  if (contract && contract === stored) readAs(cid as Cid, contract);
+  return contract;
 }
 
 async function structure(store: Store, tenant: string, cid: Cid): Promise<unknown> {

@@ -52,14 +52,19 @@ export function toolView(tool: ToolContract, open: boolean, tableOf: (schema: Js
     rows,
     cut,
     results: tool.outputSchema ? tableOf(tool.outputSchema).rows : "",
-    json: `?tool=${encodeURIComponent(name)}`,
+    json: `?tool=${encoded(name)}`,
     try: tryUrl("tool", name),
   };
 }
 
 /** Opens the page's tester there; src/browser/tester/target.ts reads it. */
 export function tryUrl(kind: "tool" | "resource" | "prompt", name: string): string {
-  return `#${kind}=${encodeURIComponent(name)}`;
+  return `#${kind}=${encoded(name)}`;
+}
+
+/** Half of a surrogate pair cannot stand in a URL. */
+function encoded(name: string): string {
+  return encodeURIComponent(name.replaceAll(/\p{Cs}/gu, "\ufffd"));
 }
 
 /** Names of tools are hardly ever anything else; an id only must not have a space. */

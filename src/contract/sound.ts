@@ -1,0 +1,143 @@
+import { isObject } from "../json.ts";
+import { turnTaker } from "../turns.ts";
+import type { Contract, PromptArgument } from "./contract.ts";
+
+/**
+ * Reads what others say that they offer, whether they say it now or it was stored: what has not the type that the
+ * protocol gives it is left out, so that nobody who reads a contract afterwards meets it. What is sound stays the same
+ * object.
+ */
+
+export type ListedKind = "tool" | "resource" | "template" | "prompt";
+
+/** Hears of each field that is left out, in the words of "its … is not …". */
+type LeftOut = (field: string, type: string) => void;
+
+interface FieldType {
+  readonly is: (value: unknown) => boolean;
+  readonly name: string;
+}
+
+const TEXT: FieldType = { is: isText, name: "a text" };
+const FLAG: FieldType = { is: (value) => typeof value === "boolean", name: "true or false" };
+const NUMBER: FieldType = { is: (value) => typeof value === "number", name: "a number" };
+const OBJECT: FieldType = { is: isObject, name: "an object" };
+const OBJECTS: FieldType = {
+  is: (value) => Array.isArray(value) && value.every(isObject),
+  name: "a list of objects",
+};
+const SCHEMA: FieldType = { is: (value) => faultOfShape(value) === undefined, name: "a JSON Schema" };
+
+type Fields = Readonly<Record<string, FieldType>>;
+
+const COMMON: Fields = { title: TEXT, description: TEXT, icons: OBJECTS, _meta: OBJECT };
+const RESOURCE: Fields = { ...COMMON, mimeType: TEXT, size: NUMBER, annotations: OBJECT };
+const FIELDS: Readonly<Record<ListedKind, Fields>> = {
+  tool: { ...COMMON, outputSchema: SCHEMA, annotations: OBJECT, execution: OBJECT },
+  resource: RESOURCE,
+  template: RESOURCE,
+  prompt: COMMON,
+};
+const HINTS: Fields = {
+  title: TEXT,
+  readOnlyHint: FLAG,
+  destructiveHint: FLAG,
+  idempotentHint: FLAG,
+  openWorldHint: FLAG,
+};
+const ARGUMENT: Fields = { title: TEXT, description: TEXT };
+
+/** The known fields of an entry, each of its type; by what it is known, and its `inputSchema`, are for its reader. */
+export function soundFields(
+  kind: ListedKind,
+  entry: Record<string, unknown>,
+  leftOut: LeftOut = () => {},
+): Record<string, unknown> {
+  const sound = ofTypes(entry, FIELDS[kind], leftOut);
+  if (kind !== "tool" || !isObject(sound["annotations"])) return sound;
+  const annotations = ofTypes(sound["annotations"], HINTS, (field, type) => leftOut(`annotations.${field}`, type));
+  return annotations === sound["annotations"] ? sound : { ...sound, annotations };
+}
+
+/** The arguments of a prompt that have a name. */
+export function soundArguments(args: readonly unknown[], leftOut: LeftOut = () => {}): PromptArgument[] {
+  return args.flatMap((argument): PromptArgument[] => {
+    if (!isObject(argument) || !isText(argument["name"])) return [];
+    const { name, required } = argument;
+    const sound = ofTypes(argument, ARGUMENT, (field, type) => leftOut(`argument "${name}"'s ${field}`, type));
+    return [typeof required === "boolean" ? (sound as unknown as PromptArgument) : { ...sound, name, required: false }];
+  });
+}
+
+/** What makes a value no schema that clients take, as the end of "its … is"; what else is in it, its readers check. */
+export function faultOfShape(schema: unknown): string | undefined {
+  if (!isObject(schema)) return "not an object";
+  const { $schema, properties, required } = schema;
+  if ($schema !== undefined && !isText($schema)) return 'no schema: its "$schema" is not a text';
+  if (properties !== undefined && !isObject(properties)) return 'no schema: its "properties" are not an object';
+  const isList = required === undefined || (Array.isArray(required) && required.every(isText));
+  return isList ? undefined : 'no schema: its "required" is not a list of texts';
+}
+
+/** By what something is known. */
+export function isKey(value: unknown): value is string {
+  return isText(value) && value !== "" && !HALF_PAIR.test(value);
+}
+
+/** Half of a surrogate pair, which no URI can hold. */
+const HALF_PAIR = /\p{Cs}/u;
+
+/** A contract that was stored; undefined for what is none. Calls of others have their turns meanwhile. */
+export async function soundContract(value: unknown): Promise<Contract | undefined> {
+  if (!isObject(value) || !Array.isArray(value["tools"])) return undefined;
+  const { description } = value;
+  const lists = {
+    tools: await soundItems("tool", "name", value["tools"]),
+    resources: await soundItems("resource", "uri", value["resources"]),
+    resourceTemplates: await soundItems("template", "uriTemplate", value["resourceTemplates"]),
+    prompts: await soundItems("prompt", "name", value["prompts"]),
+  };
+  const isSound = Object.entries(lists).every(([list, items]) => items === value[list]);
+  if (isSound && (description === undefined || isText(description))) return value as unknown as Contract;
+  return { ...(isText(description) && { description }), ...lists } as unknown as Contract;
+}
+
+async function soundItems(kind: ListedKind, key: string, items: unknown): Promise<unknown> {
+  if (!Array.isArray(items)) return [];
+  const takeTurns = turnTaker();
+  const sound: unknown[] = [];
+  for (const item of items as unknown[]) {
+    await takeTurns();
+    if (!isObject(item) || !isKey(item[key])) continue;
+    if (kind === "tool" && faultOfShape(item["inputSchema"]) !== undefined) continue;
+    sound.push(soundItem(kind, isText(item["name"]) ? item : { ...item, name: item[key] }));
+  }
+  const isSame = sound.length === items.length && sound.every((item, index) => item === (items as unknown[])[index]);
+  return isSame ? items : sound;
+}
+
+function soundItem(kind: ListedKind, item: Record<string, unknown>): Record<string, unknown> {
+  const sound = soundFields(kind, item);
+  const args = sound["arguments"];
+  if (kind !== "prompt" || args === undefined) return sound;
+  const soundArgs = soundArguments(Array.isArray(args) ? (args as unknown[]) : []);
+  const isSame =
+    Array.isArray(args) && args.length === soundArgs.length && soundArgs.every((one, at) => one === args[at]);
+  return isSame ? sound : { ...sound, arguments: soundArgs };
+}
+
+/** The same object where each field has its type. */
+function ofTypes(object: Record<string, unknown>, fields: Fields, leftOut: LeftOut): Record<string, unknown> {
+  let sound = object;
+  for (const [field, { is, name }] of Object.entries(fields)) {
+    if (object[field] === undefined || is(object[field])) continue;
+    if (sound === object) sound = { ...object };
+    delete sound[field];
+    leftOut(field, name);
+  }
+  return sound;
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === "string";
+}
