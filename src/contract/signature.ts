@@ -53,9 +53,15 @@ function textOf(schema: unknown, depth: number, room: Room): string {
   const { enum: values, anyOf, type } = schema;
   if (Array.isArray(values)) return joined(values, " | ", room, (value) => literalText(value, room));
   if (Array.isArray(anyOf)) return joined(anyOf, " | ", room, (one) => textOf(one, depth + 1, room));
-  if (Array.isArray(type)) {
-    return joined([...new Set(type)], " | ", room, (one) => textOf({ ...schema, type: one }, depth, room));
-  }
+  if (!Array.isArray(type)) return textOfType(type, schema, depth, room);
+  const types = [...new Set(type)].slice(0, TYPES_MAX);
+  return joined(types, " | ", room, (one) => textOfType(one, schema, depth, room));
+}
+
+/** As many as JSON Schema knows. */
+const TYPES_MAX = 7;
+
+function textOfType(type: unknown, schema: JsonSchema, depth: number, room: Room): string {
   if (type === "array") return arrayText(schema, depth, room);
   if (type === "object") return objectText(schema, depth, room);
   if (type === "string" && schema["format"] === "date-time") return within("Date", room);

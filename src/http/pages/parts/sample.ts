@@ -15,7 +15,7 @@ export function sampleArguments(schema: JsonSchema): JsonObject {
   return room.isLeft ? sample : {};
 }
 
-/** Counts what a sample takes; whoever finds that nothing is left stops there. */
+/** Counts what a sample takes, each value and each name; whoever finds that nothing is left stops there. */
 class Room {
   #units = SAMPLE_UNITS_MAX;
 
@@ -24,9 +24,8 @@ class Room {
   }
 
   take<Value extends Json>(value: Value): Value {
-    if (typeof value === "string") this.#units -= value.length;
-    else if (typeof value !== "object" || value === null) this.#units -= 1;
-    else {
+    this.#units -= typeof value === "string" ? value.length + 1 : 1;
+    if (typeof value === "object" && value !== null) {
       for (const [key, member] of Object.entries(value)) {
         if (!this.isLeft) break;
         this.#units -= key.length + 1;
@@ -41,17 +40,18 @@ function sampleObject(schema: JsonSchema, depth: number, room: Room): JsonObject
   const { properties, required } = schema;
   const sample: JsonObject = {};
   if (!isObject(properties) || !Array.isArray(required)) return sample;
-  for (const name of required) {
+  for (const name of new Set(required)) {
     if (!room.isLeft) break;
     if (typeof name !== "string" || !Object.hasOwn(properties, name)) continue;
+    room.take(name);
     const value = sampleOf(properties[name], depth + 1, room);
-    Object.defineProperty(sample, room.take(name), { value, enumerable: true, configurable: true, writable: true });
+    Object.defineProperty(sample, name, { value, enumerable: true, configurable: true, writable: true });
   }
   return sample;
 }
 
 function sampleOf(schema: unknown, depth: number, room: Room): Json {
-  if (!isObject(schema) || depth > DEPTH_MAX) return null;
+  if (!isObject(schema) || depth > DEPTH_MAX) return room.take(null);
   for (const keyword of ["const", "default"]) if (keyword in schema) return room.take(schema[keyword] as Json);
   for (const keyword of ["examples", "enum"]) {
     const values = schema[keyword];
@@ -65,17 +65,17 @@ function sampleOf(schema: unknown, depth: number, room: Room): Json {
       return room.take(sampleText(schema));
     case "integer":
     case "number":
-      return sampleNumber(schema);
+      return room.take(sampleNumber(schema));
     case "boolean":
-      return true;
+      return room.take(true);
     case "array":
       return typeof schema["minItems"] === "number" && schema["minItems"] > 0
         ? [sampleOf(schema["items"], depth + 1, room)]
-        : [];
+        : room.take([]);
     case "object":
       return sampleObject(schema, depth, room);
     default:
-      return null;
+      return room.take(null);
   }
 }
 
