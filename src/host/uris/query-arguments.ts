@@ -1,7 +1,10 @@
 import { BerthError } from "../../errors.ts";
 import { isObject, type Json, type JsonObject, type JsonSchema } from "../../json.ts";
 
-/** Schemas that one is looked through for: itself, what it refers to, what it is composed of. One of more takes texts. */
+/**
+ * Schemas that one is looked through for: itself, what it refers to, what it is composed of, each as often as it is met.
+ * One of more takes texts.
+ */
 const PARTS_MAX = 512;
 
 /**
@@ -70,9 +73,9 @@ class Shape {
 
   constructor(schema: unknown, references: References) {
     this.#references = references;
-    const parts = new Set<Record<string, unknown>>();
-    this.#isWhole = collectParts(schema, references, parts);
-    this.#parts = [...parts];
+    const parts = new Parts(references);
+    this.#isWhole = parts.collect(schema);
+    this.#parts = [...parts.found];
     const types = this.#isWhole ? this.#parts.flatMap((part) => references.typesIn(part)) : ["string"];
     this.#types = types.length > 0 ? new Set(types) : undefined;
   }
@@ -109,16 +112,25 @@ class Shape {
 /** Looking a schema through is work that others can make long, so it is done once. */
 const shapes = new WeakMap<JsonSchema, Shape>();
 
-/** False where there are more than are looked for. */
-function collectParts(schema: unknown, references: References, found: Set<Record<string, unknown>>): boolean {
-  if (!isObject(schema) || found.has(schema)) return true;
-  if (found.size === PARTS_MAX) return false;
-  found.add(schema);
-  if (typeof schema["$ref"] === "string" && !collectParts(references.resolve(schema["$ref"]), references, found))
-    return false;
-  return [schema["anyOf"], schema["oneOf"], schema["allOf"]]
-    .filter(Array.isArray)
-    .every((parts) => parts.every((part) => collectParts(part, references, found)));
+/** What a schema consists of. */
+class Parts {
+  readonly found = new Set<Record<string, unknown>>();
+  readonly #references: References;
+  #left = PARTS_MAX;
+
+  constructor(references: References) {
+    this.#references = references;
+  }
+
+  /** False where there are more than are looked for. */
+  collect(schema: unknown): boolean {
+    if (--this.#left < 0) return false;
+    if (!isObject(schema) || this.found.has(schema)) return true;
+    this.found.add(schema);
+    const { $ref, anyOf, oneOf, allOf } = schema;
+    if (typeof $ref === "string" && !this.collect(this.#references.resolve($ref))) return false;
+    return [anyOf, oneOf, allOf].filter(Array.isArray).every((parts) => parts.every((part) => this.collect(part)));
+  }
 }
 
 /** What is found in one document, each once. */
@@ -145,12 +157,15 @@ class References {
     return found;
   }
 
+  /** Of those that there are: others may have written thousands that are none. */
   typesIn(part: Record<string, unknown>): readonly unknown[] {
     let types = this.#types.get(part);
-    if (!types) this.#types.set(part, (types = [...new Set(typesIn(part))]));
+    if (!types) this.#types.set(part, (types = [...new Set(typesIn(part))].filter((type) => TYPES.has(type))));
     return types;
   }
 }
+
+const TYPES: ReadonlySet<unknown> = new Set(["string", "number", "integer", "boolean", "null", "array", "object"]);
 
 function typesIn({ type, enum: values, const: value }: Record<string, unknown>): unknown[] {
   if (type !== undefined) return [type].flat();
