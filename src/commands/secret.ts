@@ -80,10 +80,12 @@ async function withSecrets(
 }
 
 function linesOf(listed: readonly ListedSecret[]): string[] {
-  const rows = listed.map(({ name, set, servers }) => [
+  const rows = listed.map(({ name, set, servers, moreServers }) => [
     name,
     set ? `${new Date(set.changedAt).toISOString()} by ${set.by}` : "not set",
-    servers.length > 0 ? `for ${servers.join(", ")}` : "for no server",
+    servers.length > 0
+      ? `for ${servers.join(", ")}${moreServers > 0 ? ` and ${moreServers} more` : ""}`
+      : "for no server",
   ]);
   const widths = [0, 1].map((column) => Math.max(0, ...rows.map((row) => row[column]!.length)));
   return rows.map((row) =>

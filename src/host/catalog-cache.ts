@@ -1,4 +1,5 @@
 import type { Catalog } from "./catalog.ts";
+import type { Limits } from "../limits.ts";
 import { saidOf, type Directory, type DirectoryEntry } from "./directory.ts";
 
 interface Slot {
@@ -7,18 +8,22 @@ interface Slot {
   usedSinceLastSweep: boolean;
 }
 
+/** `catalogBytes` counts their contracts. */
+type CacheLimits = Pick<Limits, "catalogs" | "catalogBytes">;
+
 /**
- * Loaded catalogs, at most `catalogsMax` of them. The one to leave is chosen by second chance, so that a look-up
- * only sets a flag; concurrent loads of one server share their work.
+ * Loaded catalogs, as many and as large together as they may be. The one to leave is chosen by second chance, so that a
+ * look-up only sets a flag; concurrent loads of one server share their work.
  */
 export class CatalogCache {
-  readonly #catalogsMax: number;
+  readonly #limits: CacheLimits;
   readonly #tenants = new Map<string, Map<string, Slot>>();
   readonly #loading = new Map<string, { listed: DirectoryEntry; promise: Promise<Catalog> }>();
   #size = 0;
+  #bytes = 0;
 
-  constructor(catalogsMax: number) {
-    this.#catalogsMax = catalogsMax;
+  constructor(limits: CacheLimits) {
+    this.#limits = limits;
   }
 
   get(tenant: string, server: string): Catalog | undefined {
@@ -47,7 +52,7 @@ export class CatalogCache {
     const promise = load()
       .then((catalog) => {
         const isCurrent = this.#loading.get(key)?.promise === promise;
-        if (isCurrent && !(ifRoom && this.#size >= this.#catalogsMax)) {
+        if (isCurrent && !(ifRoom && this.#isBeyond(1, bytesOf(catalog)))) {
           this.#put(tenant, server, { listed, catalog, usedSinceLastSweep: !ifRoom });
         }
         return catalog;
@@ -61,7 +66,8 @@ export class CatalogCache {
 
   /** The next look-up loads it again. */
   drop(tenant: string, server: string): void {
-    if (this.#tenants.get(tenant)?.delete(server)) this.#size -= 1;
+    const slots = this.#tenants.get(tenant);
+    if (slots) this.#remove(slots, server);
     this.#loading.delete(JSON.stringify([tenant, server]));
   }
 
@@ -71,8 +77,7 @@ export class CatalogCache {
     for (const [server, slot] of slots) {
       const listed = directory.servers.get(server);
       if (listed === slot.listed || (listed?.enabled && saidOf(listed) === saidOf(slot.listed))) continue;
-      slots.delete(server);
-      this.#size -= 1;
+      this.#remove(slots, server);
     }
     if (slots.size === 0) this.#tenants.delete(tenant);
     for (const key of this.#loading.keys()) {
@@ -83,23 +88,38 @@ export class CatalogCache {
   #put(tenant: string, server: string, slot: Slot): void {
     const slots = this.#tenants.get(tenant) ?? new Map<string, Slot>();
     this.#tenants.set(tenant, slots);
-    if (!slots.has(server)) this.#size += 1;
+    this.#remove(slots, server);
     slots.set(server, slot);
-    while (this.#size > this.#catalogsMax) this.#evictOne();
+    this.#size += 1;
+    this.#bytes += bytesOf(slot.catalog);
+    while (this.#isBeyond(0, 0) && this.#size > 1) this.#evictOne();
+  }
+
+  #isBeyond(moreCatalogs: number, moreBytes: number): boolean {
+    const { catalogs, catalogBytes } = this.#limits;
+    return this.#size + moreCatalogs > catalogs || this.#bytes + moreBytes > catalogBytes;
+  }
+
+  #remove(slots: Map<string, Slot>, server: string): void {
+    const slot = slots.get(server);
+    if (!slot) return;
+    slots.delete(server);
+    this.#size -= 1;
+    this.#bytes -= bytesOf(slot.catalog);
   }
 
   #evictOne(): void {
     for (const slots of this.#tenants.values()) {
       for (const [server, slot] of slots) {
+        if (!slot.usedSinceLastSweep) return this.#remove(slots, server);
+        slot.usedSinceLastSweep = false;
         slots.delete(server);
-        if (slot.usedSinceLastSweep) {
-          slot.usedSinceLastSweep = false;
-          slots.set(server, slot);
-          continue;
-        }
-        this.#size -= 1;
-        return;
+        slots.set(server, slot);
       }
     }
   }
+}
+
+function bytesOf({ contractBytes = 0 }: Catalog): number {
+  return contractBytes;
 }

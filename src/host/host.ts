@@ -131,6 +131,7 @@ export interface HostDependencies {
       readonly retryMs: number;
       readonly upstreamCallMs: number;
       readonly catalogs: number;
+      readonly catalogBytes: number;
       readonly contractBytes: number;
       readonly recentCalls: number;
       readonly visibilityChangesPerMinute: number;

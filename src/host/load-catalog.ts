@@ -45,7 +45,12 @@ async function load(
     throw damaged(server, error);
   });
   if (dependencies.writable) await record(tenant, server, catalog.release, blocks, entry.upstream !== undefined);
-  return problems.length > 0 ? { ...catalog, problems: [...problems, ...catalog.problems] } : catalog;
+  const contractBytes = blocks.find(({ cid }) => cid === catalog.contractCid)?.bytes.length;
+  return {
+    ...catalog,
+    ...(contractBytes !== undefined && { contractBytes }),
+    problems: [...problems, ...catalog.problems],
+  };
 }
 
 /**

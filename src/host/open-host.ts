@@ -25,7 +25,7 @@ import { readWithdrawn, refuseWithdrawn, type WithdrawnReleases } from "./withdr
 export async function openHost(tenants: readonly string[], dependencies: HostDependencies): Promise<Host> {
   const { store, log, limits } = dependencies;
   const directories = new Map<string, Directory>();
-  const catalogs = new CatalogCache(limits.catalogs);
+  const catalogs = new CatalogCache(limits);
   const watchers = new Watchers(
     (error) => log.error({ err: error }, "a listener to a server's changes failed"),
     (tenant, server) => log.warn({ tenant, server }, "too many updated resources wait to be told; some are left out"),

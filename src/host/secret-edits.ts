@@ -1,4 +1,5 @@
 import { BerthError } from "../errors.ts";
+import type { Limits } from "../limits.ts";
 import type { Secrets } from "../secrets/secrets.ts";
 import type { Store } from "../store/store.ts";
 import { turnTaker } from "../turns.ts";
@@ -7,7 +8,7 @@ import { readDirectory, type Directory } from "./directory.ts";
 
 /** What a person does with a tenant's secrets: sees their names, sets and deletes them. Nobody gets a value back. */
 export interface SecretEdits {
-  /** Those that are set and those that some server wants, sorted by name. */
+  /** Those that are set and those that some server wants, as many of these as may be set, sorted by name. */
   list(tenant: string): Promise<readonly ListedSecret[]>;
   /** Rejects with `read_only`, with `name_moved` when it is to be new and is not, and as `Secrets.set` does. */
   set(tenant: string, name: string, value: string, options: { by: string; isNew?: boolean }): Promise<void>;
@@ -19,13 +20,17 @@ export interface ListedSecret {
   readonly name: string;
   /** Undefined for one that servers declare and nobody has set. */
   readonly set: { readonly changedAt: number; readonly by: string } | undefined;
-  /** Those whose entries declare it, sorted. */
+  /** Those whose entries declare it, sorted: the first of them. */
   readonly servers: readonly string[];
+  readonly moreServers: number;
 }
+
+/** Of one secret. */
+const SERVERS_TOLD_MAX = 20;
 
 export interface SecretEditsDependencies {
   readonly store: Store;
-  readonly limits: McpsLimits;
+  readonly limits: McpsLimits & Pick<Limits, "secretsPerTenant">;
   readonly secrets: Secrets;
   readonly writable: boolean;
   /** What is known of the tenant's servers, where it is served. */
@@ -48,18 +53,25 @@ export function createSecretEdits({
   return {
     async list(tenant) {
       const facts = new Map((await secrets.list(tenant)).map(({ name, changedAt, by }) => [name, { changedAt, by }]));
-      const wanted = new Map<string, string[]>();
+      const wanted = new Map<string, { readonly servers: string[]; more: number }>();
+      let unset = 0;
       const takeTurns = turnTaker();
       for (const [server, { entry }] of (await readDirectory({ store, limits }, tenant, directory?.(tenant))).servers) {
         await takeTurns();
         for (const name of entry.secrets) {
-          const servers = wanted.get(name);
-          if (servers) servers.push(server);
-          else wanted.set(name, [server]);
+          const known = wanted.get(name);
+          if (known && known.servers.length === SERVERS_TOLD_MAX) known.more += 1;
+          else if (known) known.servers.push(server);
+          else if (facts.has(name) || unset++ < limits.secretsPerTenant) {
+            wanted.set(name, { servers: [server], more: 0 });
+          }
         }
       }
       const names = [...new Set([...facts.keys(), ...wanted.keys()])].sort();
-      return names.map((name) => ({ name, set: facts.get(name), servers: wanted.get(name) ?? [] }));
+      return names.map((name) => {
+        const { servers, more } = wanted.get(name) ?? { servers: [], more: 0 };
+        return { name, set: facts.get(name), servers, moreServers: more };
+      });
     },
 
     async set(tenant, name, value, { by, isNew = false }) {

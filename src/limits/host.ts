@@ -21,6 +21,8 @@ export const hostLimits = {
   transformBytes: 1024 * 1024,
   transformItems: 1000,
   catalogs: 512,
+  /** Of the contracts of these, as they are stored; in memory a catalog is several times as large. */
+  catalogBytes: 64 * 1024 * 1024,
   /** What reviews have compiled, which is kept in memory for the saves that may follow. */
   reviewedBytes: 64 * 1024 * 1024,
   /** How often the functions of one server may hide and show what it offers, as many at once after a time of rest; 0 is as often as they like. */

@@ -38,8 +38,8 @@ export function secretRoutes({ secrets, bodies, limits }: ApiOptions): Router {
   return router;
 }
 
-function viewOf({ name, set, servers }: ListedSecret): object {
-  return { name, isSet: set !== undefined, ...set, servers };
+function viewOf({ name, set, servers, moreServers }: ListedSecret): object {
+  return { name, isSet: set !== undefined, ...set, servers, ...(moreServers > 0 && { moreServers }) };
 }
 
 /** `{value}` as JSON, or the value alone as plain text: what forms of other sites can send is neither. */

@@ -5,12 +5,13 @@ import type { Host } from "../../host/host.ts";
 import type { UpstreamState } from "../../host/upstream/hosting.ts";
 import type { Overview } from "../../host/overview.ts";
 import { areMore } from "../../problem.ts";
+import { mapInTurns } from "../../turns.ts";
 import { principalOf } from "../access/authenticate.ts";
 import { mayKnow, toolsShown } from "../access/permit.ts";
 import type { OriginOf } from "../origin.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
 import { placeOf } from "../place.ts";
-import type { Pages } from "./pages.ts";
+import { inGroups, type Pages } from "./pages.ts";
 import { credentialsOf } from "./parts/credentials.ts";
 import { pathsOf } from "./parts/origin.ts";
 import { problemView } from "./parts/problem-view.ts";
@@ -35,8 +36,12 @@ export function mcpPage({ host, pages, isolation, access, originOf, limits }: Mc
     const shown = host.names(tenant).filter((name) => mayKnow(principal, name));
     const { names, next } = namesOnPage(shown, readListPage(request, limits), () => true);
     const all = await host.overview(tenant, names);
-    const servers = principal ? known(all, principal) : all;
+    const servers = principal ? await mapInTurns(all, async (server) => known(server, principal)) : all;
     const origin = originOf(request);
+    const viewOf = (server: Overview): object => ({
+      origin,
+      ...serverView(base, server, host.upstream(tenant, server.name)),
+    });
     const url = `${origin}${base}/mcp`;
     const credentials = credentialsOf(access, tenant);
     await pages.send(request, response, "mcp", {
@@ -50,18 +55,16 @@ export function mcpPage({ host, pages, isolation, access, originOf, limits }: Mc
       problems: mayKnow(principal) ? host.problems(tenant).map(problemView) : [],
       summary: servers.length === shown.length ? summaryOf(servers) : partOf(shown.length, names),
       filtered: servers.length > FILTERED_FROM,
-      servers: servers.map((server) => serverView(base, server, host.upstream(tenant, server.name))),
+      servers: servers.length > 0 ? await pages.fragment("servers", inGroups(servers, viewOf)) : undefined,
       next: nextAddress(`${base}/mcp`, request, next),
     });
   };
 }
 
-/** What of the servers a principal may know of. */
-function known(servers: readonly Overview[], principal: Principal): Overview[] {
-  return servers.map((overview) => {
-    const { name: server, starting } = overview;
-    return Object.assign({}, overview, { tools: overview.tools.filter(toolsShown(principal, { server, starting })) });
-  });
+/** What of a server a principal may know of. */
+function known(overview: Overview, principal: Principal): Overview {
+  const { name: server, starting } = overview;
+  return { ...overview, tools: overview.tools.filter(toolsShown(principal, { server, starting })) };
 }
 
 /** Fewer servers one finds by looking. */
@@ -86,10 +89,22 @@ function serverView(
     page,
     names,
     more: tools.length - names.length,
-    text: `${name} ${tools.join(" ")} ${firstLine(description)}`,
+    text: `${name} ${firstLine(description)} ${namesWithin(tools, FILTER_UNITS_MAX)}`,
     problems: problems.slice(0, PROBLEMS_MAX).map(problemView),
     moreProblems: moreOf(problems),
   };
+}
+
+/** Of the names by which the filter of the page finds a server. */
+const FILTER_UNITS_MAX = 2_000;
+
+function namesWithin(names: readonly string[], units: number): string {
+  let text = "";
+  for (const name of names) {
+    if (text.length + name.length > units) break;
+    text += `${name} `;
+  }
+  return text;
 }
 
 /** Somebody else's server, and how its process is. */

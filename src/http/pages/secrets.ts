@@ -2,9 +2,9 @@ import type { RequestHandler } from "express";
 import type { ListedSecret, SecretEdits } from "../../host/secret-edits.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
 import { placeOf } from "../place.ts";
-import type { Pages } from "./pages.ts";
+import { inGroups, type Pages } from "./pages.ts";
 import { pathsOf } from "./parts/origin.ts";
-import { authorText, timeView } from "./parts/text.ts";
+import { authorText, countOf, timeView } from "./parts/text.ts";
 
 export interface SecretsPageOptions {
   readonly secrets: SecretEdits;
@@ -20,21 +20,23 @@ export function secretsPage({ secrets, pages, writable, limits }: SecretsPageOpt
     const { tenant, base } = placeOf(request);
     const listed = new Map((await secrets.list(tenant)).map((secret) => [secret.name, secret]));
     const { names, next } = namesOnPage([...listed.keys()], readListPage(request, limits), () => true);
+    const shown = (name: string): object => ({ writable, ...viewOf(base, listed.get(name)!) });
     await pages.send(request, response, "secrets", {
       title: "Secrets",
       section: "secrets",
       scripts: ["secrets.js"],
-      secrets: names.map((name) => viewOf(base, listed.get(name)!)),
+      secrets: names.length > 0 ? await pages.fragment("secrets", inGroups(names, shown)) : undefined,
       writable,
       next: nextAddress(`${base}/secrets`, request, next),
     });
   };
 }
 
-function viewOf(base: string, { name, set, servers }: ListedSecret): object {
+function viewOf(base: string, { name, set, servers, moreServers }: ListedSecret): object {
   return {
     name,
     set: set && { changedAt: timeView(set.changedAt), by: authorText(set.by) },
     servers: servers.map((server) => ({ name: server, page: pathsOf(base, server).page })),
+    more: moreServers > 0 ? `and ${countOf(moreServers, "more server")}` : undefined,
   };
 }

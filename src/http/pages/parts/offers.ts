@@ -1,5 +1,6 @@
 import type {
   Contract,
+  PromptArgument,
   PromptContract,
   ResourceContract,
   ResourceTemplateContract,
@@ -7,8 +8,8 @@ import type {
 import { cutText } from "../../../cut-text.ts";
 import type { Catalog } from "../../../host/catalog.ts";
 import type { Fragment } from "../fragment.ts";
-import type { Pages } from "../pages.ts";
-import { schemaTables } from "./schema-rows.ts";
+import { inGroups, type Pages } from "../pages.ts";
+import { schemaTables, type SchemaRow } from "./schema-rows.ts";
 import { countOf } from "./text.ts";
 import { idOf, toolView, tryUrl } from "./tool-view.ts";
 
@@ -21,6 +22,9 @@ const LINKED_TOOLS_MIN = 2;
 
 /** Resources, and prompts, that are shown: they are rendered in one piece, and nobody reads more. */
 const SHOWN_MAX = 100;
+/** Arguments of one prompt, and of all on a page. */
+const ARGUMENTS_MAX = 60;
+const ARGUMENTS_ON_PAGE_MAX = 1_000;
 
 /** Lists of tools that are kept rendered: they are most of a page, and their releases never change. */
 const RENDERED_MAX = 16;
@@ -55,16 +59,11 @@ export function renderTools(
   return pages.fragment("tools", toolViews(pages, tools), giveWay);
 }
 
-/** Each rendering takes a time that does not depend on how many it is for. */
-const TOGETHER = 4;
-
 /** A few at a time, which are gone when the next ones are made. */
-function* toolViews(pages: Pick<Pages, "html">, tools: Contract["tools"]): Generator<object> {
+function toolViews(pages: Pick<Pages, "html">, tools: Contract["tools"]): Iterable<object> {
   const open = tools.length <= OPEN_TOOLS_MAX;
   const tableOf = schemaTables((rows) => pages.html("rows", rows));
-  for (let start = 0; start < tools.length; start += TOGETHER) {
-    yield tools.slice(start, start + TOGETHER).map((tool) => toolView(tool, open, tableOf));
-  }
+  return inGroups(tools, (tool) => toolView(tool, open, tableOf));
 }
 
 function offersOf({ tools, resources, resourceTemplates, prompts }: Contract): Record<string, unknown> {
@@ -86,7 +85,7 @@ function offersOf({ tools, resources, resourceTemplates, prompts }: Contract): R
         .map((template) => resourceView(template, template.uriTemplate, true)),
     ],
     moreResources: moreOf(all, "resource"),
-    prompts: prompts.slice(0, SHOWN_MAX).map(promptView),
+    prompts: promptViews(prompts),
     morePrompts: moreOf(prompts.length, "prompt"),
   };
 }
@@ -114,16 +113,32 @@ function resourceView(
   };
 }
 
-function promptView({ name, title = "", description = "", arguments: args = [] }: PromptContract): object {
-  const rows = args.map((argument) => ({
+function promptViews(prompts: readonly PromptContract[]): object[] {
+  let left = ARGUMENTS_ON_PAGE_MAX;
+  return prompts.slice(0, SHOWN_MAX).map(({ name, title = "", description = "", arguments: args = [] }) => {
+    const shown = args.slice(0, Math.min(ARGUMENTS_MAX, left));
+    left -= shown.length;
+    const more = args.length - shown.length;
+    return {
+      name,
+      title,
+      description: cutText(description, NOTED_MAX),
+      rows: shown.map(argumentRow),
+      moreArguments: more > 0 ? `${countOf(more, "more argument")}; clients are given all.` : undefined,
+      try: tryUrl("prompt", name),
+    };
+  });
+}
+
+function argumentRow({ name, description, required }: PromptArgument): SchemaRow {
+  return {
     path: "",
-    name: argument.name,
+    name,
     type: "string",
-    required: argument.required,
-    noted: argument.description !== undefined,
+    required,
+    noted: description !== undefined,
     fallback: undefined,
-    description: cutText(argument.description ?? "", NOTED_MAX),
+    description: cutText(description ?? "", NOTED_MAX),
     constraints: [],
-  }));
-  return { name, title, description: cutText(description, NOTED_MAX), rows, try: tryUrl("prompt", name) };
+  };
 }
