@@ -5,6 +5,7 @@ import type { Draft } from "../../host/edits/edits.ts";
 const DRAFT_MS_MAX = 15;
 /** Of all files of both versions, in UTF-16 units: to cut more into its lines takes longer than others should wait. */
 const DRAFT_UNITS_MAX = 512 * 1024;
+const DRAFT_LINES_MAX = 20_000;
 const EDITS_MAX = 5_000;
 const CONTEXT_LINES = 3;
 
@@ -24,13 +25,22 @@ export function textDiff(before: Draft, after: Draft): string {
  */
 export function boundsOfDiffs(): BoundsOf {
   const end = performance.now() + DRAFT_MS_MAX;
-  let units = 0;
+  let [units, lines] = [0, 0];
   return (before, after) => {
     units += before.length + after.length;
     if (units > DRAFT_UNITS_MAX) return undefined;
+    for (const text of [before, after]) lines += linesIn(text, DRAFT_LINES_MAX - lines);
+    if (lines > DRAFT_LINES_MAX) return undefined;
     const timeout = Math.max(0, end - performance.now());
     return { context: CONTEXT_LINES, timeout, maxEditLength: EDITS_MAX };
   };
+}
+
+/** Looks no further than one more than `most`. */
+function linesIn(text: string, most: number): number {
+  let count = 1;
+  for (let at = text.indexOf("\n"); at >= 0 && count <= most; at = text.indexOf("\n", at + 1)) count += 1;
+  return count;
 }
 
 type BoundsOf = (before: string, after: string) => Bounds | undefined;

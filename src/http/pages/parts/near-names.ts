@@ -4,12 +4,19 @@ const SHOWN_MAX = 5;
 /** Longer ones are no names that somebody mistyped, and comparing them takes long. */
 const WORD_UNITS_MAX = 64;
 
-/** The names that a person may have meant, nearest first. Of thousands, calls of others have turns meanwhile. */
+/** Letters that are laid beside letters for one word, some 10 ns each. */
+const STEPS_MAX = 1_000_000;
+
+/**
+ * The names that a person may have meant, nearest first. Of thousands, calls of others have turns meanwhile, and where
+ * all would be too many, those that begin as the word does are compared first.
+ */
 export async function nearNames(word: string, names: readonly string[]): Promise<string[]> {
   const wanted = word.toLowerCase();
   if (wanted === "" || wanted.length > WORD_UNITS_MAX) return [];
   const allowed = Math.max(1, Math.floor(wanted.length / 3));
-  const near: { readonly name: string; readonly far: number }[] = [];
+  const alike: Candidate[] = [];
+  const others: Candidate[] = [];
   const takeTurns = turnTaker();
   for (const name of names) {
     await takeTurns();
@@ -18,6 +25,14 @@ export async function nearNames(word: string, names: readonly string[]): Promise
     const isPart = wanted.length > 2 && own.includes(wanted);
     // As many letters as one is longer have to be put in.
     if (!isPart && Math.abs(own.length - wanted.length) > allowed) continue;
+    (isPart || own[0] === wanted[0] ? alike : others).push({ name, own, isPart });
+  }
+  const near: { readonly name: string; readonly far: number }[] = [];
+  let steps = 0;
+  for (const { name, own, isPart } of [...alike, ...others]) {
+    await takeTurns();
+    steps += wanted.length * own.length;
+    if (steps > STEPS_MAX) break;
     const far = distance(wanted, own);
     if (isPart || far <= allowed) near.push({ name, far });
   }
@@ -25,6 +40,13 @@ export async function nearNames(word: string, names: readonly string[]): Promise
     .sort((left, right) => left.far - right.far)
     .slice(0, SHOWN_MAX)
     .map(({ name }) => name);
+}
+
+interface Candidate {
+  readonly name: string;
+  /** In lower case. */
+  readonly own: string;
+  readonly isPart: boolean;
 }
 
 /** How many letters one has to put in, take out, change or swap with the next (optimal string alignment). */
