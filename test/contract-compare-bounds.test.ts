@@ -8,6 +8,7 @@ import type { ContractChange } from "../src/contract/change.ts";
 import { ToldChanges } from "../src/contract/told-changes.ts";
 import type { Contract, ToolContract } from "../src/contract/contract.ts";
 import { signatureOf } from "../src/contract/signature.ts";
+import { sampleArguments } from "../src/http/pages/parts/sample.ts";
 import type { JsonSchema } from "../src/json.ts";
 
 const text = { type: "string" };
@@ -308,5 +309,32 @@ describe("the signature of a tool", () => {
     let schema: JsonSchema = text;
     for (let level = 0; level < 60; level++) schema = { type: ["array", "array"], items: schema };
     assert.equal(signatureOf({ name: "t", inputSchema: object({ a: schema }) }), `t(a?: string${"[]".repeat(60)})`);
+  });
+
+  it("reads a schema no more often because it names thousands of types", () => {
+    const keywords = named(2_000, "x", {});
+    const types = Array.from({ length: 2_000 }, (_, index) => `t${index}`);
+    const inputSchema = reads(object({ p: { type: types, ...keywords } }));
+    const signature = signatureOf({ name: "t", inputSchema: inputSchema.schema });
+    assert.match(signature, /^t\(p\?: t0 \| t1 \|/);
+    assert.ok(inputSchema.count < 20_000, `${inputSchema.count} reads`);
+  });
+});
+
+describe("the sample of arguments", () => {
+  it("takes each value once, however often and under whatever name a schema requires it", () => {
+    const level = (depth: number): JsonSchema =>
+      depth === 0
+        ? { type: "boolean" }
+        : { type: "object", required: Array.from({ length: 8 }, () => ""), properties: { "": level(depth - 1) } };
+    const counted = reads(level(5));
+    assert.deepEqual(sampleArguments(counted.schema), { "": { "": { "": { "": { "": true } } } } });
+    assert.ok(counted.count < 1_000, `${counted.count} reads`);
+  });
+
+  it("is given up where it has too many values, though they have hardly a letter", () => {
+    const names = Array.from({ length: 3_000 }, (_, index) => String.fromCharCode(0x4e00 + index));
+    const properties = Object.fromEntries(names.map((name) => [name, { type: "array" }]));
+    assert.deepEqual(sampleArguments({ type: "object", required: names, properties }), {});
   });
 });
