@@ -47,6 +47,33 @@ test("J2 berth inspect is readable by default: signatures, first lines, problems
   assert.ok(!stdout.includes("\u001b"));
 });
 
+test("C8 berth inspect shows no name that steers the terminal, or writes lines of its own", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "berth-inspect-"));
+  const name = "up\u001b[2J\u001b]0;OWNED\u0007\u009b\nTools (0)";
+  const results = {
+    initialize: { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo: { name, version: name } },
+    "tools/list": { tools: [{ name, inputSchema: { type: "object" } }] },
+  };
+  const source = `const results = ${JSON.stringify(results)};
+    require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
+      const { id, method } = JSON.parse(line);
+      if (id === undefined) return;
+      const said = results[method] ? { result: results[method] } : { error: { code: -32601, message: "no" } };
+      process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, ...said }) + "\\n");
+    });`;
+  const file = join(folder, "server.cjs");
+  await writeFile(file, source);
+  try {
+    const { code, stdout, stderr } = await berth(["inspect", `mcp+node://${file}`]);
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /OWNED/);
+    // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+    assert.doesNotMatch(stdout, /[\u001b\u0007\u009b]|^Tools \(0\)/m);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
+
 test("J2 berth mcp explore, tools and schema say it for programs", async () => {
   const explored = await berth(["mcp", "explore", everything]);
   const all = JSON.parse(explored.stdout) as { tools: { name: string }[]; prompts: object[]; resources: object[] };

@@ -1,4 +1,4 @@
-import { printable } from "../printable.ts";
+import { printableLine } from "../printable.ts";
 import { placeOf, type Launch } from "../upstream/launch.ts";
 import type { UpstreamConnection } from "../upstream/connection.ts";
 import { surveyOf, type Survey } from "../upstream/survey.ts";
@@ -42,8 +42,7 @@ function asJson(launch: Launch, upstream: UpstreamConnection, survey: Survey): s
 function asText(launch: Launch, upstream: UpstreamConnection, survey: Survey): string {
   const list = new TextList();
   const { transport, protocolVersion, serverInfo } = upstream;
-  const said =
-    serverInfo === undefined ? "" : printable(`${serverInfo.name} ${serverInfo.version}, `).replaceAll("\n", " ");
+  const said = serverInfo === undefined ? "" : printableLine(`${serverInfo.name} ${serverInfo.version}, `);
   return `${list.title(nameGiven(launch))}\n  ${said}MCP ${protocolVersion} over ${transport}\n\n${list.survey(survey)}`;
 }
 

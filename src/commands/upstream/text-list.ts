@@ -3,7 +3,7 @@ import type { PromptContract, ResourceContract, ResourceTemplateContract } from 
 import { signatureOf } from "../../contract/signature.ts";
 import type { ListedTool } from "../../upstream/lists.ts";
 import type { Survey } from "../../upstream/survey.ts";
-import { printable } from "../../printable.ts";
+import { printableLine } from "../../printable.ts";
 
 /** Lists of a server as a person reads them. Names and words come from others: they must not steer the terminal. */
 export class TextList {
@@ -19,18 +19,18 @@ export class TextList {
       this.#part("Resources", resources, (resource) => this.#resource(resource.uri, resource)),
       this.#part("Resource templates", resourceTemplates, (one) => this.#resource(one.uriTemplate, one)),
       this.#part("Prompts", prompts, (prompt) => this.#prompt(prompt)),
-      this.#part("Problems", problems, ({ severity, message }) => `  ${severity}: ${printable(message)}`),
+      this.#part("Problems", problems, ({ severity, message }) => `  ${severity}: ${printableLine(message)}`),
     ];
     return `${parts.filter(Boolean).join("\n\n") || "It offers nothing."}\n`;
   }
 
   tool(tool: ListedTool): string {
     const { name, description } = tool;
-    return this.#entry(name, printable(signatureOf(tool).slice(name.length)), description);
+    return this.#entry(name, printableLine(signatureOf(tool).slice(name.length)), description);
   }
 
   title(text: string): string {
-    return this.#styled("bold", printable(text));
+    return this.#styled("bold", printableLine(text));
   }
 
   #styled(style: "bold" | "cyan", text: string): string {
@@ -45,17 +45,17 @@ export class TextList {
 
   #resource(uri: string, { name, mimeType, description }: Omit<ResourceContract | ResourceTemplateContract, "uri">) {
     const more = [name === uri ? "" : ` ${name}`, mimeType === undefined ? "" : ` (${mimeType})`].join("");
-    return this.#entry(uri, printable(more), description);
+    return this.#entry(uri, printableLine(more), description);
   }
 
   #prompt({ name, description, arguments: given = [] }: PromptContract): string {
     const parameters = given.map((argument) => `${argument.name}${argument.required ? "" : "?"}`);
-    return this.#entry(name, printable(`(${parameters.join(", ")})`), description);
+    return this.#entry(name, printableLine(`(${parameters.join(", ")})`), description);
   }
 
   #entry(name: string, more: string, description: string | undefined): string {
-    const shown = this.#styled("cyan", printable(name));
+    const shown = this.#styled("cyan", printableLine(name));
     const words = (description ?? "").split("\n").find((line) => line.trim() !== "");
-    return `  ${shown}${more}${words === undefined ? "" : `\n      ${printable(words.trim())}`}`;
+    return `  ${shown}${more}${words === undefined ? "" : `\n      ${printableLine(words.trim())}`}`;
   }
 }
