@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { after, before, describe, it } from "node:test";
 import type { InputRequests } from "../src/executor/executor.ts";
 import type { CallOptions, CallResult, InputRequired } from "../src/host/catalog.ts";
-import type { JsonObject } from "../src/json.ts";
+import type { Json, JsonObject } from "../src/json.ts";
 import { createSealer } from "../src/mcp/seal.ts";
 import { modern, type Reply } from "./berth.ts";
 import { declaring, MemoryHost, startRig, type Rig } from "./mcp-modern.rig.ts";
@@ -140,6 +140,20 @@ describe("questions in the modern era", () => {
 
   it("answers that come before anybody asked are taken, too", async () => {
     const { body } = await ask("who", { inputResponses: { user: named("Ada") } });
+    assert.deepEqual(JSON.parse(body.result.content[0].text), { user: named("Ada") });
+  });
+
+  it("more answers than a call may ever have asked for are refused, and of wrong ones the first are named", async () => {
+    const many = (count: number, answer: Json): JsonObject =>
+      Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, answer]));
+    const tooMany = (await ask("who", { inputResponses: many(641, named("Ada")) })).body;
+    assert.deepEqual([tooMany.error.code, /more than 640 keys/.test(tooMany.error.message)], [-32602, true]);
+    const wrong = (await ask("who", { inputResponses: many(600, 7) })).body;
+    assert.match(wrong.error.message, /"k9" must be .*; and 590 more$/);
+    assert.ok(wrong.error.message.length < 2_000);
+    const { requestState } = (await ask("who")).body.result;
+    const unasked = { ...many(641, named("x")), user: named("Ada") };
+    const { body } = await ask("who", { requestState, inputResponses: unasked });
     assert.deepEqual(JSON.parse(body.result.content[0].text), { user: named("Ada") });
   });
 

@@ -1,4 +1,5 @@
 import type { InputRequest } from "../../host/catalog.ts";
+import { cutText } from "../../cut-text.ts";
 import { BerthError } from "../../errors.ts";
 import { isObject, type Json, type JsonObject } from "../../json.ts";
 
@@ -7,18 +8,31 @@ export type AskedMethods = Readonly<Record<string, InputRequest["method"]>>;
 /**
  * The answers in `inputResponses` to what was asked. Keys that nobody asked for are ignored; `asked` is undefined
  * when the request says nothing of an earlier round, and then every key may be one. Throws `invalid_params` for
- * what is no answer at all, naming each key.
+ * what is no answer at all, naming the first keys, and for more than a call may ever have asked.
  */
 export function readInputResponses(inputResponses: unknown, asked?: AskedMethods): JsonObject {
   if (!isObject(inputResponses)) throw new BerthError("invalid_params", '"inputResponses" must be an object');
-  const known = Object.entries(inputResponses).filter(([key]) => !asked || Object.hasOwn(asked, key));
+  const keys = Object.keys(asked ?? inputResponses).filter((key) => Object.hasOwn(inputResponses, key));
+  if (keys.length > RESPONSES_MAX) {
+    throw new BerthError("invalid_params", `"inputResponses" has more than ${RESPONSES_MAX} keys`);
+  }
+  const known = keys.map((key) => [key, inputResponses[key]] as const);
   const problems = known.flatMap(([key, value]) => {
     const wanted = asked ? expected[asked[key]!] : anyAnswer;
-    return wanted.matches(value) ? [] : `${JSON.stringify(key)} must be ${wanted.shape}`;
+    return wanted.matches(value) ? [] : `${JSON.stringify(cutText(key, KEY_UNITS_SHOWN))} must be ${wanted.shape}`;
   });
-  if (problems.length > 0) throw new BerthError("invalid_params", `"inputResponses": ${problems.join("; ")}`);
+  if (problems.length > 0) {
+    const more = problems.length > PROBLEMS_SHOWN ? `; and ${problems.length - PROBLEMS_SHOWN} more` : "";
+    const first = problems.slice(0, PROBLEMS_SHOWN).join("; ");
+    throw new BerthError("invalid_params", `"inputResponses": ${first}${more}`);
+  }
   return Object.fromEntries(known as [string, Json][]);
 }
+
+/** As many as a call may ask in all its rounds together. */
+const RESPONSES_MAX = 640;
+const PROBLEMS_SHOWN = 10;
+const KEY_UNITS_SHOWN = 256;
 
 interface AnswerShape {
   readonly shape: string;
