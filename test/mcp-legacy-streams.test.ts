@@ -482,7 +482,30 @@ describe("streams of legacy sessions", () => {
       answers.map(({ id, result }) => [id, result !== undefined]),
       batch.map(({ id }) => [id, id <= 2]),
     );
-    assert.match(JSON.stringify(answers[9]!.error), /100 bytes \(BERTH_BATCH_BYTES\); this answer is left out/);
+    assert.match(
+      JSON.stringify(answers[9]!.error),
+      /100 bytes \(BERTH_BATCH_BYTES\); this request was not carried out/,
+    );
+  });
+
+  it("a batch carries out nothing more once an answer to it is left out", async () => {
+    const small = await startRig({ limits: { ...LIMITS, batchBytes: 2_500 } });
+    let runs = 0;
+    small.host.offer("one", { resources: { "test://long": () => ((runs += 1), "x".repeat(1_000)) } });
+    const client = new LegacyClient(small.url("one"), "2025-03-26");
+    const batch = Array.from({ length: 50 }, (_, id) => {
+      return { jsonrpc: "2.0", id, method: "resources/read", params: { uri: "test://long" } };
+    });
+    const reply = await client.send(batch, { Accept: "application/json" });
+    const answers = (await reply.nextMessage()) as { id: number; error?: { message: string } }[];
+    await small.close();
+    assert.deepEqual(
+      answers.map(({ id }) => id),
+      batch.map(({ id }) => id),
+    );
+    assert.equal(answers.filter(({ error }) => error === undefined).length, 2);
+    assert.ok(runs <= 5, `${runs}`);
+    assert.match(answers[49]!.error!.message, /not carried out/);
   });
 
   it("T9.2 a client's GET that takes no events is no stream", async () => {

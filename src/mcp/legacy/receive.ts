@@ -10,7 +10,7 @@ import {
   type Message,
   type Request,
 } from "../json-rpc.ts";
-import { turnTaker } from "../../turns.ts";
+import { nextTurn } from "../../turns.ts";
 import type { Answer, Codec, Place, Post } from "../protocol.ts";
 import { legacyClient } from "./client.ts";
 import { initialization, negotiate } from "./initialize.ts";
@@ -127,8 +127,11 @@ export function createReceive({
         }
       : post;
     const answerOne = async (body: unknown): Promise<string | undefined> => {
-      const answered = await answerOfBatch(place, tracked, session, body);
-      const text = answered === undefined ? undefined : inBatch(body, answered);
+      const isLeft = isFull && isObject(body) && "method" in body && "id" in body;
+      const answered = isLeft
+        ? tooLarge(body, "this request was not carried out")
+        : await answerOfBatch(place, tracked, session, body);
+      const text = answered === undefined || isLeft ? answered : inBatch(body, answered);
       if (text === undefined || !isOpen) return text;
       // It is kept until the last of the batch is answered, which may wait for the client.
       const isLost = events?.hold?.(text.length) !== undefined;
@@ -136,6 +139,11 @@ export function createReceive({
       return undefined;
     };
     let bytes = 0;
+    let isFull = false;
+    const tooLarge = (body: unknown, what: string): string => {
+      const most = `${limits.batchBytes} bytes (BERTH_BATCH_BYTES)`;
+      return errorText(idOf(body), new BerthError("batch_too_large", `${most}; ${what}`));
+    };
     /** Many answers that are short each, or the same one a hundred times, are long together. */
     const inBatch = (body: unknown, text: string): string => {
       const own = bytes > 0 && bytes + text.length > limits.batchBytes ? Infinity : Buffer.byteLength(text);
@@ -143,17 +151,17 @@ export function createReceive({
         bytes += own;
         return text;
       }
-      const most = `${limits.batchBytes} bytes (BERTH_BATCH_BYTES)`;
-      return errorText(idOf(body), new BerthError("batch_too_large", `${most}; this answer is left out`));
+      isFull = true;
+      return tooLarge(body, "this answer is left out");
     };
-    const takeTurns = turnTaker();
     const begun: Promise<string | undefined>[] = [];
     for (const body of bodies) {
-      await takeTurns();
       const answered = answerOne(body);
       // It is heard of with the others.
       answered.catch(() => {});
       begun.push(answered);
+      // What is answered at once is counted before the next is begun.
+      await Promise.race([answered, nextTurn()]).catch(() => {});
     }
     const answered = await Promise.all(begun);
     const texts = answered.flatMap((text) => text ?? []);
