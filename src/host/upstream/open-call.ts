@@ -1,5 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { Cancellation } from "../../cancellation.ts";
+import { BerthError } from "../../errors.ts";
+import { limitVariable } from "../../limits.ts";
 import type { Json, JsonObject } from "../../json.ts";
 import type { Question } from "../../upstream/request.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
@@ -27,6 +29,7 @@ interface Round<T> {
 
 interface AskedQuestion {
   readonly request: InputRequest;
+  readonly bytes: number;
   readonly answer: (answer: JsonObject) => void;
 }
 
@@ -46,11 +49,16 @@ export class OpenCall<T> implements Caller {
   #round: Round<T> | undefined;
   #key: string | undefined;
   #questions: Map<string, AskedQuestion> | undefined;
+  readonly #questionBytes: number;
   #asked = 0;
+  /** Of the questions that are open. */
+  #askedBytes = 0;
+  #failure: BerthError | undefined;
   #expiry: NodeJS.Timeout | undefined;
 
-  constructor(begin: Begin<T>, principal: string | undefined) {
+  constructor(begin: Begin<T>, principal: string | undefined, questionBytes: number) {
     this.#begin = begin;
+    this.#questionBytes = questionBytes;
     this.principal = principal;
   }
 
@@ -67,6 +75,7 @@ export class OpenCall<T> implements Caller {
   async goOn(options: CallOptions, ms: number): Promise<{ ended: T } | InputRequired> {
     clearTimeout(this.#expiry);
     this.#options = options;
+    if (this.#failure) throw this.#failure;
     if (options.answers) this.#answer(options.answers);
     if (this.#questions && this.#questions.size > 0) return this.#inputRequired(this.#questions);
 
@@ -103,14 +112,27 @@ export class OpenCall<T> implements Caller {
 
   ask({ method, params }: Question): Promise<JsonObject> {
     const key = `${this.key}:${++this.#asked}`;
+    const bytes = Buffer.byteLength(JSON.stringify(params));
+    this.#askedBytes += bytes;
+    if (this.#askedBytes > this.#questionBytes) return Promise.reject(this.#asksTooMuch());
     const questions = (this.#questions ??= new Map<string, AskedQuestion>());
     return new Promise((answer) => {
-      questions.set(key, { request: { method: method as InputRequest["method"], params }, answer });
+      questions.set(key, { request: { method: method as InputRequest["method"], params }, bytes, answer });
       // What is asked side by side goes out together.
       setImmediate(() => {
         if (questions.has(key)) this.#endRound()?.resolve(this.#inputRequired(questions));
       });
     });
+  }
+
+  /** Nothing of what was asked is kept: the call may have been left for its client to come back to. */
+  #asksTooMuch(): BerthError {
+    const limit = `${limitVariable("questionBytes")} is ${this.#questionBytes}`;
+    this.#failure ??= new BerthError("guest_failed", `it asks more bytes at once than the limit ${limit}`);
+    this.#questions?.clear();
+    this.#endRound()?.reject(this.#failure);
+    this.signal.abort();
+    return this.#failure;
   }
 
   /** The call may have come to its end before this round, or comes to it in a later one. */
@@ -131,10 +153,11 @@ export class OpenCall<T> implements Caller {
   }
 
   #answer(answers: JsonObject): void {
-    for (const [key, { answer }] of this.#questions ?? []) {
+    for (const [key, { bytes, answer }] of this.#questions ?? []) {
       const given: Json | undefined = answers[key];
       if (given === undefined) continue;
       this.#questions!.delete(key);
+      this.#askedBytes -= bytes;
       answer(given as JsonObject);
     }
   }

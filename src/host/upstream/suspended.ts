@@ -6,7 +6,7 @@ import { Ticker } from "../../ticker.ts";
 import type { CallOptions, InputRequired } from "../catalog.ts";
 import { isKeyOfOpenCall, OpenCall, openCallOfKey, type Begin } from "./open-call.ts";
 
-export type SuspendedLimits = Pick<Limits, "answerMs" | "upstreamSuspended" | "upstreamCallMs">;
+export type SuspendedLimits = Pick<Limits, "answerMs" | "questionBytes" | "upstreamSuspended" | "upstreamCallMs">;
 
 /**
  * Calls of servers of others that wait for the answer to a question. The server's call stays open here, while the
@@ -25,7 +25,7 @@ export class SuspendedCalls {
 
   /** Begins the call, or goes on with the one that the answers are for. Rejects when that one is gone. */
   async run<T>(options: CallOptions, begin: Begin<T>): Promise<T | InputRequired> {
-    const call = this.#resumed<T>(options) ?? new OpenCall(begin, options.principal?.id);
+    const call = this.#resumed<T>(options) ?? new OpenCall(begin, options.principal?.id, this.#limits.questionBytes);
     this.#running.add(call);
     this.#ticker.wake();
     let asks: InputRequired | undefined;
