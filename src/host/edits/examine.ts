@@ -222,7 +222,7 @@ async function effectOn(
   if (before && after) {
     if (before.release === after.release) return undefined;
     const changes = told.of(await compareInTurns(before.contract, after.contract));
-    const newBehaviour = behaviourOf(before, after);
+    const newBehaviour = await behaviourOf(before, after);
     const first = told.names(newBehaviour);
     return {
       server,
@@ -249,10 +249,13 @@ function removal(server: string, { kind }: State): ContractChange {
 }
 
 /** Tools that look the same while what carries them out does not. */
-function behaviourOf(before: Catalog, after: Catalog): string[] {
-  const names = before.contract.tools.map(({ name }) => name);
-  return names.filter((name) => {
+async function behaviourOf(before: Catalog, after: Catalog): Promise<string[]> {
+  const takeTurns = turnTaker();
+  const names: string[] = [];
+  for (const { name } of before.contract.tools) {
+    await takeTurns();
     const [was, is] = [before.identity(name), after.identity(name)];
-    return was && is && was.contract === is.contract && was.implementation !== is.implementation;
-  });
+    if (was && is && was.contract === is.contract && was.implementation !== is.implementation) names.push(name);
+  }
+  return names;
 }
