@@ -7,7 +7,7 @@ import { defaultLimits } from "../src/limits.ts";
 import { boundedFetch } from "../src/upstream/bounded-fetch.ts";
 import { ChildOutput } from "../src/upstream/child-output.ts";
 import { Inflow } from "../src/upstream/inflow.ts";
-import { LongAnswer, type LongReader } from "../src/upstream/long-answers.ts";
+import { LongAnswer, readLongMessage, type LongReader } from "../src/upstream/long-answers.ts";
 import { LongResults } from "../src/upstream/results-aside.ts";
 import { UnfinishedMessages, type Room } from "../src/upstream/unfinished.ts";
 import { refusedByServer } from "../src/upstream/upstream-error.ts";
@@ -123,6 +123,9 @@ test("an error with many values in its data is told without them", () => {
   const data = Object.fromEntries(Array.from({ length: 2_000 }, (_, index) => [`key${index}`, "value"]));
   const { data: told } = refusedByServer("calling f", { code: -32000, message: "no", data });
   assert.deepEqual(told, { rpc: -32000, message: "no" });
+  const long = JSON.stringify({ jsonrpc: "2.0", id: 1, error: { code: -32000, message: "no", data } });
+  const error = { code: -32000, message: "no" };
+  assert.deepEqual(JSON.parse(readLongMessage(long, defaultLimits).text!), { jsonrpc: "2.0", id: 1, error });
 });
 
 test("long results that nobody takes have no more room than messages that are not whole", () => {

@@ -86,6 +86,9 @@ export function longResult({ result }: LongMessage["results"][number]): LongAnsw
   return result instanceof Uint8Array ? new LongAnswer(result) : new LongPage(result);
 }
 
+/** Members and items of an error's data; an error that has more is told without them. */
+export const ERROR_VALUES_MAX = 1_000;
+
 /** What whoever reads long messages does with one. */
 export function readLongMessage(json: string, limits: LongLimits): LongMessage {
   let value: unknown;
@@ -98,7 +101,8 @@ export function readLongMessage(json: string, limits: LongLimits): LongMessage {
   if (!messages) return NO_MESSAGE;
   const results: LongResultAt[] = [];
   for (const [at, message] of messages.entries()) {
-    const { result } = message;
+    const { result, error } = message;
+    if (isObject(error) && valuesIn(error["data"], ERROR_VALUES_MAX) > ERROR_VALUES_MAX) delete error["data"];
     // What it asks is looked at as it is.
     if (!isObject(result) || "error" in message || result["resultType"] === "input_required") continue;
     const page = pageIn(result, limits);

@@ -1,4 +1,5 @@
 import { valuesIn } from "../json.ts";
+import { ERROR_VALUES_MAX } from "./long-answers.ts";
 import { BerthError, type ErrorCode } from "../errors.ts";
 
 /**
@@ -18,16 +19,13 @@ export class UpstreamError extends BerthError {
   }
 }
 
-/** Members and items; an error that has more is told without its data. */
-const DATA_VALUES_MAX = 1_000;
-
 /** The server's own error for a request: its code of JSON-RPC and its words stand in the data, too. */
 export function refusedByServer(
   what: string,
   { code, message, data }: { code: number; message: string; data?: unknown },
   cause?: unknown,
 ): UpstreamError {
-  const isShort = data !== undefined && valuesIn(data, DATA_VALUES_MAX) <= DATA_VALUES_MAX;
+  const isShort = data !== undefined && valuesIn(data, ERROR_VALUES_MAX) <= ERROR_VALUES_MAX;
   return new UpstreamError("upstream_refused", `${what}: ${message} (${code})`, {
     data: { rpc: code, message, ...(isShort && { data }) },
     cause,
