@@ -5,7 +5,7 @@ import { LongAnswer, type HostAnswer, type HostPort } from "../executor/executor
 import type { JsonObject } from "../json.ts";
 import type { Store } from "../store/store.ts";
 import { basePathOf } from "../tenant-name.ts";
-import { mapInTurns, turnTaker } from "../turns.ts";
+import { turnTaker } from "../turns.ts";
 import type { Host, ServerSummary } from "./host.ts";
 import { permittedCatalog } from "./permitted.ts";
 import { UPDATES_MAX } from "./watchers.ts";
@@ -96,12 +96,15 @@ function textParam(params: JsonObject, name: string): string {
  */
 async function describeServers(tenant: string, host: Host, caller: Principal | undefined): Promise<Uint8Array> {
   const room = { all: new Room(TOLD_UNITS_MAX), names: new Room(NAMES_UNITS_MAX) };
-  const described = await mapInTurns(host.names(tenant), async (name) => {
-    if (caller && !caller.permits("call", name) && !caller.permits("read", name)) return [];
+  const pieces: Uint8Array[] = [];
+  const takeTurns = turnTaker();
+  // One after the other: the first have room.
+  for (const name of host.names(tenant)) {
+    await takeTurns();
+    if (caller && !caller.permits("call", name) && !caller.permits("read", name)) continue;
     const summary = await host.summary(tenant, name);
-    return summary ? [Buffer.from(await describeServer(tenant, summary, caller, room))] : [];
-  });
-  const pieces = described.flat().flatMap((piece) => [COMMA, piece]);
+    if (summary) pieces.push(COMMA, Buffer.from(await describeServer(tenant, summary, caller, room)));
+  }
   return Buffer.concat([Buffer.from("["), ...pieces.slice(1), Buffer.from("]")]);
 }
 
