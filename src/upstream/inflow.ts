@@ -13,7 +13,7 @@ const SECOND_MS = 1000;
 export class Inflow {
   readonly #eventsPerSecond: number;
   #events = 0;
-  #secondBegan = 0;
+  #secondBegan = -SECOND_MS;
   #turnEvents = 0;
   #turnBytes = 0;
   #turn: Promise<void> | undefined;
