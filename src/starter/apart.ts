@@ -69,7 +69,7 @@ export function openStarter(owner: StarterOwner, quotaFolder?: string): Starter 
 }
 
 class Apart {
-  isReady = false;
+  #hasBegun = false;
   /** Resolves when the process has ended, and all that it had started. */
   readonly gone: Promise<ExitStatus>;
   readonly #child: ChildProcess;
@@ -96,7 +96,7 @@ class Apart {
     this.#child.on("message", (answer: StarterAnswer, pipe?: Socket) => this.#hear(answer, pipe));
     this.gone = new Promise((resolve) => {
       const over = (exit: ExitStatus): void => {
-        this.isReady = false;
+        this.#hasBegun = false;
         this.#abandonAll();
         resolve(exit);
       };
@@ -110,6 +110,11 @@ class Apart {
     this.#lifeline.unref();
   }
 
+  /** No longer from when it cannot be told anything, which is some time before it has ended. */
+  get isReady(): boolean {
+    return this.#hasBegun && this.#child.connected;
+  }
+
   start(request: StartRequest): Promise<Started> {
     return new Promise((resolve, reject) => {
       const id = ++this.#ids;
@@ -117,13 +122,16 @@ class Apart {
       // Until it ends somebody waits for that.
       this.#child.channel?.ref();
       this.#child.send({ id, request } satisfies StarterQuestion, (error) => {
-        if (error) this.#orders.get(id)?.abandon();
+        if (!error) return;
+        this.#hasBegun = false;
+        this.#child.kill("SIGKILL");
+        this.#orders.get(id)?.abandon();
       });
     });
   }
 
   async end(): Promise<void> {
-    this.isReady = false;
+    this.#hasBegun = false;
     this.#abandonAll();
     this.#lifeline.destroy();
     this.#child.ref();
@@ -148,7 +156,7 @@ class Apart {
 
   #hear(answer: StarterAnswer, pipe: Socket | undefined): void {
     if (answer.id === 0) {
-      this.isReady = true;
+      this.#hasBegun = true;
       return;
     }
     const order = this.#orders.get(answer.id);
