@@ -6,7 +6,7 @@ import type { CallShape } from "../src/discover/discovery.ts";
 import type { ExecutorLimits } from "../src/executor/limits.ts";
 import { openExecutor } from "../src/executor/open.ts";
 import {
-  LongAnswer,
+  LaterAnswer,
   type Executor,
   type GuestCall,
   type GuestFailure,
@@ -95,7 +95,7 @@ export function failureOf(outcome: { ok: boolean }): GuestFailure {
 export const testPort: HostPort = {
   request(operation, params) {
     if (operation === "cid") {
-      return Promise.resolve(new LongAnswer("bytes", () => Promise.resolve(Buffer.from("content"))));
+      return Promise.resolve(new LaterAnswer("bytes", () => Promise.resolve(Buffer.from("content"))));
     }
     if (params["name"] === "refused") return Promise.reject(new Error("you may not read this"));
     if (params["name"] === "missing") return Promise.resolve(null);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import { Call } from "../src/executor/call.ts";
-import { LongAnswer, type GuestProgram, type HostAnswer, type HostPort } from "../src/executor/executor.ts";
+import { LaterAnswer, type GuestProgram, type HostAnswer, type HostPort } from "../src/executor/executor.ts";
 import { HostRequests } from "../src/executor/host-requests.ts";
 import { guestPort, type PortHost } from "../src/host/guest-port.ts";
 import type { Store } from "../src/store/store.ts";
@@ -57,7 +57,7 @@ describe("long answers to a guest", () => {
     let reads = 0;
     const bytes = new Uint8Array(MIB);
     const read = (): Promise<Uint8Array> => (reads++, Promise.resolve(bytes));
-    const asker = new Asker({ request: async () => new LongAnswer("text", read) });
+    const asker = new Asker({ request: async () => new LaterAnswer("text", read) });
     asker.ask(64);
     for (let taken = 1; taken <= 64; taken++) {
       await until(() => reads === taken, "the next one is read");
@@ -75,7 +75,9 @@ describe("long answers to a guest", () => {
 
   it("of one process wait for no other answers of it", async () => {
     const read = (): Promise<Uint8Array> => Promise.resolve(new Uint8Array(MIB));
-    const port: HostPort = { request: async (_, { name }) => (name === "long" ? new LongAnswer("bytes", read) : null) };
+    const port: HostPort = {
+      request: async (_, { name }) => (name === "long" ? new LaterAnswer("bytes", read) : null),
+    };
     const asker = new Asker(port);
     asker.ask(3);
     await until(() => asker.sent.length === 1, "one is read");
@@ -107,9 +109,9 @@ describe("long answers to a guest", () => {
       const program = programOf("friendly", "default", { request: async () => answer });
       for (const length of [0, 1, 5, 64 * 1024 - 20, 64 * 1024, 64 * 1024 + 1, 300_000]) {
         const text = "a\n😀\u0001".repeat(length / 5).padEnd(length, "x");
-        answer = new LongAnswer("text", async () => Buffer.from(text));
+        answer = new LaterAnswer("text", async () => Buffer.from(text));
         assert.equal(await rig.value(gate, {}, { program }), text, `${length}`);
-        answer = new LongAnswer("json", async () => Buffer.from(JSON.stringify({ text })));
+        answer = new LaterAnswer("json", async () => Buffer.from(JSON.stringify({ text })));
         assert.deepEqual(await rig.value(gate, {}, { program }), { text });
       }
     } finally {
@@ -122,7 +124,7 @@ describe("long answers to a guest", () => {
     try {
       let reads = 0;
       const read = (): Promise<Uint8Array> => (reads++, Promise.resolve(new Uint8Array(MIB)));
-      const program = programOf("hostile", "default", { request: async () => new LongAnswer("bytes", read) });
+      const program = programOf("hostile", "default", { request: async () => new LaterAnswer("bytes", read) });
       const attack = shape("attack", ["group", "name"], { style: "object", context: true });
       const call = rig.call(attack, { group: "floods", name: "unread" }, { program, deadlineMs: 3_000 });
       assert.equal((await call).ok, false);
@@ -174,7 +176,7 @@ describe("what a guest is told of all servers", () => {
     const port = guestPort("default", "ask", host, {} as Store);
     const call = { caller: undefined, onOver: () => {} };
     const answer = await port.request("variable", { name: "berth:servers" }, call);
-    assert.ok(answer instanceof LongAnswer);
+    assert.ok(answer instanceof LaterAnswer);
     return Buffer.from((await answer.read())!);
   }
 

@@ -9,7 +9,7 @@ import { ChildOutput } from "../src/upstream/child-output.ts";
 import { Inflow } from "../src/upstream/inflow.ts";
 import { LongAnswer, readLongMessage, type LongReader } from "../src/upstream/long-answers.ts";
 import { LongResults } from "../src/upstream/results-aside.ts";
-import { UnfinishedMessages, type Room } from "../src/upstream/unfinished.ts";
+import { UnfinishedMessages, type MessageRoom } from "../src/upstream/unfinished.ts";
 import { refusedByServer } from "../src/upstream/upstream-error.ts";
 import { until } from "./until.ts";
 
@@ -18,7 +18,7 @@ const OF_TENANT = /in the midst of a message .* 2000 bytes .*\(BERTH_UNFINISHED_
 const OF_ALL = /in the midst of a message .* 4000 bytes .*\(BERTH_UNFINISHED_UPSTREAM_BYTES\)/;
 
 /** An answer that comes in pieces, and what is read of it. */
-async function answer(room: Room, type = "application/json") {
+async function answer(room: MessageRoom, type = "application/json") {
   let source!: ReadableStreamDefaultController<Uint8Array>;
   let isCancelled = false;
   const body = new ReadableStream<Uint8Array>({
@@ -140,7 +140,7 @@ test("long results that nobody takes have no more room than messages that are no
 });
 
 /** How much of a tenant's room others hold. */
-function heldOf(room: Room): number {
+function heldOf(room: MessageRoom): number {
   const held: number[] = [];
   for (let free = 0; free <= 2_000 && held.length === 0; free++) {
     const probe = room.begin(() => held.push(2_000 - free));

@@ -143,13 +143,13 @@ export interface HostPort {
   request(op: HostOperation, params: JsonObject, call: AskingCall): Promise<HostAnswer>;
 }
 
-export type HostAnswer = Json | LongAnswer;
+export type HostAnswer = Json | LaterAnswer;
 
 /**
  * An answer that may be long: what `read` gives is read when it is its turn and the guest has taken what came before.
  * It goes to the guest as it is, nothing of it is decoded or written anew by who serves.
  */
-export class LongAnswer {
+export class LaterAnswer {
   /** JSON is a value as the guest gets it; a text is in UTF-8. */
   readonly kind: "bytes" | "text" | "json";
   /** Gives undefined for what is not there. */
@@ -157,7 +157,7 @@ export class LongAnswer {
   /** Of the bytes, where it is known without them. */
   readonly cid: Cid | undefined;
 
-  constructor(kind: LongAnswer["kind"], read: LongAnswer["read"], cid?: Cid) {
+  constructor(kind: LaterAnswer["kind"], read: LaterAnswer["read"], cid?: Cid) {
     this.kind = kind;
     this.read = read;
     this.cid = cid;

@@ -2,7 +2,7 @@ import { setTimeout as after } from "node:timers/promises";
 import { isObject, type JsonObject } from "../json.ts";
 import { turnAmongAll } from "../turns.ts";
 import type { Call } from "./call.ts";
-import { LongAnswer, type AskingCall, type HostAnswer, type HostOperation, type HostPort } from "./executor.ts";
+import { LaterAnswer, type AskingCall, type HostAnswer, type HostOperation, type HostPort } from "./executor.ts";
 import { failure } from "./failures.ts";
 import type { GuestProcess } from "./guest-process.ts";
 import { messageUnitsMax, replyOf, toGuest } from "./guest/wire.mts";
@@ -60,7 +60,7 @@ export class HostRequests {
     const [, , id] = frame;
     const asked = carryOut(call.program.port, frame, { units, waiting: this.#waiting }, call);
     const answer = await asked.catch((error: unknown) => refusal(id, error));
-    if (answer instanceof LongAnswer) await this.#inOrder(() => this.#writeLong(id, answer));
+    if (answer instanceof LaterAnswer) await this.#inOrder(() => this.#writeLong(id, answer));
     else this.#send(answer instanceof Refusal ? answer.frame : JSON.stringify([toGuest.reply, id, 1, answer]));
   }
 
@@ -68,7 +68,7 @@ export class HostRequests {
     return (this.#longAnswers = this.#longAnswers.then(write));
   }
 
-  async #writeLong(id: unknown, { kind, read }: LongAnswer): Promise<void> {
+  async #writeLong(id: unknown, { kind, read }: LaterAnswer): Promise<void> {
     const restMs = this.#restsUntil - performance.now();
     if (restMs > 0) await after(restMs, undefined, { ref: false });
     for (let taken = this.#process.taken(); taken; taken = this.#process.taken()) await taken;

@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import type { Cid } from "../cid.ts";
-import { LongAnswer, type HostAnswer, type HostPort } from "../executor/executor.ts";
+import { LaterAnswer, type HostAnswer, type HostPort } from "../executor/executor.ts";
 import type { JsonObject } from "../json.ts";
 import { turnTaker } from "../turns.ts";
 import { isPublicAddress } from "../network/addresses.ts";
@@ -95,7 +95,7 @@ function grantedPort(port: HostPort, { grant, network, variables }: GivenPorts):
           return port.request(op, params, call);
         case "cid":
           if (!isNamed) return port.request(op, params, call);
-          return new LongAnswer("bytes", async () =>
+          return new LaterAnswer("bytes", async () =>
             (await isNamed(params, call)) ? readAll(await port.request(op, params, call)) : undefined,
           );
         default:
@@ -124,7 +124,7 @@ function namedBy(port: HostPort, variables: readonly string[]) {
     for (const name of variables) {
       await takeTurns();
       const value = await port.request("variable", { name }, call);
-      if (!(value instanceof LongAnswer) || value.cid === undefined) continue;
+      if (!(value instanceof LaterAnswer) || value.cid === undefined) continue;
       if (value.cid === cid) return true;
       let known = said.get(name);
       if (known?.cid !== value.cid) {
@@ -142,12 +142,12 @@ function namedBy(port: HostPort, variables: readonly string[]) {
 const CID_BYTES_MAX = 4_096;
 
 async function readAll(answer: HostAnswer): Promise<Uint8Array | undefined> {
-  return answer instanceof LongAnswer ? answer.read() : undefined;
+  return answer instanceof LaterAnswer ? answer.read() : undefined;
 }
 
 async function readSecret(grant: Grant, { name }: JsonObject): Promise<HostAnswer> {
   if (typeof name !== "string") throw new TypeError('"name" must be a text');
-  return new LongAnswer("text", async () => {
+  return new LaterAnswer("text", async () => {
     const value = await grant.read(name);
     return value === undefined ? undefined : Buffer.from(value);
   });

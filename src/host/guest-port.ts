@@ -1,7 +1,7 @@
 import type { Principal } from "../access/principal.ts";
 import type { ToolContract } from "../contract/contract.ts";
 import { faultOfUri, URI_UNITS_MAX } from "../discover/uri-template.ts";
-import { LongAnswer, type HostAnswer, type HostPort } from "../executor/executor.ts";
+import { LaterAnswer, type HostAnswer, type HostPort } from "../executor/executor.ts";
 import type { JsonObject } from "../json.ts";
 import type { Store } from "../store/store.ts";
 import { basePathOf } from "../tenant-name.ts";
@@ -39,7 +39,7 @@ export function guestPort(tenant: string, server: string, host: PortHost, store:
           if (host.resourceUpdated(tenant, server, uriParam(params))) return null;
           throw new Error(`${UPDATES_MAX} updated resources of this server wait to be told already`);
         case "offers":
-          return new LongAnswer("json", offers);
+          return new LaterAnswer("json", offers);
         case "hide":
         case "show":
           await host.setVisible(tenant, server, textParam(params, "name"), op === "show");
@@ -49,13 +49,13 @@ export function guestPort(tenant: string, server: string, host: PortHost, store:
   };
 
   function contentOf(cid: string): HostAnswer {
-    return new LongAnswer("bytes", () => store.content(tenant, cid));
+    return new LaterAnswer("bytes", () => store.content(tenant, cid));
   }
 
   async function variable(name: string, caller: Principal | undefined): Promise<HostAnswer> {
-    if (name === SERVERS_VARIABLE) return new LongAnswer("text", () => describeServers(tenant, host, caller));
+    if (name === SERVERS_VARIABLE) return new LaterAnswer("text", () => describeServers(tenant, host, caller));
     const record = await store.name(tenant, "variable", name);
-    return record ? new LongAnswer("text", () => store.content(tenant, record.cid), record.cid) : null;
+    return record ? new LaterAnswer("text", () => store.content(tenant, record.cid), record.cid) : null;
   }
 
   async function offers(): Promise<Uint8Array> {

@@ -4,7 +4,7 @@ import { EventEnds, eventText } from "./events.ts";
 import type { Inflow } from "./inflow.ts";
 import { longResult, type LongMessage, type LongReader } from "./long-answers.ts";
 import type { LongResults } from "./results-aside.ts";
-import type { HeldMessage, Room } from "./unfinished.ts";
+import type { HeldMessage, MessageRoom } from "./unfinished.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 /** How the answers of one server are read. */
@@ -16,7 +16,7 @@ export interface BoundedReading {
   /** Where long messages are read, and where their results are kept meanwhile. */
   readonly elsewhere: Elsewhere | undefined;
   /** For what is not whole yet; without one it is not counted. */
-  readonly room?: Room | undefined;
+  readonly room?: MessageRoom | undefined;
 }
 
 interface Elsewhere {
@@ -189,7 +189,7 @@ function costOf({ length }: Uint8Array): number {
 /** What came of a message so far. It is counted from its second piece on: most are whole with the first. */
 class Held {
   readonly #bytesMax: number;
-  readonly #room: Room | undefined;
+  readonly #room: MessageRoom | undefined;
   readonly #onNoRoom: (error: Error) => void;
   #bytes = new GrowingBytes();
   #counted: HeldMessage | undefined;

@@ -4,7 +4,7 @@ import type { Limits } from "../limits.ts";
 import { LastWords } from "../processes/last-words.ts";
 import { LineReader } from "./lines.ts";
 import { longResult, type LongMessage, type LongReader } from "./long-answers.ts";
-import type { Room } from "./unfinished.ts";
+import type { MessageRoom } from "./unfinished.ts";
 import { messagesIn, readLine, type Message } from "./messages.ts";
 
 export type OutputLimits = Pick<
@@ -28,7 +28,7 @@ export class ChildOutput {
   readonly #stdout: Readable;
   readonly #onFault: (reason: string) => void;
   readonly #lines: LineReader;
-  readonly #room: Room | undefined;
+  readonly #room: MessageRoom | undefined;
   #isFaulty = false;
   readonly #stderr: LastWords;
   #garbageBytes = 0;
@@ -48,7 +48,7 @@ export class ChildOutput {
     limits: OutputLimits,
     secrets: readonly string[],
     long: LongReader | undefined,
-    room: Room | undefined,
+    room: MessageRoom | undefined,
     onFault: (reason: string) => void,
   ) {
     this.#long = long;

@@ -7,7 +7,7 @@ import type { ExitStatus, Started } from "../starter/starter.ts";
 import { ChildOutput, type OutputLimits } from "./child-output.ts";
 import type { LongReader } from "./long-answers.ts";
 import type { Message } from "./messages.ts";
-import type { Room } from "./unfinished.ts";
+import type { MessageRoom } from "./unfinished.ts";
 import { within } from "./within.ts";
 
 export type ChildLimits = OutputLimits & Pick<Limits, "upstreamEndMs">;
@@ -29,7 +29,7 @@ export interface ChildOptions {
   readonly folder: string | undefined;
   readonly long: LongReader | undefined;
   /** For lines that are not whole yet. */
-  readonly room?: Room | undefined;
+  readonly room?: MessageRoom | undefined;
 }
 
 /**

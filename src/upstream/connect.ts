@@ -13,7 +13,7 @@ import type { LongReader } from "./long-answers.ts";
 import type { Ask } from "./request.ts";
 import { Questions } from "./questions.ts";
 import { greetChild, type Greeted } from "./greet-child.ts";
-import type { Room } from "./unfinished.ts";
+import type { MessageRoom } from "./unfinished.ts";
 
 /**
  * Connections to servers of others: the only place that speaks MCP as a client. Knows launcher URIs and child
@@ -52,7 +52,7 @@ export interface ConnectOptions extends Surroundings {
   /** Reads long messages elsewhere. */
   readonly long?: LongReader | undefined;
   /** For what has come of messages that are not whole yet; without one it is not counted. */
-  readonly room?: Room | undefined;
+  readonly room?: MessageRoom | undefined;
   /** Ends the start. */
   readonly signal?: AbortSignal;
 }

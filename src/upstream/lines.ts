@@ -1,15 +1,15 @@
-import type { HeldMessage, Room } from "./unfinished.ts";
+import type { HeldMessage, MessageRoom } from "./unfinished.ts";
 
 /** Cuts bytes into lines. Holds at most one line, of bounded length; work is linear in what comes. */
 export class LineReader {
   readonly #bytesMax: number;
   readonly #on: LinesListener;
-  readonly #room: Room | undefined;
+  readonly #room: MessageRoom | undefined;
   #counted: HeldMessage | undefined;
   #held: Buffer = Buffer.alloc(0);
   #heldBytes = 0;
 
-  constructor(bytesMax: number, on: LinesListener, room?: Room) {
+  constructor(bytesMax: number, on: LinesListener, room?: MessageRoom) {
     this.#bytesMax = bytesMax;
     this.#on = on;
     this.#room = room;

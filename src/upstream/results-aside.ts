@@ -3,7 +3,7 @@ import { isObject } from "../json.ts";
 import { LongAnswer, LongPage } from "./long-answers.ts";
 import type { OpenQuestions } from "./open-questions.ts";
 import type { AnyResult, Result } from "./request.ts";
-import type { HeldMessage, Room } from "./unfinished.ts";
+import type { HeldMessage, MessageRoom } from "./unfinished.ts";
 
 /** Where a result stands that was set aside. */
 const ASIDE = "berth/aside";
@@ -79,10 +79,10 @@ export function setResultsAside<T extends Transport>(transport: T, questions: Op
  */
 export class LongResults {
   readonly #kept = new Map<string, KeptResult>();
-  readonly #room: Room | undefined;
+  readonly #room: MessageRoom | undefined;
   #next = 0;
 
-  constructor(room?: Room) {
+  constructor(room?: MessageRoom) {
     this.#room = room;
   }
 

@@ -4,7 +4,7 @@ import { makeTemporary, type MakeFolder } from "../work-folders.ts";
 import { Child, type ChildLimits } from "./child.ts";
 import type { Command } from "./command.ts";
 import type { LongReader } from "./long-answers.ts";
-import type { Room } from "./unfinished.ts";
+import type { MessageRoom } from "./unfinished.ts";
 import { within } from "./within.ts";
 
 export interface ChildStart {
@@ -15,7 +15,7 @@ export interface ChildStart {
   readonly makeFolder?: MakeFolder | undefined;
   /** Reads its long messages; by default they are read where they come. */
   readonly long?: LongReader | undefined;
-  readonly room?: Room | undefined;
+  readonly room?: MessageRoom | undefined;
   /** Nobody wants it any more. */
   readonly signal?: AbortSignal;
 }

@@ -3,7 +3,7 @@ import { limitVariable, type Limits } from "../limits.ts";
 export type UnfinishedLimits = Pick<Limits, "unfinishedUpstreamBytes" | "unfinishedUpstreamBytesPerTenant">;
 
 /** Room for what has come of messages that are not whole yet. */
-export interface Room {
+export interface MessageRoom {
   /** `onNoRoom` hears why it ends, which completes "the server …"; what was held of it is to be forgotten. */
   begin(onNoRoom: (why: string) => void): HeldMessage;
 }
@@ -35,7 +35,7 @@ export class UnfinishedMessages {
     this.#limits = limits;
   }
 
-  of(tenant: string): Room {
+  of(tenant: string): MessageRoom {
     return { begin: (onNoRoom) => new CountedMessage((by, message) => this.#count(tenant, by, message), onNoRoom) };
   }
 
