@@ -1,3 +1,4 @@
+import type { CancelSignal } from "../cancellation.ts";
 import type { AskingCall, GuestCall, GuestFailure, GuestOutcome, GuestProgram } from "./executor.ts";
 
 /** One call from its arrival to its outcome. It is settled exactly once, whatever happens later. */
@@ -26,9 +27,9 @@ export class Call implements AskingCall {
   uncredited = 0;
   /** Progress that the consumer still holds. */
   unconsumed = 0;
-  /** Removes the listener on the caller's signal. */
-  forget: (() => void) | undefined;
   readonly #resolve: (outcome: GuestOutcome) => void;
+  #signal: CancelSignal | undefined;
+  #onAbort: (() => void) | undefined;
   #closers: (() => void)[] | undefined;
 
   constructor(program: GuestProgram, given: GuestCall, now: number, resolve: (outcome: GuestOutcome) => void) {
@@ -42,10 +43,21 @@ export class Call implements AskingCall {
     return this.given.caller;
   }
 
+  /**
+   * Has `onAbort` called when the caller gives up, until it has its outcome. Both are kept, and no function that would
+   * remove it: V8 takes a function that is written into a property for one that lasts, and so would keep each call, with
+   * all of its request, until it collects the whole heap.
+   */
+  listen(signal: CancelSignal, onAbort: () => void): void {
+    signal.addEventListener("abort", onAbort);
+    this.#signal = signal;
+    this.#onAbort = onAbort;
+  }
+
   settle(outcome: GuestOutcome): void {
     if (this.settled) return;
     this.settled = true;
-    this.forget?.();
+    if (this.#signal) this.#signal.removeEventListener("abort", this.#onAbort!);
     if (this.#closers) for (const close of this.#closers) close();
     this.#resolve(this.verdict ? { ok: false, error: this.verdict } : outcome);
   }

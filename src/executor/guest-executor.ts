@@ -164,8 +164,7 @@ export class GuestExecutor implements Executor {
       if (this.#unwait(call, cancelled)) return;
       for (const session of this.#pool.sessions) session.cancel(call);
     };
-    signal.addEventListener("abort", onAbort);
-    call.forget = () => signal.removeEventListener("abort", onAbort);
+    call.listen(signal, onAbort);
   }
 
   #unqueue(lane: Lane<Call>, call: Call, error: GuestFailure): boolean {
