@@ -1,9 +1,9 @@
 import type { Client, StandardSchemaV1, Tool } from "@modelcontextprotocol/client";
 import { toAbortSignal } from "../cancellation.ts";
-import { isObject, type JsonObject } from "../json.ts";
+import { isObject, JsonText } from "../json.ts";
 import { failureOf } from "./failures.ts";
 import type { ListedTool } from "./lists.ts";
-import type { AnyResult, RequestOptions, Requests, Result } from "./request.ts";
+import type { AnyResult, RequestOptions, RequestParams, Requests, Result } from "./request.ts";
 import type { LongResults } from "./results-aside.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
@@ -35,10 +35,13 @@ export class ClientRequests implements Requests {
 
   async send(
     method: string,
-    params: JsonObject,
+    given: RequestParams,
     what: string,
     { meta, signal, onProgress, timeoutMs = this.#timeoutMs }: RequestOptions,
   ): Promise<AnyResult> {
+    const { arguments: args } = given;
+    // The client writes each message itself, and so takes nothing that is written already.
+    const params = args instanceof JsonText ? { ...given, arguments: args.read() } : given;
     const sent = meta ? { ...params, _meta: meta } : params;
     const definition = method === "tools/call" ? this.#headerTools.get(params["name"] as string) : undefined;
     const options = {

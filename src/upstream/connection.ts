@@ -1,5 +1,5 @@
 import type { Limits } from "../limits.ts";
-import { isObject, type JsonObject } from "../json.ts";
+import { isObject, type JsonObject, type JsonText } from "../json.ts";
 import type { Channel, Closed, Peer } from "./channel.ts";
 import { readPages, type ListLimits } from "./list-pages.ts";
 import {
@@ -17,7 +17,7 @@ import {
 } from "./lists.ts";
 import { LongAnswer, type LongReader } from "./long-answers.ts";
 import type { Questions } from "./questions.ts";
-import type { AnyResult, CallOptions, RequestOptions, Result } from "./request.ts";
+import type { AnyResult, CallOptions, RequestOptions, RequestParams, Result } from "./request.ts";
 import {
   asks,
   broken,
@@ -97,7 +97,7 @@ export class UpstreamConnection implements Peer {
     return this.#list("prompts", "prompts/list", "prompts", "The prompt", "name", mendPrompt, options);
   }
 
-  async callTool(name: string, args: JsonObject, options: CallOptions = {}): Promise<ToolResult> {
+  async callTool(name: string, args: JsonObject | JsonText, options: CallOptions = {}): Promise<ToolResult> {
     const what = `calling ${name}`;
     const params = { name, arguments: args };
     let result: AnyResult;
@@ -182,7 +182,7 @@ export class UpstreamConnection implements Peer {
   }
 
   /** Asks as often as the server wants to know something more. */
-  async #rounds(method: string, params: JsonObject, what: string, options: CallOptions): Promise<AnyResult> {
+  async #rounds(method: string, params: RequestParams, what: string, options: CallOptions): Promise<AnyResult> {
     const { ask, round } = options;
     const { requests } = this.#channel;
     if (round) return requests.send(method, { ...params, ...round }, what, options);

@@ -1,12 +1,12 @@
 import { CallTable } from "../call-table.ts";
 import { BerthError } from "../errors.ts";
-import { isObject, type JsonObject } from "../json.ts";
+import { isObject, JsonText, type JsonObject } from "../json.ts";
 import { Ticker } from "../ticker.ts";
 import type { Child } from "./child.ts";
 import type { Message, RequestMessage } from "./messages.ts";
 import { PipeCall } from "./pipe-call.ts";
 import type { Answer } from "./pipe-inbox.ts";
-import type { AnyResult, RequestOptions, Requests, Result } from "./request.ts";
+import type { AnyResult, RequestOptions, RequestParams, Requests, Result } from "./request.ts";
 import { refusedByServer, UpstreamError } from "./upstream-error.ts";
 
 /**
@@ -34,14 +34,14 @@ export class PipeRequests implements Requests {
     void child.ended.then(({ reason }) => this.#ended(reason));
   }
 
-  send(method: string, params: JsonObject, what: string, options: RequestOptions): Promise<AnyResult> {
+  send(method: string, params: RequestParams, what: string, options: RequestOptions): Promise<AnyResult> {
     return new Promise((resolve, reject) => {
       const { signal, onProgress, meta, timeoutMs = this.#timeoutMs } = options;
       if (signal?.aborted) return reject(new BerthError("cancelled", what));
       const call = new PipeCall(what, onProgress, signal, performance.now() + timeoutMs, resolve, reject);
       this.#calls.add(call);
       try {
-        const sent = JSON.stringify(this.#sent(params, meta, onProgress && call.id));
+        const sent = written(this.#sent(params, meta, onProgress && call.id));
         this.child.send(`{"jsonrpc":"2.0","id":${call.id},"method":${JSON.stringify(method)},"params":${sent}}`);
       } catch (error) {
         return this.#fail(call, this.#notSent(what, error as Error));
@@ -69,7 +69,7 @@ export class PipeRequests implements Requests {
     });
   }
 
-  #sent(params: JsonObject, meta: JsonObject | undefined, progressToken: number | undefined): JsonObject {
+  #sent(params: RequestParams, meta: JsonObject | undefined, progressToken: number | undefined): RequestParams {
     const { envelope } = this;
     if (!envelope && !meta && progressToken === undefined) return params;
     return { ...params, _meta: { ...envelope, ...meta, ...(progressToken !== undefined && { progressToken }) } };
@@ -162,6 +162,12 @@ export class PipeRequests implements Requests {
     this.#calls.remove(call);
     if (call.onAbort) call.signal?.removeEventListener("abort", call.onAbort);
   }
+}
+
+function written(params: RequestParams): string {
+  const { arguments: long, ...others } = params;
+  if (!(long instanceof JsonText)) return JSON.stringify(params);
+  return `{"arguments":${long.text},${JSON.stringify(others).slice(1)}`;
 }
 
 const PROGRESS = "notifications/progress";

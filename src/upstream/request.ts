@@ -1,5 +1,5 @@
 import type { CancelSignal } from "../cancellation.ts";
-import type { JsonObject } from "../json.ts";
+import type { Json, JsonObject, JsonText } from "../json.ts";
 import type { ListedTool } from "./lists.ts";
 import type { LongAnswer, LongPage } from "./long-answers.ts";
 
@@ -9,13 +9,18 @@ export interface Requests {
    * `what` says for errors what was done: "calling echo". Gives the result as the server wrote it: an object, and
    * nothing more is known of it. Rejects with an `UpstreamError` or with `cancelled`.
    */
-  send(method: string, params: JsonObject, what: string, options: RequestOptions): Promise<AnyResult>;
+  send(method: string, params: RequestParams, what: string, options: RequestOptions): Promise<AnyResult>;
   /** Counts what the server has said so far. */
   readonly heard: number;
   /** Hears what the server's tools are, each time they are listed. */
   noteTools?(tools: readonly ListedTool[]): void;
   /** Whether a call of this tool failed because its tools were not listed yet. */
   needsTools?(error: unknown, tool: string): boolean;
+}
+
+/** The arguments of a tool may be a text that is passed on as it is. */
+export interface RequestParams {
+  readonly [name: string]: Json | JsonText | undefined;
 }
 
 export type Result = Record<string, unknown>;

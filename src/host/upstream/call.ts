@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { BerthError } from "../../errors.ts";
-import { isObject, type JsonObject } from "../../json.ts";
+import { isObject, JsonText, type JsonObject } from "../../json.ts";
 import { isLogLevel } from "../../log-level.ts";
 import type { UpstreamConnection } from "../../upstream/connection.ts";
 import type { Ask, CallOptions as SentOptions } from "../../upstream/request.ts";
@@ -14,7 +14,7 @@ import type { SuspendedCalls } from "./suspended.ts";
 export interface UpstreamRequest<T> {
   readonly name?: string;
   /** Of a call of a tool: what it is called with. */
-  readonly args?: JsonObject;
+  readonly args?: JsonObject | JsonText;
   readonly meta?: JsonObject;
   readonly send: (connection: UpstreamConnection, options: SentOptions) => Promise<T>;
 }
@@ -27,10 +27,16 @@ export function callUpstream<T>(
   options: CallOptions,
 ): Promise<T | InputRequired> {
   return suspended.run<T>(options, (caller) => {
-    const digest = args && hash("sha256", JSON.stringify([name, args]), "base64url");
+    const digest = args && digestOf(name, args);
     const call: UpstreamCall = { name, digest, ask: askOf(caller), onLog: options.onLog && logTo(caller) };
     return upstream.request(call, (connection, ask) => send(connection, sentOptions(caller, connection, meta, ask)));
   });
+}
+
+/** By what a call is known again. Of long arguments the digest is known already. */
+function digestOf(name: string, args: JsonObject | JsonText): string {
+  const what = args instanceof JsonText ? args.givenDigest.sha256 : args;
+  return hash("sha256", JSON.stringify([name, what]), "base64url");
 }
 
 /** How the caller can be asked; undefined for one that can be asked nothing. */

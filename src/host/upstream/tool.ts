@@ -1,6 +1,6 @@
 import type { ToolContract } from "../../contract/contract.ts";
 import { BerthError, type ErrorCode } from "../../errors.ts";
-import type { JsonObject } from "../../json.ts";
+import { JsonText, type JsonObject } from "../../json.ts";
 import type { Limits } from "../../limits.ts";
 import { contextMeta } from "../../outcome/context.ts";
 import { contextOf, refusal } from "../../outcome/given.ts";
@@ -33,8 +33,8 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
   const { name } = original;
 
   /** Makes the call once, and reads what the server says of how it ended. */
-  async function once(args: JsonObject, options: CallOptions): Promise<Ended> {
-    const context = contextMeta(contextOf(name, args, options, configured));
+  async function once(args: JsonObject | JsonText, options: CallOptions): Promise<Ended> {
+    const context = contextFor(args, options);
     const send: UpstreamRequest<Ended>["send"] = async (connection, sent) => {
       hosted.check("tool", original);
       return endedOf(await connection.callTool(name, args, sent), warn);
@@ -44,7 +44,19 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
     return "inputRequests" in ended ? { result: ended } : ended;
   }
 
-  function goOn(first: Ended, args: JsonObject, options: CallOptions, beganAt: number): Promise<Persisted<Ended>> {
+  /** Repeats the arguments where there is anything to say besides, which is seldom; only then are long ones read here. */
+  function contextFor(args: JsonObject | JsonText, options: CallOptions): JsonObject {
+    const saying = (given: JsonObject): JsonObject => contextMeta(contextOf(name, given, options, configured));
+    if (!(args instanceof JsonText)) return saying(args);
+    return isEmpty(saying({})) ? {} : saying(args.read());
+  }
+
+  function goOn(
+    first: Ended,
+    args: JsonObject | JsonText,
+    options: CallOptions,
+    beganAt: number,
+  ): Promise<Persisted<Ended>> {
     const tries: Tries<Ended, CallOptions> = {
       // A call that is made anew goes on with none that was suspended.
       run: (again) => once(args, again.answers ? { ...again, answers: withoutSuspended(again.answers) } : again),
@@ -57,7 +69,8 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
 
   return {
     contract,
-    async call(args: JsonObject, options) {
+    takesText: true,
+    async call(args, options) {
       const beganAt = performance.now();
       const refused = options.answers && refusal(contract.name, options.answers);
       if (refused !== undefined) return notes.ended("error", beganAt, args, options, failure(refused));
@@ -86,7 +99,8 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
 export function heldTool(contract: ToolContract, notes: CallNotes): Tool {
   return {
     contract,
-    async call(args: JsonObject, options) {
+    takesText: true,
+    async call(args, options) {
       notes.ended("error", performance.now(), args, options, undefined);
       return asFailure(heldBack("tool", contract.name), options);
     },
