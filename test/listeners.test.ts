@@ -94,6 +94,8 @@ describe("those who listen", () => {
     listeners.add("a", "server", listener(1, hear(1), { uris: ["x://1"] }));
     const leave = listeners.add("a", "server", listener(2, hear(2), { uris: ["x://1", "x://2"] }));
     for (const uri of ["x://1", "x://2", "x://3"]) change({ kind: "resource", uri });
+    // Whoever leaves before it is told is not told.
+    await until(() => told.length >= 3);
     leave();
     for (const uri of ["x://1", "x://2", "x://3"]) change({ kind: "resource", uri });
     await until(() => told.length >= 4);
