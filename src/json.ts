@@ -21,15 +21,11 @@ export class JsonText {
     this.digest = this.givenDigest = digest;
   }
 
-  /** The same with members that it does not have. */
+  /** The same with these members, which count where it has others of their names. */
   with(members: JsonObject): JsonText {
-    const comma = this.text === "{}" ? "" : ",";
-    return new JsonText(`${this.text.slice(0, -1)}${comma}${JSON.stringify(members).slice(1)}`, this.digest);
-  }
-
-  /** All of it, which takes a while. */
-  read(): JsonObject {
-    return JSON.parse(this.text) as JsonObject;
+    const more = JSON.stringify(members).slice(1);
+    const comma = this.text === "{}" || more === "}" ? "" : ",";
+    return new JsonText(`${this.text.slice(0, -1)}${comma}${more}`, this.digest);
   }
 }
 

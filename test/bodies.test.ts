@@ -1,7 +1,4 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -126,70 +123,6 @@ describe("a body of the JSON API", () => {
     assert.equal(many.status, 400);
     assert.match(await many.text(), /at most 256 files \(BERTH_SOURCE_FILES\), not 10000/);
   });
-});
-
-describe("long arguments of a tool of a server of others", () => {
-  const server = `
-    import { createInterface } from "node:readline";
-    const say = (id, result) => console.log(JSON.stringify({ jsonrpc: "2.0", id, result }));
-    const tools = [{ name: "count", inputSchema: { type: "object" } }];
-    createInterface({ input: process.stdin }).on("line", (line) => {
-      const { id, method, params } = JSON.parse(line);
-      if (method === "initialize") {
-        const serverInfo = { name: "counting", version: "1" };
-        say(id, { protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo });
-      } else if (method === "tools/list") say(id, { tools });
-      else if (method === "tools/call") {
-        const { arguments: args, _meta: meta } = params;
-        const text = [Object.keys(args).length, args.text, meta?.progressToken].join();
-        say(id, { content: [{ type: "text", text }] });
-      } else if (id !== undefined) say(id, {});
-    });`;
-  const { parse, stringify } = JSON;
-  let units = 0;
-  let folder: string;
-  let berth: TestBerth;
-  before(async () => {
-    folder = mkdtempSync(join(tmpdir(), "berth-counting-"));
-    writeFileSync(join(folder, "counting.mjs"), server);
-    const uri = `mcp+node://${join(folder, "counting.mjs")}`;
-    berth = await startTestBerth({ mcps: { counting: { upstream: uri } }, env: { BERTH_UPSTREAM_PROGRAMS: "on" } });
-    JSON.parse = (text: string, reviver) => {
-      units = Math.max(units, text.length);
-      return parse(text, reviver) as unknown;
-    };
-    JSON.stringify = ((...given: Parameters<typeof stringify>) => {
-      const text = stringify(...given) as string | undefined;
-      units = Math.max(units, text?.length ?? 0);
-      return text;
-    }) as typeof stringify;
-  });
-  after(async () => {
-    Object.assign(JSON, { parse, stringify });
-    await berth.close();
-    rmSync(folder, { recursive: true, force: true });
-  });
-  beforeEach(() => void (units = 0));
-
-  const text = String.raw`two\nlines \u2028 and \"quotes\"`;
-  const long = `{"text":"${text}",\n${members(1_000_000).slice(1)}`;
-  const said = `${Object.keys(parse(long) as object).length},${parse(`"${text}"`)},`;
-  const call = (params: string, method = "tools/call"): string =>
-    `{"jsonrpc":"2.0","id":1,"method":"${method}","params":${params}}`;
-  for (const [way, path, body] of [
-    ["by tools/call", "/mcp/counting", call(`{"name":"count","arguments":${long}}`)],
-    ["natively", "/mcp/counting", call(long, "counting.count")],
-    ["by plain HTTP", "/servers/counting/count", long],
-  ] as const) {
-    it(`go to it as they are, ${way}: who serves neither parses nor writes them`, async () => {
-      const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
-      const response = await fetch(berth.url + path, { method: "POST", headers, body });
-      const answer = await response.text();
-      assert.equal(response.status, 200, answer);
-      assert.ok(answer.includes(stringify(said).slice(1, -1)), answer);
-      assert.ok(units <= defaultLimits.inlineBodyBytes, `${units} units`);
-    });
-  }
 });
 
 describe("a body longer than inlineBodyBytes, where that is set", () => {

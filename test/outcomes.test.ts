@@ -365,6 +365,7 @@ describe("outcomes with other settings", () => {
     const script = {
       tenant: "default",
       text: () => Promise.resolve(`printf '{"type":"success","content":"x"}'; exit 4`),
+      textsIn: assert.fail,
     };
     const shape = { export: "", style: "positional" as const, params: [] };
     const warn = (message: string): void => void warnings.push(message);

@@ -69,6 +69,7 @@ it("S1 a long line is read where long messages are, and what comes with it and a
       await sleep(20);
       return JSON.parse(body);
     },
+    scalarsIn: assert.fail,
   };
   const endpoint = createEndpoint({ host, berthVersion: "0", log, records: memoryRecords(), checks });
   const [input, output] = [new PassThrough(), new PassThrough()];

@@ -109,7 +109,6 @@ export async function buildCatalog(
     release.tools.map((tool) => {
       const { contract, function: own } = tool;
       const { name } = contract;
-      const takesText = language !== "shell";
       const run = runOf({ name, call: own.call, toolOptions: optionsOf(entry, name), takesUnread: true });
       const notes = new CallNotes(
         { tenant, server, release: release.block.cid, tool: name },
@@ -122,7 +121,7 @@ export async function buildCatalog(
         createTool(
           contract,
           configuredRun(tool, run, validatorOf),
-          { redirects, notes, validatorOf, readResult, takesText, limits },
+          { redirects, notes, validatorOf, readResult, limits },
           own,
         ),
       ];

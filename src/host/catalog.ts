@@ -94,8 +94,6 @@ export interface Tool {
   readonly contract: ToolContract;
   /** Its calls can be tasks. No part of the contract, because the revisions show it in ways of their own. */
   readonly task?: TaskSupport;
-  /** It takes arguments as texts, too. */
-  readonly takesText?: true;
   call(args: JsonObject | JsonText, options: CallOptions): Promise<CallResult | InputRequired>;
 }
 

@@ -3,9 +3,10 @@ import type { CallShape, DefinitionSource } from "../discover/discovery.ts";
 import type { Executor, GuestProgram } from "../executor/executor.ts";
 import type { JsonObject } from "../json.ts";
 import type { Log } from "../log.ts";
+import type { Checks } from "./checks/checks.ts";
 import type { Granted } from "./granted.ts";
 import { functionRun } from "./run-function.ts";
-import { scriptRun } from "./run-script.ts";
+import { scriptRun, type Script } from "./run-script.ts";
 import type { Run } from "./tool.ts";
 
 /** Something that runs guest code when it is used. */
@@ -30,6 +31,7 @@ interface Runnable {
 
 interface RunDependencies {
   readonly executor: Executor;
+  readonly checks: Pick<Checks, "textsIn">;
   readonly log: Log;
   readonly limits: { readonly callMs: number; readonly outputBytes: number };
 }
@@ -37,7 +39,7 @@ interface RunDependencies {
 /** How each function of a definition is run. */
 export function runFactory(
   { tenant, server, language, bundle, code, granted }: Runnable,
-  { executor, limits, log }: RunDependencies,
+  { executor, checks, limits, log }: RunDependencies,
 ): (callee: Callee) => Run {
   const { callMs, outputBytes } = limits;
   const { grant, port, realm } = granted;
@@ -47,7 +49,8 @@ export function runFactory(
     return ({ name, call, toolOptions = {} }) => {
       const warn = (message: string): void => log.warn({ tenant, server, tool: name }, message);
       const text = async (): Promise<string> => new TextDecoder().decode(await code());
-      return scriptRun(executor, { tenant, text, grant }, call, { name, callMs, toolOptions, warn });
+      const textsIn: Script["textsIn"] = (args, names) => checks.textsIn(tenant, args, names);
+      return scriptRun(executor, { tenant, text, textsIn, grant }, call, { name, callMs, toolOptions, warn });
     };
   }
   const hide = grant && ((value: Parameters<typeof grant.hideIn>[0]) => grant.hideIn(value));

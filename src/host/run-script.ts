@@ -1,18 +1,23 @@
 import type { Trace } from "../trace.ts";
 import type { CallShape } from "../discover/discovery.ts";
 import type { Executor, GuestOutcome } from "../executor/executor.ts";
-import { JsonText, type Json, type JsonObject } from "../json.ts";
+import { JsonText, type JsonObject } from "../json.ts";
 import { CONTEXT_KEY, contextMeta, TOOL_KEY, type CallContext } from "../outcome/context.ts";
 import type { Grant } from "../secrets/grants.ts";
 import { unwrapResult } from "../outcome/unwrap.ts";
 import { text } from "./content.ts";
 import { endOf } from "./outcomes.ts";
+import { argumentTexts } from "./script-arguments.ts";
 import { contextOf } from "../outcome/given.ts";
 import type { Run } from "./tool.ts";
+
+type ScriptTexts = readonly (string | undefined)[];
 
 export interface Script {
   readonly tenant: string;
   readonly text: () => Promise<string>;
+  /** As `argumentTexts`, for arguments that are long. */
+  readonly textsIn: (args: JsonText, names: readonly string[]) => Promise<ScriptTexts>;
   /** Its secrets, which are environment variables as well. */
   readonly grant?: Grant | undefined;
 }
@@ -33,22 +38,28 @@ export function scriptRun(
   const { name, callMs, toolOptions, warn } = options;
   const hide = (text: string): string => script.grant?.hide(text) ?? text;
   return async (passed, given) => {
-    const args = passed instanceof JsonText ? passed.read() : passed;
     const { signal, deadlineMs } = given;
+    const { params } = shape;
+    let texts: ScriptTexts;
+    try {
+      texts = passed instanceof JsonText ? await script.textsIn(passed, params) : argumentTexts(passed, params);
+    } catch (error) {
+      return refused((error as Error).message);
+    }
     let secrets: Readonly<Record<string, string>> | undefined;
     try {
       secrets = await script.grant?.all();
     } catch (error) {
-      return { ok: false, error: { reason: "thrown", message: (error as Error).message, retriable: false } };
+      return refused((error as Error).message);
     }
     const outcome = await executor.runScript({
       tenant: script.tenant,
       script: await script.text(),
-      argv: argumentVector(shape, args),
+      argv: argumentVector(texts),
       env: {
         ...traced(given.trace),
-        ...told(contextOf(name, args, given, toolOptions)),
-        ...environment(shape, args),
+        ...told(contextOf(name, {}, given, toolOptions)),
+        ...environment(shape, texts),
         ...secrets,
       },
       deadlineMs: deadlineMs ?? callMs,
@@ -66,8 +77,12 @@ export function scriptRun(
     if (!isError) return { ok: true, value };
     const detail = hide(stderr.trim() || new TextDecoder().decode(stdout).trim());
     const message = `exit code ${exitCode}${detail ? `: ${detail}` : ""}`;
-    return { ok: false, error: { reason: "thrown", message, retriable: false } };
+    return refused(message);
   };
+}
+
+function refused(message: string): GuestOutcome {
+  return { ok: false, error: { reason: "thrown", message, retriable: false } };
 }
 
 function hidingErrors(outcome: GuestOutcome, hide: (text: string) => string): GuestOutcome {
@@ -96,21 +111,13 @@ function traced(trace: Trace | undefined): Record<string, string> {
   };
 }
 
-function argumentVector(shape: CallShape, args: JsonObject): string[] {
-  const last = shape.params.findLastIndex((name) => args[name] !== undefined);
-  return shape.params.slice(0, last + 1).map((name) => textOf(args[name]));
+function argumentVector(texts: ScriptTexts): string[] {
+  const last = texts.findLastIndex((text) => text !== undefined);
+  return texts.slice(0, last + 1).map((text) => text ?? "");
 }
 
-function environment(shape: CallShape, args: JsonObject): Record<string, string> {
-  const given = shape.params.filter((name) => args[name] !== undefined);
-  return Object.fromEntries(given.map((name) => [name, textOf(args[name])]));
-}
-
-/** Scalars as themselves, lists one element a line, everything else as JSON; what is missing is empty. */
-function textOf(value: Json | undefined): string {
-  if (value === undefined || value === null) return "";
-  if (Array.isArray(value)) return value.map(textOf).join("\n");
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
+function environment({ params }: CallShape, texts: ScriptTexts): Record<string, string> {
+  return Object.fromEntries(params.flatMap((name, at) => (texts[at] === undefined ? [] : [[name, texts[at]]])));
 }
 
 function printed(stdout: Uint8Array): Extract<GuestOutcome, { ok: true }>["value"] {

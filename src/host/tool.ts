@@ -23,8 +23,6 @@ export interface ToolParts {
   readonly validatorOf: ValidatorOf;
   /** Reads what is too long to be read by who serves. */
   readonly readResult: (task: ResultTask) => Promise<ReadResult>;
-  /** Its function takes arguments as texts. */
-  readonly takesText: boolean;
   readonly limits: RetryLimits & { readonly callMs: number };
 }
 
@@ -74,7 +72,6 @@ export function createTool(
 
   return {
     contract,
-    ...(parts.takesText && { takesText: true }),
     ...(task && { task }),
     async call(args, options) {
       const beganAt = performance.now();

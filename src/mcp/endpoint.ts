@@ -69,7 +69,7 @@ export interface EndpointOptions {
   /** Lists are not the same for everybody, so that no cache may share them. */
   readonly accessRequired?: boolean;
   /** Who reads long bodies; without it they are read as all others are. */
-  readonly checks?: Pick<Checks, "readMessage">;
+  readonly checks?: Pick<Checks, "readMessage" | "scalarsIn">;
   readonly limits?: ModernLimits & LegacyLimits & Pick<Limits, "waitingLogBytes" | "inlineBodyBytes">;
 }
 
@@ -149,8 +149,9 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     const message = readMessage(body);
     if (!isModern(message, post)) return legacy.receive(place, post, message);
     if (message.kind !== "request") return Promise.resolve({ status: 202 });
-    const client = modern.clientOf(message, post, place.catalog);
-    return answer(place, message, post, modern.codec, client);
+    const client = modern.clientOf(message, post, place);
+    const answerTo = (known: Client): Promise<Answer> => answer(place, message, post, modern.codec, known);
+    return client instanceof Promise ? client.then(answerTo) : answerTo(client);
   }
 
   async function answer(place: Place, request: Request, post: Post, codec: Codec, client: Client): Promise<Answer> {

@@ -139,8 +139,8 @@ export type Method = (call: MethodCall) => Text | Promise<Text>;
 /** How an era recognizes who speaks, and how it answers. */
 export interface Era {
   readonly codec: Codec;
-  /** Checks what each request of the era must carry, and says who asks. Throws `BerthError`. */
-  readonly clientOf: (request: Request, post: Post, catalog: Catalog) => Client;
+  /** Checks what each request of the era must carry, and says who asks. Throws `BerthError`, or rejects with one. */
+  readonly clientOf: (request: Request, post: Post, place: Place) => Client | Promise<Client>;
 }
 
 /** How one era writes what the core decided: all that differs between eras in a result stands behind this. */

@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from "../json.ts";
+import { isObject, type JsonObject, type JsonText } from "../json.ts";
 
 /** Keys of `_meta` under which a call's context travels (P3, seed 002 "unified tool context"). */
 export const TOOL_KEY = "computer.jp/tool";
@@ -7,7 +7,7 @@ export const CONTEXT_KEY = "computer.jp/context";
 /** What a tool is told of its call besides the arguments. */
 export interface CallContext {
   readonly name: string;
-  readonly arguments: JsonObject;
+  readonly arguments: JsonObject | JsonText;
   /** By the questions' ids. */
   readonly answers: JsonObject;
   /** From the configuration of whoever hosts or calls the tool. */
@@ -27,7 +27,8 @@ export function contextMeta({ name, arguments: args, answers, options, action, r
   return {
     [TOOL_KEY]: {
       name,
-      arguments: args,
+      // Long ones stay the text that they are until all is written.
+      arguments: args as JsonObject,
       ...(!isEmpty(answers) && { answers }),
       ...(!isEmpty(options) && { options }),
     },

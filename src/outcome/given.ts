@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from "../json.ts";
+import type { Json, JsonObject, JsonText } from "../json.ts";
 import type { CallContext, CallerContext } from "./context.ts";
 import { readAnswer, readQuestionKey } from "./question.ts";
 
@@ -28,7 +28,12 @@ export function optionsFor({ context }: Given, configured: JsonObject): JsonObje
 }
 
 /** What a tool is told of its call, the same for every kind of tool. */
-export function contextOf(name: string, args: JsonObject, given: Given, configured: JsonObject): CallContext {
+export function contextOf(
+  name: string,
+  args: JsonObject | JsonText,
+  given: Given,
+  configured: JsonObject,
+): CallContext {
   const { action = "run", root } = given.context ?? {};
   return {
     name,

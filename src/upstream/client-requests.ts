@@ -1,8 +1,11 @@
 import type { Client, StandardSchemaV1, Tool } from "@modelcontextprotocol/client";
 import { toAbortSignal } from "../cancellation.ts";
-import { isObject, JsonText } from "../json.ts";
+import { headerMarks } from "../contract/header-marks.ts";
+import { isObject, JsonText, type JsonSchema } from "../json.ts";
 import { failureOf } from "./failures.ts";
 import type { ListedTool } from "./lists.ts";
+import type { LongReader } from "./long-answers.ts";
+import type { LongArguments } from "./long-arguments.ts";
 import type { AnyResult, RequestOptions, RequestParams, Requests, Result } from "./request.ts";
 import type { LongResults } from "./results-aside.ts";
 import { UpstreamError } from "./upstream-error.ts";
@@ -16,33 +19,54 @@ const anyResult: StandardSchemaV1<unknown, Result> = {
   },
 };
 
+/** What the client does not see of messages. */
+export interface Aside {
+  readonly results: LongResults;
+  readonly arguments: LongArguments;
+  /** Without one nothing is long. */
+  readonly reader: LongReader | undefined;
+}
+
 /** Requests by the official client, which knows what HTTP takes in each era: streams, sessions, headers. */
 export class ClientRequests implements Requests {
   readonly #client: Client;
   readonly #timeoutMs: number;
   readonly #long: LongResults;
+  readonly #arguments: LongArguments;
+  readonly #reader: LongReader | undefined;
   /** Tools whose arguments go into headers, too (modern servers). */
   readonly #headerTools = new Map<string, Tool>();
   heard = 0;
   /** Why nothing can be sent any more. */
   ended = "the connection was closed";
 
-  constructor(client: Client, timeoutMs: number, long: LongResults) {
-    this.#long = long;
+  constructor(client: Client, timeoutMs: number, aside: Aside) {
+    this.#long = aside.results;
+    this.#arguments = aside.arguments;
+    this.#reader = aside.reader;
     this.#client = client;
     this.#timeoutMs = timeoutMs;
   }
 
-  async send(
-    method: string,
-    given: RequestParams,
-    what: string,
-    { meta, signal, onProgress, timeoutMs = this.#timeoutMs }: RequestOptions,
-  ): Promise<AnyResult> {
+  async send(method: string, given: RequestParams, what: string, options: RequestOptions): Promise<AnyResult> {
     const { arguments: args } = given;
-    // The client writes each message itself, and so takes nothing that is written already.
-    const params = args instanceof JsonText ? { ...given, arguments: args.read() } : given;
-    const sent = meta ? { ...params, _meta: meta } : params;
+    const { meta } = options;
+    const all = meta ? { ...given, _meta: meta } : given;
+    if (!(args instanceof JsonText)) return this.#send(method, all, what, options);
+    const { params, forget } = this.#arguments.keep(all, await this.#headed(given["name"], args));
+    try {
+      return await this.#send(method, params, what, options);
+    } finally {
+      forget();
+    }
+  }
+
+  async #send(
+    method: string,
+    params: Record<string, unknown>,
+    what: string,
+    { signal, onProgress, timeoutMs = this.#timeoutMs }: RequestOptions,
+  ): Promise<AnyResult> {
     const definition = method === "tools/call" ? this.#headerTools.get(params["name"] as string) : undefined;
     const options = {
       timeout: Math.min(timeoutMs, LONGEST_MS),
@@ -52,11 +76,13 @@ export class ClientRequests implements Requests {
     };
     try {
       if (definition) {
-        const called = { ...(await this.#client.callTool(sent as never, { ...options, toolDefinition: definition })) };
+        const called = {
+          ...(await this.#client.callTool(params as never, { ...options, toolDefinition: definition })),
+        };
         this.heard++;
         return this.#long.take(called);
       }
-      const answer = await this.#client.request({ method, params: sent }, anyResult, options);
+      const answer = await this.#client.request({ method, params }, anyResult, options);
       this.heard++;
       return this.#long.take(answer);
     } catch (error) {
@@ -64,6 +90,22 @@ export class ClientRequests implements Requests {
       if (failure.code === "upstream_refused") this.heard++;
       throw failure;
     }
+  }
+
+  /** Of long arguments, those that go into headers. */
+  async #headed(tool: unknown, args: JsonText): Promise<object> {
+    const definition = this.#headerTools.get(tool as string);
+    if (!definition) return {};
+    const paths = headerMarks(definition.inputSchema as JsonSchema).map(({ path }) => path);
+    const headed = plain();
+    for (const [at, value] of (await this.#reader!.scalars(args, paths)).entries()) {
+      if (value === undefined) continue;
+      const path = paths[at]!;
+      let place = headed;
+      for (const name of path.slice(0, -1)) place = (place[name] ??= plain()) as typeof headed;
+      place[path.at(-1)!] = value;
+    }
+    return headed;
   }
 
   noteTools(tools: readonly ListedTool[]): void {
@@ -80,6 +122,9 @@ export class ClientRequests implements Requests {
     return error instanceof UpstreamError && error.data?.["rpc"] === HEADER_MISMATCH && !this.#headerTools.has(tool);
   }
 }
+
+/** With any name as its own. */
+const plain = (): Record<string, unknown> => Object.create(null) as Record<string, unknown>;
 
 const HEADER_MISMATCH = -32020;
 /** Of a timer. */

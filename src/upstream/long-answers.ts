@@ -1,4 +1,5 @@
-import { isObject, NESTING_MAX, nestsTooDeep, valuesIn } from "../json.ts";
+import type { Scalar } from "../contract/header-marks.ts";
+import { isObject, NESTING_MAX, nestsTooDeep, valuesIn, type JsonText } from "../json.ts";
 import type { Limits } from "../limits.ts";
 import { messagesIn } from "./messages.ts";
 import type { Completion, PromptResult, ResourceResult, ToolResult } from "./results.ts";
@@ -13,6 +14,8 @@ export interface LongReader {
   message(bytes: Uint8Array<ArrayBuffer>): Promise<LongMessage>;
   /** The same for an event of a stream (`text/event-stream`). */
   event(bytes: Uint8Array<ArrayBuffer>): Promise<LongEvent>;
+  /** As `scalarsAt`; rejects with `invalid_params`. */
+  scalars(args: JsonText, paths: readonly (readonly string[])[]): Promise<readonly (Scalar | undefined)[]>;
   /** Each of these rejects with `upstream_protocol` for a result that is not what its method promises. */
   toolResult(what: string, answer: LongAnswer): Promise<ToolResult>;
   resourceResult(what: string, answer: LongAnswer): Promise<ResourceResult>;

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { CallTable } from "../call-table.ts";
 import { BerthError } from "../errors.ts";
 import { isObject, JsonText, type JsonObject } from "../json.ts";
@@ -164,10 +165,13 @@ export class PipeRequests implements Requests {
   }
 }
 
+/** Arguments that are a text may stand in `_meta`, too. */
 function written(params: RequestParams): string {
-  const { arguments: long, ...others } = params;
+  const { arguments: long } = params;
   if (!(long instanceof JsonText)) return JSON.stringify(params);
-  return `{"arguments":${long.text},${JSON.stringify(others).slice(1)}`;
+  const mark = randomUUID();
+  const around = JSON.stringify(params, (_, value: unknown) => (value instanceof JsonText ? mark : value));
+  return around.replaceAll(`"${mark}"`, () => long.text);
 }
 
 const PROGRESS = "notifications/progress";

@@ -5,17 +5,19 @@ import {
   SSEClientTransport,
   StreamableHTTPClientTransport,
   type Client,
+  type FetchLike,
 } from "@modelcontextprotocol/client";
 import { BerthError } from "../errors.ts";
 import type { JsonObject } from "../json.ts";
 import { boundedFetch } from "./bounded-fetch.ts";
-import { ClientRequests } from "./client-requests.ts";
+import { ClientRequests, type Aside } from "./client-requests.ts";
 import type { ConnectOptions } from "./connect.ts";
 import type { Channel, Closed, Peer } from "./channel.ts";
 import { failureOf, httpFailure } from "./failures.ts";
 import { Inflow } from "./inflow.ts";
 import type { RemoteLaunch } from "./launch.ts";
 import { OpenQuestions } from "./open-questions.ts";
+import { LongArguments } from "./long-arguments.ts";
 import { LongResults, setResultsAside } from "./results-aside.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
@@ -37,10 +39,13 @@ export async function openByHttp(
   const inflow = new Inflow(limits.upstreamNotificationsPerSecond);
   const questions = new OpenQuestions(limits.upstreamQuestions, inflow);
   const signal = AbortSignal.any([timeout, questions.tooMany, ...(options.signal ? [options.signal] : [])]);
-  const long = new LongResults(options.room);
-  const elsewhere = options.long && { long: options.long, results: long };
+  const aside = { results: new LongResults(options.room), arguments: new LongArguments(), reader: options.long };
+  const elsewhere = options.long && { long: options.long, results: aside.results };
   const reading = { messageBytes: upstreamMessageBytes, batchMessages, inflow, elsewhere, room: options.room };
-  const transportOptions = { requestInit: { headers }, fetch: boundedFetch(reading, options.fetch) };
+  const transportOptions = {
+    requestInit: { headers },
+    fetch: fillingIn(aside.arguments, boundedFetch(reading, options.fetch)),
+  };
   const what = `reaching ${name}`;
   const failed = (error: unknown): BerthError => {
     if (options.signal?.aborted) return new BerthError("cancelled", what);
@@ -57,7 +62,7 @@ export async function openByHttp(
   client.setVersionNegotiation({ mode: "auto" });
   try {
     await within(client.connect(streamable, { signal, timeout: upstreamStartMs }), signal);
-    return channelOf(client, long, limits, questions, streamable);
+    return channelOf(client, aside, limits, questions, streamable);
   } catch (error) {
     await client.close().catch(() => {});
     if (signal.aborted || !isOlderServer(error)) throw failed(error);
@@ -65,13 +70,18 @@ export async function openByHttp(
     const events = setResultsAside(new SSEClientTransport(url, transportOptions), questions);
     try {
       await within(older.connect(events, { signal, timeout: upstreamStartMs }), signal);
-      return channelOf(older, long, limits, questions);
+      return channelOf(older, aside, limits, questions);
     } catch {
       await older.close().catch(() => {});
       // What the first way said is nearer to what is wrong: hardly any server speaks the second one alone.
       throw failed(error);
     }
   }
+}
+
+function fillingIn(args: LongArguments, fetchIt: FetchLike): FetchLike {
+  return (url, init) =>
+    fetchIt(url, typeof init?.body === "string" ? { ...init, body: args.filledIn(init.body) } : init);
 }
 
 /** How the specification has clients tell a server of HTTP+SSE: it takes no POST at this address. */
@@ -107,18 +117,18 @@ function wordsOf(error: unknown): string {
 
 function channelOf(
   client: Client,
-  long: LongResults,
+  aside: Aside,
   { upstreamCallMs }: ConnectOptions["limits"],
   asked: OpenQuestions,
   streamable?: StreamableHTTPClientTransport,
 ): Channel {
-  const requests = new ClientRequests(client, upstreamCallMs, long);
+  const requests = new ClientRequests(client, upstreamCallMs, aside);
   let tell: (closed: Closed) => void = () => {};
   let expected = false;
   let fault: string | undefined;
   const closed = new Promise<Closed>((resolve) => (tell = resolve));
   void closed.then(({ reason }) => (requests.ended = `it ${reason}`));
-  void closed.then(() => long.clear());
+  void closed.then(() => aside.results.clear());
   const ended = (reason: string): void =>
     tell({ reason: fault ?? reason, stderr: "", expected: expected && fault === undefined });
   // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the client has no other way

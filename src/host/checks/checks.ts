@@ -1,3 +1,4 @@
+import type { Scalar } from "../../contract/header-marks.ts";
 import { BerthError, type ErrorCode } from "../../errors.ts";
 import { lacksDescriptor, noDescriptors } from "../../unforeseen.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
@@ -116,6 +117,24 @@ export class Checks {
     } = await this.#report(tenant, { draft, filesMax: this.#limits.sourceFiles });
     if (read === undefined) throw new BerthError(refusal?.code ?? "invalid_request", refusal?.message ?? problems[0]);
     return read;
+  }
+
+  /** As `scalarsAt`, of arguments that are too long to be read by who serves. Rejects with `invalid_params`. */
+  async scalarsIn(tenant: string, { text }: JsonText, paths: Paths): Promise<readonly (Scalar | undefined)[]> {
+    const { scalars, problems } = await this.#report(tenant, { args: text, paths });
+    if (!scalars) throw new BerthError("invalid_params", problems[0]);
+    return scalars;
+  }
+
+  /** As `argumentTexts`, of arguments that are too long to be read by who serves. Rejects with `invalid_params`. */
+  async textsIn(
+    tenant: string,
+    { text }: JsonText,
+    names: readonly string[],
+  ): Promise<readonly (string | undefined)[]> {
+    const { texts, problems } = await this.#report(tenant, { args: text, names });
+    if (!texts) throw new BerthError("invalid_params", problems[0]);
+    return texts;
   }
 
   async #read(tenant: string, task: ReadTask): Promise<NonNullable<CheckReport["read"]>> {
@@ -349,6 +368,20 @@ export interface ReadTask {
   readonly isArguments: boolean;
 }
 
+/** To give of arguments, which are JSON text, what goes into headers. */
+export interface ScalarsTask {
+  readonly args: string;
+  readonly paths: Paths;
+}
+
+type Paths = readonly (readonly string[])[];
+
+/** To give of arguments, which are JSON text, what a script is given. */
+export interface TextsTask {
+  readonly args: string;
+  readonly names: readonly string[];
+}
+
 /** To read a draft. */
 export interface DraftTask {
   readonly draft: string;
@@ -443,6 +476,8 @@ export interface AnswerTask {
 export type CheckProcessTask =
   | CheckTask
   | ReadTask
+  | ScalarsTask
+  | TextsTask
   | DraftTask
   | BoundedResultTask
   | GivenTask
@@ -480,6 +515,8 @@ export interface CheckReport {
     readonly message: string;
     readonly arguments: readonly { readonly at: number; readonly text: string; readonly digest: JsonDigest }[];
   };
+  readonly scalars?: readonly (Scalar | undefined)[];
+  readonly texts?: readonly (string | undefined)[];
   readonly draft?: Draft | null;
   readonly ended?: ReadResult;
   readonly given?: Given;

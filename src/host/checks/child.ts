@@ -1,7 +1,16 @@
 import { Socket } from "node:net";
 import { digestOfJson } from "../../canonical-json.ts";
+import { scalarsAt } from "../../contract/header-marks.ts";
 import { errors, type BerthError } from "../../errors.ts";
-import { isObject, NESTING_MAX, nestsTooDeep, valuesIn, type Json, type JsonSchema } from "../../json.ts";
+import {
+  isObject,
+  NESTING_MAX,
+  nestsTooDeep,
+  valuesIn,
+  type Json,
+  type JsonObject,
+  type JsonSchema,
+} from "../../json.ts";
 import { failure, outputTooLarge } from "../../executor/failures.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
 import { readValue } from "../../executor/values.ts";
@@ -18,6 +27,7 @@ import { sizeOf, textsOf, toConfiguredResult, toResult, type ReturnedValue } fro
 import type { LongObjectParts, LongResultParts } from "../long-result.ts";
 import { endOfResult, withoutEnvelope } from "../outcomes.ts";
 import { promptOfContent, promptResultOf } from "../prompt.ts";
+import { argumentTexts } from "../script-arguments.ts";
 import { blockOfContents, contentsOfBytes, contentsOfResult, toContents } from "../resource-contents.ts";
 import { completionOf, contentsOf, messagesOf, resultOf } from "../upstream/results.ts";
 import type {
@@ -35,6 +45,7 @@ import type {
   ReadResult as ReadGuestResult,
   ReadList,
   ReadTask,
+  ScalarsTask,
   CheckProcessTask,
   Remade,
   RemakeTask,
@@ -79,6 +90,8 @@ function answerTo(task: CheckProcessTask): CheckReport {
   if ("list" in task) return { problems: [], listed: listOf(task) };
   if ("body" in task) return readOf(task);
   if ("draft" in task) return draftOf(task);
+  if ("paths" in task) return { problems: [], scalars: scalarsOf(task) };
+  if ("names" in task) return { problems: [], texts: argumentTexts(JSON.parse(task.args) as JsonObject, task.names) };
   if ("given" in task) return { problems: [], given: givenOf(task) };
   return "frame" in task ? { problems: [], ended: guestResultOf(task) } : reportOf(task);
 }
@@ -153,6 +166,14 @@ function readOf({ body, valuesMax, isArguments }: ReadTask): CheckReport {
   }
   return { problems: [], read: { message: JSON.stringify(value), arguments: found } };
 }
+
+/** A longer text than any header is one that no header repeats. */
+function scalarsOf({ args, paths }: ScalarsTask): NonNullable<CheckReport["scalars"]> {
+  const found = scalarsAt(JSON.parse(args), paths);
+  return found.map((value) => (typeof value === "string" ? value.slice(0, HEADER_UNITS_MAX) : value));
+}
+
+const HEADER_UNITS_MAX = 64 * 1024;
 
 function draftOf({ draft: body, filesMax }: DraftTask): CheckReport {
   let draft: ReturnType<typeof parseDraft>;

@@ -23,7 +23,7 @@ export function configuredRun(
   if (!fixed && contract.inputSchema === own.inputSchema) return run;
   const check = validatorOf(own.inputSchema);
   return async (args, options) => {
-    const all = { ...(args instanceof JsonText ? args.read() : args), ...structuredClone(fixed) };
+    const all = args instanceof JsonText ? args.with(fixed ?? {}) : { ...args, ...structuredClone(fixed) };
     const invalid = await check(all);
     if (invalid === undefined) return run(all, options);
     const message = `The function "${own.name}" cannot take these arguments: ${invalid}`;

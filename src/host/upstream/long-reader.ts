@@ -8,7 +8,7 @@ import { resultOf } from "./results.ts";
 
 /** Reads long messages of a tenant's servers of others where long values are read. */
 export function longReader(
-  checks: Pick<Checks, "readUpstream" | "readAnswer">,
+  checks: Pick<Checks, "readUpstream" | "readAnswer" | "scalarsIn">,
   tenant: string,
   inlineBodyBytes: number,
 ): LongReader {
@@ -16,6 +16,7 @@ export function longReader(
     inlineBodyBytes,
     message: (bytes) => checks.readUpstream(tenant, bytes, false),
     event: (bytes) => checks.readUpstream(tenant, bytes, true),
+    scalars: (args, paths) => checks.scalarsIn(tenant, args, paths),
     async toolResult(what, answer) {
       const { tool, transient, warnings } = await checks.readAnswer(tenant, what, "tool", answer);
       const result = "inputRequests" in tool! ? tool : new LongResult(tool!);

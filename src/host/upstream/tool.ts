@@ -34,7 +34,8 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
 
   /** Makes the call once, and reads what the server says of how it ended. */
   async function once(args: JsonObject | JsonText, options: CallOptions): Promise<Ended> {
-    const context = contextFor(args, options);
+    // Repeats the arguments where there is anything to say besides, which is seldom.
+    const context = contextMeta(contextOf(name, args, options, configured));
     const send: UpstreamRequest<Ended>["send"] = async (connection, sent) => {
       hosted.check("tool", original);
       return endedOf(await connection.callTool(name, args, sent), warn);
@@ -42,13 +43,6 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
     const request = { name, args, ...(!isEmpty(context) && { meta: context }), send };
     const ended = await callUpstream(hosted.upstream, hosted.suspended, request, options);
     return "inputRequests" in ended ? { result: ended } : ended;
-  }
-
-  /** Repeats the arguments where there is anything to say besides, which is seldom; only then are long ones read here. */
-  function contextFor(args: JsonObject | JsonText, options: CallOptions): JsonObject {
-    const saying = (given: JsonObject): JsonObject => contextMeta(contextOf(name, given, options, configured));
-    if (!(args instanceof JsonText)) return saying(args);
-    return isEmpty(saying({})) ? {} : saying(args.read());
   }
 
   function goOn(
@@ -69,7 +63,6 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
 
   return {
     contract,
-    takesText: true,
     async call(args, options) {
       const beganAt = performance.now();
       const refused = options.answers && refusal(contract.name, options.answers);
@@ -99,7 +92,6 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
 export function heldTool(contract: ToolContract, notes: CallNotes): Tool {
   return {
     contract,
-    takesText: true,
     async call(args, options) {
       notes.ended("error", performance.now(), args, options, undefined);
       return asFailure(heldBack("tool", contract.name), options);

@@ -138,7 +138,7 @@ const NAMES_SHOWN = 20;
 
 async function argumentsOf(
   { query }: Target,
-  { contract, takesText }: Tool,
+  { contract }: Tool,
   request: IncomingMessage,
   response: ServerResponse,
   {
@@ -157,10 +157,7 @@ async function argumentsOf(
   checkContent(request.headers);
   const body = await bodies.read(request);
   atClose(response, { leave: bodies.hold(tenantOf(request), body) });
-  if (body.length > inlineBodyBytes) {
-    const long = await checks.readArguments(tenantOf(request), body);
-    return takesText ? long : long.read();
-  }
+  if (body.length > inlineBodyBytes) return checks.readArguments(tenantOf(request), body);
   const args = body === "" ? {} : parseJson(body);
   if (!isObject(args)) throw new BerthError("invalid_params", "the body must be an object of arguments");
   return args as JsonObject;

@@ -1,5 +1,5 @@
 import { BerthError } from "../../errors.ts";
-import { isObject, JsonText, type JsonObject } from "../../json.ts";
+import { isObject, type JsonObject, type JsonText } from "../../json.ts";
 import type { Text } from "../../long-text.ts";
 import type { MethodCall } from "../protocol.ts";
 import { inRounds } from "./rounds.ts";
@@ -12,10 +12,9 @@ export function callTool(call: MethodCall): Promise<Text> {
   if (!isObject(args)) throw new BerthError("invalid_params", '"arguments" must be an object');
   const tool = catalog.tool(name);
   if (!tool) throw new BerthError("invalid_params", `Unknown tool: ${name}`);
-  const given = args instanceof JsonText && !tool.takesText ? args.read() : (args as JsonObject);
   return inRounds(
     call,
-    (options) => tool.call(given, options),
+    (options) => tool.call(args as JsonObject | JsonText, options),
     (result) => codec.callResult(catalog, tool.contract, result),
   );
 }

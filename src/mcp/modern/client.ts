@@ -1,9 +1,11 @@
+import { headerMarks, scalarsAt, type HeaderMark } from "../../contract/header-marks.ts";
 import { BerthError } from "../../errors.ts";
-import type { Catalog, Tool } from "../../host/catalog.ts";
+import type { Tool } from "../../host/catalog.ts";
+import type { Checks } from "../../host/checks/checks.ts";
 import { isObject, JsonText, type JsonObject } from "../../json.ts";
 import { isLogLevel, LOG_LEVELS, type LogLevel } from "../../log-level.ts";
 import type { Request } from "../json-rpc.ts";
-import type { Client, Post } from "../protocol.ts";
+import type { Client, Place, Post } from "../protocol.ts";
 import {
   isModern,
   META_CLIENT_CAPABILITIES,
@@ -11,10 +13,21 @@ import {
   META_PROTOCOL_VERSION,
   SUPPORTED_VERSIONS,
 } from "../revisions.ts";
-import { checkParameterHeaders, checkStandardHeaders, headerMarks, type HeaderMark } from "./headers.ts";
+import { checkParameterHeaders, checkStandardHeaders } from "./headers.ts";
 
-/** Checks what each modern request must carry, in the order in which a client can mend it, and says who asks. */
-export function modernClient(request: Request, { headers, headerless }: Post, catalog: Catalog): Client {
+/** Reads of long arguments what goes into headers. */
+export type ScalarReader = Pick<Checks, "scalarsIn">;
+
+/**
+ * Checks what each modern request must carry, in the order in which a client can mend it, and says who asks: at once
+ * but for long arguments of which some go into headers.
+ */
+export function modernClient(
+  request: Request,
+  { headers, headerless }: Post,
+  place: Place,
+  checks?: ScalarReader,
+): Client | Promise<Client> {
   const meta = request.params["_meta"];
   if (!isObject(meta) || typeof meta[META_PROTOCOL_VERSION] !== "string") {
     throw new BerthError("invalid_params", `"_meta" needs "${META_PROTOCOL_VERSION}"`);
@@ -29,21 +42,34 @@ export function modernClient(request: Request, { headers, headerless }: Post, ca
   if (!isObject(capabilities)) {
     throw new BerthError("invalid_params", `"_meta" needs "${META_CLIENT_CAPABILITIES}", an object`);
   }
-  if (request.method === "tools/call" && !headerless) checkMarkedArguments(request, headers, catalog);
   const logLevel = logLevelOf(meta[META_LOG_LEVEL]);
-  return { version, capabilities: capabilities as JsonObject, ...(logLevel && { logLevel }) };
+  const client = { version, capabilities: capabilities as JsonObject, ...(logLevel && { logLevel }) };
+  if (request.method !== "tools/call" || headerless) return client;
+  return checkMarkedArguments(request, headers, place, checks)?.then(() => client) ?? client;
 }
 
 const marksOf = new WeakMap<Tool, HeaderMark[]>();
 
 /** A tool may mark arguments that the client must repeat as headers; what a release marks is looked up once. */
-function checkMarkedArguments(request: Request, headers: Post["headers"], catalog: Catalog): void {
+function checkMarkedArguments(
+  request: Request,
+  headers: Post["headers"],
+  { tenant, catalog }: Place,
+  checks: ScalarReader | undefined,
+): Promise<void> | undefined {
   const { name, arguments: args } = request.params;
   const tool = typeof name === "string" ? catalog.tool(name) : undefined;
-  if (!tool) return;
-  let marks = marksOf.get(tool);
-  if (!marks) marksOf.set(tool, (marks = headerMarks(tool)));
-  if (marks.length > 0) checkParameterHeaders(headers, marks, args instanceof JsonText ? args.read() : args);
+  if (!tool) return undefined;
+  let known = marksOf.get(tool);
+  if (!known) marksOf.set(tool, (known = headerMarks(tool.contract.inputSchema)));
+  if (known.length === 0) return undefined;
+  const marks = known;
+  const paths = marks.map(({ path }) => path);
+  if (args instanceof JsonText) {
+    return checks!.scalarsIn(tenant, args, paths).then((values) => checkParameterHeaders(headers, marks, values));
+  }
+  checkParameterHeaders(headers, marks, scalarsAt(args, paths));
+  return undefined;
 }
 
 function logLevelOf(level: unknown): LogLevel | undefined {

@@ -1,6 +1,5 @@
+import type { HeaderMark, Scalar } from "../../contract/header-marks.ts";
 import { BerthError } from "../../errors.ts";
-import { isObject } from "../../json.ts";
-import type { Tool } from "../../host/catalog.ts";
 import type { Request } from "../json-rpc.ts";
 import type { Post } from "../protocol.ts";
 import { META_PROTOCOL_VERSION } from "../revisions.ts";
@@ -28,37 +27,16 @@ export function checkStandardHeaders(headers: Post["headers"], request: Request)
 }
 
 /** `Mcp-Param-*` headers must say what the arguments say that a schema marks with `x-mcp-header`. */
-export function checkParameterHeaders(headers: Post["headers"], marks: readonly HeaderMark[], args: unknown): void {
-  for (const { header, path } of marks) {
-    const value = path.reduce<unknown>((inner, key) => (isObject(inner) ? inner[key] : undefined), args);
-    if (typeof value === "number") {
-      require(headers, header, value, (text) => Number(decode(text)));
-    } else if (typeof value === "string" || typeof value === "boolean") {
-      require(headers, header, String(value), decode);
-    }
+export function checkParameterHeaders(
+  headers: Post["headers"],
+  marks: readonly HeaderMark[],
+  values: readonly (Scalar | undefined)[],
+): void {
+  for (const [at, { header }] of marks.entries()) {
+    const value = values[at];
+    if (typeof value === "number") require(headers, header, value, (text) => Number(decode(text)));
+    else if (value !== undefined) require(headers, header, String(value), decode);
   }
-}
-
-export interface HeaderMark {
-  /** In lower case. */
-  readonly header: string;
-  readonly path: readonly string[];
-}
-
-/** The marks of a tool's input schema: only those reached through `properties` alone count. */
-export function headerMarks(tool: Tool): HeaderMark[] {
-  const marks: HeaderMark[] = [];
-  const walk = (schema: unknown, path: readonly string[]): void => {
-    if (!isObject(schema) || !isObject(schema["properties"])) return;
-    for (const [name, property] of Object.entries(schema["properties"])) {
-      if (!isObject(property)) continue;
-      const mark = property["x-mcp-header"];
-      if (typeof mark === "string") marks.push({ header: `mcp-param-${mark.toLowerCase()}`, path: [...path, name] });
-      walk(property, [...path, name]);
-    }
-  };
-  walk(tool.contract.inputSchema, []);
-  return marks;
 }
 
 function require(
@@ -72,10 +50,13 @@ function require(
   if (read(header) !== expected) {
     throw new BerthError(
       "header_mismatch",
-      `${name} is ${JSON.stringify(header)}, the body says ${JSON.stringify(expected)}`,
+      `${name} is ${JSON.stringify(header)}, the body says ${JSON.stringify(expected).slice(0, SHOWN_UNITS_MAX)}`,
     );
   }
 }
+
+/** Of what a body says: no header is longer. */
+const SHOWN_UNITS_MAX = 16 * 1024;
 
 /** Values outside of visible ASCII travel as `=?base64?…?=`. */
 function decode(value: string): string {

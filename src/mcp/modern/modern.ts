@@ -3,7 +3,7 @@ import type { Limits } from "../../limits.ts";
 import type { Log } from "../../log.ts";
 import type { Era } from "../protocol.ts";
 import type { Sealer } from "../seal.ts";
-import { modernClient } from "./client.ts";
+import { modernClient, type ScalarReader } from "./client.ts";
 import { createModernCodec } from "./codec.ts";
 import { Listeners } from "./listeners.ts";
 import { createResultWriter } from "./results.ts";
@@ -34,12 +34,14 @@ export interface ModernOptions {
   readonly sealer: Sealer;
   readonly records: TaskRecords;
   readonly accessRequired?: boolean;
+  /** Without it no arguments are long. */
+  readonly checks?: ScalarReader;
   readonly limits: ModernLimits;
   readonly log: Log;
 }
 
 export function createModern(options: ModernOptions): Modern {
-  const { host, berthVersion, sealer, records, accessRequired = false, limits, log } = options;
+  const { host, berthVersion, sealer, records, accessRequired = false, checks, limits, log } = options;
   const writer = createResultWriter(berthVersion);
   const listeners = new Listeners(host, limits);
   const rounds = createRounds({ host, sealer, limits });
@@ -47,7 +49,7 @@ export function createModern(options: ModernOptions): Modern {
   const tasks = createTasks({ host, records, writer, limits, log, onChange });
   return {
     codec: createModernCodec({ writer, rounds, tasks, listeners, accessRequired }),
-    clientOf: modernClient,
+    clientOf: (request, post, place) => modernClient(request, post, place, checks),
     endTenant: (tenant) => listeners.endTenant(tenant),
     close: () => listeners.close(),
     runningTasks: () => tasks.running(),

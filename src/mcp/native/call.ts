@@ -16,7 +16,7 @@ export function callNatively(catalog: Catalog, tool: Tool): Method {
   return async (call) => {
     const { [NATIVE_META]: meta, ...params } = call.params;
     const { arguments: long } = params;
-    const args = long instanceof JsonText ? (tool.takesText ? long : long.read()) : (params as JsonObject);
+    const args = long instanceof JsonText ? long : (params as JsonObject);
     const answers =
       isObject(meta) && meta["inputResponses"] !== undefined ? readInputResponses(meta["inputResponses"]) : undefined;
     const context = callerContextOf(meta);

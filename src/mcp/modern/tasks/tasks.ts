@@ -207,9 +207,8 @@ function isOf(task: Task, { server, principal }: Pick<MethodCall, "server" | "pr
 
 /** Running fills in defaults; each round begins with what the client sent. */
 function copied(order: TaskOrder): TaskOrder {
-  const { args, tool } = order;
-  if (!(args instanceof JsonText)) return { ...order, args: structuredClone(args) };
-  return { ...order, args: tool.takesText ? new JsonText(args.text, args.digest) : args.read() };
+  const { args } = order;
+  return { ...order, args: args instanceof JsonText ? new JsonText(args.text, args.digest) : structuredClone(args) };
 }
 
 export function declaresTasks({ capabilities }: Client): boolean {
