@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
 import { after, before, describe, it } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 import { call, MODERN_META, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { startRig } from "./mcp-modern.rig.ts";
 import { connectRaw, rawPost } from "./raw-http.ts";
@@ -112,15 +114,22 @@ describe("an answer on a page's or the API's address that nobody reads", () => {
     const body = "x".repeat(1_000_000);
     const put = await fetch(`${berth.url}/api/variables/big`, { method: "PUT", headers, body });
     assert.ok(put.ok, await put.text());
-    const connection = await connectRaw(berth.url);
-    connection.socket.write("GET /api/variables/big HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".repeat(24));
-    await connection.until(/^HTTP\/1.1 200/);
-    connection.socket.pause();
-    // Berth's own clock is this process's: its time runs out first.
-    await sleep(1_000);
-    connection.socket.resume();
-    assert.ok((await connection.closed).length < 24 * 1_000_000);
-    await berth.close();
+    const served: Socket[] = [];
+    const onRequest = (message: unknown): void =>
+      void served.push((message as { request: IncomingMessage }).request.socket);
+    subscribe("http.server.request.start", onRequest);
+    try {
+      const connection = await connectRaw(berth.url);
+      connection.socket.write("GET /api/variables/big HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".repeat(24));
+      await connection.until(/^HTTP\/1.1 200/);
+      connection.socket.pause();
+      await until(() => served[0]!.destroyed, "Berth cuts it off");
+      connection.socket.resume();
+      assert.ok((await connection.closed).length < 24 * 1_000_000);
+    } finally {
+      unsubscribe("http.server.request.start", onRequest);
+      await berth.close();
+    }
   });
 });
 
