@@ -108,6 +108,28 @@ describe("streams of sessions in two processes on one store", () => {
     work.finish("too late");
   });
 
+  it("S7 a call is not taken for lost where the clock leaps ahead", async (context) => {
+    const [first, second] = [await start(), await start()];
+    const client = await LegacyClient.start(first);
+    const last = await leave(client);
+    await isWritten("first");
+    const { now } = Date;
+    context.mock.method(Date, "now", () => now() + 2 * LIMITS.streamLeaseMs);
+    const reader = await elsewhere(client, second).listen(last);
+    work.finish("done");
+    assert.equal(await textOf(reader), "done");
+  });
+
+  it("S7 a process that has ended as it should is not waited for", async () => {
+    const [first, second] = [await start(), await start({ streamLeaseMs: 3_600_000 })];
+    const client = await LegacyClient.start(first);
+    const last = await leave(client);
+    await isWritten("first");
+    await rigs[0]!.close();
+    const reader = await elsewhere(client, second).listen(last);
+    assert.match((await reader.nextMessage()).error.message, /answer was lost/);
+  });
+
   it("S7 a stream to listen to moves to where its client is, and the first process writes it no more", async () => {
     const [first, second] = [await start(), await start()];
     const client = await LegacyClient.start(first);

@@ -494,6 +494,22 @@ describe("tasks and the process that runs them", () => {
     for (const rig of [first, second]) await rig.close();
   });
 
+  it("a task is not taken for lost where the clock leaps ahead", async (context) => {
+    const host = new MemoryHost();
+    host.offer("server", OFFER);
+    const records = memoryRecords();
+    const limits = { taskLeaseMs: 3_000 };
+    const [first, second] = [await start(host, records, limits), await start(host, records, limits)];
+    const { taskId } = (await send(first, "tools/call", { name: "held" })).result;
+    const { now } = Date;
+    context.mock.method(Date, "now", () => now() + 60_000);
+    const seen = async (): Promise<string> => (await send(second, "tasks/get", { taskId })).result.status;
+    assert.equal(await seen(), "working");
+    release.pop()!("done");
+    assert.equal(await until(async () => ((await seen()) === "working" ? undefined : seen())), "completed");
+    for (const rig of [first, second]) await rig.close();
+  });
+
   it("are read one after the other for who listens to many", async () => {
     const host = new MemoryHost();
     host.offer("server", OFFER);

@@ -44,7 +44,7 @@ export async function follow(found: StoredStream, following: Following): Promise
     if (!kept.isEnded && isGone) answerRest(kept);
     if (kept.isEnded || isGone) break;
     // Looked for before the next reading, which then has its last words.
-    isGone = !(await store.isAlive(session, stored));
+    isGone = await store.isGone(session, stored);
     if (!isGone) await sleep(LOOK_MS);
     // The client comes back to whoever serves next.
     if (signal?.aborted || closing.aborted) break;

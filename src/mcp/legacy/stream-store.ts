@@ -5,6 +5,7 @@ import { BerthError } from "../../errors.ts";
 import type { Log } from "../../log.ts";
 import { nextTurn } from "../../turns.ts";
 import type { KeyedRecordPut, Records } from "../records.ts";
+import { Silence } from "../silence.ts";
 import type { Session } from "./session.ts";
 import type { KeptEvents, Stream } from "./stream.ts";
 
@@ -26,6 +27,7 @@ export class StreamStore {
   readonly #removals = new Map<Stream, Session>();
   /** This process's own sign of life, by tenant. */
   readonly #alive = new Map<string, { readonly revision: number; readonly until: number }>();
+  readonly #silence: Silence;
   readonly #heart: NodeJS.Timeout;
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> = Promise.resolve();
@@ -34,6 +36,7 @@ export class StreamStore {
     this.#records = records;
     this.#log = log;
     this.#limits = limits;
+    this.#silence = new Silence(limits.streamLeaseMs);
     this.#heart = setInterval(() => this.#beat(), limits.streamLeaseMs / 3).unref();
   }
 
@@ -80,9 +83,10 @@ export class StreamStore {
     this.#written.set(stream, { revision, nextAt: 0, expiresAt: 0 });
   }
 
-  /** Whether the process that had a stream may still go on with it. */
-  async isAlive({ tenant }: Session, { owner }: StoredStream): Promise<boolean> {
-    return (await this.#records.record(tenant, "stream", ownerKey(owner))) !== undefined;
+  /** Whether the process that had a stream will not go on with it. */
+  async isGone({ tenant }: Session, { owner }: StoredStream): Promise<boolean> {
+    const sign = await this.#records.record(tenant, "stream", ownerKey(owner));
+    return sign?.value === LEFT || this.#silence.isGone(`${tenant} ${owner}`, sign === undefined);
   }
 
   /** Resolves when everything is written; what has not ended is anybody's to go on with then. */
@@ -91,7 +95,8 @@ export class StreamStore {
     await this.#flush(true);
     await this.#writing;
     const tenants = [...this.#alive.keys()];
-    for (const tenant of tenants) await this.#write(tenant, [this.#signOfLife(tenant, 0)], []);
+    const until = Date.now() + this.#limits.replayMs;
+    for (const tenant of tenants) await this.#write(tenant, [this.#signOfLife(tenant, until, LEFT)], []);
   }
 
   /** One after the other: what is written next knows the revisions of what was written before. */
@@ -199,8 +204,8 @@ export class StreamStore {
     for (const tenant of tenants) await this.#write(tenant, [this.#signOfLife(tenant, until)], []);
   }
 
-  #signOfLife(tenant: string, expiresAt: number): KeyedRecordPut {
-    return { key: ownerKey(this.#owner), value: "", expected: this.#alive.get(tenant)?.revision ?? 0, expiresAt };
+  #signOfLife(tenant: string, expiresAt: number, value = ""): KeyedRecordPut {
+    return { key: ownerKey(this.#owner), value, expected: this.#alive.get(tenant)?.revision ?? 0, expiresAt };
   }
 }
 
@@ -220,6 +225,8 @@ interface Written {
   readonly expiresAt: number;
 }
 
+/** The last sign of a process that has ended as it should. */
+const LEFT = "left";
 const DISOWNED = -1;
 const SOON_MS = 1_000;
 /** At the most so long after something was said it is written, when little is. */

@@ -5,6 +5,7 @@ import { JsonText, type JsonObject } from "../../../json.ts";
 import { limitVariable } from "../../../limits.ts";
 import type { Log } from "../../../log.ts";
 import { ended, failed, LOST, resultOf } from "./endings.ts";
+import { Silence } from "../../silence.ts";
 import { isOver, type Task } from "./task.ts";
 import type { TaskStore } from "./task-store.ts";
 import { beginWork, type Callee, type TaskOrder, type UntilTask, type Work } from "./work.ts";
@@ -44,10 +45,12 @@ export class TaskRunner {
   /** Tasks that have ended, of which that could not be written yet: whose they are. */
   readonly #unkept = new Map<string, string>();
   readonly #closing = new AbortController();
+  readonly #silence: Silence;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: TaskRunnerOptions) {
     this.#options = options;
+    this.#silence = new Silence(options.limits.taskLeaseMs);
   }
 
   get running(): number {
@@ -165,7 +168,8 @@ export class TaskRunner {
     if (this.#running.has(id)) return task;
     const { store } = this.#options;
     const { owner, leaseUntil = 0 } = task;
-    if (leaseUntil >= Date.now() || (owner !== undefined && (await store.isAlive(tenant, owner)))) {
+    const isSilent = leaseUntil < Date.now() && (owner === undefined || !(await store.isAlive(tenant, owner)));
+    if (!this.#silence.isGone(`${tenant} ${owner}`, isSilent)) {
       const said = await store.said(tenant, id);
       const isOfNow = said !== undefined && said.leaseUntil === task.leaseUntil;
       return isOfNow ? { ...task, statusMessage: said.message, updatedAt: said.at } : task;
