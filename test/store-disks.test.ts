@@ -16,6 +16,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it, type TestContext } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import Database from "better-sqlite3";
 import { rawBlock } from "../src/cid.ts";
@@ -23,6 +24,7 @@ import type { Log } from "../src/log.ts";
 import { backupStore, restoreStore } from "../src/store/backup.ts";
 import { DATABASE_FILE } from "../src/store/open-database.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
+import { stampLog } from "../src/store/store-files.ts";
 import type { Store } from "../src/store/store.ts";
 import { verifyDatabase } from "../src/store/verify-database.ts";
 import { apiOf } from "./api.ts";
@@ -182,6 +184,40 @@ describe("a disk that is full", () => {
     readonly fill: () => () => void;
   }
 
+  it("C8 takes a tenant's file whole or not at all, which is said", async (t) => {
+    const disk = smallDisk(t, 8);
+    if (disk === undefined) return;
+    const dataDir = mkdtempSync(join(folder, "data-"));
+    const store = await openSqliteStore({ dataDir });
+    await store.change("default", change(MB));
+    await store.close();
+    fill(disk);
+    const { code, stderr } = await berth([
+      "tenant",
+      "export",
+      "default",
+      "--data",
+      dataDir,
+      "--out",
+      join(disk, "file"),
+    ]);
+    assert.deepEqual([code, stderr.split("\n").length], [2, 2], stderr);
+    assert.match(stderr, /^berth: Nothing was copied: the file cannot be written: ENOSPC/);
+    assert.deepEqual(readdirSync(disk), ["filling"]);
+  });
+
+  it("C8 is what a log that cannot be begun on it tells of", (t) => {
+    const disk = smallDisk(t, 8);
+    if (disk === undefined) return;
+    const database = new Database(join(disk, "some.sqlite"));
+    t.after(() => database.close());
+    database.pragma("journal_mode = WAL");
+    database.exec("CREATE TABLE some (thing)");
+    database.pragma("wal_checkpoint(TRUNCATE)");
+    fill(disk);
+    assert.throws(() => stampLog(database), { code: "SQLITE_FULL" });
+  });
+
   it("C8 is not filled by the log alone, whose room is given back", async (t) => {
     const disk = smallDisk(t, 8);
     if (disk === undefined) return;
@@ -282,7 +318,20 @@ describe("a disk that is too short for what is restored", () => {
         truncateSync(join(disk, "filling"), statSync(join(disk, "filling")).size - bytes);
         return free;
       };
-      // Whoever serves moves its log meanwhile, and that takes or gives some room.
+      // Whoever serves writes, and moves its log, after its start and after each try, and that takes or gives some room.
+      let sizes = "";
+      const isQuiet = (): boolean => {
+        const before = sizes;
+        sizes = String(readdirSync(dataDir).map((name) => [name, statSync(join(dataDir, name)).size]));
+        return sizes === before;
+      };
+      const quiet = (): Promise<boolean> =>
+        served
+          ? until(isQuiet)
+              .then(() => sleep(500))
+              .then(() => isQuiet() || quiet())
+          : Promise.resolve(true);
+      await quiet();
       for (const room of isServed ? [MB] : [MB, needed - 64 * 1024]) {
         const free = leaveRoom(room);
         const { code, stderr } = await berth(["restore", file, "--data", dataDir]);
@@ -295,6 +344,7 @@ describe("a disk that is too short for what is restored", () => {
         free();
       }
       // Neither for what stood there nor for a log beside it.
+      await quiet();
       const free = leaveRoom(needed + MB);
       const { code, stderr } = await berth(["restore", file, "--data", dataDir]);
       assert.equal(code, 0, stderr);
@@ -344,6 +394,17 @@ describe("a data folder that cannot be written", () => {
     assert.equal(code, 2, stderr);
     if (isRoot) assert.match(stderr, / belongs to the user 0, and Berth runs as 65534; give it to the user of Berth/);
     else assert.match(stderr, /Berth may not read and write it; give it to the user of Berth/);
+  });
+
+  it("C8 is told by a backup with the cause when a file in it cannot be read", async () => {
+    const dataDir = mkdtempSync(join(folder, "data-"));
+    await (await openSqliteStore({ dataDir })).close();
+    mkdirSync(join(dataDir, `${DATABASE_FILE}-wal`));
+    const { code, stderr } = await berth(["backup", join(folder, "unread.sqlite"), "--data", dataDir]);
+    assert.deepEqual(
+      [code, stderr],
+      [2, `berth: Nothing was copied: in the folder ${dataDir}: EISDIR: illegal operation on a directory, read\n`],
+    );
   });
 
   it("C8 is told at a start when it is a file, and what is damaged with how to restore it", async () => {

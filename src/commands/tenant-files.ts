@@ -172,7 +172,7 @@ async function writeFile(file: string, lines: Generator<string, Written>): Promi
 
 /** Goes on when what was written is taken, so that a slow reader holds up the reading and fills no memory. */
 async function writeTo(stream: NodeJS.WritableStream, lines: Generator<string, Written>): Promise<Written> {
-  // The write that fails tells of it.
+  // The write that fails tells of it, before the stream does.
   const onError = (): void => {};
   stream.on("error", onError);
   const write = (text: string): Promise<void> =>
@@ -190,10 +190,11 @@ async function writeTo(stream: NodeJS.WritableStream, lines: Generator<string, W
         await write(text);
         text = "";
       }
-      if (done) return value;
+      if (!done) continue;
+      stream.removeListener("error", onError);
+      return value;
     }
   } finally {
-    stream.removeListener("error", onError);
     // What reads has to be over before it can be closed.
     lines.return(undefined as never);
   }

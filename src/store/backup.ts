@@ -34,14 +34,15 @@ export interface BackupOptions {
  */
 export async function backupStore({ dataDir, file, replace = false }: BackupOptions): Promise<Verified> {
   const from = join(dataDir, DATABASE_FILE);
-  const foreign = existsSync(dataDir) ? foreignLog(from) : undefined;
-  if (foreign !== undefined) throw new BerthError("backup_failed", `in the data folder ${dataDir} ${foreign}`);
-  if (!existsSync(from)) throw new BerthError("backup_failed", `there is no store in ${dataDir}`);
-  const broken = unreadLog(from);
-  if (broken) {
+  await inFolder(dataDir, OTHER_FOLDER, async () => {
+    const foreign = existsSync(dataDir) ? foreignLog(from) : undefined;
+    if (foreign !== undefined) throw new BerthError("backup_failed", `in the data folder ${dataDir} ${foreign}`);
+    if (!existsSync(from)) throw new BerthError("backup_failed", `there is no store in ${dataDir}`);
+    const broken = unreadLog(from);
+    if (!broken) return;
     const remedy = "start Berth, which keeps these files and says what of them it serves";
     throw new BerthError("backup_failed", `in the data folder ${dataDir} ${breakText(from, broken)}: ${remedy}`);
-  }
+  });
   if (!replace && existsSync(file)) throw new BerthError("backup_failed", `${file} is there already`);
   return inFolder(dirname(file), "write it to another folder", () =>
     inDraft(file, async (draft) => {

@@ -56,7 +56,8 @@ export function stampLog(database: Database.Database): void {
     database.pragma(`user_version = ${version}`);
     database.exec("COMMIT");
   } catch (error) {
-    database.exec("ROLLBACK");
+    // What fails at its commit may have been rolled back already.
+    if (database.inTransaction) database.exec("ROLLBACK");
     throw error;
   }
 }

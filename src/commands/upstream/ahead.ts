@@ -21,9 +21,12 @@ export function startAhead([command = "", ...rest]: readonly string[]): Ahead | 
   if (!reaching.has(command) || references.length !== 1 || rest.some((argument) => helps.has(argument))) return;
   const { launch } = parseLauncher(references[0]!);
   if (!launch || "url" in launch) return;
+  // Whoever sees that a server runs may interrupt.
+  const interruption = new Interruption();
   try {
-    return new Ahead(launch);
+    return new Ahead(launch, interruption);
   } catch (error) {
+    interruption.close();
     if (error instanceof BerthError) return;
     throw error;
   }
@@ -39,7 +42,8 @@ export class Ahead {
   /** The process ends without having taken the server: there is no time left to end it in good order. */
   readonly #abandon = (): void => this.#child?.abandon();
 
-  constructor(launch: ProgramLaunch) {
+  constructor(launch: ProgramLaunch, interruption: Interruption) {
+    this.interruption = interruption;
     const { env } = process;
     // Most environments say nothing of it, and reading all of the configuration takes its time.
     const isUsual = !Object.keys(env).some((name) => name.startsWith("BERTH_UPSTREAM_"));
@@ -51,7 +55,6 @@ export class Ahead {
       (child) => (this.#child = child),
       () => {},
     );
-    this.interruption = new Interruption();
     process.once("exit", this.#abandon);
   }
 
