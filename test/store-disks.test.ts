@@ -309,6 +309,8 @@ describe("a disk that is too short for what is restored", () => {
       const { contents } = await backupStore({ dataDir, file });
       const needed = statSync(file).size;
       const served = isServed ? await ServeProcess.start(["--port", "0", "--data", dataDir]) : undefined;
+      let said = "";
+      served?.child.stderr!.on("data", (text: string) => (said += text));
       t.after(() => served?.end("SIGKILL"));
       const ownFiles = (): string[] => readdirSync(dataDir).filter((name) => !/^seal|^secret|-(wal|shm)$/.test(name));
       const before = ownFiles();
@@ -350,6 +352,7 @@ describe("a disk that is too short for what is restored", () => {
       assert.equal(code, 0, stderr);
       const kept = /What stood there before is in (\S+)\./.exec(stderr)![1]!;
       assert.match(stderr, /Those are its files as they were, because no backup of it can be made: .*its disk is full/);
+      await until(() => !served || /cannot be served yet/.test(said), "whoever serves tells that it cannot");
       free();
       assert.deepEqual(verifyDatabase(join(kept, DATABASE_FILE)).problems, []);
       if (served) await until(() => isReady(served).catch(() => false));

@@ -1,11 +1,12 @@
 import { createReadStream, statSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
 import { tenantLimitProblems } from "../admission/tenant-limits.ts";
 import { readConfig, type Config } from "../config.ts";
 import type { Fill } from "../core.ts";
 import { BerthError } from "../errors.ts";
 import { importTenant } from "../image/tenant/import.ts";
-import { writeLastLines } from "../log.ts";
-import { startBerth } from "../main.ts";
+import { writeLastLines, type Log } from "../log.ts";
+import { startBerth, type Berth } from "../main.ts";
 import { basePathOf, DEFAULT_TENANT } from "../tenant-name.ts";
 import { environmentOf, type StoreOptions } from "./environment.ts";
 import { serviceLog } from "./service-log.ts";
@@ -48,9 +49,34 @@ async function serveUntilSignalled(
       return 0;
     }
     log.warn("the store was restored: Berth serves anew what stands in it now");
-    berth = await startBerth({ ...config, port: Number(new URL(berth.url).port) }, log, fill);
+    const again = await untilStarted({ ...config, port: Number(new URL(berth.url).port) }, log, fill, ended);
+    if (typeof again === "string") return 0;
+    berth = again;
   }
 }
+
+/** A service that ran goes on once it can: a disk may have no room for a while. Gives the signal that ended it before. */
+async function untilStarted(
+  config: Config,
+  log: Log,
+  fill: Fill | undefined,
+  ended: Promise<NodeJS.Signals>,
+): Promise<Berth | NodeJS.Signals> {
+  for (;;) {
+    try {
+      return await startBerth(config, log, fill);
+    } catch (error) {
+      log.error(
+        { err: error },
+        `what was restored cannot be served yet, which is tried again in ${AGAIN_MS / 1_000} s`,
+      );
+    }
+    const signal = await Promise.race([ended, sleep(AGAIN_MS)]);
+    if (signal) return signal;
+  }
+}
+
+const AGAIN_MS = 2_000;
 
 /** `berth serve --image FILE`: a tenant as it stands in its file, from a folder that is gone afterwards. */
 async function serveTenantFile(file: string, options: ServeOptions): Promise<number> {
