@@ -27,7 +27,8 @@
 declare module "berth" {
   /**
    * The host, as the last parameter of a function: `context: ToolContext`. It is not one of the tool's arguments;
-   * clients neither see nor give it.
+   * clients neither see nor give it. Its type is what tells it from an argument, not its name; without a type, a last
+   * parameter called `context` is the host's.
    */
   export interface ToolContext {
     /** Aborted when the caller cancels, goes away, or the call's time is up. Pass it on to whatever takes a signal. */

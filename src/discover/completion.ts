@@ -3,9 +3,9 @@ import type { DiscoveredCompletion } from "./discovery.ts";
 import type { Tag } from "./doc-comments.ts";
 import type { Candidate } from "./exports.ts";
 import { callOf, isUnreadable, textPart } from "./function.ts";
-import { parametersOf } from "./parameters.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { Reporter } from "./reporter.ts";
+import { takenParameters } from "./taken.ts";
 
 /** A prompt or a resource whose arguments can be completed. */
 export interface Completable {
@@ -27,9 +27,7 @@ export function readCompletion(
   if (isUnreadable(candidate, reporter)) return { problems: reporter.problems };
 
   const target = readTarget(tag, completables, reporter);
-  const all = parametersOf(candidate, program.checker);
-  const context = all.at(-1)?.isContext ?? false;
-  const parameters = context ? all.slice(0, -1) : all;
+  const { parameters, context } = takenParameters(candidate, program, reporter);
   if (parameters.length > 2) {
     const message = "a completion takes what is typed so far and the other arguments: (value: string, others)";
     reporter.add("error", "completion-parameters", message, parameters[2]!.declaration ?? candidate.nameNode);

@@ -6,10 +6,10 @@ import { tagOf, type Tag } from "./doc-comments.ts";
 import type { Candidate } from "./exports.ts";
 import { textPart } from "./function.ts";
 import type { Input } from "./input.ts";
-import { parametersOf } from "./parameters.ts";
 import { compilePattern } from "./pattern.ts";
 import type { DefinitionProgram } from "./program.ts";
 import type { Part, Reporter } from "./reporter.ts";
+import { takenParameters } from "./taken.ts";
 
 /**
  * `@inputSchema {…}`: the arguments of a tool as JSON Schema in the author's own words, which go before the types. A
@@ -25,9 +25,7 @@ export function readGivenInput(
   const schema = readSchema(tag, reporter);
   const properties = Object.keys(isObject(schema["properties"]) ? schema["properties"] : {});
 
-  const all = parametersOf(candidate, program.checker);
-  const context = all.at(-1)?.isContext ?? false;
-  const parameters = context ? all.slice(0, -1) : all;
+  const { parameters, context } = takenParameters(candidate, program, reporter);
   const [first] = parameters;
   const isWhole = parameters.length === 1 && !first!.isRest && (first!.pattern || !properties.includes(first!.name));
   for (const { name, declaration } of isWhole ? [] : parameters) {

@@ -5,10 +5,11 @@ import { BudgetExceeded, type Budget } from "./budget.ts";
 import type { CallShape } from "./discovery.ts";
 import { docOf, type Doc } from "./doc-comments.ts";
 import type { Candidate } from "./exports.ts";
-import { parametersOf, type Parameter } from "./parameters.ts";
+import type { Parameter } from "./parameters.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { reportFault } from "./report-fault.ts";
 import type { Reporter } from "./reporter.ts";
+import { takenParameters } from "./taken.ts";
 import { describe } from "./types/describe.ts";
 import { Dates } from "./types/dates.ts";
 import { isNothing, isUnresolved, membersOf } from "./types/kinds.ts";
@@ -33,9 +34,7 @@ export interface Input extends Pick<CallShape, "style" | "params"> {
  * an argument.
  */
 export function readInput(candidate: Candidate, program: DefinitionProgram, budget: Budget, reporter: Reporter): Input {
-  const all = parametersOf(candidate, program.checker);
-  const context = all.at(-1)?.isContext ?? false;
-  const parameters = context ? all.slice(0, -1) : all;
+  const { parameters, context } = takenParameters(candidate, program, reporter);
   const lone = parameters.length === 1 && isObjectPattern(parameters[0]!.pattern) ? parameters[0]! : undefined;
 
   const dates = new Dates();

@@ -13,12 +13,11 @@ export interface Parameter {
   readonly pattern?: ts.BindingPattern | undefined;
   readonly isOptional: boolean;
   readonly isRest: boolean;
-  readonly isContext: boolean;
 }
 
 /**
  * The parameters of a function, with labelled rest tuples written out: `(...args: [a: string, b?: number])` has the
- * parameters `a` and `b`. The last one may be the host's context.
+ * parameters `a` and `b`.
  */
 export function parametersOf(candidate: Candidate, checker: ts.TypeChecker): Parameter[] {
   const { signature, implementation, doc } = candidate;
@@ -37,7 +36,7 @@ export function parametersOf(candidate: Candidate, checker: ts.TypeChecker): Par
     const own = ownParameters[index];
     const isSame = own !== undefined && !own.dotDotDotToken === !draft.isRest;
     const name = draft.name ?? (own && ts.isIdentifier(own.name) ? own.name.text : undefined);
-    const finished = {
+    return {
       name: uniqueName(name ?? doc.paramNames[index] ?? (drafts.length === 1 ? "args" : "options")),
       type: isSame ? typeOf(draft, own, checker) : draft.type,
       node: draft.node,
@@ -47,12 +46,11 @@ export function parametersOf(candidate: Candidate, checker: ts.TypeChecker): Par
       isOptional: draft.isOptional || Boolean(isSame && own.initializer),
       isRest: draft.isRest,
     };
-    return Object.assign(finished, { isContext: index === drafts.length - 1 && isContext(finished) });
   };
   return drafts.map(finish);
 }
 
-type Draft = Omit<Parameter, "name" | "isContext"> & { readonly name?: string | undefined };
+type Draft = Omit<Parameter, "name"> & { readonly name?: string | undefined };
 
 function draftsOf(symbol: ts.Symbol, location: ts.Node, checker: ts.TypeChecker): Draft[] {
   const declared = symbol.valueDeclaration;
@@ -137,20 +135,4 @@ function isOptional(declared: ts.Node | undefined): boolean {
 
 function isThis(parameter: ts.ParameterDeclaration): boolean {
   return ts.isIdentifier(parameter.name) && parameter.name.text === "this";
-}
-
-/** Named `context`, or of a type whose name ends so: unresolved types count by what is written. */
-function isContext(parameter: Omit<Parameter, "isContext">): boolean {
-  if (parameter.isRest) return false;
-  if (parameter.name === "context") return true;
-  const { node, type } = parameter;
-  const names = [type.aliasSymbol?.name, type.symbol?.name, node && writtenName(node)];
-  return names.some((name) => name?.endsWith("Context"));
-}
-
-function writtenName(node: ts.TypeNode): string | undefined {
-  if (ts.isTypeReferenceNode(node)) {
-    return ts.isQualifiedName(node.typeName) ? node.typeName.right.text : node.typeName.text;
-  }
-  return ts.isImportTypeNode(node) && node.qualifier ? node.qualifier.getText().split(".").at(-1) : undefined;
 }

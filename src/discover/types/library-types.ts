@@ -101,6 +101,8 @@ const unsupported: Readonly<Record<string, string>> = Object.assign(Object.creat
   BigUint64Array: "use an array of strings",
   FormData: "use a plain object",
   ReadableStream: "use its text or its bytes",
+  ToolContext: "the host gives it as the last parameter, by itself",
+  TransformContext: "the host gives it as the last parameter, by itself",
   AbortSignal: "it comes with the context, as context.signal",
   AbortController: "the context has a signal, as context.signal",
   Iterator: "use an array",
