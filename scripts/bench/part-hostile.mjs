@@ -95,39 +95,42 @@ export async function measureHostile(folder, say, only = /^/) {
   const launch = await prepare(mkdtempSync(join(folder, "hostile-")), remotes);
   const server = await startServer(launch);
   const calm = await startBeside("steady-caller.mjs", [String(server.port), `/t/${CALM}/mcp/echo`]);
+  const attacker = await startBeside("hostile-caller.mjs", [String(server.port)], { yields: true });
+  const attack = async (target, tool, args, times = 1) =>
+    (await attacker.ask({ server: target, tool, args, times })).answer;
   try {
     await save(server.port);
     await calm.ask({ ms: QUIET_MS, perSecond: 2_000 });
     const { taken } = await calm.ask({ ms: QUIET_MS, perSecond: CALLS_PER_SECOND });
     const quietMs = Math.max(...taken);
     const cases = [];
-    const measure = async (name, target, tool, text) => {
+    const measure = async (name, target, tool, args) => {
       const calls = calm.ask({ ms: 600_000, perSecond: CALLS_PER_SECOND });
       await sleep(200);
-      let answer = "";
-      for (let repeat = 0; repeat < REPEATS; repeat++) answer = await call(server.port, target, tool, text);
+      const answer = await attack(target, tool, args, REPEATS);
       await sleep(lists.includes(tool) ? LOOK_MS : 200);
       calm.tell("stop");
       const longestMs = Math.max(...(await calls).taken);
-      cases.push({ name, longestMs, answer: answer.slice(0, 120) });
+      cases.push({ name, longestMs, answer });
       say(`${name}: others wait ${longestMs.toFixed(1)} ms at most`);
     };
     for (const [name, [tool, args]] of Object.entries(attacks)) {
       if (!only.test(name)) continue;
       // Its schema is made ready, and the client has written its text.
-      await call(server.port, "hostile", tool, JSON.stringify({}));
+      await attack("hostile", tool, "{}");
       await measure(`hostile arguments, ${name}`, "hostile", tool, JSON.stringify(args));
     }
     for (const [server_, tools] of Object.entries(upstreams)) {
       for (const tool of tools) {
         if (!only.test(`${server_} ${tool}`)) continue;
-        await call(server.port, server_, tool, "{}");
+        await attack(server_, tool, "{}");
         await measure(`hostile answers by ${server_}, ${tool}`, server_, tool, "{}");
       }
     }
     return { cases, quietMs };
   } finally {
     calm.end();
+    attacker.end();
     await server.stop();
     for (const each of remotes) each.kill("SIGKILL");
   }
@@ -171,18 +174,4 @@ async function save(port) {
     body: echoModule(1),
   });
   if (!response.ok) throw new Error(`the definition was not saved: ${response.status} ${await response.text()}`);
-}
-
-/** Gives the text of the answer. @param {number} port @param {string} server @param {string} tool @param {string} args JSON */
-async function call(port, server, tool, args) {
-  const response = await fetch(`http://127.0.0.1:${port}/mcp/${server}`, {
-    method: "POST",
-    headers: {
-      "Content-Type": "application/json",
-      Accept: "application/json",
-      "MCP-Protocol-Version": "2025-06-18",
-    },
-    body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"${tool}","arguments":${args}}}`,
-  });
-  return await response.text();
 }
