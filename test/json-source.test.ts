@@ -68,6 +68,14 @@ describe("a long JSON text", () => {
     for (const { reason } of refused) assert.equal(reason.code, "too_many_requests");
   });
 
+  it("waits for no much longer one of another tenant", async () => {
+    const ends: string[] = [];
+    const long = jsonProblems("mcps", faulty(60_000), reader).then(() => ends.push("long"));
+    const medium = jsonProblems("mcps", faulty(3_000), { ...reader, tenant: "acme" }).then(() => ends.push("medium"));
+    await Promise.all([long, medium]);
+    assert.deepEqual(ends, ["medium", "long"]);
+  });
+
   it("that takes too long, or too much memory, is no longer read, and the limit is named", async () => {
     const text = faulty(100_000);
     const [slow] = await jsonProblems("mcps", text, { ...reader, limits: { ...patientLimits, checkMs: 1 } });

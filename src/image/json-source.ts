@@ -113,18 +113,27 @@ export interface LongSource {
 const SHORT_UNITS = 16 * 1024;
 const workerFile = new URL("./json-source-worker.js", import.meta.url);
 
+/** A text above this may take seconds, and others would wait for it. */
+const MEDIUM_UNITS = 256 * 1024;
+
 /** Of one tenant. Each is held in memory meanwhile. */
 const TEXTS_WAITING_MAX = 16;
-/** One thread at a time, however many texts of however many tenants are read. */
-const turns = new TurnQueue(1, TEXTS_WAITING_MAX, () => 1);
+/** One thread for medium texts and one for long ones, however many tenants have texts to read. */
+const turnsOf = { medium: newQueue(), long: newQueue() };
+
+function newQueue(): TurnQueue {
+  return new TurnQueue(1, TEXTS_WAITING_MAX, () => 1);
+}
+
 /** When a full queue may have room again. */
 const RETRY_AFTER_S = 1;
 
 /** The problems, or why there is no telling. */
 async function inThread(
-  text: LongSource,
+  source: LongSource,
   { tenant, limits }: Reader,
 ): Promise<{ problems?: Problem[] } | { why: string }> {
+  const turns = turnsOf[source.text.length > MEDIUM_UNITS ? "long" : "medium"];
   const turn = turns.enter(tenant, () => {});
   if (!turn) {
     throw new BerthError(
@@ -135,7 +144,7 @@ async function inThread(
   }
   await turn;
   try {
-    return await readInThread(text, limits);
+    return await readInThread(source, limits);
   } finally {
     turns.leave(tenant);
   }
