@@ -46,6 +46,7 @@ describe("S10 one endpoint for all servers", () => {
       },
       mcps: { off: { definition: "off.ts", enabled: false } },
       config: { image: "readonly" },
+      env: { BERTH_LIST_PAGE_ITEMS: "50" },
     });
     url = `${berth.url}/mcp`;
   });

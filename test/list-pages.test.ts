@@ -170,7 +170,8 @@ describe("lists of a Berth with thousands of servers", () => {
       assert.equal(body.result.prompts.length, 1);
       if (!composing.isOver) answered += 1;
     }
-    assert.equal((await listed).body.result.prompts.length, 50);
+    const { result } = (await listed).body;
+    assert.deepEqual([result.prompts.length, result.nextCursor], [SERVERS, undefined], "all are on one page");
     assert.ok(answered >= 5, `${answered} others were answered meanwhile`);
   });
 });

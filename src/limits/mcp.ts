@@ -3,6 +3,10 @@ export const mcpLimits = {
   /** How long a modern client may take to come again with the answers to questions. */
   requestStateMs: 1_800_000,
   batchMessages: 100,
+  /** The items of one page of a list. A list that has no more comes in one page: many clients never ask for a second. */
+  listPageBytes: 2 * 1024 * 1024,
+  /** The same in number; 0 is as many as there is room for. */
+  listPageItems: 0,
   /** What one call asks its client at once; sampling brings texts and pictures. */
   questionBytes: 1024 * 1024,
   /** Bytes of the answers to one batch; further ones are refused, but for the first. */

@@ -149,7 +149,10 @@ export interface Codec {
   /** Names what its lists look like; codecs of one shape share them. */
   readonly shape: string;
   readonly methods: ReadonlyMap<string, Method>;
-  listPage(catalog: Catalog, list: ListName, page: ListPage): string;
+  /** An item of a list, as the era shows it. */
+  listItem(list: ListName, item: object): object;
+  /** The JSON text of a page of a list without its items. */
+  listPage(catalog: Catalog, page: ListPage): string;
   callResult(catalog: Catalog, tool: ToolContract, result: CallResult): Text;
   readResult(catalog: Catalog, result: ReadResult): Text;
   promptResult(catalog: Catalog, result: PromptResult): Text;
@@ -169,6 +172,5 @@ export type Asked = { readonly answers: JsonObject } | { readonly result: Text }
 export type ListName = Exclude<keyof Contract, "description">;
 
 export interface ListPage {
-  readonly items: readonly unknown[];
   readonly nextCursor?: string;
 }

@@ -2,6 +2,7 @@ import type { Limits } from "../../limits.ts";
 import { BerthError } from "../../errors.ts";
 import { jsonOf } from "../../host/long-result.ts";
 import type { Codec, Method } from "../protocol.ts";
+import type { ListPageLimits } from "../methods/lists.ts";
 import { sharedMethods } from "../methods/shared.ts";
 import { ask, type AskLimits } from "./ask.ts";
 import { sessionMethods } from "./session-methods.ts";
@@ -14,8 +15,8 @@ export function createLegacyCodec(version: string, { limits, sessions }: LegacyC
   return {
     era: "legacy",
     shape: shape.name,
-    listPage: (_catalog, list, { items, ...rest }) =>
-      JSON.stringify({ [list]: items.map((item) => shape.listItem(list, item as object)), ...rest }),
+    listItem: (list, item) => shape.listItem(list, item),
+    listPage: (_catalog, page) => JSON.stringify(page),
     callResult: (_catalog, tool, result) => shape.callResult(tool, result),
     readResult: (_catalog, result) => jsonOf(result),
     promptResult: (_catalog, result) => jsonOf(shape.promptResult(result)),
@@ -23,7 +24,7 @@ export function createLegacyCodec(version: string, { limits, sessions }: LegacyC
     answersOf: () => undefined,
     ask: (call, inputRequests, answers) => ask(call, inputRequests, answers, limits),
     methods: new Map<string, Method>([
-      ...sharedMethods.map(([name, method]) => [name, withLegacyErrors(method)] as const),
+      ...sharedMethods(limits).map(([name, method]) => [name, withLegacyErrors(method)] as const),
       ...sessionMethods(sessions, limits.subscriptionsPerSession).map(
         ([name, method]) => [name, withLegacyErrors(method)] as const,
       ),
@@ -37,7 +38,7 @@ interface LegacyCodecParts {
   readonly sessions: Sessions;
 }
 
-export type LegacyCodecLimits = AskLimits & Pick<Limits, "subscriptionsPerSession">;
+export type LegacyCodecLimits = AskLimits & ListPageLimits & Pick<Limits, "subscriptionsPerSession">;
 
 /** A resource that is not there has a code of its own before 2026-07-28 (2025-11-25 `server/resources`). */
 function withLegacyErrors(method: Method): Method {

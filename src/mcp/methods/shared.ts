@@ -1,18 +1,20 @@
 import type { Method } from "../protocol.ts";
 import { complete } from "./completion.ts";
-import { listMethod } from "./lists.ts";
+import { listMethod, type ListPageLimits } from "./lists.ts";
 import { getPrompt } from "./prompts.ts";
 import { readResource } from "./resources.ts";
 import { callTool } from "./tools.ts";
 
 /** The methods that both eras have. */
-export const sharedMethods: readonly (readonly [string, Method])[] = [
-  ["tools/list", listMethod("tools")],
-  ["tools/call", callTool],
-  ["resources/list", listMethod("resources")],
-  ["resources/templates/list", listMethod("resourceTemplates")],
-  ["resources/read", readResource],
-  ["prompts/list", listMethod("prompts")],
-  ["prompts/get", getPrompt],
-  ["completion/complete", complete],
-];
+export function sharedMethods(limits: ListPageLimits): readonly (readonly [string, Method])[] {
+  return [
+    ["tools/list", listMethod("tools", limits)],
+    ["tools/call", callTool],
+    ["resources/list", listMethod("resources", limits)],
+    ["resources/templates/list", listMethod("resourceTemplates", limits)],
+    ["resources/read", readResource],
+    ["prompts/list", listMethod("prompts", limits)],
+    ["prompts/get", getPrompt],
+    ["completion/complete", complete],
+  ];
+}

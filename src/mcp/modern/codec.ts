@@ -4,6 +4,7 @@ import { LongObject } from "../../host/long-result.ts";
 import type { Text } from "../../long-text.ts";
 import type { Codec, Method } from "../protocol.ts";
 import { SUPPORTED_VERSIONS } from "../revisions.ts";
+import type { ListPageLimits } from "../methods/lists.ts";
 import { sharedMethods } from "../methods/shared.ts";
 import { capabilitiesOf, offers, type Capability } from "./capabilities.ts";
 import { listenMethod } from "./listen.ts";
@@ -28,11 +29,12 @@ export interface ModernCodecOptions {
   readonly listeners: Listeners;
   /** Lists are not the same for everybody. */
   readonly accessRequired: boolean;
+  readonly limits: ListPageLimits;
 }
 
 /** The codec of 2026-07-28: stateless, each request carrying its version and its client's capabilities. */
 export function createModernCodec(options: ModernCodecOptions): Codec {
-  const { writer, rounds, tasks, listeners, accessRequired } = options;
+  const { writer, rounds, tasks, listeners, accessRequired, limits } = options;
   const complete = (catalog: Catalog, result: object): Text => writer.write(catalog, "complete", result);
   const cacheable = (catalog: Catalog, result: object): Text =>
     complete(catalog, {
@@ -44,7 +46,8 @@ export function createModernCodec(options: ModernCodecOptions): Codec {
   return {
     era: "modern",
     shape: "2026-07-28",
-    listPage: (catalog, list, { items, ...rest }) => String(cacheable(catalog, { [list]: items, ...rest })),
+    listItem: (_list, item) => item,
+    listPage: (catalog, page) => String(cacheable(catalog, page)),
     callResult: (catalog, _tool, result) => complete(catalog, result),
     // What a resource says may change at any time and depend on who asks.
     readResult: (catalog, result) =>
@@ -56,7 +59,7 @@ export function createModernCodec(options: ModernCodecOptions): Codec {
       return { result: writer.write(call.catalog, "input_required", rounds.ask(call, inputRequests, answers)) };
     },
     methods: new Map<string, Method>([
-      ...sharedMethods.map(([name, run]): [string, Method] => [
+      ...sharedMethods(limits).map(([name, run]): [string, Method] => [
         name,
         ifOffered(name, MAY_ASK.has(name) ? rounds.resumable(name === "tools/call" ? tasks.taskable(run) : run) : run),
       ]),

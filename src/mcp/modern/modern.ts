@@ -1,6 +1,7 @@
 import type { Host } from "../../host/host.ts";
 import type { Limits } from "../../limits.ts";
 import type { Log } from "../../log.ts";
+import type { ListPageLimits } from "../methods/lists.ts";
 import type { Era } from "../protocol.ts";
 import type { Sealer } from "../seal.ts";
 import { modernClient, type ScalarReader } from "./client.ts";
@@ -26,7 +27,7 @@ export interface Modern extends Era {
   settled(): Promise<void>;
 }
 
-export type ModernLimits = TaskLimits & RoundsLimits & Pick<Limits, "listenersPerTask">;
+export type ModernLimits = TaskLimits & RoundsLimits & ListPageLimits & Pick<Limits, "listenersPerTask">;
 
 export interface ModernOptions {
   readonly host: Host;
@@ -48,7 +49,7 @@ export function createModern(options: ModernOptions): Modern {
   const onChange = (tenant: string, id: string, task: object): void => listeners.tellOfTask(tenant, id, task);
   const tasks = createTasks({ host, records, writer, limits, log, onChange });
   return {
-    codec: createModernCodec({ writer, rounds, tasks, listeners, accessRequired }),
+    codec: createModernCodec({ writer, rounds, tasks, listeners, accessRequired, limits }),
     clientOf: (request, post, place) => modernClient(request, post, place, checks),
     endTenant: (tenant) => listeners.endTenant(tenant),
     close: () => listeners.close(),
