@@ -75,6 +75,7 @@ async function surveyed(kind: "tools" | "resources" | "resourceTemplates" | "pro
     resources: read.resources.items,
     resourceTemplates: read.resourceTemplates.items,
     prompts: read.prompts.items,
+    failed: [],
     problems: [],
     bytes: 0,
   });

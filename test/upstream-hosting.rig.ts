@@ -88,6 +88,27 @@ function linesOf(file: string): string[] {
   }
 }
 
+/** What a server says to each method; see test/fixtures/upstreams/scripted.mjs. */
+export interface Script {
+  readonly capabilities: JsonObject;
+  readonly answers: Readonly<Record<string, JsonObject>>;
+}
+
+/** A server that answers as the test has written it, and may write anew. */
+export function scripted(
+  t: Pick<TestContext, "after">,
+  script: Script,
+  era: "legacy" | "modern" = "legacy",
+): { readonly uri: string; readonly write: (script: Script) => void } {
+  const folder = mkdtempSync(join(tmpdir(), "berth-scripted-"));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, "script.json");
+  const write = (said: Script): void => writeFileSync(file, JSON.stringify(said));
+  write(script);
+  const uri = `mcp+node://${join(fixtures, "scripted.mjs")}?command=${era}&arg=${encodeURIComponent(file)}`;
+  return { uri, write };
+}
+
 /** A folder for data that outlives a Berth, removed when the test is done. */
 export function dataFolder(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), "berth-data-"));

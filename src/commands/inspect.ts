@@ -34,7 +34,7 @@ function show(reference: string, options: InspectOptions, format: "text" | "json
 
 function asJson(launch: Launch, upstream: UpstreamConnection, survey: Survey): string {
   const { transport, era, protocolVersion, serverInfo } = upstream;
-  const { description: instructions, ...lists } = survey;
+  const { description: instructions, failed: _failed, ...lists } = survey;
   const about = { server: nameGiven(launch), transport, era, protocolVersion, serverInfo, instructions, ...lists };
   return `${JSON.stringify(about, undefined, 2)}\n`;
 }

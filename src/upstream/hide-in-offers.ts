@@ -70,7 +70,10 @@ export async function hideInOffers(observed: Observed, hide: HideWhole): Promise
     resourceTemplates: await each("resource template", contract.resourceTemplates),
     prompts: await each("prompt", contract.prompts),
   };
-  return { ...observed, contract: made, problems: [...problems, ...firstProblems(left)] };
+  // They quote what the server says.
+  const told: Problem[] = [];
+  for (const each of problems) told.push({ ...each, message: await text(each.message, LENGTH_MIN.prose) });
+  return { ...observed, contract: made, problems: [...told, ...firstProblems(left)] };
 }
 
 function leftOut(kind: string): Problem {

@@ -1,4 +1,5 @@
 import type { Contract } from "../contract/contract.ts";
+import { cutText } from "../cut-text.ts";
 import { firstProblems, type Problem } from "../problem.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import type { RequestOptions } from "./request.ts";
@@ -11,19 +12,50 @@ export interface Survey extends Contract {
   readonly resources: readonly ListedResource[];
   readonly resourceTemplates: readonly ListedTemplate[];
   readonly prompts: readonly ListedPrompt[];
+  /** Empty here, because the server did not give them. */
+  readonly failed: readonly FailedList[];
   readonly problems: readonly Problem[];
   /** Of all that was listed. */
   readonly bytes: number;
 }
 
-/** Asks for every list at once; those that the server does not have are empty. */
+export interface FailedList {
+  readonly list: Exclude<keyof Contract, "description">;
+  readonly error: UpstreamError;
+}
+
+/**
+ * Asks for every list at once; those that the server does not have are empty. One that fails is left out with a problem,
+ * and the others count; rejects when none of them works, or the server is gone.
+ */
 export async function surveyOf(upstream: UpstreamConnection, options?: RequestOptions): Promise<Survey> {
+  const { capabilities } = upstream;
+  const failed: FailedList[] = [];
+  const problems: Problem[] = [];
+  const orNone = async <T>(list: FailedList["list"], method: string, asked: Promise<Listed<T>>): Promise<Listed<T>> => {
+    try {
+      return await asked;
+    } catch (error) {
+      if (!isOfOneMethod(error)) throw error;
+      // Servers that have resources need not know templates.
+      const isExpected = list === "resourceTemplates" && isUnknownMethod(error);
+      if (!isExpected) {
+        failed.push({ list, error });
+        problems.push(methodProblem(method, error));
+      }
+      return { items: [], problems: [], bytes: 0 };
+    }
+  };
   const [tools, resources, resourceTemplates, prompts] = await Promise.all([
-    upstream.listTools(options),
-    upstream.listResources(options),
-    upstream.listResourceTemplates(options).catch(noneIfUnknown),
-    upstream.listPrompts(options),
+    orNone("tools", "tools/list", upstream.listTools(options)),
+    orNone("resources", "resources/list", upstream.listResources(options)),
+    orNone("resourceTemplates", "resources/templates/list", upstream.listResourceTemplates(options)),
+    orNone("prompts", "prompts/list", upstream.listPrompts(options)),
   ]);
+  // Templates alone make no server of resources whose list fails.
+  const offered = ["tools", "resources", "prompts"].filter((list) => capabilities[list] !== undefined);
+  const broken = offered.flatMap((list) => failed.find((each) => each.list === list) ?? []);
+  if (offered.length > 0 && broken.length === offered.length) throw broken[0]!.error;
   const lists = [tools, resources, resourceTemplates, prompts];
   return {
     ...(upstream.instructions !== undefined && { description: upstream.instructions }),
@@ -31,16 +63,32 @@ export async function surveyOf(upstream: UpstreamConnection, options?: RequestOp
     resources: resources.items,
     resourceTemplates: resourceTemplates.items,
     prompts: prompts.items,
-    problems: firstProblems(lists.flatMap(({ problems }) => problems)),
+    failed,
+    problems: firstProblems([...problems, ...lists.flatMap((list) => list.problems)]),
     bytes: lists.reduce((sum, { bytes }) => sum + bytes, 0),
   };
 }
 
-/** Servers that have resources need not know templates. */
-function noneIfUnknown(error: unknown): Listed<ListedTemplate> {
-  const isUnknown = error instanceof UpstreamError && error.data?.["rpc"] === METHOD_NOT_FOUND;
-  if (!isUnknown) throw error;
-  return { items: [], problems: [], bytes: 0 };
+/** Whether it fails one method alone: the server is there, and may do everything else. */
+export function isOfOneMethod(error: unknown): error is UpstreamError {
+  if (!(error instanceof UpstreamError)) return false;
+  return error.code === "upstream_refused" || error.code === "upstream_timeout" || error.code === "upstream_protocol";
+}
+
+/** A server that advertises what it does not have is used for the rest. */
+export function methodProblem(method: string, error: UpstreamError): Problem {
+  if (isUnknownMethod(error)) {
+    const message = `It says that it has ${method}, and does not know that method; it is left out.`;
+    return { code: "method-missing", message, severity: "warning" };
+  }
+  const message = `${method} fails and is left out: ${cutText(error.message, MESSAGE_UNITS_MAX)}`;
+  return { code: "method-failed", message, severity: "error" };
+}
+
+function isUnknownMethod(error: UpstreamError): boolean {
+  return error.data?.["rpc"] === METHOD_NOT_FOUND;
 }
 
 const METHOD_NOT_FOUND = -32601;
+/** The server may say anything. */
+const MESSAGE_UNITS_MAX = 500;

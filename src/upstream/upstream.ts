@@ -14,6 +14,7 @@ import { Link, type LinkLimits } from "./link.ts";
 import type { LinkHealth } from "./link-health.ts";
 import { LookingAgain } from "./looking-again.ts";
 import { observe, subscribe, type Observed } from "./observed.ts";
+import type { Problem } from "../problem.ts";
 import { UnderWay } from "./under-way.ts";
 
 export interface UpstreamOptions extends Omit<
@@ -59,6 +60,8 @@ export class Upstream {
   readonly #link: Link;
   readonly #attributed: AttributedCalls;
   readonly #calls = new UnderWay<UpstreamCall>();
+  /** What of it does not work, so that nobody hears its log lines, or of changes. */
+  #unheard: readonly Problem[] = [];
   #server: { readonly said: ServerInfo; readonly shown: ServerInfo } | undefined;
   readonly #looking = new LookingAgain(() => this.#lookAgain());
 
@@ -151,7 +154,7 @@ export class Upstream {
 
   async #opened(connection: UpstreamConnection): Promise<void> {
     try {
-      await subscribe(connection, this.#options.limits.upstreamCallMs);
+      this.#unheard = await subscribe(connection, this.#options.limits.upstreamCallMs);
       await this.#options.onContract(await this.#observe(connection));
     } catch (error) {
       throw this.#tellable(error);
@@ -178,7 +181,7 @@ export class Upstream {
 
   async #observe(connection: UpstreamConnection): Promise<Observed> {
     const { hideWhole } = this.#options;
-    const observed = await observe(connection);
+    const observed = await observe(connection, this.#unheard);
     return hideWhole ? hideInOffers(observed, hideWhole) : observed;
   }
 

@@ -2,6 +2,7 @@ import type { PromptContract, ToolContract } from "../../contract/contract.ts";
 import { BerthError } from "../../errors.ts";
 import type { Launch } from "../../upstream/launch.ts";
 import type { Observed } from "../../upstream/observed.ts";
+import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Upstream, UpstreamOptions } from "../../upstream/upstream.ts";
 import type { RememberedChanges } from "./remembered.ts";
 import { cidOf, makeCids } from "./structure-cid.ts";
@@ -56,7 +57,11 @@ export class HostedUpstream {
 
   /** Whether it is something else than what was seen last. */
   async #take(observed: Observed): Promise<boolean> {
-    const { contract } = observed;
+    const { contract, failed } = observed;
+    const known = this.#observed?.contract ?? this.remembered?.observed;
+    // A list that once was there has not become empty because it fails.
+    const lost = failed.find(({ list }) => known && known[list].length > 0);
+    if (lost) throw new UpstreamError("upstream_not_started", lost.error.message, { cause: lost.error });
     const look = ++this.#looks;
     await makeCids(contract);
     // Whoever has looked later has seen what it is now.
