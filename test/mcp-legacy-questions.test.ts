@@ -244,7 +244,7 @@ describe("questions to legacy clients", () => {
     }
   });
 
-  it("answers of one call have 4 MiB together, of all its rounds: above, it fails and waits for no other", async () => {
+  it("answerBytes: answers of one call have as much together, of all its rounds: above, it fails and waits for no other", async () => {
     asked = { a: SAMPLE, b: SAMPLE, c: SAMPLE };
     const client = await LegacyClient.start(url, "2025-11-25", ALL);
     const long = (units: number) => ({
@@ -256,13 +256,16 @@ describe("questions to legacy clients", () => {
     const ids = [await reader.nextMessage(), await reader.nextMessage(), await reader.nextMessage()].map(
       ({ id }) => id,
     );
-    await client.answer(ids[0], long(3 * 1024 * 1024));
-    await client.answer(ids[1], long(2 * 1024 * 1024));
+    await client.answer(ids[0], long(700_000));
+    await client.answer(ids[1], long(400_000));
     const takenBack = await reader.nextMessage();
     assert.deepEqual([takenBack.method, takenBack.params.requestId], ["notifications/cancelled", ids[2]]);
     const { result } = await reader.nextMessage();
     assert.equal(result.isError, true);
-    assert.match(result.content[0].text, /its answers are longer than 4194304 characters together/);
+    assert.match(
+      result.content[0].text,
+      /its client gave answers of more than 1048576 bytes, with 32 for each value \(BERTH_ANSWER_BYTES\)/,
+    );
     assert.equal((await client.answer(ids[2], long(1))).status, 400);
 
     const code = (_args: JsonObject, { answers = {} }: { answers?: JsonObject }) => ({
@@ -271,9 +274,8 @@ describe("questions to legacy clients", () => {
     rig.host.offer("rounds", { tools: { ask: code } });
     const patient = await LegacyClient.start(rig.url("rounds"), "2025-11-25", ALL);
     const rounds = await patient.call("ask");
-    for (const units of [3 * 1024 * 1024, 2 * 1024 * 1024])
-      await patient.answer((await rounds.nextMessage()).id, long(units));
-    assert.match((await rounds.nextMessage()).result.content[0].text, /4194304 characters together/);
+    for (const units of [700_000, 400_000]) await patient.answer((await rounds.nextMessage()).id, long(units));
+    assert.match((await rounds.nextMessage()).result.content[0].text, /BERTH_ANSWER_BYTES/);
   });
 
   it("answers of many values are longer than their text", async () => {
@@ -281,10 +283,10 @@ describe("questions to legacy clients", () => {
     const client = await LegacyClient.start(url, "2025-11-25", ALL);
     const reader = await client.call("ask");
     const [first, second] = [await reader.nextMessage(), await reader.nextMessage()];
-    const roots = Array.from({ length: 80_000 }, () => 0);
+    const roots = Array.from({ length: 20_000 }, () => 0);
     await client.answer(first.id, { roots });
     await client.answer(second.id, { roots });
-    assert.match((await reader.nextMessage()).result.content[0].text, /4194304 characters together/);
+    assert.match((await reader.nextMessage()).result.content[0].text, /BERTH_ANSWER_BYTES/);
   });
 
   it("answers that wait for others have a share of their tenant as questions have", async () => {

@@ -73,6 +73,20 @@ describe("questions in the modern era", () => {
   const ask = (name: string, params: JsonObject = {}): Promise<Reply> =>
     modern(rig.url("asks"), "tools/call", { name, arguments: {}, _meta: EVERYTHING, ...params });
 
+  it("answerBytes: a call takes no more answers, of all its rounds together", async () => {
+    const answer = (units: number) => named("x".repeat(units));
+    const refused = /a call takes no answers of more than 1048576 bytes, .* \(BERTH_ANSWER_BYTES\)/;
+    const first = (await ask("both")).body.result;
+    const { requestState } = (
+      await ask("both", { requestState: first.requestState, inputResponses: { one: answer(600_000) } })
+    ).body.result;
+    const { error } = (await ask("both", { requestState, inputResponses: { two: answer(600_000) } })).body;
+    assert.match(error.message, refused);
+    assert.match((await ask("both", { inputResponses: { one: answer(1_100_000) } })).body.error.message, refused);
+    const last = await ask("both", { requestState, inputResponses: { two: answer(1) } });
+    assert.equal(JSON.parse(last.body.result.content[0].text).two.content.name, "x");
+  });
+
   it("a function that asks ends its request with the questions and a sealed state", async () => {
     const { status, body } = await ask("who");
     assert.equal(status, 200);

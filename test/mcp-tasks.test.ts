@@ -166,17 +166,26 @@ describe("tasks", () => {
     await send("tasks/cancel", { taskId: id });
   });
 
-  it("keep no more than four megabytes of answers, of all rounds together", async () => {
+  it("answerBytes: keep no more answers, of all rounds together", async () => {
     const id = await create("both");
     await over(id);
-    const long = { action: "accept", content: { sure: "x".repeat(2_500_000) } };
+    const long = { action: "accept", content: { sure: "x".repeat(600_000) } };
     const answer = async (key: string, value: JsonObject): Promise<Reply["body"]> =>
       (await send("tasks/update", { taskId: id, inputResponses: { [key]: value } })).body;
     assert.equal((await answer("one", long)).error, undefined);
     const { error } = await answer("two", long);
-    assert.match(error.message, /the answers of a task have at most 4194304 characters/);
+    assert.match(error.message, /a task takes no answers of more than 1048576 bytes, .* \(BERTH_ANSWER_BYTES\)/);
+    const many = { action: "accept", content: { sure: Array.from({ length: 20_000 }, () => "") } };
+    assert.match((await answer("two", many)).error.message, /BERTH_ANSWER_BYTES/);
     await answer("two", YES);
     assert.equal((await over(id)).status, "completed");
+  });
+
+  it("answerBytes: keep no more of what is said in _meta", async () => {
+    const options = { long: "x".repeat(1_048_576) };
+    const _meta = { ...WITH_TASKS, "computer.jp/tool": { options } };
+    const { error } = (await send("tools/call", { name: "held", arguments: {}, _meta })).body;
+    assert.match(error.message, /"_meta" says of a task has at most 1048576 bytes, .* \(BERTH_ANSWER_BYTES\)/);
   });
 
   it("ask a thousand questions at most", () => {
@@ -751,12 +760,29 @@ describe("tasks and the process that runs them", () => {
     for (const rig of [first, second]) await rig.close();
   });
 
-  it("runningTaskAnswersPerTenant: an answer that is too much with those of other tasks is refused for now", async () => {
+  it("runningTaskBytesPerTenant: arguments that are too much with those of other tasks are refused for now", async () => {
+    const host = new MemoryHost();
+    host.offer("server", { tools: { held: { task: OPTIONAL, run: held } } });
+    const rig = await start(host, memoryRecords(), { runningTaskBytesPerTenant: 3_000 });
+    const create = async (args: JsonObject) => send(rig, "tools/call", { name: "held", arguments: args });
+    const text = "x".repeat(2_000);
+    const { taskId } = (await create({ text })).result;
+    assert.match((await create({ text })).error.message, /BERTH_RUNNING_TASK_BYTES_PER_TENANT/);
+    const values = Array.from({ length: 60 }, () => 0);
+    assert.match((await create({ values })).error.message, /BERTH_RUNNING_TASK_BYTES_PER_TENANT/);
+    release.pop()!("done");
+    await until(async () => (await send(rig, "tasks/get", { taskId })).result.status === "completed");
+    assert.equal((await create({ text })).error, undefined);
+    release.pop()!("done");
+    await rig.close();
+  });
+
+  it("runningTaskBytesPerTenant: an answer that is too much with those of other tasks is refused for now", async () => {
     const host = new MemoryHost();
     const run = (_args: JsonObject, { answers = {} }: CallOptions): Promise<CallResult> | InputRequired =>
       answers["sure"] ? held({}, { signal: new Cancellation() }) : { inputRequests: { sure: QUESTION } };
     host.offer("server", { tools: { waits: { task: OPTIONAL, run } } });
-    const rig = await start(host, memoryRecords(), { runningTaskAnswersPerTenant: 3_000 });
+    const rig = await start(host, memoryRecords(), { runningTaskBytesPerTenant: 3_000 });
     const waiting = async (): Promise<string> => {
       const { taskId } = (await send(rig, "tools/call", { name: "waits" })).result;
       await until(async () => (await send(rig, "tasks/get", { taskId })).result.status === "input_required");
@@ -766,7 +792,7 @@ describe("tasks and the process that runs them", () => {
     const answer = (taskId: string) => send(rig, "tasks/update", { taskId, inputResponses: { sure: long } });
     const [one, other] = [await waiting(), await waiting()];
     assert.equal((await answer(one)).error, undefined);
-    assert.match((await answer(other)).error.message, /BERTH_RUNNING_TASK_ANSWERS_PER_TENANT/);
+    assert.match((await answer(other)).error.message, /BERTH_RUNNING_TASK_BYTES_PER_TENANT/);
     assert.equal((await send(rig, "tasks/get", { taskId: other })).result.status, "input_required");
     release.pop()!("done");
     await until(async () => (await send(rig, "tasks/get", { taskId: one })).result.status === "completed");

@@ -9,6 +9,8 @@ export const mcpLimits = {
   listPageItems: 0,
   /** What one call asks its client at once; sampling brings texts and pictures. */
   questionBytes: 1024 * 1024,
+  /** All answers to the questions of one call, 32 bytes for each value among them: each round reads and writes them. */
+  answerBytes: 1024 * 1024,
   /** Bytes of the answers to one batch; further ones are refused, but for the first. */
   batchBytes: 4 * 1024 * 1024,
   /** Legacy sessions that the process remembers. */
@@ -54,8 +56,8 @@ export const mcpLimits = {
   /** Tasks that run at once in one process. */
   runningTasks: 128,
   runningTasksPerTenant: 96,
-  /** Characters of the answers that running tasks of a tenant were given. */
-  runningTaskAnswersPerTenant: 64 * 1024 * 1024,
+  /** The arguments and answers that running tasks of a tenant were given, counted so. */
+  runningTaskBytesPerTenant: 64 * 1024 * 1024,
   /** Streams that are told what becomes of one task. */
   listenersPerTask: 32,
   /** Tasks of one tenant that are kept, running ones among them, and the bytes of their arguments, answers and results. */

@@ -1,8 +1,20 @@
 import type { InputRequests } from "../host/catalog.ts";
+import { valuesIn, type Json } from "../json.ts";
 import { limitVariable } from "../limits.ts";
 
-/** Of all answers of one call, of all its rounds together: they wait, and are read and written, with each round. */
-export const ANSWERS_UNITS_MAX = 4 * 1024 * 1024;
+/** What a value takes in memory besides its text. */
+const VALUE_BYTES = 32;
+
+/** What a value takes in memory, about; once its values alone take more than `most`, no more of it is looked at. */
+export function heldBytes(value: Json, most: number, textUnits?: number): number {
+  const bytes = VALUE_BYTES * valuesIn(value, most / VALUE_BYTES);
+  return bytes > most ? bytes : bytes + (textUnits ?? JSON.stringify(value).length);
+}
+
+/** Why answers of this length are not taken, as the end of a sentence. */
+export function tooManyAnswers(answerBytes: number): string {
+  return `answers of more than ${answerBytes} bytes, with 32 for each value (${limitVariable("answerBytes")})`;
+}
 
 /** The length of all questions that one call asks at once. */
 export function bytesOf(inputRequests: InputRequests): number {

@@ -7,6 +7,7 @@ import { JsonText, type Json, type JsonDigest, type JsonSchema } from "../../jso
 import { limitVariable, type Limits } from "../../limits.ts";
 import { startDirectly } from "../../starter/starter.ts";
 import { TurnQueue } from "../../turn-queue.ts";
+import { nextTurn } from "../../turns.ts";
 import type { LongAnswer, LongEvent, LongLimits } from "../../upstream/long-answers.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Completion, InputRequired } from "../catalog.ts";
@@ -95,6 +96,8 @@ export class Checks {
     const message = JSON.parse(read.message) as unknown;
     const messages = Array.isArray(message) ? message : [message];
     for (const { at, text, digest } of read.arguments) messages[at].params.arguments = new JsonText(text, digest);
+    // What comes of it may take as long as this did.
+    await nextTurn();
     return message;
   }
 

@@ -1,12 +1,12 @@
 import { Cancellation, type CancelSignal } from "../../cancellation.ts";
 import type { InputRequest, InputRequests } from "../../host/catalog.ts";
 import { BerthError } from "../../errors.ts";
-import { valuesIn, type JsonObject } from "../../json.ts";
+import type { JsonObject } from "../../json.ts";
 import type { Limits } from "../../limits.ts";
 import { notificationText, requestText } from "../json-rpc.ts";
 import type { Asked, MethodCall } from "../protocol.ts";
 import type { LegacyClient } from "./client.ts";
-import { ANSWERS_UNITS_MAX, bytesOf, whyTooLong } from "../question-length.ts";
+import { bytesOf, heldBytes, tooManyAnswers, whyTooLong } from "../question-length.ts";
 import { questionParams, whatLacks } from "./questions.ts";
 import type { ClientAnswer, Session } from "./session.ts";
 import { Stream } from "./stream.ts";
@@ -19,7 +19,7 @@ export async function ask(
   call: MethodCall,
   inputRequests: InputRequests,
   earlier: JsonObject,
-  { answerMs, questionBytes }: AskLimits,
+  { answerMs, questionBytes, answerBytes }: AskLimits,
 ): Promise<Asked> {
   const { peer } = call.client as LegacyClient;
   const questions = Object.entries(inputRequests);
@@ -33,13 +33,13 @@ export async function ask(
   if (reason !== undefined) return failed(call, reason);
   const answers: JsonObject = {};
   let error: string | undefined;
-  let units = JSON.stringify(earlier).length;
+  let held = heldBytes(earlier, answerBytes);
   const noRoom = new Cancellation();
   /** Answers wait for the last of them, so that they are counted as they come. */
   const whyNoRoom = (answer: Extract<ClientAnswer, { units: number }>): string | undefined => {
-    const more = answer.units + VALUE_UNITS * valuesIn(answer.result, ANSWERS_UNITS_MAX / VALUE_UNITS);
-    units += more;
-    if (units > ANSWERS_UNITS_MAX) return `its answers are longer than ${ANSWERS_UNITS_MAX} characters together`;
+    const more = heldBytes(answer.result, answerBytes, answer.units);
+    held += more;
+    if (held > answerBytes) return `its client gave ${tooManyAnswers(answerBytes)}`;
     return call.events?.hold?.(more)?.message;
   };
   const asking = questions.map(async ([key, request]) => {
@@ -62,10 +62,7 @@ export async function ask(
 /** What a call that waits takes in memory besides what is said. */
 const WAITING_BYTES = 4 * 1024;
 
-/** What a value takes in memory besides its text. */
-const VALUE_UNITS = 32;
-
-export type AskLimits = Pick<Limits, "answerMs" | "questionBytes">;
+export type AskLimits = Pick<Limits, "answerMs" | "questionBytes" | "answerBytes">;
 
 function whyNot(call: MethodCall, peer: Session, questions: [string, InputRequest][]): string | undefined {
   if (!call.events) return "it asks the client, for which a stream is needed; accept text/event-stream";

@@ -7,7 +7,7 @@ import { JsonText, type JsonDigest, type JsonObject } from "../../json.ts";
 import type { Limits } from "../../limits.ts";
 import { parseJson } from "../../parse-json.ts";
 import type { Method, MethodCall } from "../protocol.ts";
-import { bytesOf, whyTooLong } from "../question-length.ts";
+import { bytesOf, heldBytes, tooManyAnswers, whyTooLong } from "../question-length.ts";
 import type { Sealer } from "../seal.ts";
 import { readInputResponses, type AskedMethods } from "./input-responses.ts";
 import { catalogOfRelease } from "./release.ts";
@@ -29,7 +29,7 @@ export interface AskingResult {
   readonly requestState: string;
 }
 
-export type RoundsLimits = Pick<Limits, "requestStateMs" | "questionBytes">;
+export type RoundsLimits = Pick<Limits, "requestStateMs" | "questionBytes" | "answerBytes">;
 
 /** What a client carries from one round to the next. */
 interface State {
@@ -63,12 +63,19 @@ export function createRounds(options: { host: Host; sealer: Sealer; limits: Roun
   };
 
   async function resume(call: MethodCall, requestState: unknown, inputResponses: unknown): Promise<MethodCall> {
-    if (requestState === undefined) return { ...call, answers: readInputResponses(inputResponses) };
+    if (requestState === undefined) return { ...call, answers: bounded(readInputResponses(inputResponses)) };
     if (typeof requestState !== "string") throw new BerthError("invalid_params", '"requestState" must be a text');
     const { release, answers, asked } = sealer.unseal(bindingOf(call), requestState) as State;
     const given = inputResponses === undefined ? {} : readInputResponses(inputResponses, asked);
+    const joined = bounded(joinAnswers(answers, given));
     const catalog = await catalogOfRelease(host, call, release);
-    return { ...call, catalog, answers: joinAnswers(answers, given) };
+    return { ...call, catalog, answers: joined };
+  }
+
+  function bounded(answers: JsonObject): JsonObject {
+    const { answerBytes } = limits;
+    if (heldBytes(answers, answerBytes) <= answerBytes) return answers;
+    throw new BerthError("invalid_params", `a call takes no ${tooManyAnswers(answerBytes)}`);
   }
 }
 

@@ -4,8 +4,9 @@ import { BerthError } from "../../../errors.ts";
 import { JsonText, type JsonObject } from "../../../json.ts";
 import { limitVariable } from "../../../limits.ts";
 import type { Log } from "../../../log.ts";
-import { ended, failed, LOST, resultOf } from "./endings.ts";
+import { heldBytes } from "../../question-length.ts";
 import { Silence } from "../../silence.ts";
+import { ended, failed, LOST, resultOf } from "./endings.ts";
 import { isOver, type Task } from "./task.ts";
 import type { TaskStore } from "./task-store.ts";
 import { beginWork, type Callee, type TaskOrder, type UntilTask, type Work } from "./work.ts";
@@ -20,7 +21,8 @@ export interface TaskLimits {
   readonly taskLeaseMs: number;
   readonly runningTasks: number;
   readonly runningTasksPerTenant: number;
-  readonly runningTaskAnswersPerTenant: number;
+  readonly runningTaskBytesPerTenant: number;
+  readonly answerBytes: number;
   readonly keptTasksPerTenant: number;
   readonly keptTaskBytesPerTenant: number;
 }
@@ -75,28 +77,35 @@ export class TaskRunner {
   }
 
   /** Calls the tool as a task does, where one more may run. `until` hears of it for as long as it is no task yet. */
-  begin(order: Callee & Pick<TaskOrder, "tenant">, until?: UntilTask): Work {
+  begin(order: Callee & Pick<TaskOrder, "tenant">, until?: UntilTask): BegunWork {
     const { runningTasks, runningTasksPerTenant, taskMs } = this.#options.limits;
-    this.checkAnswers(order.tenant, unitsOf(order.answers));
+    const bytes = this.bytesOf(order.args) + this.bytesOf(order.answers);
+    this.checkRoom(order.tenant, bytes);
     // What has ended and waits to be written takes memory, too.
     if (this.#running.size + this.#unkept.size >= runningTasks)
       throw new BerthError("too_many_tasks", `the limit is ${runningTasks}`);
     if (this.#runningOf(order.tenant) >= runningTasksPerTenant) {
       throw new BerthError("too_many_tasks", `the limit of a tenant is ${runningTasksPerTenant}`);
     }
-    return beginWork(order, taskMs, until);
+    return { ...beginWork(order, taskMs, until), bytes };
   }
 
-  /** What running tasks were given stays in memory. Throws `too_many_tasks` where that would be too much with so many characters more. */
-  checkAnswers(tenant: string, units: number): void {
-    const { runningTaskAnswersPerTenant } = this.#options.limits;
-    let all = units;
-    for (const work of this.#running.values()) if (work.tenant === tenant) all += work.answersUnits;
-    if (units === 0 || all <= runningTaskAnswersPerTenant) return;
-    const limit = `${runningTaskAnswersPerTenant} (${limitVariable("runningTaskAnswersPerTenant")})`;
+  /** How much memory arguments or answers take. */
+  bytesOf(given: JsonObject | JsonText): number {
+    if (given instanceof JsonText) return given.text.length;
+    return heldBytes(given, this.#options.limits.runningTaskBytesPerTenant);
+  }
+
+  /** What running tasks were given stays in memory. Throws `too_many_tasks` where that would be too much with so much more. */
+  checkRoom(tenant: string, bytes: number): void {
+    const { runningTaskBytesPerTenant } = this.#options.limits;
+    let all = bytes;
+    for (const work of this.#running.values()) if (work.tenant === tenant) all += work.bytes;
+    if (all <= runningTaskBytesPerTenant) return;
+    const limit = `${runningTaskBytesPerTenant} bytes (${limitVariable("runningTaskBytesPerTenant")})`;
     throw new BerthError(
       "too_many_tasks",
-      `the limit of characters in answers to running tasks of a tenant is ${limit}`,
+      `the arguments and answers of a tenant's running tasks have at most ${limit}; try again when one of them has ended`,
     );
   }
 
@@ -108,7 +117,7 @@ export class TaskRunner {
   }
 
   /** Makes a task of work that has begun; resolves when it is kept. */
-  async adopt(order: TaskOrder, work: Work): Promise<Task> {
+  async adopt(order: TaskOrder, work: BegunWork): Promise<Task> {
     const now = Date.now();
     const { args } = order;
     const task: Task = {
@@ -140,7 +149,7 @@ export class TaskRunner {
   }
 
   /** Goes on with a task whose `claim` was kept. */
-  resume(task: Task, order: TaskOrder, work: Work): void {
+  resume(task: Task, order: TaskOrder, work: BegunWork): void {
     this.#follow(task, order, work);
   }
 
@@ -232,12 +241,12 @@ export class TaskRunner {
     return { owner: this.#process, leaseUntil: Date.now() + this.#options.limits.taskLeaseMs };
   }
 
-  #follow(task: Task, order: TaskOrder, work: Work): void {
+  #follow(task: Task, order: TaskOrder, work: BegunWork): void {
     const { id } = task;
     const { tenant, catalog, tool, codec } = order;
     // For as long as it runs nothing is held of it that may be long, but what was given to its tool.
     const brief = { ...task, args: {}, answers: {} };
-    this.#running.set(id, { ...work, tenant, brief, answersUnits: unitsOf(order.answers), said: undefined });
+    this.#running.set(id, { ...work, tenant, brief, said: undefined });
     this.#timer ??= setInterval(() => void this.#renew(), this.#options.limits.taskLeaseMs / 3).unref();
     const settling = this.#settle(id, { tenant, catalog, tool, codec }, work).finally(() =>
       this.#settling.delete(settling),
@@ -333,16 +342,15 @@ export class TaskRunner {
 
 type Ended = Pick<TaskOrder, "tenant" | "catalog" | "tool" | "codec">;
 
-interface RunningWork extends Work {
+interface BegunWork extends Work {
+  /** Of the arguments and answers that it was given. */
+  readonly bytes: number;
+}
+
+interface RunningWork extends BegunWork {
   readonly tenant: string;
   /** The task without what may be long of it. */
   readonly brief: Task;
-  /** Characters of the answers that it was given. */
-  readonly answersUnits: number;
   /** What was kept last of what it says. */
   said: string | undefined;
-}
-
-function unitsOf(answers: JsonObject): number {
-  return Object.keys(answers).length === 0 ? 0 : JSON.stringify(answers).length;
 }

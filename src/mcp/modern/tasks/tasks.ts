@@ -3,13 +3,14 @@ import type { Tool } from "../../../host/catalog.ts";
 import type { Host } from "../../../host/host.ts";
 import { joinAnswers } from "../../../outcome/given.ts";
 import { JsonText, isObject, type JsonObject } from "../../../json.ts";
+import { limitVariable } from "../../../limits.ts";
 import type { Text } from "../../../long-text.ts";
 import type { Log } from "../../../log.ts";
 import { callerContextOf } from "../../../outcome/context.ts";
 import { logReporter } from "../../methods/log.ts";
 import { progressReporter } from "../../methods/progress.ts";
 import type { Client, Method, MethodCall } from "../../protocol.ts";
-import { ANSWERS_UNITS_MAX } from "../../question-length.ts";
+import { heldBytes, tooManyAnswers } from "../../question-length.ts";
 import { EXTENSION_TASKS } from "../../revisions.ts";
 import { readInputResponses } from "../input-responses.ts";
 import { catalogOfRelease } from "../release.ts";
@@ -135,6 +136,12 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
     if (!isObject(args)) throw new BerthError("invalid_params", '"arguments" must be an object');
     const { capabilities } = client;
     const context = callerContextOf(call.params["_meta"]);
+    const { answerBytes } = limits;
+    // Kept with the task, and read and written with it.
+    if (heldBytes({ capabilities, ...context }, answerBytes) > answerBytes) {
+      const limit = `${answerBytes} bytes, with 32 for each value (${limitVariable("answerBytes")})`;
+      throw new BerthError("invalid_params", `what "_meta" says of a task has at most ${limit}`);
+    }
     const whose = { tenant, server, catalog, capabilities, principal, trace };
     return {
       ...whose,
@@ -150,6 +157,7 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
     const { tenant, catalog, codec, params } = call;
     const { id } = await taskOf(call);
     const { inputResponses } = params;
+    const { answerBytes } = limits;
     const answered = await runner.change(tenant, id, (task) => {
       const methods = Object.entries(task.asked).map(([key, { request }]) => [key, request.method] as const);
       const given = readInputResponses(inputResponses, Object.fromEntries(methods));
@@ -157,11 +165,11 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
       const open = Object.entries(task.asked).filter(([key]) => !Object.hasOwn(given, key));
       const came = Object.entries(given).map(([key, answer]) => [task.asked[key]!.key, answer] as const);
       const answers = joinAnswers(task.answers, Object.fromEntries(came));
-      const units = JSON.stringify(answers).length;
-      if (units > ANSWERS_UNITS_MAX) {
-        throw new BerthError("invalid_params", `the answers of a task have at most ${ANSWERS_UNITS_MAX} characters`);
+      const bytes = heldBytes(answers, answerBytes);
+      if (bytes > answerBytes) {
+        throw new BerthError("invalid_params", `a task takes no ${tooManyAnswers(answerBytes)}`);
       }
-      runner.checkAnswers(tenant, units);
+      runner.checkRoom(tenant, bytes + (task.longArgs?.bytes ?? runner.bytesOf(task.args ?? {})));
       const next = { ...task, asked: Object.fromEntries(open), answers };
       return open.length === 0 ? runner.claim(next) : next;
     });
