@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { createPrincipal } from "../src/access/principal.ts";
 import type { ServerChange } from "../src/host/catalog.ts";
 import { LongText, type Text } from "../src/long-text.ts";
 import { Listeners, type Listener } from "../src/mcp/modern/listeners.ts";
@@ -100,6 +101,22 @@ describe("those who listen", () => {
     for (const uri of ["x://1", "x://2", "x://3"]) change({ kind: "resource", uri });
     await until(() => told.length >= 4);
     assert.deepEqual(told, ["1 x://1", "2 x://1", "2 x://2", "1 x://1"]);
+  });
+
+  it("hear of the resources of all servers those of the servers that they may read", async () => {
+    const { listeners, change } = listening();
+    const told: string[] = [];
+    const hear = (id: number) => (message: Text) => told.push(`${id} ${JSON.parse(String(message)).params.uri}`);
+    const reading = (servers: readonly string[]) =>
+      createPrincipal({ id: servers.join(), tenant: "a" }, [{ can: ["read"], servers }]);
+    const uris = ["x://1"];
+    listeners.add("a", "", listener(1, hear(1), { uris, principal: reading(["one"]) }));
+    listeners.add("a", "", listener(2, hear(2), { uris, principal: reading(["two"]) }));
+    listeners.add("a", "", listener(3, hear(3), { uris }));
+    change({ kind: "resource", uri: "x://1", server: "one" });
+    change({ kind: "resource", uri: "x://1", server: "two" });
+    await until(() => told.length >= 4);
+    assert.deepEqual(told, ["1 x://1", "3 x://1", "2 x://1", "3 x://1"]);
   });
 
   it("listenersPerTask: one more that listens to a task is refused until another leaves", () => {

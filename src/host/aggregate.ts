@@ -139,7 +139,8 @@ class AllServers {
 
   #follow(server: string, change: ServerChange | undefined): void {
     if (change) {
-      for (const listener of this.#listeners) listener(change);
+      const told: ServerChange = change.kind === "resource" ? { ...change, server } : change;
+      for (const listener of this.#listeners) listener(told);
     } else {
       this.#parts.delete(server);
       void this.changed();

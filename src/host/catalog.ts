@@ -83,7 +83,8 @@ export interface Offer {
 /** A list of a server's contract that is another one now, or a resource whose content is. */
 export type ServerChange =
   | { readonly kind: "tools" | "resources" | "prompts" }
-  | { readonly kind: "resource"; readonly uri: string };
+  /** Where all servers are watched, `server` is the one that says so. */
+  | { readonly kind: "resource"; readonly uri: string; readonly server?: string };
 
 /**
  * Each of these runs guest code. A failure of a tool is a result with `isError`; reading and prompting have no such

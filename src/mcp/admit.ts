@@ -47,6 +47,11 @@ function neededFor(method: string): Action | undefined {
   return NEEDS.get(method) ?? (isNativeName(method) ? "call" : undefined);
 }
 
+/** Whether a principal hears that a resource was updated; `server` says so where it is not the one that is listened to. */
+export function mayHearOf(principal: Principal | undefined, server: string | undefined): boolean {
+  return !principal || server === undefined || principal.permits("read", server);
+}
+
 function forbidden(needs: Action, what: string): BerthError {
   return new BerthError("forbidden", `it needs "${needs}" ${what}`, { data: { needs } });
 }

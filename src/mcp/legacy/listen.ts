@@ -1,5 +1,7 @@
+import type { Principal } from "../../access/principal.ts";
 import { BerthError } from "../../errors.ts";
 import type { CancelSignal } from "../../cancellation.ts";
+import { mayHearOf } from "../admit.ts";
 import { errorText, type RequestId } from "../json-rpc.ts";
 import type { Answer, Listen } from "../protocol.ts";
 import { legacyClient } from "./client.ts";
@@ -47,13 +49,13 @@ export function createListen({ host, sessions, streams, store, closing, limits }
     signal?.addEventListener("abort", () => stream.detach(events));
   }
 
-  function begin(session: Session, { events, signal }: Listen): undefined {
+  function begin(session: Session, { events, signal, principal }: Listen): undefined {
     const stream = streams.create(session, undefined);
     stream.attach(events);
     if (!stream.tryOpen())
       throw new BerthError("too_many_streams", `a session has at most ${limits.streamsPerSession}`);
     signal?.addEventListener("abort", () => stream.detach(events));
-    session.unwatch ??= watch(session);
+    session.unwatch ??= watch(session, principal);
     return undefined;
   }
 
@@ -63,7 +65,7 @@ export function createListen({ host, sessions, streams, store, closing, limits }
     if (position.requests && stored) return follow(stored, { session, listen, position, store, closing, limits });
     if (position.requests) return lost(listen, position.requests);
     if (stored) {
-      session.unwatch ??= watch(session);
+      session.unwatch ??= watch(session, listen.principal);
       resume(session.stream(position.stream) ?? streams.adopt(session, position, stored), listen, position);
     } else begin(session, listen);
     // Nobody has heard what happened between the two processes.
@@ -80,10 +82,10 @@ export function createListen({ host, sessions, streams, store, closing, limits }
     events.close?.();
   }
 
-  function watch(session: Session): () => void {
+  function watch(session: Session, principal: Principal | undefined): () => void {
     return host.watch(session.tenant, session.server, (change) => {
       if (change.kind !== "resource") session.notify(`notifications/${change.kind}/list_changed`);
-      else if (session.subscriptions.has(change.uri)) {
+      else if (session.subscriptions.has(change.uri) && mayHearOf(principal, change.server)) {
         session.notify("notifications/resources/updated", { uri: change.uri });
       }
     });

@@ -59,7 +59,7 @@ export function listenMethod({ listeners, tasks, serverInfoOf }: ListenOptions):
         signal?.removeEventListener("abort", end);
         resolve(result());
       };
-      const listener = { sink: events!, id: idText, ...wantedOf(filter), end };
+      const listener = { sink: events!, id: idText, principal, ...wantedOf(filter), end };
       const remove = listeners.add(tenant, server, listener);
       acknowledge();
       signal?.addEventListener("abort", end);

@@ -1,9 +1,11 @@
+import type { Principal } from "../../access/principal.ts";
 import { BerthError } from "../../errors.ts";
 import type { ServerChange } from "../../host/catalog.ts";
 import type { Host } from "../../host/host.ts";
 import { limitVariable } from "../../limits.ts";
 import { LongText, type Text } from "../../long-text.ts";
 import { turnTaker } from "../../turns.ts";
+import { mayHearOf } from "../admit.ts";
 import type { EventSink } from "../protocol.ts";
 import { META_SUBSCRIPTION_ID } from "../revisions.ts";
 
@@ -89,10 +91,10 @@ export class Listeners {
       };
       return this.#tell(tenant, `${kind} ${key}`, told);
     }
-    const { uri } = change;
+    const { uri, server: of } = change;
     const listeners = group?.byUri.get(uri);
     const method = "notifications/resources/updated";
-    if (listeners) this.#tell(tenant, `${key} ${uri}`, { listeners, method, params: { uri } });
+    if (listeners) this.#tell(tenant, JSON.stringify([key, uri, of]), { listeners, of, method, params: { uri } });
   }
 
   /** The last that there is to say of one thing replaces what waits. */
@@ -108,11 +110,12 @@ export class Listeners {
     const takeTurns = turnTaker();
     for (const [tenant, waiting] of this.#waiting) {
       const [first] = waiting;
-      const [key, { listeners, part = 0, method, params }] = first!;
+      const [key, { listeners, part = 0, of, method, params }] = first!;
       waiting.delete(key);
       const rest = restOf(params);
       for (const listener of listeners) {
-        if (part === 0 || listener.parts & part) void listener.sink.send(onStream(listener.id, method, rest));
+        if ((part === 0 || listener.parts & part) && mayHearOf(listener.principal, of))
+          void listener.sink.send(onStream(listener.id, method, rest));
         const turn = takeTurns();
         if (turn) await turn;
       }
@@ -131,6 +134,7 @@ export interface Listener {
   readonly parts: number;
   readonly uris: readonly string[] | undefined;
   readonly taskIds: readonly string[] | undefined;
+  readonly principal?: Principal | undefined;
   readonly end: () => void;
 }
 
@@ -147,6 +151,8 @@ interface Told {
   readonly listeners: Iterable<Listener>;
   /** Only those that asked for this list are told; without it all are. */
   readonly part?: number;
+  /** Only those that may read this server are told. */
+  readonly of?: string | undefined;
   readonly method: string;
   readonly params?: object;
 }
