@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import Database from "better-sqlite3";
 import { pino } from "pino";
+import { jsonBlock } from "../src/cid.ts";
 import { readConfig } from "../src/config.ts";
 import { logOptions } from "../src/log.ts";
 import { startBerth } from "../src/main.ts";
@@ -127,6 +128,9 @@ describe("bits that flip in the store", () => {
       const grant = { can: ["call"] };
       await store.tokens.add({ id, tenant: "default", hash: id, name: id, grant, expiresAt: null }, "test");
     }
+    const hidden = jsonBlock({ hidden: ["nothing"] });
+    const move = { kind: "visibility", name: "named", cid: hidden.cid, expected: null } as const;
+    await store.change("default", { by: "server", put: [hidden], set: [move] });
     await store.close();
     const reader = new Database(join(data, DATABASE_FILE), { readonly: true });
     cpSync(join(berth.folder, "boot"), join(folder, "boot"), { recursive: true });
@@ -264,6 +268,27 @@ describe("bits that flip in the store", () => {
       rotContent(database, earlier);
     };
     await served(rot, async ({ says }) => assert.equal(await says("named"), "named 2"));
+  });
+
+  it("C8 in what a server hides refuse it alone, until its definition is saved again", async () => {
+    const rots: ((database: Database.Database) => void)[] = [
+      (database) => rotContent(database, cidOf(database, "visibility", "named")),
+      (database) => void database.exec("UPDATE name SET cid = replace(cid, 'bag', 'bah') WHERE kind = 'visibility'"),
+    ];
+    const damaged = /What is stored of the tools and prompts that the server .*"named.*" hides is damaged/;
+    for (const rot of rots) {
+      await served(rot, async ({ api, says }) => {
+        const { state, said } = (await stateOf(api, "named"))!;
+        assert.equal(state, "refused");
+        assert.match(said, damaged);
+        assert.match(String(await says("named")), damaged);
+        assert.deepEqual([await says("one"), await says("two")], ["one", "two"]);
+        const saved = await api.put("/definitions/named", `${SAY}"named 2";`);
+        assert.equal(saved.status, 200, JSON.stringify(saved.body));
+        assert.equal(await says("named"), "named 2");
+        assert.deepEqual((await api.send("GET", "/servers")).body.problems, []);
+      });
+    }
   });
 
   it("C8 in what was withdrawn of a server withdraw all its earlier releases, until one is reinstated or withdrawn", async () => {

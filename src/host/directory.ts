@@ -22,7 +22,7 @@ import {
   type ParsedMcps,
 } from "./config/mcps.ts";
 import { parseInTurns } from "./edits/json-spans.ts";
-import { hiddenOf, readVisibility } from "./visibility.ts";
+import { hiddenOf, readVisibility, type Hidden } from "./visibility.ts";
 
 /** Everything that a tenant's names say about its servers, before any of them is loaded. */
 export interface Directory {
@@ -43,8 +43,8 @@ export interface DirectoryEntry {
   readonly definition: Cid | undefined;
   readonly entry: ServerEntry;
   readonly enabled: boolean;
-  /** Names of tools and prompts that the server's functions have hidden, sorted. */
-  readonly hidden: readonly string[];
+  /** Sorted; what is not known refuses the server. */
+  readonly hidden: Hidden;
   /** What is wrong with the entry; it is served all the same unless it is refused. */
   readonly problems: readonly Problem[];
   readonly refused: boolean;
@@ -136,7 +136,7 @@ async function readWhole(
       const entry = Object.hasOwn(entries, name) ? entries[name] : undefined;
       const options = { valuesMax: limits.entryValues, ...unread.get(name) };
       const read = isUnread ? readEntryOf(name, entry, before, options, withoutEntry) : before;
-      servers.set(name, listedOf(name, read, named.get(name), hidden.get(name), before));
+      servers.set(name, listedOf(name, read, named.get(name), hiddenIn(hidden, name), before));
     }
     directory = { servers, problems, mcps };
   }
@@ -211,7 +211,7 @@ function listedOf(
   name: string,
   read: ReadEntry,
   record: ServerNameRecord | undefined,
-  hidden: readonly string[] = nothing,
+  hidden: Hidden,
   before: DirectoryEntry | undefined,
 ): DirectoryEntry {
   // What was said of a damaged record is no more said of the entry.
@@ -222,9 +222,13 @@ function listedOf(
     entry,
     enabled: entry.enabled && (record?.enabled ?? true),
     hidden,
-    problems: lacksRecord ? [...problems, damagedRecord(name, record.cid)] : problems,
+    problems: [
+      ...problems,
+      ...(lacksRecord ? [damagedRecord(name, record.cid)] : []),
+      ...(hidden ? [] : [damagedVisibility(name)]),
+    ],
     // Where its entry says what it is made of, the record is not needed.
-    refused: refused || (lacksRecord && entry.definition === undefined),
+    refused: refused || !hidden || (lacksRecord && entry.definition === undefined),
     ...(record && { record }),
   };
   return before && isSame(before, listed) ? before : listed;
@@ -234,11 +238,11 @@ function listedOf(
 function isUnchanged(
   known: Directory,
   named: ReadonlyMap<string, ServerNameRecord>,
-  hidden: ReadonlyMap<string, readonly string[]>,
+  hidden: ReadonlyMap<string, Hidden>,
 ): boolean {
   let records = 0;
   for (const [name, listed] of known.servers) {
-    if (listed.record !== named.get(name) || !areSame(listed.hidden, hidden.get(name) ?? nothing)) return false;
+    if (listed.record !== named.get(name) || !areSame(listed.hidden, hiddenIn(hidden, name))) return false;
     if (listed.record) records += 1;
   }
   return records === named.size;
@@ -248,8 +252,12 @@ function ownOf(name: string, entry: ServerEntry): ReadEntry {
   return entry === unnamedEntry ? unnamed : readNamedEntry(name, entry.raw);
 }
 
-function isDamaged({ record }: DirectoryEntry): boolean {
-  return record !== undefined && record.definition === undefined;
+function hiddenIn(hidden: ReadonlyMap<string, Hidden>, name: string): Hidden {
+  return hidden.has(name) ? hidden.get(name) : nothing;
+}
+
+function isDamaged({ record, hidden }: DirectoryEntry): boolean {
+  return hidden === undefined || (record !== undefined && record.definition === undefined);
 }
 
 function damagedRecord(server: string, cid: Cid): Problem {
@@ -259,6 +267,13 @@ function damagedRecord(server: string, cid: Cid): Problem {
     message: `${what}: save its definition again, or restore a backup`,
     severity: "error",
   };
+}
+
+/** Whatever is not to be seen may be among its tools. */
+function damagedVisibility(server: string): Problem {
+  const what = `What is stored of the tools and prompts that the server "${server}" hides is damaged`;
+  const message = `${what}: save its definition again to show all of them, or restore a backup`;
+  return { code: STORED_DAMAGED, message, severity: "error" };
 }
 
 const STORED_DAMAGED = "stored-damaged";
@@ -291,7 +306,8 @@ function isSame(before: DirectoryEntry, now: DirectoryEntry): boolean {
   return isAsRefused && before.entry === entry && before.record === record && areSame(before.hidden, hidden);
 }
 
-function areSame(before: readonly string[], now: readonly string[]): boolean {
+function areSame(before: Hidden, now: Hidden): boolean {
+  if (!before || !now) return before === now;
   return before.length === now.length && now.every((name, index) => before[index] === name);
 }
 

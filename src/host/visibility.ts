@@ -1,4 +1,4 @@
-import { decodeRecord, jsonBlock } from "../cid.ts";
+import { decodeRecord, jsonBlock, type Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 import { isObject } from "../json.ts";
 import { limitVariable } from "../limits.ts";
@@ -7,21 +7,21 @@ import { ifSound } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
 import type { Catalog } from "./catalog.ts";
 
-/** Which tools and prompts a server's own functions have hidden: state of the server, kept by its name. */
-export async function readVisibility(store: Store, tenant: string): Promise<Map<string, readonly string[]>> {
-  const hidden = new Map<string, readonly string[]>();
-  for (const { name, cid } of await store.names(tenant, "visibility")) {
-    const bytes = await ifSound(store.content(tenant, cid));
-    if (bytes) hidden.set(name, namesIn(bytes));
-  }
+/** Names of tools and prompts that a server's own functions have hidden; undefined where their record is damaged. */
+export type Hidden = readonly string[] | undefined;
+
+/** What each server hides that ever hid anything: state of the server, kept by its name. */
+export async function readVisibility(store: Store, tenant: string): Promise<Map<string, Hidden>> {
+  const hidden = new Map<string, Hidden>();
+  for (const { name, cid } of await store.names(tenant, "visibility"))
+    hidden.set(name, await namesIn(store, tenant, cid));
   return hidden;
 }
 
 /** The same of one server. */
-export async function hiddenOf(store: Store, tenant: string, server: string): Promise<readonly string[]> {
+export async function hiddenOf(store: Store, tenant: string, server: string): Promise<Hidden> {
   const record = await store.name(tenant, "visibility", server);
-  const bytes = record && (await ifSound(store.content(tenant, record.cid)));
-  return bytes ? namesIn(bytes) : [];
+  return record ? namesIn(store, tenant, record.cid) : [];
 }
 
 /**
@@ -35,8 +35,8 @@ async function changeVisibility(
 ): Promise<readonly string[]> {
   for (let attempt = 1; ; attempt++) {
     const record = await store.name(tenant, "visibility", server);
-    const bytes = record && (await ifSound(store.content(tenant, record.cid)));
-    const before = bytes ? namesIn(bytes) : [];
+    const before = record ? await namesIn(store, tenant, record.cid) : [];
+    if (!before) throw new BerthError("content_corrupt", `what "${server}" hides is not known`);
     if (before.includes(name) !== visible) return before;
     const after = visible ? before.filter((each) => each !== name) : [...before, name].sort();
     const block = after.length > 0 ? jsonBlock({ hidden: after }) : undefined;
@@ -106,8 +106,9 @@ export function createSetVisible({
 
 const ATTEMPTS_MAX = 10;
 
-function namesIn(bytes: Uint8Array): readonly string[] {
-  const value = decodeRecord(bytes);
+async function namesIn(store: Store, tenant: string, cid: Cid): Promise<Hidden> {
+  const bytes = await ifSound(store.content(tenant, cid));
+  const value = bytes && decodeRecord(bytes);
   const hidden = isObject(value) ? value["hidden"] : undefined;
-  return Array.isArray(hidden) ? hidden.filter((name) => typeof name === "string") : [];
+  return Array.isArray(hidden) ? hidden.filter((name) => typeof name === "string") : undefined;
 }

@@ -8,6 +8,7 @@ import { ifSound } from "../../store/if-sound.ts";
 import type { NameMove } from "../../store/store.ts";
 import type { McpsLimits } from "../config/mcps.ts";
 import type { Directory, ReadMcps } from "../directory.ts";
+import { hiddenOf } from "../visibility.ts";
 import type { Draft } from "./edits.ts";
 import { languageOfDraft } from "./draft-checks.ts";
 import { withMember } from "./json-text.ts";
@@ -36,6 +37,7 @@ export async function planDefinition(request: PlanRequest): Promise<Plan> {
   if (!draft) {
     foreseen = await removeServer(proposed, request, name, mcps);
   } else if (problems.length === 0) {
+    await dropDamagedVisibility(proposed, tenant, name);
     const packed = packDefinition(draft.entry, draft.files);
     next = packed.cid;
     await proposed.change(tenant, { by: "edit", put: packed.blocks });
@@ -51,6 +53,14 @@ export async function planDefinition(request: PlanRequest): Promise<Plan> {
     isWritten: ({ pointer }) => pointer === undefined,
     place: placeOf(draft, { reader: request, name, mcps, before, mayReadAll }),
   };
+}
+
+/** A record of what is hidden that nobody can read keeps its server refused. */
+async function dropDamagedVisibility(proposed: ProposedStore, tenant: string, name: string): Promise<void> {
+  const record = await proposed.name(tenant, "visibility", name);
+  if (!record || (await hiddenOf(proposed, tenant, name))) return;
+  const set: NameMove[] = [{ kind: "visibility", name, cid: null, expected: record.cid }];
+  await proposed.change(tenant, { by: "edit", set });
 }
 
 /** A definition of one file is compiled under its server's name, whatever its author calls it. */
