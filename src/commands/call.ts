@@ -11,6 +11,7 @@ import {
 } from "../native/client.ts";
 import { joinAnswers } from "../outcome/given.ts";
 import { defaultAnswer, readQuestionKey } from "../outcome/question.ts";
+import { printable, printableJson, printableLine } from "../printable.ts";
 import { askPerson } from "./ask-person.ts";
 import { argumentsOf } from "./call-arguments.ts";
 import { ownUrl, tokenFor } from "./own-berth.ts";
@@ -93,7 +94,8 @@ const ROUNDS_MAX = 20;
 
 function exitCode(result: NativeResult): number {
   if ("inputRequests" in result) {
-    console.error(`berth: the tool asks ${Object.keys(result.inputRequests).join(", ")}; call it again with --answers`);
+    const asked = printableLine(Object.keys(result.inputRequests).join(", "));
+    console.error(`berth: the tool asks ${asked}; call it again with --answers`);
     return 1;
   }
   return result.isError ? 1 : 0;
@@ -101,7 +103,7 @@ function exitCode(result: NativeResult): number {
 
 function explain(error: unknown): number {
   if (error instanceof NativeCallError) {
-    console.error(`berth: ${error.message}`);
+    console.error(`berth: ${printable(error.message)}`);
     return USAGE_CODES.has(error.code) ? 2 : 1;
   }
   if (!(error instanceof NativeConnectionError)) throw error;
@@ -129,8 +131,9 @@ function objectOf(given: string, where: string): JsonObject {
 }
 
 /** Waits for a slow reader, so that a tool gets no further ahead of it than what is on the way. */
-async function writeLine(output: Writable, value: unknown): Promise<void> {
-  if (output.write(`${JSON.stringify(value)}\n`) || output.destroyed) return;
+async function writeLine(output: Writable & { readonly isTTY?: boolean }, value: unknown): Promise<void> {
+  const json = JSON.stringify(value);
+  if (output.write(`${output.isTTY ? printableJson(json) : json}\n`) || output.destroyed) return;
   await new Promise<void>((resolve) => {
     const onRoom = (): void => {
       output.off("drain", onRoom).off("close", onRoom).off("error", onRoom);

@@ -8,7 +8,7 @@ export function cat(reference: string, options: RecordOptions): Promise<number> 
   return reach(reference, { ...options, attended: true }, async (reached) => {
     const output = new RecordOutput(formatOf(options));
     const { whole, records } = await perform(reached);
-    if (options.raw) await output.text(`${JSON.stringify(whole)}\n`);
+    if (options.raw) await output.json(whole);
     else {
       for (const record of records) await output.write(record);
       await output.end();

@@ -5,6 +5,7 @@ import { sayError, type Outcome as Said } from "../../outcome/outcome.ts";
 import { persist, type Tries, type TryOptions } from "../../outcome/persist.ts";
 import { inputRequestsOf } from "../../outcome/question.ts";
 import { unwrapResult } from "../../outcome/unwrap.ts";
+import { printableJson } from "../../printable.ts";
 import type { CallOptions } from "../../upstream/request.ts";
 import type { ToolResult } from "../../upstream/results.ts";
 import type { ListedTool } from "../../upstream/lists.ts";
@@ -85,7 +86,7 @@ async function callOnce(
   const whole = await (ask
     ? clock.within(deadlineMs, signal, (either) => call(either, LONGEST_MS))
     : call(signal, deadlineMs));
-  const warn = (warning: string): void => void process.stderr.write(`${JSON.stringify({ warning })}\n`);
+  const warn = (warning: string): void => void process.stderr.write(`${printableJson(JSON.stringify({ warning }))}\n`);
   return { whole, said: unwrapResult(whole as ToolResult & { content: JsonObject[] }, warn) };
 }
 

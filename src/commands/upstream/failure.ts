@@ -1,4 +1,5 @@
 import { BerthError } from "../../errors.ts";
+import { printableJson } from "../../printable.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import { exitCodeOf, exitCodes } from "./exit-codes.ts";
 
@@ -40,5 +41,5 @@ export function failureFields(error: unknown): PrintedFailure {
 /** One JSON object, on a line of its own. */
 export function printFailure({ fields }: PrintedFailure): void {
   const { code, message, ...more } = fields;
-  process.stderr.write(`${JSON.stringify({ error: { code, message, ...more } })}\n`);
+  process.stderr.write(`${printableJson(JSON.stringify({ error: { code, message, ...more } }))}\n`);
 }

@@ -1,4 +1,5 @@
-import type { JsonObject } from "../../json.ts";
+import type { Json, JsonObject } from "../../json.ts";
+import { printableJson, printableText } from "../../printable.ts";
 
 export const recordFormats = ["ndjson", "json", "text"] as const;
 export type RecordFormat = (typeof recordFormats)[number];
@@ -6,16 +7,18 @@ export type RecordFormat = (typeof recordFormats)[number];
 /** Thrown where whoever read standard output has gone, as `head` does: nothing is left to be done, and nothing is wrong. */
 export class ReaderGone extends Error {}
 
-/** Records on standard output, as fast as they are read. */
+/** Records on standard output, as fast as they are read. What goes to a terminal does not steer it. */
 export class RecordOutput {
   readonly #stream: NodeJS.WritableStream;
   readonly #format: RecordFormat;
+  readonly #isTerminal: boolean;
   #written = 0;
   #gone = false;
 
   constructor(format: RecordFormat, stream: NodeJS.WritableStream = process.stdout) {
     this.#stream = stream;
     this.#format = format;
+    this.#isTerminal = "isTTY" in stream && stream.isTTY === true;
     stream.on("error", () => (this.#gone = true));
   }
 
@@ -24,11 +27,11 @@ export class RecordOutput {
     const first = this.#written++ === 0;
     switch (this.#format) {
       case "ndjson":
-        return this.text(`${JSON.stringify(record)}\n`);
+        return this.json(record);
       case "json":
-        return this.text(`${first ? "[" : ","}\n  ${JSON.stringify(record)}`);
+        return this.text(`${first ? "[" : ","}\n  ${this.#jsonOf(record)}`);
       case "text":
-        return this.text(`${asText(record)}\n`);
+        return this.text(`${this.#isTerminal ? printableText(asText(record)) : asText(record)}\n`);
     }
   }
 
@@ -36,6 +39,12 @@ export class RecordOutput {
     if (this.#format === "json") await this.text(this.#written === 0 ? "[]\n" : "\n]\n");
   }
 
+  /** On a line of its own. */
+  json(value: Json): Promise<void> {
+    return this.text(`${this.#jsonOf(value)}\n`);
+  }
+
+  /** As it is. */
   async text(text: string): Promise<void> {
     if (!this.#gone) {
       await new Promise<void>((resolve) => {
@@ -48,6 +57,11 @@ export class RecordOutput {
       });
     }
     if (this.#gone) throw new ReaderGone();
+  }
+
+  #jsonOf(value: Json): string {
+    const json = JSON.stringify(value);
+    return this.#isTerminal ? printableJson(json) : json;
   }
 }
 
