@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { apiOf } from "./api.ts";
 import { call, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { LegacyClient, read, type EventReader } from "./legacy-client.ts";
 import { addTenant, listenTo, onStoreOf } from "./tenants.rig.ts";
@@ -13,7 +14,12 @@ describe("shares of tenants in streams and programs of others", () => {
   let berth: TestBerth;
   const mark = `shares-${process.pid}`;
   before(async () => {
-    const env = { BERTH_TENANT_UPSTREAMS: "on", BERTH_UPSTREAM_CALL_MS: "20000", BERTH_UPSTREAM_END_MS: "300" };
+    const env = {
+      BERTH_TENANT_UPSTREAMS: "on",
+      BERTH_UPSTREAM_PROGRAMS: "on",
+      BERTH_UPSTREAM_CALL_MS: "20000",
+      BERTH_UPSTREAM_END_MS: "300",
+    };
     berth = await startTestBerth({ texts: { "say.ts": SAY }, env });
     const upstream = (name: string): { upstream: string } => ({
       upstream: hostile("misbehaves in calls", `&env.BERTH_TEST_MARK=${mark}-${name}`),
@@ -56,6 +62,10 @@ describe("shares of tenants in streams and programs of others", () => {
     const unseen = await post(at("busy", "unseen"), request("tools/list"));
     assert.equal(unseen.status, 429, "nothing is wrong with a server for which there is no room");
     assert.equal(unseen.headers.get("retry-after"), "1");
+    const entry = JSON.stringify({ upstream: hostile("misbehaves in calls", `&env.BERTH_TEST_MARK=${mark}-saved`) });
+    const saved = await apiOf({ url: `${berth.url}/t/busy` }).put("/entries/saved", entry);
+    assert.equal(saved.status, 429, `nor with a save: ${JSON.stringify(saved.body)}`);
+    assert.equal(saved.headers.get("retry-after"), "1");
     assert.equal(await saidBy("calm", "own"), "fine", "another tenant's program starts meanwhile");
     assert.ok(processesWith(`${mark}-`).length <= 2);
     gone.abort();

@@ -166,6 +166,8 @@ const ofTheService: ReadonlySet<ErrorCode> = new Set([
   "store_failed",
   "store_unsure",
   "no_descriptors",
+  "too_many_processes",
+  "too_many_requests",
   "cancelled",
 ]);
 
