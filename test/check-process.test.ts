@@ -96,6 +96,23 @@ describe("the process for checks", () => {
     assert.deepEqual(order, [5, 4]);
   });
 
+  it("lets the first value of a tenant that takes long go on where no other tenant waits for it", async (context) => {
+    const { checks } = observed({ checkMs: 120_000 });
+    context.after(() => checks.close());
+    const allOf = Array.from({ length: 30 }, (_, at) => ({
+      pattern: `^(a?b?c?d?e?f?g?h?){60}[a-h]*${"h?".repeat(at)}$`,
+    }));
+    const order: string[] = [];
+    await checks.readMessage("first", "1");
+    const hard = checks.of("one")({ type: "string", allOf });
+    const judged = Promise.resolve(hard("hgfedcba".repeat(7_500))).then((problem) => {
+      assert.equal(problem, undefined);
+      order.push("one");
+    });
+    await Promise.all([judged, checks.readMessage("two", "2").then(() => order.push("two"))]);
+    assert.deepEqual(order, ["two", "one"]);
+  });
+
   it("refuses what comes, and what is under way, when the service ends; nothing of it is left", async () => {
     const { checks, leaders, tell } = observed();
     assert.equal(await checks.readMessage("first", "1"), 1);

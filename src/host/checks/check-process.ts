@@ -2,7 +2,7 @@ import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { giveWay } from "../../give-way.ts";
 import type { Limits } from "../../limits.ts";
-import { treeOf } from "../../process-tree.ts";
+import { processorMsOf, treeOf } from "../../process-tree.ts";
 import {
   BESIDES_HEAP_MB,
   OwnProgram,
@@ -143,11 +143,15 @@ export class CheckProcess {
     return this.#stderr.trim().split("\n")[0]!;
   }
 
-  /** One at a time. Rejects, with the reason as the end of a sentence, where it cannot; then it is gone. */
-  async check(task: CheckProcessTask): Promise<CheckReport> {
+  /**
+   * One at a time. Rejects, with the reason as the end of a sentence, where it cannot; then it is gone. Gives undefined
+   * for a task that takes more than `quickMs` of processor time; then it is gone, too.
+   */
+  async check(task: CheckProcessTask, quickMs = Infinity): Promise<CheckReport | undefined> {
     if (this.#why !== undefined) throw new Error(this.#why);
     const { checkMs } = this.#limits;
     const timer = setTimeout(() => this.#end(`within ${checkMs} ms (BERTH_CHECK_MS)${SIMPLER}`), checkMs);
+    const look = quickMs < checkMs ? this.#endAfter(quickMs) : undefined;
     try {
       return await new Promise((resolve, reject) => {
         this.#under = { resolve, reject };
@@ -155,8 +159,21 @@ export class CheckProcess {
       });
     } finally {
       clearTimeout(timer);
+      clearInterval(look);
       this.#under = undefined;
     }
+  }
+
+  /** Ends the task that begins now once it has taken so much processor time: on a busy machine a quick one takes long. */
+  #endAfter(quickMs: number): NodeJS.Timeout {
+    const used = (): number => processorMsOf(treeOf(this.#group.pid!));
+    const [before, since] = [used(), performance.now()];
+    return setInterval(() => {
+      // Where the system tells of no processor time, the time that passes has to do.
+      if ((before > 0 ? used() - before : performance.now() - since) <= quickMs) return;
+      this.#under?.resolve(undefined);
+      this.#end(NOT_QUICK);
+    }, quickMs);
   }
 
   close(): Promise<void> {
@@ -195,7 +212,10 @@ export class CheckProcess {
   }
 }
 
+/** Nobody is told of it: the task is begun again where it may take longer. */
+const NOT_QUICK = "quickly";
+
 interface UnderWay {
-  readonly resolve: (report: CheckReport) => void;
+  readonly resolve: (report: CheckReport | undefined) => void;
   readonly reject: (error: Error) => void;
 }

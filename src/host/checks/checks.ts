@@ -43,7 +43,11 @@ export class Checks {
       isTold = true;
     };
     this.#start = { start, mode, onTrusted: tell };
-    const lane = (): Lane => ({ turns: new TurnQueue(1, limits.queuedChecksPerTenant, () => 1), process: undefined });
+    const lane = (): Lane => ({
+      turns: new TurnQueue(1, limits.queuedChecksPerTenant, () => 1),
+      process: undefined,
+      isBusy: false,
+    });
     [this.#quick, this.#slow] = [lane(), lane()];
   }
 
@@ -252,7 +256,8 @@ export class Checks {
         await turn;
         try {
           // Another value of the tenant may have taken long meanwhile.
-          if (this.#laneOf(tenant) === lane) return await this.#inProcess(lane, tenant, task);
+          const report = this.#laneOf(tenant) === lane ? await this.#inProcess(lane, tenant, task) : undefined;
+          if (report) return report;
         } finally {
           lane.turns.leave(tenant);
         }
@@ -282,7 +287,7 @@ export class Checks {
     if (lane.process) return lane.process;
     const starting = startCheckProcess(this.#start, this.#limits);
     const forget = (): void => {
-      if (lane.process === starting) lane.process = undefined;
+      for (const each of [this.#quick, this.#slow]) if (each.process === starting) each.process = undefined;
     };
     starting.then(({ ended }) => ended.then(forget), forget);
     lane.process = starting;
@@ -299,12 +304,16 @@ export class Checks {
     }
   }
 
-  async #inProcess(lane: Lane, tenant: string, task: CheckProcessTask): Promise<CheckReport> {
+  /** Gives undefined for a task that is to be begun again on the slow lane. */
+  async #inProcess(lane: Lane, tenant: string, task: CheckProcessTask): Promise<CheckReport | undefined> {
+    lane.isBusy = true;
     try {
       const process = await this.#living(lane);
       const since = performance.now();
       try {
-        return await process.check(task);
+        const report = await process.check(task, lane === this.#quick ? QUICK_MS : undefined);
+        if (!report) this.#replaceQuick();
+        return report;
       } finally {
         const now = performance.now();
         if (now - since > SLOW_MS) this.#slowUntil.set(tenant, now + SLOW_FOR_MS);
@@ -312,7 +321,16 @@ export class Checks {
     } catch (error) {
       if (lacksDescriptor(error)) throw noDescriptors(error);
       return { problems: [`it could not be checked ${(error as Error).message}`] };
+    } finally {
+      lane.isBusy = false;
     }
+  }
+
+  /** Those that come next wait for no start of a process where the other lane has one that nobody uses. */
+  #replaceQuick(): void {
+    this.#quick.process = undefined;
+    if (!this.#slow.isBusy) [this.#quick.process, this.#slow.process] = [this.#slow.process, undefined];
+    this.warm();
   }
 }
 
@@ -323,9 +341,12 @@ export class Checks {
 interface Lane {
   readonly turns: TurnQueue;
   process: Promise<CheckProcess> | undefined;
+  isBusy: boolean;
 }
 
 const SLOW_MS = 100;
+/** Of processor time that a task may take on the quick lane: more than a body of the longest takes to be read. */
+const QUICK_MS = 300;
 const SLOW_FOR_MS = 10_000;
 
 export type ValidatorOf = (schema: JsonSchema, options?: SchemaOptions) => Validator;
