@@ -3,7 +3,7 @@ import { Admission } from "./admission/admission.ts";
 import { tenantLimits, type TenantLimits } from "./admission/tenant-limits.ts";
 import { openAudit, type Audit } from "./audit/audit.ts";
 import { packageVersion, type Config } from "./config.ts";
-import { openCompiler } from "./discover/compiler.ts";
+import { openCompiler, type Compiler } from "./discover/compiler.ts";
 import type { DefinitionSource } from "./discover/discovery.ts";
 import { compileKey, compilerCid } from "./discover/key.ts";
 import type { Executor } from "./executor/executor.ts";
@@ -12,7 +12,7 @@ import { withAllServers } from "./host/aggregate.ts";
 import { openExplore } from "./host/builtin/explore-server.ts";
 import { Checks } from "./host/checks/checks.ts";
 import { withBuiltIn } from "./host/builtin/with-built-in.ts";
-import { compilingInTurn } from "./host/compile-in-turn.ts";
+import { compilingInTurn, QUICK_COMPILE_MS } from "./host/compile-in-turn.ts";
 import { createEdits } from "./host/edits/create-edits.ts";
 import type { Edits } from "./host/edits/edits.ts";
 import { followChanges } from "./host/follow-changes.ts";
@@ -103,14 +103,24 @@ export async function openCore(
     if (executor.isolation === "trusted")
       log.warn({ reason: executor.reason }, "guest code runs trusted, not sandboxed");
     starting("servers are read");
-    const compiler = opened(
-      openCompiler(config.limits, {
-        start,
-        givesWayMs: COMPILER_GIVES_WAY_MS,
-        mode: confinementBy(config.guests),
-        onTrusted: (reason) => log.warn({ reason }, "definitions are compiled outside of the sandbox"),
-      }),
-    );
+    let isToldOfCompiler = false;
+    const compilerOf = (compileMs: number): Compiler =>
+      opened(
+        openCompiler(
+          { ...config.limits, compileMs },
+          {
+            start,
+            givesWayMs: COMPILER_GIVES_WAY_MS,
+            mode: confinementBy(config.guests),
+            onTrusted(reason) {
+              if (!isToldOfCompiler) log.warn({ reason }, "definitions are compiled outside of the sandbox");
+              isToldOfCompiler = true;
+            },
+          },
+        ),
+      );
+    const quickCompiler = compilerOf(Math.min(QUICK_COMPILE_MS, config.limits.compileMs));
+    const patientCompiler = compilerOf(config.limits.compileMs);
 
     const secrets = openSecrets(store, openKeyRing(config.dataDir, config.secretKeys), config.limits);
     const checks = opened(
@@ -137,7 +147,10 @@ export async function openCore(
       store,
       checks,
       executor,
-      compile: compilingInTurn(timeCompiling(metrics, (source: DefinitionSource) => compiler.compile(source))),
+      compile: compilingInTurn(
+        timeCompiling(metrics, (source: DefinitionSource) => quickCompiler.compile(source)),
+        timeCompiling(metrics, (source: DefinitionSource) => patientCompiler.compile(source)),
+      ),
       compileKey,
       compiler: compilerCid(),
       log,

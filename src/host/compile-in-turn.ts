@@ -6,24 +6,62 @@ import { TurnQueue } from "../turn-queue.ts";
 /** Rejects with `cancelled` once nobody waits for it any more and it has not begun. */
 export type CompileFor = (source: DefinitionSource, tenant: string, signal?: CancelSignal) => Promise<Compiled>;
 
+type Compile = (source: DefinitionSource) => Promise<Compiled>;
+
+/** Processor time of one definition on the quick lane, in ms: several times what a usual one takes. */
+export const QUICK_COMPILE_MS = 2_000;
+/** For so long a tenant whose definition took longer is on the patient lane from the start. */
+const PATIENT_FOR_MS = 60_000;
+
 /**
- * Has one definition compiled at a time, which the compiler does anyway, and the tenants that wait take turns: what one
- * of them has saved a hundred times, or makes so that it takes as long as may be, is not in front of all that others save.
+ * Compiles one definition of each lane at a time, the tenants that wait in rotation: one who saves a hundred times does
+ * not stand in front of all others. `quick` gives up after `QUICK_COMPILE_MS`; what takes longer, or too much memory, is
+ * compiled again by `patient`, behind its like alone.
  */
-export function compilingInTurn(compile: (source: DefinitionSource) => Promise<Compiled>): CompileFor {
-  const turns = new TurnQueue(1, Infinity, () => 1);
-  return async (source, tenant, signal) => {
-    if (signal?.aborted) throw new BerthError("cancelled");
-    let leave = (): void => {};
-    const turn = turns.enter(tenant, (leaveQueue) => (leave = leaveQueue));
-    signal?.addEventListener("abort", leave);
-    const isTurn = await turn;
-    signal?.removeEventListener("abort", leave);
-    if (!isTurn) throw new BerthError("cancelled");
-    try {
-      return await compile(source);
-    } finally {
-      turns.leave(tenant);
-    }
+export function compilingInTurn(quick: Compile, patient: Compile): CompileFor {
+  const turns = { quick: newTurns(), patient: newTurns() };
+  /** By tenant, on the clock of `performance.now()`. */
+  const patientUntil = new Map<string, number>();
+
+  const isPatient = (tenant: string): boolean => {
+    if (performance.now() < (patientUntil.get(tenant) ?? 0)) return true;
+    patientUntil.delete(tenant);
+    return false;
   };
+
+  return async (source, tenant, signal) => {
+    if (!isPatient(tenant)) {
+      const compiled = await inTurn(turns.quick, tenant, () => quick(source), signal);
+      if (!compiled.problems.some(({ code }) => TOO_MUCH.has(code))) return compiled;
+      patientUntil.set(tenant, performance.now() + PATIENT_FOR_MS);
+    }
+    return inTurn(turns.patient, tenant, () => patient(source), signal);
+  };
+}
+
+/** Problems of a definition that another compiler, with more time or nothing in memory yet, may not have. */
+const TOO_MUCH: ReadonlySet<string> = new Set(["compiler-timeout", "compiler-memory"]);
+
+function newTurns(): TurnQueue {
+  return new TurnQueue(1, Infinity, () => 1);
+}
+
+async function inTurn<T>(
+  turns: TurnQueue,
+  tenant: string,
+  work: () => Promise<T>,
+  signal: CancelSignal | undefined,
+): Promise<T> {
+  if (signal?.aborted) throw new BerthError("cancelled");
+  let leave = (): void => {};
+  const turn = turns.enter(tenant, (leaveQueue) => (leave = leaveQueue));
+  signal?.addEventListener("abort", leave);
+  const isTurn = await turn;
+  signal?.removeEventListener("abort", leave);
+  if (!isTurn) throw new BerthError("cancelled");
+  try {
+    return await work();
+  } finally {
+    turns.leave(tenant);
+  }
 }
