@@ -1,3 +1,4 @@
+import type ts from "typescript";
 import type { JsonSchema } from "../json.ts";
 import { BudgetExceeded, type Budget } from "./budget.ts";
 import type { Candidate } from "./exports.ts";
@@ -5,16 +6,21 @@ import type { DefinitionProgram } from "./program.ts";
 import { reportFault } from "./report-fault.ts";
 import type { Reporter } from "./reporter.ts";
 import { resultOf } from "./results.ts";
-import { isUnresolved } from "./types/kinds.ts";
+import { isNothing, isNull, isUnresolved, membersOf } from "./types/kinds.ts";
+import { combine } from "./types/union.ts";
 import { sayUnresolved, unresolvedName } from "./types/unresolved.ts";
 import { createWalker } from "./types/walk.ts";
+import { written } from "./types/walker.ts";
 
 export interface Output {
   readonly schema: JsonSchema | null;
   readonly isStreaming: boolean;
 }
 
-/** The schema of what a tool gives back. */
+/**
+ * The schema of what a tool gives back; null as well where its type cannot be described, which is a warning: the tool
+ * is offered without it.
+ */
 export function readOutput(
   candidate: Candidate,
   program: DefinitionProgram,
@@ -24,11 +30,15 @@ export function readOutput(
   const result = resultOf(candidate, program);
   const { isStreaming, isWritten, node } = result;
   const at = (isWritten ? candidate.signature.declaration?.type : undefined) ?? candidate.nameNode;
+  let isLost = false;
+  const lose = (code: string, why: string): void => {
+    if (!isLost) reporter.add("warning", code, `the result: ${why}; the tool is offered without an output schema`, at);
+    isLost = true;
+  };
   const missing = isWritten ? unresolvedName(candidate.signature.declaration?.type, program) : undefined;
   if (missing) {
     const detail = missing.module === undefined ? reporter.diagnosticWithin(missing.complaint) : undefined;
-    const message = `the result: ${sayUnresolved(missing)}${detail ? `: ${detail}` : ""}`;
-    reporter.add("error", "unresolved-type", message, at);
+    lose("unresolved-type", `${sayUnresolved(missing)}${detail ? `: ${detail}` : ""}`);
     return { schema: null, isStreaming };
   }
   if (!result.type || (!isWritten && isUnresolved(result.type))) {
@@ -39,15 +49,24 @@ export function readOutput(
     direction: "output",
     written: isWritten,
     budget,
-    onFault: (fault) =>
-      reportFault({ ...fault, message: `the result: ${fault.message}` }, at, false, new Map(), reporter),
+    onFault: (fault) => {
+      const { severity, code, message, path } = fault;
+      if (severity === "error") lose(code, `${message}${path.length > 0 ? ` (at ${written(path)})` : ""}`);
+      else reportFault({ ...fault, message: `the result: ${message}` }, at, false, new Map(), reporter);
+    },
   });
   try {
     const schema = walker.walk(result.type, { path: [], level: 0, open: true, node });
-    return { schema: walker.recursion.finish(schema), isStreaming };
+    return { schema: isLost ? null : walker.recursion.finish(orNull(schema, result.type)), isStreaming };
   } catch (error) {
     if (!(error instanceof BudgetExceeded)) throw error;
-    reporter.add("error", error.code, `the result: ${error.message}`, at);
+    lose(error.code, error.message);
     return { schema: null, isStreaming };
   }
+}
+
+/** A function that may return `undefined` answers null. */
+function orNull(schema: JsonSchema, type: ts.Type): JsonSchema {
+  const members = membersOf(type);
+  return members.some(isNothing) && !members.some(isNull) ? combine([], [schema, { type: "null" }]) : schema;
 }

@@ -14,7 +14,7 @@ export type ReturnedValue = Exclude<GuestValue, { kind: "asks" | "redirect" }>;
 export function toResult(value: ReturnedValue, structured: boolean): CallResult {
   switch (value.kind) {
     case "none":
-      return { content: [] };
+      return structured ? resultOfJson(null, structured) : { content: [] };
     case "text":
       return structured
         ? { content: [text(value.text)], structuredContent: value.text }

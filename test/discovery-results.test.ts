@@ -1,0 +1,67 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { discover } from "../src/discover/discover.ts";
+import type { Discovery } from "../src/discover/discovery.ts";
+import type { JsonSchema } from "../src/json.ts";
+
+function found(text: string): Discovery {
+  return discover({ language: "typescript", server: "demo", entry: "demo.ts", files: { "demo.ts": text } });
+}
+
+function outputOf(type: string): JsonSchema | null | undefined {
+  const { tools, problems } = found(`interface User { name: string }\nexport function f(): ${type} { throw 0; }`);
+  assert.deepEqual(problems, [], type);
+  return tools[0]?.outputSchema;
+}
+
+test("a result that may be undefined is described as one that may be null", () => {
+  const user = { type: "object", properties: { name: { type: "string" } }, required: ["name"] };
+  const orNull = { anyOf: [user, { type: "null" }] };
+  assert.deepEqual(outputOf("User | undefined"), orNull);
+  assert.deepEqual(outputOf("Promise<User | undefined>"), orNull);
+  assert.deepEqual(outputOf("User | void"), orNull);
+  assert.deepEqual(outputOf("AsyncGenerator<string, User | undefined>"), orNull);
+  assert.deepEqual(outputOf("User | null | undefined"), orNull);
+  assert.deepEqual(outputOf("string | undefined"), { type: ["string", "null"] });
+  const { tools } = found("export function f(a: boolean) { if (a) return 1; }");
+  assert.deepEqual(tools[0]?.outputSchema, { anyOf: [{ type: "number", const: 1 }, { type: "null" }] });
+});
+
+test("a result that is always undefined, or content of MCP, has no schema, as ever", () => {
+  for (const type of ["void", "undefined", "Promise<void>", "Uint8Array | undefined", "Response | undefined"]) {
+    assert.equal(outputOf(type), null, type);
+  }
+});
+
+test("a result that cannot be described costs the output schema and not the tool, with one warning that says why", () => {
+  const cases: [type: string, code: string, why: RegExp][] = [
+    ["Map<string, number>", "unsupported-type", /Map cannot be represented in JSON; use a plain object/],
+    ["{ ok: boolean; cache: Set<string>; log: Map<string, string> }", "unsupported-type", /Set .*\(at cache\)/],
+    ["() => string", "unsupported-type", /a function cannot be represented in JSON/],
+    ["Promise<bigint>", "unsupported-type", /JSON has no bigint/],
+    ["Missing", "unresolved-type", /the type Missing cannot be found/],
+    ['import("somewhere").Thing', "unresolved-type", /cannot be found/],
+    ["Growing<string>", "type-too-deep", /60 levels/],
+  ];
+  for (const [type, code, why] of cases) {
+    const text = `interface Growing<T> { value: T; next: Growing<T[]> }\nexport function f(a: string): ${type} { throw a; }`;
+    const { tools, problems } = found(text);
+    assert.deepEqual(tools[0]?.outputSchema, null, type);
+    assert.deepEqual(
+      problems.map((problem) => [problem.severity, problem.code, problem.line, problem.column]),
+      [["warning", code, 2, 31]],
+      type,
+    );
+    assert.match(problems[0]!.message, why);
+    assert.match(problems[0]!.message, /^f: the result: .*; the tool is offered without an output schema$/);
+  }
+});
+
+test("a result that cannot be described does not save a tool whose arguments cannot be", () => {
+  const { tools, problems } = found("export function f(a: bigint): Map<string, string> { throw a; }");
+  assert.deepEqual(tools, []);
+  assert.deepEqual(
+    problems.map(({ severity }) => severity),
+    ["error", "warning"],
+  );
+});
