@@ -72,10 +72,11 @@ export function executorContract(mode: Mode): void {
       for (const value of values) assert.deepEqual(await rig.value(shape("same", ["value"]), { value }), value);
     });
 
-    it("gives nothing for undefined and for functions", async () => {
+    it("gives nothing for undefined, and a failure for a function", async () => {
       assert.deepEqual(await rig.call(shape("nothing")), { ok: true, value: { kind: "none" } });
-      const returned = await rig.call(shape("unwritable", ["kind"]), { kind: "function" });
-      assert.deepEqual(returned, { ok: true, value: { kind: "none" } });
+      const returned = failureOf(await rig.call(shape("unwritable", ["kind"]), { kind: "function" }));
+      assert.deepEqual([returned.reason, returned.retriable], ["unwritable", false]);
+      assert.match(returned.message, /^its result is a function, which JSON cannot carry/);
     });
 
     it("gives bytes as base64, with a type where there is one", async () => {

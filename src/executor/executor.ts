@@ -88,7 +88,8 @@ export type GuestValue =
   | { readonly kind: "none" }
   /** With a type when the function gave one (a `Blob` or a `Response`). */
   | { readonly kind: "text"; readonly text: string; readonly mimeType?: string }
-  | { readonly kind: "json"; readonly value: Json }
+  /** `nulled` says what of it became null only because JSON has no form for it: `/average is NaN`. */
+  | { readonly kind: "json"; readonly value: Json; readonly nulled?: string }
   | { readonly kind: "bytes"; readonly base64: string; readonly mimeType?: string }
   /** A `Response` that says where the result is instead; the address is as the function wrote it. */
   | { readonly kind: "redirect"; readonly location: string }
@@ -118,6 +119,7 @@ export interface GuestFailure {
 
 export type FailureReason =
   | "thrown" // the function threw or rejected
+  | "unwritable" // the function returned what JSON cannot carry
   | "timeout" // the deadline passed
   | "cancelled" // the caller's signal
   | "memory" // a memory limit ended the process

@@ -89,7 +89,7 @@ export function guestFailed(
   [, , said, message, stack, transient, protocol]: readonly unknown[],
   program: GuestProgram,
 ): GuestFailure {
-  const reason = said === "output" || said === "load" ? said : "thrown";
+  const reason = said === "output" || said === "load" || said === "unwritable" ? said : "thrown";
   const error = failure(reason, guestMessage(message, program), transient === 1, guestStack(stack, program));
   return protocol === 1 ? { ...error, protocol: true } : error;
 }

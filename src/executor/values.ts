@@ -1,6 +1,6 @@
 import type { Json } from "../json.ts";
 import { isObject } from "../json.ts";
-import { locationUnitsMax, nameUnitsMax, questionsMax, toHost } from "./guest/wire.mts";
+import { locationUnitsMax, nameUnitsMax, nulledUnitsMax, questionsMax, toHost } from "./guest/wire.mts";
 import type { GuestValue, InputRequest, InputRequests } from "./executor.ts";
 
 const none: GuestValue = { kind: "none" };
@@ -21,7 +21,10 @@ export function readValue(
       return isType(frame[3]) ? { kind: "text", text: content, mimeType: frame[3] } : { kind: "text", text: content };
     case toHost.json:
       if (content === undefined) return undefined;
-      return units > outputBytes ? "too large" : { kind: "json", value: content as Json };
+      if (units > outputBytes) return "too large";
+      return isNulled(frame[3])
+        ? { kind: "json", value: content as Json, nulled: frame[3] }
+        : { kind: "json", value: content as Json };
     case toHost.bytes:
       return readBytes(content, frame[3], outputBytes);
     case toHost.redirect:
@@ -56,6 +59,10 @@ function readBytes(base64: unknown, mimeType: unknown, outputBytes: number): Gue
   if (typeof base64 !== "string" || !/^[A-Za-z0-9+/]*={0,2}$/.test(base64)) return undefined;
   if (base64.length * 0.75 > outputBytes + 2) return "too large";
   return isType(mimeType) ? { kind: "bytes", base64, mimeType } : { kind: "bytes", base64 };
+}
+
+function isNulled(said: unknown): said is string {
+  return typeof said === "string" && said.length <= nulledUnitsMax;
 }
 
 function isType(mimeType: unknown): mimeType is string {

@@ -17,6 +17,7 @@ export function problemsOf(judge: Judge, value: unknown): string | undefined {
 export function messageOf(what: string, error: GuestFailure): string {
   const again = error.retriable ? "The same call may succeed when repeated." : "";
   if (error.reason === "thrown") return again ? `${error.message}\n${again}` : error.message;
+  if (error.reason === "unwritable") return `${what} failed: ${error.message}`;
   const sentence = `${what} did not finish: ${error.message}`;
   return again ? `${sentence}. ${again}` : sentence;
 }

@@ -4,6 +4,7 @@ import type { GuestOutcome, UnreadResult } from "../executor/executor.ts";
 import type { JsonObject, JsonText } from "../json.ts";
 import type { CallOptions, CallResult, Tool, ToolContract } from "./catalog.ts";
 import { failure, toConfiguredResult, toResult, type ReturnedValue } from "./content.ts";
+import { sayBroken } from "./broken.ts";
 import type { ReadResult, ResultTask, ValidatorOf } from "./checks/checks.ts";
 import { guestFailed, messageOf } from "./failures.ts";
 import { LongResult } from "./long-result.ts";
@@ -31,8 +32,9 @@ export function createTool(
   contract: ToolContract,
   run: Run,
   parts: ToolParts,
-  { task, outputSchema }: Pick<DiscoveredTool, "task" | "outputSchema">,
+  own: Pick<DiscoveredTool, "task" | "outputSchema" | "call" | "file" | "line">,
 ): Tool {
+  const { task, outputSchema } = own;
   const { name } = contract;
   const { redirects, notes, validatorOf, limits } = parts;
   const checkArguments = validatorOf(contract.inputSchema);
@@ -102,7 +104,8 @@ export function createTool(
         const { error } = outcome;
         const what = `The tool "${name}"`;
         const { reason, protocol } = error;
-        const rejects = protocol || reason === "descriptors" || (options.failuresReject && reason !== "thrown");
+        const isOwn = reason === "thrown" || reason === "unwritable";
+        const rejects = protocol || reason === "descriptors" || (options.failuresReject && !isOwn);
         if (!rejects) return notes.ended("error", beganAt, args, options, failure(messageOf(what, error)), retries);
         notes.ended("error", beganAt, args, options, undefined, retries);
         throw guestFailed(what, error);
@@ -127,9 +130,9 @@ export function createTool(
     const result = read(value, checkOutput !== undefined);
     if (!checkOutput || result.isError) return result;
     const checked = checkOutput(result.structuredContent ?? null);
-    return checked === undefined
-      ? result
-      : checked.then((broken) => (broken === undefined ? result : brokenBy(broken)));
+    const made = (broken: string | undefined): CallResult =>
+      broken === undefined ? result : brokenBy(sayBroken(broken, value, own));
+    return checked === undefined ? result : checked.then(made);
   }
 
   function brokenBy(broken: string): CallResult {

@@ -1,4 +1,5 @@
 import { describe } from "./errors.mts";
+import { lossIn, unwritableIn } from "./lost.mts";
 import { eventValuesMax, locationUnitsMax, toHost, type GuestLimits } from "./wire.mts";
 
 /**
@@ -9,6 +10,7 @@ const textDecoder = new TextDecoder();
 let limits: GuestLimits = { outputBytes: Infinity, frameBytes: Infinity };
 /** Bytes write themselves as base64 only while a result is being encoded, so a program's own JSON stays as it was. */
 let encoding = false;
+let encodesResult = false;
 
 export function setLimits(given: GuestLimits): void {
   limits = given;
@@ -29,6 +31,36 @@ export function prepareBytes(): void {
   define(Buffer.prototype, function (this: Buffer) {
     return encoding ? base64Of(this) : bufferToJson.call(this);
   });
+  refuse(Error.prototype);
+  refuse(Object.getPrototypeOf(Uint8Array.prototype) as object);
+}
+
+/**
+ * What writes some of itself into JSON, and not what it is: an error its code, a list of numbers an object. Only while a
+ * result is being encoded is there anything to be seen of this, and a program may put a `toJSON` of its own there.
+ */
+function refuse(prototype: object): void {
+  Object.defineProperty(prototype, "toJSON", {
+    configurable: true,
+    get: () => (encodesResult ? refuseToWrite : undefined),
+    set(this: object, value: unknown) {
+      Object.defineProperty(this, "toJSON", { value, configurable: true, enumerable: true, writable: true });
+    },
+  });
+}
+
+class Unwritable extends TypeError {
+  /** As the end of a sentence about the result. */
+  readonly why: string;
+
+  constructor(why: string) {
+    super(`The result ${why}`);
+    this.why = why;
+  }
+}
+
+function refuseToWrite(): never {
+  throw new Unwritable("holds an Error or a list of numbers that JSON cannot carry; return plain data");
 }
 
 export function encodeValue(id: number, value: unknown, mimeType?: string): string {
@@ -36,7 +68,8 @@ export function encodeValue(id: number, value: unknown, mimeType?: string): stri
     const frame = frameOf(id, value, mimeType);
     return fitsFrame(frame) ? frame : encodeTooLarge(id);
   } catch (error) {
-    return encodeFailure(id, error);
+    if (!(error instanceof Unwritable)) return encodeFailure(id, error);
+    return JSON.stringify([toHost.failed, id, "unwritable", `its result ${error.why}`, null, 0]);
   }
 }
 
@@ -98,11 +131,28 @@ function frameOf(id: number, value: unknown, mimeType: string | undefined): stri
     const type = mimeType ? `,${JSON.stringify(mimeType)}` : "";
     return tooLarge ? encodeTooLarge(id) : `[${toHost.text},${id},${JSON.stringify(value)}${type}]`;
   }
-  if (value === undefined || typeof value === "function" || typeof value === "symbol") return `[${toHost.none},${id}]`;
+  if (value === undefined) return `[${toHost.none},${id}]`;
   const bytes = bytesOf(value);
   if (bytes) return frameOfBytes(id, bytes, mimeType);
-  const json = encodeJson(value);
-  return json.length > limits.outputBytes ? encodeTooLarge(id) : `[${toHost.json},${id},${json}]`;
+  const json = encodeResult(value);
+  if (json.length > limits.outputBytes) return encodeTooLarge(id);
+  const { unwritable, nulled } = lossIn(value, json);
+  if (unwritable !== undefined) throw new Unwritable(unwritable);
+  return `[${toHost.json},${id},${json}${nulled === undefined ? "" : `,${JSON.stringify(nulled)}`}]`;
+}
+
+function encodeResult(value: unknown): string {
+  encodesResult = true;
+  try {
+    return encodeJson(value);
+  } catch (error) {
+    encodesResult = false;
+    // Only now is it worth to look where it stands.
+    const lost = error instanceof TypeError ? unwritableIn(value) : undefined;
+    throw lost === undefined ? error : new Unwritable(lost);
+  } finally {
+    encodesResult = false;
+  }
 }
 
 function frameOfBytes(id: number, bytes: Uint8Array, mimeType: string | undefined): string {
@@ -129,10 +179,10 @@ function base64Of(bytes: Uint8Array): string {
 /** The two things that JSON refuses, said for who wrote the function. */
 function unwritable(error: Error): Error {
   if (/BigInt/.test(error.message)) {
-    return new TypeError("The result holds a BigInt, which JSON cannot carry; return it as a string or a number");
+    return new Unwritable("holds a BigInt, which JSON cannot carry; return it as a string or a number");
   }
   if (/circular/i.test(error.message)) {
-    return new TypeError("The result refers to itself, which JSON cannot carry; return a value without cycles");
+    return new Unwritable("refers to itself, which JSON cannot carry; return a value without cycles");
   }
   return error;
 }

@@ -36,11 +36,11 @@ export const toHost = {
   none: 3,
   /** [text, call id, text, mime type?] */
   text: 4,
-  /** [json, call id, value] */
+  /** [json, call id, value, what of it is null only because JSON has no form for it?] */
   json: 5,
   /** [bytes, call id, base64, mime type?] */
   bytes: 6,
-  /** [failed, call id, "thrown" | "output" | "load", message, stack | null, transient: 0 | 1, protocol?: 0 | 1] */
+  /** [failed, call id, "thrown" | "output" | "load" | "unwritable", message, stack | null, transient: 0 | 1, protocol?: 0 | 1] */
   failed: 7,
   /** [progress, call id, event] */
   progress: 8,
@@ -76,6 +76,9 @@ export const eventValuesMax = 10_000;
 /** The longest message and stack of an error, in UTF-16 units. */
 export const messageUnitsMax = 8_192;
 export const stackUnitsMax = 16_384;
+
+/** The longest word on what became null in a result, in UTF-16 units. */
+export const nulledUnitsMax = 256;
 
 /** The longest address of a redirect, in UTF-16 units. */
 export const locationUnitsMax = 8_192;

@@ -22,6 +22,7 @@ import { readLongEvent, readLongMessage, type LongEvent } from "../../upstream/l
 import { readCompletion, readPromptResult, readResourceResult, readToolResult } from "../../upstream/results.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { CallResult, ContentBlock, PromptResult, ReadResult } from "../catalog.ts";
+import { sayBroken } from "../broken.ts";
 import { completionIn } from "../completer.ts";
 import { sizeOf, textsOf, toConfiguredResult, toResult, type ReturnedValue } from "../content.ts";
 import type { LongObjectParts, LongResultParts } from "../long-result.ts";
@@ -204,7 +205,7 @@ function guestResultOf(task: BoundedResultTask): ReadGuestResult {
   if (hasSchema && !result.isError) {
     const { fault, problems } = judged(JSON.stringify(outputSchema), result.structuredContent ?? null);
     if (fault !== undefined) return { broken: `its schema is not valid: ${fault}` };
-    if (problems.length > 0) return { broken: problems.join("; ") };
+    if (problems.length > 0) return { broken: sayBroken(problems.join("; "), outcome.value) };
   }
   const { parts, units } = partsOf(result);
   if (units <= unitsMax) return { result: parts };
