@@ -51,6 +51,7 @@ program
   .description("Serve definitions straight from their files, and again whenever they change.")
   .argument("<file...>", ".ts or .sh definitions; each becomes the server of its name")
   .option("--new", "make the files that are not there yet, each a small definition to begin with")
+  .option("--strict", "tell type errors as errors")
   .option("--port <number>", "port; 0 lets the system choose (BERTH_PORT, default 7420)")
   .option("--host <address>", "address to bind (BERTH_HOST, default 127.0.0.1)")
   .option("--data <folder>", "folder of a store that keeps every version (default: one that is gone afterwards)")
@@ -85,6 +86,7 @@ program
   .option("--out <folder>", "folder of the image (default: boot)")
   .option("--check", "change nothing; exit with 1 when the image is not what the sources give")
   .option("--fresh", "take nothing from the last image: compile every definition again")
+  .option("--strict", "make no image while a definition has type errors")
   .option("--if-stale", "confirm quickly, and make the image only when it is stale")
   .option("--json", "print what was done as JSON")
   .action(async (options) => run((await import("./commands/boot.ts")).boot(options)));
@@ -94,6 +96,7 @@ program
   .description("Show the tools that a definition gives, and every problem in it.")
   .argument("<file>", "a .ts or .sh definition")
   .option("--server <name>", "name of the server; a shell definition's tool is named after it")
+  .option("--strict", "take type errors for errors: the exit code is then 1")
   .option("--json", "print {tools, problems} as JSON")
   .action(async (file, options) => run((await import("./commands/discover.ts")).discover(file, options)));
 

@@ -23,6 +23,14 @@ export interface Problem {
   readonly frame?: string;
 }
 
+/** What the type checker says of a definition: its code runs all the same. */
+export const TYPE_ERROR = "type-error";
+
+/** As `--strict` has them: type errors are errors like others. */
+export function strictly(problems: readonly Problem[]): Problem[] {
+  return problems.map((problem) => (problem.code === TYPE_ERROR ? { ...problem, severity: "error" } : problem));
+}
+
 /** A person mends the first ones and tries again; whoever has thousands of them is answered as quickly. */
 export const PROBLEMS_MAX = 100;
 

@@ -73,6 +73,21 @@ test("berth discover tells apart what is wrong with tools and what keeps them fr
   assert.deepEqual([run.status, tools.length, problems, bundling?.length], [1, 1, [], 1]);
 });
 
+test("berth discover tells type errors as warnings, and as errors with --strict", async (context) => {
+  const path = await folder(context, {
+    "a.ts": "export function size(text: string): number {\n  return text.lenght;\n}\n",
+  });
+  const run = berth(join(path, "a.ts"));
+  assert.deepEqual([run.status, run.stdout], [0, "size(text: string): number\n\n1 tool, 1 warning\n"]);
+  assert.match(
+    run.stderr,
+    /^a\.ts:2:15: warning: .*Did you mean 'length'\? \[type-error\]\n +> 2 \| {3}return text\.lenght;/,
+  );
+  const strict = berth(join(path, "a.ts"), "--strict");
+  assert.deepEqual([strict.status, strict.stdout], [1, "size(text: string): number\n\n1 tool, 1 error\n"]);
+  assert.match(strict.stderr, /^a\.ts:2:15: error: /);
+});
+
 test("berth discover takes scripts, and the name of their server", async (context) => {
   const path = await folder(context, { "find.sh": "#!/bin/sh\n# Finds.\n# @param {string} text\n" });
   assert.deepEqual(

@@ -244,14 +244,14 @@ test("contractBytes: functions beyond it are left out, tools, resources and prom
 
 test("of a definition with very many problems the first leave the compiler, errors before warnings", async () => {
   const syntax = await compiler.compile(source("x y;\n".repeat(3_000)));
-  assert.equal(syntax.problems.length, 101);
-  assert.match(syntax.problems[100]!.message, /^There are \d+ more problems/);
+  assert.equal(syntax.problems.length, 1, "the others follow from the first");
 
   const suspicious = "export function a(x: number) {\n" + "x === NaN;\n".repeat(3_000) + "}\n";
   const untyped = "export function b(x: symbol): void {}\n";
   const warned = await compiler.compile(source(suspicious + untyped));
   assert.ok(warned.bundle);
   assert.equal(warned.problems.length, 101);
+  assert.match(warned.problems[100]!.message, /^There are \d+ more problems/);
   assert.ok(warned.problems.some(({ tool, severity }) => tool === "b" && severity === "error"));
 
   const name = "n".repeat(200_000);

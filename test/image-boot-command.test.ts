@@ -91,6 +91,19 @@ describe("berth boot", () => {
     }
   });
 
+  test("type errors are warnings in an image, and with --strict there is none, although they were known before", () => {
+    const [from, out] = madeImage();
+    writeFileSync(join(from, "greeter.ts"), greeter.replace("+ name", "+ name.lenght"));
+    const made = boot("--from", from, "--out", out);
+    assert.equal(made.code, 0, made.stderr);
+    assert.match(made.stderr, /greeter\.ts:8:26: warning: .*Did you mean 'length'\? \[type-error\]/);
+    for (const flags of [[], ["--fresh"], ["--if-stale"]]) {
+      const strict = boot("--from", from, "--out", out, "--strict", ...flags);
+      assert.equal(strict.code, 2, strict.stderr);
+      assert.match(strict.stderr, /greeter\.ts:8:26: error: .*\n[^]*1 error in /);
+    }
+  });
+
   test("C1 --check fails with 1 for a changed source and for every damaged byte, and changes nothing", () => {
     const [from, out] = madeImage();
     const check = (): { code: number | null; stdout: string } =>

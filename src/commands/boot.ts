@@ -16,7 +16,7 @@ import { compareImage, writeImage, type Difference } from "../image/write.ts";
 import { faultOfSchema } from "../host/arguments.ts";
 import { readEntry } from "../host/config/entry.ts";
 import type { JsonObject } from "../json.ts";
-import type { Problem } from "../problem.ts";
+import { strictly, type Problem } from "../problem.ts";
 import { confinementBy } from "../processes/own-program.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 import { progressLine } from "./progress.ts";
@@ -33,6 +33,8 @@ export interface BootOptions {
   /** Takes nothing from the last image: every definition is compiled again. */
   readonly fresh?: boolean;
   readonly json?: boolean;
+  /** Type errors of definitions keep the image from being made. */
+  readonly strict?: boolean;
   /** Prints nothing but what keeps the image from being made. */
   readonly quiet?: boolean;
 }
@@ -72,7 +74,10 @@ async function run(from: string, out: string, options: BootOptions, open?: Compi
   const compiling = currentCompiling(limits, open ?? (async () => openCompiler(limits, { mode })));
   const lock = options.fresh || options.check ? undefined : readLock(out);
   if (lock && (await confirm(lock, { from, out, deep: !options.ifStale }, compiling))) {
-    return { ...done, status: "unchanged", images: await imageCids(out), problems: lock.warnings };
+    const problems = options.strict ? strictly(lock.warnings) : lock.warnings;
+    if (problems.some(({ severity }) => severity === "error"))
+      return { ...done, status: "bad-sources", images: {}, problems };
+    return { ...done, status: "unchanged", images: await imageCids(out), problems };
   }
 
   const { image, problems } = await generate({ from, out, sourceBytes: limits.sourceBytes }, options, compiling);
@@ -86,7 +91,7 @@ async function run(from: string, out: string, options: BootOptions, open?: Compi
 
 async function generate(
   where: Pick<GenerateOptions, "from" | "out" | "sourceBytes">,
-  { fresh, quiet }: BootOptions,
+  { fresh, quiet, strict }: BootOptions,
   compiling: Compiling,
 ): Promise<Generation> {
   const progress = progressLine();
@@ -99,7 +104,10 @@ async function generate(
     );
   };
   try {
-    return await generateImage({ ...where, onProgress, checkEntry, ...(fresh && { fresh }) }, compiling);
+    return await generateImage(
+      { ...where, onProgress, checkEntry, ...(fresh && { fresh }), ...(strict && { strict }) },
+      compiling,
+    );
   } finally {
     progress.end();
   }

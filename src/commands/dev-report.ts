@@ -1,12 +1,13 @@
 import type { ServerSummary } from "../host/host.ts";
 import { clientName } from "../http/pages/parts/setup.ts";
 import type { Berth } from "../main.ts";
+import { strictly } from "../problem.ts";
 import { inOwnFiles, type FileServer } from "./dev-files.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 
 /** What a person sees first: what is served, and what to give to a client. */
-export async function announceServers(berth: Berth, servers: readonly FileServer[]): Promise<void> {
-  for (const server of servers) await reportServer(berth, server);
+export async function announceServers(berth: Berth, servers: readonly FileServer[], isStrict: boolean): Promise<void> {
+  for (const server of servers) await reportServer(berth, server, isStrict);
   const [first] = servers;
   console.error(
     [
@@ -20,10 +21,14 @@ export async function announceServers(berth: Berth, servers: readonly FileServer
   );
 }
 
-/** One server as it is now: its address, its tools, and every problem where it stands. */
-export async function reportServer(berth: Berth, server: FileServer): Promise<void> {
-  const summary = await berth.server(server.name);
-  if (!summary) return;
+/**
+ * One server as it is now: its address, its tools, and every problem where it stands. `isStrict`: type errors are told as
+ * errors; the server is served all the same.
+ */
+export async function reportServer(berth: Berth, server: FileServer, isStrict: boolean): Promise<void> {
+  const found = await berth.server(server.name);
+  if (!found) return;
+  const summary = isStrict ? { ...found, problems: strictly(found.problems) } : found;
   const time = new Date().toLocaleTimeString("en-GB");
   console.error(`${time} ${server.name}  ${urlOf(berth, server)}  ${countsOf(summary)}`);
   for (const { name, description } of summary.catalog?.contract.tools ?? []) {

@@ -15,6 +15,8 @@ export interface DevOptions extends Pick<StoreOptions, "data"> {
   readonly host?: string;
   /** Makes the files that are not there yet. */
   readonly new?: boolean;
+  /** Type errors are told as errors. */
+  readonly strict?: boolean;
 }
 
 /** Editors write a file in several steps. */
@@ -26,6 +28,7 @@ const SETTLED_MS = 40;
  */
 export async function dev(paths: readonly string[], options: DevOptions): Promise<number> {
   const ended = signalled();
+  const isStrict = options.strict ?? false;
   if (options.new) await makeStarters(paths);
   const servers = await fileServers(paths);
   const folders = new WorkFolders();
@@ -38,8 +41,8 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
       for (const server of servers) await files.read(server);
     });
     try {
-      const watching = await watchFiles(berth, servers, files!);
-      await announceServers(berth, servers);
+      const watching = await watchFiles(berth, servers, files!, isStrict);
+      await announceServers(berth, servers, isStrict);
       await ended;
       await watching.close();
     } finally {
@@ -64,7 +67,12 @@ async function makeStarters(paths: readonly string[]): Promise<void> {
 }
 
 /** Looks whenever a file changes, or may have while it was not watched yet. */
-async function watchFiles(berth: Berth, servers: readonly FileServer[], files: DevFiles): Promise<Watching> {
+async function watchFiles(
+  berth: Berth,
+  servers: readonly FileServer[],
+  files: DevFiles,
+  isStrict: boolean,
+): Promise<Watching> {
   const owners = new Map<string, Set<FileServer>>();
   /** One change after the other, so that what is reported is what is served. */
   let turn = Promise.resolve();
@@ -76,7 +84,7 @@ async function watchFiles(berth: Berth, servers: readonly FileServer[], files: D
     own(server, read.files);
     if (!read.changed) return;
     await berth.reload();
-    await reportServer(berth, server);
+    await reportServer(berth, server, isStrict);
   };
   const own = (server: FileServer, paths: readonly string[]): void => {
     for (const path of paths) {

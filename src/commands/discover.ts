@@ -5,7 +5,7 @@ import { signatureOf } from "../contract/signature.ts";
 import { openCompiler } from "../discover/compiler.ts";
 import type { DefinitionSource, DiscoveredTool, Discovery } from "../discover/discovery.ts";
 import { gatherDefinition } from "../discover/gather.ts";
-import type { Problem } from "../problem.ts";
+import { strictly, type Problem } from "../problem.ts";
 import { confinementBy } from "../processes/own-program.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 
@@ -14,6 +14,8 @@ export interface DiscoverOptions {
   readonly json?: boolean;
   /** Name of the server; by default the file's own. */
   readonly server?: string;
+  /** Type errors are errors. */
+  readonly strict?: boolean;
 }
 
 /**
@@ -39,8 +41,10 @@ export async function discover(file: string, options: DiscoverOptions): Promise<
 
   const compiler = openCompiler(limits, { mode: confinementBy(guests) });
   try {
-    const found = await compiler.discover(source);
-    const compiled = await compiler.compile(source);
+    const told = <Found extends Discovery>(it: Found): Found =>
+      options.strict ? { ...it, problems: strictly(it.problems) } : it;
+    const found = told(await compiler.discover(source));
+    const compiled = told(await compiler.compile(source));
     const known = new Set(found.problems.map((problem) => JSON.stringify(problem)));
     const bundling = compiled.problems.filter((problem) => !known.has(JSON.stringify(problem)));
     if (options.json) printJson(found, bundling);

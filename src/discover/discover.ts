@@ -18,6 +18,7 @@ import { readPrompt } from "./prompt.ts";
 import { placeIn, problemAt } from "./reporter.ts";
 import { readResource } from "./resource.ts";
 import { readTool } from "./tool.ts";
+import { typeErrors } from "./type-errors.ts";
 import { parseUriTemplate } from "./uri-template.ts";
 
 /**
@@ -33,7 +34,8 @@ export function discover(source: DefinitionSource, limits?: ContractLimits): Dis
   const candidates = exportedFunctions(program, source.server);
   for (const candidate of candidates) finder.read(candidate);
   for (const candidate of candidates) finder.readCompletions(candidate);
-  return finder.found();
+  const found = finder.found();
+  return { ...found, problems: [...found.problems, ...typeErrors(program, found.problems)] };
 }
 
 /** A tag turns a function into something else than a tool. */
@@ -185,5 +187,9 @@ function syntaxProblems({ program, own, nameOf }: DefinitionProgram): Problem[] 
     const message = ts.flattenDiagnosticMessageText(diagnostic.messageText, " ");
     return { severity: "error", code: "syntax-error", message, file: nameOf(file), ...place };
   };
-  return own.flatMap((file) => program.getSyntacticDiagnostics(file).map((diagnostic) => toProblem(file, diagnostic)));
+  return own.flatMap((file) => {
+    // The others follow from the first: of a parenthesis that is missing the parser tells at every line that comes after.
+    const first = program.getSyntacticDiagnostics(file).toSorted((a, b) => (a.start ?? 0) - (b.start ?? 0))[0];
+    return first ? [toProblem(file, first)] : [];
+  });
 }

@@ -24,7 +24,7 @@ export interface DefinitionProgram {
 
 const ownRoot = "/definition/";
 const libraryRoot = "/lib/";
-const ambientName = "/berth/berth.d.ts";
+export const ambientName = "/berth/berth.d.ts";
 
 const libraryFolder = dirname(createRequire(import.meta.url).resolve("typescript"));
 export const ambientFile = join(packageRoot, "reference_templates", "berth.d.ts");

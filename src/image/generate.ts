@@ -1,6 +1,6 @@
 import { jsonBlock, rawBlock, type Block, type Cid } from "../cid.ts";
 import { defaultLimits } from "../limits.ts";
-import type { Problem } from "../problem.ts";
+import { strictly, type Problem } from "../problem.ts";
 import { readBootSource, valueCid, type BootSource } from "./boot-source.ts";
 import { compileAll, earlierResults, type Job, type Progress, type Result } from "./compile-all.ts";
 import { compilerIdentity, type Compiling } from "./compiler.ts";
@@ -30,6 +30,8 @@ export interface GenerateOptions {
   readonly sourceBytes?: number;
   /** Makes everything again, whatever was made before. */
   readonly fresh?: boolean;
+  /** Type errors of definitions are errors. */
+  readonly strict?: boolean;
   readonly onProgress?: (progress: Progress) => void;
   readonly checkEntry?: CheckEntry;
 }
@@ -71,7 +73,7 @@ export async function generateImage(options: GenerateOptions, compiling: Compili
     onProgress: options.onProgress,
   });
 
-  const told = inOrder(problems);
+  const told = inOrder(options.strict ? strictly(problems) : problems);
   if (told.some(({ severity }) => severity === "error")) return { problems: told };
   const image = assemble({ folder, sources, jobs, results, warnings: told, compiling });
   return { image: { ...image, compiled }, problems: told };

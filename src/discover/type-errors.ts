@@ -1,0 +1,143 @@
+import ts from "#typescript";
+import { PROBLEMS_MAX, TYPE_ERROR, type Problem } from "../problem.ts";
+import { ambientName, type DefinitionProgram } from "./program.ts";
+import { placeIn } from "./reporter.ts";
+import { isRelative } from "./resolve.ts";
+
+/**
+ * The checker's own complaints about the definition's TypeScript files, in its words. They keep nothing from being
+ * served: the code runs whatever its types say. `known` are the problems that have been found already; what they quote
+ * is not said again.
+ */
+export function typeErrors(definition: DefinitionProgram, known: readonly Problem[]): Problem[] {
+  const { own, nameOf } = definition;
+  const found = own.flatMap((file) => diagnosticsOf(file, definition).map((diagnostic) => ({ file, diagnostic })));
+  const quoted = known.map(({ message }) => message).join("\n");
+  return found
+    .filter(({ file, diagnostic }) => isOfAuthor(diagnostic, file, definition))
+    .map(({ file, diagnostic }) => ({ file, diagnostic, message: textOf(diagnostic) }))
+    .filter(({ message }) => !quoted.includes(message))
+    .map(({ file, diagnostic, message }, index) => {
+      const problem: Problem = { severity: "warning", code: TYPE_ERROR, message, file: nameOf(file) };
+      const start = diagnostic.start ?? 0;
+      if (index < PROBLEMS_MAX) return { ...problem, ...placeIn(file.text, start, diagnostic.length ?? 1) };
+      // What is beyond the limit is only counted, and a frame takes long to find in a long file.
+      const { line, character } = file.getLineAndCharacterOfPosition(start);
+      return { ...problem, line: line + 1, column: character + 1 };
+    });
+}
+
+/** What the checker fails on can be discovered and run all the same. */
+function diagnosticsOf(file: ts.SourceFile, { program }: DefinitionProgram): readonly ts.Diagnostic[] {
+  try {
+    return program.getSemanticDiagnostics(file);
+  } catch {
+    return [];
+  }
+}
+
+/** Without the advice to install types or to change settings, for which a definition has no place. */
+function textOf({ messageText }: ts.Diagnostic): string {
+  const text = ts.flattenDiagnosticMessageText(messageText, " ").replace(/\s+/g, " ");
+  return text.replace(/ Do you need to .*$/, "");
+}
+
+/**
+ * The checker sees the definition, the language and Berth's ambient types, which tell less than what is there when the
+ * code runs: packages and some of Node's modules have no types here. What follows from that is nobody's mistake.
+ */
+function isOfAuthor(diagnostic: ts.Diagnostic, file: ts.SourceFile, definition: DefinitionProgram): boolean {
+  const { category, code, start } = diagnostic;
+  if (category !== ts.DiagnosticCategory.Error || start === undefined) return false;
+  if (implicitAny.has(code) || unseen.has(code) || isAboutFiles(code)) return false;
+  if (missingNames.has(code)) return !isGlobalOfGuests(file.text.slice(start, start + (diagnostic.length ?? 0)));
+  if (missingExports.has(code)) return isOwnImport(nodeAt(file, start));
+  if (missingProperties.has(code)) return !isOfHost(nodeAt(file, start), definition);
+  return true;
+}
+
+/** Where modules and references lead, and what settings say. */
+function isAboutFiles(code: number): boolean {
+  return code >= 5000 && code < 7000;
+}
+
+/** … implicitly has an 'any' type: of what a package gave, among others. That of a tool's argument is told apart. */
+const implicitAny: ReadonlySet<number> = new Set([
+  7005, 7006, 7008, 7009, 7010, 7011, 7013, 7019, 7020, 7022, 7023, 7024, 7025, 7031, 7032, 7033, 7034, 7051, 7055,
+  7057,
+]);
+
+const unseen: ReadonlySet<number> = new Set([
+  2306, // File … is not a module
+  2307, // Cannot find module …; the bundler tells of files that are not there
+  2550, // Property … does not exist on type …. Do you need to change your target library?
+  2568, // The same, of a type that needs a later library
+  2578, // Unused '@ts-expect-error' directive: with other types it is used
+  2583, // Cannot find name …. Do you need to change your target library?
+  2688, // Cannot find type definition file for …
+  2726, // Cannot find lib definition for …
+  2727, // The same, with a suggestion
+  2732, // Cannot find module …. Consider using '--resolveJsonModule'
+  2792, // Cannot find module …. Did you mean to set 'moduleResolution'?
+]);
+
+/** Cannot find name …, with and without a suggestion; Cannot find namespace …. */
+const missingNames: ReadonlySet<number> = new Set([2304, 2552, 2503, 2580, 2584, 2591]);
+
+/** Module … has no exported member …, in the forms that it takes. */
+const missingExports: ReadonlySet<number> = new Set([2305, 2614, 2694, 2724]);
+
+/** Property … does not exist on type …, with and without a suggestion. */
+const missingProperties: ReadonlySet<number> = new Set([2339, 2551, 2576]);
+
+/** Those of Node, and names of types for them, that the ambient types leave out. */
+const globalsOfGuests: ReadonlySet<string> = new Set(
+  (
+    "NodeJS BroadcastChannel ByteLengthQueuingStrategy CompressionStream CountQueuingStrategy CryptoKey CustomEvent " +
+    "DecompressionStream MessageChannel MessageEvent MessagePort PerformanceEntry PerformanceMark PerformanceMeasure " +
+    "PerformanceObserver PerformanceObserverEntryList PerformanceResourceTiming ReadableByteStreamController " +
+    "ReadableStreamBYOBReader ReadableStreamBYOBRequest ReadableStreamDefaultController ReadableStreamDefaultReader " +
+    "SubtleCrypto TextDecoderStream TextEncoderStream TransformStream TransformStreamDefaultController WebAssembly " +
+    "WritableStream WritableStreamDefaultController WritableStreamDefaultWriter global"
+  ).split(" "),
+);
+
+function isGlobalOfGuests(name: string): boolean {
+  return globalsOfGuests.has(name);
+}
+
+/** Of the definition's own files or of "berth", whose types are whole. */
+function isOwnImport(node: ts.Node): boolean {
+  const statement = ts.findAncestor(node, (it) => ts.isImportDeclaration(it) || ts.isExportDeclaration(it));
+  const { moduleSpecifier } = (statement ?? {}) as ts.ImportDeclaration;
+  if (!moduleSpecifier || !ts.isStringLiteral(moduleSpecifier)) return true;
+  return isRelative(moduleSpecifier.text) || moduleSpecifier.text === "berth";
+}
+
+/** Whether what has no such property is one of Node's own things, which have more than the ambient types say. */
+function isOfHost(node: ts.Node, { checker }: DefinitionProgram): boolean {
+  const access = ts.findAncestor(node, ts.isPropertyAccessExpression);
+  if (!access) return false;
+  if (ts.isMetaProperty(access.expression)) return true;
+  const type = checker.getApparentType(checker.getTypeAtLocation(access.expression));
+  return (type.symbol?.declarations ?? []).some((declaration) => {
+    const isAmbient = declaration.getSourceFile().fileName === ambientName;
+    return isAmbient && !ts.findAncestor(declaration, isModuleOfBerth);
+  });
+}
+
+function isModuleOfBerth(node: ts.Node): boolean {
+  return ts.isModuleDeclaration(node) && node.name.text === "berth";
+}
+
+/** The innermost node at an offset. */
+function nodeAt(file: ts.SourceFile, offset: number): ts.Node {
+  let node: ts.Node = file;
+  for (;;) {
+    const inner = ts.forEachChild(node, (child) =>
+      child.getStart(file) <= offset && offset < child.end ? child : undefined,
+    );
+    if (!inner) return node;
+    node = inner;
+  }
+}

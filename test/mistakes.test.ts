@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { printProblems } from "../src/commands/print-problems.ts";
+import { compileDefinition } from "../src/discover/compile.ts";
+import type { Problem } from "../src/problem.ts";
+
+/** What authors get wrong, and the words that they see for it. */
+async function problemsOf(files: string | Readonly<Record<string, string>>): Promise<readonly Problem[]> {
+  const own = typeof files === "string" ? { "hello.ts": files } : files;
+  const compiled = await compileDefinition("compile", {
+    language: "typescript",
+    server: "hello",
+    entry: Object.keys(own)[0]!,
+    files: own,
+  });
+  return compiled.problems;
+}
+
+/** As a terminal shows them. */
+async function told(files: string | Readonly<Record<string, string>>): Promise<string> {
+  let text = "";
+  printProblems(await problemsOf(files), (more) => (text += more));
+  return text;
+}
+
+test("a result of another type than the function says is told in the checker's words, with its line", async () => {
+  assert.equal(
+    await told("export function size(text: string): number {\n  return text.trim();\n}\n"),
+    "hello.ts:2:3: warning: Type 'string' is not assignable to type 'number'. [type-error]\n" +
+      "    > 2 |   return text.trim();\n" +
+      "        |   ^^^^^^\n",
+  );
+});
+
+test("a misspelt property is told with what was meant, in every file of a definition", async () => {
+  const text = await told({
+    "hello.ts": 'import { size } from "./size.ts";\nexport const greet = (name: string): number => size(name);\n',
+    "size.ts":
+      "export const size = (text: string): number => text.lenght;\nexport type Limits = { length: number };\nexport const limits: Limits = { lenght: 3 };\n",
+  });
+  assert.match(
+    text,
+    /^size\.ts:1:52: warning: Property 'lenght' does not exist on type 'string'\. Did you mean 'length'\?/,
+  );
+  assert.match(text, /\nsize\.ts:3:33: warning: .*Did you mean to write 'length'\?/);
+});
+
+test("type errors keep nothing from being served", async () => {
+  const source = { language: "typescript", server: "hello", entry: "hello.ts" } as const;
+  const files = { "hello.ts": "export function size(text: string): number {\n  return text;\n}\n" };
+  const { tools, bundle } = await compileDefinition("compile", { ...source, files });
+  assert.deepEqual([tools.length, typeof bundle], [1, "string"]);
+});
+
+test("what follows from types that are not seen here is no mistake of the author's", async () => {
+  const problems = await problemsOf(`
+    import { unified, type Plugin } from "unified";
+    import { parseArgs } from "node:util";
+    import * as path from "node:path";
+    // @ts-expect-error it has types here
+    export const twice = (n: number): number => n * 2;
+    export async function read(names: string[]): Promise<string> {
+      const plugin: Plugin = unified().use((tree) => tree.children.map((child) => child.value));
+      const stream = new TransformStream();
+      const slash = path.matchesGlob?.("a", "b") ?? parseArgs({ args: names }).values;
+      return [plugin, stream, slash, process.arch, performance.timeOrigin, Object.groupBy(names, (name) => name)].join();
+    }
+  `);
+  assert.deepEqual(problems, []);
+});
+
+test("names that only look like those of Node are told", async () => {
+  const text = await told("export const read = (): string => require('fs') + fetchh('x');\n");
+  assert.match(text, /^hello\.ts:1:35: warning: Cannot find name 'require'\. \[type-error\]\n/);
+  assert.match(text, /Cannot find name 'fetchh'\. Did you mean 'fetch'\?/);
+});
+
+test("a mistake that keeps a tool from being offered is told once", async () => {
+  const problems = await problemsOf("export function size(text: strin): number {\n  return text.length;\n}\n");
+  assert.deepEqual(
+    problems.map(({ code }) => code),
+    ["unresolved-type"],
+  );
+});
+
+test("of very many type errors the first are told, and how many more there are", async () => {
+  const lines = Array.from({ length: 150 }, (_, index) => `export const f${index} = (): number => "${index}";\n`);
+  const problems = await problemsOf(lines.join(""));
+  assert.equal(problems.length, 101);
+  assert.equal(problems.at(-1)!.message, "There are 50 more problems; these are the first 100.");
+});
+
+test("of what one missing parenthesis does to the lines below it only the first is told", async () => {
+  const text = await told(
+    "export function greet(name: string): string {\n  return shout(name;\n}\n\nfunction shout(text: string): string {\n" +
+      "  return text.toUpperCase();\n}\n\nexport function part(name: string): string {\n  return `Bye, ${name}!`;\n}\n",
+  );
+  assert.equal(
+    text,
+    "hello.ts:2:20: error: ')' expected. [syntax-error]\n    > 2 |   return shout(name;\n        |                    ^\n",
+  );
+});
