@@ -81,6 +81,16 @@ test("berth dev shows a mistake with its file, line and column, and serves again
   assert.equal((await call(`${dev.url}/mcp/hello`, "greet", { name: "Ada" })).content[0].text, "Welcome back, Ada!");
 });
 
+test("berth dev tells type errors and serves, and does not serve what exports nothing", async (t) => {
+  const wrong = GREET.replace("string {", "number {");
+  const files = { "hello.ts": wrong, "silent.ts": GREET.replace("export ", "") };
+  const dev = await startDev(t, files, ["--strict", "hello.ts", "silent.ts"]);
+  assert.match(dev.output(), /hello {2}http\S+ {2}1 tool, 1 error\n/);
+  assert.match(dev.output(), /hello\.ts:3:3: error: Type 'string' is not assignable to type 'number'\. \[type-error\]/);
+  assert.match(dev.output(), /silent {2}http\S+ {2}not served, 1 error\n/);
+  assert.match(dev.output(), /silent\.ts:2:10: error: .*greet looks like a tool: put "export" before it/);
+});
+
 test("berth dev --new makes a TypeScript and a shell definition that work, and prints where a client finds them", async (t) => {
   const dev = await startDev(t, {}, ["--new", "say_hello.ts", "up.sh"]);
   assert.deepEqual((await readdir(dev.folder)).sort(), ["say_hello.ts", "up.sh"]);

@@ -100,3 +100,32 @@ test("of what one missing parenthesis does to the lines below it only the first 
     "hello.ts:2:20: error: ')' expected. [syntax-error]\n    > 2 |   return shout(name;\n        |                    ^\n",
   );
 });
+
+test("a definition that exports nothing names what looks like a tool, and is not served", async () => {
+  const source = { language: "typescript", server: "hello", entry: "hello.ts" } as const;
+  const text =
+    "/** Greets. */\nfunction greet(name: string): string {\n  return word(name);\n}\nconst word = (name: string) => name;\n";
+  assert.equal(
+    await told(text),
+    "hello.ts:2:10: error: Nothing is exported, so nothing is offered; greet looks like a tool: " +
+      'put "export" before it. [nothing-exported]\n' +
+      "    > 2 | function greet(name: string): string {\n" +
+      "        |          ^^^^^\n",
+  );
+  assert.equal((await compileDefinition("compile", { ...source, files: { "hello.ts": text } })).bundle, undefined);
+});
+
+test("what is exported and cannot be a tool is told with what to write instead", async () => {
+  const cases: [text: string, message: RegExp][] = [
+    ["", /^Nothing is exported, so nothing is offered: a tool is an exported function, such as "export function greet/],
+    ["const a = () => 1;\nconst b = () => 2;\n", /; a and b look like tools: put "export" before them\./],
+    ["export default { greet() {}, part() {} };", /one value and no function.*; export greet and part each by itself/],
+    ["export function _greet() {}", /what begins with _ or is marked @internal, as _greet is, is no tool/],
+    ["export const limit = 3;", /^limit is no function, and nothing else is exported: a tool is an exported function/],
+  ];
+  for (const [text, message] of cases) {
+    const [problem] = await problemsOf(text);
+    assert.equal(problem!.code, "nothing-exported", text);
+    assert.match(problem!.message, message);
+  }
+});

@@ -17,7 +17,10 @@ export async function compileDefinition(
   limits?: ContractLimits,
 ): Promise<Compiled> {
   const found = await findAll(source, limits);
-  if (task === "discover" || found.problems.some((problem) => problem.code === "syntax-error")) {
+  if (
+    task === "discover" ||
+    found.problems.some(({ code }) => code === "syntax-error" || code === "nothing-exported")
+  ) {
     return { ...found, problems: shortProblems(found.problems) };
   }
   const bundled = await bundleDefinition(source, limits?.bundleBytes);

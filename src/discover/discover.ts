@@ -13,6 +13,7 @@ import {
 } from "./discovery.ts";
 import { tagOf, type Tag } from "./doc-comments.ts";
 import { exportedFunctions, type Candidate } from "./exports.ts";
+import { nothingExported } from "./nothing-exported.ts";
 import { openProgram, type DefinitionProgram } from "./program.ts";
 import { readPrompt } from "./prompt.ts";
 import { placeIn, problemAt } from "./reporter.ts";
@@ -32,6 +33,7 @@ export function discover(source: DefinitionSource, limits?: ContractLimits): Dis
 
   const finder = new Finder(program, limits);
   const candidates = exportedFunctions(program, source.server);
+  if (candidates.length === 0) finder.findNothing();
   for (const candidate of candidates) finder.read(candidate);
   for (const candidate of candidates) finder.readCompletions(candidate);
   const found = finder.found();
@@ -66,6 +68,10 @@ class Finder {
       completions: this.#completions,
       problems: this.#problems,
     };
+  }
+
+  findNothing(): void {
+    this.#problems.push(nothingExported(this.#program));
   }
 
   read(candidate: Candidate): void {
