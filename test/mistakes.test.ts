@@ -129,3 +129,91 @@ test("what is exported and cannot be a tool is told with what to write instead",
     assert.match(problem!.message, message);
   }
 });
+
+test("an argument that takes anything is told, unless it is unknown on purpose", async () => {
+  const text = await told(
+    "export function keep(data, meta: any, options: { more: any }, rest: unknown, ...all: any[]): string {\n  return String([data, meta, options, rest, all]);\n}\n",
+  );
+  assert.equal(text.match(/any-accepted/g)?.length, 4);
+  assert.match(
+    text,
+    /^hello\.ts:1:22: warning.*without a type it takes anything: write what it is, or unknown where anything is meant \(at data\)/,
+  );
+  assert.match(text, /hello\.ts:1:34: .*the type any takes anything.*\(at meta\)/);
+  assert.match(text, /hello\.ts:1:56: .*\(at options\.more\)/);
+  assert.match(text, /hello\.ts:1:86: .*\(at all\[\]\)/);
+});
+
+test("a misspelt @param and a misspelt tag are told with what was meant", async () => {
+  const text = await told(`/**
+ * Greets.
+ * @readOnyl
+ * @param nmae - Whom to greet.
+ * @param times - How often.
+ * @mininum 1
+ * @max 5
+ * @param options.laud - Whether to shout.
+ */
+export function greet(name: string, times: number, options: { loud: boolean }): string {
+  return String([name, times, options]);
+}
+`);
+  const expected = [
+    /hello\.ts:3:4: .*@readOnyl is no tag that Berth knows, so it is ignored; did you mean @readOnly\?/,
+    /hello\.ts:4:11: .*@param nmae: there is no such parameter; did you mean name\?/,
+    /hello\.ts:6:4: .*@mininum is no tag .*; did you mean @minimum\? \(at times\)/,
+    /hello\.ts:7:4: .*@max is no tag .*; did you mean @maximum\?/,
+    /hello\.ts:8:11: .*@param options\.laud: there is no such property; did you mean loud\?/,
+  ];
+  for (const line of expected) assert.match(text, line);
+  assert.equal(text.match(/warning/g)?.length, expected.length);
+});
+
+test("a tag that wants another value, or stands where it is about nothing, is told", async () => {
+  const text = await told(`/** @minimum three */
+type Age = number;
+/**
+ * Greets.
+ * @minimum 3
+ * @param age - How old.
+ * @maximum lots
+ */
+export function greet(age: Age): string {
+  return String(age);
+}
+`);
+  assert.match(text, /hello\.ts:1:5: .*@minimum wants a number, not "three"; it is ignored/);
+  assert.match(
+    text,
+    /hello\.ts:5:4: .*@minimum is about an argument and has no effect here; write it below the @param of one/,
+  );
+  assert.match(text, /hello\.ts:7:4: .*@maximum wants a number, not "lots"/);
+});
+
+test("tags of JSDoc, TSDoc and TypeDoc are silent, and so are names that a comment may choose", async () => {
+  const problems = await problemsOf(`
+    interface Options { /** @see x @since 2 @defaultValue 1 */ size?: number; list: { at: string }[] }
+    /**
+     * Greets.
+     * @see https://example.com
+     * @since 1.0
+     * @throws {Error} sometimes
+     * @template T
+     * @deprecated
+     * @remarks More.
+     * @category Greetings
+     * @returns nothing
+     * @param options - All.
+     * @param options.list[].at - Where.
+     */
+    export function greet<T extends string>({ size = 1, list }: Options): string { return String([size, list]); }
+    /**
+     * @param anything.name - Named after nothing.
+     * @param context - The host.
+     */
+    export function flat({ name }: { name: string }, context: import("berth").ToolContext): string { return name + context.tool; }
+    /** @param args - Several. */
+    export function rest(...args: [first: string, second?: number]): string { return String(args); }
+  `);
+  assert.deepEqual(problems, []);
+});

@@ -11,17 +11,21 @@ export interface Doc {
   readonly params: ReadonlyMap<string, Doc>;
   /** Names in `@param` tags without a dot, in order: they name parameters that have no name of their own. */
   readonly paramNames: readonly string[];
+  /** The tags themselves, by the same names as `params`. */
+  readonly paramNodes: ReadonlyMap<string, ts.Node>;
 }
 
 export interface Tag<Node = ts.Node> {
   /** Lower case. */
   readonly name: string;
+  /** The name as it is written. */
+  readonly written: string;
   /** As written, with the comment's own stars removed. */
   readonly text: string;
   readonly node: Node;
 }
 
-export const noDoc: Doc = { description: "", tags: [], params: new Map(), paramNames: [] };
+export const noDoc: Doc = { description: "", tags: [], params: new Map(), paramNames: [], paramNodes: new Map() };
 
 /** The doc comment that stands directly before a declaration. */
 export function docOf(declaration: ts.Node): Doc {
@@ -42,7 +46,7 @@ function docOnSameLine(declaration: ts.Node): Doc | undefined {
   const comment = copy.statements.flatMap((statement) => ts.getJSDocCommentsAndTags(statement)).find(ts.isJSDoc);
   if (!comment) return undefined;
   const doc = read(comment);
-  return { ...doc, tags: doc.tags.map(({ name, text }) => ({ name, text, node: declaration })) };
+  return { ...doc, tags: doc.tags.map((tag) => Object.assign({}, tag, { node: declaration })) };
 }
 
 /** The first doc comment among the declarations of a symbol: interfaces merge, overloads repeat. */
@@ -79,12 +83,14 @@ function read(comment: ts.JSDoc): Doc {
   const tags: Tag[] = [];
   const params = new Map<string, OpenParam>();
   const paramNames: string[] = [];
+  const paramNodes = new Map<string, ts.Node>();
   let param: OpenParam | undefined;
 
   const addParam = (tag: ts.JSDocParameterTag | ts.JSDocPropertyLikeTag) => {
     const name = tag.name.getText().replace(/\s+/g, "");
     param = { description: withoutDash(flatten(tag.comment)), tags: [] };
     params.set(name, param);
+    paramNodes.set(name, tag.name);
     if (!name.includes(".")) paramNames.push(name);
     const nested = tag.typeExpression?.type;
     if (nested && ts.isJSDocTypeLiteral(nested)) for (const inner of nested.jsDocPropertyTags ?? []) addParam(inner);
@@ -95,7 +101,8 @@ function read(comment: ts.JSDoc): Doc {
       addParam(node);
       continue;
     }
-    const tag: Tag = { name: node.tagName.text.toLowerCase(), text: rawText(node), node };
+    const written = node.tagName.text;
+    const tag: Tag = { name: written.toLowerCase(), written, text: rawText(node), node };
     if (param && !functionTags.has(tag.name)) param.tags.push(tag);
     else tags.push(tag);
   }
@@ -105,6 +112,7 @@ function read(comment: ts.JSDoc): Doc {
     tags,
     params: new Map([...params].map(([name, value]) => [name, { ...noDoc, ...value }])),
     paramNames,
+    paramNodes,
   };
 }
 

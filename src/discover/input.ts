@@ -3,6 +3,7 @@ import type { JsonSchema } from "../json.ts";
 import { bindingsOf, pathKey } from "./bindings.ts";
 import { BudgetExceeded, type Budget } from "./budget.ts";
 import type { CallShape } from "./discovery.ts";
+import { reportComment } from "./comment-faults.ts";
 import { docOf, type Doc } from "./doc-comments.ts";
 import type { Candidate } from "./exports.ts";
 import type { Parameter } from "./parameters.ts";
@@ -17,7 +18,7 @@ import { walkObject } from "./types/object.ts";
 import { Recursion } from "./types/recursion.ts";
 import { sayUnresolved, unresolvedName } from "./types/unresolved.ts";
 import { isLeftOut } from "./types/left-out.ts";
-import { createWalker } from "./types/walk.ts";
+import { createWalker, warnOfAny } from "./types/walk.ts";
 import type { Path, Place, Walker } from "./types/walker.ts";
 
 export interface Input extends Pick<CallShape, "style" | "params"> {
@@ -89,6 +90,7 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
       additionalProperties: false,
     },
   );
+  reportComment(candidate, { parameters, isFlat: lone !== undefined, checker: program.checker }, reporter);
   return {
     style: lone ? "object" : "positional",
     params: lone ? Object.keys((schema["properties"] as object | undefined) ?? {}) : parameters.map(({ name }) => name),
@@ -116,6 +118,7 @@ function walkArguments(parameter: Parameter, walker: Walker): JsonSchema {
   let type = checker.getNonNullableType(parameter.type);
   const isParameter = type.flags & ts.TypeFlags.TypeParameter;
   if (isParameter) type = checker.getBaseConstraintOfType(type) ?? type;
+  if (type.flags & ts.TypeFlags.Any) warnOfAny(root, walker);
   if (type.flags & (ts.TypeFlags.Any | ts.TypeFlags.Unknown)) return { type: "object" };
   if (
     type.isUnion() ||

@@ -32,12 +32,17 @@ export function parametersOf(candidate: Candidate, checker: ts.TypeChecker): Par
     return name;
   };
   const ownParameters = implementation?.parameters.filter((parameter) => !isThis(parameter)) ?? [];
+  /** A comment may leave out a parameter that has no name, and go on with the next. */
+  const spokenName = (index: number): string | undefined => {
+    const spoken = doc.paramNames[index];
+    return drafts.some(({ name }) => name === spoken) ? undefined : spoken;
+  };
   const finish = (draft: Draft, index: number): Parameter => {
     const own = ownParameters[index];
     const isSame = own !== undefined && !own.dotDotDotToken === !draft.isRest;
     const name = draft.name ?? (own && ts.isIdentifier(own.name) ? own.name.text : undefined);
     return {
-      name: uniqueName(name ?? doc.paramNames[index] ?? (drafts.length === 1 ? "args" : "options")),
+      name: uniqueName(name ?? spokenName(index) ?? (drafts.length === 1 ? "args" : "options")),
       type: isSame ? typeOf(draft, own, checker) : draft.type,
       node: draft.node,
       declaration: isSame ? own : draft.declaration,

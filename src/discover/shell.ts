@@ -6,6 +6,7 @@ import { nothingFound, type DefinitionSource, type DiscoveredTool, type Discover
 import { readHeader, type Header, type HeaderTag } from "./shell-header.ts";
 import { readParam, type ShellParam } from "./shell-param.ts";
 import { constrain } from "./types/constraints.ts";
+import { suggestionFor } from "./unknown-tags.ts";
 
 /**
  * A shell definition is one tool, named after its server. The comment at its head says the rest, in the tags that
@@ -115,19 +116,24 @@ function constrainLast(tag: HeaderTag, params: ShellParam[], report: Report): vo
     report(
       "warning",
       "unknown-tag",
-      `@${tag.name} is no tag of a script, or comes before the @param it is about`,
+      `@${tag.name} is no tag of a script, or comes before the @param it is about${suggestionFor(tag.name)}`,
       whole(tag),
     );
     return;
   }
   let isKnown = true;
-  const schema = constrain(last.schema, [{ ...tag, node: tag }], (fault) => {
+  const schema = constrain(last.schema, [{ ...tag, written: tag.name, node: tag }], (fault) => {
     const severity = fault.code === "pattern-unusable" ? "error" : "warning";
     report(severity, fault.code, fault.message, whole(tag));
     isKnown = false;
   });
   if (isKnown && schema === last.schema && !("enum" in schema)) {
-    report("warning", "unknown-tag", `@${tag.name} is no tag that Berth knows; it is ignored`, whole(tag));
+    report(
+      "warning",
+      "unknown-tag",
+      `@${tag.name} is no tag that Berth knows, so it is ignored${suggestionFor(tag.name)}`,
+      whole(tag),
+    );
   }
   params.push({ ...last, schema });
 }

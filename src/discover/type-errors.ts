@@ -18,14 +18,22 @@ export function typeErrors(definition: DefinitionProgram, known: readonly Proble
     .map(({ file, diagnostic }) => ({ file, diagnostic, message: textOf(diagnostic) }))
     .filter(({ message }) => !quoted.includes(message))
     .map(({ file, diagnostic, message }, index) => {
-      const problem: Problem = { severity: "warning", code: TYPE_ERROR, message, file: nameOf(file) };
-      const start = diagnostic.start ?? 0;
-      if (index < PROBLEMS_MAX) return { ...problem, ...placeIn(file.text, start, diagnostic.length ?? 1) };
       // What is beyond the limit is only counted, and a frame takes long to find in a long file.
-      const { line, character } = file.getLineAndCharacterOfPosition(start);
-      return { ...problem, line: line + 1, column: character + 1 };
+      const place = index < PROBLEMS_MAX ? framedPlace(file, diagnostic) : barePlace(file, diagnostic);
+      return Object.assign(place, { severity: "warning", code: TYPE_ERROR, message, file: nameOf(file) } as const);
     });
 }
+
+function framedPlace(file: ts.SourceFile, { start = 0, length = 1 }: ts.Diagnostic): Place {
+  return placeIn(file.text, start, length);
+}
+
+function barePlace(file: ts.SourceFile, { start = 0 }: ts.Diagnostic): Place {
+  const { line, character } = file.getLineAndCharacterOfPosition(start);
+  return { line: line + 1, column: character + 1 };
+}
+
+type Place = Pick<Problem, "line" | "column" | "frame">;
 
 /** What the checker fails on can be discovered and run all the same. */
 function diagnosticsOf(file: ts.SourceFile, { program }: DefinitionProgram): readonly ts.Diagnostic[] {

@@ -51,6 +51,9 @@ const keywords: Readonly<Record<string, { keyword: string; types: readonly strin
     ),
   );
 
+/** The tags that are keywords, as they are written. */
+export const constraintTags: readonly string[] = Object.values(keywords).map(({ keyword }) => keyword);
+
 /** The schema with what the tags say; later tags win. */
 export function constrain<Node>(
   schema: JsonSchema,

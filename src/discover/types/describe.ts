@@ -2,6 +2,7 @@ import ts from "#typescript";
 import { isObject, type Json, type JsonSchema } from "../../json.ts";
 import { tagText, type Doc, type Tag } from "../doc-comments.ts";
 import { evaluate } from "../evaluate.ts";
+import { unknownTag } from "../unknown-tags.ts";
 import { constrain } from "./constraints.ts";
 import type { Place, Walker } from "./walker.ts";
 
@@ -19,6 +20,7 @@ export function describe(
   const spoken = walker.docAt(at.path);
   const all = spoken ? [spoken, ...docs] : docs;
   const weakestFirst = all.toReversed().flatMap((doc) => doc.tags);
+  warnOfTags(weakestFirst, at, walker);
   const constrained = constrain(schema, weakestFirst, (fault) => {
     if (fault.code === "pattern-unusable") walker.refuse(at, fault.code, fault.message, fault.tag.node);
     else if (declaration) walker.warn(at, fault.code, fault.message, fault.tag.node);
@@ -38,6 +40,15 @@ export function describe(
     ...(header === undefined ? {} : { "x-mcp-header": header }),
     ...(all.some((doc) => doc.tags.some((tag) => tag.name === "deprecated")) ? { deprecated: true } : {}),
   };
+}
+
+/** Of an argument, where the author has a use for knowing; the comments of results go to models as they are. */
+export function warnOfTags(tags: readonly Tag[], at: Place, walker: Walker): void {
+  if (walker.direction === "output") return;
+  for (const tag of tags) {
+    const fault = walker.isLibrary(tag.node.getSourceFile()) ? undefined : unknownTag(tag);
+    if (fault !== undefined) walker.warn(at, "unknown-tag", fault, tag.node);
+  }
 }
 
 /** What the code does counts for more than what a comment says that it does. */

@@ -5,6 +5,7 @@ import type { Doc } from "../doc-comments.ts";
 import type { DefinitionProgram } from "../program.ts";
 import { walkArray, walkTuple } from "./array.ts";
 import { constrain } from "./constraints.ts";
+import { warnOfTags } from "./describe.ts";
 import { Dates } from "./dates.ts";
 import { isFunction, isNothing, isNull, isOpenEnded, isUnresolved, keyOf, nameOf } from "./kinds.ts";
 import { walkLibraryType } from "./library-types.ts";
@@ -50,14 +51,13 @@ export function createWalker(options: WalkOptions): Walker {
     walk(type, place) {
       budget.spendNode(place.level);
       const schema = walkKind(type, place, walker);
-      const tags = aliasDocs(place.node, type, checker).toReversed();
-      return constrain(
-        schema,
-        tags.flatMap((doc) => doc.tags),
-        (fault) => {
-          if (fault.code === "pattern-unusable") walker.refuse(place, fault.code, fault.message, fault.tag.node);
-        },
-      );
+      const docs = aliasDocs(place.node, type, checker).toReversed();
+      const tags = docs.flatMap((doc) => doc.tags);
+      warnOfTags(tags, place, walker);
+      return constrain(schema, tags, (fault) => {
+        if (fault.code === "pattern-unusable") walker.refuse(place, fault.code, fault.message, fault.tag.node);
+        if (fault.code === "constraint-malformed") walker.warn(place, fault.code, fault.message, fault.tag.node);
+      });
     },
     refuse(place, code, reason, node) {
       onFault({ severity: "error", code, message: reason, path: place.path, node });
@@ -79,6 +79,7 @@ function walkKind(type: ts.Type, place: Place, walker: Walker): JsonSchema {
   if (isUnresolved(type)) {
     return walker.written ? walker.refuse(place, "unresolved-type", "the type cannot be found", place.node) : {};
   }
+  if (is(TypeFlags.Any)) warnOfAny(place, walker);
   if (is(TypeFlags.Any | TypeFlags.Unknown)) return {};
   if (is(TypeFlags.TemplateLiteral | TypeFlags.StringMapping)) return walkTemplate(type);
   if (isOpenEnded(type)) return walkOpenEnded(type, place, walker);
@@ -101,6 +102,13 @@ function walkKind(type: ts.Type, place: Place, walker: Walker): JsonSchema {
   if (is(TypeFlags.BigIntLike)) return unsupported(place, walker, "JSON has no bigint; use a number or a string");
   if (is(TypeFlags.ESSymbolLike)) return unsupported(place, walker, "JSON has no symbol; use a string");
   return walkObjectKind(type, place, walker);
+}
+
+/** What takes anything is fine where it is meant, and then it is `unknown`. */
+export function warnOfAny(place: Place, walker: Walker): void {
+  if (walker.direction === "output") return;
+  const what = walker.written ? "the type any takes anything" : "without a type it takes anything";
+  walker.warn(place, "any-accepted", `${what}: write what it is, or unknown where anything is meant`, place.node);
 }
 
 function walkObjectKind(type: ts.Type, place: Place, walker: Walker): JsonSchema {

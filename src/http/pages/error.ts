@@ -8,7 +8,7 @@ import { mayKnow } from "../access/permit.ts";
 import { placeOf, type Place } from "../place.ts";
 import { traceOf } from "../trace.ts";
 import type { Pages } from "./pages.ts";
-import { nearNames } from "./parts/near-names.ts";
+import { nearNames } from "../../near-names.ts";
 import { pathsOf } from "./parts/origin.ts";
 import { problemView } from "./parts/problem-view.ts";
 

@@ -1,4 +1,4 @@
-import { turnTaker } from "../../../turns.ts";
+import { turnTaker } from "./turns.ts";
 
 const SHOWN_MAX = 5;
 /** Longer ones are no names that somebody mistyped, and comparing them takes long. */
@@ -40,6 +40,19 @@ export async function nearNames(word: string, names: readonly string[]): Promise
     .sort((left, right) => left.far - right.far)
     .slice(0, SHOWN_MAX)
     .map(({ name }) => name);
+}
+
+/** The one of a few names that a person may have meant. */
+export function nearestName(word: string, names: readonly string[]): string | undefined {
+  const wanted = word.toLowerCase();
+  if (wanted === "" || wanted.length > WORD_UNITS_MAX) return undefined;
+  const allowed = Math.max(1, Math.floor(wanted.length / 3));
+  const near = names
+    .filter((name) => Math.abs(name.length - wanted.length) <= allowed)
+    .map((name) => ({ name, far: distance(wanted, name.toLowerCase()) }))
+    .filter(({ far }) => far <= allowed && far < wanted.length)
+    .sort((left, right) => left.far - right.far);
+  return near[0]?.name;
 }
 
 interface Candidate {
