@@ -141,6 +141,7 @@ export async function openCore(
       }),
     );
     const metrics = createMetrics(packageVersion(), config.limits);
+    const timed = timeCompiling(metrics);
     const observers = new Observers((error) => log.error({ err: error }, "an observer of calls failed"));
     const grants = new Grants(secrets, log);
     const hosting = {
@@ -148,8 +149,8 @@ export async function openCore(
       checks,
       executor,
       compile: compilingInTurn(
-        timeCompiling(metrics, (source: DefinitionSource) => quickCompiler.compile(source)),
-        timeCompiling(metrics, (source: DefinitionSource) => patientCompiler.compile(source)),
+        timed((source: DefinitionSource) => quickCompiler.compile(source)),
+        timed((source: DefinitionSource) => patientCompiler.compile(source)),
       ),
       compileKey,
       compiler: compilerCid(),

@@ -96,10 +96,10 @@ export function showParts(metrics: Metrics, parts: MeasuredParts): void {
 
 type Compile = (source: DefinitionSource) => Promise<Compiled>;
 
-/** Shows how long definitions take to be compiled. */
-export function timeCompiling(metrics: Metrics, compile: Compile): Compile {
+/** Shows how long definitions take to be compiled, whatever compiles them. */
+export function timeCompiling(metrics: Metrics): (compile: Compile) => Compile {
   const ended = metrics.timer("berth_compile_duration_seconds", "How long definitions took to be compiled, by outcome");
-  return async (source) => {
+  return (compile) => async (source) => {
     const beganAt = performance.now();
     const compiled = await compile(source);
     ended(performance.now() - beganAt, compiled.bundle === undefined ? "refused" : "ok");
