@@ -242,6 +242,20 @@ test("contractBytes: functions beyond it are left out, tools, resources and prom
   }
 });
 
+test("contractValues: functions whose schemas have more values together are left out", async (context) => {
+  const compiler = open(context, { contractValues: 1_000 });
+  const wide = (name: string): string =>
+    `/** @inputSchema {"type":"object","properties":{"a":{"examples":[${"{},".repeat(600)}{}]}}} */\n` +
+    `export function ${name}(args: unknown): string { return ""; }\n`;
+  const { tools, problems } = await compiler.compile(source(wide("first") + wide("second") + plain("third")));
+  assert.deepEqual(
+    tools.map(({ name }) => name),
+    ["first", "third"],
+  );
+  assert.deepEqual([problems.length, problems[0]!.code, problems[0]!.tool], [1, "too-large", "second"]);
+  assert.match(problems[0]!.message, /more than 1000 values \(BERTH_CONTRACT_VALUES\)/);
+});
+
 test("of a definition with very many problems the first leave the compiler, errors before warnings", async () => {
   const syntax = await compiler.compile(source("x y;\n".repeat(3_000)));
   assert.equal(syntax.problems.length, 1, "the others follow from the first");

@@ -341,27 +341,32 @@ describe("an entry of thousands of things", () => {
     }
   });
 
-  it("contractBytes: is refused where they have more together, though one function has their schema once", async () => {
-    const hosted = await openHosted({}, { contractBytes: 20_000 });
-    try {
-      const definition = rawBlock("export const say = (text: string): string => text;\n");
-      const tools = (count: number) =>
-        Object.fromEntries(Array.from({ length: count }, (_, n) => [`t${n}`, { function: "say" }]));
-      const mcps = (count: number) =>
-        rawBlock(JSON.stringify({ words: { definition: definition.cid, tools: tools(count) } }));
-      const define = async (count: number): Promise<void> => {
-        const value = mcps(count);
-        const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
-        await hosted.store.change("default", { by: "test", put: [definition, value], set });
-        await hosted.host.reload("default");
-      };
-      await define(20);
-      const { release } = await hosted.catalog("words");
-      await define(500);
-      await assert.rejects(hosted.catalog("words"), /more than 20000 bytes together \(BERTH_CONTRACT_BYTES\)/);
-      assert.equal((await hosted.catalog(`words@${release}`)).contract.tools.length, 20);
-    } finally {
-      await hosted.close();
-    }
-  });
+  for (const [limit, most, told] of [
+    ["contractBytes", 20_000, /more than 20000 bytes together \(BERTH_CONTRACT_BYTES\)/],
+    ["contractValues", 1_000, /more than 1000 values together \(BERTH_CONTRACT_VALUES\)/],
+  ] as const) {
+    it(`${limit}: is refused where they have more together, though one function has their schema once`, async () => {
+      const hosted = await openHosted({}, { [limit]: most });
+      try {
+        const definition = rawBlock("export const say = (text: string): string => text;\n");
+        const tools = (count: number) =>
+          Object.fromEntries(Array.from({ length: count }, (_, n) => [`t${n}`, { function: "say" }]));
+        const mcps = (count: number) =>
+          rawBlock(JSON.stringify({ words: { definition: definition.cid, tools: tools(count) } }));
+        const define = async (count: number): Promise<void> => {
+          const value = mcps(count);
+          const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
+          await hosted.store.change("default", { by: "test", put: [definition, value], set });
+          await hosted.host.reload("default");
+        };
+        await define(20);
+        const { release } = await hosted.catalog("words");
+        await define(500);
+        await assert.rejects(hosted.catalog("words"), told);
+        assert.equal((await hosted.catalog(`words@${release}`)).contract.tools.length, 20);
+      } finally {
+        await hosted.close();
+      }
+    });
+  }
 });

@@ -100,6 +100,19 @@ describe("contracts of hosted servers with many tools", () => {
     assert.deepEqual(leftOut, [{ name: "a".repeat(128), why: "its name has more than 2048 characters" }]);
   });
 
+  it("contractValues: have no more values than a list may have, whose further entries are left out", async () => {
+    const entries = ["a", "b"].map((name) => ({
+      name,
+      inputSchema: { examples: Array.from({ length: 60 }, () => ({})) },
+    }));
+    const page = (): Promise<{ tools: object[] }> => Promise.resolve({ tools: entries });
+    const few = { ...limits, contractValues: 100 };
+    const read = await readPages("tools/list", { key: "tools", nameKey: "name" }, few, page);
+    assert.deepEqual(read.entries, [entries[0]]);
+    const why = "with it the list has more than 100 values (BERTH_CONTRACT_VALUES)";
+    assert.deepEqual(read.leftOut, [{ name: "b", why }]);
+  });
+
   it("are judged in turns", async () => {
     const [approved, observed] = [slowly(contractOf(MANY)), slowly(contractOf(MANY))];
     const tools = observed.contract.tools.slice(1);
@@ -113,7 +126,7 @@ describe("contracts of hosted servers with many tools", () => {
   });
 
   it("fill what is approved no further than a list may be long: what is new there waits for a person", async () => {
-    const few = { upstreamListItems: 40, upstreamListBytes: Infinity };
+    const few = { upstreamListItems: 40, upstreamListBytes: Infinity, contractValues: Infinity };
     const approved = contractOf(30);
     const tools = contractOf(30).tools.map((tool) => Object.assign({}, tool, { name: `new-${tool.name}` }));
     const byItems = await judge(approved, { ...approved, tools }, "warn", few);
@@ -124,6 +137,7 @@ describe("contracts of hosted servers with many tools", () => {
     const byBytes = await judge(approved, { ...approved, tools }, "warn", {
       upstreamListItems: 1_000,
       upstreamListBytes: size * 1.5,
+      contractValues: Infinity,
     });
     assert.ok(byBytes.held.tools.length > 10 && byBytes.served.tools.length > 10, String(counts(byBytes)));
     // What was approved and is gone is never what makes room, or it could come back as another thing.

@@ -95,8 +95,8 @@ describe("shares of tenants in streams and programs of others", () => {
     }
     const refused = await put("/t/saving", "second");
     assert.equal(refused.status, 429);
-    assert.match(refused.headers.get("retry-after") ?? "", /^1[0-5]$/);
-    assert.match(await refused.text(), /may save 4 times a minute, which is its limit savesPerMinute; try again in 1/);
+    assert.match(refused.headers.get("retry-after") ?? "", /^([1-9]|1[0-5])$/);
+    assert.match(await refused.text(), /may save 4 times a minute, which is its limit savesPerMinute; try again in \d/);
     assert.equal((await fetch(`${berth.url}/t/saving/api/variables/plan`)).status, 200);
     assert.equal((await put("", "second")).status, 200);
   });
@@ -108,13 +108,14 @@ describe("shares of tenants in streams and programs of others", () => {
         headers: { "Content-Type": "text/plain" },
         body: SAY.replace("hello", "good morning"),
       });
-    for (const tenant of ["/t/saving", ""]) assert.equal((await review(tenant)).status, 200);
-    const refused = await review("/t/saving");
-    assert.equal(refused.status, 429);
-    assert.match(refused.headers.get("retry-after") ?? "", /^1[0-5]$/);
+    // Side by side, since one that waits for a compiler may take as long as the time until the next.
+    const both = await Promise.all([review("/t/saving"), review("/t/saving")]);
+    const [taken, refused] = both.sort((left, right) => left.status - right.status) as [Response, Response];
+    assert.deepEqual([taken.status, refused.status], [200, 429]);
+    assert.match(refused.headers.get("retry-after") ?? "", /^([1-9]|1[0-5])$/);
     assert.match(
       await refused.text(),
-      /may review 4 times a minute, which is its limit reviewsPerMinute; try again in 1/,
+      /may review 4 times a minute, which is its limit reviewsPerMinute; try again in \d/,
     );
     assert.equal((await review("")).status, 200);
   });

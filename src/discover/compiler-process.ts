@@ -98,8 +98,13 @@ export class CompilerProcess {
         resolve(ending);
       };
       this.#session?.begin();
-      const { toolBytes, contractBytes, bundleBytes } = this.#limits;
-      const job = frame({ id: this.#jobs, task, source, limits: { toolBytes, contractBytes, bundleBytes } });
+      const { toolBytes, contractBytes, contractValues, bundleBytes } = this.#limits;
+      const job = frame({
+        id: this.#jobs,
+        task,
+        source,
+        limits: { toolBytes, contractBytes, contractValues, bundleBytes },
+      });
       if (this.#pipe) this.#pipe.write(job);
       else this.#unsent = job;
     });

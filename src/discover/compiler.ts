@@ -26,7 +26,13 @@ export interface Compiler {
 
 export type CompilerLimits = Pick<
   Limits,
-  "compileMs" | "compileElapsedMs" | "compileMemoryMb" | "toolBytes" | "contractBytes" | "bundleBytes"
+  | "compileMs"
+  | "compileElapsedMs"
+  | "compileMemoryMb"
+  | "toolBytes"
+  | "contractBytes"
+  | "contractValues"
+  | "bundleBytes"
 >;
 
 export interface CompilerOptions {

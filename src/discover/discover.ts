@@ -1,4 +1,5 @@
 import ts from "#typescript";
+import { valuesIn } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import { readCompletion, type Completable } from "./completion.ts";
 import {
@@ -54,6 +55,7 @@ class Finder {
 
   readonly #limits: ContractLimits | undefined;
   #bytes = 0;
+  #values = 0;
 
   constructor(program: DefinitionProgram, limits: ContractLimits | undefined) {
     this.#program = program;
@@ -149,7 +151,7 @@ class Finder {
   /** A few lines of types can unfold to megabytes, which whoever serves hashes, compares, lists and shows. */
   #hasRoom(candidate: Candidate, found: DiscoveredTool | DiscoveredResource | DiscoveredPrompt): boolean {
     if (!this.#limits) return true;
-    const { toolBytes, contractBytes } = this.#limits;
+    const { toolBytes, contractBytes, contractValues } = this.#limits;
     const bytes = Buffer.byteLength(JSON.stringify(found));
     const remedy = "take plainer types: fewer literals, or a string that the function itself checks";
     if (bytes > toolBytes) {
@@ -162,7 +164,14 @@ class Finder {
       this.#refuse(candidate, "too-large", `${message}; ${remedy}, or split the server`, candidate.nameNode);
       return false;
     }
+    const values = valuesIn(found, contractValues - this.#values);
+    if (this.#values + values > contractValues) {
+      const message = `with it all schemas have more than ${contractValues} values (BERTH_CONTRACT_VALUES)`;
+      this.#refuse(candidate, "too-large", `${message}; ${remedy}, or split the server`, candidate.nameNode);
+      return false;
+    }
     this.#bytes += bytes;
+    this.#values += values;
     return true;
   }
 

@@ -21,6 +21,7 @@ export interface Discovery {
 export interface ContractLimits {
   readonly toolBytes: number;
   readonly contractBytes: number;
+  readonly contractValues: number;
   readonly bundleBytes: number;
 }
 

@@ -1,7 +1,8 @@
 import { rawBlock, type Block, type Cid } from "../cid.ts";
 import type { ReadResult, ResultTask } from "./checks/checks.ts";
 import type { HostPort } from "../executor/executor.ts";
-import type { JsonObject } from "../json.ts";
+import { valuesIn, type JsonObject } from "../json.ts";
+import type { Limits } from "../limits.ts";
 import type { Activities } from "./activity.ts";
 import type { Catalog, Offer } from "./catalog.ts";
 import { compilingOnce } from "./compile-once.ts";
@@ -76,7 +77,7 @@ export async function buildCatalog(
   await applyTransforms(offered, { tenant, server, given, entry, found }, port, { ...dependencies, compileOnce });
   leaveOut(offered, entry);
   checkOptions(server, offered, entry);
-  if (!isEarlier) checkSize(server, offered, dependencies.limits.contractBytes);
+  if (!isEarlier) checkSize(server, offered, dependencies.limits);
   const granted = await grantTo({ tenant, server, entry }, port, dependencies);
   if (language === "shell") leaveOutNamesakes(server, offered, entry);
   const release = createRelease({ definition: definition ?? null, bundle, entry, offered, isHidden });
@@ -198,13 +199,21 @@ function bySchemes<Item extends { readonly uri: string }, Found>(
 }
 
 /** Many tools of an entry may have one function, each with all of its schemas. */
-function checkSize(server: string, { tools, resources, prompts }: Offered, bytesMax: number): void {
-  let bytes = 0;
+function checkSize(
+  server: string,
+  { tools, resources, prompts }: Offered,
+  { contractBytes, contractValues }: Pick<Limits, "contractBytes" | "contractValues">,
+): void {
+  let [bytes, values] = [0, 0];
   for (const items of [tools, resources, prompts]) {
     for (const { contract } of items.values()) {
       bytes += Buffer.byteLength(JSON.stringify(contract));
-      if (bytes <= bytesMax) continue;
-      const limit = `more than ${bytesMax} bytes together (BERTH_CONTRACT_BYTES)`;
+      values += valuesIn(contract, contractValues);
+      if (bytes <= contractBytes && values <= contractValues) continue;
+      const limit =
+        bytes > contractBytes
+          ? `more than ${contractBytes} bytes together (BERTH_CONTRACT_BYTES)`
+          : `more than ${contractValues} values together (BERTH_CONTRACT_VALUES)`;
       const message = `What the server offers has ${limit}; offer less, take plainer types, or split the server`;
       throw refused(server, [{ code: "too-large", message, severity: "error" }]);
     }

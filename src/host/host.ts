@@ -133,6 +133,7 @@ export interface HostDependencies {
       readonly catalogs: number;
       readonly catalogBytes: number;
       readonly contractBytes: number;
+      readonly contractValues: number;
       readonly recentCalls: number;
       readonly visibilityChangesPerMinute: number;
     };

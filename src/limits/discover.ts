@@ -9,6 +9,8 @@ export const discoverLimits = {
   /** A tool, resource or prompt as it was found, its schemas and texts together; and all of one server. */
   toolBytes: 128 * 1024,
   contractBytes: 1024 * 1024,
+  /** Values (members, items) of all of that, and of one list of an upstream: an empty object takes twenty times its bytes. */
+  contractValues: 25_000,
   sourceFileBytes: 1024 * 1024,
   /** All files of one definition together. */
   sourceBytes: 4 * 1024 * 1024,

@@ -6,7 +6,7 @@ import type { AnyResult } from "./request.ts";
 
 export type ListLimits = Pick<
   Limits,
-  "upstreamListPages" | "upstreamListItems" | "upstreamEntryBytes" | "upstreamListBytes"
+  "upstreamListPages" | "upstreamListItems" | "upstreamEntryBytes" | "upstreamListBytes" | "contractValues"
 >;
 
 /** What the entries of a page stand under, and what each of them is known by. */
@@ -37,7 +37,7 @@ export async function readPages(
   const leftOut: LeftOutEntry[] = [];
   const cursors = new Set<string>();
   const turn = turnTaker();
-  let bytes = 0;
+  let [bytes, values] = [0, 0];
   let cursor: string | undefined;
   do {
     const answer = await page(cursor === undefined ? {} : { cursor });
@@ -48,12 +48,13 @@ export async function readPages(
     if (isLong) leftOut.push(...answer.leftOut);
     for (const [index, each] of (list as unknown[]).entries()) {
       await turn();
-      const at = { nameKey, index, bytes };
+      const at = { nameKey, index, bytes, values };
       const sifted = isLong ? siftText(each as string, at, limits) : sift(each, at, limits);
       if ("why" in sifted) leftOut.push(sifted);
       else {
         entries.push(sifted.entry);
         bytes += sifted.bytes;
+        values += sifted.values;
       }
       if (entries.length + leftOut.length > upstreamListItems) {
         throw broken(method, `it has more than ${upstreamListItems} entries`);

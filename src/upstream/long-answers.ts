@@ -81,7 +81,12 @@ export interface LongEvent extends LongMessage {
 
 export type LongLimits = Pick<
   Limits,
-  "messageValues" | "upstreamNoticeBytes" | "upstreamEntryBytes" | "upstreamListBytes" | "upstreamListItems"
+  | "messageValues"
+  | "contractValues"
+  | "upstreamNoticeBytes"
+  | "upstreamEntryBytes"
+  | "upstreamListBytes"
+  | "upstreamListItems"
 >;
 
 /** The result that one of a long message is from here on. */
@@ -146,7 +151,7 @@ function faulty(which: string): LongMessage {
   return { text: undefined, results: [], fault: `sent a message ${which} that is no result` };
 }
 
-/** An entry of a list as far as it may be taken over; `bytes` is what those before it have together. */
+/** An entry of a list as far as it may be taken over; `bytes` and `values` are what those before it have together. */
 export function sift(
   entry: unknown,
   at: EntryAt,
@@ -162,36 +167,44 @@ export function sift(
   if (bytes > upstreamEntryBytes) {
     return leftOut(`it has more than ${upstreamEntryBytes} bytes (BERTH_UPSTREAM_ENTRY_BYTES)`);
   }
-  return hasRoom(at, bytes, limits) ? { entry, json, bytes } : leftOut(tooMuch(limits));
+  const values = valuesIn(entry, limits.contractValues);
+  const why = whyNoRoom(at, { bytes, values }, limits);
+  return why === undefined ? { entry, json, bytes, values } : leftOut(why);
 }
 
 /** The same for an entry of a `LongPage`, where only the pages before it may leave no room for it. */
 export function siftText(json: string, at: EntryAt, limits: EntryLimits): Sifted | LeftOutEntry {
   const entry: unknown = JSON.parse(json);
   const bytes = Buffer.byteLength(json);
-  if (hasRoom(at, bytes, limits)) return { entry, bytes };
-  return { name: nameOf(entry, at).slice(0, SHOWN_UNITS), why: tooMuch(limits) };
+  const values = valuesIn(entry, limits.contractValues);
+  const why = whyNoRoom(at, { bytes, values }, limits);
+  return why === undefined ? { entry, bytes, values } : { name: nameOf(entry, at).slice(0, SHOWN_UNITS), why };
 }
 
-interface EntryAt {
+interface Size {
+  readonly bytes: number;
+  readonly values: number;
+}
+
+interface EntryAt extends Size {
   readonly nameKey: string;
   readonly index: number;
-  readonly bytes: number;
 }
 
-type EntryLimits = Pick<Limits, "upstreamEntryBytes" | "upstreamListBytes">;
+type EntryLimits = Pick<Limits, "upstreamEntryBytes" | "upstreamListBytes" | "contractValues">;
 
-interface Sifted {
+interface Sifted extends Size {
   readonly entry: unknown;
-  readonly bytes: number;
 }
 
-function hasRoom({ bytes }: EntryAt, own: number, { upstreamListBytes }: EntryLimits): boolean {
-  return bytes + own <= upstreamListBytes;
-}
-
-function tooMuch({ upstreamListBytes }: EntryLimits): string {
-  return `with it the list has more than ${upstreamListBytes} bytes (BERTH_UPSTREAM_LIST_BYTES)`;
+function whyNoRoom(before: Size, own: Size, { upstreamListBytes, contractValues }: EntryLimits): string | undefined {
+  if (before.bytes + own.bytes > upstreamListBytes) {
+    return `with it the list has more than ${upstreamListBytes} bytes (BERTH_UPSTREAM_LIST_BYTES)`;
+  }
+  if (before.values + own.values > contractValues) {
+    return `with it the list has more than ${contractValues} values (BERTH_CONTRACT_VALUES)`;
+  }
+  return undefined;
 }
 
 function nameOf(entry: unknown, { nameKey, index }: EntryAt): string {
@@ -205,14 +218,15 @@ function pageIn(result: Record<string, unknown>, limits: LongLimits): PageParts 
     const entries = result[list];
     if (!Array.isArray(entries)) continue;
     const [kept, leftOut]: [string[], LeftOutEntry[]] = [[], []];
-    let bytes = 0;
+    let [bytes, values] = [0, 0];
     // One more than there may be tells that there are too many.
     for (const [index, entry] of entries.slice(0, limits.upstreamListItems + 1).entries()) {
-      const sifted = sift(entry, { nameKey, index, bytes }, limits);
+      const sifted = sift(entry, { nameKey, index, bytes, values }, limits);
       if ("why" in sifted) leftOut.push(sifted);
       else {
         kept.push(sifted.json);
         bytes += sifted.bytes;
+        values += sifted.values;
       }
     }
     const { nextCursor } = result;

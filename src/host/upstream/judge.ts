@@ -2,6 +2,7 @@ import type { ContractChange } from "../../contract/change.ts";
 import { compareInTurns } from "../../contract/compare.ts";
 import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
 import { ToldChanges } from "../../contract/told-changes.ts";
+import { valuesIn } from "../../json.ts";
 import type { Limits } from "../../limits.ts";
 import type { SchemaValidation } from "../config/entry.ts";
 import { nextTurn } from "../../turns.ts";
@@ -68,21 +69,25 @@ interface Named {
 }
 
 /** Of what is approved in one list, as of what a server lists. */
-export type ApprovedLimits = Pick<Limits, "upstreamListItems" | "upstreamListBytes">;
+export type ApprovedLimits = Pick<Limits, "upstreamListItems" | "upstreamListBytes" | "contractValues">;
 
 function sift<Item extends Named>(
   approved: readonly Item[],
   observed: readonly Item[],
-  { upstreamListItems, upstreamListBytes }: ApprovedLimits,
+  { upstreamListItems, upstreamListBytes, contractValues }: ApprovedLimits,
 ) {
   const before = byName(approved);
   const now = byName(observed);
   let bytes = approved.reduce((sum, item) => sum + bytesOf(item), 0);
   let items = approved.length;
+  let values = approved.reduce((sum, item) => sum + valuesIn(item, contractValues), 0);
   const isFree = (item: Item): boolean => {
-    if (items + 1 > upstreamListItems || bytes + bytesOf(item) > upstreamListBytes) return false;
+    const own = { bytes: bytesOf(item), values: valuesIn(item, contractValues) };
+    if (items + 1 > upstreamListItems || bytes + own.bytes > upstreamListBytes) return false;
+    if (values + own.values > contractValues) return false;
     items += 1;
-    bytes += bytesOf(item);
+    bytes += own.bytes;
+    values += own.values;
     return true;
   };
   const unfit = new Set(observed.filter((item) => !before.has(item.name) && !isFree(item)));
