@@ -2,11 +2,10 @@ import type { ContractChange } from "../../contract/change.ts";
 import { compareInTurns } from "../../contract/compare.ts";
 import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
 import { ToldChanges } from "../../contract/told-changes.ts";
-import { valuesIn } from "../../json.ts";
 import type { Limits } from "../../limits.ts";
 import type { SchemaValidation } from "../config/entry.ts";
 import { nextTurn } from "../../turns.ts";
-import { bytesOf, cidOf, cidOfContract, makeCids } from "./structure-cid.ts";
+import { cidOf, cidOfContract, makeCids, sizeOf } from "./structure-cid.ts";
 
 /** What is not what was approved, or is new where there is no room for it; neither listed nor used until a person approves it. */
 export interface Held {
@@ -78,16 +77,19 @@ function sift<Item extends Named>(
 ) {
   const before = byName(approved);
   const now = byName(observed);
-  let bytes = approved.reduce((sum, item) => sum + bytesOf(item), 0);
-  let items = approved.length;
-  let values = approved.reduce((sum, item) => sum + valuesIn(item, contractValues), 0);
-  const isFree = (item: Item): boolean => {
-    const own = { bytes: bytesOf(item), values: valuesIn(item, contractValues) };
-    if (items + 1 > upstreamListItems || bytes + own.bytes > upstreamListBytes) return false;
-    if (values + own.values > contractValues) return false;
+  let [items, bytes, values] = [0, 0, 0];
+  const count = (item: Item): void => {
+    const own = sizeOf(item);
     items += 1;
     bytes += own.bytes;
     values += own.values;
+  };
+  for (const item of approved) count(item);
+  const isFree = (item: Item): boolean => {
+    const own = sizeOf(item);
+    if (items + 1 > upstreamListItems || bytes + own.bytes > upstreamListBytes) return false;
+    if (values + own.values > contractValues) return false;
+    count(item);
     return true;
   };
   const unfit = new Set(observed.filter((item) => !before.has(item.name) && !isFree(item)));

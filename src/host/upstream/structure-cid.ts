@@ -1,5 +1,6 @@
 import { addressOfJson, jsonBlock, jsonBlockInTurns, type Block, type Cid } from "../../cid.ts";
 import type { Contract } from "../../contract/contract.ts";
+import { valuesIn } from "../../json.ts";
 
 /**
  * The CIDs of contracts of servers of others, and of all in them, each made once: they tell whether a server offers what
@@ -8,8 +9,13 @@ import type { Contract } from "../../contract/contract.ts";
 const known = new WeakMap<object, Cid>();
 /** Contracts whose tools and prompts are known, too. */
 const whole = new WeakSet<Contract>();
-/** What tools and prompts have as they are written. */
-const sizes = new WeakMap<object, number>();
+const sizes = new WeakMap<object, ItemSize>();
+
+/** A tool or prompt as it is written: its bytes, and its members and items. */
+export interface ItemSize {
+  readonly bytes: number;
+  readonly values: number;
+}
 
 /** Of a structure that never changes; whoever serves has made that of a contract before. */
 export function cidOf(structure: object): Cid {
@@ -36,9 +42,9 @@ export async function makeCids(contract: Contract): Promise<void> {
   if (!whole.has(contract)) await contractBlock(contract);
 }
 
-/** The bytes of a tool or prompt of a contract whose CIDs were made. */
-export function bytesOf(item: object): number {
-  return sizes.get(item) ?? 0;
+/** The size of a tool or prompt of a contract whose CIDs were made. */
+export function sizeOf(item: object): ItemSize {
+  return sizes.get(item) ?? { bytes: 0, values: 0 };
 }
 
 /** The block of a contract, which makes its CIDs known. */
@@ -46,7 +52,7 @@ export async function contractBlock(contract: Contract): Promise<Block> {
   const block = await jsonBlockInTurns(contract, (list, item, bytes) => {
     if ((list !== "tools" && list !== "prompts") || sizes.has(item as object)) return;
     known.set(item as object, addressOfJson(bytes));
-    sizes.set(item as object, bytes.length);
+    sizes.set(item as object, { bytes: bytes.length, values: valuesIn(item, Infinity) });
   });
   known.set(contract, block.cid);
   whole.add(contract);
