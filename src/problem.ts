@@ -19,7 +19,7 @@ export interface Problem {
   readonly column?: number;
   /** JSON pointer (RFC 6901) into the configuration that is at fault. */
   readonly pointer?: string;
-  /** The line with a marker below the fault, ready to print in a fixed-width font. */
+  /** The line with a marker below the fault, or the end of what a program wrote, to print in a fixed-width font. */
   readonly frame?: string;
 }
 

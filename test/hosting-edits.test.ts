@@ -60,5 +60,7 @@ it("J9 an entry whose server cannot be started is refused with the reason", asyn
   const api = apiOf(await host(t, {}));
   const { status, body } = await api.put("/entries/server", JSON.stringify({ upstream: hostile("dies at start") }));
   assert.equal(status, 422);
-  assert.match(body.error.data.problems[0].message, /ended with exit code 7/);
+  const [problem] = body.error.data.problems;
+  assert.match(problem.message, /ended with exit code 7/);
+  assert.match(problem.frame, /^Error: no API key/, "what it wrote says why");
 });

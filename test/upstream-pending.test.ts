@@ -31,12 +31,8 @@ async function pendingOf(tools: readonly ToolContract[]): Promise<{ shown: Shown
   };
   const health = { state: "running" as const, starts: 1, requests: 0 };
   const pending = { contract: "a-cid", changes, approved, observed };
-  const { view, fragments } = await upstreamView({ fragment }, "", "s", {
-    name: "s",
-    launcher: "node",
-    health,
-    pending,
-  });
+  const upstream = { name: "s", launcher: "node", health, pending, stderr: "" };
+  const { view, fragments } = await upstreamView({ fragment }, "", "s", upstream, true);
   return { shown, more: (view as { pending: { more: string } }).pending.more, fragments: fragments.length };
 }
 

@@ -183,7 +183,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
       };
       return { status: 200, body: resultText(id, await run(call)) };
     } catch (error) {
-      return { ...refusal(id, error, trace), ...(isInBand(error) && { status: 200 }) };
+      return { ...refusal(id, error, trace), ...(isInBand(error, codec) && { status: 200 }) };
     }
   }
 
@@ -227,8 +227,11 @@ function isModern(message: Message, { headers }: Post): boolean {
 }
 
 /** What a method itself reports is the payload of an exchange that worked; only some codes also are HTTP failures. */
-function isInBand(error: unknown): boolean {
-  return error instanceof BerthError && !OUT_OF_BAND.has(error.code);
+function isInBand(error: unknown, { era }: Codec): boolean {
+  if (!(error instanceof BerthError)) return false;
+  // Earlier revisions know no such error: it is an upstream's, and for the client that called.
+  if (error.code === "missing_capability" && era === "legacy") return true;
+  return !OUT_OF_BAND.has(error.code);
 }
 
 const OUT_OF_BAND: ReadonlySet<ErrorCode> = new Set([

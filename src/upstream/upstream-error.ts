@@ -31,3 +31,26 @@ export function refusedByServer(
     cause,
   });
 }
+
+/** The server's own error as clients get it: with its code, words and data in place of Berth's. */
+export class PassedOnError extends BerthError {
+  readonly #rpc: number;
+
+  constructor(
+    code: ErrorCode,
+    { rpc, message, data }: { readonly rpc: number; readonly message: string; readonly data: unknown },
+    cause: unknown,
+  ) {
+    super(code, undefined, { cause, ...(data !== undefined && { data: data as Record<string, unknown> }) });
+    this.message = message;
+    this.#rpc = rpc;
+  }
+
+  override get detail(): string {
+    return this.message;
+  }
+
+  override get rpc(): number {
+    return this.#rpc;
+  }
+}

@@ -4,7 +4,8 @@ import { AttributedCalls } from "./attributed-calls.ts";
 import type { Closed } from "./channel.ts";
 import { connectUpstream, type ConnectOptions } from "./connect.ts";
 import type { UpstreamConnection } from "./connection.ts";
-import type { Ask } from "./request.ts";
+import type { CancelSignal } from "../cancellation.ts";
+import type { Ask, Question } from "./request.ts";
 import { lacksDescriptor, noDescriptors, withoutPaths } from "../unforeseen.ts";
 import { hideInError } from "./hide-in-error.ts";
 import { hideInOffers, type HideWhole } from "./hide-in-offers.ts";
@@ -143,12 +144,25 @@ export class Upstream {
         ...options,
         ...(variables && { variable: await variables() }),
         capabilities: options.capabilities ?? hostedCapabilities,
-        ask: this.#attributed.ask,
+        ask: (question, signal) => this.#answerTo(question, signal),
         onNotification: (method, params) => this.#heard(method, params),
         signal,
       });
     } catch (error) {
       throw this.#tellable(error instanceof Error ? withoutPaths(error) : error);
+    }
+  }
+
+  /**
+   * A legacy server hears once what its clients can do, and may ask when none can. Whoever has no roots has none to tell:
+   * servers that look for them in each call go on with an empty list, and fail with an error.
+   */
+  async #answerTo(question: Question, signal?: CancelSignal): Promise<JsonObject> {
+    try {
+      return await this.#attributed.ask(question, signal);
+    } catch (error) {
+      if (question.method !== "roots/list" || (error as { code?: unknown }).code !== METHOD_NOT_FOUND) throw error;
+      return { roots: [] };
     }
   }
 
@@ -226,6 +240,9 @@ export class Upstream {
     return { bytes };
   }
 }
+
+/** Of a question that nobody is there to answer, or whose caller has no such capability. */
+const METHOD_NOT_FOUND = -32601;
 
 /** Members and items of a log line; one that has more is told to nobody. */
 const LOG_VALUES_MAX = 10_000;

@@ -8,10 +8,9 @@ import { profileLaunch } from "../../upstream/profiles/launch.ts";
 import { readProfile, type ProfileFolder } from "../../upstream/profiles/locate.ts";
 import { parseReference } from "../../upstream/profiles/resolve.ts";
 import type { CallOptions } from "../catalog.ts";
-import { HostedUpstream, type OpenUpstream } from "../upstream/hosted.ts";
-import type { SuspendedLimits } from "../upstream/suspended.ts";
+import { HostedUpstream, type HostedLimits, type OpenUpstream } from "../upstream/hosted.ts";
 
-export interface ExploreLimits extends SuspendedLimits {
+export interface ExploreLimits extends HostedLimits {
   /** Servers that are explored at once; the one that was used longest ago makes room. */
   readonly exploredServers: number;
 }

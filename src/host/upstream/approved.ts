@@ -51,7 +51,7 @@ export async function approvedNow(
   const { store, writable, isTrial, limits } = dependencies;
   const { uri } = hosted.upstream.launch;
   const known = await recall(tenant, server, uri, entry, dependencies);
-  if (!known && !hosted.observed) await start(server, hosted);
+  if (!known && !hosted.observed) await start(server, hosted, isTrial);
 
   const seen = hosted.observed?.contract;
   const judged = await judge(known?.approved ?? seen!, seen ?? known!.observed, entry.schemaValidation, limits);

@@ -1,10 +1,12 @@
 import { hash } from "node:crypto";
 import { BerthError } from "../../errors.ts";
 import { isObject, JsonText, type JsonObject } from "../../json.ts";
+import { cutText } from "../../cut-text.ts";
+import type { Limits } from "../../limits.ts";
 import { isLogLevel } from "../../log-level.ts";
 import type { UpstreamConnection } from "../../upstream/connection.ts";
 import type { Ask, CallOptions as SentOptions } from "../../upstream/request.ts";
-import { UpstreamError } from "../../upstream/upstream-error.ts";
+import { PassedOnError, UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Upstream, UpstreamCall } from "../../upstream/upstream.ts";
 import type { CallOptions, GuestLog, InputRequired } from "../catalog.ts";
 import type { Caller } from "./open-call.ts";
@@ -115,14 +117,44 @@ function logLine({ level, data, logger }: JsonObject): GuestLog {
   };
 }
 
-/** What a server said of a request of ours, in the words in which it is passed on. */
-export function passedOn(error: unknown): unknown {
+/** What a server said of a request of ours, as it is passed on. Its own errors keep their code, words and data. */
+export function passedOn(error: unknown, { upstreamErrorBytes }: PassedOnLimits): unknown {
   // Where it is wrong is the administrator's to see: the URI may hold what callers must not.
   if (error instanceof BerthError && error.code === "launcher_invalid") {
     return new BerthError("upstream_not_started", error.message, { cause: error });
   }
   if (!(error instanceof UpstreamError) || error.code !== "upstream_refused") return error;
-  const { rpc, message } = error.data ?? {};
-  if (rpc === -32602) return new BerthError("invalid_params", String(message), { cause: error });
-  return error;
+  const { rpc, message, data } = error.data ?? {};
+  if (typeof rpc !== "number" || typeof message !== "string") return error;
+  if (!Number.isSafeInteger(rpc) || isOfTheWay(rpc)) return withoutData(error, rpc, message, upstreamErrorBytes);
+  const isShort = data !== undefined && Buffer.byteLength(JSON.stringify(data)) <= upstreamErrorBytes;
+  const said = { rpc, message: cutText(message, upstreamErrorBytes), data: isShort ? data : undefined };
+  const code =
+    rpc === INVALID_PARAMS ? "invalid_params" : rpc === MISSING_CAPABILITY ? "missing_capability" : error.code;
+  return new PassedOnError(code, said, error);
+}
+
+export type PassedOnLimits = Pick<Limits, "upstreamErrorBytes">;
+
+const INVALID_PARAMS = -32602;
+/** 2026-07-28: what this caller's client lacks, which the server was told. */
+const MISSING_CAPABILITY = -32021;
+
+/**
+ * Whether a code is about the way between Berth and the server, or would be read as an answer of Berth's own: that it
+ * does not know the client's method or session, or cannot read its message. Such an error is an internal one (-32603)
+ * that has the code in its data.
+ */
+function isOfTheWay(rpc: number): boolean {
+  return OF_THE_WAY.has(rpc);
+}
+
+/** Parse error, invalid request, unknown method, not initialized or no such resource, wrong header, version, cancelled. */
+const OF_THE_WAY: ReadonlySet<number> = new Set([-32700, -32600, -32601, -32603, -32002, -32020, -32022, -32800]);
+
+function withoutData(error: UpstreamError, rpc: number, message: string, bytesMax: number): BerthError {
+  return new BerthError("upstream_refused", cutText(error.detail, bytesMax), {
+    data: { rpc, message: cutText(message, bytesMax) },
+    cause: error,
+  });
 }

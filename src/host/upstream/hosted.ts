@@ -4,12 +4,15 @@ import type { Launch } from "../../upstream/launch.ts";
 import type { Observed } from "../../upstream/observed.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Upstream, UpstreamOptions } from "../../upstream/upstream.ts";
+import type { PassedOnLimits } from "./call.ts";
 import type { RememberedChanges } from "./remembered.ts";
 import { cidOf, makeCids } from "./structure-cid.ts";
 import { SuspendedCalls, type SuspendedLimits } from "./suspended.ts";
 
 /** How a host reaches servers of others; what the way there needs is bound by whoever gives it. */
 export type OpenUpstream = (launch: Launch, listener: UpstreamListener) => Upstream;
+
+export type HostedLimits = SuspendedLimits & PassedOnLimits;
 
 export type UpstreamListener = Pick<
   UpstreamOptions,
@@ -20,6 +23,9 @@ export type UpstreamListener = Pick<
 export class HostedUpstream {
   readonly upstream: Upstream;
   readonly suspended: SuspendedCalls;
+  readonly limits: HostedLimits;
+  /** The end of what it wrote to stderr before it last failed to start, or ended: for who may change its entry. */
+  stderr = "";
   /** What counts where nothing can be stored. */
   remembered: RememberedChanges | undefined;
   #observed: Observed | undefined;
@@ -30,14 +36,25 @@ export class HostedUpstream {
   constructor(
     launch: Launch,
     open: OpenUpstream,
-    limits: SuspendedLimits,
+    limits: HostedLimits,
     listener: Omit<UpstreamListener, "onContract"> & { onChange: () => void },
   ) {
+    this.limits = limits;
     this.suspended = new SuspendedCalls(limits);
     this.upstream = open(launch, {
       ...listener,
       onContract: async (observed) => {
-        if (await this.#take(observed)) listener.onChange();
+        const isOther = await this.#take(observed);
+        this.stderr = "";
+        if (isOther) listener.onChange();
+      },
+      onLost: (closed) => {
+        this.stderr = closed.stderr;
+        listener.onLost(closed);
+      },
+      onError: (error) => {
+        if (error instanceof UpstreamError && error.stderr !== "") this.stderr = error.stderr;
+        listener.onError(error);
       },
     });
   }

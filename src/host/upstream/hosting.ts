@@ -10,16 +10,15 @@ import type { Upstream } from "../../upstream/upstream.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { ServerEntry } from "../config/entry.ts";
 import type { Directory } from "../directory.ts";
-import { HostedUpstream, type OpenUpstream, type UpstreamListener } from "./hosted.ts";
+import { HostedUpstream, type HostedLimits, type OpenUpstream, type UpstreamListener } from "./hosted.ts";
 import { ProcessPlaces, type ProcessLimits } from "./process-places.ts";
 import type { RememberedChanges } from "./remembered.ts";
-import type { SuspendedLimits } from "./suspended.ts";
 import { cidOf } from "./structure-cid.ts";
 
 export interface HostingOptions {
   readonly open: (launch: Launch, listener: UpstreamListener, given: GivenToUpstream) => Upstream;
   readonly limitsOf: (tenant: string) => ProcessLimits;
-  readonly limits: SuspendedLimits;
+  readonly limits: HostedLimits;
   readonly log: Log;
 }
 
@@ -41,6 +40,8 @@ export interface UpstreamState {
   /** `npx`, `uvx`, `node`, `python`, `http`, `https`. */
   readonly launcher: string;
   readonly health: LinkHealth;
+  /** The end of what it wrote before it failed: for who may change its entry, since nobody knows what stands there. */
+  readonly stderr: string;
   /** What waits for a person; absent while it offers what is approved. */
   readonly pending?: PendingChange;
 }
@@ -129,6 +130,7 @@ export class Hosting {
       name: hosted?.upstream.launch.name ?? launchedName(launcher, path),
       launcher,
       health: hosted?.upstream.health ?? { state: "idle", starts: 0, requests: 0 },
+      stderr: hosted?.stderr ?? "",
       ...(pending && { pending }),
     };
   }

@@ -64,7 +64,7 @@ export async function loadUpstream(
   const hosted = upstreams.of(tenant, server, launch, grant);
   const definition = rawBlock(uri);
   const { own, held, problems } = isEarlier
-    ? await observedNow(server, hosted)
+    ? await observedNow(server, hosted, dependencies.isTrial)
     : await approvedNow(tenant, server, hosted, entry, dependencies);
 
   await nextTurn();
@@ -108,8 +108,8 @@ export async function loadUpstream(
   return { catalog, blocks: [release, definition, listed, configBlock] };
 }
 
-async function observedNow(server: string, hosted: HostedUpstream): Promise<Own> {
-  if (!hosted.observed) await start(server, hosted);
+async function observedNow(server: string, hosted: HostedUpstream, isTrial: boolean): Promise<Own> {
+  if (!hosted.observed) await start(server, hosted, isTrial);
   const { contract, problems } = hosted.observed!;
   return { own: contract, held: NOTHING_HELD, problems };
 }

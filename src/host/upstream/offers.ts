@@ -9,7 +9,7 @@ import { heldBack, type HostedUpstream } from "./hosted.ts";
 import { completionOf, contentsOf, messagesOf } from "./results.ts";
 
 /** What a server of others offers besides tools, each carried out by the server. */
-export function upstreamResource({ upstream, suspended }: HostedUpstream, uri: string): Resource {
+export function upstreamResource({ upstream, suspended, limits }: HostedUpstream, uri: string): Resource {
   const send: Send<ReadResult> = async (connection, sent) => {
     const result = await connection.readResource(uri, sent);
     return result instanceof LongObject ? result : { contents: contentsOf(result.contents) };
@@ -20,14 +20,14 @@ export function upstreamResource({ upstream, suspended }: HostedUpstream, uri: s
         return await callUpstream(upstream, suspended, { send }, options);
       } catch (error) {
         if (isNotFound(error)) throw new BerthError("resource_not_found", uri, { data: { uri }, cause: error });
-        throw passedOn(error);
+        throw passedOn(error, limits);
       }
     },
   };
 }
 
 export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract): Prompt {
-  const { upstream, suspended } = hosted;
+  const { upstream, suspended, limits } = hosted;
   return {
     contract,
     async get(args, options) {
@@ -42,7 +42,7 @@ export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract)
       try {
         return await callUpstream(upstream, suspended, { send }, options);
       } catch (error) {
-        throw passedOn(error);
+        throw passedOn(error, limits);
       }
     },
   };
@@ -54,7 +54,7 @@ export function heldPrompt(contract: PromptContract): Prompt {
 }
 
 export function upstreamCompleter(
-  { upstream, suspended }: HostedUpstream,
+  { upstream, suspended, limits }: HostedUpstream,
   ref: JsonObject,
   argument: string,
 ): Completer {
@@ -72,7 +72,7 @@ export function upstreamCompleter(
         if ("inputRequests" in completion) throw new BerthError("guest_failed", "a completion cannot ask");
         return completion;
       } catch (error) {
-        throw passedOn(error);
+        throw passedOn(error, limits);
       }
     },
   };

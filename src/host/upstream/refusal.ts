@@ -1,18 +1,28 @@
 import { BerthError, type ErrorCode } from "../../errors.ts";
 import type { Problem } from "../../problem.ts";
+import { printable } from "../../printable.ts";
+import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { HostedUpstream } from "./hosted.ts";
 
-/** Rejects with `server_refused` where the server cannot be started. */
-export async function start(server: string, hosted: HostedUpstream): Promise<void> {
+/**
+ * Rejects with `server_refused` where the server cannot be started. Who only tries it may change its entry, and is shown
+ * what it wrote.
+ */
+export async function start(server: string, hosted: HostedUpstream, isTrial: boolean): Promise<void> {
   try {
     await hosted.upstream.start();
   } catch (error) {
     // Nothing is wrong with a server for which there is no room at present.
     if (!(error instanceof BerthError) || NO_ROOM.has(error.code)) throw error;
     // Without its data: a wrong launcher URI is shown there, and may hold what clients must not see.
-    throw refused(server, [problem(error.code.replaceAll("_", "-"), error.message)], error);
+    const said = problem(error.code.replaceAll("_", "-"), error.message);
+    const stderr = isTrial && error instanceof UpstreamError ? printable(error.stderr.slice(-STDERR_UNITS_MAX)) : "";
+    throw refused(server, [stderr === "" ? said : { ...said, frame: stderr }], error);
   }
 }
+
+/** Of the end, which says why. */
+const STDERR_UNITS_MAX = 1_500;
 
 const NO_ROOM: ReadonlySet<ErrorCode> = new Set(["too_many_processes", "no_descriptors"]);
 

@@ -9,7 +9,7 @@ import type { CallOptions, CallResult, Tool } from "../catalog.ts";
 import { failure } from "../content.ts";
 import type { CallNotes } from "../observe.ts";
 import type { Ended } from "../outcomes.ts";
-import { callUpstream, passedOn, type UpstreamRequest } from "./call.ts";
+import { callUpstream, passedOn, type PassedOnLimits, type UpstreamRequest } from "./call.ts";
 import { heldBack, type HostedUpstream } from "./hosted.ts";
 import { endedOf } from "./long-reader.ts";
 import { withoutSuspended } from "./suspended.ts";
@@ -80,7 +80,7 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
         return result;
       } catch (error) {
         notes.ended("error", beganAt, args, options, undefined);
-        return asFailure(error, options);
+        return asFailure(error, options, hosted.limits);
       } finally {
         notes.left();
       }
@@ -94,7 +94,9 @@ export function heldTool(contract: ToolContract, notes: CallNotes): Tool {
     contract,
     async call(args, options) {
       notes.ended("error", performance.now(), args, options, undefined);
-      return asFailure(heldBack("tool", contract.name), options);
+      const held = heldBack("tool", contract.name);
+      if (options.failuresReject) throw held;
+      return failure(held.message);
     },
   };
 }
@@ -105,8 +107,8 @@ function isEnd({ result, transient }: Ended): boolean {
 }
 
 /** A server that did not finish is a failed call; one that refused the request is passed on as what it said. */
-function asFailure(error: unknown, { failuresReject }: CallOptions): CallResult {
-  const passed = passedOn(error);
+function asFailure(error: unknown, { failuresReject }: CallOptions, limits: PassedOnLimits): CallResult {
+  const passed = passedOn(error, limits);
   if (!(passed instanceof BerthError) || failuresReject) throw passed;
   if (!(passed.code in UNFINISHED)) throw passed;
   return failure(passed.message);

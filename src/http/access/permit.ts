@@ -104,13 +104,25 @@ export function checkChange(request: IncomingMessage, power: Power, server?: str
   checkPeer(request, action);
 }
 
+/** Whether who reads a page may also change it, so that it may show what is for nobody else. */
+export function mayChange(request: IncomingMessage, power: Power, server: string): boolean {
+  const { action, of } = RIGHTS[power];
+  const principal = principalOf(request);
+  return principal
+    ? principal.permits(action, of === "server" ? server : undefined)
+    : whyOutside(request) === undefined;
+}
+
 /** What a proxy hands on may come from anywhere, though the proxy itself sits at this machine. */
-function checkPeer({ headers, socket }: IncomingMessage, action: Action): void {
+function checkPeer(request: IncomingMessage, action: Action): void {
+  const why = whyOutside(request);
+  if (why !== undefined) throw new BerthError("write_forbidden", `${why}, without a token that permits "${action}"`);
+}
+
+function whyOutside({ headers, socket }: IncomingMessage): string | undefined {
   const proxied = Object.keys(headers).find((name) => PROXIED.test(name));
-  const address = plainAddress(socket.remoteAddress);
-  if (proxied === undefined && isLoopback(address)) return;
-  const why = proxied === undefined ? "it comes from another machine" : `it comes through a proxy (${proxied})`;
-  throw new BerthError("write_forbidden", `${why}, without a token that permits "${action}"`);
+  if (proxied !== undefined) return `it comes through a proxy (${proxied})`;
+  return isLoopback(plainAddress(socket.remoteAddress)) ? undefined : "it comes from another machine";
 }
 
 const PROXIED = /^(?:forwarded|via|x-forwarded-.*|x-real-ip|x-client-ip|true-client-ip|cf-connecting-ip)$/;

@@ -11,7 +11,7 @@ import { mapInTurns } from "../../turns.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
 import { placeOf, tenantOf } from "../place.ts";
 import { principalOf } from "../access/authenticate.ts";
-import { changing, listing, mayKnow, named, reading } from "../access/permit.ts";
+import { changing, listing, mayChange, mayKnow, named, reading } from "../access/permit.ts";
 import { addRoute, type Handler, type Permits } from "./add-route.ts";
 import type { ApiOptions } from "./api.ts";
 import { readPrecondition, saveOptions, writerOf } from "./preconditions.ts";
@@ -67,11 +67,12 @@ export function serverRoutes({ edits, host, access, bodies, limits }: ApiOptions
     await host.summary(tenant, name);
     const upstream = host.upstream(tenant, name);
     if (!upstream) throw new BerthError("not_found", `"${name}" is no server of others`);
-    const { health, pending, launcher } = upstream;
+    const { health, pending, launcher, stderr } = upstream;
     response.json({
       name: upstream.name,
       launcher,
       ...health,
+      ...(stderr !== "" && mayChange(request, "entry", name) && { stderr }),
       ...(pending && { pending: { contract: pending.contract, changes: pending.changes } }),
     });
   };

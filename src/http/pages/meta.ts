@@ -8,7 +8,7 @@ import { permittedCatalog } from "../../host/permitted.ts";
 import { indentedJson } from "../../json.ts";
 import { listedTool } from "../../mcp/methods/lists.ts";
 import { principalOf } from "../access/authenticate.ts";
-import { checkPermitted, checkReadable, toolsShown } from "../access/permit.ts";
+import { checkPermitted, mayChange, checkReadable, toolsShown } from "../access/permit.ts";
 import type { OriginOf } from "../origin.ts";
 import { placeOf, type Place } from "../place.ts";
 import type { Page, Pages } from "./pages.ts";
@@ -103,7 +103,7 @@ async function readPage(name: string, request: Request, options: Parts): Promise
 }
 
 function serverPage(summary: ServerSummary, request: Request, options: Parts): Promise<Page> {
-  return summary.catalog ? servedPage(summary as Served, request, options) : refusedPage(summary, options);
+  return summary.catalog ? servedPage(summary as Served, request, options) : refusedPage(summary, request, options);
 }
 
 type Served = ServerSummary & { readonly catalog: Catalog };
@@ -118,7 +118,7 @@ async function servedPage(summary: Served, request: Request, options: Parts): Pr
   const activity = host.activity(tenant, name);
   const origin = options.originOf(request);
   return {
-    ...(await frameOf(summary, options)),
+    ...(await frameOf(summary, request, options)),
     ...addresses(name, name, catalog, { ...options, origin }),
     ...(await options.offersOf(catalog)),
     served: true,
@@ -134,10 +134,10 @@ async function servedPage(summary: Served, request: Request, options: Parts): Pr
   };
 }
 
-async function refusedPage(summary: ServerSummary, options: Parts): Promise<Page> {
+async function refusedPage(summary: ServerSummary, request: Request, options: Parts): Promise<Page> {
   const { state } = summary;
   return {
-    ...(await frameOf(summary, options)),
+    ...(await frameOf(summary, request, options)),
     served: false,
     mendable: state === "refused" && options.host.upstream(options.tenant, summary.name) === undefined,
     refusal: REFUSALS[state],
@@ -156,10 +156,11 @@ const REFUSALS = {
 
 async function frameOf(
   { name, isBuiltIn, state, description = "", problems }: ServerSummary,
+  request: Request,
   { host, pages, tenant, base }: Parts,
 ): Promise<Page> {
   const upstream = host.upstream(tenant, name);
-  const shown = upstream && (await upstreamView(pages, base, name, upstream));
+  const shown = upstream && (await upstreamView(pages, base, name, upstream, mayChange(request, "entry", name)));
   return {
     title: name,
     section: "mcp",

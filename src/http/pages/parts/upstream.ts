@@ -4,6 +4,7 @@ import type { Contract, ToolContract } from "../../../contract/contract.ts";
 import type { PendingChange, UpstreamState } from "../../../host/upstream/hosting.ts";
 import { textDiff } from "../../api/text-diff.ts";
 import { indentedJson } from "../../../json.ts";
+import { printable } from "../../../printable.ts";
 import type { Fragment } from "../fragment.ts";
 import type { Pages } from "../pages.ts";
 import type { Fact } from "./health.ts";
@@ -14,7 +15,8 @@ export async function upstreamView(
   pages: Pick<Pages, "fragment">,
   base: string,
   server: string,
-  { name, launcher, health, pending }: UpstreamState,
+  { name, launcher, health, pending, stderr }: UpstreamState,
+  mayChange: boolean,
 ): Promise<{ readonly view: object; readonly fragments: readonly Fragment[] }> {
   const { state, starts, requests, failure, retryAt, protocolVersion, server: own } = health;
   const facts: Fact[] = [
@@ -29,10 +31,11 @@ export async function upstreamView(
     ...(failure === undefined ? [] : [{ label: "Failed last", value: failure }]),
     ...(retryAt === undefined ? [] : [{ label: "Not tried again before", value: timeView(retryAt).text }]),
   ];
-  if (!pending) return { view: { facts }, fragments: [] };
+  const wrote = mayChange ? printable(stderr) : "";
+  if (!pending) return { view: { facts, wrote }, fragments: [] };
   const { groups, ...view } = pendingView(base, server, pending);
   const fragment = await pages.fragment("pending", groups);
-  return { view: { facts, pending: { ...view, groups: fragment } }, fragments: [fragment] };
+  return { view: { facts, wrote, pending: { ...view, groups: fragment } }, fragments: [fragment] };
 }
 
 function isRemote(launcher: string): boolean {
