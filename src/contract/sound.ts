@@ -1,6 +1,7 @@
 import { isObject } from "../json.ts";
 import { turnTaker } from "../turns.ts";
 import type { Contract, PromptArgument } from "./contract.ts";
+import { faultsOfHeaders } from "./header-faults.ts";
 
 /**
  * Reads what others say that they offer, whether they say it now or it was stored: what has not the type that the
@@ -109,11 +110,15 @@ async function soundItems(kind: ListedKind, key: string, items: unknown): Promis
   for (const item of items as unknown[]) {
     await takeTurns();
     if (!isObject(item) || !isKey(item[key])) continue;
-    if (kind === "tool" && faultOfShape(item["inputSchema"]) !== undefined) continue;
+    if (kind === "tool" && !isSoundInput(item["inputSchema"])) continue;
     sound.push(soundItem(kind, isText(item["name"]) ? item : { ...item, name: item[key] }));
   }
   const isSame = sound.length === items.length && sound.every((item, index) => item === (items as unknown[])[index]);
   return isSame ? items : sound;
+}
+
+function isSoundInput(schema: unknown): boolean {
+  return faultOfShape(schema) === undefined && faultsOfHeaders(schema).length === 0;
 }
 
 function soundItem(kind: ListedKind, item: Record<string, unknown>): Record<string, unknown> {

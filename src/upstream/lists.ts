@@ -1,4 +1,5 @@
 import type { PromptContract, ResourceContract, ResourceTemplateContract, ToolContract } from "../contract/contract.ts";
+import { faultsOfHeaders } from "../contract/header-faults.ts";
 import { faultOfShape, isKey, soundArguments, soundFields } from "../contract/sound.ts";
 import { cutText } from "../cut-text.ts";
 import { isObject, jsonText, type JsonSchema } from "../json.ts";
@@ -85,6 +86,9 @@ export const mendTool: Mend<ListedTool> = (entry, warnings) => {
     if (type !== undefined) return `its inputSchema is of type ${cutText(jsonText(type), TYPE_UNITS_MAX)}`;
     warnings.push('its inputSchema does not say "type": "object"');
   }
+  const [header] = faultsOfHeaders(inputSchema);
+  // Clients over HTTP have to refuse such a tool.
+  if (header) return cutText(header.message, FAULT_UNITS_MAX);
   const sound = soundFields("tool", entry, warningOf(warnings));
   return { ...sound, inputSchema: { ...(inputSchema as JsonSchema), type: "object" } } as unknown as ListedTool;
 };
@@ -105,6 +109,7 @@ export const mendPrompt: Mend<ListedPrompt> = (entry, warnings) => {
 };
 
 const TYPE_UNITS_MAX = 100;
+const FAULT_UNITS_MAX = 300;
 
 function warningOf(warnings: string[]): (field: string, type: string) => void {
   return (field, type) => {

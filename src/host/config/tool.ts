@@ -1,5 +1,5 @@
 import type { ToolAnnotations } from "../../contract/contract.ts";
-import { faultsOfHeaders } from "../../discover/header-marks.ts";
+import { faultsOfHeaders } from "../../contract/header-faults.ts";
 import { isObject, type Json, type JsonObject, type JsonSchema } from "../../json.ts";
 import { complain, inside, readFields, unlessWrong, type Place } from "./place.ts";
 
