@@ -98,7 +98,7 @@ export class Link {
       return result;
     } catch (error) {
       if (open) void this.#doubt(open, error, call);
-      throw error;
+      throw call === undefined ? error : this.#withWait(error, call);
     } finally {
       this.#requests--;
       if (open && call !== undefined) open.calls.splice(open.calls.indexOf(call), 1);
@@ -258,6 +258,15 @@ export class Link {
     const seconds = Math.ceil(waitMs / 1000);
     const detail = `${reason} whenever this call was made; the next try is in ${seconds} s`;
     throw new UpstreamError("upstream_ended", detail, { data: { retryAfterSeconds: seconds } });
+  }
+
+  /** That it may be tried again is true only after the wait that the call itself has brought about. */
+  #withWait(error: unknown, call: string): unknown {
+    const waitMs = this.#suspects.get(call)?.waitMs;
+    if (waitMs === undefined || !(error instanceof UpstreamError) || error.code !== "upstream_ended") return error;
+    const seconds = Math.ceil(waitMs / 1000);
+    const detail = `${error.detail}, as it did when this call was made before; the next try is in ${seconds} s`;
+    return new UpstreamError("upstream_ended", detail, { data: { retryAfterSeconds: seconds }, cause: error });
   }
 
   async #stop(): Promise<void> {
