@@ -22,6 +22,15 @@ describe("places for programs of others", () => {
     },
   });
 
+  it("are enough, by default, for the first calls of fifty hosted servers at once", async () => {
+    const places = new ProcessPlaces(
+      () => tenantLimits(defaultLimits),
+      () => [],
+    );
+    const taken = await Promise.all(Array.from({ length: 50 }, () => places.take("acme")));
+    assert.equal(taken.length, 50);
+  });
+
   it("C8 upstreamProcesses: the one that was idle longest makes room, and one in use never does", async () => {
     const all: ReturnType<typeof running>[] = [];
     const places = new ProcessPlaces(

@@ -29,7 +29,7 @@ export const admissionLimits = {
   /** Runs of shell definitions at once. */
   scriptProcessesPerTenant: 12,
   /** Programs of others, each started for one hosted server. */
-  upstreamProcessesPerTenant: 32,
+  upstreamProcessesPerTenant: 64,
   /** Starts of guest processes, and of programs of others, each, after as many at once as there may be of them; 0 is as many as come. */
   processStartsPerMinutePerTenant: 240,
   /** Milliseconds of processor time that guests and scripts of one tenant may use in a second, together; 0 is as much as there is. */
