@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { Client, SSEClientTransport, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { withAllServers } from "../src/host/aggregate.ts";
 import { modern, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { openHosted, type Hosted } from "./hosted.ts";
@@ -100,6 +100,19 @@ describe("S10 one endpoint for all servers", () => {
       assert.equal(toAnswer(answer).text, "dripped 3");
       assert.ok(seen.length >= 2);
       await client.close();
+    }
+  });
+
+  it("S10 is there over HTTP+SSE, too, at /mcp/sse", async () => {
+    const client = new Client({ name: "test", version: "1" });
+    await client.connect(new SSEClientTransport(new URL(`${url}/sse`)));
+    const { tools } = await client.listTools();
+    assert.ok(tools.some(({ name }) => name === "alpha.who"));
+    assert.equal(toAnswer(await client.callTool({ name: "beta.who", arguments: {} })).text, "beta");
+    await client.close();
+    for (const path of ["sse", "messages?sessionId=none"]) {
+      const reply = await post(`${url}/${path}`, request("ping"));
+      assert.match(reply.body.error.message, /^No such server/, path);
     }
   });
 

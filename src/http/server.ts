@@ -201,7 +201,7 @@ function createAnswer(options: HttpOptions): Answer {
   const sse = createSseRoute(parts);
   const app = createApp({ ...parts, isProxied, resources, originOf, forEverybody });
   const answer: Answer = (request, response) => {
-    if (mcp(request, response) || mcpGet(request, response) || sse(request, response)) return;
+    if (sse(request, response) || mcp(request, response) || mcpGet(request, response)) return;
     response.once("prefinish", () => watchRest(response, limits.stalledMs));
     app(request, response);
   };

@@ -13,14 +13,16 @@ import { errorText, idOf } from "../mcp/json-rpc.ts";
 import { parseJson } from "../parse-json.ts";
 import type { Trace } from "../trace.ts";
 import type { EventSink, Post } from "../mcp/protocol.ts";
+import { readAccept } from "./accept.ts";
 import { allowOrigin } from "./cors.ts";
 import type { EventStream } from "./event-stream.ts";
 import { checkContent, decodeName, type McpRouteOptions } from "./mcp-route.ts";
-import { placeOf, tenantOf } from "./place.ts";
+import { claimedPlaceOf, placeOf, tenantOf } from "./place.ts";
 import { REQUEST_ID_HEADER, traceOf } from "./trace.ts";
 import { writeFailure } from "./write-answer.ts";
 
-const SSE_PATH = /^\/mcp\/([^/?]+)\/(sse|messages)\/?(?:\?(.*))?$/;
+/** Without a name it is of all servers. */
+const SSE_PATH = /^\/mcp(?:\/([^/?]+))?\/(sse|messages)\/?(?:\?(.*))?$/;
 
 export interface SseRouteOptions extends McpRouteOptions {
   readonly host: Host;
@@ -33,8 +35,8 @@ export interface SseRouteOptions extends McpRouteOptions {
 }
 
 /**
- * HTTP+SSE, the transport of 2024-11-05 (`basic/transports`): `GET /mcp/<server>/sse` is the connection, on which
- * everything is answered; its first event says where messages are to be sent. The protocol is the endpoint's, which
+ * HTTP+SSE, the transport of 2024-11-05 (`basic/transports`): `GET /mcp/<server>/sse`, or `GET /mcp/sse` for all servers, is the connection, on
+ * which everything is answered; its first event says where messages are to be sent. The protocol is the endpoint's, which
  * sees one session; a connection that ends takes its session with it. Returns false for every other request.
  */
 export function createSseRoute(
@@ -51,7 +53,9 @@ export function createSseRoute(
 
   return (request, response) => {
     const [, name, part, query = ""] = SSE_PATH.exec(request.url ?? "") ?? [];
-    if (name === undefined) return false;
+    if (part === undefined) return false;
+    const sessionId = new URLSearchParams(query).get("sessionId") ?? "";
+    if (name === undefined && !isOfAllServers(request, part, sessionId)) return false;
     try {
       options.guard(request);
       allowOrigin(request, response);
@@ -60,13 +64,23 @@ export function createSseRoute(
         response.setHeader("Allow", method);
         throw new BerthError("method_not_allowed", `${request.method}; this address takes ${method}`);
       }
-      if (part === "sse") open(decodeName(name), request, response);
-      else void receive(new URLSearchParams(query).get("sessionId") ?? "", decodeName(name), request, response);
+      const server = name === undefined ? options.allServers : decodeName(name);
+      if (part === "sse") open(server, request, response);
+      else void receive(sessionId, server, request, response);
     } catch (error) {
       fail(request, response, error);
     }
     return true;
   };
+
+  /** What could be an address of a server that is called `sse` or `messages` as well. */
+  function isOfAllServers(request: IncomingMessage, part: string, sessionId: string): boolean {
+    if (part === "messages")
+      return request.method === "POST" && connections.get(sessionId)?.server === options.allServers;
+    if (request.method !== "GET" || !readAccept(request.headers.accept).events) return false;
+    const { tenant, refusal } = claimedPlaceOf(request);
+    return refusal !== undefined || !options.host.has(tenant, part);
+  }
 
   function open(server: string, request: IncomingMessage, response: ServerResponse): void {
     if (!/text\/event-stream|\*\/\*|text\/\*/.test(request.headers.accept ?? "*/*"))
@@ -98,7 +112,8 @@ export function createSseRoute(
       connections.delete(id);
       void connection.close();
     });
-    void events.sendOther("endpoint", `${base}/mcp/${encodeURIComponent(server)}/messages?sessionId=${id}`);
+    const path = server === options.allServers ? "/mcp" : `/mcp/${encodeURIComponent(server)}`;
+    void events.sendOther("endpoint", `${base}${path}/messages?sessionId=${id}`);
   }
 
   function connectionsOf(tenant: string): Connection[] {
