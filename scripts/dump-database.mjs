@@ -1,5 +1,5 @@
 // Writes a database as SQL, for test/fixtures/schema: node scripts/dump-database.mjs .berth/berth.sqlite > <version>.sql
-import Database from "better-sqlite3";
+import Database from "#better-sqlite3";
 
 const [file] = process.argv.slice(2);
 const database = new Database(file, { readonly: true, fileMustExist: true });

@@ -2,7 +2,7 @@ import { closeSync, existsSync, lstatSync, mkdtempSync, openSync, readdirSync, r
 import { readdir, rm, rmdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type Database from "better-sqlite3";
+import type Database from "#better-sqlite3";
 import { lockFile } from "./store/file-lock.ts";
 
 /** Makes a new, empty folder whose name begins with `prefix`. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { hash } from "node:crypto";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import Database from "better-sqlite3";
+import Database from "#better-sqlite3";
 import { headText, readHead } from "../src/audit/chain.ts";
 import { entryOf, SERVICE, type AuditHead } from "../src/audit/entry.ts";
 import { verifyLog } from "../src/audit/verify.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { hash } from "node:crypto";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import Database from "better-sqlite3";
+import Database from "#better-sqlite3";
 import { openAudit, type Audit } from "../src/audit/audit.ts";
 import type { AuditLinks } from "../src/audit/entry.ts";
 import { searchLog, type AuditQuery } from "../src/audit/search.ts";

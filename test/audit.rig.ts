@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import Database from "better-sqlite3";
+import Database from "#better-sqlite3";
 import type { AuditedCall } from "../src/audit/call-block.ts";
 import type { AuditLinks } from "../src/audit/entry.ts";
 import type { AuditFilter } from "../src/audit/filter.ts";

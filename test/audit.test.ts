@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { promisify } from "node:util";
-import Database from "better-sqlite3";
+import Database from "#better-sqlite3";
 import { verifyLog } from "../src/audit/verify.ts";
 import { migrations } from "../src/store/migrations/index.ts";
 import { SqliteAudit } from "../src/store/sqlite-audit.ts";

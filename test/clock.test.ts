@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import Database from "better-sqlite3";
+import Database from "#better-sqlite3";
 import { readConfig } from "../src/config.ts";
 import { defaultLimits } from "../src/limits.ts";
 import { DATABASE_FILE } from "../src/store/open-database.ts";

@@ -14,7 +14,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import Database from "better-sqlite3";
+import Database from "#better-sqlite3";
 import { packageRoot } from "../src/config.ts";
 import { removeLeftDrafts } from "../src/store/draft-file.ts";
 import { WorkFolders } from "../src/work-folders.ts";

@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import Database from "better-sqlite3";
+import Database from "#better-sqlite3";
 import { pino } from "pino";
 import { jsonBlock } from "../src/cid.ts";
 import { readConfig } from "../src/config.ts";

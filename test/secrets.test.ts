@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
-import Database from "better-sqlite3";
+import Database from "#better-sqlite3";
 import { assert as assertProperty, property, runs, string, uint8Array } from "./fast-check.ts";
 import { rawBlock } from "../src/cid.ts";
 import { defaultLimits } from "../src/limits.ts";

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import Database from "better-sqlite3";
+import Database from "#better-sqlite3";
 import { rawBlock } from "../src/cid.ts";
 import type { Log } from "../src/log.ts";
 import { backupStore, restoreStore } from "../src/store/backup.ts";

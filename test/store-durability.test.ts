@@ -4,7 +4,7 @@ import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
-import Database from "better-sqlite3";
+import Database from "#better-sqlite3";
 import { rawBlock } from "../src/cid.ts";
 import type { Log } from "../src/log.ts";
 import { DATABASE_FILE } from "../src/store/open-database.ts";

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import Database from "better-sqlite3";
+import Database from "#better-sqlite3";
 import { rawBlock } from "../src/cid.ts";
 import { DATABASE_FILE } from "../src/store/open-database.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";

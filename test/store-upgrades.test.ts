@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
-import Database from "better-sqlite3";
+import Database from "#better-sqlite3";
 import { pino } from "pino";
 import { verifyLog } from "../src/audit/verify.ts";
 import { packageRoot } from "../src/config.ts";

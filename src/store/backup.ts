@@ -1,7 +1,7 @@
 import { existsSync, statSync } from "node:fs";
 import { chmod, copyFile, mkdir, rename, statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import Database from "better-sqlite3";
+import Database from "#better-sqlite3";
 import { headText } from "../audit/chain.ts";
 import { entryOf, SERVICE } from "../audit/entry.ts";
 import { BerthError } from "../errors.ts";

@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
-import Database from "better-sqlite3";
+import Database from "#better-sqlite3";
 import type { CheckpointOrder, CheckpointReport } from "./checkpoints.ts";
 import { identityOf, moved, stampLog } from "./store-files.ts";
 

@@ -1,6 +1,6 @@
 /** A thread of its own that reads a whole database, and ends with it. Started by `damage.ts`. */
 import { parentPort, workerData } from "node:worker_threads";
-import Database from "better-sqlite3";
+import Database from "#better-sqlite3";
 import type { DamageOrder } from "./damage.ts";
 import { identityOf } from "./store-files.ts";
 

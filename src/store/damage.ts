@@ -1,5 +1,5 @@
 import { Worker } from "node:worker_threads";
-import type Database from "better-sqlite3";
+import type Database from "#better-sqlite3";
 import { BerthError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import { identityOf } from "./store-files.ts";

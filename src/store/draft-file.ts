@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { existsSync, lstatSync, readdirSync, rmSync } from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import type Database from "better-sqlite3";
+import type Database from "#better-sqlite3";
 import { inLock, lockFile } from "./file-lock.ts";
 import { BESIDE } from "./store-files.ts";
 

@@ -1,4 +1,4 @@
-import Database from "better-sqlite3";
+import Database from "#better-sqlite3";
 
 /**
  * Takes a file for this process alone; undefined when another process has it. The system takes the lock away when the

@@ -1,4 +1,4 @@
-import Database from "better-sqlite3";
+import Database from "#better-sqlite3";
 import { BerthError } from "../errors.ts";
 import { SERVICE } from "../audit/entry.ts";
 import { foreignLog, identityOf } from "./store-files.ts";

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import type Database from "better-sqlite3";
+import type Database from "#better-sqlite3";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /** Claims that are moved to one name, which no tenant can have. */

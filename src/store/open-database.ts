@@ -1,6 +1,6 @@
 import { accessSync, chmodSync, constants, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import Database from "better-sqlite3";
+import Database from "#better-sqlite3";
 import { entryOf, SERVICE } from "../audit/entry.ts";
 import { BerthError } from "../errors.ts";
 import type { Log } from "../log.ts";

@@ -1,4 +1,4 @@
-import type Database from "better-sqlite3";
+import type Database from "#better-sqlite3";
 import type { AuditLinks } from "../audit/entry.ts";
 import type { SqliteAudit } from "./sqlite-audit.ts";
 import { atOnce, attempt } from "./sqlite-work.ts";

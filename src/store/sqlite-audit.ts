@@ -1,4 +1,4 @@
-import type Database from "better-sqlite3";
+import type Database from "#better-sqlite3";
 import { canonicalJson } from "../canonical-json.ts";
 import type { JsonObject } from "../json.ts";
 import { GENESIS, hexOf, linkAfter } from "../audit/chain.ts";

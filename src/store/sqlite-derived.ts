@@ -1,4 +1,4 @@
-import type Database from "better-sqlite3";
+import type Database from "#better-sqlite3";
 import type { Cid } from "../cid.ts";
 import type { SqliteContent } from "./sqlite-content.ts";
 import type { DerivedEntry } from "./store.ts";

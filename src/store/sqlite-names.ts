@@ -1,4 +1,4 @@
-import type Database from "better-sqlite3";
+import type Database from "#better-sqlite3";
 import { auditOfChange } from "../audit/changes.ts";
 import type { Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";

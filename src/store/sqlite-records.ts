@@ -1,4 +1,4 @@
-import type Database from "better-sqlite3";
+import type Database from "#better-sqlite3";
 import type { KeyedRecordPut, RecordKind, RecordPut, StoredRecord } from "./store.ts";
 
 /** Expired records that one write takes away, so that none pays for all. */

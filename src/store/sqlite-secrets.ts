@@ -1,4 +1,4 @@
-import type Database from "better-sqlite3";
+import type Database from "#better-sqlite3";
 import { actorOf, entryOf, SERVICE } from "../audit/entry.ts";
 import type { SqliteAudit } from "./sqlite-audit.ts";
 import type { SealedSecret, SecretPut } from "./store.ts";

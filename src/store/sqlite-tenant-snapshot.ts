@@ -1,4 +1,4 @@
-import Database from "better-sqlite3";
+import Database from "#better-sqlite3";
 import type { Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 import type { JsonObject } from "../json.ts";

@@ -1,6 +1,6 @@
 import { dirname } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import type Database from "better-sqlite3";
+import type Database from "#better-sqlite3";
 import type { Block, Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 import type { JsonObject } from "../json.ts";

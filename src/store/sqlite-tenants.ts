@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type Database from "better-sqlite3";
+import type Database from "#better-sqlite3";
 import { actorOf, entryOf } from "../audit/entry.ts";
 import { BerthError } from "../errors.ts";
 import { checkTenantName, DEFAULT_TENANT } from "../tenant-name.ts";

@@ -1,4 +1,4 @@
-import type Database from "better-sqlite3";
+import type Database from "#better-sqlite3";
 import { actorOf, entryOf } from "../audit/entry.ts";
 import { BerthError } from "../errors.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";

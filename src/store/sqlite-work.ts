@@ -1,4 +1,4 @@
-import type Database from "better-sqlite3";
+import type Database from "#better-sqlite3";
 import { BerthError } from "../errors.ts";
 
 /** Runs what touches the file; whatever SQLite throws becomes `store_failed`. */

@@ -1,4 +1,4 @@
-import type Database from "better-sqlite3";
+import type Database from "#better-sqlite3";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /**

@@ -1,4 +1,4 @@
-import Database from "better-sqlite3";
+import Database from "#better-sqlite3";
 import { matches } from "../cid.ts";
 import { migrations } from "./migrations/index.ts";
 

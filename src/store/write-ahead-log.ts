@@ -1,4 +1,4 @@
-import type Database from "better-sqlite3";
+import type Database from "#better-sqlite3";
 import type { Log } from "../log.ts";
 import { Checkpoints, type CheckpointFailure } from "./checkpoints.ts";
 import { Damage } from "./damage.ts";
