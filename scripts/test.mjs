@@ -15,7 +15,7 @@ import { watchLeftovers } from "./test/leftovers.mjs";
 import { inOneReport } from "./test/report.mjs";
 
 /** A file that has not ended by then fails and is ended: several times what the longest one takes on a busy machine. */
-const FILE_MS = 1_200_000;
+const FILE_MS = Number(process.env["BERTH_TEST_FILE_MS"] ?? 1_200_000);
 /** After which it is asked where it is. */
 const LATE_MS = 600_000;
 const DEAREST = 10;
@@ -37,7 +37,7 @@ const folder = mkdtempSync(join(tmpdir(), "berth-run-"));
 chmodSync(folder, 0o711);
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 const processes = inProcesses(files, join(folder, "processes"));
-const running = new TestFiles(processes, LATE_MS, (text) => process.stderr.write(text));
+const running = new TestFiles(processes, { lateMs: LATE_MS, endMs: FILE_MS }, (text) => process.stderr.write(text));
 process.on("SIGUSR2", () => void running.sayAll());
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
   process.on(signal, () => {
@@ -65,7 +65,7 @@ const noteCost = new URL("test/note-cost.mjs", import.meta.url).href;
 // Node hands its own options on to the processes of the files. Whoever asks one where it is does so at any port.
 process.execArgv.push("--enable-source-maps", "--inspect-port=0", `--import=${noteCost}`);
 
-const suite = { files: [...processes.keys()], concurrency: availableParallelism(), timeout: FILE_MS };
+const suite = { files: [...processes.keys()], concurrency: availableParallelism() };
 const leftovers = watchLeftovers(process.cwd(), process.env["TMPDIR"]);
 const lastly = async () => {
   compiler?.disconnect();

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { isAlive } from "./processes.ts";
+import { runTests } from "./test-run.ts";
 import { until } from "./until.ts";
 
 const LINUX = { skip: process.platform === "linux" ? false : "processes are looked at in /proc" };
@@ -71,3 +72,32 @@ describe("a test file that does not end", LINUX, () => {
     assert.match(told, /it is busy:\n\s+at spinForEver \(file:\S+hanging\.test\.mjs:3:\d+\)\n/);
   });
 });
+
+describe("a run of the tests", () => {
+  it("fails for a file that has not ended by its limit, and is not held up by it", LINUX, async (t) => {
+    const { code, told } = await runOf(
+      t,
+      `test("has failed", () => { throw new Error("early"); }); setInterval(() => {}, 1000); process.on("SIGTERM", () => {});`,
+      { BERTH_TEST_FILE_MS: "1000" },
+    );
+    assert.equal(code, 1);
+    assert.match(told, /alone\.test\.mjs was ended: it had not ended by itself within 1 s\n/);
+  });
+
+  it("passes where all that is left is what newer versions of Node have compiled of npm", async (t) => {
+    const { code, told } = await runOf(
+      t,
+      `import { mkdirSync } from "node:fs"; import { tmpdir } from "node:os";
+      test("starts npm", () => mkdirSync(tmpdir() + "/node-compile-cache"));`,
+    );
+    assert.equal(code, 0, told);
+  });
+});
+
+async function runOf(t: TestContext, code: string, more: NodeJS.ProcessEnv = {}) {
+  const folder = await mkdtemp(join(tmpdir(), "berth-alone-"));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  const file = join(folder, "alone.test.mjs");
+  await writeFile(file, `import { test } from "node:test";\n${code}`);
+  return runTests(process.execPath, [file], more);
+}

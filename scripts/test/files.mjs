@@ -4,7 +4,10 @@ import { childrenOf, commandOf, whereIs } from "./where.mjs";
 
 const LOOK_MS = 5_000;
 
-/** Tells where each process is that has run for `lateMs`, and where all of them are whenever it is asked to. */
+/**
+ * Tells where each process is that has run for `lateMs`, and where all of them are whenever it is asked to. Ends each
+ * that has run for `endMs`: a limit of Node's runner is one for a file up to Node 22, and later one for each test alone.
+ */
 export class TestFiles {
   #processes;
   #tell;
@@ -12,16 +15,18 @@ export class TestFiles {
   #tests = new Map();
   /** Since when a process runs. */
   #since = new Map();
+  /** Of which it was told that they are late. */
+  #late = new Set();
 
   /**
    * @param {Map<string, string[]>} processes the files that each process runs, by the one that it is started with
-   * @param {number} lateMs
+   * @param {{ lateMs: number, endMs: number }} limits
    * @param {(text: string) => void} tell
    */
-  constructor(processes, lateMs, tell) {
+  constructor(processes, limits, tell) {
     this.#processes = processes;
     this.#tell = tell;
-    setInterval(() => this.#look(lateMs), LOOK_MS).unref();
+    setInterval(() => this.#look(limits), LOOK_MS).unref();
   }
 
   /** An event of Node's test runner. */
@@ -39,21 +44,21 @@ export class TestFiles {
   }
 
   endAll() {
-    // Those with a browser would not end of themselves, and what they have started is ended by nobody else.
-    const end = (pid) => {
-      const started = childrenOf(pid);
-      process.kill(pid, "SIGKILL");
-      for (const child of started) end(child);
-    };
-    for (const { pid } of this.#running()) end(pid);
+    for (const { pid } of this.#running()) endTree(pid);
   }
 
-  #look(lateMs) {
+  #look({ lateMs, endMs }) {
     const now = Date.now();
     for (const { pid, entry } of this.#running()) {
       const since = this.#since.get(pid) ?? now;
-      this.#since.set(pid, now - since < lateMs ? since : Infinity);
-      if (now - since >= lateMs) void this.#say(pid, entry);
+      this.#since.set(pid, since);
+      if (now - since >= endMs) {
+        this.#tell(`${entry} was ended: it had not ended by itself within ${endMs / 1_000} s\n`);
+        endTree(pid);
+      } else if (now - since >= lateMs && !this.#late.has(pid)) {
+        this.#late.add(pid);
+        void this.#say(pid, entry);
+      }
     }
   }
 
@@ -72,6 +77,13 @@ export class TestFiles {
       return entry === undefined ? [] : [{ pid, entry }];
     });
   }
+}
+
+/** Those with a browser would not end of themselves, and what they have started is ended by nobody else. */
+function endTree(pid) {
+  const started = childrenOf(pid);
+  process.kill(pid, "SIGKILL");
+  for (const child of started) endTree(child);
 }
 
 function nameOf(file) {

@@ -6,6 +6,8 @@ import { setTimeout as later } from "node:timers/promises";
 /** What has been told to end may take this long. */
 const END_MS = 30_000;
 const LINE_CHARS = 200;
+/** Where Node (22 and later) keeps what it has compiled of npm, for all that share a folder for temporary files. */
+const CACHE_OF_NODE = "node-compile-cache";
 
 /**
  * Watches for a run that begins now. `find` names each process and each file that it has left behind; undefined when
@@ -26,11 +28,15 @@ export function watchLeftovers(project, folder) {
       for (const end = Date.now() + END_MS; find().length > 0 && Date.now() < end;) await later(50);
       const left = [
         ...find().map(({ pid, command }) => `process ${pid}: ${command.slice(0, LINE_CHARS)}`),
-        ...readdirSync(folder).map((name) => `the file or folder ${name}`),
+        ...filesIn(folder).map((name) => `the file or folder ${name}`),
       ];
       return left.length === 0 ? undefined : `left behind:\n${left.map((each) => `  ${each}`).join("\n")}`;
     },
   };
+}
+
+function filesIn(folder) {
+  return readdirSync(folder).filter((name) => name !== CACHE_OF_NODE);
 }
 
 /** Every other process that can be looked at; none where there is no /proc. */
