@@ -128,6 +128,16 @@ test("an error with many values in its data is told without them", () => {
   assert.deepEqual(JSON.parse(readLongMessage(long, defaultLimits).text!), { jsonrpc: "2.0", id: 1, error });
 });
 
+test("an error is told with the beginning of its message, and without data that are long", () => {
+  const given = { code: -32000, message: "x".repeat(690_000), data: { long: "x".repeat(20_000) } };
+  const { message, data } = refusedByServer("calling f", given);
+  assert.ok(message.length < 17_000, `${message.length}`);
+  assert.deepEqual(data, { rpc: -32000, message: `${"x".repeat(16 * 1024)}…` });
+  const { text } = readLongMessage(JSON.stringify({ jsonrpc: "2.0", id: 1, error: given }), defaultLimits);
+  const error = { code: -32000, message: `${"x".repeat(16 * 1024)}…` };
+  assert.deepEqual(JSON.parse(text!), { jsonrpc: "2.0", id: 1, error });
+});
+
 test("long results that nobody takes have no more room than messages that are not whole", () => {
   const room = new UnfinishedMessages(limits).of("one");
   const results = new LongResults(room);

@@ -1,4 +1,5 @@
 import type { Scalar } from "../contract/header-marks.ts";
+import { cutText } from "../cut-text.ts";
 import { isObject, NESTING_MAX, nestsTooDeep, valuesIn, type JsonText } from "../json.ts";
 import type { Limits } from "../limits.ts";
 import { messagesIn } from "./messages.ts";
@@ -95,7 +96,20 @@ export function longResult({ result }: LongMessage["results"][number]): LongAnsw
 }
 
 /** Members and items of an error's data; an error that has more is told without them. */
-export const ERROR_VALUES_MAX = 1_000;
+const ERROR_VALUES_MAX = 1_000;
+
+/** Of its message, and of its data as JSON text: an error is read, compared and written many times. */
+const ERROR_UNITS_MAX = 16 * 1024;
+
+/** As much of an error as is told. */
+export function shortError<E extends object>(error: E & { readonly message?: unknown; readonly data?: unknown }): E {
+  const { message, data } = error;
+  const isLong =
+    valuesIn(data, ERROR_VALUES_MAX) > ERROR_VALUES_MAX || (JSON.stringify(data)?.length ?? 0) > ERROR_UNITS_MAX;
+  const short = { ...error, ...(typeof message === "string" && { message: cutText(message, ERROR_UNITS_MAX) }) };
+  if (isLong) delete short.data;
+  return short;
+}
 
 /** What whoever reads long messages does with one. */
 export function readLongMessage(json: string, limits: LongLimits): LongMessage {
@@ -110,7 +124,7 @@ export function readLongMessage(json: string, limits: LongLimits): LongMessage {
   const results: LongResultAt[] = [];
   for (const [at, message] of messages.entries()) {
     const { result, error } = message;
-    if (isObject(error) && valuesIn(error["data"], ERROR_VALUES_MAX) > ERROR_VALUES_MAX) delete error["data"];
+    if (isObject(error)) Object.assign(message, { error: shortError(error) });
     // What it asks is looked at as it is.
     if (!isObject(result) || "error" in message || result["resultType"] === "input_required") continue;
     const page = pageIn(result, limits);

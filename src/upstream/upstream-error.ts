@@ -1,5 +1,4 @@
-import { valuesIn } from "../json.ts";
-import { ERROR_VALUES_MAX } from "./long-answers.ts";
+import { shortError } from "./long-answers.ts";
 import { BerthError, type ErrorCode } from "../errors.ts";
 
 /**
@@ -22,12 +21,12 @@ export class UpstreamError extends BerthError {
 /** The server's own error for a request: its code of JSON-RPC and its words stand in the data, too. */
 export function refusedByServer(
   what: string,
-  { code, message, data }: { code: number; message: string; data?: unknown },
+  error: { readonly code: number; readonly message: string; readonly data?: unknown },
   cause?: unknown,
 ): UpstreamError {
-  const isShort = data !== undefined && valuesIn(data, ERROR_VALUES_MAX) <= ERROR_VALUES_MAX;
+  const { code, message, data } = shortError({ code: error.code, message: error.message, data: error.data });
   return new UpstreamError("upstream_refused", `${what}: ${message} (${code})`, {
-    data: { rpc: code, message, ...(isShort && { data }) },
+    data: { rpc: code, message, ...(data !== undefined && { data }) },
     cause,
   });
 }
