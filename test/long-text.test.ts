@@ -16,7 +16,7 @@ describe("a long text in pieces", () => {
 
   it("takes more members, and an answer around it, in the same bytes", () => {
     const given = bytes('{"contents":["é"]}');
-    const result = new LongObject({ text: given, digest, isPlain: true }).with({ ttlMs: 0 });
+    const result = new LongObject({ text: given, digest }).with({ ttlMs: 0 });
     const answer = resultText(1, result.text.closedBy('"more":1}'));
     assert.ok(answer instanceof LongText);
     const value = { jsonrpc: "2.0", id: 1, result: { contents: ["é"], ttlMs: 0, more: 1 } };
@@ -25,7 +25,7 @@ describe("a long text in pieces", () => {
   });
 
   it("is a result with its value, with another one or with none", () => {
-    const parts = { blocks: 1, isPlain: true, size: 1, digest };
+    const parts = { blocks: 1, size: 1, digest };
     const content = bytes('[{"type":"text","text":"é"}]');
     const result = new LongResult({ ...parts, content, structured: bytes("[1]"), isError: true });
     const blocks = [{ type: "text", text: "é" }];

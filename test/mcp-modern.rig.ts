@@ -169,7 +169,7 @@ export async function startRig(
     // Nothing here is edited.
     edits: {} as Edits,
     secrets: {} as SecretEdits,
-    checks: { readArguments: unread, readDraft: unread },
+    checks: { readArguments: unread, readDraft: unread, remake: unread },
     access: accessOf(people),
     audit: {
       observer: undefined,

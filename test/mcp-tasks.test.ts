@@ -72,7 +72,6 @@ const LONG_TEXT = "long ä ".repeat(100_000);
 const LONG = new LongResult({
   content: new TextEncoder().encode(JSON.stringify([{ type: "text", text: LONG_TEXT }])),
   blocks: 1,
-  isPlain: true,
   isError: false,
   size: LONG_TEXT.length,
   digest: { bytes: 0, sha256: "" },

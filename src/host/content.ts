@@ -1,5 +1,6 @@
 import { rawBlock } from "../cid.ts";
 import type { GuestValue } from "../executor/executor.ts";
+import { cutText } from "../cut-text.ts";
 import { isObject, type Json, type JsonObject } from "../json.ts";
 import type { CallResult, ContentBlock } from "./catalog.ts";
 import { LongResult } from "./long-result.ts";
@@ -42,10 +43,74 @@ export function text(content: string): ContentBlock {
   return { type: "text", text: content };
 }
 
-/** All that a result says in words. */
-export function textsOf({ content }: CallResult): string {
-  const texts = content.flatMap((block) => (block.type === "text" ? [block["text"] as string] : []));
+/** All that a result says in words; of a long one that is an error the beginning. */
+export function textsOf(result: CallResult): string {
+  if (result instanceof LongResult && result.parts.said !== undefined) return result.parts.said;
+  const texts = result.content.flatMap((block) => (block.type === "text" ? [block["text"] as string] : []));
   return texts.join("\n");
+}
+
+/** What is said of a long result that is an error where it is told as one. */
+export function saidIn(result: CallResult): string {
+  return cutText(textsOf(result), SAID_UNITS_MAX);
+}
+
+const SAID_UNITS_MAX = 64 * 1024;
+
+/** A result without what MCP puts around it, and its media type. */
+export interface Bare {
+  readonly type: string;
+  readonly body: string | Uint8Array;
+}
+
+export const BARE_TEXT = "text/plain; charset=utf-8";
+export const BARE_JSON = "application/json";
+
+/** The value itself where a result is one, else all of it; undefined where it says nothing. */
+export function bareOf(result: CallResult): Bare | undefined {
+  const { content, structuredContent } = result;
+  const [first] = content;
+  if (typeof structuredContent === "string") return { type: BARE_TEXT, body: structuredContent };
+  if (structuredContent !== undefined) return { type: BARE_JSON, body: JSON.stringify(structuredContent) };
+  if (!first) return undefined;
+  const bare = content.length === 1 ? bareBlock(first) : undefined;
+  return bare ?? { type: BARE_JSON, body: JSON.stringify(result) };
+}
+
+function bareBlock(block: ContentBlock): Bare | undefined {
+  switch (block.type) {
+    case "text":
+      return { type: BARE_TEXT, body: block["text"] as string };
+    case "image":
+    case "audio":
+      return { type: mediaTypeOf(block["mimeType"]), body: Buffer.from(block["data"] as string, "base64") };
+    case "resource": {
+      const { mimeType, text, blob } = isObject(block["resource"]) ? block["resource"] : {};
+      if (typeof blob === "string") return { type: mediaTypeOf(mimeType), body: Buffer.from(blob, "base64") };
+      return typeof text === "string" ? { type: BARE_TEXT, body: text } : undefined;
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** A function says what its bytes are; what is no media type is none. */
+function mediaTypeOf(mimeType: unknown): string {
+  const isType = typeof mimeType === "string" && /^[\w.+-]+\/[\w.+-]+(?:; ?[\w.-]+=[\w.-]+)*$/.test(mimeType);
+  return isType ? mimeType : "application/octet-stream";
+}
+
+/** Before 2025-06-18 no content is a link to a resource. */
+export function withoutLink(block: ContentBlock): ContentBlock {
+  if (block.type !== "resource_link") return block;
+  const { name, uri, description } = block as Record<string, Json>;
+  return text(`${name as string} <${uri as string}>${typeof description === "string" ? `: ${description}` : ""}`);
+}
+
+/** In 2024-11-05 none is audio either. */
+export function withoutAudio(block: ContentBlock): ContentBlock {
+  if (block.type !== "audio") return block;
+  return text(`[audio, ${block["mimeType"] as string}: revision 2024-11-05 carries no audio]`);
 }
 
 function resultOfJson(value: Json, structured: boolean): CallResult {

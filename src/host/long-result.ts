@@ -2,14 +2,19 @@ import { JsonText, type JsonDigest, type JsonObject, type Json } from "../json.t
 import { LongJson, LongText, type Text } from "../long-text.ts";
 import type { CallResult, ContentBlock, PromptResult, ReadResult } from "./catalog.ts";
 
+/** JSON texts in UTF-8, by the last revision that each is for. */
+export type OlderTexts = Readonly<Record<"2025-03-26" | "2024-11-05", Uint8Array>>;
+
 /** A result in JSON texts, each in UTF-8, and what has to be known of it to write it for a client. */
 export interface LongResultParts {
   readonly content: Uint8Array;
   readonly blocks: number;
-  /** Every revision can carry all of the content. */
-  readonly isPlain: boolean;
+  /** The content for revisions that cannot carry all of it. */
+  readonly older?: OlderTexts | undefined;
   readonly structured?: Uint8Array;
   readonly isError: boolean;
+  /** Of an error: the beginning of what it says in words. */
+  readonly said?: string;
   /** As `sizeOf` has it. */
   readonly size: number;
   readonly digest: JsonDigest;
@@ -45,6 +50,12 @@ export class LongResult extends LongJson implements CallResult {
     return written(this.parts, structured);
   }
 
+  /** For a revision that has no values, and not all kinds of content. */
+  writtenFor(revision: keyof OlderTexts): LongText {
+    const { parts } = this;
+    return written({ ...parts, content: parts.older?.[revision] ?? parts.content }, undefined);
+  }
+
   #whole(): CallResult {
     return (this.#value ??= this.read() as unknown as CallResult);
   }
@@ -59,18 +70,18 @@ export interface LongObjectParts {
   /** In UTF-8. */
   readonly text: Uint8Array;
   readonly digest: JsonDigest;
-  /** Every revision can carry all of its content. */
-  readonly isPlain: boolean;
+  /** The same for revisions that cannot carry all of its content. */
+  readonly older?: OlderTexts | undefined;
 }
 
 /** What a resource or a prompt gave, made where long results are read, as `LongResult` is. */
 export class LongObject extends LongJson implements ReadResult, PromptResult {
-  readonly isPlain: boolean;
+  readonly older: OlderTexts | undefined;
   #value: JsonObject | undefined;
 
-  constructor({ text, digest, isPlain }: Omit<LongObjectParts, "text"> & { readonly text: Uint8Array | LongText }) {
+  constructor({ text, digest, older }: Omit<LongObjectParts, "text"> & { readonly text: Uint8Array | LongText }) {
     super(text instanceof LongText ? text : new LongText(text), digest);
-    this.isPlain = isPlain;
+    this.older = older;
   }
 
   get contents(): ReadResult["contents"] {
@@ -91,8 +102,8 @@ export class LongObject extends LongJson implements ReadResult, PromptResult {
 
   /** The same with members that it does not have. */
   with(members: JsonObject): LongObject {
-    const { digest, isPlain } = this;
-    return new LongObject({ text: this.text.closedBy(JSON.stringify(members).slice(1)), digest, isPlain });
+    const { digest } = this;
+    return new LongObject({ text: this.text.closedBy(JSON.stringify(members).slice(1)), digest });
   }
 
   #whole(): JsonObject {

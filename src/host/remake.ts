@@ -1,5 +1,6 @@
 import { BerthError } from "../errors.ts";
 import type { Checks, RemadeInto } from "./checks/checks.ts";
+import type { Bare } from "./content.ts";
 import { LongObject, LongResult } from "./long-result.ts";
 
 /** What is long, as something else: made where long values are read. Each rejects with `guest_failed` where it cannot be. */
@@ -8,6 +9,8 @@ export interface Remake {
   contents(of: LongResult | LongObject | Uint8Array, uri: string, mimeType: string | undefined): Promise<LongObject>;
   prompt(of: LongResult, description: string | undefined): Promise<LongObject>;
   result(contents: LongObject): Promise<LongResult>;
+  /** As `bareOf`. */
+  bare(of: LongResult): Promise<Bare>;
 }
 
 export function remaking(checks: Pick<Checks, "remake">, tenant: string): Remake {
@@ -30,6 +33,11 @@ export function remaking(checks: Pick<Checks, "remake">, tenant: string): Remake
       const remade = await made(contents, { as: "result" });
       if ("result" in remade) return new LongResult(remade.result);
       throw new TypeError("what was to be a result is none");
+    },
+    async bare(of) {
+      const remade = await made(of, { as: "bare" });
+      if ("bare" in remade) return remade.bare;
+      throw new TypeError("what was to be bare is not");
     },
   };
 }

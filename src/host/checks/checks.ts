@@ -11,6 +11,7 @@ import { nextTurn } from "../../turns.ts";
 import type { LongAnswer, LongEvent, LongLimits } from "../../upstream/long-answers.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Completion, InputRequired } from "../catalog.ts";
+import type { Bare } from "../content.ts";
 import type { LongObjectParts, LongResultParts } from "../long-result.ts";
 import type { SchemaCode, SchemaOptions } from "./schema-code.ts";
 import type { Draft } from "../edits/edits.ts";
@@ -478,12 +479,14 @@ export interface RemakeTask {
 export type RemadeInto =
   | { readonly as: "contents"; readonly uri: string; readonly mimeType: string | undefined }
   | { readonly as: "prompt"; readonly description: string | undefined }
+  | { readonly as: "bare" }
   | { readonly as: "result" };
 
 /** Or what a result says that is an error. */
 export type Remade =
   | { readonly object: LongObjectParts }
   | { readonly result: LongResultParts }
+  | { readonly bare: Bare }
   | { readonly failed: string };
 
 export type AnswerKind = "tool" | "resource" | "prompt" | "completion";

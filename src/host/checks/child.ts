@@ -24,8 +24,18 @@ import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { CallResult, ContentBlock, PromptResult, ReadResult } from "../catalog.ts";
 import { sayBroken } from "../broken.ts";
 import { completionIn } from "../completer.ts";
-import { sizeOf, textsOf, toConfiguredResult, toResult, type ReturnedValue } from "../content.ts";
-import type { LongObjectParts, LongResultParts } from "../long-result.ts";
+import {
+  BARE_TEXT,
+  bareOf,
+  saidIn,
+  sizeOf,
+  toConfiguredResult,
+  toResult,
+  withoutAudio,
+  withoutLink,
+  type ReturnedValue,
+} from "../content.ts";
+import type { LongObjectParts, LongResultParts, OlderTexts } from "../long-result.ts";
 import { endOfResult, withoutEnvelope } from "../outcomes.ts";
 import { promptOfContent, promptResultOf } from "../prompt.ts";
 import { argumentTexts } from "../script-arguments.ts";
@@ -244,11 +254,11 @@ function objectIn(value: ReturnedValue, given: GivenKind): Written<LongObjectPar
   switch (given.as) {
     case "completion": {
       const completion = completionIn(value, given.start);
-      return completion && objectOf(completion, true);
+      return completion && objectOf(completion);
     }
     case "resource": {
       const contents = toContents(value, given.uri, given.mimeType);
-      return contents && objectOf({ contents }, true);
+      return contents && objectOf({ contents });
     }
     case "prompt":
       try {
@@ -266,17 +276,29 @@ function partsOf(result: CallResult): Written<LongResultParts> {
   const parts = {
     content: encoder.encode(content),
     blocks: result.content.length,
-    isPlain: result.content.every(isPlain),
+    older: olderTexts(result.content, (blockOf) => result.content.map(blockOf)),
     ...(structured !== undefined && { structured: encoder.encode(structured) }),
     isError: result.isError === true,
+    ...(result.isError && { said: saidIn(result) }),
     size: sizeOf(result),
     digest: digestOfJson(result),
   };
   return { parts, units: content.length + (structured?.length ?? 0) };
 }
 
-function isPlain({ type }: ContentBlock): boolean {
-  return type !== "resource_link" && type !== "audio";
+/** Undefined where every revision can carry all of the content. */
+function olderTexts(
+  content: readonly ContentBlock[],
+  write: (blockOf: (block: ContentBlock) => ContentBlock) => unknown,
+): OlderTexts | undefined {
+  const hasAudio = content.some(({ type }) => type === "audio");
+  if (!hasAudio && !content.some(({ type }) => type === "resource_link")) return undefined;
+  const withAudio = encoder.encode(JSON.stringify(write(withoutLink)));
+  const without = (block: ContentBlock): ContentBlock => withoutAudio(withoutLink(block));
+  return {
+    "2025-03-26": withAudio,
+    "2024-11-05": hasAudio ? encoder.encode(JSON.stringify(write(without))) : withAudio,
+  };
 }
 
 function messageOf({ bytes, isEvent, limits }: UpstreamTask): LongEvent {
@@ -321,7 +343,7 @@ function answerIn(given: Record<string, unknown>, as: AnswerKind, what: string):
   }
   const { parts: object, units } =
     as === "resource"
-      ? objectOf({ contents: contentsOf(readResourceResult(what, given).contents) }, true)
+      ? objectOf({ contents: contentsOf(readResourceResult(what, given).contents) })
       : promptObject(messagesOf(readPromptResult(what, given)));
   return { parts: { warnings, object }, units };
 }
@@ -351,16 +373,21 @@ function remadeIn(
   const objectMade = ({ parts, units }: Written<LongObjectParts>) => ({ remade: { object: parts }, units });
   if (from === "bytes") {
     const { uri, mimeType } = into as Extract<RemakeTask["into"], { as: "contents" }>;
-    return objectMade(objectOf({ contents: [contentsOfBytes(pieces[0] as Uint8Array, uri, mimeType)] }, true));
+    return objectMade(objectOf({ contents: [contentsOfBytes(pieces[0] as Uint8Array, uri, mimeType)] }));
   }
   const value: unknown = JSON.parse(String(new LongText(...pieces)));
   const contents = from === "contents" ? (value as ReadResult).contents : [];
   const result = from === "result" ? (value as CallResult) : { content: contents.map(blockOfContents) };
-  if (result.isError) return { remade: { failed: textsOf(result).slice(0, SAID_UNITS_MAX) }, units: 0 };
+  if (result.isError) return { remade: { failed: saidIn(result) }, units: 0 };
   switch (into.as) {
     case "result": {
       const { parts, units } = partsOf(result);
       return { remade: { result: parts }, units };
+    }
+    case "bare": {
+      const { type, body } = bareOf(result) ?? { type: BARE_TEXT, body: "" };
+      const bytes = typeof body === "string" ? encoder.encode(body) : body;
+      return { remade: { bare: { type, body: bytes } }, units: body.length };
     }
     case "prompt":
       return objectMade(promptObject(promptOfContent(result.content, into.description)));
@@ -369,22 +396,24 @@ function remadeIn(
       const as = { uri, ...(mimeType !== undefined && { mimeType }) };
       const made =
         from === "contents" ? contents.map((each) => Object.assign(each, as)) : contentsOfResult(result, uri, mimeType);
-      return objectMade(objectOf({ contents: made }, true));
+      return objectMade(objectOf({ contents: made }));
     }
   }
 }
 
-/** Of an error. */
-const SAID_UNITS_MAX = 64 * 1024;
-
 function promptObject(prompt: PromptResult): Written<LongObjectParts> {
-  const isAllPlain = prompt.messages.every(({ content }) => isPlain(content));
-  return objectOf(prompt, isAllPlain);
+  const { messages } = prompt;
+  const older = olderTexts(
+    messages.map(({ content }) => content),
+    (blockOf) => ({ ...prompt, messages: messages.map(({ role, content }) => ({ role, content: blockOf(content) })) }),
+  );
+  const { parts, units } = objectOf(prompt);
+  return { parts: { ...parts, older }, units };
 }
 
-function objectOf(value: object, isPlain: boolean): Written<LongObjectParts> {
+function objectOf(value: object): Written<LongObjectParts> {
   const text = JSON.stringify(value);
-  return { parts: { text: encoder.encode(text), digest: digestOfJson(value), isPlain }, units: text.length };
+  return { parts: { text: encoder.encode(text), digest: digestOfJson(value) }, units: text.length };
 }
 
 function judged(schema: string, value: unknown): CheckReport {

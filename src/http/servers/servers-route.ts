@@ -5,6 +5,7 @@ import type { CallResult, Tool } from "../../host/catalog.ts";
 import { failure } from "../../host/content.ts";
 import type { Host } from "../../host/host.ts";
 import { permittedCatalog } from "../../host/permitted.ts";
+import { remaking } from "../../host/remake.ts";
 import { queryArguments } from "../../host/uris/query-arguments.ts";
 import { isObject, type JsonObject, type JsonText } from "../../json.ts";
 import type { Log } from "../../log.ts";
@@ -34,8 +35,8 @@ export interface ServersRouteOptions {
   readonly streams: OpenStreams;
   readonly originOf: OriginOf;
   readonly bodies: Bodies;
-  /** Who reads long bodies. */
-  readonly checks: Pick<Checks, "readArguments">;
+  /** Who reads what is long. */
+  readonly checks: Pick<Checks, "readArguments" | "remake">;
   readonly limits: Pick<Limits, "inlineBodyBytes" | "queryNames" | "stalledMs">;
   readonly log: Log;
 }
@@ -90,7 +91,7 @@ async function answer(
     }
     const outcome = await call(tool, args, events, request, response, options.originOf(request));
     if (events) sendEvents(events, outcome);
-    else writeOutcome(response, outcome, limits.stalledMs);
+    else await writeOutcome(response, outcome, limits.stalledMs, remaking(options.checks, tenantOf(request)));
   } catch (error) {
     const shown = tellable(error, traceOf(request).requestId, log, "a call over HTTP failed");
     challenge(request, response, shown);

@@ -1,7 +1,8 @@
 import type { CallResult, ContentBlock, PromptResult, ToolContract } from "../../host/catalog.ts";
+import { withoutAudio, withoutLink } from "../../host/content.ts";
 import { LongObject, LongResult } from "../../host/long-result.ts";
 import { isObject, type JsonSchema } from "../../json.ts";
-import type { Text } from "../../long-text.ts";
+import { LongText, type Text } from "../../long-text.ts";
 import type { ListName } from "../protocol.ts";
 
 /**
@@ -37,7 +38,7 @@ const structured: Shape = {
   promptResult: (result) => result,
 };
 
-const annotated: Shape = older("2025-03-26", (block) => withoutLink(block));
+const annotated: Shape = older("2025-03-26", withoutLink);
 
 const first: Shape = older("2024-11-05", (block) => withoutAudio(withoutLink(block)));
 
@@ -58,12 +59,12 @@ function older(name: "2025-03-26" | "2024-11-05", blockOf: (block: ContentBlock)
       return Object.keys(hints).length > 0 ? { ...rest, annotations: hints } : rest;
     },
     callResult(_tool, result) {
-      if (result instanceof LongResult && result.parts.isPlain) return result.written(undefined);
+      if (result instanceof LongResult) return result.writtenFor(name);
       const { content, isError } = result;
       return JSON.stringify({ content: content.map(blockOf), ...(isError && { isError }) });
     },
     promptResult(result) {
-      if (result instanceof LongObject && result.isPlain) return result;
+      if (result instanceof LongObject) return result.older ? new LongText(result.older[name]) : result;
       const { description, messages } = result;
       return {
         ...(description !== undefined && { description }),
@@ -76,18 +77,6 @@ function older(name: "2025-03-26" | "2024-11-05", blockOf: (block: ContentBlock)
 function withoutArgumentTitles(prompt: object & { arguments?: readonly object[] }): object {
   if (!prompt.arguments) return prompt;
   return { ...prompt, arguments: prompt.arguments.map(({ title: _title, ...rest }: { title?: unknown }) => rest) };
-}
-
-function withoutLink(block: ContentBlock): ContentBlock {
-  if (block.type !== "resource_link") return block;
-  const { name, uri, description } = block as Record<string, string | undefined>;
-  return { type: "text", text: `${name} <${uri}>${description === undefined ? "" : `: ${description}`}` };
-}
-
-function withoutAudio(block: ContentBlock): ContentBlock {
-  if (block.type !== "audio") return block;
-  const { mimeType } = block as Record<string, string | undefined>;
-  return { type: "text", text: `[audio, ${mimeType}: revision 2024-11-05 carries no audio]` };
 }
 
 const OPENING_BRACE = 0x7b;

@@ -1,4 +1,5 @@
 import type { CallResult, Catalog, InputRequired, Tool } from "../../host/catalog.ts";
+import { textsOf } from "../../host/content.ts";
 import { jsonOf } from "../../host/long-result.ts";
 import { BerthError } from "../../errors.ts";
 import { isObject, JsonText, type JsonObject } from "../../json.ts";
@@ -59,6 +60,5 @@ function eventWriter({ id, method }: MethodCall): (event: NativeEvent) => string
 function lastEvent(outcome: CallResult | InputRequired): NativeEvent {
   if ("inputRequests" in outcome) return { type: "input_required" };
   if (!outcome.isError) return { type: "complete" };
-  const message = outcome.content.flatMap(({ type, text }) => (type === "text" ? [text as string] : [])).join("\n");
-  return { type: "error", message };
+  return { type: "error", message: textsOf(outcome) };
 }
