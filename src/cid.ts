@@ -52,11 +52,11 @@ export function jsonBlock(value: unknown): Block {
 }
 
 /**
- * As `jsonBlock`, for an object of long lists: calls of others have their turns between two items. `onItem` hears of each
- * item with the name of its list and its canonical bytes.
+ * As `jsonBlock`, for a long list or an object of long lists: calls of others have their turns between two items. `onItem`
+ * hears of each item with the name of its list and its canonical bytes.
  */
 export async function jsonBlockInTurns(
-  structure: object,
+  structure: object | readonly unknown[],
   onItem: (list: string, item: unknown, bytes: Uint8Array) => void = () => {},
 ): Promise<Block> {
   const turn = turnTaker();
@@ -68,25 +68,30 @@ export async function jsonBlockInTurns(
     hash.update(bytes);
     return bytes;
   };
-  const members = Object.entries(structure).filter(([, value]) => value !== undefined);
-  let before = "{";
-  for (const [name, value] of members.sort(([one], [other]) => (one < other ? -1 : 1))) {
-    write(`${before}${JSON.stringify(name)}:`);
-    before = ",";
-    if (Array.isArray(value)) {
-      write("[");
-      for (const [index, item] of (value as unknown[]).entries()) {
-        if (index > 0) write(",");
-        onItem(name, item, write(canonicalJson(item)));
-        await turn();
-      }
-      write("]");
-    } else {
-      write(canonicalJson(value));
+  const writeList = async (name: string, items: readonly unknown[]): Promise<void> => {
+    write("[");
+    for (const [index, item] of items.entries()) {
+      if (index > 0) write(",");
+      onItem(name, item, write(canonicalJson(item)));
       await turn();
     }
+    write("]");
+  };
+  if (Array.isArray(structure)) await writeList("", structure);
+  else {
+    const members = Object.entries(structure).filter(([, value]) => value !== undefined);
+    let before = "{";
+    for (const [name, value] of members.sort(([one], [other]) => (one < other ? -1 : 1))) {
+      write(`${before}${JSON.stringify(name)}:`);
+      before = ",";
+      if (Array.isArray(value)) await writeList(name, value);
+      else {
+        write(canonicalJson(value));
+        await turn();
+      }
+    }
+    write(members.length === 0 ? "{}" : "}");
   }
-  write(members.length === 0 ? "{}" : "}");
   return { cid: written(DAG_JSON, hash.digest()), bytes: Buffer.concat(parts) };
 }
 
@@ -194,6 +199,26 @@ export function matches(cid: Cid, bytes: Uint8Array): boolean {
   const codec = codecOf(cid);
   return codec !== undefined && address(codec, bytes) === cid;
 }
+
+/** As `matches`; of long bytes a promise, and calls of others have their turns meanwhile. */
+export function matchesInTurns(cid: Cid, bytes: Uint8Array): boolean | Promise<boolean> {
+  const codec = codecOf(cid);
+  if (codec === undefined || bytes.length <= HASHED_AT_ONCE_BYTES) return matches(cid, bytes);
+  return hashedInTurns(bytes).then((digest) => written(codec, digest) === cid);
+}
+
+async function hashedInTurns(bytes: Uint8Array): Promise<Uint8Array> {
+  const turn = turnTaker();
+  const hash = createHash("sha256");
+  for (let at = 0; at < bytes.length; at += HASHED_AT_ONCE_BYTES) {
+    hash.update(bytes.subarray(at, at + HASHED_AT_ONCE_BYTES));
+    await turn();
+  }
+  return hash.digest();
+}
+
+/** Takes a millisecond or two. */
+const HASHED_AT_ONCE_BYTES = 1024 * 1024;
 
 /**
  * The heads as they are written, the digest, and no bit behind its end. By its letters alone: a parser that throws takes

@@ -13,6 +13,7 @@ import { DATABASE_FILE } from "../src/store/open-database.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import { onFlush } from "./flush.rig.ts";
 import { storeContract } from "./store.contract.ts";
+import { turnsIn } from "./turns-in.ts";
 
 const folders: string[] = [];
 after(() => folders.forEach((folder) => rmSync(folder, { recursive: true, force: true })));
@@ -29,6 +30,25 @@ storeContract(
   () => openSqliteStore({ dataDir: (lastFolder = dataFolder()) }),
   () => openSqliteStore({ dataDir: lastFolder }),
 );
+
+test("long content is held against its CID in turns with other work, and refused where it is other bytes", async () => {
+  const dataDir = dataFolder();
+  const store = await openSqliteStore({ dataDir });
+  try {
+    const block = rawBlock(new Uint8Array(16 * 1024 * 1024).fill(7));
+    await store.change("default", { by: "test", put: [block] });
+    let read: Uint8Array | undefined;
+    const turns = await turnsIn(async () => (read = await store.content("default", block.cid)));
+    assert.equal(Buffer.compare(read!, block.bytes), 0);
+    assert.ok(turns > 1, `${turns} turns`);
+    const database = new Database(join(dataDir, DATABASE_FILE));
+    database.exec(`UPDATE content SET bytes = zeroblob(length(bytes)) WHERE cid = '${block.cid}'`);
+    database.close();
+    await assert.rejects(store.content("default", block.cid), { code: "content_corrupt" });
+  } finally {
+    await store.close();
+  }
+});
 
 const writerFile = fileURLToPath(new URL("./store-writer.js", import.meta.url));
 

@@ -5,11 +5,12 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import type { Contract } from "../src/contract/contract.ts";
 import { BerthError } from "../src/errors.ts";
-import { contractHash, knownOf } from "../src/upstream/contract-hash.ts";
+import { contractHash, contractHashInTurns, knownOf } from "../src/upstream/contract-hash.ts";
 import { draftProfile, parametersOf, schemaOf } from "../src/upstream/profiles/design.ts";
 import { listProfiles, PROFILE_FILE_BYTES_MAX, profileFolders, readProfile } from "../src/upstream/profiles/locate.ts";
 import { saveProfile } from "../src/upstream/profiles/save.ts";
 import { substitute } from "../src/upstream/profiles/substitute.ts";
+import { turnsIn } from "./turns-in.ts";
 
 test("J4 profiles of the project go before the user's, and those before bundled ones", async (t) => {
   const root = await temporary(t);
@@ -95,7 +96,7 @@ test("J4 ${VAR} stands for the environment's value, ${VAR:-else} for a default, 
 test("J7 a profile is saved whole: what fails leaves the old files, and nothing beside them", async (t) => {
   const parent = await temporary(t);
   const folder = join(parent, "search");
-  const files = draftProfile({ command: "uv" }, CONTRACT, new Date(0));
+  const files = await draftProfile({ command: "uv" }, CONTRACT, new Date(0));
   await saveProfile(folder, files);
   const before = await readdir(folder);
   assert.deepEqual(before.sort(), ["_contract.json", "_meta.json", "find.json"]);
@@ -113,7 +114,8 @@ test("J7 a profile is saved whole: what fails leaves the old files, and nothing 
 
 test("J7 what a crash leaves of a save is no profile", async (t) => {
   const folder = await temporary(t);
-  const saving = saveProfile(join(folder, "search"), draftProfile({ command: "uv" }, CONTRACT, new Date(0)));
+  const files = await draftProfile({ command: "uv" }, CONTRACT, new Date(0));
+  const saving = saveProfile(join(folder, "search"), files);
   const seen = new Set<string>();
   const progress = { isSaved: false };
   const saved = saving.then(() => (progress.isSaved = true));
@@ -172,6 +174,17 @@ test("J5 the hash of a contract that refers to itself by many ways takes as long
   contractHash({ tools: [{ name: "f", inputSchema: { properties: { a: choices, ...many } } }] });
   const { user, system } = process.cpuUsage(before);
   assert.ok(user + system < 2_000_000, `${user + system} µs`);
+});
+
+test("J5 the hash of a long contract is taken in turns with other work", async () => {
+  const properties = Object.fromEntries(
+    Array.from({ length: 60 }, (_, at) => [`p${at}`, { type: ["null", "string"] }]),
+  );
+  const tools = Array.from({ length: 500 }, (_, at) => ({ name: `t${at}`, inputSchema: { properties } }));
+  let hash = "";
+  const turns = await turnsIn(async () => (hash = await contractHashInTurns({ tools })));
+  assert.equal(hash, contractHash({ tools }));
+  assert.ok(turns > 3, `${turns} turns`);
 });
 
 test("J5 the hash is what following every way gives", () => {

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { UPDATES_MAX, Watchers } from "../src/host/watchers.ts";
+import type { Catalog } from "../src/host/catalog.ts";
+import { turnsIn } from "./turns-in.ts";
 import { until } from "./until.ts";
 
 const failed = (error: unknown): void => assert.fail(String(error));
@@ -51,4 +53,23 @@ test("of one server a limited number of updated resources waits to be told, whic
   await until(() => update("a://more"));
   await until(() => heard.at(-1) === "a://more");
   end();
+});
+
+test("long contracts are compared in turns with other work, one after the other, and each change is told once", async () => {
+  const watchers = new Watchers(failed);
+  const kinds: string[] = [];
+  watchers.add("a", "server", ({ kind }) => void kinds.push(kind));
+  const catalogWith = (names: readonly string[]): Catalog => {
+    const properties = Object.fromEntries(Array.from({ length: 60 }, (_, at) => [`p${at}`, {}]));
+    const tools = names.map((name) => ({ name, inputSchema: { type: "object", properties } }));
+    const contract = { tools, resources: [], resourceTemplates: [], prompts: [] };
+    return { contract, contractCid: names.join() } as unknown as Catalog;
+  };
+  const names = Array.from({ length: 500 }, (_, at) => `t${at}`);
+  const [first, second] = [catalogWith(names), catalogWith(names.slice(1))];
+  const turns = await turnsIn(() => watchers.learn("a", "server", first));
+  assert.ok(turns > 1, `${turns} turns`);
+  assert.ok(watchers.isKnown("a", "server"));
+  await Promise.all([second, second, first].map((catalog) => watchers.learn("a", "server", catalog)));
+  assert.deepEqual(kinds, ["tools", "tools"]);
 });

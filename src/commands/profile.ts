@@ -94,8 +94,8 @@ export async function create(name: string, options: CreateOptions): Promise<numb
     };
     return reach(name, { ...options, profile }, async ({ upstream, signal }) => {
       const contract = await contractOf(await surveyOf(upstream, { signal }));
-      if (options.from !== undefined) return save(draftProfile(given.meta, contract, new Date()));
-      return save(pinProfile(given, contract, new Date()));
+      if (options.from !== undefined) return save(await draftProfile(given.meta, contract, new Date()));
+      return save(await pinProfile(given, contract, new Date()));
     });
   });
 }
@@ -158,7 +158,7 @@ export function update(reference: string, options: UpdateOptions): Promise<numbe
         await output.text("No changes. The profile is up to date.\n");
         return exitCodes.ok;
       }
-      const { files, steps } = updateProfile(profile, current, check.changes, new Date());
+      const { files, steps } = await updateProfile(profile, current, check.changes, new Date());
       const strategy = steps.map((step, index) => `  ${index + 1}. ${printable(step)}`);
       await output.text(`${[...listChanges(check.changes), "", "Update strategy:", ...strategy, ""].join("\n")}\n`);
       if (!(await confirm("Update the profile?", options))) {

@@ -80,7 +80,7 @@ export async function buildCatalog(
   if (!isEarlier) checkSize(server, offered, dependencies.limits);
   const granted = await grantTo({ tenant, server, entry }, port, dependencies);
   if (language === "shell") leaveOutNamesakes(server, offered, entry);
-  const release = createRelease({ definition: definition ?? null, bundle, entry, offered, isHidden });
+  const release = await createRelease({ definition: definition ?? null, bundle, entry, offered, isHidden });
 
   const validatorOf = dependencies.checks.of(tenant);
   const readsAll = entry.variables === undefined;

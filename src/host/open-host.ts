@@ -76,7 +76,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   /** Compares a watched server with what its listeners know. One that cannot be served now may come back unchanged. */
   const learn = async (tenant: string, server: string): Promise<void> => {
     try {
-      watchers.learn(tenant, server, await lookOn(tenant, server));
+      await watchers.learn(tenant, server, await lookOn(tenant, server));
     } catch (error) {
       if (!(error instanceof BerthError)) log.error({ err: error, tenant, server }, "a changed server failed");
     }
@@ -263,8 +263,8 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
       const unwatch = watchers.add(tenant, server, listener);
       if (!watchers.isKnown(tenant, server)) {
         const loaded = catalogs.peek(tenant, server);
-        if (loaded) watchers.learn(tenant, server, loaded);
-        else learn(tenant, server).catch((error: unknown) => log.error({ err: error }, "a watched server failed"));
+        const learning = loaded ? watchers.learn(tenant, server, loaded) : learn(tenant, server);
+        learning.catch((error: unknown) => log.error({ err: error }, "a watched server failed"));
       }
       return unwatch;
     },

@@ -1,4 +1,4 @@
-import { jsonBlock, rawBlock, type Block, type Cid } from "../cid.ts";
+import { jsonBlock, jsonBlockInTurns, rawBlock, type Block, type Cid } from "../cid.ts";
 import type { Problem } from "../problem.ts";
 import type { Contract, Offer, ResourceContract, ResourceTemplateContract } from "./catalog.ts";
 import type { ServerEntry } from "./config/entry.ts";
@@ -28,15 +28,16 @@ export interface ReleaseParts {
 }
 
 /**
- * Makes a version of what a server offers; `isHidden` names what is left out. Pure: equal inputs give an equal CID.
+ * Makes a version of what a server offers; `isHidden` names what is left out. Pure: equal inputs give an equal CID. Calls of
+ * others have their turns meanwhile.
  */
-export function createRelease(input: {
+export async function createRelease(input: {
   definition: Cid | null;
   bundle: Cid | null;
   entry: ServerEntry;
   offered: Offered;
   isHidden: (offer: Offer) => boolean;
-}): Release {
+}): Promise<Release> {
   const { definition, bundle, entry, offered, isHidden } = input;
   const offers = [...offersOf("tool", offered.tools), ...offersOf("prompt", offered.prompts)];
   const hidden = offers.filter(isHidden);
@@ -53,7 +54,7 @@ export function createRelease(input: {
     resourceTemplates: listed.filter((item): item is ResourceTemplateContract => "uriTemplate" in item),
     prompts: prompts.map((prompt) => prompt.contract),
   };
-  const contractBlock = jsonBlock(contract);
+  const contractBlock = await jsonBlockInTurns(contract);
   const configBlock = rawBlock(JSON.stringify(entry.raw));
   const parts: ReleaseParts = { definition, bundle, config: configBlock.cid, contract: contractBlock.cid };
   const block = jsonBlock(parts);

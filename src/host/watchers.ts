@@ -1,4 +1,4 @@
-import { jsonBlock, type Cid } from "../cid.ts";
+import { jsonBlockInTurns, type Cid } from "../cid.ts";
 import { turnTaker } from "../turns.ts";
 import type { Catalog, ServerChange } from "./catalog.ts";
 
@@ -16,7 +16,13 @@ export type AnyChangeListener = (server: string, change?: ServerChange) => void;
 interface Watch {
   readonly listeners: Set<ChangeListener>;
   /** The contract that the listeners know; undefined until the server is loaded. */
-  known: Readonly<Record<Part, Cid>> | undefined;
+  known: Known | undefined;
+  /** Resolves when that is what was learned last. */
+  learning: Promise<void>;
+}
+
+interface Known extends Readonly<Record<Part, Cid>> {
+  readonly contract: Cid;
 }
 
 interface Updates {
@@ -47,7 +53,7 @@ export class Watchers {
   add(tenant: string, server: string, listener: ChangeListener): () => void {
     const servers = this.#tenants.get(tenant) ?? new Map<string, Watch>();
     this.#tenants.set(tenant, servers);
-    const watch = servers.get(server) ?? { listeners: new Set(), known: undefined };
+    const watch = servers.get(server) ?? { listeners: new Set(), known: undefined, learning: Promise.resolve() };
     servers.set(server, watch);
     // The same function may be added twice.
     const own: ChangeListener = (change) => listener(change);
@@ -82,17 +88,24 @@ export class Watchers {
     return this.#tenants.get(tenant)?.get(server)?.known !== undefined;
   }
 
-  /** Tells what of the contract is different from the one that was known before. */
-  learn(tenant: string, server: string, { contract }: Catalog): void {
+  /** Tells what of the contract is different from the one that was known before. Resolves when it is told. */
+  learn(tenant: string, server: string, catalog: Catalog): Promise<void> {
     const watch = this.#tenants.get(tenant)?.get(server);
-    if (!watch) return;
+    if (!watch) return Promise.resolve();
+    watch.learning = watch.learning.then(() => this.#learn(watch, catalog));
+    return watch.learning;
+  }
+
+  async #learn(watch: Watch, { contract, contractCid }: Catalog): Promise<void> {
+    const before = watch.known;
+    if (before?.contract === contractCid) return;
     const { tools, resources, resourceTemplates, prompts } = contract;
     const now = {
-      tools: jsonBlock(tools).cid,
-      resources: jsonBlock({ resources, resourceTemplates }).cid,
-      prompts: jsonBlock(prompts).cid,
+      contract: contractCid,
+      tools: (await jsonBlockInTurns(tools)).cid,
+      resources: (await jsonBlockInTurns({ resources, resourceTemplates })).cid,
+      prompts: (await jsonBlockInTurns(prompts)).cid,
     };
-    const before = watch.known;
     watch.known = now;
     if (!before) return;
     for (const kind of ["tools", "resources", "prompts"] as const) {

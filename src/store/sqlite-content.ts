@@ -1,5 +1,5 @@
 import type Database from "#better-sqlite3";
-import { matches, type Block, type Cid } from "../cid.ts";
+import { matches, matchesInTurns, type Block, type Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 
 /** Content in a SQLite file: bytes that are shared, and claims of tenants on them. Used within transactions. */
@@ -36,7 +36,19 @@ export class SqliteContent {
 
 /** The bytes that are what their CID says. Throws `content_corrupt`. */
 export function verified(cid: Cid, bytes: Uint8Array): Uint8Array {
-  if (matches(cid, bytes)) return bytes;
+  return sound(cid, bytes, matches(cid, bytes));
+}
+
+/** The same of what is read, which may be long: calls of others have their turns meanwhile. Throws or rejects. */
+export function verifiedInTurns(cid: Cid, bytes: Uint8Array): Uint8Array | Promise<Uint8Array> {
+  const matching = matchesInTurns(cid, bytes);
+  return matching instanceof Promise
+    ? matching.then((isSound) => sound(cid, bytes, isSound))
+    : sound(cid, bytes, matching);
+}
+
+function sound(cid: Cid, bytes: Uint8Array, isSound: boolean): Uint8Array {
+  if (isSound) return bytes;
   throw new BerthError("content_corrupt", `${cid}; save it again, or restore a backup`, { data: { cid } });
 }
 

@@ -7,7 +7,7 @@ import { changeOnThread, isLongChange } from "./long-change.ts";
 import { openDatabase } from "./open-database.ts";
 import { sqliteAuditLinks } from "./sqlite-audit-links.ts";
 import { SqliteAudit } from "./sqlite-audit.ts";
-import { SqliteContent, verified } from "./sqlite-content.ts";
+import { SqliteContent, verified, verifiedInTurns } from "./sqlite-content.ts";
 import { sqliteDerived } from "./sqlite-derived.ts";
 import { byName, sqliteNames } from "./sqlite-names.ts";
 import { sqliteRecords } from "./sqlite-records.ts";
@@ -96,7 +96,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
     async content(tenant, cid) {
       const bytes = attempt(() => contents.read(tenant, cid));
-      return bytes && verified(cid, bytes);
+      return bytes && verifiedInTurns(cid, bytes);
     },
 
     async name(tenant, kind, name) {
@@ -140,7 +140,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
     async derived(key) {
       const row = attempt(() => derived.get(key));
-      return row && verified(row.cid, row.bytes);
+      return row && verifiedInTurns(row.cid, row.bytes);
     },
 
     async putDerived(tenant, entries) {

@@ -1,6 +1,7 @@
-import { jsonBlock, type Cid } from "../cid.ts";
+import { jsonBlock, jsonBlockInTurns, type Cid } from "../cid.ts";
 import type { Contract } from "../contract/contract.ts";
 import { isObject, type JsonSchema } from "../json.ts";
+import { turnTaker } from "../turns.ts";
 
 /** Which tools and parameters somebody has learned about: the rest is no business of theirs. */
 export type Known = ReadonlyMap<string, ReadonlySet<string>>;
@@ -11,13 +12,30 @@ export type Known = ReadonlyMap<string, ReadonlySet<string>>;
  * With `known`, tools and optional parameters that came since are none either, so that the hash stays what it was
  * when it was first taken for as long as nothing was taken away, newly required or given another type.
  */
-export function contractHash({ tools }: Pick<Contract, "tools">, known?: Known): Cid {
+export function contractHash(contract: Pick<Contract, "tools">, known?: Known): Cid {
+  return jsonBlock([...signaturesOf(contract, known)].sort(byName)).cid;
+}
+
+/** The same for who serves: calls of others have their turns meanwhile. */
+export async function contractHashInTurns(contract: Pick<Contract, "tools">, known?: Known): Promise<Cid> {
+  const turn = turnTaker();
+  const signatures: Signature[] = [];
+  for (const signature of signaturesOf(contract, known)) {
+    signatures.push(signature);
+    await turn();
+  }
+  return (await jsonBlockInTurns(signatures.sort(byName))).cid;
+}
+
+function* signaturesOf({ tools }: Pick<Contract, "tools">, known: Known | undefined): Generator<Signature> {
   const types = new Types();
-  const signatures = tools
-    .filter(({ name }) => known === undefined || known.has(name))
-    .map(({ name, inputSchema }) => signatureOf(name, inputSchema, known?.get(name), types))
-    .sort((left, right) => (left.name < right.name ? -1 : 1));
-  return jsonBlock(signatures).cid;
+  for (const { name, inputSchema } of tools) {
+    if (known === undefined || known.has(name)) yield signatureOf(name, inputSchema, known?.get(name), types);
+  }
+}
+
+function byName(left: Signature, right: Signature): number {
+  return left.name < right.name ? -1 : 1;
 }
 
 /** Everything that there is to know of a contract today. */

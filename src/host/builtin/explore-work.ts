@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import { BerthError } from "../../errors.ts";
 import { indentedJson, type Json, type JsonObject } from "../../json.ts";
-import { contractHash } from "../../upstream/contract-hash.ts";
+import { nextTurn } from "../../turns.ts";
+import { contractHashInTurns } from "../../upstream/contract-hash.ts";
 import { anchorUri } from "../../upstream/profiles/anchor.ts";
 import { draftProfile, pinProfile } from "../../upstream/profiles/design.ts";
 import { exampleArguments, firstExample, type Example } from "../../upstream/profiles/example.ts";
@@ -38,6 +39,8 @@ export function explore({ servers }: Workplace): Work {
     const { contract, problems } = hosted.observed!;
     const { protocolVersion, server } = hosted.upstream.health;
     const { description: instructions, ...offers } = contract;
+    const hash = await contractHashInTurns(contract);
+    await nextTurn();
     return json({
       server: hosted.upstream.launch.name,
       ...(server && { serverInfo: server }),
@@ -45,7 +48,7 @@ export function explore({ servers }: Workplace): Work {
       ...(instructions !== undefined && { instructions }),
       ...offers,
       problems,
-      schema_hash: contractHash(contract),
+      schema_hash: hash,
       contract_cid: cidOf(contract),
     } as unknown as JsonObject);
   };
@@ -74,7 +77,7 @@ export function draft({ servers, folder }: Workplace): Work {
     const names = (wanted as string[] | undefined) ?? [];
     refuseUnknown(explored, names);
     const { contract } = explored.hosted.observed!;
-    const { tools } = draftProfile({}, contract, new Date());
+    const { tools } = await draftProfile({}, contract, new Date());
     const chosen = Object.entries(tools).filter(([, { tool }]) => names.length === 0 || names.includes(tool!));
     return json({
       uri: anchorUri(uri as string, folder),
@@ -93,7 +96,7 @@ export function save({ servers, folders, folder }: Workplace): Work {
     if (uri.startsWith("@")) throw new BerthError("profile_invalid", "its uri is another profile's name");
     given.meta.uri = anchorUri(uri, folder);
     const explored = await servers.open(given.meta.uri, options);
-    const files = pinProfile(given, explored.hosted.observed!.contract, new Date());
+    const files = await pinProfile(given, explored.hosted.observed!.contract, new Date());
     const tested = test === false ? [] : await tryAll(explored, files, options);
     const own = join(folders.find(({ origin }) => origin === "user")!.folder, name as string);
     await saveProfile(own, files, { replace: replace === true });

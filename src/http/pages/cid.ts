@@ -16,6 +16,8 @@ export interface CidOptions {
 
 /** More of a text, and of all files of a definition, is a matter for an editor, and not for a page. */
 const SHOWN_UNITS_MAX = 200_000;
+/** Whatever has more has more characters than are shown. */
+const READ_BYTES_MAX = 4 * SHOWN_UNITS_MAX;
 /** Files of a definition of which the page shows the text. */
 const FILES_MAX = 64;
 
@@ -60,14 +62,17 @@ function sendBytes(response: Response, cid: Cid, bytes: Uint8Array): void {
   response.end(bytes);
 }
 
-const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 /** Control characters that no text has: what is full of them is something else. */
 // oxlint-disable-next-line eslint/no-control-regex
 const BINARY = /[\0-\x08\x0e-\x1a\x1c-\x1f]/;
 
+/** Of long bytes more than is shown, and not all of it. */
 function textOf(bytes: Uint8Array): string | undefined {
+  const begun = bytes.subarray(0, READ_BYTES_MAX);
+  // It remembers what was cut off of a character.
+  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   try {
-    const text = decoder.decode(bytes);
+    const text = decoder.decode(begun, { stream: begun.length < bytes.length });
     return BINARY.test(text) ? undefined : text;
   } catch {
     return undefined;

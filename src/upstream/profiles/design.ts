@@ -1,8 +1,8 @@
-import { jsonBlock } from "../../cid.ts";
+import { jsonBlockInTurns } from "../../cid.ts";
 import type { Contract, ToolContract } from "../../contract/contract.ts";
 import { BerthError } from "../../errors.ts";
 import { isObject, type JsonObject, type JsonSchema } from "../../json.ts";
-import { contractHash, knownOf } from "../contract-hash.ts";
+import { contractHashInTurns, knownOf } from "../contract-hash.ts";
 import type { ProfileMeta, ProfileTool } from "./profile.ts";
 import type { ProfileFiles } from "./save.ts";
 
@@ -10,20 +10,20 @@ import type { ProfileFiles } from "./save.ts";
 export type Reach = Pick<ProfileMeta, "uri" | "command" | "args" | "env" | "cwd" | "url" | "headers" | "transport">;
 
 /** The full profile of a server as it is now: the beginning of what a person, or a model, curates. */
-export function draftProfile(reach: Reach, contract: Contract, now: Date): ProfileFiles {
+export async function draftProfile(reach: Reach, contract: Contract, now: Date): Promise<ProfileFiles> {
   const tools = contract.tools.map((tool) => [fileNameOf(tool.name), draftTool(tool)] as const);
   return {
-    meta: { ...reach, ...pinned(contract, now), schema_validation: "warn" },
+    meta: { ...reach, ...(await pinned(contract, now)), schema_validation: "warn" },
     tools: Object.fromEntries(tools),
     contract,
   };
 }
 
 /**
- * A profile that somebody wrote, pinned to the server's contract of now. Throws `profile_invalid` when it names tools
+ * A profile that somebody wrote, pinned to the server's contract of now. Rejects with `profile_invalid` when it names tools
  * that the server does not have.
  */
-export function pinProfile({ meta, tools }: ProfileFiles, contract: Contract, now: Date): ProfileFiles {
+export async function pinProfile({ meta, tools }: ProfileFiles, contract: Contract, now: Date): Promise<ProfileFiles> {
   const names = contract.tools.map(({ name }) => name);
   const unknown = Object.entries(tools)
     .map(([name, { tool = name }]) => tool)
@@ -33,17 +33,17 @@ export function pinProfile({ meta, tools }: ProfileFiles, contract: Contract, no
     const known = names.length === 0 ? "none" : names.join(", ");
     throw new BerthError("profile_invalid", `the server has no tool ${said}; it has ${known}`);
   }
-  return { meta: { ...meta, ...pinned(contract, now) }, tools, contract };
+  return { meta: { ...meta, ...(await pinned(contract, now)) }, tools, contract };
 }
 
 /** The fields of `_meta.json` that say which contract a profile was made against. */
-export function pinned(
+export async function pinned(
   contract: Contract,
   now: Date,
-): Pick<ProfileMeta, "schema_hash" | "contract_cid" | "schema_updated"> {
+): Promise<Pick<ProfileMeta, "schema_hash" | "contract_cid" | "schema_updated">> {
   return {
-    schema_hash: contractHash(contract, knownOf(contract)),
-    contract_cid: jsonBlock(contract).cid,
+    schema_hash: await contractHashInTurns(contract, knownOf(contract)),
+    contract_cid: (await jsonBlockInTurns(contract)).cid,
     schema_updated: now.toISOString(),
   };
 }

@@ -15,12 +15,12 @@ export interface ProfileUpdate {
  * Brings a profile to its server's contract of today: renamed tools and parameters are followed, also in arguments,
  * examples and tested queries; what people wrote stays. Tools that the profile does not name stay out of it.
  */
-export function updateProfile(
+export async function updateProfile(
   { meta, tools }: Profile,
   current: Contract,
   changes: readonly ContractChange[],
   now: Date,
-): ProfileUpdate {
+): Promise<ProfileUpdate> {
   const steps: string[] = [];
   const updated: [string, ProfileTool][] = [];
   for (const [name, tool] of tools) {
@@ -39,7 +39,7 @@ export function updateProfile(
   steps.push("Recalculate schema hash");
   return {
     files: {
-      meta: { ...meta, ...pinned(current, now) },
+      meta: { ...meta, ...(await pinned(current, now)) },
       tools: Object.fromEntries(updated),
       contract: current,
     },
