@@ -106,7 +106,7 @@ describe("a configuration of very many entries, or values", () => {
   let own: string;
   const hello = "export const hello = (): string => 'hello';\n";
   before(async () => {
-    const env = { BERTH_MCPS_ENTRIES: "4", BERTH_ENTRY_VALUES: "100" };
+    const env = { BERTH_MCPS_ENTRIES: "4", BERTH_ENTRY_VALUES: "100", BERTH_VARIABLES_PER_TENANT: "2" };
     berth = await startTestBerth({ texts: { "hello.ts": hello, "other.ts": hello }, env });
     api = apiOf(berth);
     own = JSON.stringify(JSON.parse((await api.send("GET", "/variables/mcps")).body.files.mcps));
@@ -126,6 +126,16 @@ describe("a configuration of very many entries, or values", () => {
       const { body } = await api.send("POST", "/variables/mcps/review", withMore(members));
       assert.doesNotMatch(JSON.stringify(body.problems), /too-many/);
     }
+  });
+
+  it("variablesPerTenant: stands beside so many variables, each of which can still be saved", async () => {
+    assert.equal((await api.put("/variables/one", "1")).status, 201);
+    const more = await api.put("/variables/two", "2");
+    assert.equal(more.status, 422);
+    assert.match(more.body.error.message, /There are 2 variables, and the limit is 2 \(BERTH_VARIABLES_PER_TENANT\)/);
+    assert.equal((await api.put("/variables/one", "one")).status, 200);
+    assert.equal((await api.send("DELETE", "/variables/one", undefined, { "If-Match": "*" })).status, 200);
+    assert.equal((await api.put("/variables/two", "2")).status, 201);
   });
 
   const cases = [

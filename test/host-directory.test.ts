@@ -179,6 +179,7 @@ describe("the variable mcps", () => {
       mcpsBytes: 10_000,
       mcpsEntries: 100,
       entryValues: 100,
+      variablesPerTenant: 100,
       checkMs: 120_000,
       checkMemoryMb: 256,
     };
@@ -279,6 +280,7 @@ describe("the variable mcps", () => {
       mcpsBytes: 1,
       mcpsEntries: 100,
       entryValues: 100,
+      variablesPerTenant: 100,
       checkMs: 120_000,
       checkMemoryMb: 256,
     };

@@ -2,6 +2,8 @@
 export const storeLimits = {
   /** A variable's value, or an entry of `mcps`. */
   variableBytes: 1024 * 1024,
+  /** Variables of one tenant: each list of them goes through the names of all. */
+  variablesPerTenant: 12_000,
   /** The variable `mcps`: 10,000 entries of 400 bytes. */
   mcpsBytes: 4 * 1024 * 1024,
   mcpsEntries: 12_000,

@@ -18,6 +18,7 @@ import { entryText, rawEntriesIn, readMcpsText, textAt, type RawEntries } from "
 import { withdraw } from "../withdrawn.ts";
 import { openPast, singleText, type PastLimits } from "./past.ts";
 import { planEdit, type Plan } from "./plan.ts";
+import type { VariableLimits } from "./plan-variable.ts";
 import { contractOf, planRestore } from "./releases.ts";
 import { reviewedStore } from "./reviewed-store.ts";
 
@@ -31,7 +32,8 @@ export interface EditsDependencies extends HostDependencies {
     DraftLimits &
     PastLimits &
     DraftRoomLimits &
-    Reader["limits"] & { readonly reviewedBytes: number };
+    Reader["limits"] &
+    VariableLimits & { readonly reviewedBytes: number };
 }
 
 /** A longer value of a variable is not parsed to tell how to show it. */

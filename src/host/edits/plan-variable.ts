@@ -1,5 +1,6 @@
 import { isCid, rawBlock } from "../../cid.ts";
 import { jsonProblems } from "../../image/json-source.ts";
+import { limitVariable, type Limits } from "../../limits.ts";
 import type { Problem } from "../../problem.ts";
 import type { NameMove } from "../../store/store.ts";
 import { textAt } from "./mcps-text.ts";
@@ -7,7 +8,9 @@ import { placeIn } from "./place.ts";
 import type { Plan, PlanRequest } from "./plan.ts";
 import { proposeTo } from "./proposed-store.ts";
 
-export async function planVariable(request: PlanRequest): Promise<Plan> {
+export type VariableLimits = Pick<Limits, "variablesPerTenant">;
+
+export async function planVariable(request: PlanRequest, { variablesPerTenant }: VariableLimits): Promise<Plan> {
   const { store, tenant, before, name, draft } = request;
   const current = (await store.name(tenant, "variable", name))?.cid ?? null;
   const text = draft?.files[draft.entry] ?? "";
@@ -17,18 +20,28 @@ export async function planVariable(request: PlanRequest): Promise<Plan> {
     name === "mcps" && draft && request.problems.length === 0
       ? await configurationIn(request, text)
       : { text, problems: [] };
+  const tooMany =
+    draft && current === null && name !== "mcps" ? await problemOfNumber(request, variablesPerTenant) : [];
   const proposed = proposeTo(store);
   const set: NameMove[] = [{ kind: "variable", name, cid: next, expected: current }];
   await proposed.change(tenant, { by: "edit", put: draft ? [block] : [], set });
   return {
     current,
     next,
-    problems: [...request.problems, ...written.problems],
+    problems: [...request.problems, ...tooMany, ...written.problems],
     before,
     proposed,
     isWritten: ({ pointer }) => pointer !== undefined,
     place: placeIn(request, "mcps", written.text),
   };
+}
+
+/** One that is there is always written; nothing works without `mcps`. */
+async function problemOfNumber({ store, tenant }: PlanRequest, variablesPerTenant: number): Promise<Problem[]> {
+  const { length } = await store.names(tenant, "variable");
+  if (length < variablesPerTenant) return [];
+  const limit = `${variablesPerTenant} (${limitVariable("variablesPerTenant")})`;
+  return [{ code: "too-many", message: `There are ${length} variables, and the limit is ${limit}`, severity: "error" }];
 }
 
 /** What a value of `mcps` says, or what its CID leads to. */

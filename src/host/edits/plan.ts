@@ -9,7 +9,7 @@ import type { Draft, Subject } from "./edits.ts";
 import type { Place } from "./place.ts";
 import { planDefinition } from "./plan-definition.ts";
 import { planEntry } from "./plan-entry.ts";
-import { planVariable } from "./plan-variable.ts";
+import { planVariable, type VariableLimits } from "./plan-variable.ts";
 import type { ProposedStore } from "./proposed-store.ts";
 import type { ReviewedStore } from "./reviewed-store.ts";
 
@@ -35,7 +35,7 @@ export interface Plan {
 /** Asks nothing of a compiler, and changes nothing. `before` is how things stand. */
 export function planEdit(
   store: ReviewedStore,
-  limits: DraftLimits & McpsLimits & Reader["limits"],
+  limits: DraftLimits & PlanRequest["limits"] & VariableLimits,
   tenant: string,
   before: Directory,
   { kind, name }: Subject,
@@ -54,7 +54,7 @@ export function planEdit(
   };
   switch (kind) {
     case "variable":
-      return planVariable(request);
+      return planVariable(request, limits);
     case "entry":
       return planEntry(request);
     case "definition":
