@@ -50,18 +50,18 @@ export async function examine(
 ): Promise<Examined> {
   const compile: CompileFor = (source, of) => dependencies.compile(source, of, signal);
   const examiner = { ...dependencies, compile };
-  const problems = [...plan.problems];
+  const problems = new GatheredProblems();
+  problems.add(plan.problems);
   const servers: ServerEffect[] = [];
   const told = new ToldChanges();
   // What stands now may never have been loaded, and has to be addressable all the same once it is replaced.
   const standing = proposeTo(examiner.store);
   let after: Directory | undefined;
-  if (problems.length === 0) {
+  if (plan.problems.length === 0) {
     after = await readDirectory({ ...examiner, store: plan.proposed }, tenant, plan.before, plan.mcps);
-    addAll(problems, newProblems(plan, plan.before.problems, after.problems));
+    problems.add(newProblems(plan, plan.before.problems, after.problems));
     // A configuration that is refused as a whole would only take servers away.
-    const isWhole = problems.every(({ severity }) => severity === "warning");
-    const names = isWhole ? await differing(plan.before, after) : [];
+    const names = problems.areWarnings ? await differing(plan.before, after) : [];
     await checkRights(tenant, names, { ...plan, after }, rights);
     for (const name of names) {
       await nextTurn();
@@ -70,8 +70,8 @@ export async function examine(
       await nextTurn();
       const would = await stateOf(examiner, tenant, name, after.servers.get(name), plan.proposed);
       await nextTurn();
-      addAll(problems, newProblems(plan, was.problems, would.problems));
-      addAll(problems, await withdrawnProblems(examiner.store, tenant, name, would));
+      problems.add(newProblems(plan, was.problems, would.problems));
+      problems.add(await withdrawnProblems(examiner.store, tenant, name, would));
       const effect = await effectOn(name, was, would, told);
       if (effect) servers.push(effect);
     }
@@ -80,13 +80,8 @@ export async function examine(
   return { review: await reviewOf(problems, plan, servers), releases, after };
 }
 
-/** There may be more of them than a call takes arguments. */
-function addAll(problems: Problem[], more: readonly Problem[]): void {
-  for (const problem of more) problems.push(problem);
-}
-
-async function reviewOf(problems: readonly Problem[], plan: Plan, servers: readonly ServerEffect[]): Promise<Review> {
-  const { first, further } = firstOf(distinct(problems));
+async function reviewOf(problems: GatheredProblems, plan: Plan, servers: readonly ServerEffect[]): Promise<Review> {
+  const { first, further } = problems.told();
   const placed = distinct(await plan.place(first)).sort(byPlace);
   const breaking = servers.some(({ changes }) => changes.some(({ effect }) => effect === "breaking"));
   return { problems: [...placed, ...further], servers, breaking };
@@ -96,17 +91,47 @@ function distinct(problems: readonly Problem[]): Problem[] {
   return [...new Map(problems.map((problem) => [JSON.stringify(problem), problem])).values()];
 }
 
-/** What refuses the edit before what does not: no error may be hidden by warnings. */
-function firstOf(problems: readonly Problem[]): { first: readonly Problem[]; further: Problem[] } {
-  // One reading that has more to say says so itself.
-  if (problems.length <= PROBLEMS_MAX + 1) return { first: problems, further: [] };
-  const errors = problems.filter(({ severity }) => severity === "error");
-  const warnings = problems.filter(({ severity }) => severity === "warning");
-  const severity = errors.length > PROBLEMS_MAX ? "error" : "warning";
-  return {
-    first: [...errors, ...warnings].slice(0, PROBLEMS_MAX),
-    further: [furtherProblems(problems.length - PROBLEMS_MAX, severity)],
-  };
+/** Problems of all servers that an edit touches: of each kind no more is kept than is told, and the others are counted. */
+export class GatheredProblems {
+  readonly #first: Problem[] = [];
+  readonly #errors: Problem[] = [];
+  readonly #known = new Set<string>();
+  #count = 0;
+  #errorCount = 0;
+
+  get areWarnings(): boolean {
+    return this.#errorCount === 0;
+  }
+
+  /** The same is taken once for as long as any are kept. */
+  add(problems: readonly Problem[]): void {
+    for (const problem of problems) {
+      const isError = problem.severity === "error";
+      // One reading that has more to say says so itself, as one more.
+      const isFirst = this.#first.length <= PROBLEMS_MAX;
+      const isFirstError = isError && this.#errors.length < PROBLEMS_MAX;
+      if (isFirst || isFirstError) {
+        const text = JSON.stringify(problem);
+        if (this.#known.has(text)) continue;
+        this.#known.add(text);
+        if (isFirst) this.#first.push(problem);
+        if (isFirstError) this.#errors.push(problem);
+      }
+      this.#count += 1;
+      if (isError) this.#errorCount += 1;
+    }
+  }
+
+  /** What refuses the edit before what does not: no error may be hidden by warnings. */
+  told(): { readonly first: readonly Problem[]; readonly further: readonly Problem[] } {
+    if (this.#count <= PROBLEMS_MAX + 1) return { first: this.#first, further: [] };
+    const warnings = this.#first.filter(({ severity }) => severity === "warning");
+    const severity = this.#errorCount > PROBLEMS_MAX ? "error" : "warning";
+    return {
+      first: [...this.#errors, ...warnings].slice(0, PROBLEMS_MAX),
+      further: [furtherProblems(this.#count - PROBLEMS_MAX, severity)],
+    };
+  }
 }
 
 /** Files as they came, and in each from its top. */

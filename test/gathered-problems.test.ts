@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { GatheredProblems } from "../src/host/edits/examine.ts";
+import { PROBLEMS_MAX, type Problem } from "../src/problem.ts";
+
+const problem = (message: string, severity: Problem["severity"] = "warning"): Problem => ({
+  code: "some",
+  message,
+  severity,
+});
+const many = (count: number, from: string, severity?: Problem["severity"]): Problem[] =>
+  Array.from({ length: count }, (_, at) => problem(`${from} ${at}`, severity));
+
+test("few problems are told as they came, each once", () => {
+  const gathered = new GatheredProblems();
+  const [one, two] = [problem("one"), problem("two", "error")];
+  gathered.add([one, two]);
+  gathered.add([one]);
+  assert.deepEqual(gathered.told(), { first: [one, two], further: [] });
+  assert.equal(gathered.areWarnings, false);
+});
+
+test("of many problems the errors are told first, then the first warnings, and how many more there are", () => {
+  const gathered = new GatheredProblems();
+  gathered.add(many(50_000, "warning"));
+  assert.equal(gathered.areWarnings, true);
+  gathered.add(many(2, "error", "error"));
+  const { first, further } = gathered.told();
+  assert.deepEqual(first, [...many(2, "error", "error"), ...many(PROBLEMS_MAX - 2, "warning")]);
+  assert.equal(further[0]!.severity, "warning");
+  assert.match(further[0]!.message, new RegExp(`^There are ${50_002 - PROBLEMS_MAX} more problems`));
+
+  gathered.add(many(200, "more", "error"));
+  assert.deepEqual([gathered.told().first.length, gathered.told().further[0]!.severity], [PROBLEMS_MAX, "error"]);
+});
+
+test("problems beyond what is told are neither kept nor written out", () => {
+  const gathered = new GatheredProblems();
+  let written = 0;
+  const counting = many(50_000, "warning").map((each) =>
+    Object.assign(each, { toJSON: () => ((written += 1), each.message) }),
+  );
+  gathered.add(counting);
+  assert.ok(written <= PROBLEMS_MAX + 1, `${written}`);
+});
