@@ -110,7 +110,7 @@ describe("shares of tenants in streams and programs of others", () => {
       });
     // Side by side, since one that waits for a compiler may take as long as the time until the next.
     const both = await Promise.all([review("/t/saving"), review("/t/saving")]);
-    const [taken, refused] = both.sort((left, right) => left.status - right.status) as [Response, Response];
+    const [taken, refused] = both.sort((left, right) => left.status - right.status);
     assert.deepEqual([taken.status, refused.status], [200, 429]);
     assert.match(refused.headers.get("retry-after") ?? "", /^([1-9]|1[0-5])$/);
     assert.match(
