@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { it } from "node:test";
 import { apiOf } from "./api.ts";
 import { call } from "./berth.ts";
-import { changing, host, tool } from "./upstream-hosting.rig.ts";
+import { changing, dataFolder, host, tool } from "./upstream-hosting.rig.ts";
 import { hostile } from "./upstream.rig.ts";
 
 const HELLO = tool("hello", "Says hello.", "name");
@@ -63,4 +65,38 @@ it("J9 an entry whose server cannot be started is refused with the reason", asyn
   const [problem] = body.error.data.problems;
   assert.match(problem.message, /ended with exit code 7/);
   assert.match(problem.frame, /^Error: no API key/, "what it wrote says why");
+});
+
+it("a save starts servers of others side by side", async (t) => {
+  const uri = hostile("waits for others", `&arg=${encodeURIComponent(dataFolder(t))}&arg=4`);
+  const berth = await host(t, {});
+  const names = ["one", "two", "three", "four"];
+  const mcps = JSON.stringify(Object.fromEntries(names.map((name) => [name, { upstream: uri }])));
+  const { status, body } = await apiOf(berth).put("/variables/mcps", mcps);
+  assert.equal(status, 200, JSON.stringify(body));
+  const told = body.review.servers.map(({ server, outcome }: Record<string, string>) => `${server} ${outcome}`);
+  assert.deepEqual(told.sort(), names.map((name) => `${name} added`).sort());
+});
+
+it("a save does not wait for a server of others that is late, and takes over what it offers when it comes", async (t) => {
+  const folder = dataFolder(t);
+  const late = JSON.stringify({ upstream: hostile("waits for others", `&arg=${encodeURIComponent(folder)}&arg=3`) });
+  const server = changing(t, [HELLO]);
+  const berth = await host(t, { known: { upstream: server.uri } }, { BERTH_UPSTREAM_SAVE_MS: "1000" });
+  const api = apiOf(berth);
+  const { status, body } = await api.put("/entries/late", late);
+  assert.equal(status, 201, JSON.stringify(body));
+  const [effect] = body.review.servers;
+  assert.deepEqual([effect.server, effect.outcome, body.review.breaking], ["late", "starting", false]);
+  assert.match(body.review.problems[0].message, /has not answered within 1 s: it is still starting/);
+  assert.equal((await api.send("GET", "/servers/late/upstream")).body.state, "starting");
+
+  await call(`${berth.url}/mcp/known`, "hello", { name: "x" });
+  const replaced = await api.put("/entries/known", late);
+  assert.deepEqual([replaced.status, replaced.body.error.code], [409, "edit_breaking"]);
+  const [{ outcome, changes }] = replaced.body.error.data.review.servers;
+  assert.equal(outcome, "starting");
+  assert.match(changes[0].message, /not known before it has started, so that nobody can tell what breaks/);
+  writeFileSync(join(folder, "enough"), "");
+  assert.equal((await call(`${berth.url}/mcp/late`, "echo")).content[0].text, "fine");
 });

@@ -16,6 +16,7 @@ const patience = {
   transformMs: 300_000,
   upstreamCallMs: 300_000,
   upstreamProbeMs: 60_000,
+  upstreamSaveMs: 300_000,
 } satisfies Partial<Limits>;
 
 export const patientLimits: Limits = { ...defaultLimits, ...patience };

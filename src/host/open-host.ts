@@ -60,7 +60,10 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     if (directory !== known) replace(tenant, known, directory);
     for (const server of watchers.watched(tenant)) {
       const isSame = known?.servers.get(server) === directory.servers.get(server);
-      if (!isSame || !watchers.isKnown(tenant, server)) await learn(tenant, server);
+      if (isSame && watchers.isKnown(tenant, server)) continue;
+      const learning = learn(tenant, server);
+      // An upstream may take minutes to start, which whoever saves does not wait for.
+      if (directory.servers.get(server)?.entry.upstream === undefined) await learning;
     }
   };
 

@@ -2,6 +2,10 @@
 export const upstreamLimits = {
   /** For a server of others to start and say hello; its first installation included. */
   upstreamStartMs: 300_000,
+  /** How long a save or a review waits for what upstreams offer that it starts, all together; further ones start later. */
+  upstreamSaveMs: 30_000,
+  /** How many a save starts side by side. */
+  upstreamSaveStarts: 8,
   /** Until a server that says nothing to a modern hello is greeted the legacy way, too. */
   upstreamProbeMs: 10_000,
   /** One call, read or list of a server of others. */

@@ -19,7 +19,7 @@ export interface Review {
 
 export interface ServerEffect {
   readonly server: string;
-  readonly outcome: "added" | "removed" | "changed" | "refused";
+  readonly outcome: "added" | "removed" | "changed" | "refused" | "starting";
   readonly before?: string;
   readonly after?: string;
   readonly changes: readonly ContractChange[];

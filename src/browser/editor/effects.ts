@@ -23,6 +23,7 @@ const OUTCOMES = {
   removed: ["goes away", "bad"],
   changed: ["changes", "accent"],
   refused: ["stops serving", "bad"],
+  starting: ["still starting", "warn"],
 } as const;
 
 const EFFECTS = {

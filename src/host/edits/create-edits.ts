@@ -13,7 +13,7 @@ import { nextTurn, turnTaker } from "../../turns.ts";
 import { languageOfDraft, type DraftLimits } from "./draft-checks.ts";
 import { DraftRoom, type DraftRoomLimits } from "./draft-room.ts";
 import type { Current, Draft, Edits, Listed, Saved, SaveOptions, Subject } from "./edits.ts";
-import { examine } from "./examine.ts";
+import { examine, type Examiner } from "./examine.ts";
 import { entryText, rawEntriesIn, readMcpsText, textAt, type RawEntries } from "./mcps-text.ts";
 import { withdraw } from "../withdrawn.ts";
 import { openPast, singleText, type PastLimits } from "./past.ts";
@@ -33,7 +33,8 @@ export interface EditsDependencies extends HostDependencies {
     PastLimits &
     DraftRoomLimits &
     Reader["limits"] &
-    VariableLimits & { readonly reviewedBytes: number };
+    VariableLimits &
+    Examiner["limits"] & { readonly reviewedBytes: number };
 }
 
 /** A longer value of a variable is not parsed to tell how to show it. */

@@ -118,8 +118,8 @@ export interface Review {
 
 export interface ServerEffect {
   readonly server: string;
-  /** `refused`: it serves now and would not any more. */
-  readonly outcome: "added" | "removed" | "changed" | "refused";
+  /** `refused`: it serves now and would not any more. `starting`: what it offers is not known yet. */
+  readonly outcome: "added" | "removed" | "changed" | "refused" | "starting";
   /** CIDs of the releases. */
   readonly before?: Cid;
   readonly after?: Cid;

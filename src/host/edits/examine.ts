@@ -4,6 +4,7 @@ import { compareInTurns } from "../../contract/compare.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import { ToldChanges } from "../../contract/told-changes.ts";
 import { BerthError, type ErrorCode } from "../../errors.ts";
+import type { Limits } from "../../limits.ts";
 import { furtherProblems, PROBLEMS_MAX, type Problem } from "../../problem.ts";
 import type { Store } from "../../store/store.ts";
 import { nextTurn, turnTaker } from "../../turns.ts";
@@ -24,6 +25,7 @@ import { proposeTo, type ProposedStore } from "./proposed-store.ts";
 import type { ReviewedStore } from "./reviewed-store.ts";
 
 export interface Examiner extends HostDependencies {
+  readonly limits: HostDependencies["limits"] & Pick<Limits, "upstreamSaveMs" | "upstreamSaveStarts">;
   readonly store: ReviewedStore;
   readonly host: Host;
 }
@@ -63,12 +65,18 @@ export async function examine(
     // A configuration that is refused as a whole would only take servers away.
     const names = problems.areWarnings ? await differing(plan.before, after) : [];
     await checkRights(tenant, names, { ...plan, after }, rights);
+    const [stood, stands] = [upstreamsOf(plan.before, names, standing), upstreamsOf(after, names, plan.proposed)];
+    const looks = [...stands.values(), ...stood.values()];
+    const look = ({ name, listed, store }: Look): Promise<State> => stateOf(examiner, tenant, name, listed, store);
+    const states = await lookSideBySide(looks, look, dependencies.limits, signal);
     for (const name of names) {
       await nextTurn();
       if (signal?.aborted) throw new BerthError("cancelled");
-      const was = await stateOf(examiner, tenant, name, plan.before.servers.get(name), standing);
+      const was =
+        states.get(stood.get(name)) ?? (await stateOf(examiner, tenant, name, plan.before.servers.get(name), standing));
       await nextTurn();
-      const would = await stateOf(examiner, tenant, name, after.servers.get(name), plan.proposed);
+      const would =
+        states.get(stands.get(name)) ?? (await stateOf(examiner, tenant, name, after.servers.get(name), plan.proposed));
       await nextTurn();
       problems.add(newProblems(plan, was.problems, would.problems));
       problems.add(await withdrawnProblems(examiner.store, tenant, name, would));
@@ -179,8 +187,65 @@ async function withdrawnProblems(store: Store, tenant: string, server: string, {
   return [{ code: "release-withdrawn", message, severity: "error" }];
 }
 
+/** A server that may have to be started to know what it offers. */
+interface Look {
+  readonly name: string;
+  readonly listed: DirectoryEntry;
+  readonly store: Store;
+}
+
+function upstreamsOf({ servers }: Directory, names: readonly string[], store: Store): ReadonlyMap<string, Look> {
+  const looks = new Map<string, Look>();
+  for (const name of names) {
+    const listed = servers.get(name);
+    if (listed?.enabled && listed.entry.upstream !== undefined) looks.set(name, { name, listed, store });
+  }
+  return looks;
+}
+
+/**
+ * The states of upstreams, which are started side by side. One that has not answered in time goes on starting, and
+ * whoever saves does not wait for it: what it offers is taken over when it comes.
+ */
+async function lookSideBySide(
+  looks: readonly Look[],
+  look: (look: Look) => Promise<State>,
+  { upstreamSaveMs, upstreamSaveStarts }: Examiner["limits"],
+  signal: CancelSignal | undefined,
+): Promise<ReadonlyMap<Look | undefined, State>> {
+  const states = new Map<Look | undefined, State>(looks.map((each) => [each, starting(each.name, upstreamSaveMs)]));
+  if (looks.length === 0) return states;
+  const waiting = [...looks];
+  const over = new AbortController();
+  const lookInTurn = async (): Promise<void> => {
+    for (let each = waiting.shift(); each && !over.signal.aborted; each = waiting.shift()) {
+      const state = await look(each);
+      if (!over.signal.aborted) states.set(each, state);
+    }
+  };
+  const all = Promise.all(Array.from({ length: upstreamSaveStarts }, lookInTurn));
+  all.catch(() => {});
+  const stop = (): void => over.abort();
+  const timer = setTimeout(stop, upstreamSaveMs);
+  signal?.addEventListener("abort", stop);
+  try {
+    await Promise.race([all, new Promise((resolve) => over.signal.addEventListener("abort", resolve))]);
+  } finally {
+    stop();
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", stop);
+  }
+  return states;
+}
+
+function starting(name: string, ms: number): State {
+  const message = `"${name}" has not answered within ${ms / 1000} s: it is still starting, and what it offers is taken over when it comes.`;
+  return { kind: "starting", problems: [{ code: "upstream-starting", message, severity: "warning" }] };
+}
+
 interface State {
-  readonly kind: "absent" | "disabled" | "refused" | "served";
+  /** `starting`: what it offers is not known yet. */
+  readonly kind: "absent" | "disabled" | "refused" | "served" | "starting";
   readonly catalog?: Catalog;
   readonly problems: readonly Problem[];
 }
@@ -259,6 +324,10 @@ async function effectOn(
       newBehaviour: first,
     };
   }
+  if (would.kind === "starting") {
+    const changes = before ? [unknownChange(server)] : [];
+    return { server, outcome: "starting", ...versions, changes, newBehaviour: [] };
+  }
   if (after) return { server, outcome: "added", ...versions, changes: [], newBehaviour: [] };
   if (!before) return undefined;
   if (would.kind === "refused") return { server, outcome: "refused", ...versions, changes: [], newBehaviour: [] };
@@ -268,6 +337,11 @@ async function effectOn(
 function furtherBehaviour(all: readonly string[], told: readonly string[]): ContractChange {
   const message = `The code of ${all.length - told.length} more tools is another one behind the same contract.`;
   return { subject: "server", name: "", effect: "review", message };
+}
+
+function unknownChange(server: string): ContractChange {
+  const message = `What "${server}" will offer is not known before it has started, so that nobody can tell what breaks.`;
+  return { subject: "server", name: "", effect: "breaking", message };
 }
 
 function removal(server: string, { kind }: State): ContractChange {
