@@ -28,7 +28,7 @@ test("dates inside recursive types are found level by level, down to a limit", (
   const { tools } = discover({ language: "typescript", server: "walk", entry: "a.ts", files: { "a.ts": text } });
   const paths = (tools[0]?.call.dates ?? []).map((path) => path.join("."));
   assert.deepEqual(paths.slice(0, 4).sort(), ["node.all.*.at", "node.at", "node.next.at", "node.next.next.at"]);
-  assert.equal(paths.length, 1 + budgets.recursiveDatePaths);
+  assert.equal(paths.length, 1 + budgets.recursiveRevivals);
   assert.equal(new Set(paths).size, paths.length);
 });
 

@@ -119,6 +119,16 @@ export function executorContract(mode: Mode): void {
       assert.match(wrong.message, /"soon" at when is no date/);
     });
 
+    it("makes URLs of the arguments that are URLs, beside dates", async () => {
+      const urls = [["when"], ["record", "*", "at"]];
+      const isUrl = shape("isUrl", ["when", "others", "record"], { urls, dates: [["others", "*"]] });
+      const [url, date] = ["https://example.com/a?b=c#d", "2026-06-01T12:00:00.000Z"] as const;
+      const args = { when: url, others: [date], record: { x: { at: url }, y: { at: null } } };
+      assert.deepEqual(await rig.value(isUrl, args), ["example.com", date, "example.com", null]);
+      const wrong = failureOf(await rig.call(isUrl, { when: "a b", others: [], record: {} }));
+      assert.match(wrong.message, /"a b" at when is no URL/);
+    });
+
     it("says clearly what JSON cannot carry", async () => {
       const unwritable = shape("unwritable", ["kind"]);
       assert.match(failureOf(await rig.call(unwritable, { kind: "bigint" })).message, /BigInt.*return it as a string/);

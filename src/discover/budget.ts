@@ -6,9 +6,9 @@ export const budgets = {
   schemaNodes: 5_000,
   schemaLevels: 60,
   unionMembers: 1_000,
-  /** Dates inside recursive types stand at endless paths: the shallowest ones are kept. */
-  recursiveDatePaths: 100,
-  recursiveDateSteps: 32,
+  /** Dates, and URLs, inside recursive types stand at endless paths: the shallowest ones are kept. */
+  recursiveRevivals: 100,
+  recursiveRevivalSteps: 32,
 } as const;
 
 export class BudgetExceeded extends Error {

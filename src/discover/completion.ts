@@ -35,7 +35,7 @@ export function readCompletion(
   if (!target || reporter.hasErrors) return { problems: reporter.problems };
 
   const params = ["value", "others"].slice(0, parameters.length);
-  const call = callOf(candidate, { style: "positional", params, rest: false, context, dates: [] }, false);
+  const call = callOf(candidate, { style: "positional", params, rest: false, context, dates: [], urls: [] }, false);
   return { completion: { ...target, call }, problems: reporter.problems };
 }
 

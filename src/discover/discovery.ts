@@ -105,6 +105,8 @@ export interface CallShape {
   readonly streaming?: boolean;
   /** Paths of arguments that are `Date`s: property names, `*` for each element of an array or value of a record. */
   readonly dates?: readonly (readonly string[])[];
+  /** Paths of arguments that are `URL`s. */
+  readonly urls?: readonly (readonly string[])[];
 }
 
 /** A definition as the compiler takes it: all its own files, already read. */

@@ -47,7 +47,7 @@ export function standingOf({ nameNode }: Candidate, program: DefinitionProgram):
 
 export function callOf(
   candidate: Candidate,
-  input: Pick<Input, "style" | "params" | "rest" | "context" | "dates">,
+  input: Pick<Input, "style" | "params" | "rest" | "context" | "dates" | "urls">,
   isStreaming: boolean,
 ): CallShape {
   return {
@@ -58,6 +58,7 @@ export function callOf(
     ...(input.context ? { context: true } : {}),
     ...(isStreaming ? { streaming: true } : {}),
     ...(input.dates.length > 0 ? { dates: input.dates } : {}),
+    ...(input.urls.length > 0 ? { urls: input.urls } : {}),
   };
 }
 

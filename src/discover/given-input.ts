@@ -40,6 +40,7 @@ export function readGivenInput(
     rest: !isWhole && (parameters.at(-1)?.isRest ?? false),
     context,
     dates: [],
+    urls: [],
     headers: new Map(),
   };
 }

@@ -8,24 +8,25 @@ import { docOf, type Doc } from "./doc-comments.ts";
 import type { Candidate } from "./exports.ts";
 import type { Parameter } from "./parameters.ts";
 import type { DefinitionProgram } from "./program.ts";
-import { reportFault } from "./report-fault.ts";
+import { reportFault, summarize } from "./report-fault.ts";
 import type { Reporter } from "./reporter.ts";
 import { takenParameters } from "./taken.ts";
 import { describe } from "./types/describe.ts";
-import { Dates } from "./types/dates.ts";
+import { Revivals } from "./types/revivals.ts";
 import { isNothing, isUnresolved, membersOf } from "./types/kinds.ts";
 import { walkObject } from "./types/object.ts";
 import { Recursion } from "./types/recursion.ts";
 import { sayUnresolved, unresolvedName } from "./types/unresolved.ts";
-import { isLeftOut } from "./types/left-out.ts";
+import { isLeftOut, unlessLeftOut } from "./types/left-out.ts";
 import { createWalker, warnOfAny } from "./types/walk.ts";
-import type { Path, Place, Walker } from "./types/walker.ts";
+import type { Fault, Path, Place, Walker } from "./types/walker.ts";
 
 export interface Input extends Pick<CallShape, "style" | "params"> {
   readonly schema: JsonSchema;
   readonly rest: boolean;
   readonly context: boolean;
   readonly dates: readonly Path[];
+  readonly urls: readonly Path[];
   /** Where a property's header was named, by the name. */
   readonly headers: ReadonlyMap<string, ts.Node>;
 }
@@ -38,34 +39,39 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
   const { parameters, context } = takenParameters(candidate, program, reporter);
   const lone = parameters.length === 1 && isObjectPattern(parameters[0]!.pattern) ? parameters[0]! : undefined;
 
-  const dates = new Dates();
-  const recursion = new Recursion(dates);
+  const revivals = new Revivals();
+  const recursion = new Recursion(revivals);
   const headers = new Map<string, ts.Node>();
-  const walkerFor = (parameter: Parameter) => {
-    const start = lone ? [] : [parameter.name];
-    const bindings = parameter.pattern ? bindingsOf(parameter.pattern, start, program.checker) : new Map();
-    return createWalker({
+  const walkerFor = (parameter: Parameter, bindings: ReturnType<typeof bindingsOf>, faults: Fault[]) =>
+    createWalker({
       program,
       direction: "input",
       written: parameter.node !== undefined,
       budget,
       recursion,
-      dates,
+      revivals,
       onHeader: (name, node) => headers.set(name, node),
       docAt: (path) => docAt(candidate.doc, path, lone !== undefined),
       bindingAt: (path) => bindings.get(pathKey(path)),
-      onFault: (fault) =>
-        reportFault(fault, parameter.declaration ?? candidate.nameNode, lone !== undefined, bindings, reporter),
+      onFault: (fault) => faults.push(fault),
     });
-  };
+
+  const early = parameters.slice(0, -1).find(({ isRest }) => isRest);
+  if (early) {
+    const message = `${early.name} takes any number of values before others, which arguments with names cannot give; put it last`;
+    reporter.add("error", "unsupported-type", message, early.declaration ?? candidate.nameNode);
+  }
 
   const properties: [string, JsonSchema][] = [];
   const required: string[] = [];
   let flat: JsonSchema | undefined;
   for (const parameter of parameters) {
     const node = parameter.declaration ?? candidate.nameNode;
+    const start = lone ? [] : [parameter.name];
+    const bindings = parameter.pattern ? bindingsOf(parameter.pattern, start, program.checker) : new Map();
+    const faults: Fault[] = [];
     try {
-      const walker = walkerFor(parameter);
+      const walker = walkerFor(parameter, bindings, faults);
       if (reportUnresolved(parameter, node, program, reporter)) continue;
       if (lone) {
         flat = walkArguments(lone, walker);
@@ -73,12 +79,18 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
       }
       const isOptional = parameter.isOptional || membersOf(parameter.type).some(isNothing);
       const at: Place = { path: [parameter.name], level: 1, open: false, node: parameter.node };
-      if (isLeftOut(parameter.type, isOptional, at, walker)) continue;
-      properties.push([parameter.name, walkParameter(parameter, at, walker)]);
+      if (isLeftOut(parameter.type, isOptional, walker)) continue;
+      // A function that takes any number of what JSON cannot carry is about nothing else.
+      const canDoWithout = isOptional && !parameter.isRest;
+      const described = unlessLeftOut(canDoWithout, at, walker, () => walkParameter(parameter, at, walker));
+      if (!described) continue;
+      properties.push([parameter.name, described]);
       if (!isOptional) required.push(parameter.name);
     } catch (error) {
       if (!(error instanceof BudgetExceeded)) throw error;
       reporter.add("error", error.code, `${error.message} (at ${parameter.name})`, node);
+    } finally {
+      for (const fault of summarize(faults)) reportFault(fault, node, lone !== undefined, bindings, reporter);
     }
   }
 
@@ -97,7 +109,8 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
     schema,
     rest: !lone && (parameters.at(-1)?.isRest ?? false),
     context,
-    dates: dates.paths(),
+    dates: revivals.paths("date"),
+    urls: revivals.paths("url"),
     headers,
   };
 }

@@ -1,5 +1,6 @@
 import ts from "#typescript";
 import type { Candidate } from "./exports.ts";
+import { elementsOfTuple, knownList } from "./types/array.ts";
 import { membersOf } from "./types/kinds.ts";
 
 /** One parameter of a tool, as the checker sees it and as the author wrote it. */
@@ -63,9 +64,10 @@ function draftsOf(symbol: ts.Symbol, location: ts.Node, checker: ts.TypeChecker)
   const type = checker.getTypeOfSymbolAtLocation(symbol, declared ?? location);
   const isRest = Boolean(declaration?.dotDotDotToken) || isRestSymbol(symbol);
   if (isRest) {
-    const list = type.flags & ts.TypeFlags.Instantiable ? (checker.getBaseConstraintOfType(type) ?? type) : type;
+    const list = knownList(type, checker);
     const pattern = declaration && ts.isArrayBindingPattern(declaration.name) ? declaration.name : undefined;
-    if (checker.isTupleType(list)) return elementsOf(list as ts.TupleTypeReference, pattern ?? symbol.name, checker);
+    if (list && checker.isTupleType(list))
+      return elementsOf(list as ts.TupleTypeReference, pattern ?? symbol.name, checker);
   }
   const name = declaration && !ts.isIdentifier(declaration.name) ? undefined : symbol.name;
   return [
@@ -91,31 +93,28 @@ function elementsOf(
   named: string | ts.ArrayBindingPattern,
   checker: ts.TypeChecker,
 ): Draft[] {
-  const { elementFlags, labeledElementDeclarations } = tuple.target;
-  return checker.getTypeArguments(tuple).map((type, index) => {
-    const flags = elementFlags[index] ?? ts.ElementFlags.Required;
-    const label = labeledElementDeclarations?.[index];
-    const isRest = Boolean(flags & ts.ElementFlags.Variable);
+  const { labeledElementDeclarations } = tuple.target;
+  const isSpread = (index: number) => Boolean((tuple.target.elementFlags[index] ?? 0) & ts.ElementFlags.Variadic);
+  return elementsOfTuple(tuple, checker).map(({ type, isOptional, isRest, index: written }, index) => {
+    const label = isSpread(written) && !isRest ? undefined : labeledElementDeclarations?.[written];
     const taken = typeof named === "string" ? undefined : named.elements[index];
     const takenName = taken && ts.isBindingElement(taken) && ts.isIdentifier(taken.name) ? taken.name.text : undefined;
     const labelName = label && ts.isIdentifier(label.name) ? label.name.text : takenName;
     const prefix = typeof named === "string" ? named : "args";
     return {
       name: labelName ?? (label ? undefined : `${prefix}_${index}`),
-      type: isRest ? arrayOf(type, flags, checker) : type,
+      type: isRest ? arrayOf(type, checker) : type,
       node: isRest ? undefined : label?.type,
       declaration: label,
       initializer: label && ts.isParameter(label) ? label.initializer : undefined,
       pattern: label && ts.isParameter(label) && !ts.isIdentifier(label.name) ? label.name : undefined,
-      isOptional: isRest || Boolean(flags & ts.ElementFlags.Optional),
+      isOptional: isOptional || isRest,
       isRest,
     };
   });
 }
 
-/** A rest element's type is that of one element; a spread type parameter is the list itself. */
-function arrayOf(type: ts.Type, flags: ts.ElementFlags, checker: ts.TypeChecker): ts.Type {
-  if (flags & ts.ElementFlags.Variadic) return checker.getBaseConstraintOfType(type) ?? type;
+function arrayOf(type: ts.Type, checker: ts.TypeChecker): ts.Type {
   return (checker as unknown as { createArrayType(element: ts.Type): ts.Type }).createArrayType(type);
 }
 

@@ -14,7 +14,8 @@ export function reportFault(
   bindings: ReadonlyMap<string, { node: ts.Node }>,
   reporter: Reporter,
 ): void {
-  const place = fault.path.length > 0 ? ` (at ${written(fault.path)})` : "";
+  const place = placeOf(fault);
+  const also = fault.leftOut === undefined ? "" : sayLeftOut(fault.leftOut, fault.others);
   const own =
     fault.node && (fault.severity === "warning" || (isFlat && isInside(fault.node, parameter)))
       ? fault.node
@@ -27,7 +28,40 @@ export function reportFault(
     fault.code === "unresolved-type" && !fault.message.includes("imported from")
       ? (reporter.diagnosticWithin(fault.node ?? parameter) ?? reporter.diagnosticWithin(parameter))
       : undefined;
-  reporter.add(fault.severity, fault.code, `${fault.message}${detail ? `: ${detail}` : ""}${place}`, node);
+  reporter.add(fault.severity, fault.code, `${also}${fault.message}${detail ? `: ${detail}` : ""}${place}`, node);
+}
+
+/** What is wrong with an argument, as one error and one warning for all that is left out, however much that is. */
+export function summarize(faults: readonly Fault[]): Fault[] {
+  const kindOf = ({ severity, leftOut, path }: Fault): string =>
+    severity === "error" || leftOut !== undefined ? JSON.stringify([severity, path[0]]) : "";
+  const groups = new Map<string, Fault[]>();
+  for (const fault of faults) groups.set(kindOf(fault), [...(groups.get(kindOf(fault)) ?? []), fault]);
+  return [...groups].flatMap(([kind, group]) => (kind === "" ? group : [oneOf(group)]));
+}
+
+function oneOf([first, ...others]: readonly Fault[]): Fault {
+  const names = others.map(({ leftOut, path }) => leftOut ?? written(path));
+  const own = first!.leftOut ?? written(first!.path);
+  return { ...first!, others: [...new Set(names)].filter((name) => name !== own) };
+}
+
+/** ` (at plan.name; more at plan.steps[].run)` */
+function placeOf({ path, leftOut, others = [] }: Fault): string {
+  const more = leftOut === undefined && others.length > 0 ? `; more at ${listOf(others)}` : "";
+  return path.length > 0 && !leftOut?.endsWith(written(path)) ? ` (at ${written(path)}${more})` : "";
+}
+
+function sayLeftOut(leftOut: string, others: readonly string[] = []): string {
+  return others.length > 0 ? `${leftOut} cannot be given, nor can ${listOf(others)}: ` : `${leftOut} cannot be given: `;
+}
+
+const namesMax = 3;
+
+function listOf(names: readonly string[]): string {
+  const shown = names.length > namesMax + 1 ? namesMax : names.length;
+  const all = [...names.slice(0, shown), ...(shown < names.length ? [`${names.length - shown} others`] : [])];
+  return [...all.slice(0, -2), all.slice(-2).join(" and ")].join(", ");
 }
 
 function isInside(node: ts.Node, outer: ts.Node): boolean {

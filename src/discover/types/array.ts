@@ -18,40 +18,83 @@ export function walkArray(type: ts.TypeReference, place: Place, walker: Walker):
 
 /** Fixed elements by position, then the rest; elements that may be missing come last and are not counted. */
 export function walkTuple(type: ts.TupleTypeReference, place: Place, walker: Walker): JsonSchema {
-  const { elementFlags } = type.target;
-  const types = walker.checker.getTypeArguments(type);
-  if (types.length === 0) return { type: "array", maxItems: 0 };
+  const elements = elementsOfTuple(type, walker.checker);
+  if (elements.length === 0) return { type: "array", maxItems: 0 };
   const nodes = tupleNodes(place.node, walker.checker);
-  const variadicAt = elementFlags.findIndex((flags) => flags & ts.ElementFlags.Variable);
-  const fixed = variadicAt < 0 ? types.length : variadicAt;
-  if (variadicAt >= 0 && variadicAt < types.length - 1) return walkSpreadInside(type, place, walker, variadicAt);
+  const restAt = elements.findIndex(({ isRest }) => isRest);
+  const fixed = restAt < 0 ? elements.length : restAt;
+  if (restAt >= 0 && restAt < elements.length - 1) return walkSpreadInside(elements, place, walker, restAt);
 
-  const prefixItems = types.slice(0, fixed).map((element, index) => {
-    const isOptional = Boolean(elementFlags[index]! & ts.ElementFlags.Optional);
-    return walkElement(element, String(index), nodes[index], place, walker, isOptional);
+  const prefixItems = elements.slice(0, fixed).map(({ type: element, isOptional, index }, position) => {
+    return walkElement(element, String(position), nodes[index], place, walker, isOptional);
   });
-  const rest = variadicAt < 0 ? undefined : types[variadicAt];
-  const required = elementFlags.filter((flags) => flags & ts.ElementFlags.Required).length;
+  const rest = elements[restAt];
+  const required = elements.filter(isRequired).length;
   return {
     type: "array",
     ...(prefixItems.length > 0 ? { prefixItems } : {}),
-    items: rest ? walkElement(rest, "*", elementNode(nodes[fixed], walker.checker), place, walker) : false,
+    items: rest ? walkElement(rest.type, "*", elementNode(nodes[rest.index], walker.checker), place, walker) : false,
     ...(required > 0 ? { minItems: required } : {}),
   };
 }
 
 /** `[...string[], number]`: positions count from the end, which JSON Schema cannot say; the elements' types are kept. */
-function walkSpreadInside(type: ts.TupleTypeReference, place: Place, walker: Walker, variadicAt: number): JsonSchema {
-  const types = walker.checker.getTypeArguments(type);
-  const schemas = types.map((element) => walkElement(element, "*", undefined, place, walker));
-  const distinct = [...new Map(schemas.slice(variadicAt).map((schema) => [JSON.stringify(schema), schema])).values()];
-  const required = type.target.elementFlags.filter((flags) => flags & ts.ElementFlags.Required).length;
+function walkSpreadInside(elements: readonly TupleElement[], place: Place, walker: Walker, restAt: number): JsonSchema {
+  const schemas = elements.map(({ type }) => walkElement(type, "*", undefined, place, walker));
+  const distinct = [...new Map(schemas.slice(restAt).map((schema) => [JSON.stringify(schema), schema])).values()];
+  const required = elements.filter(isRequired).length;
   return {
     type: "array",
-    ...(variadicAt > 0 ? { prefixItems: schemas.slice(0, variadicAt) } : {}),
-    items: distinct.length === 1 ? distinct[0] : { anyOf: distinct },
+    ...(restAt > 0 ? { prefixItems: schemas.slice(0, restAt) } : {}),
+    items: distinct.length === 1 ? distinct[0] : distinct.some(isAnything) ? {} : { anyOf: distinct },
     ...(required > 0 ? { minItems: required } : {}),
   };
+}
+
+function isAnything(schema: JsonSchema): boolean {
+  return Object.keys(schema).length === 0;
+}
+
+export interface TupleElement {
+  readonly type: ts.Type;
+  readonly isOptional: boolean;
+  /** Any number of values of the type. */
+  readonly isRest: boolean;
+  /** Of the element in the tuple as it is written. */
+  readonly index: number;
+}
+
+/** The elements of a tuple. Of a list that is spread in it (`[...T, string]`) they are those of its constraint. */
+export function elementsOfTuple(tuple: ts.TupleTypeReference, checker: ts.TypeChecker, levels = 0): TupleElement[] {
+  const { elementFlags } = tuple.target;
+  return checker.getTypeArguments(tuple).flatMap((type, index): TupleElement[] => {
+    const flags = elementFlags[index] ?? ts.ElementFlags.Required;
+    const isOptional = Boolean(flags & ts.ElementFlags.Optional);
+    if (!(flags & ts.ElementFlags.Variadic)) {
+      return [{ type, isOptional, isRest: Boolean(flags & ts.ElementFlags.Rest), index }];
+    }
+    const list = knownList(type, checker);
+    if (list && checker.isTupleType(list) && levels < spreadLevels) {
+      const spread = elementsOfTuple(list as ts.TupleTypeReference, checker, levels + 1);
+      return spread.map((element) => ({ ...element, index }));
+    }
+    const element =
+      list && checker.isArrayType(list) ? checker.getTypeArguments(list as ts.TypeReference)[0] : undefined;
+    return [{ type: element ?? checker.getUnknownType(), isOptional: false, isRest: true, index }];
+  });
+}
+
+const spreadLevels = 10;
+
+function isRequired({ isOptional, isRest }: TupleElement): boolean {
+  return !isOptional && !isRest;
+}
+
+/** The array or tuple that a type parameter, or a mapped type over one, is known to be. */
+export function knownList(type: ts.Type, checker: ts.TypeChecker): ts.Type | undefined {
+  const known = type.flags & ts.TypeFlags.Instantiable ? checker.getBaseConstraintOfType(type) : type;
+  const list = known && checker.getApparentType(known);
+  return list && (checker.isTupleType(list) || checker.isArrayType(list)) ? list : undefined;
 }
 
 /** In a result, an `undefined` element is written as null. */

@@ -1,15 +1,17 @@
 import ts from "#typescript";
 import type { JsonSchema } from "../../json.ts";
 import { libraryName } from "./kinds.ts";
+import type { RevivedKind } from "./revivals.ts";
 import type { Place, Walker } from "./walker.ts";
 
 /** Types of the language and the host that have a meaning of their own: dates, bytes, boxed values, and what JSON lacks. */
 export function walkLibraryType(type: ts.Type, place: Place, walker: Walker): JsonSchema | undefined {
   const name = libraryName(type, walker.isLibrary);
   if (name === undefined) return undefined;
-  if (name === "Date") {
-    if (walker.direction === "input") walker.dates.add(place.path);
-    return { type: "string", format: "date-time" };
+  const revived = revivedTypes[name];
+  if (revived) {
+    if (walker.direction === "input") walker.revivals.add(revived.kind, place.path);
+    return { type: "string", format: revived.format };
   }
   const boxed = boxedTypes[name];
   if (boxed) return { type: boxed };
@@ -21,7 +23,6 @@ export function walkLibraryType(type: ts.Type, place: Place, walker: Walker): Js
       `${name} holds bytes, which JSON has none of; take a base64 string`,
     );
   }
-  if (name === "URL" && walker.direction === "output") return { type: "string", format: "uri" };
   const reason = unsupported[name];
   if (reason === undefined) return undefined;
   return walker.refuse(place, "unsupported-type", `${name} cannot be represented in JSON; ${reason}`);
@@ -38,12 +39,22 @@ export function isBody(type: ts.Type, isLibrary: (file: ts.SourceFile) => boolea
   return bodyTypes.has(libraryName(type, isLibrary) ?? "");
 }
 
-/** Whether the type itself, not something inside it, is one that arguments cannot have. */
-export function isUnsupported(type: ts.Type, walker: Pick<Walker, "isLibrary">): boolean {
-  if (type.flags & (ts.TypeFlags.BigIntLike | ts.TypeFlags.ESSymbolLike)) return true;
-  const name = libraryName(type, walker.isLibrary) ?? "";
-  return byteTypes.has(name) || Object.hasOwn(unsupported, name);
+/** Made of a text before a function is called, and written as one in what it returns. */
+export function isRevived(type: ts.Type, isLibrary: (file: ts.SourceFile) => boolean): boolean {
+  return revivedTypes[libraryName(type, isLibrary) ?? ""] !== undefined;
 }
+
+/** An interface of the language that every array has: an argument of it is one. */
+export function isInterfaceOfArrays(type: ts.Type, isLibrary: (file: ts.SourceFile) => boolean): boolean {
+  return interfacesOfArrays.has(libraryName(type, isLibrary) ?? "");
+}
+
+const interfacesOfArrays = new Set(["Iterable", "ArrayLike", "ConcatArray"]);
+
+const revivedTypes: Readonly<Record<string, { kind: RevivedKind; format: string } | undefined>> = Object.assign(
+  Object.create(null),
+  { Date: { kind: "date", format: "date-time" }, URL: { kind: "url", format: "uri" } },
+);
 
 const boxedTypes: Readonly<Record<string, string | undefined>> = Object.assign(Object.create(null), {
   String: "string",
@@ -80,7 +91,6 @@ const unsupported: Readonly<Record<string, string>> = Object.assign(Object.creat
   TypeError: "use its message",
   URIError: "use its message",
   AggregateError: "use its message",
-  URL: "use a string with @format uri",
   URLSearchParams: "use a string or a plain object",
   Headers: "use a plain object",
   Request: "use plain data",
@@ -106,7 +116,7 @@ const unsupported: Readonly<Record<string, string>> = Object.assign(Object.creat
   AbortSignal: "it comes with the context, as context.signal",
   AbortController: "the context has a signal, as context.signal",
   Iterator: "use an array",
-  Iterable: "use an array",
+  Iterable: "return an array",
   IterableIterator: "use an array",
   IteratorObject: "use an array",
   ArrayIterator: "use an array",

@@ -2,8 +2,8 @@ import ts from "#typescript";
 import type { JsonSchema } from "../../json.ts";
 import { docOfSymbol } from "../doc-comments.ts";
 import { describe } from "./describe.ts";
-import { isNothing, membersOf } from "./kinds.ts";
-import { isLeftOut } from "./left-out.ts";
+import { isNothing, isOpenEnded, membersOf } from "./kinds.ts";
+import { isLeftOut, unlessLeftOut } from "./left-out.ts";
 import { patternOf } from "./template.ts";
 import { sayUnresolved, unresolvedName } from "./unresolved.ts";
 import { valueNode } from "./written-types.ts";
@@ -19,7 +19,7 @@ export function walkObject(type: ts.Type, place: Place, walker: Walker): JsonSch
     properties.push([symbol.name, property.schema]);
     if (property.isRequired) required.push(symbol.name);
   }
-  const extra = walkIndexes(type, place, walker);
+  const extra = { ...walkOpenKeys(type, place, walker), ...walkIndexes(type, place, walker) };
   const isClosed = walker.direction === "input" && !place.open;
   return {
     type: "object",
@@ -36,17 +36,18 @@ function walkProperty(symbol: ts.Symbol, place: Place, walker: Walker) {
   const { checker } = walker;
   const type = checker.getTypeOfSymbol(symbol);
   const at = within(place, symbol.name, typeNodeOf(declaration) ?? valueNode(place.node, checker));
-  const isOptional = Boolean(symbol.flags & ts.SymbolFlags.Optional) || membersOf(type).some(isNothing);
-  if (isLeftOut(type, isOptional, at, walker)) return undefined;
+  const hasDefault = Boolean(walker.bindingAt(at.path)?.initializer);
+  const isOptional = hasDefault || Boolean(symbol.flags & ts.SymbolFlags.Optional) || membersOf(type).some(isNothing);
+  if (isLeftOut(type, isOptional, walker)) return undefined;
 
   const missing =
     walker.written && at.node && !walker.isLibrary(at.node.getSourceFile()) && unresolvedName(at.node, walker);
   const schema = missing
     ? walker.refuse(at, "unresolved-type", sayUnresolved(missing), declaration)
-    : walker.walk(type, at);
+    : unlessLeftOut(isOptional, at, walker, () => walker.walk(type, at));
+  if (!schema) return undefined;
   const described = describe(schema, at, [docOfSymbol(symbol)], walker, isMapped(symbol) ? undefined : declaration);
-  const isRequired = !isOptional && !walker.bindingAt(at.path)?.initializer;
-  return { schema: described, isRequired };
+  return { schema: described, isRequired: !isOptional };
 }
 
 /** Private members, members under a symbol, methods of results, and accessors, which `JSON.stringify` does not see. */
@@ -78,6 +79,21 @@ function walkIndexes(type: ts.Type, place: Place, walker: Walker): JsonSchema {
   // Under a text index the narrower ones say nothing that TypeScript would not check against it.
   if (additional) return { additionalProperties: additional };
   return patterns.length > 0 ? { patternProperties: Object.fromEntries(patterns) } : {};
+}
+
+/** `{ [P in K]: V }`, where a caller decides on the keys: each of them has a `V`. */
+function walkOpenKeys(type: ts.Type, place: Place, walker: Walker): JsonSchema {
+  const { declaration } = type as { declaration?: ts.MappedTypeNode };
+  if (walker.direction === "output" || !hasOpenKeys(type)) return {};
+  const node = valueNode(place.node, walker.checker) ?? declaration?.type;
+  if (!node) return {};
+  return { additionalProperties: walker.walk(walker.checker.getTypeFromTypeNode(node), within(place, "*", node)) };
+}
+
+/** A mapped type whose keys depend on a type parameter. */
+export function hasOpenKeys(type: ts.Type): boolean {
+  const { constraintType } = type as { constraintType?: ts.Type };
+  return constraintType !== undefined && isOpenEnded(constraintType);
 }
 
 function typeNodeOf(declaration: ts.Declaration | undefined): ts.TypeNode | undefined {

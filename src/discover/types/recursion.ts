@@ -1,5 +1,5 @@
 import type { JsonSchema } from "../../json.ts";
-import type { Dates } from "./dates.ts";
+import type { Revivals } from "./revivals.ts";
 import type { Path } from "./walker.ts";
 
 /**
@@ -8,24 +8,24 @@ import type { Path } from "./walker.ts";
  */
 export class Recursion {
   readonly #open = new Map<string, { start: Path; suggested: string; name?: string }>();
-  readonly #closed = new Map<string, { start: Path; name: string }>();
-  readonly #definitions = new Map<string, JsonSchema>();
-  readonly #dates: Dates;
+  #closed = new Map<string, { start: Path; name: string }>();
+  #definitions = new Map<string, JsonSchema>();
+  readonly #revivals: Revivals;
 
-  constructor(dates: Dates) {
-    this.#dates = dates;
+  constructor(revivals: Revivals) {
+    this.#revivals = revivals;
   }
 
   /** The schema of the type known as `key`: what `build` makes of it, or a reference when it is being built already. */
   enter(key: string, suggested: string, path: Path, build: () => JsonSchema): JsonSchema {
     const closed = this.#closed.get(key);
     if (closed) {
-      this.#dates.repeat(path, closed.start);
+      this.#revivals.repeat(path, closed.start);
       return reference(closed.name);
     }
     const open = this.#open.get(key);
     if (open) {
-      this.#dates.repeat(path, open.start);
+      this.#revivals.repeat(path, open.start);
       open.name ??= this.#freeName(open.suggested);
       return reference(open.name);
     }
@@ -37,6 +37,18 @@ export class Recursion {
     this.#definitions.set(entry.name, schema);
     this.#closed.set(key, { start: path, name: entry.name });
     return reference(entry.name);
+  }
+
+  /** Remembers the state: the function that it gives returns to it. */
+  mark(): () => void {
+    const closed = new Map(this.#closed);
+    const definitions = new Map(this.#definitions);
+    const unnamed = [...this.#open.values()].filter(({ name }) => name === undefined);
+    return () => {
+      this.#closed = closed;
+      this.#definitions = definitions;
+      for (const entry of unnamed) delete entry.name;
+    };
   }
 
   /** Whether `enter` would give a reference. */

@@ -1,8 +1,9 @@
 import ts from "#typescript";
 import { isObject, type JsonSchema } from "../../json.ts";
 import { isFunction, isNothing, isNull } from "./kinds.ts";
-import { isUnsupported } from "./library-types.ts";
-import type { Place, Walker } from "./walker.ts";
+import { written, type Attempt, type Fault, type Place, type Walker } from "./walker.ts";
+import type { Revival } from "./revivals.ts";
+import { notToldApart, type Alternative } from "./told-apart.ts";
 import { writtenMembers, type WrittenMember } from "./written-types.ts";
 
 /**
@@ -11,21 +12,80 @@ import { writtenMembers, type WrittenMember } from "./written-types.ts";
  */
 export function walkUnion(type: ts.UnionType, place: Place, walker: Walker): JsonSchema {
   walker.budget.checkUnion(type.types.length);
-  const members = sorted(usable(type, walker), place, walker);
-  const datesBefore = walker.dates.mark();
-
+  const members = sorted(usable(type), place, walker);
   const literals: unknown[] = [];
-  const schemas: JsonSchema[] = [];
+  const alternatives: Alternative[] = [];
+  const failed: { member: ts.Type; fault: Fault }[] = [];
   const booleans = members.filter(({ type }) => type.flags & ts.TypeFlags.BooleanLiteral).length;
   for (const { type: member, node } of members) {
     const value = literalValue(member, walker.checker);
-    if (value === undefined) schemas.push(walker.walk(member, { ...place, level: place.level + 1, node }));
-    else if (typeof value !== "boolean" || booleans === 1) literals.push(value);
-    else if (value) schemas.push({ type: "boolean" });
+    if (value === undefined) {
+      const before = walker.revivals.all;
+      const attempt = tryMember(member, { ...place, level: place.level + 1, node }, walker);
+      const revivals = walker.revivals.all.filter((revival) => !before.includes(revival));
+      if ("value" in attempt) alternatives.push({ member, schema: attempt.value, revivals });
+      else failed.push({ member, fault: attempt.fault });
+    } else if (typeof value !== "boolean" || booleans === 1) literals.push(value);
+    else if (value) alternatives.push({ member, schema: { type: "boolean" }, revivals: [] });
   }
-  // A plain string beside a date: which of the two was meant cannot be told from the text.
-  if (schemas.some(isAnyText)) walker.dates.forget(datesBefore);
-  return combine(literals, schemas);
+  const told = walker.direction === "input" ? withoutDoubt(alternatives, literals, place, walker) : alternatives;
+  // Without any other alternative there is nothing left to give.
+  const isEmpty = literals.length === 0 && told.every(({ schema }) => schema["type"] === "null");
+  for (const { member, fault } of failed) {
+    if (isEmpty) walker.report(fault);
+    else leaveOut(member, fault, place, walker);
+  }
+  return combine(
+    literals,
+    told.map(({ schema }) => schema),
+  );
+}
+
+/** The alternatives whose texts can be told from each other; of others it is said that they are left out. */
+function withoutDoubt(
+  alternatives: readonly Alternative[],
+  literals: readonly unknown[],
+  place: Place,
+  walker: Walker,
+): Alternative[] {
+  // Beside a plain string any text is what it is: the author takes it so, too.
+  const isText = alternatives.some(({ schema }) => isAnyText(schema));
+  const isWhole = ({ path }: Revival) => path.length === place.path.length;
+  if (isText) walker.revivals.forget(alternatives.flatMap(({ revivals }) => revivals.filter(isWhole)));
+  const rest = alternatives
+    .filter(({ schema }) => !isText || schema["format"] !== "uri")
+    .map((alternative) =>
+      isText ? { ...alternative, revivals: alternative.revivals.filter((it) => !isWhole(it)) } : alternative,
+    );
+
+  const doubtful = notToldApart(rest, literals, place.path.length);
+  // Of several that are in doubt of each other alone, the first can stay.
+  const [first, ...others] = doubtful;
+  const isFirstTold =
+    first &&
+    !notToldApart(
+      rest.filter((it) => !others.includes(it)),
+      literals,
+      place.path.length,
+    ).length;
+  const dropped = isFirstTold ? others : doubtful;
+  for (const { member, revivals } of dropped) {
+    walker.revivals.forget(revivals);
+    const reason = "its text cannot be told from one that another alternative has in the same place";
+    const fault: Fault = { severity: "error", code: "unsupported-type", message: reason, path: revivals[0]!.path };
+    leaveOut(member, fault, place, walker);
+  }
+  return rest.filter((alternative) => !dropped.includes(alternative));
+}
+
+function leaveOut(member: ts.Type, fault: Fault, place: Place, walker: Walker): void {
+  walker.leaveOut(`${walker.checker.typeToString(member)} for ${written(place.path)}`, fault);
+}
+
+function tryMember(member: ts.Type, at: Place, walker: Walker): Attempt<JsonSchema> {
+  return walker.direction === "input"
+    ? walker.attempt(() => walker.walk(member, at))
+    : { value: walker.walk(member, at) };
 }
 
 /** The JSON value that a literal or enum member stands for. */
@@ -83,13 +143,10 @@ function flattened(alternatives: readonly JsonSchema[]): JsonSchema {
   return list.length === 1 ? list[0]! : { anyOf: list };
 }
 
-/** Alternatives that JSON cannot carry are left out as long as another is left. */
-function usable(type: ts.UnionType, walker: Walker): readonly ts.Type[] {
+/** A function or a symbol never comes from JSON: that it is not among the alternatives need not be said. */
+function usable(type: ts.UnionType): readonly ts.Type[] {
   const members = type.types.filter((member) => !isNothing(member));
-  const cannotBe = (member: ts.Type) =>
-    Boolean(member.flags & ts.TypeFlags.ESSymbolLike) ||
-    isFunction(member) ||
-    (walker.direction === "input" && isUnsupported(member, walker));
+  const cannotBe = (member: ts.Type) => Boolean(member.flags & ts.TypeFlags.ESSymbolLike) || isFunction(member);
   const rest = members.filter((member) => !cannotBe(member));
   return rest.some((member) => !isNull(member)) ? rest : members;
 }

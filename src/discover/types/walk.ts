@@ -3,13 +3,13 @@ import type { JsonSchema } from "../../json.ts";
 import type { Budget } from "../budget.ts";
 import type { Doc } from "../doc-comments.ts";
 import type { DefinitionProgram } from "../program.ts";
-import { walkArray, walkTuple } from "./array.ts";
+import { knownList, walkArray, walkTuple } from "./array.ts";
 import { constrain } from "./constraints.ts";
 import { warnOfTags } from "./describe.ts";
-import { Dates } from "./dates.ts";
+import { Revivals } from "./revivals.ts";
 import { isFunction, isNothing, isNull, isOpenEnded, isUnresolved, keyOf, nameOf } from "./kinds.ts";
-import { walkLibraryType } from "./library-types.ts";
-import { walkObject } from "./object.ts";
+import { isInterfaceOfArrays, walkLibraryType } from "./library-types.ts";
+import { hasOpenKeys, walkObject } from "./object.ts";
 import { Recursion } from "./recursion.ts";
 import { walkTemplate } from "./template.ts";
 import { sayUnresolved, unresolvedName } from "./unresolved.ts";
@@ -31,21 +31,28 @@ export interface WalkOptions {
   readonly bindingAt?: (path: Path) => Binding | undefined;
   readonly onHeader?: (name: string, node: ts.Node) => void;
   readonly recursion?: Recursion;
-  readonly dates?: Dates;
+  readonly revivals?: Revivals;
 }
 
 export function createWalker(options: WalkOptions): Walker {
   const { direction, onFault, budget } = options;
   const { checker, isLibrary } = options.program;
-  const dates = options.dates ?? new Dates();
+  const revivals = options.revivals ?? new Revivals();
+  const recursion = options.recursion ?? new Recursion(revivals);
+  /** The faults of the attempt that is being made. */
+  let held: Fault[] | undefined;
+  const report = (fault: Fault): void => {
+    if (held) held.push(fault);
+    else onFault(fault);
+  };
   const walker: Walker = {
     checker,
     isLibrary,
     direction,
     written: options.written,
     budget,
-    dates,
-    recursion: options.recursion ?? new Recursion(dates),
+    revivals,
+    recursion,
     docAt: options.docAt ?? (() => undefined),
     bindingAt: options.bindingAt ?? (() => undefined),
     walk(type, place) {
@@ -60,12 +67,36 @@ export function createWalker(options: WalkOptions): Walker {
       });
     },
     refuse(place, code, reason, node) {
-      onFault({ severity: "error", code, message: reason, path: place.path, node });
+      report({ severity: "error", code, message: reason, path: place.path, node });
       return {};
     },
+    attempt(build) {
+      const outer = held;
+      const faults: Fault[] = (held = []);
+      const undo = [recursion.mark(), revivals.mark()];
+      let value;
+      try {
+        value = build();
+      } finally {
+        held = outer;
+      }
+      const errors = faults.filter(({ severity }) => severity === "error");
+      const [fault] = errors;
+      // What is misspelt or malformed is the author's to mend, wherever it stands.
+      if (fault && errors.every(({ code }) => code === "unsupported-type")) {
+        for (const each of undo) each();
+        return { fault };
+      }
+      for (const each of faults) report(each);
+      return { value };
+    },
+    leaveOut(leftOut, fault) {
+      report({ ...fault, severity: "warning", code: "argument-left-out", leftOut });
+    },
+    report,
     noteHeader: options.onHeader ?? (() => undefined),
     warn(place, code, message, node) {
-      onFault({ severity: "warning", code, message, path: place.path, node });
+      report({ severity: "warning", code, message, path: place.path, node });
     },
   };
   return walker;
@@ -119,6 +150,9 @@ function walkObjectKind(type: ts.Type, place: Place, walker: Walker): JsonSchema
     if (carrier) return walker.walk(carrier, { ...place, node: undefined });
     if (type.types.some(isOpenEnded)) return walkIntersectedParameter(type, place, walker);
   }
+  if (walker.direction === "input" && isInterfaceOfArrays(type, walker.isLibrary)) {
+    return recursively(type, place, walker, () => walkArray(type as ts.TypeReference, place, walker));
+  }
   const known = walkLibraryType(type, place, walker);
   if (known) return known;
   if (checker.isTupleType(type)) {
@@ -127,6 +161,8 @@ function walkObjectKind(type: ts.Type, place: Place, walker: Walker): JsonSchema
   if (checker.isArrayType(type)) {
     return recursively(type, place, walker, () => walkArray(type as ts.TypeReference, place, walker));
   }
+  const list = knownList(type, checker);
+  if (list) return walker.walk(list, { ...place, level: place.level + 1, node: undefined });
   if (isFunction(type)) {
     const text = checker.typeToString(type);
     return unsupported(place, walker, `a function cannot be represented in JSON, and this is one: ${text}`);
@@ -199,6 +235,7 @@ function isEmptyLiteral(type: ts.Type, checker: ts.TypeChecker): boolean {
   const isNamed = type.symbol && !type.symbol.name.startsWith("__");
   return (
     !isNamed &&
+    !hasOpenKeys(type) &&
     !type.isIntersection() &&
     checker.getPropertiesOfType(type).length === 0 &&
     checker.getIndexInfosOfType(type).length === 0

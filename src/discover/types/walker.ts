@@ -2,7 +2,7 @@ import type ts from "typescript";
 import type { JsonSchema } from "../../json.ts";
 import type { Budget } from "../budget.ts";
 import type { Doc } from "../doc-comments.ts";
-import type { Dates } from "./dates.ts";
+import type { Revivals } from "./revivals.ts";
 import type { Recursion } from "./recursion.ts";
 
 /**
@@ -18,7 +18,7 @@ export interface Walker {
   readonly written: boolean;
   readonly budget: Budget;
   readonly recursion: Recursion;
-  readonly dates: Dates;
+  readonly revivals: Revivals;
   /** What the function's own doc comment says about an argument or a property of it. */
   readonly docAt: (path: Path) => Doc | undefined;
   /** The destructuring element that takes this argument or property. */
@@ -26,6 +26,12 @@ export interface Walker {
   walk(type: ts.Type, place: Place): JsonSchema;
   /** Notes why the tool cannot be offered, and stands in for the schema. */
   refuse(place: Place, code: string, reason: string, node?: ts.Node): JsonSchema;
+  /** Gives what `build` makes, or why JSON cannot carry it; then all that `build` has noted is forgotten. */
+  attempt<T>(build: () => T): Attempt<T>;
+  /** Notes that something optional is not described, because of `fault`. */
+  leaveOut(what: string, fault: Fault): void;
+  /** Hands on a fault of an attempt. */
+  report(fault: Fault): void;
   /** Notes where a property was told to travel as a header, too. */
   noteHeader(name: string, node: ts.Node): void;
   /** Notes what the author should know, though the tool can be offered. */
@@ -34,6 +40,8 @@ export interface Walker {
 
 /** From the arguments inwards: property names, `*` for each element of an array or value of a record. */
 export type Path = readonly string[];
+
+export type Attempt<T> = { readonly value: T } | { readonly fault: Fault };
 
 export interface Place {
   readonly path: Path;
@@ -53,6 +61,10 @@ export interface Fault {
   readonly code: string;
   readonly message: string;
   readonly path: Path;
+  /** What of an argument is left out, as its author would write it. */
+  readonly leftOut?: string;
+  /** The same argument has further faults of its kind there. */
+  readonly others?: readonly string[];
   /** What is at fault, when it is smaller than the parameter. */
   readonly node?: ts.Node | undefined;
 }

@@ -76,11 +76,13 @@ export function argumentsOf(node: ts.TypeNode | undefined, ...names: string[]): 
   return names.includes(node.typeName.text) ? (node.typeArguments ?? []) : [];
 }
 
+const arrayNames = ["Array", "ReadonlyArray", "Iterable", "ArrayLike", "ConcatArray"];
+
 /** The node of an array's elements. */
 export function elementNode(node: ts.TypeNode | undefined, checker: ts.TypeChecker): ts.TypeNode | undefined {
   if (!node) return undefined;
   const bare = unwrap(node, checker);
-  return ts.isArrayTypeNode(bare) ? bare.elementType : argumentsOf(bare, "Array", "ReadonlyArray")[0];
+  return ts.isArrayTypeNode(bare) ? bare.elementType : argumentsOf(bare, ...arrayNames)[0];
 }
 
 /** The node of what stands under the keys of `Record<K, V>` or `{ [P in K]: V }`. */

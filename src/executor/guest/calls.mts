@@ -3,9 +3,9 @@ import type { JsonObject } from "../../json.ts";
 import { active, finish, runAs, type ActiveCall } from "./active.mts";
 import { encodeBody, isBody } from "./bodies.mts";
 import { createContext } from "./context.mts";
-import { reviveDates } from "./dates.mts";
 import { send } from "./pipe.mts";
 import { giveRoom, reportProgress } from "./progress.mts";
+import { revive } from "./revive.mts";
 import { encodeFailure, encodeValue } from "./values.mts";
 import { toHost } from "./wire.mts";
 
@@ -36,7 +36,7 @@ export function startCall(id: number, shapeIndex: number, args: JsonObject, data
   if (shape.context) active.set(id, (call = { id, ahead: 0 }));
   let result: unknown;
   try {
-    if (shape.dates) reviveDates(args, shape.dates);
+    if (shape.dates || shape.urls) revive(args, shape);
     const context = call && createContext(call, data);
     result = runAs(id, invoke, shape, args, context);
     if (typeof result === "object" && result !== null && needsTime(result)) {

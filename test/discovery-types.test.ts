@@ -1,0 +1,179 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { signatureOf } from "../src/contract/signature.ts";
+import { discover } from "../src/discover/discover.ts";
+import type { Discovery } from "../src/discover/discovery.ts";
+
+function found(text: string, more: Record<string, string> = {}): Discovery {
+  return discover({ language: "typescript", server: "demo", entry: "demo.ts", files: { "demo.ts": text, ...more } });
+}
+
+/** Of each tool its signature without the result. */
+function signatures({ tools }: Discovery): string[] {
+  return tools.map((tool) => signatureOf({ ...tool, outputSchema: null }));
+}
+
+function said({ problems }: Discovery): string[] {
+  return problems.map(({ severity, message }) => `${severity}: ${message}`);
+}
+
+test("what is optional and cannot be carried by JSON costs itself, not its tool", () => {
+  const all = found(`
+    export function table(options?: { locale?: { format: (x: string) => string }; width?: number }) {}
+    export function sort(by: string | Intl.Locale, list: readonly bigint[] | readonly number[]) {}
+    export function pick({ a, b = new Map() }: { a: string; b: Map<string, string> }) {}
+    export function pay(source: { kind: "card"; number: string } | { kind: "own"; pay: () => void }) {}
+    interface Node { next?: Node; visit: () => void }
+    export function walk(tree: { root?: Node; name: string }, t?: { v: string; t?: Node }) {}
+  `);
+  assert.deepEqual(signatures(all), [
+    "table(options?: { width?: number })",
+    "sort(by: string, list: number[])",
+    "pick(a: string)",
+    'pay(source: { kind: "card"; number: string })',
+    "walk(tree: { name: string }, t?: { v: string })",
+  ]);
+  assert.deepEqual(said(all), [
+    "warning: table: options.locale cannot be given: a function cannot be represented in JSON, and this is one: (x: string) => string (at options.locale.format)",
+    "warning: sort: Locale for by cannot be given: a function cannot be represented in JSON, and this is one: () => Locale (at by.maximize)",
+    "warning: sort: readonly bigint[] for list cannot be given: JSON has no bigint; use a number or a string (at list[])",
+    "warning: pick: b cannot be given: Map cannot be represented in JSON; use a plain object, such as Record<string, T>",
+    'warning: pay: { kind: "own"; pay: () => void; } for source cannot be given: a function cannot be represented in JSON, and this is one: () => void (at source.pay)',
+    "warning: walk: tree.root cannot be given: a function cannot be represented in JSON, and this is one: () => void (at tree.root.visit)",
+    "warning: walk: t.t cannot be given: a function cannot be represented in JSON, and this is one: () => void (at t.t.visit)",
+  ]);
+});
+
+test("an argument has one error and one warning, however much of it is at fault", () => {
+  const all = found(`
+    export function much(o: { a?: Map<string, 1>; b?: bigint; c?: { d: RegExp }; e?: Set<1>; f: string | Set<2> }) {}
+    export function none(o: { a: Map<string, 1>; b: bigint; c: { d: RegExp; e: Set<1> }; f: symbol; g: never }) {}
+    export function any(...calls: (() => void)[]) {}
+    export function nullable(n: bigint | null) {}
+    interface Nested { a?: { b: nubmer; c: bigint } }
+    export function misspelt(o?: Nested) {}
+  `);
+  assert.deepEqual(signatures(all), ["much(o: { f: string })"]);
+  assert.deepEqual(said(all), [
+    "warning: much: o.a cannot be given, nor can o.b, o.c, o.e and Set<2> for o.f: Map cannot be represented in JSON; use a plain object, such as Record<string, T>",
+    "error: none: Map cannot be represented in JSON; use a plain object, such as Record<string, T> (at o.a; more at o.b, o.c.d, o.c.e and 2 others)",
+    "error: any: a function cannot be represented in JSON, and this is one: () => void (at calls[])",
+    "error: nullable: JSON has no bigint; use a number or a string (at n)",
+    "error: misspelt: the type nubmer cannot be found: Cannot find name 'nubmer'. Did you mean 'number'? (at o.a)",
+  ]);
+});
+
+test("a type that stands in what is left out is described again wherever it can be given", () => {
+  const all = found(`
+    interface Leaf { text: string; leaves?: Leaf[] }
+    export function grow(bad: { leaf: Leaf; cache?: { leaf: Leaf; map: Map<string, Leaf> } }, good: Leaf) {}
+  `);
+  assert.deepEqual(signatures(all), ["grow(bad: { leaf: Leaf }, good: Leaf)"]);
+  assert.deepEqual(all.tools[0]?.inputSchema["$defs"], {
+    Leaf: {
+      type: "object",
+      properties: { text: { type: "string" }, leaves: { type: "array", items: { $ref: "#/$defs/Leaf" } } },
+      required: ["text"],
+      additionalProperties: false,
+    },
+  });
+});
+
+test("an array is given for whatever every array is", () => {
+  const all = found(`
+    export function each(a: Iterable<string>, b: ArrayLike<number>, c: ReadonlyArray<Date>, d?: Iterable<[string, Date]>) {}
+    export function either(x: Set<number> | Iterable<number>, y: string | Iterable<string>) {}
+    export function not(it: AsyncIterable<string>) {}
+  `);
+  assert.deepEqual(signatures(all), [
+    "each(a: string[], b: number[], c: Date[], d?: ([string, Date])[])",
+    "either(x: number[], y: string | string[])",
+  ]);
+  assert.deepEqual(all.tools[0]?.call.dates, [
+    ["c", "*"],
+    ["d", "*", "1"],
+  ]);
+  assert.match(said(all).join("\n"), /^warning: either: Set<number> for x .*\nerror: not: AsyncIterable cannot/);
+});
+
+test("a URL is a text of format uri that becomes one, and a text where texts are taken, too", () => {
+  const all = found(`
+    interface Page { url: URL; links?: Page[] }
+    export function read(url: URL, either: string | URL, maybe: URL | null, page: Page) {}
+    export function open({ at = new URL("https://example.com"), all }: { at?: URL; all: Record<string, URL> }) {}
+  `);
+  assert.deepEqual(said(all), []);
+  const [read, open] = all.tools;
+  const properties = read?.inputSchema["properties"] as Record<string, unknown>;
+  assert.deepEqual(properties["url"], { type: "string", format: "uri" });
+  assert.deepEqual(properties["either"], { type: "string" });
+  assert.deepEqual(properties["maybe"], { type: ["string", "null"], format: "uri" });
+  const urls = read?.call.urls?.map((path) => path.join("."));
+  assert.deepEqual(urls?.slice(0, 5), ["url", "maybe", "page.url", "page.links.*.url", "page.links.*.links.*.url"]);
+  assert.deepEqual(open?.call.urls, [["at"], ["all", "*"]]);
+});
+
+test("a text that may be a date or something else is one of the two", () => {
+  const all = found(`
+    export function a(when: Date | "now", x: Date | URL, y: Date | number, z: string | Date, v: string | { at: Date }) {}
+    export function b(x: { kind: "d"; at: Date } | { kind: "t"; at: string }, y: { a: Date; k: 1 } | { a: Date; l: 1 }) {}
+    export function c(x: Date[] | string[], y: Date[] | number[], z: Record<string, Date> | { a: string }) {}
+  `);
+  assert.deepEqual(signatures(all), [
+    'a(when: "now", x: Date, y: Date | number, z: string | Date, v: string | { at: Date })',
+    'b(x: { kind: "t"; at: string }, y: { a: Date; k: 1 } | { a: Date; l: 1 })',
+    "c(x: string[], y: Date[] | number[], z: { a: string })",
+  ]);
+  assert.deepEqual(
+    all.tools.map(({ call }) => call.dates?.map((path) => path.join("."))),
+    [["x", "y", "v.at"], ["y.a"], ["y.*"]],
+  );
+  assert.equal(all.problems.length, 5);
+  const reason = "its text cannot be told from one that another alternative has in the same place";
+  assert.equal(all.problems[0]?.message, `a: Date for when cannot be given: ${reason}`);
+  assert.equal(all.problems[2]?.message, `b: { kind: "d"; at: Date; } for x cannot be given: ${reason} (at x.at)`);
+});
+
+test("tuples that are made of type parameters have the elements of their constraints", () => {
+  const all = found(`
+    export function rows<T extends unknown[]>(rows: [...T][]) {}
+    export function ends<T extends [string, number?]>(rows: [...T, boolean][], more: [1, ...T]) {}
+    export function row<T extends string[], U extends Date[]>(row: [number, ...T], all: [...T, 5], days: [1, ...U]) {}
+    export function zip<T extends readonly unknown[]>(arrays: { [K in keyof T]: T[K][] }) {}
+    export function pair<T extends readonly [string, number]>(pair: { readonly [K in keyof T]: { v: T[K] } }) {}
+    type Pairs<T extends unknown[]> = { [K in keyof T]: [string, T[K]] };
+    export function pairs(x: Pairs<[number, boolean]>, y: Pairs<string[]>) {}
+    export function rest<T extends any[]>(...args: [name: string, ...others: { [K in keyof T]: { v: T[K] } }]) {}
+    export function spread<T extends [a: string, b?: number]>(...args: [first: 1, ...rest: T]) {}
+    export function early<T extends unknown[]>(...args: [...T, last: string]) {}
+  `);
+  assert.deepEqual(signatures(all), [
+    "rows(rows: unknown[][])",
+    "ends(rows: ([string, number, boolean])[], more: [1, string, number])",
+    "row(row: [number, ...string[]], all: (string | 5)[], days: [1, ...Date[]])",
+    "zip(arrays: unknown[][])",
+    "pair(pair: [{ v: string }, { v: number }])",
+    "pairs(x: [[string, number], [string, boolean]], y: ([string, string])[])",
+    "rest(name: string, others?: ({ v: unknown })[])",
+    "spread(first: 1, args_1: string, args_2?: number)",
+  ]);
+  assert.deepEqual(all.tools[2]?.call.dates, [["days", "*"]]);
+  assert.deepEqual(said(all), [
+    "error: early: args_0 takes any number of values before others, which arguments with names cannot give; put it last",
+  ]);
+});
+
+test("an object whose keys a caller decides on has values of the type that is written for them", () => {
+  const all = found(`
+    export function any<T extends object>(o: { [K in keyof T]: { x: T[K] } }, p: Partial<T>) {}
+    export function named<K extends string>(o: { [P in K]: number }, q: Record<K, string[]>) {}
+    export function known<T extends { a: string }>(o: { [K in keyof T]: T[K][] }, p: Pick<T, "a">) {}
+    export function calls<T extends object>(o: { [K in keyof T]: (value: T[K]) => void }) {}
+  `);
+  assert.deepEqual(signatures(all), [
+    "any(o: { [key: string]: { x: unknown } }, p: { [key: string]: unknown })",
+    "named(o: { [key: string]: number }, q: { [key: string]: string[] })",
+    "known(o: { a: string[]; [key: string]: unknown[] }, p: { a: string })",
+  ]);
+  assert.match(said(all).join(), /^error: calls: a function cannot/);
+});
