@@ -177,3 +177,123 @@ test("an object whose keys a caller decides on has values of the type that is wr
   ]);
   assert.match(said(all).join(), /^error: calls: a function cannot/);
 });
+
+test("an instance of a class is refused, with the interface to write instead", () => {
+  const all = found(`
+    class Point { constructor(public x: number, public y = 0, private z?: string) {} norm(): number { return 1; } }
+    class Hash { #value = 1; text = ""; }
+    class Plain { a = 1; b?: string; }
+    export function a(point: Point) {}
+    export function b({ hash, text }: { hash: Hash; text: string }) {}
+    export function c(plain: Plain, some: Partial<Point>, text: string | Hash, point?: Point) {}
+    export function d(): Hash { return new Hash(); }
+  `);
+  assert.deepEqual(signatures(all), [
+    "c(plain: { a: number; b?: string }, some: { x?: number; y?: number }, text: string)",
+    "d()",
+  ]);
+  assert.deepEqual(said(all).slice(0, 2), [
+    "error: a: Point is a class with private fields and methods, which JSON cannot carry; use an interface of its fields: { x: number; y: number } (at point)",
+    "error: b: Hash is a class with private fields, which JSON cannot carry; use an interface of its fields: { text: string } (at hash)",
+  ]);
+  assert.match(said(all)[2]!, /^warning: c: Hash for text cannot be given/);
+  assert.match(said(all)[3]!, /^warning: c: point cannot be given/);
+});
+
+test("flags are put together, and a count is none", () => {
+  const all = found(`
+    enum Access { Read = 1, Write = 2, Run = 4 }
+    enum Bits {
+      /** At the left. */
+      A = 1 << 0,
+      B = 1 << 1,
+    }
+    enum Gap { A = 0b1, B = 0b100, C = 0b10000, All = A | B }
+    enum High { A = 4, B = 8, C = 16 }
+    enum Level { Low = 1, High = 2 }
+    enum Order { First, Second, Third }
+    enum Closed { A = 1 << 0, B = 1 << 1, Both = A | B }
+    export function flags(a: Access, b: Bits | null, c: Gap, d: High) {}
+    export function counts(a: Level, b: Order, c: Closed, d: Access.Read | Access.Write) {}
+  `);
+  const [flags, counts] = all.tools;
+  assert.deepEqual(flags?.inputSchema["properties"], {
+    a: { type: "integer", minimum: 0, maximum: 7, description: "A sum of any of:\n- 1 (Read)\n- 2 (Write)\n- 4 (Run)" },
+    b: {
+      anyOf: [{ type: "integer", minimum: 0, maximum: 3 }, { type: "null" }],
+      description: "A sum of any of:\n- 1 (A): At the left.\n- 2 (B)",
+    },
+    c: {
+      type: "integer",
+      enum: [0, 1, 4, 5, 16, 17, 20, 21],
+      description: "A sum of any of:\n- 1 (A)\n- 4 (B)\n- 16 (C)\n- 5 (All)",
+    },
+    d: {
+      type: "integer",
+      minimum: 0,
+      maximum: 28,
+      multipleOf: 4,
+      description: "A sum of any of:\n- 4 (A)\n- 8 (B)\n- 16 (C)",
+    },
+  });
+  assert.deepEqual(counts && signatures(all)[1], "counts(a: 1 | 2, b: 0 | 1 | 2, c: 1 | 2 | 3, d: 1 | 2)");
+});
+
+test("comments reach clients from wherever TypeScript would show them", () => {
+  const all = found(`
+    enum Kind {
+      /** The first. */ One = "1",
+      /** The second,
+       *  on two lines. */
+      Two = "2",
+      Three = "3",
+    }
+    /** An amount in cents. @minimum 0 */
+    type Cents = number;
+    /** Either. */
+    type Either<T> = T | null;
+    interface Base { /** Of the base. @minLength 2 */ id: string; /** Kept. */ kind: string }
+    interface Sub extends Base { id: "aa"; kind: "a"; cents: Cents }
+    class Impl implements Base { id = ""; kind = ""; }
+    export function f(sub: Sub, impl: Impl, kind: Kind, cents: Cents | null, list: Cents[], /** Own. */ own: Cents,
+      /** Which. */ which: Kind, all: Record<string, Cents>, either: Either<Cents>) {}
+    /**
+     * Adds.
+     * @remarks Slow, see {@link f}.
+     * @param x - One.
+     * @returns {number} - The sum.
+     */
+    export function add(x: number): number { return x; }
+    export const plus = add;
+    const tools = { /** Runs. @readOnly */ run(x: string) { return x; } };
+    export const run = tools.run as (x: string) => string;
+  `);
+  const [f, add, plus, run] = all.tools;
+  const properties = f?.inputSchema["properties"] as Record<string, Record<string, Record<string, unknown>>>;
+  const described = (name: string, property: string) =>
+    (properties[name]!["properties"]![property] as { description?: string }).description;
+  assert.deepEqual(
+    [described("sub", "id"), described("sub", "kind"), described("sub", "cents"), described("impl", "id")],
+    ["Of the base.", "Kept.", "An amount in cents.", "Of the base."],
+  );
+  const kinds = '- "1" (One): The first.\n- "2" (Two): The second, on two lines.';
+  assert.equal(properties["kind"]!["description"], kinds);
+  assert.equal(properties["which"]!["description"], `Which.\n\n${kinds}`);
+  assert.deepEqual(properties["cents"], { type: ["number", "null"], minimum: 0, description: "An amount in cents." });
+  assert.equal(properties["list"]!["items"]!["description"], "An amount in cents.");
+  assert.equal(properties["all"]!["additionalProperties"]!["description"], "An amount in cents.");
+  assert.equal(properties["own"]!["description"], "Own.");
+  assert.equal(properties["either"]!["description"], undefined);
+  for (const tool of [add, plus]) {
+    assert.equal(tool?.description, "Adds.\n\nSlow, see f.");
+    assert.deepEqual(tool.outputSchema, { title: "The sum.", type: "number" });
+  }
+  assert.deepEqual([run?.description, run?.annotations], ["Runs.", { readOnlyHint: true }]);
+});
+
+test("no carriage return of a source is in what clients read", () => {
+  const text =
+    "/**\r\n * One.\r\n *\r\n * Two.\r\n * @param x - A\r\n *   b.\r\n * @remarks c\r\n * d\r\n */\r\nexport function f(x: 1) {}\r\n";
+  assert.doesNotMatch(JSON.stringify(found(text).tools), /\\r/);
+  assert.equal(found(text).tools[0]?.description, "One.\n\nTwo.\n\nc\nd");
+});

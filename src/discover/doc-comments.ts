@@ -5,7 +5,10 @@ import ts from "#typescript";
  * each parameter by its dotted name.
  */
 export interface Doc {
+  /** Before the first tag, and in `@remarks`. */
   readonly description: string;
+  /** `@returns` */
+  readonly returns: string;
   readonly tags: readonly Tag[];
   /** By `name` or `args.name`. Tags that follow a `@param` are about that parameter. */
   readonly params: ReadonlyMap<string, Doc>;
@@ -25,7 +28,14 @@ export interface Tag<Node = ts.Node> {
   readonly node: Node;
 }
 
-export const noDoc: Doc = { description: "", tags: [], params: new Map(), paramNames: [], paramNodes: new Map() };
+export const noDoc: Doc = {
+  description: "",
+  returns: "",
+  tags: [],
+  params: new Map(),
+  paramNames: [],
+  paramNodes: new Map(),
+};
 
 /** The doc comment that stands directly before a declaration. */
 export function docOf(declaration: ts.Node): Doc {
@@ -38,7 +48,8 @@ export function docOf(declaration: ts.Node): Doc {
  * own. Read from a copy of the comment; its tags then point at the property.
  */
 function docOnSameLine(declaration: ts.Node): Doc | undefined {
-  if (!ts.isTypeElement(declaration) && !ts.isClassElement(declaration)) return undefined;
+  const isMember = ts.isTypeElement(declaration) || ts.isClassElement(declaration) || ts.isEnumMember(declaration);
+  if (!isMember) return undefined;
   const { text } = declaration.getSourceFile();
   const range = ts.getTrailingCommentRanges(text, declaration.pos)?.findLast(({ pos }) => text.startsWith("/**", pos));
   if (!range || range.end > declaration.getStart()) return undefined;
@@ -75,7 +86,8 @@ interface OpenParam {
 const functionTags = new Set(
   (
     "title name resource prompt completes inputschema task readonly readonlyhint destructive destructivehint idempotent " +
-    "idempotenthint openworld openworldhint example examples internal private hidden returns return throws see deprecated"
+    "idempotenthint openworld openworldhint example examples internal private hidden returns return remarks throws see " +
+    "deprecated"
   ).split(" "),
 );
 
@@ -106,9 +118,12 @@ function read(comment: ts.JSDoc): Doc {
     if (param && !functionTags.has(tag.name)) param.tags.push(tag);
     else tags.push(tag);
   }
-  const description = flatten(comment.comment) || tags.find((tag) => tag.name === "description")?.text || "";
+  const summary = flatten(comment.comment) || tags.find((tag) => tag.name === "description")?.text || "";
+  const said = (names: string) => flatten(comment.tags?.find(({ tagName }) => names === tagName.text)?.comment);
+  const remarks = said("remarks");
   return {
-    description,
+    description: [summary, remarks].filter(Boolean).join("\n\n"),
+    returns: withoutDash(said("returns") || said("return")),
     tags,
     params: new Map([...params].map(([name, value]) => [name, { ...noDoc, ...value }])),
     paramNames,
@@ -119,7 +134,7 @@ function read(comment: ts.JSDoc): Doc {
 /** Text with `{@link target label}` as its label, or its target when there is none. */
 function flatten(comment: string | ts.NodeArray<ts.JSDocComment> | undefined): string {
   if (comment === undefined) return "";
-  if (typeof comment === "string") return comment.trim();
+  if (typeof comment === "string") return withPlainLines(comment);
   const text = comment.map((part) => {
     if (!ts.isJSDocLink(part) && !ts.isJSDocLinkCode(part) && !ts.isJSDocLinkPlain(part)) return part.text;
     const target = part.name ? part.name.getText().trim() : "";
@@ -127,7 +142,11 @@ function flatten(comment: string | ts.NodeArray<ts.JSDocComment> | undefined): s
     // A URL is parsed as the name `https` followed by the text `://…`.
     return part.text.startsWith("://") ? urlLabel(target + part.text) : label || target;
   });
-  return text.join("").trim();
+  return withPlainLines(text.join(""));
+}
+
+function withPlainLines(text: string): string {
+  return text.replaceAll("\r\n", "\n").trim();
 }
 
 function urlLabel(text: string): string {

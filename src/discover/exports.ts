@@ -43,7 +43,7 @@ export function exportedFunctions(program: DefinitionProgram, server: string): C
     if (!signature) continue;
 
     const name = exported.name === "default" ? defaultName(target, server) : exported.name;
-    const doc = docOfFunction(target, exported);
+    const doc = docOfFunction(target, exported, checker);
     if (isHidden(name, doc)) continue;
     candidates.push({
       name,
@@ -88,10 +88,30 @@ function defaultName(target: ts.Symbol, server: string): string {
   return declared ? declared.getText() : server;
 }
 
-function docOfFunction(target: ts.Symbol, exported: ts.Symbol): Doc {
-  const own = docOfSymbol(target);
-  if (own !== noDoc) return own;
+/** The comment of a function, of what exports it, or of the one that it is another name of: `export const b = a`. */
+function docOfFunction(target: ts.Symbol, exported: ts.Symbol, checker: ts.TypeChecker): Doc {
+  const seen = new Set<ts.Symbol>();
+  for (let symbol: ts.Symbol | undefined = target; symbol && !seen.has(symbol); symbol = namedBy(symbol, checker)) {
+    seen.add(symbol);
+    const own = docOfSymbol(symbol);
+    if (own !== noDoc) return own;
+  }
   return exported === target ? noDoc : docOfSymbol(exported);
+}
+
+/** What a constant is set to, when that is a name: `a`, `tools.a`. */
+function namedBy(symbol: ts.Symbol, checker: ts.TypeChecker): ts.Symbol | undefined {
+  const declaration = symbol.valueDeclaration;
+  let value = declaration && ts.isVariableDeclaration(declaration) ? declaration.initializer : undefined;
+  while (
+    value &&
+    (ts.isParenthesizedExpression(value) || ts.isAsExpression(value) || ts.isSatisfiesExpression(value))
+  ) {
+    value = value.expression;
+  }
+  if (!value || !(ts.isIdentifier(value) || ts.isPropertyAccessExpression(value))) return undefined;
+  const named = checker.getSymbolAtLocation(value);
+  return named && named.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(named) : named;
 }
 
 function implementationOf(target: ts.Symbol): ts.SignatureDeclaration | undefined {

@@ -37,7 +37,7 @@ export function readTool(
   const tool: DiscoveredTool = {
     ...naming,
     inputSchema: withExamples(input.schema, candidate),
-    outputSchema: output.schema,
+    outputSchema: output.schema && withTitle(output.schema, candidate),
     annotations: annotationsOf(candidate.doc),
     ...(task ? { task } : {}),
     call: callOf(candidate, input, output.isStreaming),
@@ -57,6 +57,11 @@ function taskOf(doc: Doc, reporter: Reporter): TaskSupport | undefined {
     reporter.add("warning", "unknown-task-word", `@task takes required and deferred, not "${unknown}"`, tag.node, part);
   }
   return { required: words.includes("required"), deferred: words.includes("deferred") };
+}
+
+/** `@returns` is the title of what is given back: a description belongs to the type. */
+function withTitle(schema: JsonSchema, { doc }: Candidate): JsonSchema {
+  return doc.returns === "" ? schema : { title: doc.returns, ...schema };
 }
 
 /** Examples of a whole call, where they are written as its arguments. */

@@ -1,5 +1,6 @@
 import ts from "#typescript";
 import type { JsonSchema } from "../../json.ts";
+import { describeEach } from "./describe.ts";
 import { isNothing, membersOf } from "./kinds.ts";
 import { combine } from "./union.ts";
 import { within, type Place, type Walker } from "./walker.ts";
@@ -76,7 +77,7 @@ export function elementsOfTuple(tuple: ts.TupleTypeReference, checker: ts.TypeCh
     const list = knownList(type, checker);
     if (list && checker.isTupleType(list) && levels < spreadLevels) {
       const spread = elementsOfTuple(list as ts.TupleTypeReference, checker, levels + 1);
-      return spread.map((element) => ({ ...element, index }));
+      return spread.map(({ type, isOptional, isRest }) => ({ type, isOptional, isRest, index }));
     }
     const element =
       list && checker.isArrayType(list) ? checker.getTypeArguments(list as ts.TypeReference)[0] : undefined;
@@ -106,7 +107,8 @@ function walkElement(
   walker: Walker,
   isOptional = false,
 ): JsonSchema {
-  const schema = walker.walk(element, within(place, step, node));
+  const at = within(place, step, node);
+  const schema = describeEach(walker.walk(element, at), at, walker);
   const hasGaps = walker.direction === "output" && !isOptional && membersOf(element).some(isNothing);
   return hasGaps ? combine([], [schema, { type: "null" }]) : schema;
 }

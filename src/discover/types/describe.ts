@@ -5,6 +5,7 @@ import { evaluate } from "../evaluate.ts";
 import { unknownTag } from "../unknown-tags.ts";
 import { constrain } from "./constraints.ts";
 import type { Place, Walker } from "./walker.ts";
+import { aliasDescription } from "./written-types.ts";
 
 /**
  * A schema with what comments and defaults say about the argument or property that has it. `docs` are its own
@@ -26,7 +27,8 @@ export function describe(
     else if (declaration) walker.warn(at, fault.code, fault.message, fault.tag.node);
   });
 
-  const description = all.find((doc) => doc.description)?.description;
+  const own = all.find((doc) => doc.description)?.description;
+  const description = withWords(own ?? aliasDescription(at.node, walker), schema["description"]);
   const title = first(all, "title");
   const examples = weakestFirst.filter((tag) => tag.name === "example" || tag.name === "examples").flatMap(example);
   const header = headerOf(all, walker);
@@ -49,6 +51,17 @@ export function warnOfTags(tags: readonly Tag[], at: Place, walker: Walker): voi
     const fault = walker.isLibrary(tag.node.getSourceFile()) ? undefined : unknownTag(tag);
     if (fault !== undefined) walker.warn(at, "unknown-tag", fault, tag.node);
   }
+}
+
+/** Of a schema's own description, which tells what its values mean, nothing is lost. */
+function withWords(text: string | undefined, values: unknown): string | undefined {
+  return typeof values === "string" ? [text, values].filter(Boolean).join("\n\n") : text;
+}
+
+/** An element of a list, or a value under any key, with what the alias says that names its type. */
+export function describeEach(schema: JsonSchema, at: Place, walker: Walker): JsonSchema {
+  const description = withWords(aliasDescription(at.node, walker), schema["description"]);
+  return description === undefined ? schema : { ...schema, description };
 }
 
 /** What the code does counts for more than what a comment says that it does. */

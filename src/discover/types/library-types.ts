@@ -39,11 +39,6 @@ export function isBody(type: ts.Type, isLibrary: (file: ts.SourceFile) => boolea
   return bodyTypes.has(libraryName(type, isLibrary) ?? "");
 }
 
-/** Made of a text before a function is called, and written as one in what it returns. */
-export function isRevived(type: ts.Type, isLibrary: (file: ts.SourceFile) => boolean): boolean {
-  return revivedTypes[libraryName(type, isLibrary) ?? ""] !== undefined;
-}
-
 /** An interface of the language that every array has: an argument of it is one. */
 export function isInterfaceOfArrays(type: ts.Type, isLibrary: (file: ts.SourceFile) => boolean): boolean {
   return interfacesOfArrays.has(libraryName(type, isLibrary) ?? "");

@@ -1,16 +1,19 @@
 import ts from "#typescript";
 import type { JsonSchema } from "../../json.ts";
-import { docOfSymbol } from "../doc-comments.ts";
-import { describe } from "./describe.ts";
+import { docOfSymbol, noDoc, type Doc } from "../doc-comments.ts";
+import { describe, describeEach } from "./describe.ts";
 import { isNothing, isOpenEnded, membersOf } from "./kinds.ts";
 import { isLeftOut, unlessLeftOut } from "./left-out.ts";
 import { patternOf } from "./template.ts";
 import { sayUnresolved, unresolvedName } from "./unresolved.ts";
+import { whyNoData } from "./class-instance.ts";
 import { valueNode } from "./written-types.ts";
 import { within, type Place, type Walker } from "./walker.ts";
 
 /** An interface, an object literal, a class instance, a mapped type, or several of them intersected. */
 export function walkObject(type: ts.Type, place: Place, walker: Walker): JsonSchema {
+  const notData = walker.direction === "input" ? whyNoData(type, walker) : undefined;
+  if (notData) return walker.refuse(place, "unsupported-type", notData);
   const properties: [string, JsonSchema][] = [];
   const required: string[] = [];
   for (const symbol of walker.checker.getPropertiesOfType(type)) {
@@ -46,9 +49,32 @@ function walkProperty(symbol: ts.Symbol, place: Place, walker: Walker) {
     ? walker.refuse(at, "unresolved-type", sayUnresolved(missing), declaration)
     : unlessLeftOut(isOptional, at, walker, () => walker.walk(type, at));
   if (!schema) return undefined;
-  const described = describe(schema, at, [docOfSymbol(symbol)], walker, isMapped(symbol) ? undefined : declaration);
+  const described = describe(
+    schema,
+    at,
+    [docOfProperty(symbol, checker)],
+    walker,
+    isMapped(symbol) ? undefined : declaration,
+  );
   return { schema: described, isRequired: !isOptional };
 }
+
+/** A property's own comment, or that of the property which it takes the place of in an interface or class above. */
+function docOfProperty(symbol: ts.Symbol, checker: ts.TypeChecker, levels = 0): Doc {
+  const own = docOfSymbol(symbol);
+  if (own !== noDoc || levels > basesMax) return own;
+  for (const { parent } of symbol.declarations ?? []) {
+    if (!ts.isInterfaceDeclaration(parent) && !ts.isClassLike(parent)) continue;
+    for (const base of (parent.heritageClauses ?? []).flatMap(({ types }) => types)) {
+      const inherited = checker.getTypeAtLocation(base).getProperty(symbol.name);
+      const doc = inherited && inherited !== symbol ? docOfProperty(inherited, checker, levels + 1) : noDoc;
+      if (doc !== noDoc) return doc;
+    }
+  }
+  return noDoc;
+}
+
+const basesMax = 10;
 
 /** Private members, members under a symbol, methods of results, and accessors, which `JSON.stringify` does not see. */
 function isInvisible(symbol: ts.Symbol, declaration: ts.Declaration | undefined, walker: Walker): boolean {
@@ -68,10 +94,8 @@ function walkIndexes(type: ts.Type, place: Place, walker: Walker): JsonSchema {
     for (const key of membersOf(index.keyType)) {
       if (key.flags & ts.TypeFlags.ESSymbolLike) continue;
       if (index.type.flags & ts.TypeFlags.Never) continue;
-      const schema = walker.walk(
-        index.type,
-        within(place, "*", valueNode(place.node, walker.checker) ?? index.declaration?.type),
-      );
+      const at = within(place, "*", valueNode(place.node, walker.checker) ?? index.declaration?.type);
+      const schema = describeEach(walker.walk(index.type, at), at, walker);
       if (key.flags & ts.TypeFlags.String) additional = schema;
       else patterns.push([`^${patternOf(key)}$`, schema]);
     }

@@ -1,5 +1,6 @@
 import ts from "#typescript";
 import { isObject, type JsonSchema } from "../../json.ts";
+import { enumsOf, flagsSchema, isFlags, membersText } from "./enums.ts";
 import { isFunction, isNothing, isNull } from "./kinds.ts";
 import { written, type Attempt, type Fault, type Place, type Walker } from "./walker.ts";
 import type { Revival } from "./revivals.ts";
@@ -17,7 +18,13 @@ export function walkUnion(type: ts.UnionType, place: Place, walker: Walker): Jso
   const alternatives: Alternative[] = [];
   const failed: { member: ts.Type; fault: Fault }[] = [];
   const booleans = members.filter(({ type }) => type.flags & ts.TypeFlags.BooleanLiteral).length;
+  const enums = enumsOf(members.map((member) => member.type));
+  const flags = enums.filter(isFlags);
+  for (const each of walker.direction === "input" ? flags : []) {
+    alternatives.push({ member: each.type, schema: flagsSchema(each), revivals: [] });
+  }
   for (const { type: member, node } of members) {
+    if (walker.direction === "input" && flags.some((each) => each.members.has(member))) continue;
     const value = literalValue(member, walker.checker);
     if (value === undefined) {
       const before = walker.revivals.all;
@@ -35,10 +42,12 @@ export function walkUnion(type: ts.UnionType, place: Place, walker: Walker): Jso
     if (isEmpty) walker.report(fault);
     else leaveOut(member, fault, place, walker);
   }
-  return combine(
+  const combined = combine(
     literals,
     told.map(({ schema }) => schema),
   );
+  const words = enums.flatMap((each) => membersText(each)).join("\n");
+  return words === "" ? combined : { ...combined, description: words };
 }
 
 /** The alternatives whose texts can be told from each other; of others it is said that they are left out. */
@@ -54,9 +63,9 @@ function withoutDoubt(
   if (isText) walker.revivals.forget(alternatives.flatMap(({ revivals }) => revivals.filter(isWhole)));
   const rest = alternatives
     .filter(({ schema }) => !isText || schema["format"] !== "uri")
-    .map((alternative) =>
-      isText ? { ...alternative, revivals: alternative.revivals.filter((it) => !isWhole(it)) } : alternative,
-    );
+    .map(({ member, schema, revivals }) => {
+      return { member, schema, revivals: isText ? revivals.filter((it) => !isWhole(it)) : revivals };
+    });
 
   const doubtful = notToldApart(rest, literals, place.path.length);
   // Of several that are in doubt of each other alone, the first can stay.

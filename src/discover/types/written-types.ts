@@ -1,6 +1,7 @@
 import ts from "#typescript";
 import { docOfSymbol, type Doc } from "../doc-comments.ts";
 import { keyOf, membersOf } from "./kinds.ts";
+import type { Walker } from "./walker.ts";
 
 /**
  * What types forget and the source still says. The checker has no memory of `Count` in `type Count = number`, nor of
@@ -28,6 +29,28 @@ export function aliasDocs(node: ts.TypeNode | undefined, type: ts.Type, checker:
     docs.push(docOfSymbol(type.symbol));
   }
   return docs;
+}
+
+/** What the nearest alias of the author's says that names the type; of `Alias | null` it is that alias. */
+export function aliasDescription(
+  node: ts.TypeNode | undefined,
+  { checker, isLibrary }: Pick<Walker, "checker" | "isLibrary">,
+): string | undefined {
+  if (!node) return undefined;
+  if (ts.isUnionTypeNode(node)) {
+    const [member, ...others] = node.types.filter((each) => !isNothingNode(each));
+    return others.length === 0 ? aliasDescription(member, { checker, isLibrary }) : undefined;
+  }
+  if (isGeneric(node)) return undefined;
+  const own = aliasesOf(node, checker).filter((alias) =>
+    alias.declarations?.every((it) => !isLibrary(it.getSourceFile())),
+  );
+  return own.map((alias) => docOfSymbol(alias).description).find((text) => text !== "");
+}
+
+function isNothingNode(node: ts.TypeNode): boolean {
+  const isNullNode = ts.isLiteralTypeNode(node) && node.literal.kind === ts.SyntaxKind.NullKeyword;
+  return isNullNode || node.kind === ts.SyntaxKind.UndefinedKeyword;
 }
 
 /** The node behind parentheses, `readonly` and aliases. */
