@@ -17,6 +17,9 @@
  * And about all of them:
  *
  * - `@name other/name` publishes a function under another name than its own.
+ * - `@signature 2`: of a function with several signatures (overloads), the one that is offered, counted from 1; or
+ *   `@signature` in the comment of that one. Without it they are offered together where one schema takes exactly what
+ *   they take, otherwise the one that can be given most.
  * - `@header Name`, at an argument or a property: clients repeat the value in the HTTP header `Mcp-Param-Name`.
  * - `@task`: the tool's calls can be tasks, which go on while the client does something else. `@task required` is for
  *   clients that know tasks only; with `@task deferred` a call becomes one when the function says `context.startTask()`.

@@ -2,7 +2,8 @@ import type { Problem } from "../problem.ts";
 import type { DiscoveredCompletion } from "./discovery.ts";
 import type { Tag } from "./doc-comments.ts";
 import type { Candidate } from "./exports.ts";
-import { callOf, isUnreadable, textPart } from "./function.ts";
+import { callOf, textPart } from "./function.ts";
+import { settle } from "./overloads.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { Reporter } from "./reporter.ts";
 import { takenParameters } from "./taken.ts";
@@ -18,13 +19,14 @@ export interface Completable {
 
 /** `@completes <function>.<argument>`: a function `(value, others) => string[]` that helps to fill an argument in. */
 export function readCompletion(
-  candidate: Candidate,
+  found: Candidate,
   tag: Tag,
   completables: readonly Completable[],
   program: DefinitionProgram,
 ): { completion?: DiscoveredCompletion; problems: Problem[] } {
-  const reporter = new Reporter(candidate.name, program);
-  if (isUnreadable(candidate, reporter)) return { problems: reporter.problems };
+  const reporter = new Reporter(found.name, program);
+  const candidate = settle(found, program, reporter);
+  if (!candidate) return { problems: reporter.problems };
 
   const target = readTarget(tag, completables, reporter);
   const { parameters, context } = takenParameters(candidate, program, reporter);

@@ -1,6 +1,7 @@
 import ts from "#typescript";
 import { isHidden } from "./annotations.ts";
 import { docOfSymbol, noDoc, type Doc } from "./doc-comments.ts";
+import type { Parameter } from "./parameters.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { unresolvedName, type UnresolvedName } from "./types/unresolved.ts";
 
@@ -11,8 +12,10 @@ export interface Candidate {
   readonly export: string;
   readonly doc: Doc;
   readonly signature: ts.Signature;
-  /** All signatures, when there is more than one. */
-  readonly overloads: number;
+  /** All signatures that are offered with it: a function may be overloaded. */
+  readonly signatures: readonly ts.Signature[];
+  /** The parameters, where they are put together from several signatures. */
+  readonly parameters?: readonly Parameter[];
   /** The function's own source: it has the defaults and the names, even where a wrapper or an annotation has the types. */
   readonly implementation?: ts.SignatureDeclaration;
   /** A type that the function was declared to have and that leads nowhere. */
@@ -50,7 +53,7 @@ export function exportedFunctions(program: DefinitionProgram, server: string): C
       export: exported.name,
       doc,
       signature,
-      overloads: signatures.length,
+      signatures: signatures.length > 0 ? signatures : [signature],
       ...(implementation ? { implementation } : {}),
       ...(missing ? { missing } : {}),
       nameNode: ts.getNameOfDeclaration(declaration) ?? declaration,

@@ -62,17 +62,12 @@ export function callOf(
   };
 }
 
-/** True when the function's own type leads nowhere, so that there is nothing to read; says what else is odd about it. */
-export function isUnreadable({ missing, overloads, nameNode }: Candidate, reporter: Reporter): boolean {
-  if (missing) {
-    const detail = missing.module === undefined ? reporter.diagnosticWithin(missing.complaint) : undefined;
-    reporter.add("error", "unresolved-type", `${sayUnresolved(missing)}${detail ? `: ${detail}` : ""}`, missing.node);
-    return true;
-  }
-  if (overloads > 1) {
-    reporter.add("warning", "overloaded", `has ${overloads} signatures; only the first is offered`, nameNode);
-  }
-  return false;
+/** True when the function's own type leads nowhere, so that there is nothing to read. */
+export function isUnreadable({ missing }: Candidate, reporter: Reporter): boolean {
+  if (!missing) return false;
+  const detail = missing.module === undefined ? reporter.diagnosticWithin(missing.complaint) : undefined;
+  reporter.add("error", "unresolved-type", `${sayUnresolved(missing)}${detail ? `: ${detail}` : ""}`, missing.node);
+  return true;
 }
 
 /** Where a tag's text, or a stretch of it on its first line, stands in the file; without a text, the tag's name. */

@@ -20,7 +20,8 @@ export interface Parameter {
  * The parameters of a function, with labelled rest tuples written out: `(...args: [a: string, b?: number])` has the
  * parameters `a` and `b`.
  */
-export function parametersOf(candidate: Candidate, checker: ts.TypeChecker): Parameter[] {
+export function parametersOf(candidate: Candidate, checker: ts.TypeChecker): readonly Parameter[] {
+  if (candidate.parameters) return candidate.parameters;
   const { signature, implementation, doc } = candidate;
   const location = implementation ?? candidate.nameNode;
   const drafts = signature.getParameters().flatMap((symbol) => draftsOf(symbol, location, checker));

@@ -3,8 +3,9 @@ import type { Problem } from "../problem.ts";
 import { Budget } from "./budget.ts";
 import type { DiscoveredPrompt, PromptArgument } from "./discovery.ts";
 import type { Candidate } from "./exports.ts";
-import { callOf, isUnreadable, namingOf, standingOf } from "./function.ts";
+import { callOf, namingOf, standingOf } from "./function.ts";
 import { readInput, type Input } from "./input.ts";
+import { settle } from "./overloads.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { Reporter } from "./reporter.ts";
 import { resultOf } from "./results.ts";
@@ -12,12 +13,13 @@ import { isTextual } from "./textual.ts";
 
 /** `@prompt`: a function whose parameters are a prompt's arguments, and whose result is its messages. */
 export function readPrompt(
-  candidate: Candidate,
+  found: Candidate,
   program: DefinitionProgram,
 ): { prompt?: DiscoveredPrompt; problems: Problem[] } {
-  const reporter = new Reporter(candidate.name, program);
+  const reporter = new Reporter(found.name, program);
+  const candidate = settle(found, program, reporter);
+  if (!candidate) return { problems: reporter.problems };
   const naming = namingOf(candidate, reporter);
-  if (isUnreadable(candidate, reporter)) return { problems: reporter.problems };
 
   const input = readInput(candidate, program, new Budget(), reporter);
   const prompt: DiscoveredPrompt = {

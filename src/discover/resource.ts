@@ -4,8 +4,9 @@ import { Budget } from "./budget.ts";
 import type { DiscoveredResource } from "./discovery.ts";
 import type { Tag } from "./doc-comments.ts";
 import type { Candidate } from "./exports.ts";
-import { callOf, isUnreadable, namingOf, standingOf, textPart } from "./function.ts";
+import { callOf, namingOf, standingOf, textPart } from "./function.ts";
 import { readInput, type Input } from "./input.ts";
+import { settle } from "./overloads.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { Reporter } from "./reporter.ts";
 import { resultOf } from "./results.ts";
@@ -14,13 +15,14 @@ import { parseUriTemplate, type Variable } from "./uri-template.ts";
 
 /** `@resource <uri or RFC 6570 template> [mime type]`: a function that is called when the URI is read. */
 export function readResource(
-  candidate: Candidate,
+  found: Candidate,
   tag: Tag,
   program: DefinitionProgram,
 ): { resource?: DiscoveredResource; problems: Problem[] } {
-  const reporter = new Reporter(candidate.name, program);
+  const reporter = new Reporter(found.name, program);
+  const candidate = settle(found, program, reporter);
+  if (!candidate) return { problems: reporter.problems };
   const naming = namingOf(candidate, reporter);
-  if (isUnreadable(candidate, reporter)) return { problems: reporter.problems };
 
   const [, uri = "", mimeType = ""] = /^(\S*)\s*([^\n]*)/.exec(tag.text) ?? [];
   const variables = readUri(uri, tag, reporter);

@@ -22,12 +22,24 @@ const streams = new Set(
 /** What "berth" calls the members of `Outcome`: a result of such a type says how the call ended, and is no value. */
 const outcomes = new Set("SuccessOutcome ErrorOutcome QuestionOutcome".split(" "));
 
-/**
- * The awaited result of a function. Of a generator it is what the generator returns at its end; what it yields is
- * progress and not part of the result.
- */
-export function resultOf(candidate: Candidate, { checker, isLibrary }: DefinitionProgram): Result {
-  const { signature } = candidate;
+/** The awaited result of a function; of one with several signatures, what any of them gives. */
+export function resultOf({ signatures }: Candidate, program: DefinitionProgram): Result {
+  const all = signatures.map((signature) => resultOfOne(signature, program));
+  const [first, ...others] = all as [Result, ...Result[]];
+  if (others.every(({ type }) => type === first.type)) return first;
+  const types = all.flatMap(({ type }) => type ?? []);
+  const { isStreaming } = first;
+  const isWritten = all.every((result) => result.isWritten);
+  if (types.length < all.length) return { isStreaming, isWritten };
+  return { type: unionOf(program.checker, types), isStreaming, isWritten };
+}
+
+export function unionOf(checker: ts.TypeChecker, types: readonly ts.Type[]): ts.Type {
+  return (checker as unknown as { getUnionType(types: readonly ts.Type[]): ts.Type }).getUnionType(types);
+}
+
+/** Of a generator it is what the generator returns at its end; what it yields is progress and not part of the result. */
+function resultOfOne(signature: ts.Signature, { checker, isLibrary }: DefinitionProgram): Result {
   const written = signature.declaration?.type;
   const isWritten = written !== undefined && ts.isTypeNode(written);
   const awaited = checker.getAwaitedType(signature.getReturnType()) ?? signature.getReturnType();

@@ -1,0 +1,251 @@
+import ts from "#typescript";
+import type { JsonSchema } from "../json.ts";
+import { Budget } from "./budget.ts";
+import { docOf, tagOf, type Doc, type Tag } from "./doc-comments.ts";
+import type { Candidate } from "./exports.ts";
+import { isUnreadable, textPart } from "./function.ts";
+import { readInput } from "./input.ts";
+import { parametersOf, type Parameter } from "./parameters.ts";
+import type { DefinitionProgram } from "./program.ts";
+import { Reporter } from "./reporter.ts";
+import { takenParameters } from "./taken.ts";
+import { unionOf, resultOf } from "./results.ts";
+
+/** Some signatures of a function, as one that takes exactly what one of them takes. */
+interface Shape {
+  readonly positions: readonly Position[];
+  readonly context: boolean;
+  readonly isStreaming: boolean;
+  readonly signatures: readonly number[];
+}
+
+interface Position {
+  readonly parameter: Parameter;
+  /** Absent for what is not among the arguments. */
+  readonly schema: JsonSchema | undefined;
+  readonly isOptional: boolean;
+}
+
+/**
+ * A function with several signatures as one with a single signature: all of them together where one schema can say
+ * what they take, otherwise the most general one, or the one that `@signature` names. Undefined when there is nothing to
+ * read.
+ */
+export function settle(candidate: Candidate, program: DefinitionProgram, reporter: Reporter): Candidate | undefined {
+  if (isUnreadable(candidate, reporter)) return undefined;
+  const { signatures } = candidate;
+  if (signatures.length < 2) return candidate;
+  const tag = chosenBy(candidate);
+  if (tag) {
+    const index = signatures[tag.number - 1] ? tag.number - 1 : undefined;
+    if (index !== undefined) return only(candidate, [index]);
+    const message = `@signature wants a number from 1 to ${signatures.length}, not "${tag.tag.text}"`;
+    reporter.add("error", "unknown-signature", message, tag.tag.node, textPart(tag.tag));
+    return undefined;
+  }
+
+  const readings = signatures.map((_, index) => readOne(candidate, index, program));
+  const shapes = readings.flatMap((reading) => ("shape" in reading ? [reading.shape] : []));
+  if (shapes.length === 0) return only(candidate, [0]);
+  const merged = mergeAll(shapes, candidate, program.checker);
+  const best = mostGeneral(merged);
+  // The host's context comes after what is given, in each of them.
+  const context = best.context ? parametersOf(only(candidate, best.signatures), program.checker).slice(-1) : [];
+  const parameters = [...best.positions.map(({ parameter }) => parameter), ...context];
+  const settled = { ...only(candidate, best.signatures), parameters };
+  warn(settled, merged, readings, program.checker, reporter);
+  return settled;
+}
+
+/** `@signature 2` in the function's comment, or `@signature` alone in the comment of the one that is meant. */
+function chosenBy({ doc, signatures, implementation }: Candidate): { number: number; tag: Tag } | undefined {
+  const docs = signatures.map(({ declaration }) => declaration && docOf(declaration));
+  const own = docs.findIndex((each) => each && tagOf(each, "signature")?.text === "");
+  if (own >= 0) return { number: own + 1, tag: tagOf(docs[own]!, "signature")! };
+  const tag = [doc, implementation && docOf(implementation), ...docs]
+    .map((each) => each && tagOf(each, "signature"))
+    .find((each) => each !== undefined);
+  return tag && { number: /^\d+$/.test(tag.text) ? Number(tag.text) : 0, tag };
+}
+
+/** The function with the first of these signatures, whose results are those of all of them. */
+function only(candidate: Candidate, indexes: readonly number[]): Candidate {
+  const signatures = indexes.map((index) => candidate.signatures[index]!);
+  const docs = signatures.flatMap(({ declaration }) => (declaration ? [docOf(declaration)] : []));
+  return { ...candidate, signature: signatures[0]!, signatures, doc: docOfAll(candidate.doc, docs) };
+}
+
+/** What the comments of the signatures say, and besides it what that of the function says. */
+function docOfAll(doc: Doc, own: readonly Doc[]): Doc {
+  const all = [...own, doc];
+  const first = (text: (doc: Doc) => string) => all.map(text).find(Boolean) ?? "";
+  return {
+    ...doc,
+    description: first((each) => each.description),
+    returns: first((each) => each.returns),
+    tags: [...new Map(all.flatMap(({ tags }) => tags).map((tag) => [tag.node, tag])).values()],
+    params: new Map(all.toReversed().flatMap(({ params }) => [...params])),
+  };
+}
+
+type Reading = { readonly shape: Shape } | { readonly index: number; readonly fault: string };
+
+function readOne(candidate: Candidate, index: number, program: DefinitionProgram): Reading {
+  const one = only(candidate, [index]);
+  const reporter = new Reporter(candidate.name, program);
+  const { parameters, context } = takenParameters(one, program, reporter);
+  const { schema, style } = readInput(one, program, new Budget(), reporter);
+  const fault = reporter.problems.find(({ severity }) => severity === "error");
+  if (fault) return { index, fault: fault.message.slice(candidate.name.length + 2) };
+  const properties = (schema["properties"] ?? {}) as Record<string, JsonSchema>;
+  const required = (schema["required"] ?? []) as string[];
+  const positions = parameters.map((parameter): Position => {
+    const isWhole = style === "object";
+    const own = isWhole ? schema : properties[parameter.name];
+    return { parameter, schema: own, isOptional: !isWhole && !required.includes(parameter.name) };
+  });
+  return { shape: { positions, context, isStreaming: resultOf(one, program).isStreaming, signatures: [index] } };
+}
+
+function mergeAll(shapes: readonly Shape[], candidate: Candidate, checker: ts.TypeChecker): Shape[] {
+  const merged = [...shapes];
+  for (let left = 0; left < merged.length; left += 1) {
+    for (let right = 0; right < merged.length; right += 1) {
+      const both = left === right ? undefined : merge(merged[left]!, merged[right]!, candidate, checker);
+      if (!both) continue;
+      merged[Math.min(left, right)] = both;
+      merged.splice(Math.max(left, right), 1);
+      // What is merged may take in what it did not before.
+      return mergeAll(merged, candidate, checker);
+    }
+  }
+  return merged;
+}
+
+/** One shape that takes what either takes, and nothing else; undefined where there is none. */
+function merge(left: Shape, right: Shape, candidate: Candidate, checker: ts.TypeChecker): Shape | undefined {
+  if (left.context !== right.context || left.isStreaming !== right.isStreaming) return undefined;
+  if (left.context && left.positions.length !== right.positions.length) return undefined;
+  const signatures = [...left.signatures, ...right.signatures].sort((a, b) => a - b);
+  if (covers(left, right)) return { ...left, signatures };
+  const isLonger = left.positions.length === right.positions.length + 1;
+  if (isLonger && right.positions.every((position, index) => isSame(position, left.positions[index]!))) {
+    const [last] = left.positions.slice(-1);
+    const optional = { ...last!, parameter: { ...last!.parameter, isOptional: true }, isOptional: true };
+    return { ...left, positions: [...left.positions.slice(0, -1), optional], signatures };
+  }
+  if (left.positions.length !== right.positions.length) return undefined;
+  const different = left.positions.flatMap((position, index) =>
+    isSame(position, right.positions[index]!) ? [] : [index],
+  );
+  const [at] = different;
+  if (at === undefined || different.length > 1) return undefined;
+  const position = either(left.positions[at]!, right.positions[at]!, at, candidate, checker);
+  return position && { ...left, positions: left.positions.with(at, position), signatures };
+}
+
+/** A position that takes what either takes. */
+function either(
+  left: Position,
+  right: Position,
+  at: number,
+  { implementation }: Candidate,
+  checker: ts.TypeChecker,
+): Position | undefined {
+  const [one, other] = [left.parameter, right.parameter];
+  const own = implementation?.parameters[at]?.name;
+  const name = one.name === other.name ? one.name : own && ts.isIdentifier(own) ? own.text : undefined;
+  const isPlain = !one.isRest && !other.isRest && !one.pattern && !other.pattern;
+  if (name === undefined || !isPlain || !left.schema || !right.schema) return undefined;
+  const isOptional = left.isOptional || right.isOptional;
+  const type = unionOf(checker, [one.type, other.type]);
+  const schema = { anyOf: [...alternativesOf(left.schema), ...alternativesOf(right.schema)] };
+  return { parameter: { ...one, name, type, node: undefined, isOptional }, schema, isOptional };
+}
+
+/** Whether all that the other takes is taken, by position. */
+function covers(shape: Shape, other: Shape): boolean {
+  return (
+    shape.positions.length >= other.positions.length &&
+    shape.positions.every((position, index) => {
+      const given = other.positions[index];
+      if (!given) return position.isOptional;
+      if (given.isOptional && !position.isOptional) return false;
+      return given.parameter.isRest === position.parameter.isRest && takes(position.schema, given.schema);
+    })
+  );
+}
+
+function isSame(left: Position, right: Position): boolean {
+  if (left.isOptional !== right.isOptional || left.parameter.isRest !== right.parameter.isRest) return false;
+  return (
+    left.parameter.name === right.parameter.name && takes(left.schema, right.schema) && takes(right.schema, left.schema)
+  );
+}
+
+function takes(schema: JsonSchema | undefined, given: JsonSchema | undefined): boolean {
+  if (!schema || !given) return schema === given;
+  const known = alternativesOf(schema);
+  const plain = new Set(known.map((each) => JSON.stringify(each)));
+  return alternativesOf(given).every((each) => {
+    const isOfPlainType = "const" in each && plain.has(JSON.stringify({ type: each["type"] }));
+    // References are to definitions of their own schema.
+    const text = JSON.stringify(each);
+    return plain.has("{}") || isOfPlainType || (plain.has(text) && !text.includes('"$ref"'));
+  });
+}
+
+const annotations = new Set(["description", "title", "default", "examples", "deprecated", "x-mcp-header"]);
+
+/** The schemas of which a value has to fit one, without what is said about them. */
+function alternativesOf(schema: JsonSchema): JsonSchema[] {
+  const {
+    anyOf,
+    enum: values,
+    type,
+    ...rest
+  } = Object.fromEntries(Object.entries(schema).filter(([keyword]) => !annotations.has(keyword))) as JsonSchema;
+  if (Array.isArray(anyOf)) return (anyOf as JsonSchema[]).flatMap(alternativesOf);
+  if (Array.isArray(values))
+    return values.map((value) => ({ type: value === null ? "null" : typeof value, const: value as unknown }));
+  if (Array.isArray(type) && Object.keys(rest).length === 0) return type.map((each) => ({ type: each as unknown }));
+  return [type === undefined ? rest : { type, ...rest }];
+}
+
+/** The one that can be given the most; of equal ones the last, as authors put the most general signature there. */
+function mostGeneral(shapes: readonly Shape[]): Shape {
+  const needed = ({ positions }: Shape) => positions.filter(({ isOptional }) => !isOptional).length;
+  return shapes.reduce((best, shape) => {
+    const more = shape.positions.length - best.positions.length || needed(best) - needed(shape);
+    return more >= 0 ? shape : best;
+  });
+}
+
+function warn(
+  settled: Candidate,
+  merged: readonly Shape[],
+  readings: readonly Reading[],
+  checker: ts.TypeChecker,
+  reporter: Reporter,
+): void {
+  const faults = readings.flatMap((reading) => ("fault" in reading ? [reading] : []));
+  if (merged.length === 1 && faults.length === 0) return;
+  const { signatures } = mostGeneral(merged);
+  const isOne = signatures.length === 1;
+  const offered = isOne
+    ? `number ${listOf(signatures)} is offered: ${checker.signatureToString(settled.signature)}`
+    : `numbers ${listOf(signatures)} are offered together`;
+  const [first] = faults;
+  const left = first ? `; ${listOf(faults.map(({ index }) => index))} cannot be: ${first.fault}` : "";
+  const others =
+    merged.length > 1
+      ? "; no one schema takes just what all of them take, and @signature <number> chooses another"
+      : "";
+  const message = `of its ${readings.length} signatures ${offered}${others}${left}`;
+  reporter.add("warning", "overloaded", message, settled.nameNode);
+}
+
+function listOf(indexes: readonly number[]): string {
+  const numbers = indexes.map((index) => index + 1);
+  return [...numbers.slice(0, -2), numbers.slice(-2).join(" and ")].join(", ");
+}
