@@ -143,7 +143,7 @@ test("tuples that are made of type parameters have the elements of their constra
     export function pair<T extends readonly [string, number]>(pair: { readonly [K in keyof T]: { v: T[K] } }) {}
     type Pairs<T extends unknown[]> = { [K in keyof T]: [string, T[K]] };
     export function pairs(x: Pairs<[number, boolean]>, y: Pairs<string[]>) {}
-    export function rest<T extends any[]>(...args: [name: string, ...others: { [K in keyof T]: { v: T[K] } }]) {}
+    export function rest<T extends unknown[]>(...args: [name: string, ...others: { [K in keyof T]: { v: T[K] } }]) {}
     export function spread<T extends [a: string, b?: number]>(...args: [first: 1, ...rest: T]) {}
     export function early<T extends unknown[]>(...args: [...T, last: string]) {}
   `);
@@ -390,4 +390,30 @@ test("a tag chooses the signature that is offered", () => {
   assert.deepEqual(signatures(all), ["a(x: string)", "b(x: boolean, y: 2)"]);
   assert.deepEqual(said(all), ['error: c: @signature wants a number from 1 to 2, not "3"']);
   assert.deepEqual([all.problems[0]?.line, all.problems[0]?.column], [12, 20]);
+});
+
+test("declarations beside a definition are its types, and what they declare without code is no tool", () => {
+  const all = found(
+    `
+      import type { User } from "./user";
+      import { pad } from "pad";
+      export { half } from "./math.js";
+      export { nowhere } from "./nowhere.js";
+      export function f(user: User, options: Options, width: pad.Width) {}
+    `,
+    {
+      "user.d.ts": "export interface User { name: string }",
+      "math.js": "export function half(n) { return n / 2; }",
+      "math.d.ts": "/** Halves. */ export declare function half(n: number): number;",
+      "nowhere.d.ts": "export declare function nowhere(): void;",
+      "globals.d.ts":
+        'interface Options { loud?: boolean }\ndeclare module "pad" { export namespace pad { type Width = 1 | 2; } }',
+    },
+  );
+  assert.deepEqual(said(all), []);
+  assert.deepEqual(signatures(all), [
+    "half(n: number)",
+    "f(user: { name: string }, options: { loud?: boolean }, width: 1 | 2)",
+  ]);
+  assert.equal(all.tools[0]?.description, "Halves.");
 });

@@ -191,3 +191,28 @@ test("a frame shows the part of a long line that matters", () => {
   assert.ok(source.startsWith("> 7 | …a") && source.endsWith("b…"));
   assert.equal(codeFrame("\tx = 1", 12, 2, 99), "> 12 | \tx = 1\n     | \t^^^^^");
 });
+
+test("declarations belong to a definition when its JavaScript has them, or when it speaks of what they declare", async (context) => {
+  const root = await folder(context, {
+    "a/tool.ts":
+      'import type { User } from "./user"; import { half } from "./math.js"; import pad from "pad"; export function f(o: Options) {}',
+    "a/user.d.ts": "export interface User {}",
+    "a/math.js": "export function half() {}",
+    "a/math.d.ts": "export declare function half(): number;",
+    "a/globals.d.ts": 'import type { Level } from "./level.js";\ndeclare global { interface Options { level: Level } }',
+    "a/level.d.ts": "export type Level = 1;",
+    "a/pad.d.ts": 'declare module "pad" { export default function pad(): string; }',
+    "a/other.d.ts": "interface Other { this is no TypeScript",
+    "a/own.d.ts": "export interface Options {}",
+    "a/berth.d.ts": "interface Options {}",
+    "a/script.sh": "#!/bin/sh\necho Options",
+  });
+  const { files, problems } = await gatherDefinition(root, "a/tool.ts");
+  assert.deepEqual(problems, []);
+  const expected = ["globals.d.ts", "level.d.ts", "math.d.ts", "math.js", "pad.d.ts", "tool.ts", "user.d.ts"];
+  assert.deepEqual(
+    Object.keys(files),
+    expected.map((name) => `a/${name}`),
+  );
+  assert.deepEqual(Object.keys((await gatherDefinition(root, "a/script.sh")).files), ["a/script.sh"]);
+});

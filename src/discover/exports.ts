@@ -3,6 +3,7 @@ import { isHidden } from "./annotations.ts";
 import { docOfSymbol, noDoc, type Doc } from "./doc-comments.ts";
 import type { Parameter } from "./parameters.ts";
 import type { DefinitionProgram } from "./program.ts";
+import { declaredBy } from "./resolve.ts";
 import { unresolvedName, type UnresolvedName } from "./types/unresolved.ts";
 
 /** An exported function that is to be a tool. */
@@ -37,7 +38,7 @@ export function exportedFunctions(program: DefinitionProgram, server: string): C
     const target = exported.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(exported) : exported;
     const declaration = target.valueDeclaration;
     if (!declaration || !(target.flags & ts.SymbolFlags.Value)) continue;
-    if (isTypeOnly(exported) || ts.getCombinedModifierFlags(declaration) & ts.ModifierFlags.Ambient) continue;
+    if (isTypeOnly(exported) || isNowhere(declaration, program)) continue;
     const signatures = checker.getTypeOfSymbolAtLocation(target, entry).getCallSignatures();
     const implementation = implementationOf(target);
     const missing = signatures.length === 0 ? missingType(declaration, program) : undefined;
@@ -74,6 +75,13 @@ function missingType(declaration: ts.Declaration, program: DefinitionProgram): U
   if (!ts.isVariableDeclaration(declaration) || !declaration.initializer) return undefined;
   const isFunction = ts.isArrowFunction(declaration.initializer) || ts.isFunctionExpression(declaration.initializer);
   return isFunction ? unresolvedName(declaration.type, program) : undefined;
+}
+
+/** `declare function`, and what a `.d.ts` declares without a `.js` beside it: nothing is there when the module runs. */
+function isNowhere(declaration: ts.Declaration, { nameOf, has }: DefinitionProgram): boolean {
+  const code = declaredBy(nameOf(declaration.getSourceFile()));
+  if (code !== undefined) return !has(code);
+  return Boolean(ts.getCombinedModifierFlags(declaration) & ts.ModifierFlags.Ambient);
 }
 
 /** `export type { name }`: nothing is there when the module runs. */

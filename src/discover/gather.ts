@@ -1,15 +1,16 @@
-import { realpath } from "node:fs/promises";
-import { isAbsolute, posix, resolve } from "node:path";
+import { readdir, realpath } from "node:fs/promises";
+import { isAbsolute, join, posix, resolve } from "node:path";
 import { defaultLimits, type Limits } from "../limits.ts";
 import type { Problem } from "../problem.ts";
 import { codeFrame, positionAt } from "./code-frame.ts";
 import { findImports } from "./imports.ts";
-import { isRelative, loaderOf, resolveOwnFile, type OwnFile } from "./resolve.ts";
+import { declarationsOf, isDeclarations, isRelative, loaderOf, resolveOwnFile, type OwnFile } from "./resolve.ts";
 import { placeOf, readSourceFile } from "./source-file.ts";
 
 /**
  * Reads a definition's files from the disk: the entry, and whatever it imports by a relative path, inside of `root`
- * only; the real place of a file counts, so no symbolic link leads out. Knows nothing of compilers.
+ * only; the real place of a file counts, so no symbolic link leads out. Types may stand in `.d.ts` files: beside the
+ * JavaScript that they are about, or beside the entry for all files. Knows nothing of compilers.
  *
  * Keys of `files` are normalized, relative to `root`, with forward slashes, and sorted. Never throws on what it finds;
  * what could be read is returned together with every problem.
@@ -26,7 +27,10 @@ export async function gatherDefinition(
 
   const seen = new Set<string>();
   let bytes = 0;
-  for (const { specifier, found, origin } of wanted) {
+  for (let index = 0; ; index += 1) {
+    if (index === wanted.length) wanted.push(...(await declarationsBeside(realRoot, entry, files, seen, limits)));
+    if (index === wanted.length) break;
+    const { specifier, found, origin } = wanted[index]!;
     if (found.kind === "outside") problems.push(outside(specifier, origin));
     if (found.kind === "missing") problems.push(missing(specifier, found.tried, origin));
     if (found.kind !== "file" || seen.has(found.path)) continue;
@@ -51,6 +55,46 @@ export async function gatherDefinition(
     wanted.push(...(await importsOf(realRoot, found.path, read.text, limits.sourceFiles)));
   }
   return { files: Object.fromEntries([...files].sort(([left], [right]) => (left < right ? -1 : 1))), problems };
+}
+
+/**
+ * Declarations in the entry's folder that nothing imports, as a project's `globals.d.ts`: those that declare a name or a
+ * module of which the definition speaks, so that it stays the same whatever else stands in the folder.
+ */
+async function declarationsBeside(
+  root: string,
+  entry: string,
+  files: ReadonlyMap<string, string>,
+  seen: ReadonlySet<string>,
+  { sourceFileBytes, sourceFiles }: Pick<Limits, "sourceFileBytes" | "sourceFiles">,
+): Promise<Wanted[]> {
+  if (loaderOf(entry) === undefined) return [];
+  const folder = posix.dirname(posix.normalize(entry));
+  const names = await readdir(join(root, folder)).catch(() => []);
+  const declarations = names.filter((name) => isDeclarations(name) && name !== "berth.d.ts").sort();
+  const paths = declarations.slice(0, sourceFiles).map((name) => posix.join(folder, name));
+  const unseen = paths.filter((path) => !seen.has(path));
+  if (unseen.length === 0) return [];
+  const spoken = new Set([...files.values()].flatMap((text) => text.match(/[\w$]+|"[^"\n]*"|'[^'\n]*'/g) ?? []));
+  const wanted: Wanted[] = [];
+  for (const path of unseen) {
+    const read = await readSourceFile(root, path, sourceFileBytes);
+    if (!read.ok || !declaredNames(read.text).some((name) => spoken.has(name))) continue;
+    wanted.push({ specifier: path, found: { kind: "file", path } });
+  }
+  return wanted;
+}
+
+/** What a file declares for all others: without an import or export everything in it, modules in quotes as they are used. */
+function declaredNames(text: string): string[] {
+  const isModule = /^(?:import|export)\b/m.test(text);
+  if (isModule && !/\bdeclare\s+(?:global|module)\b/.test(text)) return [];
+  const declared = /\b(?:interface|type|class|enum|namespace|function|const|let|var)\s+([\w$]+)/g;
+  const modules = /\bdeclare\s+module\s+["']([^"'\n]+)["']/g;
+  return [
+    ...[...text.matchAll(declared)].map((match) => match[1]!),
+    ...[...text.matchAll(modules)].flatMap((match) => [`"${match[1]}"`, `'${match[1]}'`]),
+  ];
 }
 
 function entryFile(entry: string): OwnFile {
@@ -81,7 +125,11 @@ async function importsOf(root: string, path: string, text: string, importsMax: n
   for (const [specifier, offset] of [...found].slice(0, importsMax + 1)) {
     const { line, column, lineText } = positionAt(text, offset);
     const origin = { file: path, line, column, frame: codeFrame(lineText, line, column, specifier.length + 2) };
-    wanted.push({ specifier, found: await resolveOnDisk(root, path, specifier), origin });
+    const own = await resolveOnDisk(root, path, specifier);
+    wanted.push({ specifier, found: own, origin });
+    const declarations = own.kind === "file" ? declarationsOf(own.path) : undefined;
+    if (declarations === undefined || (await placeOf(root, declarations)) === "missing") continue;
+    wanted.push({ specifier, found: { kind: "file", path: declarations }, origin });
   }
   return wanted;
 }

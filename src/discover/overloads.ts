@@ -84,7 +84,7 @@ function docOfAll(doc: Doc, own: readonly Doc[]): Doc {
     description: first((each) => each.description),
     returns: first((each) => each.returns),
     tags: [...new Map(all.flatMap(({ tags }) => tags).map((tag) => [tag.node, tag])).values()],
-    params: new Map(all.toReversed().flatMap(({ params }) => [...params])),
+    params: new Map(all.toReversed().flatMap(({ params }) => Array.from(params))),
   };
 }
 
@@ -199,12 +199,8 @@ const annotations = new Set(["description", "title", "default", "examples", "dep
 
 /** The schemas of which a value has to fit one, without what is said about them. */
 function alternativesOf(schema: JsonSchema): JsonSchema[] {
-  const {
-    anyOf,
-    enum: values,
-    type,
-    ...rest
-  } = Object.fromEntries(Object.entries(schema).filter(([keyword]) => !annotations.has(keyword))) as JsonSchema;
+  const said = Object.entries(schema).filter(([keyword]) => !annotations.has(keyword));
+  const { anyOf, enum: values, type, ...rest }: JsonSchema = Object.fromEntries(said);
   if (Array.isArray(anyOf)) return (anyOf as JsonSchema[]).flatMap(alternativesOf);
   if (Array.isArray(values))
     return values.map((value) => ({ type: value === null ? "null" : typeof value, const: value as unknown }));

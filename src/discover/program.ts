@@ -4,7 +4,7 @@ import { dirname, join, posix } from "node:path";
 import ts from "#typescript";
 import { packageRoot } from "../config.ts";
 import type { DefinitionSource } from "./discovery.ts";
-import { isRelative, loaderOf, resolveOwnFile } from "./resolve.ts";
+import { declarationsOf, isDeclarations, isRelative, loaderOf, resolveOwnFile } from "./resolve.ts";
 
 /**
  * A definition as a TypeScript program that sees its own files, the ES2022 library and Berth's ambient types, and
@@ -16,6 +16,8 @@ export interface DefinitionProgram {
   readonly entry: ts.SourceFile;
   /** The definition's own files, entry first. */
   readonly own: readonly ts.SourceFile[];
+  /** Whether the definition has a file of this name, be it a part of the program or not. */
+  readonly has: (name: string) => boolean;
   /** The name that a file of the program has in the definition. */
   readonly nameOf: (file: ts.SourceFile) => string;
   /** Whether a file belongs to the language or to the host, not to the definition. */
@@ -52,7 +54,8 @@ export function openProgram(source: DefinitionSource): DefinitionProgram {
   const own = new Map(Object.entries(source.files).map(([name, text]) => [ownRoot + name, text]));
   const entryName = ownRoot + source.entry;
   const program = ts.createProgram({
-    rootNames: [ambientName, entryName],
+    // Declarations that nothing imports are for everything.
+    rootNames: [ambientName, ...[...own.keys()].filter(isDeclarations), entryName],
     options,
     host: hostFor(own),
   });
@@ -63,6 +66,7 @@ export function openProgram(source: DefinitionSource): DefinitionProgram {
     checker: program.getTypeChecker(),
     entry,
     own: [entry, ...program.getSourceFiles().filter((file) => file !== entry && file.fileName.startsWith(ownRoot))],
+    has: (name) => own.has(ownRoot + name),
     nameOf: (file) => file.fileName.slice(file.fileName.startsWith(ownRoot) ? ownRoot.length : 0),
     isLibrary: (file) => !file.fileName.startsWith(ownRoot),
   };
@@ -112,9 +116,11 @@ function resolveOwn(specifier: string, containingFile: string, exists: (name: st
   const importer = containingFile.slice(ownRoot.length);
   const found = resolveOwnFile(importer, specifier, (path) => exists(ownRoot + path));
   if (found.kind !== "file" || loaderOf(found.path) === undefined) return undefined;
+  const declarations = declarationsOf(found.path);
+  const path = declarations !== undefined && exists(ownRoot + declarations) ? declarations : found.path;
   return {
-    resolvedFileName: ownRoot + found.path,
-    extension: posix.extname(found.path),
+    resolvedFileName: ownRoot + path,
+    extension: isDeclarations(path) ? ts.Extension.Dts : posix.extname(path),
     isExternalLibraryImport: false,
   };
 }

@@ -33,12 +33,28 @@ export function loaderOf(path: string): "ts" | "js" | "json" | undefined {
   return extension === ".json" ? "json" : undefined;
 }
 
+/** The file that says what types a JavaScript file has: `x.d.ts` beside `x.js`. */
+export function declarationsOf(path: string): string | undefined {
+  return /\.m?js$/.test(path) ? path.replace(/\.(m?)js$/, ".d.$1ts") : undefined;
+}
+
+/** The JavaScript file that a file of declarations is about. */
+export function declaredBy(path: string): string | undefined {
+  return isDeclarations(path) ? path.replace(/\.d\.(m?)ts$/, ".$1js") : undefined;
+}
+
+export function isDeclarations(path: string): boolean {
+  return /\.d\.m?ts$/.test(path);
+}
+
 function candidates(path: string, folderOnly: boolean): string[] {
-  const folder = [`${path}/index.ts`, `${path}/index.js`].map((candidate) => posix.normalize(candidate));
+  const folder = [`${path}/index.ts`, `${path}/index.js`, `${path}/index.d.ts`].map((candidate) =>
+    posix.normalize(candidate),
+  );
   if (folderOnly || path === ".") return folder;
   const written = path.replace(/\.(m?)js$/, ".$1ts");
-  if (loaderOf(path) !== undefined) return written === path ? [path] : [path, written];
+  if (loaderOf(path) !== undefined) return written === path ? [path] : [path, written, declarationsOf(path)!];
   // Another kind of file is found under its own name, so that the problem says "not importable", not "missing".
   const itself = posix.extname(path) === "" ? [] : [path];
-  return [...itself, `${path}.ts`, `${path}.js`, `${path}.json`, ...folder];
+  return [...itself, `${path}.ts`, `${path}.js`, `${path}.json`, `${path}.d.ts`, ...folder];
 }

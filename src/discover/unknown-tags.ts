@@ -25,7 +25,7 @@ const aboutArguments: ReadonlySet<string> = new Set(argumentTags.map((name) => n
 const own: readonly string[] = [
   ...argumentTags,
   ...(
-    "param title name description example deprecated returns internal resource prompt completes inputSchema task " +
+    "param title name signature description example deprecated returns internal resource prompt completes inputSchema task " +
     "readOnly destructive idempotent openWorld"
   ).split(" "),
 ];
