@@ -417,3 +417,28 @@ test("declarations beside a definition are its types, and what they declare with
   ]);
   assert.equal(all.tools[0]?.description, "Halves.");
 });
+
+test("a name that two modules export is no tool, and what cannot be offered beside tools is named", () => {
+  const all = found(
+    `
+      export * from "./one.ts";
+      export * from "./two.ts";
+      export * from "nowhere";
+      export { far } from "elsewhere";
+      export function own() {}
+      export default { greet(name: string) { return name; }, limit: 3 };
+    `,
+    {
+      "one.ts": "export function both(a: string) {}\nexport function own(a: 1) {}\nexport function same() {}",
+      "two.ts": 'export function both(a: number) {}\nexport { same } from "./one.ts";',
+    },
+  );
+  assert.deepEqual(signatures(all), ["same()", "own()"]);
+  const own = said(all).filter((text) => !text.includes("already exported"));
+  assert.deepEqual(own, [
+    'warning: "nowhere" is not among the files of this definition, so that what it exports cannot be offered; write a function that calls it',
+    'warning: "elsewhere" is not among the files of this definition, so that { far } cannot be offered; write a function that calls it',
+    "warning: greet of the default export cannot be offered; export each function by itself",
+    'error: both: "./one.ts" and "./two.ts" export different functions of this name, and a module exports neither; write export { both } from … for the one that is meant',
+  ]);
+});

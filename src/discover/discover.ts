@@ -21,6 +21,7 @@ import { placeIn, problemAt } from "./reporter.ts";
 import { readResource } from "./resource.ts";
 import { readTool } from "./tool.ts";
 import { typeErrors } from "./type-errors.ts";
+import { unofferedExports } from "./unoffered.ts";
 import { parseUriTemplate } from "./uri-template.ts";
 
 /**
@@ -35,6 +36,7 @@ export function discover(source: DefinitionSource, limits?: ContractLimits): Dis
   const finder = new Finder(program, limits);
   const candidates = exportedFunctions(program, source.server);
   if (candidates.length === 0) finder.findNothing();
+  else finder.note(unofferedExports(program));
   for (const candidate of candidates) finder.read(candidate);
   for (const candidate of candidates) finder.readCompletions(candidate);
   const found = finder.found();
@@ -94,7 +96,7 @@ class Finder {
     if (roleTags(candidate).length !== 1) return;
     for (const tag of candidate.doc.tags.filter(({ name }) => name === "completes")) {
       const { completion, problems } = readCompletion(candidate, tag, this.#completables, this.#program);
-      this.#note(problems);
+      this.note(problems);
       if (!completion) continue;
       const { of, argument } = completion;
       if (this.#completions.some((other) => other.of === of && other.argument === argument)) {
@@ -115,7 +117,7 @@ class Finder {
     const isRepeated = (name: string): boolean => this.#tools.some((tool) => tool.name === name);
     if (isRepeated(candidate.name) && !tagOf(candidate.doc, "name")) return this.#refuseRepeated(candidate, "tool");
     const { tool, problems } = readTool(candidate, this.#program);
-    this.#note(problems);
+    this.note(problems);
     if (!tool) return;
     if (isRepeated(tool.name)) this.#refuseRepeated(candidate, "tool");
     else if (this.#hasRoom(candidate, tool)) this.#tools.push(tool);
@@ -123,7 +125,7 @@ class Finder {
 
   #addResource(candidate: Candidate, tag: Tag): void {
     const { resource, problems } = readResource(candidate, tag, this.#program);
-    this.#note(problems);
+    this.note(problems);
     if (!resource) return;
     const { name, uri } = resource;
     if (this.#resources.some((other) => other.uri === uri)) {
@@ -138,7 +140,7 @@ class Finder {
 
   #addPrompt(candidate: Candidate): void {
     const { prompt, problems } = readPrompt(candidate, this.#program);
-    this.#note(problems);
+    this.note(problems);
     if (!prompt) return;
     const { name } = prompt;
     if (this.#prompts.some((other) => other.name === name)) return this.#refuseRepeated(candidate, "prompt");
@@ -176,7 +178,7 @@ class Finder {
   }
 
   /** There may be more of them than a call takes arguments. */
-  #note(problems: readonly Problem[]): void {
+  note(problems: readonly Problem[]): void {
     for (const problem of problems) this.#problems.push(problem);
   }
 

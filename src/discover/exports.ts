@@ -3,6 +3,7 @@ import { isHidden } from "./annotations.ts";
 import { docOfSymbol, noDoc, type Doc } from "./doc-comments.ts";
 import type { Parameter } from "./parameters.ts";
 import type { DefinitionProgram } from "./program.ts";
+import { clashingFiles } from "./unoffered.ts";
 import { declaredBy } from "./resolve.ts";
 import { unresolvedName, type UnresolvedName } from "./types/unresolved.ts";
 
@@ -21,6 +22,8 @@ export interface Candidate {
   readonly implementation?: ts.SignatureDeclaration;
   /** A type that the function was declared to have and that leads nowhere. */
   readonly missing?: UnresolvedName;
+  /** The files that export something else of this name each, so that the module has none of them. */
+  readonly clashing: readonly string[];
   /** Where to point when the whole function is meant: its name. */
   readonly nameNode: ts.Node;
 }
@@ -57,6 +60,7 @@ export function exportedFunctions(program: DefinitionProgram, server: string): C
       signatures: signatures.length > 0 ? signatures : [signature],
       ...(implementation ? { implementation } : {}),
       ...(missing ? { missing } : {}),
+      clashing: clashingFiles(exported, program),
       nameNode: ts.getNameOfDeclaration(declaration) ?? declaration,
       at: positionInEntry(exported, declaration, entry),
       target,

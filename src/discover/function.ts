@@ -62,8 +62,19 @@ export function callOf(
   };
 }
 
-/** True when the function's own type leads nowhere, so that there is nothing to read. */
-export function isUnreadable({ missing }: Candidate, reporter: Reporter): boolean {
+/** True when the function's own type leads nowhere, or two `export *` name it, so that there is nothing to read. */
+export function isUnreadable({ name, missing, clashing, nameNode }: Candidate, reporter: Reporter): boolean {
+  if (clashing.length > 0) {
+    const files = clashing.map((file) => `"./${file}"`).join(" and ");
+    const remedy = `write export { ${name} } from … for the one that is meant`;
+    reporter.add(
+      "error",
+      "clashing-exports",
+      `${files} export different functions of this name, and a module exports neither; ${remedy}`,
+      nameNode,
+    );
+    return true;
+  }
   if (!missing) return false;
   const detail = missing.module === undefined ? reporter.diagnosticWithin(missing.complaint) : undefined;
   reporter.add("error", "unresolved-type", `${sayUnresolved(missing)}${detail ? `: ${detail}` : ""}`, missing.node);

@@ -1,0 +1,80 @@
+import ts from "#typescript";
+import type { Problem } from "../problem.ts";
+import type { DefinitionProgram } from "./program.ts";
+import { problemAt } from "./reporter.ts";
+
+/**
+ * Exports of a module with tools that are most likely meant as more tools, and that cannot be offered: those of modules
+ * that are not seen, and functions inside of a default export.
+ */
+export function unofferedExports(program: DefinitionProgram): Problem[] {
+  const { checker, entry } = program;
+  const warn = (node: ts.Node, code: string, message: string) =>
+    problemAt(node, { severity: "warning", code, message }, program);
+
+  return entry.statements.flatMap((statement): Problem[] => {
+    if (ts.isExportAssignment(statement)) {
+      const functions = functionsIn(statement.expression, checker);
+      if (functions.length === 0) return [];
+      const message = `${functions.join(", ")} of the default export cannot be offered; export each function by itself`;
+      return [warn(statement, "default-object", message)];
+    }
+    if (!ts.isExportDeclaration(statement) || statement.isTypeOnly || !statement.moduleSpecifier) return [];
+    if (!ts.isStringLiteral(statement.moduleSpecifier) || checker.getSymbolAtLocation(statement.moduleSpecifier))
+      return [];
+    const { text } = statement.moduleSpecifier;
+    const what = statement.exportClause === undefined ? "what it exports" : statement.exportClause.getText();
+    const message = `"${text}" is not among the files of this definition, so that ${what} cannot be offered; write a function that calls it`;
+    return [warn(statement.moduleSpecifier, "unseen-exports", message)];
+  });
+}
+
+function functionsIn(expression: ts.Expression, checker: ts.TypeChecker): string[] {
+  const type = checker.getTypeAtLocation(expression);
+  if (type.getCallSignatures().length > 0 || !(type.flags & ts.TypeFlags.Object)) return [];
+  const functions = checker
+    .getPropertiesOfType(type)
+    .filter((property) => checker.getTypeOfSymbol(property).getCallSignatures().length > 0);
+  const names = functions.map(({ name }) => name);
+  return names.length > namesMax ? [...names.slice(0, namesMax), "…"] : names;
+}
+
+const namesMax = 5;
+
+/**
+ * The files that export different values of a name by `export *`: then the module exports none of them. Empty where the
+ * name is clear.
+ */
+export function clashingFiles(exported: ts.Symbol, { checker, entry, nameOf }: DefinitionProgram): string[] {
+  const module = checker.getSymbolAtLocation(entry);
+  const targets = module ? starTargets(module, exported.escapedName, checker) : [];
+  if (targets.length < 2) return [];
+  return [
+    ...new Set(
+      targets.flatMap(({ valueDeclaration }) => valueDeclaration ?? []).map((node) => nameOf(node.getSourceFile())),
+    ),
+  ];
+}
+
+/** What a name of a module leads to: one value where it is exported by name, else all that `export *` may bring in. */
+function starTargets(
+  module: ts.Symbol,
+  name: ts.__String,
+  checker: ts.TypeChecker,
+  seen = new Set<ts.Symbol>(),
+): ts.Symbol[] {
+  if (seen.has(module)) return [];
+  seen.add(module);
+  const own = module.exports?.get(name);
+  if (own) {
+    const target = own.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(own) : own;
+    return target.flags & ts.SymbolFlags.Value ? [target] : [];
+  }
+  const stars = module.exports?.get(ts.InternalSymbolName.ExportStar)?.declarations ?? [];
+  const targets = stars.flatMap((star) => {
+    const isSeen = ts.isExportDeclaration(star) && !star.isTypeOnly && star.moduleSpecifier;
+    const from = isSeen ? checker.getSymbolAtLocation(isSeen) : undefined;
+    return from ? starTargets(from, name, checker, seen) : [];
+  });
+  return [...new Set(targets)];
+}
