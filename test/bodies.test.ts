@@ -156,7 +156,11 @@ describe("a body longer than inlineBodyBytes, where that is set", () => {
 describe("bodies that are not whole", () => {
   let berth: TestBerth;
   before(async () => {
-    const env = { BERTH_UNFINISHED_BODY_BYTES: "500000", BERTH_UNFINISHED_BODY_BYTES_PER_TENANT: "300000" };
+    const env = {
+      BERTH_UNFINISHED_BODY_BYTES: "500000",
+      BERTH_UNFINISHED_BODY_BYTES_PER_TENANT: "300000",
+      BERTH_UNFINISHED_SIGN_IN_BYTES: "10000",
+    };
     berth = await startTestBerth({ texts: { "own.ts": own }, env });
     await onStoreOf(berth, async (store) => {
       for (const tenant of ["one", "two"]) await addTenant(store, tenant, { servers: { own } });
@@ -169,10 +173,10 @@ describe("bodies that are not whole", () => {
     return Number(/^berth_unfinished_body_bytes (\d+)$/m.exec(metrics)![1]);
   }
 
-  async function begin(tenant: string, bytes: number): Promise<RawConnection> {
+  async function begin(tenant: string, bytes: number, path = "/mcp/own"): Promise<RawConnection> {
     const connection = await connectRaw(berth.url);
     const head = [
-      `POST /t/${tenant}/mcp/own HTTP/1.1`,
+      `POST /t/${tenant}${path} HTTP/1.1`,
       `Host: ${new URL(berth.url).host}`,
       "Content-Type: application/json",
       "Accept: application/json",
@@ -202,6 +206,28 @@ describe("bodies that are not whole", () => {
     begun.socket.destroy();
     await until(async () => (await heldBytes()) === 0);
     assert.equal((await ping("one", long())).status, 200);
+  });
+
+  it("of sign-ins, which anybody may send, take nothing of a tenant's room", async () => {
+    const begun = [await begin("one", 6_000, "/sign-in"), await begin("one", 4_000, "/sign-in")];
+    // 290,000 bytes and these would be more than the tenant may have.
+    begun.push(await begin("one", 294_000));
+    const refused = await connectRaw(berth.url);
+    refused.socket.write(rawPost("/t/two/sign-in", "x", { Host: new URL(berth.url).host, "Content-Length": "4000" }));
+    await refused.until(
+      /^HTTP\/1.1 503[^]*10000 bytes of bodies that are not whole yet \(BERTH_UNFINISHED_SIGN_IN_BYTES\)/,
+    );
+    begun.push(refused);
+    for (const { socket } of begun) socket.destroy();
+    await until(async () => (await heldBytes()) === 0);
+  });
+
+  it("signInBytes: a longer sign-in is refused", async () => {
+    const signIn = (length: number) => post(`${berth.url}/sign-in`, { token: "x".repeat(length) });
+    assert.equal((await signIn(4_000)).status, 401);
+    const { status, body } = await signIn(defaultLimits.signInBytes);
+    assert.equal(status, 413);
+    assert.match(body.error.message, /8192 bytes \(BERTH_SIGN_IN_BYTES\)/);
   });
 
   it("take no more memory than they have bytes, in however small pieces they come", async () => {

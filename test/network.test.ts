@@ -252,6 +252,18 @@ describe("the network of a server's code", () => {
     await assert.rejects(text(), /longer than the limit fetchResponseBytes of 100000/);
   });
 
+  it("C8 an answer that is packed more than once is refused: a few bytes could hide work that yields nothing", async () => {
+    const { begin, text } = open([`127.0.0.1:${port}`]);
+    const packed = gzipSync("x");
+    answer = (_request, response) => response.setHeader("Content-Encoding", "gzip").end(packed);
+    await begin(`http://127.0.0.1:${port}/`);
+    assert.equal(await text(), "x");
+    for (const codings of ["gzip, gzip", ["gzip", "gzip"]]) {
+      answer = (_request, response) => response.setHeader("Content-Encoding", codings).end(gzipSync(packed));
+      await assert.rejects(begin(`http://127.0.0.1:${port}/`), /more than one Content-Encoding \(gzip, gzip\)/);
+    }
+  });
+
   it("C8 fetchRequestBytes: a longer body is not sent", async () => {
     const { request, begin } = open([`127.0.0.1:${port}`], { fetchRequestBytes: 1000 });
     const limit = /longer than the limit fetchRequestBytes of 1000/;

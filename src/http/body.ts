@@ -10,8 +10,10 @@ export type BodyLimits = Pick<
   Limits,
   | "bodyBytes"
   | "shortBodyBytes"
+  | "signInBytes"
   | "unfinishedBodyBytes"
   | "unfinishedBodyBytesPerTenant"
+  | "unfinishedSignInBytes"
   | "heldBodyBytes"
   | "heldBodyBytesPerTenant"
 >;
@@ -24,6 +26,7 @@ export type BodyLimits = Pick<
 export class Bodies {
   readonly #limits: BodyLimits;
   #unfinished = 0;
+  #unfinishedSignIns = 0;
   readonly #byTenant = new Map<string, number>();
   #held = 0;
   readonly #heldBy = new Map<string, number>();
@@ -34,7 +37,7 @@ export class Bodies {
 
   /** Bytes that are held of bodies that are not whole. */
   get unfinishedBytes(): number {
-    return this.#unfinished;
+    return this.#unfinished + this.#unfinishedSignIns;
   }
 
   /**
@@ -43,6 +46,29 @@ export class Bodies {
    * the middle. `bytesMax` is the limit of that name, or a number that follows from another one.
    */
   read(request: IncomingMessage, bytesMax: "bodyBytes" | "shortBodyBytes" | number = "bodyBytes"): Promise<string> {
+    return this.#read(request, bytesMax, this.#roomOf(request));
+  }
+
+  /**
+   * As `read`, the body of a sign-in. Anybody may send one to any tenant, so it takes nothing of that tenant's room, nor
+   * of the room of all: it has a small one that only sign-ins share.
+   */
+  readSignIn(request: IncomingMessage): Promise<string> {
+    return this.#read(request, "signInBytes", {
+      fullFor: (bytes) => {
+        const { unfinishedSignInBytes } = this.#limits;
+        if (this.#unfinishedSignIns + bytes <= unfinishedSignInBytes) return undefined;
+        return full("too_many_bodies", `sign-ins may have ${unfinishedSignInBytes} bytes`, "unfinishedSignInBytes");
+      },
+      count: (bytes) => void (this.#unfinishedSignIns += bytes),
+    });
+  }
+
+  #read(
+    request: IncomingMessage,
+    bytesMax: "bodyBytes" | "shortBodyBytes" | "signInBytes" | number,
+    room: Room,
+  ): Promise<string> {
     const most = typeof bytesMax === "number" ? bytesMax : this.#limits[bytesMax];
     return new Promise((resolve, reject) => {
       let first: Buffer | undefined;
@@ -50,7 +76,7 @@ export class Bodies {
       let length = 0;
       let counted = 0;
       const release = (): void => {
-        if (counted > 0) this.#count(request, -counted);
+        if (counted > 0) room.count(-counted);
         counted = 0;
       };
       const refuse = (error: BerthError): void => {
@@ -70,9 +96,9 @@ export class Bodies {
           if (!rest) (rest = new GrowingBytes()).add(first);
           rest.add(chunk);
         }
-        const full = this.#fullFor(request, length - counted);
+        const full = room.fullFor(length - counted);
         if (full) return refuse(full);
-        this.#count(request, length - counted);
+        room.count(length - counted);
         counted = length;
       };
       request.on("data", onData);
@@ -112,24 +138,33 @@ export class Bodies {
     else this.#heldBy.set(tenant, own);
   }
 
-  #fullFor(request: IncomingMessage, bytes: number): BerthError | undefined {
+  #roomOf(request: IncomingMessage): Room {
     const { unfinishedBodyBytes, unfinishedBodyBytesPerTenant } = this.#limits;
     const { tenant } = claimedPlaceOf(request);
-    if ((this.#byTenant.get(tenant) ?? 0) + bytes > unfinishedBodyBytesPerTenant) {
-      const who = `the tenant "${tenant}" may have ${unfinishedBodyBytesPerTenant} bytes`;
-      return full("too_many_requests", who, "unfinishedBodyBytesPerTenant");
-    }
-    if (this.#unfinished + bytes <= unfinishedBodyBytes) return undefined;
-    return full("too_many_bodies", `there may be ${unfinishedBodyBytes} bytes`, "unfinishedBodyBytes");
+    return {
+      fullFor: (bytes) => {
+        if ((this.#byTenant.get(tenant) ?? 0) + bytes > unfinishedBodyBytesPerTenant) {
+          const who = `the tenant "${tenant}" may have ${unfinishedBodyBytesPerTenant} bytes`;
+          return full("too_many_requests", who, "unfinishedBodyBytesPerTenant");
+        }
+        if (this.#unfinished + bytes <= unfinishedBodyBytes) return undefined;
+        return full("too_many_bodies", `there may be ${unfinishedBodyBytes} bytes`, "unfinishedBodyBytes");
+      },
+      count: (bytes) => {
+        this.#unfinished += bytes;
+        const ofTenant = (this.#byTenant.get(tenant) ?? 0) + bytes;
+        if (ofTenant === 0) this.#byTenant.delete(tenant);
+        else this.#byTenant.set(tenant, ofTenant);
+      },
+    };
   }
+}
 
-  #count(request: IncomingMessage, bytes: number): void {
-    const { tenant } = claimedPlaceOf(request);
-    this.#unfinished += bytes;
-    const ofTenant = (this.#byTenant.get(tenant) ?? 0) + bytes;
-    if (ofTenant === 0) this.#byTenant.delete(tenant);
-    else this.#byTenant.set(tenant, ofTenant);
-  }
+/** Where bytes of a body are counted until it is whole. */
+interface Room {
+  /** Why there is no room for so many more; undefined where there is. */
+  fullFor(bytes: number): BerthError | undefined;
+  count(bytes: number): void;
 }
 
 /** Most bodies are short, and requests are counted anyway. */

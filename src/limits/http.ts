@@ -1,11 +1,15 @@
 /** What connections, requests and streams over HTTP may take, and how the service ends. */
 export const httpLimits = {
   bodyBytes: 4 * 1024 * 1024,
-  /** The body of a request that says a few names: a token's wish, an approval, a sign-in. */
+  /** The body of a request that says a few names: a token's wish, an approval. */
   shortBodyBytes: 64 * 1024,
+  /** The body of a sign-in, which anybody may send: a token, and the page to go on to. */
+  signInBytes: 8 * 1024,
   /** What has come of bodies that are not whole yet. */
   unfinishedBodyBytes: 256 * 1024 * 1024,
   unfinishedBodyBytesPerTenant: 64 * 1024 * 1024,
+  /** The same of all sign-ins together, which count to no tenant. */
+  unfinishedSignInBytes: 4 * 1024 * 1024,
   /** Bodies of calls that are under way, of all tenants and of each: those that wait for their turn keep what they brought. */
   heldBodyBytes: 384 * 1024 * 1024,
   heldBodyBytesPerTenant: 128 * 1024 * 1024,

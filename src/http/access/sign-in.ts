@@ -92,7 +92,7 @@ export function signOut({ originOf }: Pick<SignInOptions, "originOf">): RequestH
 
 async function readForm(request: Request, bodies: Bodies): Promise<{ token: string; next: unknown; isForm: boolean }> {
   const isForm = request.is("application/x-www-form-urlencoded") !== false;
-  const body = await bodies.read(request, "shortBodyBytes");
+  const body = await bodies.readSignIn(request);
   const values: unknown = isForm ? Object.fromEntries(new URLSearchParams(body)) : parseJson(body);
   const { token, next } = isObject(values) ? values : {};
   if (typeof token !== "string")
