@@ -167,6 +167,7 @@ export async function openCore(
     const own = await openHost([], hosting);
     const host = withAllServers(
       explore ? withBuiltIn(own, DEFAULT_TENANT, explore, { ...config.limits, observers }) : own,
+      config.limits,
     );
     const edits = createEdits({
       ...hosting,

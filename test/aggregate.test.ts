@@ -165,6 +165,19 @@ describe("S10 the whole of all servers", () => {
     assert.equal(again.contractCid, catalog.contractCid, "equal servers give an equal contract");
   });
 
+  it("allServersBytes: has the first servers for which there is room, and says which are left out", async () => {
+    const { heldBytes } = (await hosted.host.server("default", "alpha")) as { heldBytes?: number };
+    assert.ok(heldBytes! > 200);
+    const host = withAllServers(hosted.host, { allServersBytes: heldBytes! });
+    const catalog = await host.server("default", "");
+    assert.ok(catalog.contract.tools.every(({ name }) => name.startsWith("alpha.")));
+    assert.match(
+      catalog.problems.map(({ message }) => message).join(),
+      /The server "beta" is not offered at \/mcp: .*\(BERTH_ALL_SERVERS_BYTES\); it is served at \/mcp\/beta/,
+    );
+    assert.equal((await host.server("default", "beta")).server, "beta");
+  });
+
   it("leaves each server its names and URIs, whatever a server before it in the order says", async () => {
     const before = `
       export function charge(): string { return "by pay.eu"; }

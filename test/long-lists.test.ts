@@ -110,10 +110,10 @@ describe("lists that others wrote without an end", () => {
 });
 
 describe("catalogs that are kept", () => {
-  it("are as many as there is room for in bytes of their contracts", async () => {
+  it("are as many as there is room for in bytes that their contracts take", async () => {
     const cache = new CatalogCache({ catalogs: 10, catalogBytes: 1_000 });
-    const load = (server: string, contractBytes: number, ifRoom = false): Promise<Catalog> =>
-      cache.load("t", server, {} as never, async () => ({ server, contractBytes }) as Catalog, { ifRoom });
+    const load = (server: string, heldBytes: number, ifRoom = false): Promise<Catalog> =>
+      cache.load("t", server, {} as never, async () => ({ server, heldBytes }) as Catalog, { ifRoom });
     const kept = (): string[] => ["a", "b", "c", "d", "e"].filter((server) => cache.peek("t", server));
     await load("a", 600);
     await load("b", 400);

@@ -30,6 +30,8 @@ export interface Part {
   readonly server: string;
   /** Undefined of a server that is not served. */
   readonly offer: Offered | undefined;
+  /** About what the offer takes in memory. */
+  readonly heldBytes: number;
   readonly problems: readonly Problem[];
 }
 
@@ -45,7 +47,7 @@ interface Offered extends Pick<Contract, "tools" | "prompts" | "resources" | "re
 }
 
 export function partOf({ name: server, catalog, problems }: ServerSummary): Part {
-  if (!catalog) return { server, offer: undefined, problems: listedProblems(problems) };
+  if (!catalog) return { server, offer: undefined, heldBytes: 0, problems: listedProblems(problems) };
   const leftOut: Problem[] = [];
   const named = <Own extends { readonly name: string }>(kind: string, all: readonly Own[]): Own[] =>
     all.flatMap((own) => {
@@ -72,7 +74,14 @@ export function partOf({ name: server, catalog, problems }: ServerSummary): Part
     readsUris: catalog.readsUris ?? false,
     starting: catalog.starting,
   };
-  return { server, offer, problems: listedProblems([...problems, ...leftOut]) };
+  return { server, offer, heldBytes: catalog.heldBytes ?? 0, problems: listedProblems([...problems, ...leftOut]) };
+}
+
+/** Of a server for which there is no room beside those before it. */
+export function withoutOffer({ server, problems }: Part, bytesMax: number): Part {
+  const beyond = `with it the servers take more than ${bytesMax} bytes of memory together (BERTH_ALL_SERVERS_BYTES)`;
+  const problem = notInAll(`The server "${server}" is not offered at /mcp: ${beyond}; it is served at /mcp/${server}`);
+  return { server, offer: undefined, heldBytes: 0, problems: [...problems, problem] };
 }
 
 function inWhole<Own extends { readonly name: string }>(server: string, own: Own): Own {

@@ -1,5 +1,6 @@
+import { defaultLimits, type Limits } from "../limits.ts";
 import { mapInTurns, turnTaker } from "../turns.ts";
-import { composeServers, partOf, type Part } from "./aggregate-catalog.ts";
+import { composeServers, partOf, withoutOffer, type Part } from "./aggregate-catalog.ts";
 import type { Catalog, Contract, ServerChange } from "./catalog.ts";
 import type { Directory, DirectoryEntry } from "./directory.ts";
 import type { Host } from "./host.ts";
@@ -12,11 +13,11 @@ import type { ChangeListener } from "./watchers.ts";
 export const ALL_SERVERS = "";
 
 /** A host that knows the server of all servers beside those of `host`. */
-export function withAllServers(host: Host): Host {
+export function withAllServers(host: Host, limits: AllServersLimits = defaultLimits): Host {
   const tenants = new Map<string, AllServers>();
   const all = (tenant: string): AllServers => {
     let known = tenants.get(tenant);
-    if (!known) tenants.set(tenant, (known = new AllServers(tenant, host)));
+    if (!known) tenants.set(tenant, (known = new AllServers(tenant, host, limits)));
     return known;
   };
   return {
@@ -41,14 +42,25 @@ export function withAllServers(host: Host): Host {
   };
 }
 
+interface KnownPart {
+  readonly listed: DirectoryEntry | undefined;
+  readonly part: Part;
+}
+
+export type AllServersLimits = Pick<Limits, "allServersBytes">;
+
+/** Servers that are read at a time before it is looked whether there is room for them. */
+const READ_AT_A_TIME = 16;
+
 /** One tenant's whole, composed when it is asked for, and anew when a server has changed, come or gone. */
 class AllServers {
   readonly #tenant: string;
   readonly #host: Host;
+  readonly #limits: AllServersLimits;
   readonly #listeners = new Set<ChangeListener>();
   readonly #coming = new Set<string>();
   /** What each server adds, for as long as it is said of it what it was made of. */
-  #parts = new Map<string, { readonly listed: DirectoryEntry | undefined; readonly part: Part }>();
+  #parts = new Map<string, KnownPart>();
   #directory: Directory | undefined;
   #unwatch: (() => void) | undefined;
   /** Counts what made a composed catalog stale. */
@@ -59,9 +71,10 @@ class AllServers {
   #told: Catalog | undefined;
   #telling: Promise<void> = Promise.resolve();
 
-  constructor(tenant: string, host: Host) {
+  constructor(tenant: string, host: Host, limits: AllServersLimits) {
     this.#tenant = tenant;
     this.#host = host;
+    this.#limits = limits;
   }
 
   catalog(): Catalog | Promise<Catalog> {
@@ -114,16 +127,27 @@ class AllServers {
     this.#directory = this.#host.directory(this.#tenant);
     const servers = this.#directory?.servers;
     const known = this.#parts;
-    const found = await mapInTurns(this.#host.names(this.#tenant), async (name) => {
+    const read = async (name: string): Promise<(readonly [string, KnownPart])[]> => {
       const listed = servers?.get(name);
       const before = known.get(name);
-      if (before && before.listed === listed) return [[name, before]] as const;
+      if (before && before.listed === listed) return [[name, before]];
       const summary = await this.#host.summary(this.#tenant, name, { oneOfAll: true });
       if (!summary) return [];
       if (summary.state === "unstarted" || summary.state === "starting") this.#bringIn(name);
-      return [[name, { listed, part: partOf(summary) }]] as const;
-    });
-    const parts = new Map(found.flat());
+      return [[name, { listed, part: partOf(summary) }]];
+    };
+    const { allServersBytes } = this.#limits;
+    const parts = new Map<string, KnownPart>();
+    const names = this.#host.names(this.#tenant);
+    let bytes = 0;
+    for (let at = 0; at < names.length; at += READ_AT_A_TIME) {
+      for (const [name, known] of (await mapInTurns(names.slice(at, at + READ_AT_A_TIME), read)).flat()) {
+        bytes += known.part.heldBytes;
+        const hasRoom = bytes <= allServersBytes;
+        parts.set(name, hasRoom ? known : { ...known, part: withoutOffer(known.part, allServersBytes) });
+        if (!hasRoom) bytes -= known.part.heldBytes;
+      }
+    }
     const all = Array.from(parts.values(), ({ part }) => part);
     const catalog = await composeServers(this.#tenant, all, this.#host);
     // What was composed of servers that have changed meanwhile serves whoever waits for it, and nobody else.

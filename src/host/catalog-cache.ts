@@ -8,7 +8,7 @@ interface Slot {
   usedSinceLastSweep: boolean;
 }
 
-/** `catalogBytes` counts their contracts. */
+/** `catalogBytes` counts what their contracts take in memory. */
 type CacheLimits = Pick<Limits, "catalogs" | "catalogBytes">;
 
 /**
@@ -120,6 +120,6 @@ export class CatalogCache {
   }
 }
 
-function bytesOf({ contractBytes = 0 }: Catalog): number {
-  return contractBytes;
+function bytesOf({ heldBytes = 0 }: Catalog): number {
+  return heldBytes;
 }

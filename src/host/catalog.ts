@@ -55,8 +55,8 @@ export interface Catalog {
   /** Undefined when nobody completes this argument. `of` is a prompt's name or a template as the contract has it. */
   completer(of: string, argument: string): Completer | undefined;
   readonly memo: Map<string, unknown>;
-  /** Of the contract as it is stored. */
-  readonly contractBytes?: number;
+  /** About what its contract takes in memory. */
+  readonly heldBytes?: number;
   /** It shows only what some principals may use. */
   readonly isNarrowed?: boolean;
   /** How many it is composed of; one without it. */

@@ -6,6 +6,7 @@ import { refused } from "./compiled-definition.ts";
 import { readCheckedEntry } from "./config/mcps.ts";
 import type { DirectoryEntry } from "./directory.ts";
 import { recordRelease, type RecordRelease } from "./release-recorder.ts";
+import { valuesIn } from "../json.ts";
 import type { Log } from "../log.ts";
 import { lacksDescriptor, noDescriptors } from "../unforeseen.ts";
 
@@ -45,13 +46,17 @@ async function load(
     throw damaged(server, error);
   });
   if (dependencies.writable) await record(tenant, server, catalog.release, blocks, entry.upstream !== undefined);
-  const contractBytes = blocks.find(({ cid }) => cid === catalog.contractCid)?.bytes.length;
+  const written = blocks.find(({ cid }) => cid === catalog.contractCid)?.bytes.length;
+  const heldBytes = written && written + VALUE_BYTES * valuesIn(catalog.contract, dependencies.limits.contractValues);
   return {
     ...catalog,
-    ...(contractBytes !== undefined && { contractBytes }),
+    ...(heldBytes !== undefined && { heldBytes }),
     problems: [...problems, ...catalog.problems],
   };
 }
+
+/** An object, a list, or a member of one, beside the text of it. */
+const VALUE_BYTES = 64;
 
 /**
  * What of a server failed as an error that may be told. One that nobody foresaw is that server's alone: it stands in the

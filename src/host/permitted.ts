@@ -2,7 +2,7 @@ import type { Principal } from "../access/principal.ts";
 import { RIGHTS } from "../access/rights.ts";
 import { rawBlock } from "../cid.ts";
 import type { Catalog } from "./catalog.ts";
-import { ViewRoom, type Kept } from "./view-room.ts";
+import { viewRoom, type Kept } from "./view-room.ts";
 
 /**
  * What of a catalog a principal may use, as a catalog: its lists show that alone, and nothing else of it can be
@@ -27,12 +27,6 @@ export function permittedCatalog(catalog: Catalog, principal: Principal | undefi
   return views.making.get(principal.rights) ?? narrowing(catalog, catalog.narrow, principal, views);
 }
 
-/** Of who writes something into the `memo` of a view: so many more bytes are kept with it, or fewer. */
-export function keptInView(view: Catalog, bytes: number): void {
-  const kept = keptOf.get(view);
-  if (kept) viewRoom.grow(kept, bytes);
-}
-
 /** What was made of a catalog for those who may use a part of it. A call costs three look-ups. */
 interface Views {
   /** By rights, under which of the keys their view is. */
@@ -43,12 +37,8 @@ interface Views {
 }
 
 const viewsOf = new WeakMap<Catalog, Views>();
-const keptOf = new WeakMap<Catalog, Kept>();
 const ALL = "";
 
-/** Of all tenants together: anybody who gives rights can give as many different ones as they like. */
-const VIEWS_BYTES_MAX = 128 * 1024 * 1024;
-export const viewRoom = new ViewRoom(VIEWS_BYTES_MAX);
 /** About what each of these takes. */
 const [KEY_BYTES, VIEW_BYTES, SERVER_BYTES, ITEM_BYTES] = [600, 2_000, 400, 200];
 
@@ -61,7 +51,6 @@ function setView(views: Views, key: string, view: Catalog): void {
   const { tools, prompts, resources, resourceTemplates } = contract;
   const items = [problems, tools, prompts, resources, resourceTemplates].reduce((sum, { length }) => sum + length, 0);
   const kept = viewRoom.keep(views.made, key, VIEW_BYTES + servers * SERVER_BYTES + items * ITEM_BYTES);
-  keptOf.set(view, kept);
   views.made.set(key, { view, kept });
 }
 

@@ -5,7 +5,7 @@ export interface Kept {
 }
 
 interface Held extends Kept {
-  bytes: number;
+  readonly bytes: number;
   readonly forget: () => void;
 }
 
@@ -47,16 +47,7 @@ export class ViewRoom {
     return held;
   }
 
-  /** It has become longer, or shorter. Nothing where it is not kept any more. */
-  grow(kept: Kept, bytes: number): void {
-    const held = kept as Held;
-    if (!this.#held.has(held)) return;
-    held.bytes += bytes;
-    this.#bytes += bytes;
-    this.#makeRoom();
-  }
-
-  #makeRoom(but?: Held): void {
+  #makeRoom(but: Held): void {
     let chances = CHANCES_MAX;
     for (const held of this.#held) {
       if (this.#bytes <= this.#bytesMax) return;
@@ -72,3 +63,9 @@ export class ViewRoom {
     }
   }
 }
+
+/** Of all tenants together: anybody who gives rights can give as many different ones as they like. */
+const VIEWS_BYTES_MAX = 128 * 1024 * 1024;
+
+/** For views of catalogs that show a part of them, and for the pages of lists that were written of any catalog. */
+export const viewRoom = new ViewRoom(VIEWS_BYTES_MAX);

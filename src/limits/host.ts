@@ -21,8 +21,10 @@ export const hostLimits = {
   transformBytes: 1024 * 1024,
   transformItems: 1000,
   catalogs: 512,
-  /** Of the contracts of these, as they are stored; in memory a catalog is several times as large. */
-  catalogBytes: 64 * 1024 * 1024,
+  /** Of the contracts of these: their JSON, and 64 bytes for each value in it. */
+  catalogBytes: 128 * 1024 * 1024,
+  /** The same of all servers of a tenant that are offered together at /mcp. */
+  allServersBytes: 32 * 1024 * 1024,
   /** What reviews have compiled, which is kept in memory for the saves that may follow. */
   reviewedBytes: 64 * 1024 * 1024,
   /** How often the functions of one server may hide and show what it offers, as many at once after a time of rest; 0 is as often as they like. */

@@ -1,6 +1,6 @@
 import { BerthError } from "../../errors.ts";
 import type { Catalog, ToolContract } from "../../host/catalog.ts";
-import { keptInView } from "../../host/permitted.ts";
+import { viewRoom, type Kept } from "../../host/view-room.ts";
 import type { Limits } from "../../limits.ts";
 import { turnTaker } from "../../turns.ts";
 import type { Codec, ListName, Method } from "../protocol.ts";
@@ -10,23 +10,25 @@ export type ListPageLimits = Pick<Limits, "listPageBytes" | "listPageItems">;
 
 /** Longer than any that a list gives. */
 const CURSOR_UNITS_MAX = 64;
-/** Pages of one list that are kept, and their characters together. */
-const PAGES_MAX = 64;
-const PAGES_UNITS_MAX = 32 * 1024 * 1024;
-
 /** By their first items. */
-type Pages = Map<number, string | Promise<string>>;
+interface Pages {
+  readonly written: Map<string, { readonly page: string; readonly kept: Kept }>;
+  readonly making: Map<string, Promise<string>>;
+}
 
 /**
- * `tools/list` and its like: a page is written once for a release, and is bytes that already exist from then on. It is
- * the whole list unless that exceeds the limits: many clients never ask for a second page.
+ * `tools/list` and its like: a page is written once for a release, and is bytes that already exist from then on, as long
+ * as there is room for it. It is the whole list unless that exceeds the limits: many clients never ask for a second page.
  */
 export function listMethod(list: ListName, limits: ListPageLimits): Method {
   return ({ catalog, params, codec }) => {
     const cursor = params["cursor"];
     const start = cursor === undefined ? 0 : startOf(cursor, list, catalog.contract[list].length);
     const pages = pagesOf(catalog.memo, codec.shape, list);
-    return pages.get(start) ?? makePage(pages, start, { list, catalog, codec, limits });
+    const found = pages.written.get(String(start));
+    if (!found) return makePage(pages, start, { list, catalog, codec, limits });
+    found.kept.used = true;
+    return found.page;
   };
 }
 
@@ -38,22 +40,22 @@ interface PageSource {
 }
 
 /** Whoever asks for the same page meanwhile waits for this one. */
-function makePage(pages: Pages, start: number, source: PageSource): Promise<string> {
-  const made = writePage(start, source).then(
-    (page) => {
-      pages.set(start, page);
-      const units = page.length - makeRoom(pages, start);
-      if (source.catalog.isNarrowed) keptInView(source.catalog, 2 * units);
+function makePage({ written, making }: Pages, start: number, source: PageSource): Promise<string> {
+  const key = String(start);
+  const underWay = making.get(key);
+  if (underWay) return underWay;
+  const made = writePage(start, source)
+    .then((page) => {
+      written.set(key, { page, kept: viewRoom.keep(written, key, UNIT_BYTES * page.length) });
       return page;
-    },
-    (error: unknown) => {
-      pages.delete(start);
-      throw error;
-    },
-  );
-  pages.set(start, made);
+    })
+    .finally(() => making.delete(key));
+  making.set(key, made);
   return made;
 }
+
+/** Of a character, where not all of a text are Latin ones. */
+const UNIT_BYTES = 2;
 
 async function writePage(start: number, { list, catalog, codec, limits }: PageSource): Promise<string> {
   const { listPageBytes, listPageItems } = limits;
@@ -77,20 +79,6 @@ async function writePage(start: number, { list, catalog, codec, limits }: PageSo
   return `{"${list}":[${texts.join(",")}]${rest === "{}" ? "" : ","}${rest.slice(1)}`;
 }
 
-/** Lets the oldest pages go where there are too many; gives their length. The first one is what most clients ask for. */
-function makeRoom(pages: Pages, made: number): number {
-  let units = 0;
-  for (const page of pages.values()) if (typeof page === "string") units += page.length;
-  let gone = 0;
-  for (const [start, page] of pages) {
-    if (pages.size <= PAGES_MAX && units - gone <= PAGES_UNITS_MAX) break;
-    if (start === 0 || start === made || typeof page !== "string") continue;
-    pages.delete(start);
-    gone += page.length;
-  }
-  return gone;
-}
-
 /** So that a client can tell another behaviour behind the same contract, and the same tool under another name. */
 export function listedTool(tool: ToolContract, catalog: Catalog): object {
   const identity = catalog.identity(tool.name);
@@ -102,7 +90,7 @@ export function listedTool(tool: ToolContract, catalog: Catalog): object {
 function pagesOf(memo: Map<string, unknown>, shape: string, list: ListName): Pages {
   const key = `list:${shape}:${list}`;
   let pages = memo.get(key) as Pages | undefined;
-  if (!pages) memo.set(key, (pages = new Map()));
+  if (!pages) memo.set(key, (pages = { written: new Map(), making: new Map() }));
   return pages;
 }
 
