@@ -98,6 +98,7 @@ describe("berth call", () => {
     for (const [args, reason, input] of [
       [["everyday"], /"everyday" names no tool; say server\.tool/],
       [["everyday.nope"], /has no tool "nope"/],
+      [["streaming.dripp"], /has no tool "dripp"; did you mean streaming\.drip\?/],
       [["everyday.echo", "stray"], /"stray" stands alone/],
       [["everyday.echo", "--url", "http://127.0.0.1:9"], /nothing answers at http:\/\/127\.0\.0\.1:9\/mcp; start one/],
       [["everyday.echo"], /standard input is not JSON/, "{"],

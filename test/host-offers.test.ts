@@ -256,6 +256,6 @@ describe("what a definition offers", () => {
     await catalog.tool("work")!.call({}, { onTask: () => void tasks++ });
     assert.equal(tasks, 1);
     const late = await catalog.tool("slow")!.call({}, { deadlineMs: 50 });
-    assert.match(JSON.stringify(late), /deadline of 50 ms/);
+    assert.match(JSON.stringify(late), /deadline of 50 ms \(BERTH_TASK_MS\)/);
   });
 });

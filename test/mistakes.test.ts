@@ -217,3 +217,22 @@ test("tags of JSDoc, TSDoc and TypeDoc are silent, and so are names that a comme
   `);
   assert.deepEqual(problems, []);
 });
+
+test("what keeps copied code of a package from being bundled is told as it is", async () => {
+  const missing = await told(
+    'import Papa from "papaparse";\nexport const rows = (text: string): number => Papa.parse(text).length;\n',
+  );
+  assert.match(
+    missing,
+    /copy the code that is needed into a file beside this one; it has to be an ES module that asks for no file/,
+  );
+  const copied = await told({
+    "hello.ts":
+      'import Papa from "./papaparse.js";\nexport const rows = (text: string): number => Papa.parse(text).length;\n',
+    "papaparse.js": 'const stream = require("stream");\nmodule.exports = { parse: (text) => [stream, text] };\n',
+  });
+  assert.match(
+    copied,
+    /papaparse\.js:1:24: error: require\(\) of "stream" .* Of a package whose code is copied take its ES module/,
+  );
+});

@@ -79,7 +79,8 @@ async function fromDefinition(
     return refuse(
       "import-refused",
       `${kind === "dynamic-import" ? "import()" : "require()"} of "${specifier}" is not allowed in a definition: ` +
-        "write an import statement at the top of the file.",
+        "write an import statement at the top of the file." +
+        (kind === "require-call" ? ` ${esModulesOnly}` : ""),
     );
   }
   const attributes = Object.entries(args.with).filter(([key, value]) => key !== "type" || value !== "json");
@@ -102,6 +103,8 @@ async function fromDefinition(
   if (guestPackages.has(packageName(specifier))) return lookUp(build, args, packageRoot, guestPackages);
   return refuse("import-refused", `"${specifier}" cannot be imported. ${howToMend(specifier)} ${allowed}`);
 }
+
+const esModulesOnly = "Of a package whose code is copied take its ES module, which has import and export.";
 
 function ownFile(specifier: string, importer: string, files: ReadonlyMap<string, string>): OnResolveResult {
   const found = resolveOwnFile(importer, specifier, (path) => files.has(path));
@@ -129,7 +132,10 @@ function howToMend(specifier: string): string {
   if (/^([/\\]|[a-z]:)/i.test(specifier))
     return "Nothing is imported by an absolute path: copy the file beside this one and write ./….";
   if (specifier.startsWith("#")) return "Definitions have no package.json of their own, so no # imports.";
-  return "It is not among the packages that Berth bundles: copy the code that is needed into a file beside this one.";
+  return (
+    "It is not among the packages that Berth bundles: copy the code that is needed into a file beside this one; " +
+    "it has to be an ES module that asks for no file and no network."
+  );
 }
 
 /** A listed package's import: its own files, its declared dependencies, or a builtin that stays in the process. */

@@ -144,12 +144,13 @@ interface Child {
 type Failure = Exclude<Ending, { kind: "result" }>;
 
 function failed(source: DefinitionSource, ending: Failure, limits: CompilerLimits): Compiled {
-  const problem: Problem = { severity: "error", file: source.entry, ...explain(source.entry, ending, limits) };
+  const problem: Problem = { severity: "error", file: source.entry, ...explain(source, ending, limits) };
   return { ...nothingFound, problems: [problem] };
 }
 
-function explain(file: string, ending: Failure, limits: CompilerLimits): Pick<Problem, "code" | "message"> {
-  const remedy = "simplify its types (large unions, deeply computed or recursive generics), or write a plain type";
+function explain(source: DefinitionSource, ending: Failure, limits: CompilerLimits): Pick<Problem, "code" | "message"> {
+  const file = source.entry;
+  const remedy = remedyFor(source);
   switch (ending.kind) {
     case "timeout":
       return {
@@ -176,6 +177,16 @@ function explain(file: string, ending: Failure, limits: CompilerLimits): Pick<Pr
     default:
       return { code: "compiler-crash", message: `the compiler failed on ${file}: ${ending.detail}; ${remedy}` };
   }
+}
+
+/** Code that was copied from a package as a whole is far longer than what anybody writes. */
+const COPIED_UNITS = 200_000;
+
+function remedyFor({ files }: DefinitionSource): string {
+  const [longest] = Object.entries(files).sort(([, one], [, other]) => other.length - one.length);
+  if (longest && longest[1].length > COPIED_UNITS)
+    return `${longest[0]} has ${longest[1].length} characters: keep just the code that is needed`;
+  return "simplify its types (large unions, deeply computed or recursive generics), or write a plain type";
 }
 
 function howUnready({ said, exitCode }: { said: string; exitCode: number | null }): string {

@@ -93,6 +93,7 @@ export function createTool(
 
       const busy = notes.enter();
       if (busy !== undefined) return notes.ended("error", beganAt, args, options, failure(busy));
+
       const first = ended(await run(args, options));
       let outcome = first instanceof Promise ? await first : first;
       let retries = 0;
@@ -104,9 +105,11 @@ export function createTool(
         const { error } = outcome;
         const what = `The tool "${name}"`;
         const { reason, protocol } = error;
+        const setting = options.deadlineMs === undefined ? "BERTH_CALL_MS" : "BERTH_TASK_MS";
+        const message = messageOf(what, error) + (reason === "timeout" ? ` (${setting})` : "");
         const isOwn = reason === "thrown" || reason === "unwritable";
         const rejects = protocol || reason === "descriptors" || (options.failuresReject && !isOwn);
-        if (!rejects) return notes.ended("error", beganAt, args, options, failure(messageOf(what, error)), retries);
+        if (!rejects) return notes.ended("error", beganAt, args, options, failure(message), retries);
         notes.ended("error", beganAt, args, options, undefined, retries);
         throw guestFailed(what, error);
       }

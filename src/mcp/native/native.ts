@@ -4,6 +4,7 @@ import { ALL_SERVERS } from "../../host/aggregate.ts";
 import type { Host } from "../../host/host.ts";
 import { permittedCatalog } from "../../host/permitted.ts";
 import { BerthError } from "../../errors.ts";
+import { nearNames } from "../../near-names.ts";
 import type { Method, Place } from "../protocol.ts";
 import { callNatively } from "./call.ts";
 
@@ -38,7 +39,13 @@ export function createNative(host: Host): Native {
       const tool = catalog.tool(toolName);
       if (tool) return callNatively(catalog, tool);
       if (!mayKnow(place, catalog.server)) return undefined;
-      throw new BerthError("method_not_found", `${name}; the server "${catalog.server}" has no tool "${toolName}"`);
+      const [near] = await nearNames(
+        toolName,
+        catalog.contract.tools.map((each) => each.name),
+      );
+      const suggestion = near === undefined ? "" : `; did you mean ${catalog.server}.${near}?`;
+      const message = `${name}; the server "${catalog.server}" has no tool "${toolName}"${suggestion}`;
+      throw new BerthError("method_not_found", message);
     },
   };
 
