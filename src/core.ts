@@ -59,6 +59,7 @@ export interface Core {
   readonly checks: Checks;
   readonly endpoint: Endpoint;
   readonly executor: Executor;
+  readonly observers: Observers;
   readonly metrics: Metrics;
   readonly store: Store;
   close(): Promise<void>;
@@ -219,7 +220,10 @@ export async function openCore(
     });
     observers.add(metrics.calls.observer);
     if (audit.observer) observers.add(audit.observer);
-    if (log.isLevelEnabled("debug")) observers.add(logCalls(log));
+    if (log.isLevelEnabled("debug")) {
+      observers.add(logCalls(log));
+      observers.addLines(({ tool, line }) => log.debug({ ...tool, line }, "guest log"));
+    }
     showParts(metrics, { audit, observers, executor, upstreams, endpoint, store, log });
     return {
       host,
@@ -232,6 +236,7 @@ export async function openCore(
       checks,
       endpoint,
       executor,
+      observers,
       metrics,
       store,
       close,

@@ -6,6 +6,7 @@ import { openCore, type Core, type Fill } from "./core.ts";
 import { BerthError } from "./errors.ts";
 import { ALL_SERVERS } from "./host/aggregate.ts";
 import type { ServerSummary } from "./host/host.ts";
+import type { CallObserver, LineObserver } from "./host/observe.ts";
 import { applyImage } from "./image/apply.ts";
 import { readImage } from "./image/read.ts";
 import { ServiceReadiness } from "./readiness.ts";
@@ -24,6 +25,10 @@ export interface Berth {
   readonly url: string;
   /** A server, with what it offers and what is wrong with it. */
   server(name: string): Promise<ServerSummary | undefined>;
+  /** Hears of each call of a tool that has ended. */
+  onCall(observer: CallObserver): void;
+  /** Hears of each line that a tool logs while it is called. */
+  onLine(observer: LineObserver): void;
   /** Serves what the names in the store mean now. */
   reload(): Promise<void>;
   /** Resolves when the store was restored by another process: this Berth is to be closed, and another one started. */
@@ -53,7 +58,7 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
     server.closeAllConnections();
     throw error;
   });
-  const { host, endpoint, executor, store } = core;
+  const { host, endpoint, executor, observers, store } = core;
   const writable = config.image !== "readonly";
   const { isolation } = executor;
   http.serve({ ...config, ...core, allServers: ALL_SERVERS, isolation, writable, log });
@@ -61,6 +66,8 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
   return {
     url: urlOf(server, config.host),
     server: (name) => host.summary(DEFAULT_TENANT, name),
+    onCall: (observer) => void observers.add(observer),
+    onLine: (observer) => observers.addLines(observer),
     reload: () => host.reload(DEFAULT_TENANT),
     replaced: replacedOf(store),
     async close() {

@@ -91,6 +91,24 @@ test("berth dev tells type errors and serves, and does not serve what exports no
   assert.match(dev.output(), /silent\.ts:2:10: error: .*greet looks like a tool: put "export" before it/);
 });
 
+test("berth dev shows what functions print, and where they threw with the line; callers hear the message", async (t) => {
+  const text =
+    GREET.replace("return", 'if (name === "") throw new TypeError("nobody to greet");\n  return') +
+    "export async function noisy(): Promise<string> {\n" +
+    '  console.log("one", 1);\n  void Promise.reject(new Error("forgotten"));\n' +
+    '  await new Promise((done) => setTimeout(done, 1));\n  return "fine";\n}\n';
+  const dev = await startDev(t, { "hello.ts": text }, ["hello.ts"]);
+  const { content, isError } = await call(`${dev.url}/mcp/hello`, "greet", { name: "" });
+  assert.deepEqual([isError, content[0].text], [true, "TypeError: nobody to greet"]);
+  await dev.printed(/hello\.greet failed: TypeError: nobody to greet\n +at greet \(hello\.ts:3:26\)\n/);
+  assert.equal((await call(`${dev.url}/mcp/hello`, "noisy")).content[0].text, "fine");
+  await dev.printed(/hello\.noisy info: one 1\n/);
+  await dev.printed(
+    /hello\.noisy error: a promise was rejected and nobody handled it: forgotten\n.*noisy \(hello\.ts:8:23\)/,
+  );
+  await dev.printed(/> 3 \| {3}if \(name === ""\) throw new TypeError\("nobody to greet"\);\n +\| {26}\^/);
+});
+
 test("berth dev --new makes a TypeScript and a shell definition that work, and prints where a client finds them", async (t) => {
   const dev = await startDev(t, {}, ["--new", "say_hello.ts", "up.sh"]);
   assert.deepEqual((await readdir(dev.folder)).sort(), ["say_hello.ts", "up.sh"]);

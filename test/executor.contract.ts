@@ -312,7 +312,9 @@ export function executorContract(mode: Mode): void {
       assert.equal(lines[0], "TypeError: failed at step 2");
       assert.match(lines[1]!, /failAt \(inner\.ts:4:9\)/);
       assert.match(lines[2]!, /throws \(friendly\.ts:\d+:\d+\)/);
-      assert.equal(lines.length, 3, `host frames are left: ${failure.stack}`);
+      assert.match(lines[3]!, /^> 4 \| .*throw/);
+      assert.match(lines[4]!, /^ +\| +\^$/);
+      assert.equal(lines.length, 5, `host frames are left: ${failure.stack}`);
     });
 
     it("maps the stack of a rejected promise too", async () => {

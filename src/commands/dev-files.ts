@@ -82,9 +82,14 @@ export class DevFiles {
 }
 
 /** Problems as the person's own files have them: a definition of one file is compiled under its server's name. */
-export function inOwnFiles(problems: readonly Problem[], { path }: FileServer): Problem[] {
+export function inOwnFiles(problems: readonly Problem[], server: FileServer): Problem[] {
   return problems.map((problem) => {
     if (problem.file === undefined) return problem;
-    return { ...problem, file: relative(process.cwd(), join(dirname(resolve(path)), problem.file)) };
+    return { ...problem, file: inOwnFolder(problem.file, server) };
   });
+}
+
+/** A file of a definition, as seen from where the person is. */
+export function inOwnFolder(file: string, { path }: FileServer): string {
+  return relative(process.cwd(), join(dirname(resolve(path)), file));
 }

@@ -2,7 +2,9 @@ import type { ServerSummary } from "../host/host.ts";
 import { clientName } from "../http/pages/parts/setup.ts";
 import type { Berth } from "../main.ts";
 import { strictly } from "../problem.ts";
-import { inOwnFiles, type FileServer } from "./dev-files.ts";
+import { printable } from "../printable.ts";
+import type { CallObserver, LineObserver } from "../host/observe.ts";
+import { inOwnFiles, inOwnFolder, type FileServer } from "./dev-files.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 
 /** What a person sees first: what is served, and what to give to a client. */
@@ -29,13 +31,42 @@ export async function reportServer(berth: Berth, server: FileServer, isStrict: b
   const found = await berth.server(server.name);
   if (!found) return;
   const summary = isStrict ? { ...found, problems: strictly(found.problems) } : found;
-  const time = new Date().toLocaleTimeString("en-GB");
-  console.error(`${time} ${server.name}  ${urlOf(berth, server)}  ${countsOf(summary)}`);
+  console.error(`${clock()} ${server.name}  ${urlOf(berth, server)}  ${countsOf(summary)}`);
   for (const { name, description } of summary.catalog?.contract.tools ?? []) {
     const about = description === undefined ? "" : `  ${description.split("\n")[0]}`;
     console.error(`         ${name}${about}`);
   }
   printProblems(inOwnFiles(summary.problems, server));
+}
+
+/** Where a function threw, with the line of its file: callers are told the message alone. */
+export function reportFailures(servers: readonly FileServer[]): CallObserver {
+  const byName = new Map(servers.map((server) => [server.name, server]));
+  return ({ tool, stack }) => {
+    const server = byName.get(tool.server);
+    if (!server || stack === undefined) return;
+    console.error(`${clock()} ${server.name}.${printable(tool.tool)} failed: ${printable(ownFiles(stack, server))}`);
+  };
+}
+
+/** What functions print and log, at whatever level. */
+export function reportLines(servers: readonly FileServer[]): LineObserver {
+  const byName = new Map(servers.map((server) => [server.name, server]));
+  return ({ tool, line: { level, message } }) => {
+    const server = byName.get(tool.server);
+    if (!server) return;
+    const text = ownFiles(typeof message === "string" ? message : JSON.stringify(message), server);
+    console.error(`${clock()} ${server.name}.${printable(tool.tool)} ${level}: ${printable(text)}`);
+  };
+}
+
+/** With the names of files as the person has them. */
+function ownFiles(text: string, server: FileServer): string {
+  return text.replaceAll(/definition:([^\s()]+?)(?=:\d+:\d+)/g, (_, file: string) => inOwnFolder(file, server));
+}
+
+function clock(): string {
+  return new Date().toLocaleTimeString("en-GB");
 }
 
 function countsOf({ catalog, problems }: ServerSummary): string {

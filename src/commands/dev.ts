@@ -3,7 +3,7 @@ import { watch } from "chokidar";
 import { readConfig } from "../config.ts";
 import { startBerth, type Berth } from "../main.ts";
 import { DevFiles, fileServers, type FileServer } from "./dev-files.ts";
-import { announceServers, reportServer } from "./dev-report.ts";
+import { announceServers, reportFailures, reportLines, reportServer } from "./dev-report.ts";
 import { starterOf } from "./dev-starter.ts";
 import { environmentOf, type StoreOptions } from "./environment.ts";
 import { WorkFolders } from "../work-folders.ts";
@@ -41,6 +41,8 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
       for (const server of servers) await files.read(server);
     });
     try {
+      berth.onCall(reportFailures(servers));
+      berth.onLine(reportLines(servers));
       const watching = await watchFiles(berth, servers, files!, isStrict);
       await announceServers(berth, servers, isStrict);
       await ended;

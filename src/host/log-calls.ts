@@ -2,9 +2,9 @@ import type { Log } from "../log.ts";
 import { traceIdOf } from "../trace.ts";
 import type { CallObserver } from "./observe.ts";
 
-/** One line about each call, and nothing of what was said. */
+/** One line about each call: nothing of what was said, but where a function threw. */
 export function logCalls(log: Log): CallObserver {
-  return ({ tool, outcome, ms, retries, size, principal, trace }) => {
+  return ({ tool, outcome, ms, retries, size, principal, trace, stack }) => {
     const line = {
       requestId: trace?.requestId,
       traceId: trace && traceIdOf(trace),
@@ -14,6 +14,7 @@ export function logCalls(log: Log): CallObserver {
       ms: Math.round(ms * 1000) / 1000,
       size,
       retries,
+      ...(stack !== undefined && { stack }),
     };
     log.debug(line, "a tool was called");
   };

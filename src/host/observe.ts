@@ -6,6 +6,7 @@ import type { Trace } from "../trace.ts";
 import type { Activity, CallOutcome } from "./activity.ts";
 import type { CallOptions, CallResult } from "./catalog.ts";
 import type { ServerLimits } from "./config/given.ts";
+import type { GuestLog } from "../executor/executor.ts";
 import { sizeOf } from "./content.ts";
 
 /**
@@ -15,6 +16,7 @@ import { sizeOf } from "./content.ts";
  */
 export class Observers {
   readonly #observers: CallObserver[] = [];
+  readonly #lines: LineObserver[] = [];
   readonly #onFault: (error: unknown) => void;
   /** Calls that are carried out now. */
   inFlight = 0;
@@ -26,6 +28,19 @@ export class Observers {
 
   get any(): boolean {
     return this.#observers.length > 0;
+  }
+
+  /** Whether anybody hears of lines. */
+  get anyLines(): boolean {
+    return this.#lines.length > 0;
+  }
+
+  addLines(observer: LineObserver): void {
+    this.#lines.push(observer);
+  }
+
+  tellLine(line: ObservedLine): void {
+    for (const observer of this.#lines) observer(line);
   }
 
   /** Gives what ends it. */
@@ -69,6 +84,16 @@ export interface ObservedCall {
   readonly result: CallResult | undefined;
   /** Of the result's content, in UTF-16 units; bytes count as their base64. */
   readonly size: number;
+  /** Where the function threw: its frames, and the line in its sources. For the operator. */
+  readonly stack: string | undefined;
+}
+
+/** Hears of each line that a function logs, or prints, while it is called. It must be quick. */
+export type LineObserver = (line: ObservedLine) => void;
+
+export interface ObservedLine {
+  readonly tool: CalledTool;
+  readonly line: GuestLog;
 }
 
 /** What was called. */
@@ -112,6 +137,16 @@ export class CallNotes {
     this.#observers.inFlight -= 1;
   }
 
+  /** The options with which a call goes on whose lines are heard. */
+  heard(options: CallOptions): CallOptions {
+    if (!this.#observers.anyLines) return options;
+    const onLog = (line: GuestLog): void => {
+      this.#observers.tellLine({ tool: this.#tool, line });
+      options.onLog?.(line);
+    };
+    return { ...options, onLog };
+  }
+
   /** A call that began at `beganAt` (`performance.now`) ends now, with `result`, which is given back. */
   ended<Result extends CallResult | undefined>(
     outcome: CallOutcome,
@@ -120,13 +155,14 @@ export class CallNotes {
     { principal, trace }: Pick<CallOptions, "principal" | "trace">,
     result: Result,
     retries = 0,
+    stack?: string,
   ): Result {
     const ms = performance.now() - beganAt;
     const size = result ? sizeOf(result) : 0;
     const tool = this.#tool;
     this.#activity.note(tool.tool, outcome, beganAt, ms, size, retries);
     if (this.#observers.any) {
-      this.#observers.tell({ tool, outcome, beganAt, ms, retries, principal, trace, args, result, size });
+      this.#observers.tell({ tool, outcome, beganAt, ms, retries, principal, trace, args, result, size, stack });
     }
     return result;
   }

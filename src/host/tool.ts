@@ -93,12 +93,12 @@ export function createTool(
 
       const busy = notes.enter();
       if (busy !== undefined) return notes.ended("error", beganAt, args, options, failure(busy));
-
-      const first = ended(await run(args, options));
+      const heard = notes.heard(options);
+      const first = ended(await run(args, heard));
       let outcome = first instanceof Promise ? await first : first;
       let retries = 0;
       let needs: string | undefined;
-      if (!isEnd(outcome)) ({ result: outcome, retries, needs } = await goOn(outcome, args, options, beganAt));
+      if (!isEnd(outcome)) ({ result: outcome, retries, needs } = await goOn(outcome, args, heard, beganAt));
       notes.left();
       if (needs !== undefined) return notes.ended("error", beganAt, args, options, failure(needs), retries);
       if (!outcome.ok) {
@@ -109,8 +109,8 @@ export function createTool(
         const message = messageOf(what, error) + (reason === "timeout" ? ` (${setting})` : "");
         const isOwn = reason === "thrown" || reason === "unwritable";
         const rejects = protocol || reason === "descriptors" || (options.failuresReject && !isOwn);
-        if (!rejects) return notes.ended("error", beganAt, args, options, failure(message), retries);
-        notes.ended("error", beganAt, args, options, undefined, retries);
+        if (!rejects) return notes.ended("error", beganAt, args, options, failure(message), retries, error.stack);
+        notes.ended("error", beganAt, args, options, undefined, retries, error.stack);
         throw guestFailed(what, error);
       }
       if (outcome.value.kind === "asks") {

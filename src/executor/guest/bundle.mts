@@ -28,6 +28,33 @@ export function mapStack(stack: string): string {
   return lines.join("\n");
 }
 
+/** The line of the sources at which a stack begins, with a marker; empty where the bundle has no sources beside it. */
+export function frameOf(stack: string): string {
+  const at = /berth-bundle\.mjs:(\d+):(\d+)/.exec(stack);
+  const entry = at && readMap()?.findEntry(Number(at[1]) - 1, Number(at[2]) - 1);
+  if (!entry || !("originalSource" in entry)) return "";
+  const line = linesOf(entry.originalSource)[entry.originalLine];
+  if (line === undefined || line.length > frameUnitsMax) return "";
+  const gutter = `> ${entry.originalLine + 1} | `;
+  const indent = line.slice(0, entry.originalColumn).replace(/[^\t]/g, " ");
+  return `${gutter}${line}\n${" ".repeat(gutter.length - 2)}| ${indent}^`;
+}
+
+const lines = new Map<string, readonly string[]>();
+
+function linesOf(source: string): readonly string[] {
+  const known = lines.get(source);
+  if (known) return known;
+  const { sources, sourcesContent } = readMap()!.payload as Partial<SourceMapPayload>;
+  const text = sourcesContent?.[sources?.indexOf(source) ?? -1] ?? "";
+  const read = text.split(/\r\n|\n|\r/);
+  lines.set(source, read);
+  return read;
+}
+
+/** Longer lines are generated, and say nothing to anybody. */
+const frameUnitsMax = 240;
+
 /** Lines and columns count from 1, as stacks do. */
 function sourcePosition(line: number, column: number): string {
   const entry = readMap()?.findEntry(line - 1, column - 1);

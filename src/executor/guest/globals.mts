@@ -1,5 +1,5 @@
 import { createRequire, isBuiltin } from "node:module";
-import { anyCall, currentCall } from "./active.mts";
+import { active, anyCall, currentCall } from "./active.mts";
 import { failCall } from "./calls.mts";
 import { writeLog } from "./console.mts";
 import { describe } from "./errors.mts";
@@ -25,7 +25,9 @@ function requireBuiltin(name: string): unknown {
   throw new Error(`Cannot require "${name}": a bundle holds all its own modules, only Node's are outside of it`);
 }
 
+/** What comes after the call that it came out of is said for itself, since nobody hears of that call any more. */
 function report(what: string, error: unknown): void {
   const { message, stack } = describe(error);
-  writeLog(currentCall(), "error", `${what}: ${stack ?? message}`);
+  const id = currentCall();
+  writeLog(active.has(id) ? id : 0, "error", `${what}: ${stack ?? message}`);
 }
