@@ -88,6 +88,7 @@ export const errors = {
   bad_sources: { status: 422, rpc: -32603, message: "The sources have problems" },
   image_stale: { status: 409, rpc: -32603, message: "The image is not what its sources give" },
   image_invalid: { status: 422, rpc: -32603, message: "The image cannot be read" },
+  check_failed: { status: 503, rpc: -32603, message: "A value was not read" },
   compiler_failed: { status: 503, rpc: -32603, message: "The compiler could not work" },
   config_invalid: { status: 500, rpc: -32603, message: "The configuration is not valid" },
   launcher_invalid: { status: 422, rpc: -32602, message: "The launcher URI is not valid" },

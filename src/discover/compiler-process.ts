@@ -186,9 +186,11 @@ export class CompilerProcess {
       if (noProgram.has(code)) return { kind: "unready", exitCode: 127, said: code };
       return { kind: "unavailable", detail: `its process could not be started (${code})` };
     }
-    if (!this.isReady) return { kind: "unready", exitCode: code, said: this.#stderr.trim().split("\n")[0]! };
-    if (saysOutOfMemory(this.#stderr)) return { kind: "memory" };
     const how = signalOf(exit) ?? `exit code ${code}`;
+    if (!this.isReady && !FROM_OUTSIDE.has(how)) {
+      return { kind: "unready", exitCode: code, said: this.#stderr.trim().split("\n")[0]! };
+    }
+    if (saysOutOfMemory(this.#stderr)) return { kind: "memory" };
     if (FROM_OUTSIDE.has(how)) return { kind: "unavailable", detail: `its process was ended from outside (${how})` };
     if (shortage.test(this.#stderr)) return { kind: "unavailable", detail: "the system let it start no more threads" };
     if (code === BUNDLER_ENDED && !/^(?:panic|fatal error):/m.test(this.#stderr))

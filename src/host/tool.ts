@@ -5,7 +5,7 @@ import type { JsonObject, JsonText } from "../json.ts";
 import type { CallOptions, CallResult, Tool, ToolContract } from "./catalog.ts";
 import { failure, toConfiguredResult, toResult, type ReturnedValue } from "./content.ts";
 import { sayBroken } from "./broken.ts";
-import type { ReadResult, ResultTask, ValidatorOf } from "./checks/checks.ts";
+import { resultNotRead, type ReadResult, type ResultTask, type ValidatorOf } from "./checks/checks.ts";
 import { guestFailed, messageOf } from "./failures.ts";
 import { LongResult } from "./long-result.ts";
 import { withoutEnvelope } from "./outcomes.ts";
@@ -135,7 +135,9 @@ export function createTool(
     const checked = checkOutput(result.structuredContent ?? null);
     const made = (broken: string | undefined): CallResult =>
       broken === undefined ? result : brokenBy(sayBroken(broken, value, own));
-    return checked === undefined ? result : checked.then(made);
+    // An error of the request would say that nothing was done.
+    const notRead = (error: unknown): CallResult => failure(messageOf(`The tool "${name}"`, resultNotRead(error)));
+    return checked === undefined ? result : checked.then(made, notRead);
   }
 
   function brokenBy(broken: string): CallResult {

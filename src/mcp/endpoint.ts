@@ -242,4 +242,5 @@ const OUT_OF_BAND: ReadonlySet<ErrorCode> = new Set([
   "too_many_requests",
   "too_many_processes",
   "no_descriptors",
+  "check_failed",
 ]);

@@ -144,12 +144,15 @@ export class ChildOutput {
     const held = this.#room?.begin((why) => this.#fail(why));
     held?.add(line.length);
     try {
-      for (;;) {
+      for (let tries = 1; ;) {
         try {
           return await long.message(new Uint8Array(line));
         } catch (error) {
-          const isFull = error instanceof BerthError && BUSY.has(error.code);
-          if (!isFull || this.#isFaulty) throw error;
+          const code = error instanceof BerthError ? error.code : undefined;
+          const isFull = code !== undefined && BUSY.has(code);
+          // Perhaps it is this very message that ends whoever reads it.
+          const isAgain = code === "check_failed" && tries++ < TRIES_MAX;
+          if (!(isFull || isAgain) || this.#isFaulty) throw error;
           await new Promise((resolve) => setTimeout(resolve, AGAIN_MS).unref());
         }
       }
@@ -201,5 +204,6 @@ export class ChildOutput {
 
 const BUSY: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["too_many_requests", "no_descriptors"]);
 const AGAIN_MS = 200;
+const TRIES_MAX = 3;
 const SECOND_MS = 1000;
 const GARBAGE_SHOWN_BYTES = 200;

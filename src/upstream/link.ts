@@ -1,4 +1,4 @@
-import { BerthError } from "../errors.ts";
+import { BerthError, type ErrorCode } from "../errors.ts";
 import type { Closed } from "./channel.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import { FailedStarts, type StartWaits } from "./failed-starts.ts";
@@ -205,8 +205,8 @@ export class Link {
       }
       return made;
     } catch (error) {
-      // Nor is it one where this machine lacked descriptors.
-      if (!(error instanceof BerthError && error.code === "no_descriptors")) this.#failed.add(detailOf(error));
+      // Nor is it one where this machine lacked descriptors, or the process that reads long messages ended.
+      if (!(error instanceof BerthError && OF_THE_SERVICE.has(error.code))) this.#failed.add(detailOf(error));
       this.#options.onFailed?.(error);
       throw error;
     }
@@ -276,6 +276,8 @@ export class Link {
     await open?.connection.close();
   }
 }
+
+const OF_THE_SERVICE: ReadonlySet<ErrorCode> = new Set(["no_descriptors", "check_failed"]);
 
 function detailOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);

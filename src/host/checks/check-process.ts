@@ -1,5 +1,6 @@
 import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
+import { BerthError } from "../../errors.ts";
 import { giveWay } from "../../give-way.ts";
 import type { Limits } from "../../limits.ts";
 import { processorMsOf, treeOf } from "../../process-tree.ts";
@@ -43,7 +44,9 @@ const TRANSFER_FACTOR = 8;
 const MEGABYTE = 1024 * 1024;
 const SIMPLER = "; make it smaller, or its schema simpler";
 const AGAIN = "; try again";
-export const SERVICE_ENDING = "because the service is ending";
+const SERVICE_ENDING = "because the service is ending";
+/** A process takes no longer to be replaced. */
+const RETRY_AFTER_S = 1;
 const STDERR_UNITS_MAX = 4_000;
 
 export function checkCommand(limits: CheckProcessLimits, mode: Confinement): Promise<OwnCommand | NoSandbox> {
@@ -59,14 +62,26 @@ function transferBytesMax({ bodyBytes, outputBytes, upstreamMessageBytes }: Chec
   return TRANSFER_FACTOR * Math.max(bodyBytes, outputBytes, upstreamMessageBytes);
 }
 
-/** Rejects, with the reason as the end of a sentence, where it cannot be had. */
+/** It says nothing of the value. `why` is the end of a sentence. */
+function checkFailed(why: string, cause?: Error): BerthError {
+  return new BerthError("check_failed", `it could not be checked ${why}`, {
+    data: { retryAfterSeconds: RETRY_AFTER_S },
+    cause,
+  });
+}
+
+export function serviceEnding(): BerthError {
+  return checkFailed(SERVICE_ENDING);
+}
+
+/** Rejects with `check_failed` where it cannot be had. */
 export async function startCheckProcess(
   { start, mode, onTrusted }: CheckStart,
   limits: CheckProcessLimits,
 ): Promise<CheckProcess> {
   for (;;) {
     const found = await checkCommand(limits, mode);
-    if (!("command" in found)) throw new Error(`because its process could not be started: ${found.reason}${AGAIN}`);
+    if (!("command" in found)) throw checkFailed(`because its process could not be started: ${found.reason}${AGAIN}`);
     const { command, way, reason } = found;
     if (reason !== undefined) onTrusted(reason);
     const process = new CheckProcess(start, command, limits);
@@ -77,7 +92,7 @@ export async function startCheckProcess(
     }
     if (way && (await isRefused(way, exit, process.said))) continue;
     const why = exit.startError?.message ?? howOf(exit);
-    throw new Error(`because its process could not be started (${why})${AGAIN}`, { cause: exit.startError });
+    throw checkFailed(`because its process could not be started (${why})${AGAIN}`, exit.startError);
   }
 }
 
@@ -107,7 +122,7 @@ export class CheckProcess {
   #stderr = "";
   #begun!: (exit: Exit | undefined) => void;
   #under: UnderWay | undefined;
-  #why: string | undefined;
+  #why: Error | undefined;
 
   constructor(start: Start, command: OwnCommand["command"], limits: CheckProcessLimits) {
     this.#limits = limits;
@@ -128,7 +143,7 @@ export class CheckProcess {
         this.#why ??= this.#whyOf(exit);
         this.#begun(exit);
         over();
-        this.#under?.reject(new Error(this.#why));
+        this.#under?.reject(this.#why);
       },
     });
   }
@@ -144,13 +159,14 @@ export class CheckProcess {
   }
 
   /**
-   * One at a time. Rejects, with the reason as the end of a sentence, where it cannot; then it is gone. Gives undefined
-   * for a task that takes more than `quickMs` of processor time; then it is gone, too.
+   * One at a time. Where it cannot, it is gone: it rejects with `check_failed`, or with the reason as the end of a
+   * sentence where that is the value's own. Gives undefined for a task that takes more than `quickMs` of processor time;
+   * then it is gone, too.
    */
   async check(task: CheckProcessTask, quickMs = Infinity): Promise<CheckReport | undefined> {
-    if (this.#why !== undefined) throw new Error(this.#why);
+    if (this.#why !== undefined) throw this.#why;
     const { checkMs } = this.#limits;
-    const timer = setTimeout(() => this.#end(`within ${checkMs} ms (BERTH_CHECK_MS)${SIMPLER}`), checkMs);
+    const timer = setTimeout(() => this.#end(new Error(`within ${checkMs} ms (BERTH_CHECK_MS)${SIMPLER}`)), checkMs);
     const look = quickMs < checkMs ? this.#endAfter(quickMs) : undefined;
     try {
       return await new Promise((resolve, reject) => {
@@ -172,19 +188,19 @@ export class CheckProcess {
       // Where the system tells of no processor time, the time that passes has to do.
       if ((before > 0 ? used() - before : performance.now() - since) <= quickMs) return;
       this.#under?.resolve(undefined);
-      this.#end(NOT_QUICK);
+      this.#end(new Error(NOT_QUICK));
     }, quickMs);
   }
 
   close(): Promise<void> {
-    this.#end(SERVICE_ENDING);
+    this.#end(serviceEnding());
     return this.ended;
   }
 
-  #end(why: string): void {
+  #end(why: Error): void {
     this.#why ??= why;
     this.#group.kill();
-    this.#under?.reject(new Error(this.#why));
+    this.#under?.reject(this.#why);
   }
 
   #hear(chunk: Buffer): void {
@@ -194,7 +210,7 @@ export class CheckProcess {
         else this.#under?.resolve(report as CheckReport);
       }
     } catch (error) {
-      this.#end(`because its process wrote ${(error as Error).message}`);
+      this.#end(checkFailed(`because its process wrote ${(error as Error).message}`, error as Error));
     }
   }
 
@@ -204,11 +220,15 @@ export class CheckProcess {
     this.#begun(undefined);
   }
 
-  #whyOf(exit: Exit): string {
+  #whyOf(exit: Exit): Error {
     const { checkMemoryMb } = this.#limits;
-    if (saysOutOfMemory(this.#stderr)) return `with ${checkMemoryMb} MB of memory (BERTH_CHECK_MEMORY_MB)${SIMPLER}`;
+    if (saysOutOfMemory(this.#stderr)) {
+      return new Error(`with ${checkMemoryMb} MB of memory (BERTH_CHECK_MEMORY_MB)${SIMPLER}`);
+    }
     const how = howOf(exit);
-    return `because its process ${FROM_OUTSIDE.has(how) ? "was ended from outside" : "ended"} (${how})${AGAIN}`;
+    return checkFailed(
+      `because its process ${FROM_OUTSIDE.has(how) ? "was ended from outside" : "ended"} (${how})${AGAIN}`,
+    );
   }
 }
 

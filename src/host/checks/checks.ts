@@ -1,7 +1,7 @@
 import type { Scalar } from "../../contract/header-marks.ts";
 import { BerthError, type ErrorCode } from "../../errors.ts";
 import { lacksDescriptor, noDescriptors } from "../../unforeseen.ts";
-import type { GuestOutcome } from "../../executor/executor.ts";
+import type { GuestFailure, GuestOutcome } from "../../executor/executor.ts";
 import { failure } from "../../executor/failures.ts";
 import { JsonText, type Json, type JsonDigest, type JsonSchema } from "../../json.ts";
 import { limitVariable, type Limits } from "../../limits.ts";
@@ -15,7 +15,7 @@ import type { Bare } from "../content.ts";
 import type { LongObjectParts, LongResultParts } from "../long-result.ts";
 import type { SchemaCode, SchemaOptions } from "./schema-code.ts";
 import type { Draft } from "../edits/edits.ts";
-import { SERVICE_ENDING, startCheckProcess, type CheckProcess, type CheckStart } from "./check-process.ts";
+import { serviceEnding, startCheckProcess, type CheckProcess, type CheckStart } from "./check-process.ts";
 import { evaluated, within, type Check } from "./work.ts";
 
 /**
@@ -154,15 +154,12 @@ export class Checks {
   /** What a function of a tenant gave back in a frame that is too long to be read by who serves. */
   async readResult(tenant: string, task: ResultTask): Promise<ReadResult> {
     const { outputBytes, bodyBytes } = this.#limits;
-    const notRead = (why: string | undefined): ReadResult => ({
-      outcome: { ok: false, error: failure("output", `its result was not read: ${why}`) },
-    });
     try {
       const unitsMax = UNITS_WRITTEN * outputBytes + bodyBytes;
       const { ended, problems } = await this.#report(tenant, { ...task, outputBytes, unitsMax });
-      return ended ?? notRead(problems[0]);
+      return ended ?? { outcome: { ok: false, error: resultNotRead(problems[0]) } };
     } catch (error) {
-      return notRead((error as Error).message);
+      return { outcome: { ok: false, error: resultNotRead(error) } };
     }
   }
 
@@ -172,16 +169,12 @@ export class Checks {
       if (!outcome.ok || outcome.value.kind !== "unread") return outcome;
       const { outputBytes, bodyBytes } = this.#limits;
       const unitsMax = UNITS_WRITTEN * outputBytes + bodyBytes;
-      const notRead = (why: string | undefined): GuestOutcome => ({
-        ok: false,
-        error: failure("output", `its result was not read: ${why}`),
-      });
       try {
         const task: GivenTask = { given: outcome.value.frame, as, outputBytes, unitsMax };
         const { given, problems } = await this.#report(tenant, task);
-        return given ?? notRead(problems[0]);
+        return given ?? { ok: false, error: resultNotRead(problems[0]) };
       } catch (error) {
-        return notRead((error as Error).message);
+        return { ok: false, error: resultNotRead(error) };
       }
     };
   }
@@ -298,7 +291,7 @@ export class Checks {
   /** One that is being ended for what it was given before is not waited for. */
   async #living(lane: Lane): Promise<CheckProcess> {
     for (;;) {
-      if (this.#isClosed) throw new Error(SERVICE_ENDING);
+      if (this.#isClosed) throw serviceEnding();
       const process = await this.#started(lane);
       if (!process.isEnding) return process;
       lane.process = undefined;
@@ -321,6 +314,7 @@ export class Checks {
       }
     } catch (error) {
       if (lacksDescriptor(error)) throw noDescriptors(error);
+      if (error instanceof BerthError) throw error;
       return { problems: [`it could not be checked ${(error as Error).message}`] };
     } finally {
       lane.isBusy = false;
@@ -564,6 +558,12 @@ const STEPS_AT_ONCE = 100_000;
 /** What is read, and compiled, in about as long when it first runs. */
 const CODE_UNITS_AT_ONCE = 256 * 1024;
 const INSTRUCTIONS_AT_ONCE = 2_000;
+
+/** What became of a call whose work is done. */
+export function resultNotRead(why: unknown): GuestFailure {
+  const reason = why instanceof BerthError ? why.detail : why instanceof Error ? why.message : why;
+  return failure("output", `its result was not read: ${reason as string}`);
+}
 
 /** Of all that is long in it. */
 function lengthOf(task: CheckProcessTask): number {

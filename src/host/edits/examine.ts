@@ -252,6 +252,7 @@ interface State {
 
 /** Nothing that its author could change. */
 const ofTheService: ReadonlySet<ErrorCode> = new Set([
+  "check_failed",
   "compiler_failed",
   "store_failed",
   "store_unsure",

@@ -1,5 +1,5 @@
 import { jsonBlock, rawBlock, type Cid } from "../../cid.ts";
-import { BerthError } from "../../errors.ts";
+import { BerthError, type ErrorCode } from "../../errors.ts";
 import type { Executor, GuestOutcome, GuestProgram, HostPort } from "../../executor/executor.ts";
 import { loadDefinition } from "../../image/definition.ts";
 import type { Json, JsonObject } from "../../json.ts";
@@ -78,10 +78,12 @@ export async function runHook(
     await store.putDerived(tenant, [{ key, block }]);
     return { value: outcome.value.value };
   } catch (error) {
-    if (error instanceof BerthError && error.code !== "compiler_failed") return { fault: error.message };
+    if (error instanceof BerthError && !OF_THE_SERVICE.has(error.code)) return { fault: error.message };
     throw error;
   }
 }
+
+const OF_THE_SERVICE: ReadonlySet<ErrorCode> = new Set(["check_failed", "compiler_failed"]);
 
 async function callHook(
   { tenant, server, hook, transform, context }: HookRun,

@@ -12,8 +12,8 @@ export async function start(server: string, hosted: HostedUpstream, isTrial: boo
   try {
     await hosted.upstream.start();
   } catch (error) {
-    // Nothing is wrong with a server for which there is no room at present.
-    if (!(error instanceof BerthError) || NO_ROOM.has(error.code)) throw error;
+    // Nothing is wrong with a server for which there is no room at present, or whose messages nobody reads.
+    if (!(error instanceof BerthError) || FOR_NOW.has(error.code)) throw error;
     // Without its data: a wrong launcher URI is shown there, and may hold what clients must not see.
     const said = problem(error.code.replaceAll("_", "-"), error.message);
     const stderr = isTrial && error instanceof UpstreamError ? printable(error.stderr.slice(-STDERR_UNITS_MAX)) : "";
@@ -24,7 +24,7 @@ export async function start(server: string, hosted: HostedUpstream, isTrial: boo
 /** Of the end, which says why. */
 const STDERR_UNITS_MAX = 1_500;
 
-const NO_ROOM: ReadonlySet<ErrorCode> = new Set(["too_many_processes", "no_descriptors"]);
+const FOR_NOW: ReadonlySet<ErrorCode> = new Set(["too_many_processes", "no_descriptors", "check_failed"]);
 
 export function refused(server: string, problems: readonly Problem[], cause?: unknown): BerthError {
   const message = problems[0]?.message ?? "it cannot be reached";
