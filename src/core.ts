@@ -62,6 +62,7 @@ export interface Core {
   readonly observers: Observers;
   readonly metrics: Metrics;
   readonly store: Store;
+  readonly sealKey: Uint8Array;
   close(): Promise<void>;
 }
 
@@ -239,6 +240,7 @@ export async function openCore(
       observers,
       metrics,
       store,
+      sealKey,
       close,
     };
   } catch (error) {

@@ -5,12 +5,14 @@ import type { Config } from "./config.ts";
 import { openCore, type Core, type Fill } from "./core.ts";
 import { BerthError } from "./errors.ts";
 import { ALL_SERVERS } from "./host/aggregate.ts";
+import { SignIns } from "./http/access/sign-ins.ts";
 import type { ServerSummary } from "./host/host.ts";
 import type { CallObserver, LineObserver } from "./host/observe.ts";
 import { applyImage } from "./image/apply.ts";
 import { readImage } from "./image/read.ts";
 import { ServiceReadiness } from "./readiness.ts";
 import type { Log } from "./log.ts";
+import { createSealer } from "./mcp/seal.ts";
 import { openStdio } from "./mcp/stdio/stdio.ts";
 import { openStarter } from "./starter/apart.ts";
 import { openGuarded } from "./starter/guard.ts";
@@ -61,7 +63,8 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
   const { host, endpoint, executor, observers, store } = core;
   const writable = config.image !== "readonly";
   const { isolation } = executor;
-  http.serve({ ...config, ...core, allServers: ALL_SERVERS, isolation, writable, log });
+  const signIns = new SignIns(createSealer(core.sealKey), store, config.limits);
+  http.serve({ ...config, ...core, signIns, allServers: ALL_SERVERS, isolation, writable, log });
   readiness.ready(store);
   return {
     url: urlOf(server, config.host),

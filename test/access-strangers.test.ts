@@ -44,7 +44,7 @@ describe("C8 whoever has no token", () => {
       "without a token": async () => (await call({})).status,
       "with tokens that nobody made": async () => (await call(bearer(newToken()))).status,
       "with what is no token": async (index) => (await call(bearer(`e30.e30.${index}`))).status,
-      "by a cookie": async () => (await call({ Cookie: "berth_token_acme=x" })).status,
+      "by a cookie": async () => (await call({ Cookie: "berth_sign_in_acme=x" })).status,
       "at pages": async () => (await fetch(`${berth.url}/t/acme/servers`)).status,
       "at tenants that there are not": async (index) =>
         (await post(`${berth.url}/t/t${index}/mcp`, request("ping"), bearer(newToken()))).status,

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import type { AddressInfo } from "node:net";
 import { defaultLimits, type Limits } from "../src/limits.ts";
 import { BerthError } from "../src/errors.ts";
@@ -24,6 +25,8 @@ import type { JsonObject } from "../src/json.ts";
 import { createLog } from "../src/log.ts";
 import { createEndpoint, type EndpointOptions } from "../src/mcp/endpoint.ts";
 import { createMetrics } from "../src/metrics/metrics.ts";
+import { SignIns } from "../src/http/access/sign-ins.ts";
+import { createSealer } from "../src/mcp/seal.ts";
 import type { Records } from "../src/mcp/records.ts";
 import { MODERN_META } from "./berth.ts";
 import { patientLimits } from "./patience.ts";
@@ -171,6 +174,7 @@ export async function startRig(
     secrets: {} as SecretEdits,
     checks: { readArguments: unread, readDraft: unread, remake: unread },
     access: accessOf(people),
+    signIns: new SignIns(createSealer(randomBytes(32)), memoryRecords(), limits),
     audit: {
       observer: undefined,
       signedIn: async () => {},

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { Page } from "playwright-core";
+import { SignIns } from "../src/http/access/sign-ins.ts";
+import { createSealer } from "../src/mcp/seal.ts";
 import { bearer, makeToken, revoke } from "./access.rig.ts";
 import { post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { startBrowser, violationsOf, type TestBrowser } from "./browser.ts";
@@ -59,19 +61,19 @@ describe("C8 signing in with a browser", () => {
     assert.match(await pageFor("/mcp/meta/other", cookie), /href="\/sign-in\?next&#x3D;%2Fmcp%2Fmeta%2Fother"/);
   });
 
-  it("C8 keeps a token in a cookie that no script and no other tenant's address gets", async () => {
+  it("C8 keeps a sign-in in a cookie that no script and no other tenant's address gets", async () => {
     const { token } = await makeToken(berth, { can: ["call", "read"], expires: "1h" });
     const signedIn = await send("/sign-in", form({ token, next: "/mcp/meta/notes" }));
     assert.deepEqual([signedIn.status, signedIn.headers.get("location")], [303, "/mcp/meta/notes"]);
     assert.match(
-      signedIn.headers.get("set-cookie")!,
-      /^berth_token=berth_\w+; Path=\/; HttpOnly; SameSite=Strict; Max-Age=3(600|59\d)$/,
+      signedIn.headers.getSetCookie()[0]!,
+      /^berth_sign_in=1\.[\w-]+; Path=\/; HttpOnly; SameSite=Strict; Max-Age=3(600|59\d)$/,
     );
     const { token: theirs } = await makeToken(berth, { can: ["read"] }, { tenant: "acme" });
     const other = await send("/t/acme/sign-in", form({ token: theirs }));
     assert.match(
-      other.headers.get("set-cookie")!,
-      /^berth_token_acme=\w+; Path=\/t\/acme\/; HttpOnly; SameSite=Strict$/,
+      other.headers.getSetCookie()[0]!,
+      /^berth_sign_in_acme=1\.[\w-]+; Path=\/t\/acme\/; HttpOnly; SameSite=Strict; Max-Age=43(200|19\d)$/,
     );
     assert.equal(other.headers.get("location"), "/t/acme/mcp");
     const both = { Cookie: `${cookieOf(signedIn)}; ${cookieOf(other)}` };
@@ -79,7 +81,49 @@ describe("C8 signing in with a browser", () => {
     const only = await send("/t/acme/mcp", { headers: { Cookie: cookieOf(signedIn) } });
     assert.equal(only.status, 401);
     const out = await send("/sign-out", form({}, { Cookie: cookieOf(signedIn) }));
-    assert.match(out.headers.get("set-cookie")!, /^berth_token=; Path=\/; HttpOnly; SameSite=Strict; Max-Age=0$/);
+    assert.deepEqual(
+      out.headers.getSetCookie(),
+      ["berth_sign_in", "berth_token"].map((name) => `${name}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0`),
+    );
+  });
+
+  it("C8 gives no token to whoever reads the cookie, which is no token itself and is void once its person signs out", async () => {
+    const { token } = await makeToken(berth, { can: ["read"] });
+    const Cookie = cookieOf(await send("/sign-in", form({ token })));
+    const statusOf = async (headers: Record<string, string>): Promise<number> =>
+      (await send("/mcp", { headers })).status;
+    assert.ok(!Cookie.includes(token.slice(10)));
+    assert.equal(await statusOf(bearer(Cookie.split("=")[1]!)), 401);
+    assert.equal(await statusOf({ Cookie: `berth_token=${token}` }), 401);
+    assert.equal(await statusOf({ Cookie: `berth_sign_in=${token}` }), 401);
+    assert.equal(await statusOf({ Cookie }), 200);
+    await send("/sign-out", form({}, { Cookie }));
+    assert.equal(await statusOf({ Cookie }), 401);
+    assert.equal(await statusOf(bearer(token)), 200);
+  });
+
+  it("C8 counts for signInMs at every process of a data folder, until one of them is signed out at", async () => {
+    const key = Buffer.alloc(32, 7);
+    let now = Date.now();
+    const records = new Set<string>();
+    const open = () =>
+      new SignIns(
+        createSealer(key, () => now),
+        {
+          record: async (_tenant, _kind, id) => (records.has(id) ? { value: "", revision: 1 } : undefined),
+          putRecord: async (_tenant, _kind, id) => (records.add(id), 1),
+        },
+        { signInMs: 60_000 },
+      );
+    const [one, other] = [open(), open()];
+    const { text } = one.begin("acme", "t");
+    assert.equal(await other.tokenOf("acme", text), "t");
+    await assert.rejects(other.tokenOf("default", text), { code: "unauthorized" });
+    const ended = one.begin("acme", "t").text;
+    await other.end("acme", ended);
+    await assert.rejects(one.tokenOf("acme", ended), { code: "unauthorized" });
+    now += 60_001;
+    await assert.rejects(one.tokenOf("acme", text), { code: "unauthorized" });
   });
 
   it("C8 leads on to pages of the same tenant alone", async () => {

@@ -59,7 +59,7 @@ describe("which tenants there are", () => {
       ["/t/NAME/.well-known/oauth-protected-resource/mcp", {}],
       ["/.well-known/oauth-protected-resource/t/NAME/mcp", {}],
       ["/.well-known/oauth-protected-resource/t/NAME/mcp/one", {}],
-      ["/t/NAME/mcp", { headers: { Cookie: "berth_token_NAME=x", Accept: "text/html" } }],
+      ["/t/NAME/mcp", { headers: { Cookie: "berth_sign_in_NAME=x", Accept: "text/html" } }],
     ];
     const told: string[] = [];
     for (const [path, init] of asked) {

@@ -17,6 +17,7 @@ import { administering, named, reading } from "./access/permit.ts";
 import { protectedResource } from "./access/protected-resource.ts";
 import { WELL_KNOWN, type Resources } from "./access/resources.ts";
 import { sendSignIn, signIn, signInPage, signOut } from "./access/sign-in.ts";
+import type { SignIns } from "./access/sign-ins.ts";
 import { createApi, type ApiOptions } from "./api/api.ts";
 import { openAssets } from "./assets.ts";
 import type { Bodies } from "./body.ts";
@@ -57,6 +58,7 @@ export interface AppOptions {
   readonly forEverybody: RequestHandler;
   readonly challenge: Challenge;
   readonly resources: Resources;
+  readonly signIns: SignIns;
   readonly originOf: OriginOf;
   readonly streams: OpenStreams;
   readonly metrics: Metrics;

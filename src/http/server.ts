@@ -22,6 +22,7 @@ import { createAuthenticate } from "./access/authenticate.ts";
 import { createChallenge } from "./access/challenge.ts";
 import { recordRefusals } from "./access/record-refusals.ts";
 import { createResources } from "./access/resources.ts";
+import type { SignIns } from "./access/sign-ins.ts";
 import { createDrain } from "./drain.ts";
 import { createHealth, type Readiness } from "./health.ts";
 import { createGuard } from "./guard.ts";
@@ -72,6 +73,7 @@ export interface HttpOptions {
   readonly publicUrl: string | undefined;
   /** Who may do what. */
   readonly access: Access;
+  readonly signIns: SignIns;
   readonly audit: Audit;
   /** False on a read-only boot. */
   readonly writable: boolean;
@@ -179,7 +181,7 @@ function createAnswer(options: HttpOptions): Answer {
       required: access.required,
       isProxied,
     },
-    createAuthenticate(access, resources),
+    createAuthenticate(access, resources, options.signIns),
   );
   const challenge = recordRefusals(createChallenge(access, resources), { ...options, isProxied });
   const streams = new OpenStreams(limits, options.admission);

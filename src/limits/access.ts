@@ -4,6 +4,8 @@ export const accessLimits = {
   knownTokens: 10_000,
   /** Berth's own tokens of one tenant, those that have ended among them until others need their room. */
   tokensPerTenant: 10_000,
+  /** How long a browser stays signed in. */
+  signInMs: 12 * 3_600_000,
   /** How long the signature of an access token is believed without looking at it again. */
   verifiedTokenMs: 60_000,
   /** Between two looks for a key of an authorization server that was not there. */

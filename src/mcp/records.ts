@@ -11,7 +11,7 @@ export interface Records {
   ): Promise<readonly (number | undefined)[]>;
 }
 
-export type RecordKind = "task" | "session" | "stream";
+export type RecordKind = "task" | "session" | "stream" | "sign-in";
 
 export interface StoredRecord {
   readonly value: string;

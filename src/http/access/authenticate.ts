@@ -6,6 +6,7 @@ import { BerthError } from "../../errors.ts";
 import { claimedPlaceOf, placeOf } from "../place.ts";
 import { credentialOf, type Credential } from "./credential.ts";
 import type { Resources } from "./resources.ts";
+import type { SignIns } from "./sign-ins.ts";
 
 /**
  * Whose request it is; undefined where nobody is asked for a token and none was sent. Throws or rejects with
@@ -13,7 +14,7 @@ import type { Resources } from "./resources.ts";
  */
 export type Authenticate = (request: IncomingMessage) => Principal | undefined | Promise<Principal | undefined>;
 
-export function createAuthenticate(access: Access, resources: Resources): Authenticate {
+export function createAuthenticate(access: Access, resources: Resources, signIns: SignIns): Authenticate {
   const { required } = access;
 
   return (request) => {
@@ -37,19 +38,15 @@ export function createAuthenticate(access: Access, resources: Resources): Authen
   };
 
   function principalOfCredential(
-    { token, from }: Credential,
+    credential: Credential,
     tenant: string,
     request: IncomingMessage,
   ): Principal | undefined | Promise<Principal | undefined> {
+    const principalBy = (token: string) => access.principalOf(token, tenant, () => resources.of(request));
+    if ("token" in credential) return principalBy(credential.token);
+    const principal = signIns.tokenOf(tenant, credential.signIn).then(principalBy);
     // A cookie that has become void, where none is needed, is only in the way.
-    const isOptional = from === "cookie" && !required;
-    try {
-      const principal = access.principalOf(token, tenant, () => resources.of(request));
-      return isOptional && principal instanceof Promise ? principal.catch(withoutIt) : principal;
-    } catch (error) {
-      if (isOptional) return withoutIt(error);
-      throw error;
-    }
+    return required ? principal : principal.catch(withoutIt);
   }
 }
 

@@ -3,12 +3,11 @@ import { BerthError } from "../../errors.ts";
 import { DEFAULT_TENANT } from "../../tenant-name.ts";
 import { isOwnPage } from "./own-page.ts";
 
-/** A token as a request brings it: never in its address, which stands in logs and histories. */
-export interface Credential {
-  readonly token: string;
-  /** A browser adds its cookies by itself, so that who sends one may not have meant to. */
-  readonly from: "header" | "cookie";
-}
+/**
+ * A token as a request brings it, or the sign-in of a browser: never in its address, which stands in logs and histories.
+ * A browser adds its cookies by itself, so that who sends one may not have meant to.
+ */
+export type Credential = { readonly token: string } | { readonly signIn: string };
 
 const BEARER = /^Bearer +([\x21-\x7e]+) *$/i;
 
@@ -24,18 +23,23 @@ export function credentialOf(
   const { authorization, cookie } = request.headers;
   if (authorization !== undefined) {
     const token = BEARER.exec(authorization)?.[1];
-    if (token !== undefined) return { token, from: "header" };
+    if (token !== undefined) return { token };
     if (otherSchemes === "ignored" && !/^Bearer\b/i.test(authorization)) return undefined;
     throw new BerthError("unauthorized", "send Authorization: Bearer <token>");
   }
   if (cookie === undefined || !isOwnPage(request)) return undefined;
-  const token = readCookie(cookie, cookieName(tenant));
-  return token === undefined ? undefined : { token, from: "cookie" };
+  const text = signInCookieOf(request, tenant);
+  return text === undefined ? undefined : { signIn: text };
+}
+
+/** The sign-in that a browser's cookie holds for a tenant. */
+export function signInCookieOf({ headers: { cookie } }: IncomingMessage, tenant: string): string | undefined {
+  return cookie === undefined ? undefined : readCookie(cookie, cookieName(tenant));
 }
 
 /** Of each tenant another one: what one tenant's pages keep is sent to those of another, and means nothing there. */
 function cookieName(tenant: string): string {
-  return tenant === DEFAULT_TENANT ? "berth_token" : `berth_token_${tenant}`;
+  return tenant === DEFAULT_TENANT ? "berth_sign_in" : `berth_sign_in_${tenant}`;
 }
 
 function readCookie(header: string, name: string): string | undefined {
@@ -55,17 +59,23 @@ function readCookie(header: string, name: string): string | undefined {
 /** Beyond this browsers keep no cookie. */
 const COOKIE_CHARACTERS_MAX = 3_800;
 
+/** Ends the cookie of an earlier version, which held the token itself. */
+export function endTokenCookie({ tenant, base }: { readonly tenant: string; readonly base: string }): string {
+  const name = tenant === DEFAULT_TENANT ? "berth_token" : `berth_token_${tenant}`;
+  return `${name}=; Path=${base}/; HttpOnly; SameSite=Strict; Max-Age=0`;
+}
+
 /**
- * The cookie that keeps a token for the pages of a tenant, out of reach of scripts; without a token, the one that ends
- * it. Undefined for a token that is too long for one.
+ * The cookie that keeps a sign-in for the pages of a tenant, out of reach of scripts; without a sign-in, the one that
+ * ends it. Undefined for one that is too long.
  */
-export function tokenCookie(
+export function signInCookie(
   { tenant, base }: { readonly tenant: string; readonly base: string },
-  { token, until, secure }: { readonly token?: string; readonly until?: number; readonly secure: boolean },
+  { text, until, secure }: { readonly text?: string; readonly until?: number; readonly secure: boolean },
 ): string | undefined {
-  const value = token === undefined ? "" : encodeURIComponent(token);
+  const value = text ?? "";
   if (value.length > COOKIE_CHARACTERS_MAX) return undefined;
-  const maxAge = token === undefined ? 0 : until === undefined ? undefined : Math.ceil((until - Date.now()) / 1_000);
+  const maxAge = text === undefined ? 0 : until === undefined ? undefined : Math.ceil((until - Date.now()) / 1_000);
   return [
     `${cookieName(tenant)}=${value}`,
     `Path=${base}/`,

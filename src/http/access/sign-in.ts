@@ -9,14 +9,16 @@ import type { Pages } from "../pages/pages.ts";
 import { peerOf } from "../peer.ts";
 import { isTenantName } from "../../tenant-name.ts";
 import { baseOf, claimedPlaceOf, placeOf, type Place } from "../place.ts";
-import { tokenCookie } from "./credential.ts";
+import { endTokenCookie, signInCookie, signInCookieOf } from "./credential.ts";
 import { checkWritingPage } from "./own-page.ts";
 import { recordRefusal, type RefusalRecorder } from "./record-refusals.ts";
 import type { Resources } from "./resources.ts";
+import type { SignIns } from "./sign-ins.ts";
 
 export interface SignInOptions extends RefusalRecorder {
   readonly access: Access;
   readonly resources: Resources;
+  readonly signIns: SignIns;
   readonly originOf: OriginOf;
   readonly pages: Pages;
   readonly bodies: Bodies;
@@ -46,11 +48,11 @@ export function sendSignIn(
 }
 
 /**
- * `POST /sign-in`: a form, or `{token}` as JSON. The cookie is HttpOnly, so that no script ever reads the token, and
+ * `POST /sign-in`: a form, or `{token}` as JSON. The cookie is HttpOnly, so that no script reads the sign-in, and
  * SameSite=Strict. A form is led on to where the person wanted to be, JSON is answered with 204.
  */
 export function signIn(options: SignInOptions): RequestHandler {
-  const { access, audit, isProxied, resources, originOf, pages } = options;
+  const { access, audit, isProxied, resources, signIns, originOf, pages } = options;
   return async (request, response) => {
     checkWritingPage(request);
     const { token, next, isForm } = await readForm(request, options.bodies);
@@ -59,14 +61,10 @@ export function signIn(options: SignInOptions): RequestHandler {
       const principal = await access.principalOf(token, place.tenant, () => resources.of(request));
       if (refusal !== undefined) throw refusal;
       const secure = originOf(request).startsWith("https:");
-      const cookie = tokenCookie(place, {
-        token,
-        secure,
-        ...(principal.until !== undefined && { until: principal.until }),
-      });
+      const cookie = signInCookie(place, { ...signIns.begin(place.tenant, token, principal.until), secure });
       if (cookie === undefined) throw new BerthError("unauthorized", "it is too long for a browser to keep");
       await audit.signedIn(place.tenant, { principal: principal.id, from: peerOf(request, isProxied) });
-      response.setHeader("Set-Cookie", cookie);
+      response.setHeader("Set-Cookie", [cookie, endTokenCookie(place)]);
     } catch (error) {
       if (!isForm || !(error instanceof BerthError) || error.code !== "unauthorized") throw error;
       recordRefusal(options, request, error);
@@ -78,14 +76,16 @@ export function signIn(options: SignInOptions): RequestHandler {
   };
 }
 
-/** `POST /sign-out`: ends the cookie; the token itself goes on. */
-export function signOut({ originOf }: Pick<SignInOptions, "originOf">): RequestHandler {
-  return (request, response) => {
+/** `POST /sign-out`: ends the sign-in, wherever its cookie has come to; the token itself goes on. */
+export function signOut({ originOf, signIns }: Pick<SignInOptions, "originOf" | "signIns">): RequestHandler {
+  return async (request, response) => {
     checkWritingPage(request);
     const { tenant, base } = claimedPlaceOf(request);
     if (!isTenantName(tenant)) placeOf(request);
     const secure = originOf(request).startsWith("https:");
-    response.setHeader("Set-Cookie", tokenCookie({ tenant, base }, { secure })!);
+    const text = signInCookieOf(request, tenant);
+    if (text !== undefined) await signIns.end(tenant, text);
+    response.setHeader("Set-Cookie", [signInCookie({ tenant, base }, { secure })!, endTokenCookie({ tenant, base })]);
     response.redirect(303, `${base}/sign-in`);
   };
 }
