@@ -37,7 +37,11 @@ export function readCompletion(
   if (!target || reporter.hasErrors) return { problems: reporter.problems };
 
   const params = ["value", "others"].slice(0, parameters.length);
-  const call = callOf(candidate, { style: "positional", params, rest: false, context, dates: [], urls: [] }, false);
+  const call = callOf(
+    candidate,
+    { style: "positional", params, rest: false, context, dates: [], urls: [], spokenDefaults: [] },
+    false,
+  );
   return { completion: { ...target, call }, problems: reporter.problems };
 }
 

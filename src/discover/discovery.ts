@@ -107,6 +107,11 @@ export interface CallShape {
   readonly dates?: readonly (readonly string[])[];
   /** Paths of arguments that are `URL`s. */
   readonly urls?: readonly (readonly string[])[];
+  /**
+   * Paths, as those of `dates`, of arguments whose default is only what a comment says: their schema tells of it, and
+   * it is never filled in. The code may do otherwise.
+   */
+  readonly spokenDefaults?: readonly (readonly string[])[];
 }
 
 /** A definition as the compiler takes it: all its own files, already read. */

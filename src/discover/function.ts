@@ -47,7 +47,7 @@ export function standingOf({ nameNode }: Candidate, program: DefinitionProgram):
 
 export function callOf(
   candidate: Candidate,
-  input: Pick<Input, "style" | "params" | "rest" | "context" | "dates" | "urls">,
+  input: Pick<Input, "style" | "params" | "rest" | "context" | "dates" | "urls" | "spokenDefaults">,
   isStreaming: boolean,
 ): CallShape {
   return {
@@ -59,6 +59,7 @@ export function callOf(
     ...(isStreaming ? { streaming: true } : {}),
     ...(input.dates.length > 0 ? { dates: input.dates } : {}),
     ...(input.urls.length > 0 ? { urls: input.urls } : {}),
+    ...(input.spokenDefaults.length > 0 ? { spokenDefaults: input.spokenDefaults } : {}),
   };
 }
 

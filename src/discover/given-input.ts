@@ -1,4 +1,3 @@
-import { createRequire } from "node:module";
 import type ts from "typescript";
 import { parse } from "@humanwhocodes/momoa";
 import { isObject, type JsonSchema } from "../json.ts";
@@ -6,9 +5,9 @@ import { tagOf, type Tag } from "./doc-comments.ts";
 import type { Candidate } from "./exports.ts";
 import { textPart } from "./function.ts";
 import type { Input } from "./input.ts";
-import { compilePattern } from "./pattern.ts";
 import type { DefinitionProgram } from "./program.ts";
 import type { Part, Reporter } from "./reporter.ts";
+import { faultOfSchema } from "./schema-check.ts";
 import { takenParameters } from "./taken.ts";
 
 /**
@@ -41,6 +40,7 @@ export function readGivenInput(
     context,
     dates: [],
     urls: [],
+    spokenDefaults: [],
     headers: new Map(),
   };
 }
@@ -93,23 +93,5 @@ function faultOffset(text: string): number {
   } catch (error) {
     const { offset } = error as { offset?: number };
     return Math.min(offset ?? 0, Math.max(text.length - 1, 0));
-  }
-}
-
-/** Loaded for those few definitions that bring a schema of their own. */
-const require = createRequire(import.meta.url);
-
-/** Whether the host will be able to check arguments against it; it compiles schemas in the same way. */
-function faultOfSchema(schema: JsonSchema): string | undefined {
-  const { Ajv2020 } = require("ajv/dist/2020.js") as typeof import("ajv/dist/2020.js");
-  const formats = require("ajv-formats") as typeof import("ajv-formats");
-  const regExp = Object.assign(compilePattern, { code: "compilePattern" });
-  const ajv = new Ajv2020({ strict: false, logger: false, code: { regExp } });
-  formats.default(ajv);
-  try {
-    ajv.compile(schema);
-    return undefined;
-  } catch (error) {
-    return (error as Error).message;
   }
 }

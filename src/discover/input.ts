@@ -27,6 +27,7 @@ export interface Input extends Pick<CallShape, "style" | "params"> {
   readonly context: boolean;
   readonly dates: readonly Path[];
   readonly urls: readonly Path[];
+  readonly spokenDefaults: readonly Path[];
   /** Where a property's header was named, by the name. */
   readonly headers: ReadonlyMap<string, ts.Node>;
 }
@@ -42,6 +43,7 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
   const revivals = new Revivals();
   const recursion = new Recursion(revivals);
   const headers = new Map<string, ts.Node>();
+  const spokenDefaults: Path[] = [];
   const walkerFor = (parameter: Parameter, bindings: ReturnType<typeof bindingsOf>, faults: Fault[]) =>
     createWalker({
       program,
@@ -51,6 +53,7 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
       recursion,
       revivals,
       onHeader: (name, node) => headers.set(name, node),
+      onSpokenDefault: (path) => spokenDefaults.push(path),
       docAt: (path) => docAt(candidate.doc, path, lone !== undefined),
       bindingAt: (path) => bindings.get(pathKey(path)),
       onFault: (fault) => faults.push(fault),
@@ -111,6 +114,7 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
     context,
     dates: revivals.paths("date"),
     urls: revivals.paths("url"),
+    spokenDefaults,
     headers,
   };
 }

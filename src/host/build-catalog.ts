@@ -12,6 +12,7 @@ import type { ServerEntry } from "./config/entry.ts";
 import { checkOptions, leaveOut, offerOf, type Offered } from "./config/offer.ts";
 import { configuredRun, contentRun, findable, writtenPrompt } from "./config/served.ts";
 import { grantProblems, grantTo, leaveOutNamesakes } from "./granted.ts";
+import { argumentsSchema } from "./defaults.ts";
 import type { HostDependencies } from "./host.ts";
 import { identitiesOf } from "./identity.ts";
 import { CallNotes, gateOf, type Observers } from "./observe.ts";
@@ -132,7 +133,7 @@ export async function buildCatalog(
     release.prompts.map(({ contract, source }) => {
       if (source.kind === "written") return [contract.name, writtenPrompt(contract, source.prompt, limits)];
       const { name, call, inputSchema } = source.function;
-      const check = validatorOf(inputSchema, { texts: true });
+      const check = validatorOf(argumentsSchema(inputSchema, source.function), { texts: true });
       return [
         contract.name,
         createPrompt(contract, check, runOf({ name, call, takesUnread: true }), redirects, readGiven, remake),

@@ -6,6 +6,7 @@ import type { CallOptions, CallResult, Tool, ToolContract } from "./catalog.ts";
 import { failure, toConfiguredResult, toResult, type ReturnedValue } from "./content.ts";
 import { sayBroken } from "./broken.ts";
 import { resultNotRead, type ReadResult, type ResultTask, type ValidatorOf } from "./checks/checks.ts";
+import { argumentsSchema, resultSchema } from "./defaults.ts";
 import { guestFailed, messageOf } from "./failures.ts";
 import { LongResult } from "./long-result.ts";
 import { withoutEnvelope } from "./outcomes.ts";
@@ -32,13 +33,15 @@ export function createTool(
   contract: ToolContract,
   run: Run,
   parts: ToolParts,
-  own: Pick<DiscoveredTool, "task" | "outputSchema" | "call" | "file" | "line">,
+  own: Pick<DiscoveredTool, "task" | "inputSchema" | "outputSchema" | "call" | "file" | "line">,
 ): Tool {
   const { task, outputSchema } = own;
   const { name } = contract;
   const { redirects, notes, validatorOf, limits } = parts;
-  const checkArguments = validatorOf(contract.inputSchema);
-  const checkOutput = contract.outputSchema && validatorOf(contract.outputSchema);
+  const checkArguments = validatorOf(argumentsSchema(contract.inputSchema, own));
+  const isOwnOutput = contract.outputSchema !== undefined && contract.outputSchema === outputSchema;
+  const promised = isOwnOutput ? resultSchema(contract.outputSchema) : contract.outputSchema;
+  const checkOutput = promised && validatorOf(promised);
   const promisesNothing = outputSchema === null;
   const read = checkOutput && promisesNothing ? toConfiguredResult : toResult;
 
@@ -48,7 +51,7 @@ export function createTool(
   }
 
   async function readElsewhere({ frame }: UnreadResult): Promise<ToolOutcome> {
-    const read = await parts.readResult({ frame, outputSchema: contract.outputSchema, promisesNothing });
+    const read = await parts.readResult({ frame, outputSchema: promised, promisesNothing });
     if ("outcome" in read) return read.outcome;
     return {
       ok: true,

@@ -1,7 +1,8 @@
-import ts from "#typescript";
+import type ts from "typescript";
 import { isObject, type Json, type JsonSchema } from "../../json.ts";
 import { tagText, type Doc, type Tag } from "../doc-comments.ts";
 import { evaluate } from "../evaluate.ts";
+import { fitsSchema } from "../schema-check.ts";
 import { unknownTag } from "../unknown-tags.ts";
 import { constrain } from "./constraints.ts";
 import type { Place, Walker } from "./walker.ts";
@@ -27,12 +28,12 @@ export function describe(
     else if (declaration) walker.warn(at, fault.code, fault.message, fault.tag.node);
   });
 
-  const own = all.find((doc) => doc.description)?.description;
-  const description = withWords(own ?? aliasDescription(at.node, walker), schema["description"]);
+  const { value: defaultValue, prose } = defaultOf(constrained, at, all, walker);
+  const own = all.find((doc) => doc.description)?.description ?? aliasDescription(at.node, walker);
+  const description = withWords(withWords(own, schema["description"]), prose);
   const title = first(all, "title");
   const examples = weakestFirst.filter((tag) => tag.name === "example" || tag.name === "examples").flatMap(example);
   const header = headerOf(all, walker);
-  const defaultValue = defaultOf(constrained, at, all, walker);
   return {
     ...constrained,
     ...(title ? { title } : {}),
@@ -64,12 +65,25 @@ export function describeEach(schema: JsonSchema, at: Place, walker: Walker): Jso
   return description === undefined ? schema : { ...schema, description };
 }
 
-/** What the code does counts for more than what a comment says that it does. */
-function defaultOf(schema: JsonSchema, at: Place, docs: readonly Doc[], walker: Walker): Json | undefined {
+/**
+ * What the code does counts for more than what a comment says that it does. A comment's default only tells of the
+ * argument; one that is no value of it, such as `process.cwd()`, is said in words.
+ */
+function defaultOf(
+  schema: JsonSchema,
+  at: Place,
+  docs: readonly Doc[],
+  walker: Walker,
+): { readonly value?: Json | undefined; readonly prose?: string } {
   const initializer = walker.bindingAt(at.path)?.initializer;
-  if (initializer) return evaluate(initializer, walker.checker);
-  const text = first(docs, "default") ?? first(docs, "defaultvalue");
-  return text === undefined ? undefined : spokenValue(text, schema);
+  const value = initializer && evaluate(initializer, walker.checker);
+  if (value !== undefined) return { value };
+  const text = first(docs, "default") ?? first(docs, "defaultvalue") ?? "";
+  if (text === "" || text === "undefined") return {};
+  const spoken = spokenValue(text, schema);
+  if (spoken === undefined) return { prose: `Default: ${text}` };
+  walker.noteSpokenDefault(at.path);
+  return { value: spoken };
 }
 
 /** `@header Name`: clients repeat the argument in the HTTP header `Mcp-Param-Name`. */
@@ -80,26 +94,17 @@ function headerOf(docs: readonly Doc[], walker: Walker): string | undefined {
   return tag?.text;
 }
 
-/** A value as people write it in a comment: as in code, in backticks or not, or a bare word for a string. */
+/** JSON that the schema allows, in backticks or not, or one of the words that it allows. */
 function spokenValue(text: string, schema: JsonSchema): Json | undefined {
-  const bare = /^`([^`]*)`$/.exec(text)?.[1] ?? text;
-  const value = literalValue(bare);
-  const isText = [schema["type"]].flat().every((type) => type === "string" || type === "null");
-  if (value !== undefined) return isText && typeof value !== "string" && value !== null ? bare : value;
-  return isText && schema["type"] !== undefined && bare !== "" && bare !== "undefined" ? bare : undefined;
+  const bare = /^```\w*\n([^]*)\n```$/.exec(text)?.[1] ?? /^`([^`]*)`$/.exec(text)?.[1] ?? text;
+  const value = parsed(bare);
+  if (value !== undefined && fitsSchema(schema, value)) return value;
+  return [schema["enum"]].flat().includes(bare) ? bare : undefined;
 }
 
 function example(tag: Tag): Json[] {
   const value = parsed(tag.text);
   return [value ?? tag.text].filter((it) => it !== "" || isObject(it));
-}
-
-function literalValue(text: string): Json | undefined {
-  const file = ts.createSourceFile("", `(${text})`, ts.ScriptTarget.ES2022, true);
-  const [statement, ...others] = file.statements;
-  const isWhole = others.length === 0 && statement && ts.isExpressionStatement(statement);
-  const isSound = (file as unknown as { parseDiagnostics: readonly unknown[] }).parseDiagnostics.length === 0;
-  return isWhole && isSound ? evaluate(statement.expression) : undefined;
 }
 
 function parsed(text: string): Json | undefined {

@@ -30,6 +30,7 @@ export interface WalkOptions {
   readonly docAt?: (path: Path) => Doc | undefined;
   readonly bindingAt?: (path: Path) => Binding | undefined;
   readonly onHeader?: (name: string, node: ts.Node) => void;
+  readonly onSpokenDefault?: (path: Path) => void;
   readonly recursion?: Recursion;
   readonly revivals?: Revivals;
 }
@@ -95,6 +96,7 @@ export function createWalker(options: WalkOptions): Walker {
     },
     report,
     noteHeader: options.onHeader ?? (() => undefined),
+    noteSpokenDefault: options.onSpokenDefault ?? (() => undefined),
     warn(place, code, message, node) {
       report({ severity: "warning", code, message, path: place.path, node });
     },

@@ -34,6 +34,8 @@ export interface Walker {
   report(fault: Fault): void;
   /** Notes where a property was told to travel as a header, too. */
   noteHeader(name: string, node: ts.Node): void;
+  /** Notes an argument whose default is only what a comment says. */
+  noteSpokenDefault(path: Path): void;
   /** Notes what the author should know, though the tool can be offered. */
   warn(place: Place, code: string, message: string, node?: ts.Node): void;
 }

@@ -4,6 +4,7 @@ import type { GuestOutcome } from "../../executor/executor.ts";
 import { JsonText, type Json, type JsonObject } from "../../json.ts";
 import type { ContentBlock, Prompt } from "../catalog.ts";
 import type { ValidatorOf } from "../checks/checks.ts";
+import { argumentsSchema } from "../defaults.ts";
 import type { Findable } from "../resource.ts";
 import type { Run } from "../tool.ts";
 import type { OfferedResource, OfferedTool } from "./offer.ts";
@@ -21,7 +22,7 @@ export function configuredRun(
   validatorOf: ValidatorOf,
 ): Run {
   if (!fixed && contract.inputSchema === own.inputSchema) return run;
-  const check = validatorOf(own.inputSchema);
+  const check = validatorOf(argumentsSchema(own.inputSchema, own));
   return async (args, options) => {
     const all = args instanceof JsonText ? args.with(fixed ?? {}) : { ...args, ...structuredClone(fixed) };
     const invalid = await check(all);
@@ -35,7 +36,8 @@ export function configuredRun(
 export function findable({ contract, source }: OfferedResource): Findable {
   const { name, mimeType } = contract;
   const uri = "uri" in contract ? contract.uri : contract.uriTemplate;
-  const inputSchema = source.kind === "function" ? source.function.inputSchema : undefined;
+  const inputSchema =
+    source.kind === "function" ? argumentsSchema(source.function.inputSchema, source.function) : undefined;
   return { name, uri, ...(mimeType !== undefined && { mimeType }), ...(inputSchema && { inputSchema }) };
 }
 

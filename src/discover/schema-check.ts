@@ -1,0 +1,40 @@
+import { createRequire } from "node:module";
+import type { Ajv2020 } from "ajv/dist/2020.js";
+import type { Json, JsonSchema } from "../json.ts";
+import { compilePattern } from "./pattern.ts";
+
+/** Checks with the library that checks arguments when tools are called; it is loaded for those few definitions that need it. */
+const require = createRequire(import.meta.url);
+
+/** Why arguments cannot be checked by a schema, as the end of a sentence; undefined when they can. */
+export function faultOfSchema(schema: JsonSchema): string | undefined {
+  try {
+    validator().compile(schema);
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+/** Whether a value is one that a part of a schema allows; what only a reference to another part could tell is not. */
+export function fitsSchema(part: JsonSchema, value: Json): boolean {
+  const alone = JSON.parse(JSON.stringify(part, (_, it: unknown) => (isReference(it) ? false : it))) as JsonSchema;
+  try {
+    return validator().compile(alone)(value);
+  } catch {
+    return false;
+  }
+}
+
+function isReference(value: unknown): boolean {
+  return typeof value === "object" && value !== null && typeof (value as JsonSchema)["$ref"] === "string";
+}
+
+function validator(): Ajv2020 {
+  const { Ajv2020 } = require("ajv/dist/2020.js") as typeof import("ajv/dist/2020.js");
+  const formats = require("ajv-formats") as typeof import("ajv-formats");
+  const regExp = Object.assign(compilePattern, { code: "compilePattern" });
+  const ajv = new Ajv2020({ strict: false, logger: false, code: { regExp } });
+  formats.default(ajv);
+  return ajv;
+}
