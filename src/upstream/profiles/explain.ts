@@ -13,7 +13,7 @@ export function explainDrift(name: string, reference: string, check: ProfileChec
   return [
     "Warning: MCP server schema has changed since profile was created.",
     "",
-    ...listChanges(check.changes),
+    ...listChanges(check.changes, HARMLESS_SHOWN_AT_USE),
     "",
     `Profile hash: ${check.expectedHash}`,
     `Current hash: ${check.currentHash}`,
@@ -25,13 +25,13 @@ export function explainDrift(name: string, reference: string, check: ProfileChec
   ].join("\n");
 }
 
-/** One line a change, those that break callers first. */
-export function listChanges(changes: readonly ContractChange[]): string[] {
+/** One line a change, those that break callers first; `harmlessMax` of those that do not. */
+export function listChanges(changes: readonly ContractChange[], harmlessMax = CHANGES_SHOWN_MAX): string[] {
   if (changes.length === 0) return ["No changes."];
   const lines = kinds.flatMap(([effect, said]) => {
     const own = changes.filter((change) => change.effect === effect);
     const shown = own
-      .slice(0, CHANGES_SHOWN_MAX)
+      .slice(0, effect === "breaking" ? CHANGES_SHOWN_MAX : harmlessMax)
       .map((change) => `  - ${printable(subjectOf(change) + change.message).replaceAll("\n", " ")} (${said})`);
     return own.length === shown.length ? shown : shown.concat(`  - and ${own.length - shown.length} more (${said})`);
   });
@@ -40,6 +40,8 @@ export function listChanges(changes: readonly ContractChange[]): string[] {
 
 /** Of each kind; `--format json` gives all of them. */
 const CHANGES_SHOWN_MAX = 50;
+/** Whoever makes a call wants to know why it may fail; `berth profile validate` lists the rest. */
+const HARMLESS_SHOWN_AT_USE = 3;
 
 /** Most messages are about a part of something, and do not say of what. */
 function subjectOf({ subject, name, pointer }: ContractChange): string {
