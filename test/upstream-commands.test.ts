@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { randomUUID } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { access, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -255,6 +256,21 @@ test("J3 each kind of failure is one JSON object on stderr, with an exit code of
 test("J3 what cannot start shows the end of its stderr", async () => {
   const { errors } = await berth(["inspect", hostile("dies at start")]);
   assert.match(errors[0].stderr, /^Error: no API key/);
+});
+
+test("J3 an npm package whose installation was cut off says which folder to remove", async (t) => {
+  const cache = mkdtempSync(join(tmpdir(), "berth-npm-cache-"));
+  t.after(() => rmSync(cache, { recursive: true, force: true }));
+  const folder = createHash("sha512").update("@upstash/context7-mcp@4.1.1").digest("hex").slice(0, 16);
+  const modules = join(cache, "_npx", folder, "node_modules");
+  mkdirSync(join(modules, "@upstash/context7-mcp"), { recursive: true });
+  const packages = { "node_modules/@upstash/context7-mcp": { version: "4.1.1" } };
+  writeFileSync(join(modules, ".package-lock.json"), JSON.stringify({ name: "x", lockfileVersion: 3, packages }));
+  const { errors } = await berth(["inspect", "mcp+npx://@upstash/context7-mcp@4.1.1"], {
+    env: { npm_config_cache: cache },
+  });
+  assert.equal(errors[0].code, "upstream_not_started");
+  assert.match(errors[0].message, new RegExp(`was cut off.* remove the folder _npx/${folder} from npm's cache`));
 });
 
 test("J3 Ctrl-C ends the command and the server that it started", async () => {

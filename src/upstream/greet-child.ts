@@ -127,8 +127,16 @@ async function whyNot(
     return new UpstreamError("upstream_not_started", `${name}: ${cause?.message}${garbage}`, { stderr, cause });
   }
   const end = await child.ended;
-  return new UpstreamError("upstream_not_started", `${name} ${end.reason}${garbage}`, { stderr: end.stderr });
+  const [, folder] = CUT_OFF.exec(end.stderr) ?? [];
+  const remedy =
+    folder === undefined
+      ? ""
+      : `: an installation of it was cut off, and npm does not mend that; remove the folder _npx/${folder} from npm's cache ("npm config get cache" says where that is), and start it again`;
+  return new UpstreamError("upstream_not_started", `${name} ${end.reason}${remedy}${garbage}`, { stderr: end.stderr });
 }
+
+/** What npm says where npx left a folder that has packages and no list of them. */
+const CUT_OFF = /^npm (?:error|ERR!) path .*[\\/]_npx[\\/]([0-9a-f]{16})[\\/]package\.json$/m;
 
 function aborted(signal: AbortSignal): Promise<"gone"> {
   return new Promise((resolve) => {
