@@ -14,8 +14,9 @@ const SAY = (who: string): string => `/** Says who it is of. */\nexport function
 
 const CLI = join(packageRoot, "dist/src/cli.js");
 const SLOW = `import { setTimeout } from "node:timers/promises";
+import type { ToolContext } from "berth";
 /** Never ends by itself. */
-export async function slow(context: { progress(event: unknown): void }): Promise<void> {
+export async function slow(context: ToolContext): Promise<void> {
   context.progress("on my way");
   await setTimeout(1e9);
 }

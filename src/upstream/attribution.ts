@@ -43,7 +43,10 @@ export class Attribution {
   /** Brings the question to its call. Rejects when nobody can tell which one that is, or nobody can answer. */
   async ask(question: Question, signal?: CancelSignal): Promise<JsonObject> {
     const call = await this.#onlyCall();
-    if (!call) throw unanswerable("several calls are under way, and it does not say which one it belongs to");
+    if (!call) {
+      const why = "several calls are under way, and it does not say which one it belongs to";
+      throw Object.assign(unanswerable(why), { isOfNoCall: true });
+    }
     if (!call.ask) throw unanswerable("the caller cannot be asked");
     return call.ask(question, signal);
   }

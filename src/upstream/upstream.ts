@@ -155,13 +155,15 @@ export class Upstream {
 
   /**
    * A legacy server hears once what its clients can do, and may ask when none can. Whoever has no roots has none to tell:
-   * servers that look for them in each call go on with an empty list, and fail with an error.
+   * servers that look for them in each call go on with an empty list, and fail with an error. Outside of a call an error
+   * is what has them ask again within one, where the caller may have roots.
    */
   async #answerTo(question: Question, signal?: CancelSignal): Promise<JsonObject> {
     try {
       return await this.#attributed.ask(question, signal);
     } catch (error) {
-      if (question.method !== "roots/list" || (error as { code?: unknown }).code !== METHOD_NOT_FOUND) throw error;
+      const { code, isOfNoCall } = error as { readonly code?: unknown; readonly isOfNoCall?: boolean };
+      if (question.method !== "roots/list" || code !== METHOD_NOT_FOUND || isOfNoCall) throw error;
       return { roots: [] };
     }
   }
