@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 const jobs: Readonly<Record<string, readonly string[]>> = {
   express: ["http/"],
   "better-sqlite3": ["store/"],
-  ajv: ["host/checks/", "discover/given-input.ts"],
+  ajv: ["host/checks/", "discover/schema-check.ts"],
   esbuild: ["discover/"],
   handlebars: ["http/"],
   multiformats: ["cid.ts"],
