@@ -114,8 +114,7 @@ describe("a value that takes long to check", () => {
 
 describe("a body that is too long to be read by who serves", () => {
   const echo = `
-/** @param times @default 2 */
-export function count(list: number[], times?: number): string { return [list.length, times, Object.keys({ list })].join(); }
+export function count(list: number[], times = 2): string { return [list.length, times, Object.keys({ list })].join(); }
 `;
   let berth: TestBerth;
   let url: string;
