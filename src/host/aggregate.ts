@@ -142,10 +142,10 @@ class AllServers {
     let bytes = 0;
     for (let at = 0; at < names.length; at += READ_AT_A_TIME) {
       for (const [name, known] of (await mapInTurns(names.slice(at, at + READ_AT_A_TIME), read)).flat()) {
-        bytes += known.part.heldBytes;
-        const hasRoom = bytes <= allServersBytes;
-        parts.set(name, hasRoom ? known : { ...known, part: withoutOffer(known.part, allServersBytes) });
-        if (!hasRoom) bytes -= known.part.heldBytes;
+        const { part } = known;
+        const hasRoom = bytes + part.heldBytes <= allServersBytes;
+        if (hasRoom) bytes += part.heldBytes;
+        parts.set(name, hasRoom ? known : { ...known, part: withoutOffer(part, allServersBytes) });
       }
     }
     const all = Array.from(parts.values(), ({ part }) => part);
