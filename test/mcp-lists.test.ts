@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import type { Catalog } from "../src/host/catalog.ts";
 import { viewRoom } from "../src/host/view-room.ts";
 import { defaultLimits } from "../src/limits.ts";
-import { listMethod, type ListPageLimits } from "../src/mcp/methods/lists.ts";
+import { listMethod, type ListedLimits } from "../src/mcp/methods/lists.ts";
 import type { Codec, ListName, MethodCall } from "../src/mcp/protocol.ts";
 import { createLegacyCodec } from "../src/mcp/legacy/codec.ts";
 
@@ -30,14 +30,14 @@ interface Page {
   readonly nextCursor?: string;
 }
 
-async function page(catalog: Catalog, list: ListName, limits: Partial<ListPageLimits>, cursor?: string): Promise<Page> {
+async function page(catalog: Catalog, list: ListName, limits: Partial<ListedLimits>, cursor?: string): Promise<Page> {
   const asked = { catalog, codec, params: cursor === undefined ? {} : { cursor } } as unknown as MethodCall;
   const result = JSON.parse(String(await listMethod(list, { ...defaultLimits, ...limits })(asked)));
   const { [list]: items, ...rest } = result;
   return { names: items.map(({ name }: { name: string }) => name), ...rest };
 }
 
-async function allPages(catalog: Catalog, list: ListName, limits: Partial<ListPageLimits>): Promise<string[][]> {
+async function allPages(catalog: Catalog, list: ListName, limits: Partial<ListedLimits>): Promise<string[][]> {
   const pages: string[][] = [];
   let cursor: string | undefined;
   do {

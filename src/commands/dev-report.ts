@@ -49,7 +49,7 @@ export function reportFailures(servers: readonly FileServer[]): CallObserver {
   };
 }
 
-/** What functions print and log, at whatever level. */
+/** The lines that functions print and log, at any level. */
 export function reportLines(servers: readonly FileServer[]): LineObserver {
   const byName = new Map(servers.map((server) => [server.name, server]));
   return ({ tool, line: { level, message } }) => {

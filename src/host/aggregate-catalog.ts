@@ -77,7 +77,7 @@ export function partOf({ name: server, catalog, problems }: ServerSummary): Part
   return { server, offer, heldBytes: catalog.heldBytes ?? 0, problems: listedProblems([...problems, ...leftOut]) };
 }
 
-/** Of a server for which there is no room beside those before it. */
+/** The part of a server for which there is no room beside those before it. */
 export function withoutOffer({ server, problems }: Part, bytesMax: number): Part {
   const beyond = `with it the servers take more than ${bytesMax} bytes of memory together (BERTH_ALL_SERVERS_BYTES)`;
   const problem = notInAll(`The server "${server}" is not offered at /mcp: ${beyond}; it is served at /mcp/${server}`);

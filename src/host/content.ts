@@ -50,7 +50,7 @@ export function textsOf(result: CallResult): string {
   return texts.join("\n");
 }
 
-/** What is said of a long result that is an error where it is told as one. */
+/** The text of a long result that is an error, where it is told as one. */
 export function saidIn(result: CallResult): string {
   return cutText(textsOf(result), SAID_UNITS_MAX);
 }

@@ -13,7 +13,7 @@ export interface LongResultParts {
   readonly older?: OlderTexts | undefined;
   readonly structured?: Uint8Array;
   readonly isError: boolean;
-  /** Of an error: the beginning of what it says in words. */
+  /** The beginning of an error's message. */
   readonly said?: string;
   /** As `sizeOf` has it. */
   readonly size: number;

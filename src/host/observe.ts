@@ -30,7 +30,7 @@ export class Observers {
     return this.#observers.length > 0;
   }
 
-  /** Whether anybody hears of lines. */
+  /** True while somebody hears of lines. */
   get anyLines(): boolean {
     return this.#lines.length > 0;
   }

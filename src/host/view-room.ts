@@ -64,7 +64,7 @@ export class ViewRoom {
   }
 }
 
-/** Of all tenants together: anybody who gives rights can give as many different ones as they like. */
+/** All tenants share it: anybody who gives rights can give as many different ones as they like. */
 const VIEWS_BYTES_MAX = 128 * 1024 * 1024;
 
 /** For views of catalogs that show a part of them, and for the pages of lists that were written of any catalog. */

@@ -21,7 +21,7 @@ export const hostLimits = {
   transformBytes: 1024 * 1024,
   transformItems: 1000,
   catalogs: 512,
-  /** Of the contracts of these: their JSON, and 64 bytes for each value in it. */
+  /** The contracts of these: their JSON, and 64 bytes for each value in it. */
   catalogBytes: 128 * 1024 * 1024,
   /** The same of all servers of a tenant that are offered together at /mcp. */
   allServersBytes: 32 * 1024 * 1024,

@@ -47,7 +47,7 @@ function neededFor(method: string): Action | undefined {
   return NEEDS.get(method) ?? (isNativeName(method) ? "call" : undefined);
 }
 
-/** Whether a principal hears that a resource was updated; `server` says so where it is not the one that is listened to. */
+/** True for a principal who hears that a resource was updated; `server` names its server where that is not the one listened to. */
 export function mayHearOf(principal: Principal | undefined, server: string | undefined): boolean {
   return !principal || server === undefined || principal.permits("read", server);
 }

@@ -2,7 +2,7 @@ import type { InputRequests } from "../host/catalog.ts";
 import { valuesIn, type Json } from "../json.ts";
 import { limitVariable } from "../limits.ts";
 
-/** What a value takes in memory besides its text. */
+/** The memory that a value takes besides its text. */
 const VALUE_BYTES = 32;
 
 /** What a value takes in memory, about; once its values alone take more than `most`, no more of it is looked at. */

@@ -135,7 +135,7 @@ async function whyNot(
   return new UpstreamError("upstream_not_started", `${name} ${end.reason}${remedy}${garbage}`, { stderr: end.stderr });
 }
 
-/** What npm says where npx left a folder that has packages and no list of them. */
+/** npm's message where npx left a folder that has packages and no list of them. */
 const CUT_OFF = /^npm (?:error|ERR!) path .*[\\/]_npx[\\/]([0-9a-f]{16})[\\/]package\.json$/m;
 
 function aborted(signal: AbortSignal): Promise<"gone"> {

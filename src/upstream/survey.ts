@@ -69,7 +69,7 @@ export async function surveyOf(upstream: UpstreamConnection, options?: RequestOp
   };
 }
 
-/** Whether it fails one method alone: the server is there, and may do everything else. */
+/** True where one method alone fails: the server is there, and may do everything else. */
 export function isOfOneMethod(error: unknown): error is UpstreamError {
   if (!(error instanceof UpstreamError)) return false;
   return error.code === "upstream_refused" || error.code === "upstream_timeout" || error.code === "upstream_protocol";

@@ -61,7 +61,7 @@ export class Upstream {
   readonly #link: Link;
   readonly #attributed: AttributedCalls;
   readonly #calls = new UnderWay<UpstreamCall>();
-  /** What of it does not work, so that nobody hears its log lines, or of changes. */
+  /** The methods of it that fail, so that nobody hears its log lines, or of changes. */
   #unheard: readonly Problem[] = [];
   #server: { readonly said: ServerInfo; readonly shown: ServerInfo } | undefined;
   readonly #looking = new LookingAgain(() => this.#lookAgain());
@@ -243,7 +243,7 @@ export class Upstream {
   }
 }
 
-/** Of a question that nobody is there to answer, or whose caller has no such capability. */
+/** Says that nobody is there to answer a question, or that its caller has no such capability. */
 const METHOD_NOT_FOUND = -32601;
 
 /** Members and items of a log line; one that has more is told to nobody. */

@@ -340,7 +340,7 @@ interface Lane {
 }
 
 const SLOW_MS = 100;
-/** Of processor time that a task may take on the quick lane: more than a body of the longest takes to be read. */
+/** Processor time that a task may take on the quick lane: reading the longest body takes less. */
 const QUICK_MS = 300;
 const SLOW_FOR_MS = 10_000;
 
@@ -559,7 +559,7 @@ const STEPS_AT_ONCE = 100_000;
 const CODE_UNITS_AT_ONCE = 256 * 1024;
 const INSTRUCTIONS_AT_ONCE = 2_000;
 
-/** What became of a call whose work is done. */
+/** The outcome of a call whose work is done. */
 export function resultNotRead(why: unknown): GuestFailure {
   const reason = why instanceof BerthError ? why.detail : why instanceof Error ? why.message : why;
   return failure("output", `its result was not read: ${reason as string}`);

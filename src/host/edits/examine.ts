@@ -130,7 +130,7 @@ export class GatheredProblems {
     }
   }
 
-  /** What refuses the edit before what does not: no error may be hidden by warnings. */
+  /** Errors stand before warnings, so that no error is hidden by them. */
   told(): { readonly first: readonly Problem[]; readonly further: readonly Problem[] } {
     if (this.#count <= PROBLEMS_MAX + 1) return { first: this.#first, further: [] };
     const warnings = this.#first.filter(({ severity }) => severity === "warning");

@@ -21,7 +21,7 @@ export async function start(server: string, hosted: HostedUpstream, isTrial: boo
   }
 }
 
-/** Of the end, which says why. */
+/** The end of the text, which says why. */
 const STDERR_UNITS_MAX = 1_500;
 
 const FOR_NOW: ReadonlySet<ErrorCode> = new Set(["too_many_processes", "no_descriptors", "check_failed"]);

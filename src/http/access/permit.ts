@@ -104,7 +104,7 @@ export function checkChange(request: IncomingMessage, power: Power, server?: str
   checkPeer(request, action);
 }
 
-/** Whether who reads a page may also change it, so that it may show what is for nobody else. */
+/** True for a reader of a page who may also change it, and may see what is for nobody else. */
 export function mayChange(request: IncomingMessage, power: Power, server: string): boolean {
   const { action, of } = RIGHTS[power];
   const principal = principalOf(request);

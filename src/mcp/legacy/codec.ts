@@ -2,7 +2,7 @@ import type { Limits } from "../../limits.ts";
 import { BerthError } from "../../errors.ts";
 import { jsonOf } from "../../host/long-result.ts";
 import type { Codec, Method } from "../protocol.ts";
-import type { ListPageLimits } from "../methods/lists.ts";
+import type { ListedLimits } from "../methods/lists.ts";
 import { sharedMethods } from "../methods/shared.ts";
 import { ask, type AskLimits } from "./ask.ts";
 import { sessionMethods } from "./session-methods.ts";
@@ -38,7 +38,7 @@ interface LegacyCodecParts {
   readonly sessions: Sessions;
 }
 
-export type LegacyCodecLimits = AskLimits & ListPageLimits & Pick<Limits, "subscriptionsPerSession">;
+export type LegacyCodecLimits = AskLimits & ListedLimits & Pick<Limits, "subscriptionsPerSession">;
 
 /** A resource that is not there has a code of its own before 2026-07-28 (2025-11-25 `server/resources`). */
 function withLegacyErrors(method: Method): Method {

@@ -6,7 +6,7 @@ import { turnTaker } from "../../turns.ts";
 import type { Codec, ListName, Method } from "../protocol.ts";
 import { META_CONTRACT, META_IMPLEMENTATION } from "../revisions.ts";
 
-export type ListPageLimits = Pick<Limits, "listPageBytes" | "listPageItems">;
+export type ListedLimits = Pick<Limits, "listPageBytes" | "listPageItems">;
 
 /** Longer than any that a list gives. */
 const CURSOR_UNITS_MAX = 64;
@@ -20,7 +20,7 @@ interface Pages {
  * `tools/list` and its like: a page is written once for a release, and is bytes that already exist from then on, as long
  * as there is room for it. It is the whole list unless that exceeds the limits: many clients never ask for a second page.
  */
-export function listMethod(list: ListName, limits: ListPageLimits): Method {
+export function listMethod(list: ListName, limits: ListedLimits): Method {
   return ({ catalog, params, codec }) => {
     const cursor = params["cursor"];
     const start = cursor === undefined ? 0 : startOf(cursor, list, catalog.contract[list].length);
@@ -36,7 +36,7 @@ interface PageSource {
   readonly list: ListName;
   readonly catalog: Catalog;
   readonly codec: Codec;
-  readonly limits: ListPageLimits;
+  readonly limits: ListedLimits;
 }
 
 /** Whoever asks for the same page meanwhile waits for this one. */
@@ -54,7 +54,7 @@ function makePage({ written, making }: Pages, start: number, source: PageSource)
   return made;
 }
 
-/** Of a character, where not all of a text are Latin ones. */
+/** The size of a character in a text that is not all Latin-1. */
 const UNIT_BYTES = 2;
 
 async function writePage(start: number, { list, catalog, codec, limits }: PageSource): Promise<string> {

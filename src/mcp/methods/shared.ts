@@ -1,12 +1,12 @@
 import type { Method } from "../protocol.ts";
 import { complete } from "./completion.ts";
-import { listMethod, type ListPageLimits } from "./lists.ts";
+import { listMethod, type ListedLimits } from "./lists.ts";
 import { getPrompt } from "./prompts.ts";
 import { readResource } from "./resources.ts";
 import { callTool } from "./tools.ts";
 
 /** The methods that both eras have. */
-export function sharedMethods(limits: ListPageLimits): readonly (readonly [string, Method])[] {
+export function sharedMethods(limits: ListedLimits): readonly (readonly [string, Method])[] {
   return [
     ["tools/list", listMethod("tools", limits)],
     ["tools/call", callTool],

@@ -4,7 +4,7 @@ import { LongObject } from "../../host/long-result.ts";
 import type { Text } from "../../long-text.ts";
 import type { Codec, Method } from "../protocol.ts";
 import { SUPPORTED_VERSIONS } from "../revisions.ts";
-import type { ListPageLimits } from "../methods/lists.ts";
+import type { ListedLimits } from "../methods/lists.ts";
 import { sharedMethods } from "../methods/shared.ts";
 import { capabilitiesOf, offers, type Capability } from "./capabilities.ts";
 import { listenMethod } from "./listen.ts";
@@ -29,7 +29,7 @@ export interface ModernCodecOptions {
   readonly listeners: Listeners;
   /** Lists are not the same for everybody. */
   readonly accessRequired: boolean;
-  readonly limits: ListPageLimits;
+  readonly limits: ListedLimits;
 }
 
 /** The codec of 2026-07-28: stateless, each request carrying its version and its client's capabilities. */

@@ -1,7 +1,7 @@
 import type { Host } from "../../host/host.ts";
 import type { Limits } from "../../limits.ts";
 import type { Log } from "../../log.ts";
-import type { ListPageLimits } from "../methods/lists.ts";
+import type { ListedLimits } from "../methods/lists.ts";
 import type { Era } from "../protocol.ts";
 import type { Sealer } from "../seal.ts";
 import { modernClient, type ScalarReader } from "./client.ts";
@@ -27,7 +27,7 @@ export interface Modern extends Era {
   settled(): Promise<void>;
 }
 
-export type ModernLimits = TaskLimits & RoundsLimits & ListPageLimits & Pick<Limits, "listenersPerTask">;
+export type ModernLimits = TaskLimits & RoundsLimits & ListedLimits & Pick<Limits, "listenersPerTask">;
 
 export interface ModernOptions {
   readonly host: Host;

@@ -96,7 +96,7 @@ export class TaskRunner {
     return heldBytes(given, this.#options.limits.runningTaskBytesPerTenant);
   }
 
-  /** What running tasks were given stays in memory. Throws `too_many_tasks` where that would be too much with so much more. */
+  /** Counts the input of running tasks, which stays in memory. Throws `too_many_tasks` where that would be too much with so much more. */
   checkRoom(tenant: string, bytes: number): void {
     const { runningTaskBytesPerTenant } = this.#options.limits;
     let all = bytes;
@@ -343,7 +343,7 @@ export class TaskRunner {
 type Ended = Pick<TaskOrder, "tenant" | "catalog" | "tool" | "codec">;
 
 interface BegunWork extends Work {
-  /** Of the arguments and answers that it was given. */
+  /** The size of the arguments and answers that it was given. */
   readonly bytes: number;
 }
 
