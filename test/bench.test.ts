@@ -6,6 +6,7 @@ import { packageRoot } from "../src/config.ts";
 
 interface Verdict {
   readonly name: string;
+  readonly value: number;
   readonly bound: string | null;
   readonly pass: boolean | null;
   readonly othersBusy?: number;
@@ -44,6 +45,24 @@ describe("the bench", () => {
       assert.deepEqual([verdict.pass, verdict.othersBusy], [null, othersBusy], name);
     }
     assert.equal(verdictOf("idleUpstreamChildren", figures).pass, false);
+  });
+
+  it("judges how long the worst messages hold the serving thread, however busy the machine is", () => {
+    const hostile = (heldMs: number) => ({
+      cases: [
+        { heldMs, longestMs: 60 },
+        { heldMs: 3, longestMs: 4 },
+      ],
+    });
+    for (const [heldMs, passes] of [
+      [24, true],
+      [26, false],
+    ] as const) {
+      const figures = { trials: {}, hostile: hostile(heldMs), othersBusy: { hostile: 0.9 } };
+      assert.equal(verdictOf("hostileHeldMs", figures).pass, passes);
+      const { value, pass } = verdictOf("hostileMs", figures);
+      assert.deepEqual([value, pass], [60, null], "the longest call of others is told");
+    }
   });
 
   it("holds a tenant's calls to 5 ms while another one does its worst, and to 15 ms in a container", () => {

@@ -77,8 +77,14 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
 
   if (figures.hostile) {
     const { cases, quietMs } = figures.hostile;
-    print(`\nHostile arguments: the longest call of others, which takes ${fixed(quietMs, 1)} ms without any`);
-    for (const { name, longestMs } of cases) print(`  ${name.padEnd(16)} ${fixed(longestMs, 1)} ms`);
+    print(
+      "\nHostile arguments and answers: the longest that the serving thread was held, that it stood still besides for want\n" +
+        `of a processor, and that a call of others took, which takes ${fixed(quietMs, 1)} ms without any; ms`,
+    );
+    for (const { name, heldMs, stoodMs, longestMs } of cases) {
+      const [held, stood, longest] = [heldMs, stoodMs, longestMs].map((ms) => fixed(ms, 1).padStart(8));
+      print(`  ${name.padEnd(40)}${held}${stood}${longest}`);
+    }
   }
 
   if (figures.pages) {
