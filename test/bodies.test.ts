@@ -1,14 +1,18 @@
 import assert from "node:assert/strict";
+import type { IncomingMessage } from "node:http";
+import { Readable } from "node:stream";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { apiRoutes, type ApiOptions } from "../src/http/api/api.ts";
+import { Bodies } from "../src/http/body.ts";
 import { defaultLimits } from "../src/limits.ts";
 import { apiOf } from "./api.ts";
 import { post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { connectRaw, rawPost, type RawConnection } from "./raw-http.ts";
 import { startRig } from "./mcp-modern.rig.ts";
 import { addTenant, onStoreOf } from "./tenants.rig.ts";
+import { turnsIn } from "./turns-in.ts";
 import { until } from "./until.ts";
 
 const own = "export function own(): string { return 'own'; }";
@@ -261,6 +265,40 @@ describe("bodies that are not whole", () => {
     begun[1]!.socket.destroy();
     await until(async () => (await heldBytes()) === 0);
     assert.equal((await ping("default", long())).status, 200);
+  });
+});
+
+describe("a long body that is no ASCII", () => {
+  const read = (bytes: Buffer): Promise<string> => {
+    const request = Object.assign(Readable.from([bytes]), {
+      headers: { "content-length": String(bytes.length) },
+      url: "/mcp/own",
+    });
+    return new Bodies(defaultLimits).read(request as unknown as IncomingMessage);
+  };
+
+  it("is decoded in turns with calls of others, and no character of it is cut in two", async () => {
+    for (const character of ["é", "€", "😀", "aé€😀"]) {
+      const text = character.repeat(defaultLimits.bodyBytes / Buffer.byteLength(character));
+      let decoded = "";
+      const turns = await turnsIn(async () => (decoded = await read(Buffer.from(text))));
+      assert.ok(decoded === text, character);
+      assert.ok(turns >= 30, `${turns} turns`);
+    }
+  });
+
+  it("is refused where it is no UTF-8, wherever that is", async () => {
+    const bytes = Buffer.from("€".repeat(1_000_000));
+    for (const end of [1, 262_144, 262_145, 999_998, 2_999_999]) {
+      await assert.rejects(read(bytes.subarray(0, end)), /UTF-8/, `cut at ${end}`);
+    }
+    for (const at of [0, 262_143, 262_144, 1_500_001]) {
+      const wrong = Buffer.from(bytes);
+      wrong[at] = 0xff;
+      await assert.rejects(read(wrong), /UTF-8/, `wrong at ${at}`);
+      wrong.fill(0x80, at, at + 9);
+      await assert.rejects(read(wrong), /UTF-8/, `no beginning at ${at}`);
+    }
   });
 });
 

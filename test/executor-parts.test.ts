@@ -59,6 +59,23 @@ describe("frames", () => {
     }
   });
 
+  it("that are long results are handed on as bytes, and decoded by nobody here", () => {
+    const long: [number, Uint8Array][] = [];
+    const reader = new FrameReader(defaultLimits, {
+      onFrame: () => assert.fail("it was read"),
+      onFault: assert.fail,
+      onLongResult: (call, frame) => long.push([call, frame]) > 0,
+    });
+    const lines = ["é", "€"].map((text, at) => Buffer.from(JSON.stringify([toHost.text, at, text.repeat(100_000)])));
+    const written = Buffer.concat(lines.flatMap((line) => [line, Buffer.from("\n")]));
+    for (let at = 0; at < written.length; at += 50_000) reader.push(written.subarray(at, at + 50_000));
+    assert.deepEqual(
+      long.map(([call, frame]) => [call, Buffer.from(frame)]),
+      lines.map((line, at) => [at, line]),
+    );
+    assert.ok(long.every(([, frame]) => frame instanceof Uint8Array));
+  });
+
   it("stop at the first fault", () => {
     for (const wrong of ["{}", "null", "1", '"a"', "", "[1", "nothing", "[1]]"]) {
       const { frames, faults } = read([`[1]\n${wrong}\n[2]\n`, "[3]\n"]);

@@ -83,7 +83,7 @@ export function valueOf(outcome: GuestOutcome): Json {
     case "asks":
       return outcome.value.inputRequests as unknown as Json;
     case "unread":
-      return outcome.value.frame;
+      return Buffer.from(outcome.value.frame).toString();
   }
 }
 

@@ -41,6 +41,8 @@ export function matched(text: string): number { return text.length; }
 export function texts(list: string[]): number { return list.length; }
 export function numbers(list: number[]): number { return list.length; }
 export function named(name: string): number { return name.length; }
+export function said(text: string): string { return text; }
+export function listed(count: number): number[] { return Array.from({ length: count }, () => 1); }
 type Term = { op: "a"; left?: Term; right?: Term } | { op: "b"; left?: Term; right?: Term } | { op: "c"; left?: Term };
 export function term(term: Term): number { return term.op.length; }
 `;
@@ -84,6 +86,13 @@ const attacks = {
   rightItems: ["numbers", { list: many(1_900_000, () => 1) }],
   properties: ["named", Object.fromEntries(many(300_000, (at) => [`k${at}`, 1]))],
   union: ["term", { term: nested(200) }],
+  ...Object.fromEntries(
+    Object.entries({ letter: "a", accent: "é", sign: "€", emoji: "😀", quote: '"' }).map(([name, text]) => [
+      `${name}Said`,
+      ["said", { text: text.repeat(3_900_000 / (text === '"' ? 2 : Buffer.byteLength(text))) }],
+    ]),
+  ),
+  listed: ["listed", { count: 1_900_000 }],
   ...Object.fromEntries(Object.entries(schemas).map(([name, [, value]]) => [name, [name, { value }]])),
 };
 

@@ -79,7 +79,7 @@ export type GuestOutcome =
 /** A result in its frame, of which nothing is known; only a call that takes one gets it. */
 export interface UnreadResult {
   readonly kind: "unread";
-  readonly frame: string;
+  readonly frame: Uint8Array;
 }
 
 /** A returned value as it crosses the pipe. Bytes nested inside JSON arrive as base64 strings. */

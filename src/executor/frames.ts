@@ -11,10 +11,10 @@ export interface FrameHandlers {
   /** `units` is the frame's length in UTF-16 units. */
   onFrame(frame: readonly unknown[], units: number): void;
   /**
-   * The result of a call in a frame that is longer than `inlineBodyBytes`: its text, of which nothing is known but how
-   * it begins. False when it is to be read here all the same.
+   * The result of a call in a frame that is longer than `inlineBodyBytes`: its bytes, of which nothing is known but how
+   * they begin. False when it is to be read here all the same.
    */
-  onLongResult?(call: number, frame: string): boolean;
+  onLongResult?(call: number, frame: Uint8Array): boolean;
   /** Called once; nothing is read afterwards. */
   onFault(message: string): void;
 }
@@ -24,6 +24,8 @@ export type FrameLimits = Pick<Limits, "guestFrameBytes" | "inlineBodyBytes" | "
 const NEWLINE = 10;
 /** A value that may be as long as a result, and the number of its call. */
 const RESULT = new RegExp(`^\\[(?:${[toHost.text, toHost.json, toHost.bytes].join("|")}),(\\d{1,15}),`);
+/** Of a line, in which that stands. */
+const BEGINNING_BYTES = 32;
 
 /** What a frame has besides what is said in it. */
 const FRAME_VALUES = 16;
@@ -59,20 +61,29 @@ export class FrameReader {
       start = chunk.indexOf(NEWLINE) + 1;
       this.#keep(chunk.subarray(0, start - 1));
       if (this.#stopped) return;
-      const line = this.#partial!.toString("utf8", 0, this.#kept);
+      const line = this.#partial!.subarray(0, this.#kept);
       this.#kept = 0;
       this.#partial = undefined;
-      this.#read(line);
+      // Decoding a megabyte that is no ASCII takes several milliseconds.
+      if (!this.#isReadElsewhere(line)) this.#read(line.toString());
     }
     if (start <= last) this.#readLines(chunk.toString("utf8", start, last));
     if (last + 1 < chunk.length) this.#keep(chunk.subarray(last + 1));
+  }
+
+  #isReadElsewhere(line: Buffer): boolean {
+    if (line.length <= this.#limits.inlineBodyBytes) return false;
+    const result = RESULT.exec(line.toString("latin1", 0, BEGINNING_BYTES));
+    return result !== null && this.#handlers.onLongResult?.(Number(result[1]), line) === true;
   }
 
   #readLines(text: string): void {
     for (let start = 0; start <= text.length && !this.#stopped;) {
       let end = text.indexOf("\n", start);
       if (end < 0) end = text.length;
-      this.#read(start === 0 && end === text.length ? text : text.slice(start, end));
+      const line = start === 0 && end === text.length ? text : text.slice(start, end);
+      const isLong = line.length > this.#limits.inlineBodyBytes;
+      if (!isLong || !this.#isReadElsewhere(Buffer.from(line))) this.#read(line);
       start = end + 1;
     }
   }
@@ -80,12 +91,8 @@ export class FrameReader {
   #read(line: string): void {
     const { guestFrameBytes, inlineBodyBytes, messageValues } = this.#limits;
     if (line.length > guestFrameBytes) return this.#fault(`wrote a frame of more than ${guestFrameBytes} bytes`);
-    if (line.length > inlineBodyBytes) {
-      const result = RESULT.exec(line);
-      if (result && this.#handlers.onLongResult?.(Number(result[1]), line)) return;
-      if (!result && hasMoreValues(line, messageValues)) {
-        return this.#fault(`wrote a message of more than ${messageValues} values (BERTH_MESSAGE_VALUES)`);
-      }
+    if (line.length > inlineBodyBytes && !RESULT.test(line) && hasMoreValues(line, messageValues)) {
+      return this.#fault(`wrote a message of more than ${messageValues} values (BERTH_MESSAGE_VALUES)`);
     }
     if (line.length > eventValuesMax && !MANY.test(line) && hasMoreValues(line, eventValuesMax + FRAME_VALUES)) {
       return this.#fault(`wrote a message of more than ${eventValuesMax} values that is no result`);

@@ -70,7 +70,7 @@ export class Session {
     this.#limits = limits;
     this.#owner = owner;
     const onFrame = (frame: readonly unknown[], units: number): void => this.#onFrame(frame, units);
-    const onLongResult = (call: number, frame: string): boolean => this.#onLongResult(call, frame);
+    const onLongResult = (call: number, frame: Uint8Array): boolean => this.#onLongResult(call, frame);
     process.assign({ onFrame, onLongResult, onEnded: (failure) => this.#onEnded(failure) }, readingTime);
     void this.#load();
   }
@@ -217,7 +217,7 @@ export class Session {
     }
   }
 
-  #onLongResult(id: number, frame: string): boolean {
+  #onLongResult(id: number, frame: Uint8Array): boolean {
     const call = this.#calls.get(id);
     if (!call) this.#onStray([]);
     else if (call.given.takesUnread) this.#over(call, { ok: true, value: { kind: "unread", frame } });

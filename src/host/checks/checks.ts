@@ -409,7 +409,7 @@ export interface DraftTask {
 
 /** To read the result of a tool's function. */
 export interface ResultTask {
-  readonly frame: string;
+  readonly frame: Uint8Array;
   readonly outputSchema: JsonSchema | undefined;
   /** Its function does not say what it returns. */
   readonly promisesNothing: boolean;
@@ -430,7 +430,7 @@ export type GivenKind =
 /** To read what a function gave that is no tool. */
 export interface GivenTask {
   /** The frame of its result. */
-  readonly given: string;
+  readonly given: Uint8Array;
   readonly as: GivenKind;
   readonly outputBytes: number;
   readonly unitsMax: number;
@@ -451,7 +451,8 @@ export interface UpstreamTask {
 /** To read a list. */
 export interface ListTask {
   /** The frame of a function's result, or JSON in UTF-8. */
-  readonly list: string | Uint8Array;
+  readonly list: Uint8Array;
+  readonly isFrame: boolean;
   /** Of its JSON text, in UTF-8. */
   readonly listBytes: number;
   readonly outputBytes: number;

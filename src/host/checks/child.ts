@@ -222,18 +222,19 @@ function guestResultOf(task: BoundedResultTask): ReadGuestResult {
   return { outcome: { ok: false, error: outputTooLarge(outputBytes) } };
 }
 
-function valueIn(frame: string, outputBytes: number): GuestOutcome {
+function valueIn(frame: Uint8Array, outputBytes: number): GuestOutcome {
+  const text = decoder.decode(frame);
   let read: unknown;
   try {
-    read = JSON.parse(frame);
+    read = JSON.parse(text);
   } catch {
     return refused("its process wrote something that is not JSON to its pipe");
   }
   if (!Array.isArray(read)) return refused("its process wrote something that is no frame to its pipe");
-  if (nestsTooDeep(read, frame.length)) {
+  if (nestsTooDeep(read, text.length)) {
     return refused(`its process wrote a value nested more than ${NESTING_MAX} levels deep`);
   }
-  const value = readValue(read, frame.length, outputBytes);
+  const value = readValue(read, text.length, outputBytes);
   if (value === undefined) return refused("its process wrote a result that is none");
   return value === "too large" ? { ok: false, error: outputTooLarge(outputBytes) } : { ok: true, value };
 }
@@ -348,11 +349,10 @@ function answerIn(given: Record<string, unknown>, as: AnswerKind, what: string):
   return { parts: { warnings, object }, units };
 }
 
-function listOf({ list, listBytes, outputBytes }: ListTask): ReadList {
-  const given: GuestOutcome =
-    typeof list === "string"
-      ? valueIn(list, outputBytes)
-      : { ok: true, value: { kind: "json", value: JSON.parse(decoder.decode(list)) as Json } };
+function listOf({ list, isFrame, listBytes, outputBytes }: ListTask): ReadList {
+  const given: GuestOutcome = isFrame
+    ? valueIn(list, outputBytes)
+    : { ok: true, value: { kind: "json", value: JSON.parse(decoder.decode(list)) as Json } };
   if (!given.ok) return { fault: given.error.message };
   if (given.value.kind !== "json" || !Array.isArray(given.value.value)) return { fault: "it did not return a list" };
   const items = given.value.value.map((item) => JSON.stringify(item));

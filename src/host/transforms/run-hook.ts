@@ -58,14 +58,15 @@ export async function runHook(
     const key = jsonBlock({ tenant, hook, server, bundle, ...given }).cid;
     const known = await ifSound(store.derived(key));
     if (known && known.length > limits.inlineBodyBytes) {
-      const list = await checks.readList(tenant, { list: known, listBytes: Infinity });
+      const list = await checks.readList(tenant, { list: known, isFrame: false, listBytes: Infinity });
       return "bytes" in list ? tooLong(list.bytes) : list;
     }
     if (known) return { value: JSON.parse(new TextDecoder().decode(known)) as Json };
     const outcome = await callHook(run, bundle, port, dependencies);
     if (!outcome.ok) return { fault: outcome.error.message };
     if (outcome.value.kind === "unread") {
-      const list = await checks.readList(tenant, { list: outcome.value.frame, listBytes: transformBytes });
+      const { frame } = outcome.value;
+      const list = await checks.readList(tenant, { list: frame, isFrame: true, listBytes: transformBytes });
       if ("bytes" in list) return tooLong(list.bytes);
       if ("items" in list) {
         await store.putDerived(tenant, [{ key, block: rawBlock(`[${list.items.join(",")}]`) }]);
