@@ -51,7 +51,7 @@ export class Questions {
         throw new UpstreamError("upstream_protocol", `${what}: its question "${key}" is of no known kind`);
       }
       try {
-        return [key, await ask!({ method, params: (request["params"] ?? {}) as JsonObject }, signal)] as const;
+        return [key, await ask!({ key, method, params: (request["params"] ?? {}) as JsonObject }, signal)] as const;
       } catch (error) {
         if (error instanceof BerthError) throw error;
         throw new UpstreamError("upstream_refused", `${what}: its question was refused`, { cause: error });

@@ -56,6 +56,8 @@ export interface CallOptions extends RequestOptions {
 
 /** A server's question to the client: `elicitation/create`, `sampling/createMessage` or `roots/list`. */
 export interface Question {
+  /** The name that a modern server gives it. */
+  readonly key?: string;
   readonly method: string;
   readonly params: JsonObject;
 }

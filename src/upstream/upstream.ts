@@ -126,13 +126,25 @@ export class Upstream {
     work: (connection: UpstreamConnection, ask: Ask | undefined) => Promise<T>,
   ): Promise<T> {
     this.#calls.add(call);
+    let open = 0;
+    let hasEnded = false;
+    // A modern server has nothing to do for a call while its questions are open, so no log line is of it.
+    const ask: Ask | undefined =
+      call.ask &&
+      (async (question, signal) => {
+        if (open++ === 0) this.#calls.remove(call);
+        const answer = await call.ask!(question, signal);
+        if (--open === 0 && !hasEnded) this.#calls.add(call);
+        return answer;
+      });
     try {
       return connection.era === "modern"
-        ? await work(connection, call.ask)
+        ? await work(connection, ask)
         : await this.#attributed.run(call.name ?? "", call.ask, () => work(connection, undefined));
     } catch (error) {
       throw this.#tellable(error);
     } finally {
+      hasEnded = true;
       this.#calls.remove(call);
     }
   }

@@ -110,9 +110,9 @@ export class OpenCall<T> implements Caller {
     this.#expiry.unref();
   }
 
-  ask({ method, params }: Question): Promise<JsonObject> {
-    const key = `${this.key}:${++this.#asked}`;
-    const bytes = Buffer.byteLength(JSON.stringify(params));
+  ask({ key: name, method, params }: Question): Promise<JsonObject> {
+    const key = `${this.key}:${++this.#asked}${name === undefined ? "" : `:${name}`}`;
+    const bytes = Buffer.byteLength(key) + Buffer.byteLength(JSON.stringify(params));
     this.#askedBytes += bytes;
     if (this.#askedBytes > this.#questionBytes) return Promise.reject(this.#asksTooMuch());
     const questions = (this.#questions ??= new Map<string, AskedQuestion>());
@@ -168,7 +168,8 @@ export class OpenCall<T> implements Caller {
   }
 }
 
-const KEY = /^upstream-[0-9a-f-]{36}:\d+$/;
+/** The key of its call, a number, and the name that a modern server gave the question. */
+const KEY = /^(upstream-[0-9a-f-]{36}):\d+(?::(.*))?$/s;
 
 /** Whether an answer is for the question of such a call. */
 export function isKeyOfOpenCall(key: string): boolean {
@@ -177,5 +178,10 @@ export function isKeyOfOpenCall(key: string): boolean {
 
 /** The call's own key in that of its question. */
 export function openCallOfKey(key: string): string {
-  return KEY.test(key) ? key.slice(0, key.lastIndexOf(":")) : "";
+  return KEY.exec(key)?.[1] ?? "";
+}
+
+/** The name that a modern server gave the question with this key. */
+export function nameOfKey(key: string): string | undefined {
+  return KEY.exec(key)?.[2];
 }

@@ -1,5 +1,6 @@
 import type { InputRequests } from "../../host/catalog.ts";
 import type { Host } from "../../host/host.ts";
+import { nameOfKey } from "../../host/upstream/open-call.ts";
 import { joinAnswers } from "../../outcome/given.ts";
 import { digestOfJson } from "../../canonical-json.ts";
 import { BerthError } from "../../errors.ts";
@@ -36,6 +37,8 @@ interface State {
   readonly release: string;
   readonly answers: JsonObject;
   readonly asked: AskedMethods;
+  /** The keys of questions that are shown by the names that an upstream gave them. */
+  readonly keys?: Readonly<Record<string, string>>;
 }
 
 export function createRounds(options: { host: Host; sealer: Sealer; limits: RoundsLimits }): Rounds {
@@ -56,18 +59,19 @@ export function createRounds(options: { host: Host; sealer: Sealer; limits: Roun
       }
       const tooLong = whyTooLong(bytesOf(inputRequests), limits.questionBytes);
       if (tooLong !== undefined) throw new BerthError("guest_failed", tooLong);
-      const asked = Object.fromEntries(Object.entries(inputRequests).map(([key, { method }]) => [key, method]));
-      const state: State = { release: call.catalog.release, answers, asked };
-      return { inputRequests, requestState: sealer.seal(bindingOf(call), state, limits.requestStateMs) };
+      const { shown, keys } = shownByName(inputRequests);
+      const asked = Object.fromEntries(Object.entries(shown).map(([key, { method }]) => [key, method]));
+      const state: State = { release: call.catalog.release, answers, asked, ...(keys && { keys }) };
+      return { inputRequests: shown, requestState: sealer.seal(bindingOf(call), state, limits.requestStateMs) };
     },
   };
 
   async function resume(call: MethodCall, requestState: unknown, inputResponses: unknown): Promise<MethodCall> {
     if (requestState === undefined) return { ...call, answers: bounded(readInputResponses(inputResponses)) };
     if (typeof requestState !== "string") throw new BerthError("invalid_params", '"requestState" must be a text');
-    const { release, answers, asked } = sealer.unseal(bindingOf(call), requestState) as State;
+    const { release, answers, asked, keys } = sealer.unseal(bindingOf(call), requestState) as State;
     const given = inputResponses === undefined ? {} : readInputResponses(inputResponses, asked);
-    const joined = bounded(joinAnswers(answers, given));
+    const joined = bounded(joinAnswers(answers, keys ? underOwnKeys(given, keys) : given));
     const catalog = await catalogOfRelease(host, call, release);
     return { ...call, catalog, answers: joined };
   }
@@ -77,6 +81,24 @@ export function createRounds(options: { host: Host; sealer: Sealer; limits: Roun
     if (heldBytes(answers, answerBytes) <= answerBytes) return answers;
     throw new BerthError("invalid_params", `a call takes no ${tooManyAnswers(answerBytes)}`);
   }
+}
+
+/** An upstream's questions under the names that it gave them, as far as no two have the same; `keys` has their own. */
+function shownByName(inputRequests: InputRequests): { shown: InputRequests; keys?: Record<string, string> } {
+  const named = Object.keys(inputRequests).flatMap((key) => {
+    const name = nameOfKey(key);
+    return name === undefined || Object.hasOwn(inputRequests, name) ? [] : [[name, key] as const];
+  });
+  if (named.length === 0) return { shown: inputRequests };
+  const keys = Object.fromEntries(named);
+  const names = new Map(Object.entries(keys).map(([name, key]) => [key, name]));
+  const shown = Object.entries(inputRequests).map(([key, request]) => [names.get(key) ?? key, request] as const);
+  return { shown: Object.fromEntries(shown), keys };
+}
+
+function underOwnKeys(answers: JsonObject, keys: Readonly<Record<string, string>>): JsonObject {
+  const own = (name: string): string => (Object.hasOwn(keys, name) ? keys[name]! : name);
+  return Object.fromEntries(Object.entries(answers).map(([name, answer]) => [own(name), answer]));
 }
 
 /** State is good for one request of one server of one tenant, and for whoever was given it. */
