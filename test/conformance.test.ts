@@ -17,12 +17,14 @@ const PASSED_AT_LEAST = {
 };
 
 test("S12 the official conformance suite passes in every revision, and the tasks extension", async () => {
-  const { stdout } = await run(process.execPath, ["scripts/conformance/run.mjs"], { maxBuffer: 64 * 1024 * 1024 });
-  assert.match(stdout, /Conformance: nothing failed/);
-  for (const [what, atLeast] of Object.entries(PASSED_AT_LEAST)) {
-    const passed = Number(new RegExp(`^${what}: (\\d+) checks passed`, "m").exec(stdout)?.[1]);
-    assert.ok(passed >= atLeast, `${what}: ${passed} checks passed, expected at least ${atLeast}`);
-  }
+  await passes([], PASSED_AT_LEAST);
+});
+
+/** Less than directly by a stream that is let go and resumed, and by an answer that nobody has asked for. */
+const HOSTED_PASSED_AT_LEAST = { "2025-03-26": 3, "2025-06-18": 56, "2025-11-25": 83, "2026-07-28": 151 };
+
+test("J9 the official conformance suite passes on a Berth that hosts a Berth", async () => {
+  await passes(["--hosted"], HOSTED_PASSED_AT_LEAST);
 });
 
 test("C8 the suite has scenarios of authorization for clients and authorization servers, and none for servers", async () => {
@@ -35,3 +37,13 @@ test("C8 the suite has scenarios of authorization for clients and authorization 
   const { stdout: forClients } = await run(`${clients}/.bin/node`, [...list, "--client"]);
   assert.match(forClients, /^ {2}- auth\/scope-step-up /m);
 });
+
+async function passes(options: string[], passedAtLeast: Readonly<Record<string, number>>): Promise<void> {
+  const command = ["scripts/conformance/run.mjs", ...options];
+  const { stdout } = await run(process.execPath, command, { maxBuffer: 64 * 1024 * 1024 });
+  assert.match(stdout, /Conformance: nothing failed/);
+  for (const [what, atLeast] of Object.entries(passedAtLeast)) {
+    const passed = Number(new RegExp(`^${what}: (\\d+) checks passed`, "m").exec(stdout)?.[1]);
+    assert.ok(passed >= atLeast, `${what}: ${passed} checks passed, expected at least ${atLeast}`);
+  }
+}

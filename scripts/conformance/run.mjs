@@ -1,6 +1,8 @@
 // The official MCP conformance suite against a Berth that hosts test/fixtures/conformance.ts: everything that applies to
 // each revision, the frozen requirements of those that have them, and the tasks extension. Nothing may fail.
 // `npm run conformance -- --scenario NAME [REVISION]` runs one scenario and prints all that the suite says of it.
+// With `--hosted` first, the Berth that is tested hosts the server of another Berth as an upstream. Berth passes on no
+// tasks of upstreams, so they are left out, and with them the frozen requirements, which add nothing but tasks.
 import { spawnSync } from "node:child_process";
 import {
   copyFileSync,
@@ -39,23 +41,31 @@ const suite = join(clients, "@modelcontextprotocol/conformance/dist/index.js");
 const node = join(clients, ".bin/node");
 
 const words = process.argv.slice(2);
+const isHosted = words[0] === "--hosted";
+if (isHosted) words.shift();
 const folder = mkdtempSync(join(tmpdir(), "berth-conformance-"));
-const berth = await startBerth(makeImage(writeSources(folder), folder), folder);
+const berths = [await serve("own", { definition: "conformance.ts" })];
+if (isHosted) berths.unshift(await serve("hosted", { upstream: `mcp+${berths[0].url}/mcp/conformance` }));
+const [berth] = berths;
 let failed = false;
 try {
   if (words[0] === "--scenario") one(words[1], words[2] ?? "2026-07-28");
   else everything();
 } finally {
-  await berth.stop();
+  for (const each of berths) await each.stop();
   rmSync(folder, { recursive: true, force: true });
 }
 process.exit(failed ? 1 : 0);
 
 function everything() {
   for (const revision of REVISIONS) tell(revision, run(["--suite", "all", "--spec-version", revision]));
+  if (!isHosted) requirementsAndTasks();
+  console.log(failed ? "Conformance: something failed" : "Conformance: nothing failed");
+}
+
+function requirementsAndTasks() {
   for (const revision of WITH_REQUIREMENTS) tell(`requirements of ${revision}`, run(["--requirements", revision]));
   tell("tasks", ...TASKS.map((scenario) => run(["--scenario", scenario])));
-  console.log(failed ? "Conformance: something failed" : "Conformance: nothing failed");
 }
 
 function one(scenario, revision) {
@@ -94,13 +104,15 @@ function run(chosen) {
   return { ...count, stdout, stderr, ok: status === 0 && count.failures === 0 && count.scenarios > 0 };
 }
 
-function writeSources(parent) {
+/** Starts a Berth with one server of this entry, in a folder of its own. */
+function serve(name, entry) {
+  const parent = join(folder, name);
   const from = join(parent, "sources");
-  mkdirSync(from);
+  mkdirSync(from, { recursive: true });
   copyFileSync("test/fixtures/conformance.ts", join(from, "conformance.ts"));
-  writeFileSync(join(from, "mcps.source.json"), JSON.stringify({ conformance: { definition: "conformance.ts" } }));
+  writeFileSync(join(from, "mcps.source.json"), JSON.stringify({ conformance: entry }));
   const boot = { servers: [], variables: [{ name: "mcps", definition: "GENERATED:mcps.json", enabled: true }] };
   for (const image of ["default", "readonly"])
     writeFileSync(join(from, `${image}.boot.source.json`), JSON.stringify(boot));
-  return from;
+  return startBerth(makeImage(from, parent), parent);
 }
