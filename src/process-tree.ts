@@ -74,6 +74,24 @@ export function waitedMsOf(pids: readonly number[]): number {
   return ns / 1_000_000;
 }
 
+/**
+ * What the kernel may keep for sockets of the network namespace that a process is in, in megabytes: it counts to no
+ * process. None of them may be longer than the system gives each (`seccompFilter`).
+ */
+export function socketMbOf(pid: number): number {
+  const used = Number(/^sockets: used (\d+)$/m.exec(readOr(`/proc/${pid}/net/sockstat`))?.[1] ?? 0);
+  return (used * socketBytes()) / (1_024 * 1_024);
+}
+
+let knownSocketBytes: number | undefined;
+
+function socketBytes(): number {
+  return (knownSocketBytes ??= Number(readOr("/proc/sys/net/core/wmem_default")) || USUAL_SOCKET_BYTES);
+}
+
+/** Linux's own default. */
+const USUAL_SOCKET_BYTES = 212_992;
+
 function listOr(folder: string): string[] {
   try {
     return readdirSync(folder);

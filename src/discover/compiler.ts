@@ -54,6 +54,7 @@ const program = new OwnProgram({
   program: fileURLToPath(new URL("./child.js", import.meta.url)),
   packages: [...compilerPackages, ...guestPackages],
   files: [join("reference_templates", "berth.d.ts")],
+  startsPrograms: true,
 });
 
 /**

@@ -94,6 +94,7 @@ function scriptCommand(
       "/sbx/script",
       ...argv,
     ],
+    localSockets: true,
     ...(scriptUser && { user: scriptUser }),
   });
 }

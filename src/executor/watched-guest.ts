@@ -1,5 +1,5 @@
 import { giveWay, keepsUp } from "../give-way.ts";
-import { proportionalMbOf, residentMbOf, treeOf, useOf, waitedMsOf, wholeTreeOf } from "../process-tree.ts";
+import { proportionalMbOf, residentMbOf, socketMbOf, treeOf, useOf, waitedMsOf, wholeTreeOf } from "../process-tree.ts";
 
 /** A process of guest code; it may not have been started yet. */
 export interface GuestOfTenant {
@@ -74,8 +74,11 @@ export class WatchedGuest {
   }
 
   #keepToRoom(): void {
-    if (!this.#room || residentMbOf(this.#pids) <= this.#room.megabytes) return;
-    const heldMb = proportionalMbOf(this.#pids);
+    if (!this.#room) return;
+    // Those that can start nothing have no sockets. The innermost is in the sandbox, whatever started it.
+    const socketMb = this.#room.processes === undefined ? 0 : socketMbOf(this.#pids.at(-1)!);
+    if (socketMb + residentMbOf(this.#pids) <= this.#room.megabytes) return;
+    const heldMb = socketMb + proportionalMbOf(this.#pids);
     if (heldMb <= this.#room.megabytes) return;
     this.#room.onExceeded(Math.ceil(heldMb));
     this.#room = undefined;

@@ -57,6 +57,7 @@ export class OwnProgram {
       env,
       folder: packageRoot,
       argv: ["/sbx/node", ...argv],
+      localSockets: this.#parts.startsPrograms ?? false,
       ...way,
     });
     return { command, way };
@@ -89,6 +90,8 @@ export interface OwnProgramParts {
   readonly packages: readonly string[];
   /** More files of Berth that it sees, from where Berth is installed. */
   readonly files: readonly string[];
+  /** As the compiler starts its bundler. */
+  readonly startsPrograms?: boolean;
 }
 
 export interface OwnProgramStart {

@@ -30,6 +30,8 @@ export interface Confined {
   readonly argv: readonly string[];
   /** Whom it is outside, when not the service's own user; only root can choose. */
   readonly user?: User;
+  /** It starts processes, which it may reach by sockets. */
+  readonly localSockets?: boolean;
 }
 
 export interface User {
@@ -42,10 +44,13 @@ export interface NoSandbox {
   readonly reason: string;
 }
 
-/** Of system calls; set once the rest of the sandbox stands. */
-const filter = seccompFilter(process.arch)?.toString("base64");
-/** False on machines that the filter knows no numbers of: there the rest of the sandbox has to do. */
-export const filtersSystemCalls = filter !== undefined;
+/** Filters of system calls; set once the rest of the sandbox stands. */
+const filters = {
+  local: seccompFilter(process.arch, { localSockets: true })?.toString("base64"),
+  none: seccompFilter(process.arch, { localSockets: false })?.toString("base64"),
+};
+/** False on machines that the filters know no numbers of: there the rest of the sandbox has to do. */
+export const filtersSystemCalls = filters.none !== undefined;
 /** After those that are pipes to what is confined. */
 const FILTER_DESCRIPTOR = 5;
 const NOBODY: User = { uid: 65_534, gid: 65_534 };
@@ -62,7 +67,8 @@ export function findSandboxTools(): SandboxTools | NoSandbox {
 }
 
 export function sandboxCommand({ bwrap, prlimit }: SandboxTools, confined: Confined): Command {
-  const { sees, limits, env, hiddenEnv, folder, argv, user } = confined;
+  const { sees, limits, env, hiddenEnv, folder, argv, user, localSockets } = confined;
+  const filter = filters[localSockets ? "local" : "none"];
   const sandbox = [
     bwrap,
     ...namespaces,

@@ -3,8 +3,12 @@
  * sock_filter`. Namespaces and limits leave to a program a good part of the kernel that it has no use for, and where most
  * ways out of sandboxes began. What is refused fails as if the kernel did not have it or did not permit it, so that
  * programs do without; whoever calls by another ABI, which would go around all of this, is killed.
+ *
+ * Nothing is there to be reached by a socket, and the kernel keeps what is written to one in memory that counts to no
+ * process: with `localSockets` there are those that reach the program's own processes, at the length that the system
+ * gives each, without it nothing can be written to anybody.
  */
-export function seccompFilter(architecture: string): Buffer | undefined {
+export function seccompFilter(architecture: string, { localSockets }: { localSockets: boolean }): Buffer | undefined {
   const known = architectures[architecture];
   if (!known) return undefined;
   const { audit, column, foreignFrom } = known;
@@ -37,17 +41,23 @@ export function seccompFilter(architecture: string): Buffer | undefined {
       answer(ALLOW),
     ]),
     ...when(numberOf("socketpair"), [
-      load(argument(0)),
-      ...when(AF_UNIX, [answer(ALLOW)]),
+      ...(localSockets ? [load(argument(0)), ...when(AF_UNIX, [answer(ALLOW)])] : []),
       answer(refuse(EAFNOSUPPORT)),
     ]),
     ...when(numberOf("socket"), [
       load(argument(0)),
-      ...when(AF_UNIX, [answer(ALLOW)]),
+      ...(localSockets ? when(AF_UNIX, [answer(ALLOW)]) : []),
+      // To list network interfaces, of which there is none.
       ...when(AF_NETLINK, protocolOf([NETLINK_ROUTE])),
-      ...when(AF_INET, protocolOf(internetProtocols)),
-      ...when(AF_INET6, protocolOf(internetProtocols)),
       answer(refuse(EAFNOSUPPORT)),
+    ]),
+    ...when(numberOf("setsockopt"), [
+      load(argument(1)),
+      instruction(JUMP_EQUAL, SOL_SOCKET, 1, 0),
+      answer(ALLOW),
+      load(argument(2)),
+      ...bufferLengths.flatMap((option) => when(option, [answer(refuse(NOTHING_DONE))])),
+      answer(ALLOW),
     ]),
     answer(ALLOW),
   ]);
@@ -152,6 +162,7 @@ const numbers = {
   ioctl: [16, 29],
   socket: [41, 198],
   socketpair: [53, 199],
+  setsockopt: [54, 208],
 } as const satisfies Readonly<Record<string, Numbers>>;
 
 interface Architecture {
@@ -174,12 +185,15 @@ const NEW_TIME = 0x80;
 const ASKS_PERSONALITY = 0xffff_ffff;
 /** `TIOCSTI`, `TIOCLINUX`: text that a terminal takes for typed. */
 const terminalInputs = [0x5412, 0x541c];
-const [AF_UNIX, AF_INET, AF_INET6, AF_NETLINK] = [1, 2, 10, 16] as const;
+const [AF_UNIX, AF_NETLINK] = [1, 16] as const;
 const NETLINK_ROUTE = 0;
-/** Any, ICMP, TCP, UDP, ICMPv6: for others the kernel would load a module. */
-const internetProtocols = [0, 1, 6, 17, 58];
+const SOL_SOCKET = 1;
+/** `SO_SNDBUF`, `SO_RCVBUF`, `SO_SNDBUFFORCE`, `SO_RCVBUFFORCE`: a wish, which the kernel may ignore as well. */
+const bufferLengths = [7, 8, 32, 33];
 
 const [EPERM, ENOSYS, EPROTONOSUPPORT, EAFNOSUPPORT] = [1, 38, 93, 97] as const;
+/** Told as done. */
+const NOTHING_DONE = 0;
 const KILL = 0x8000_0000;
 const ALLOW = 0x7fff_0000;
 const refuse = (error: number): number => 0x0005_0000 + error;
