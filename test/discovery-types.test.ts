@@ -13,6 +13,13 @@ function signatures({ tools }: Discovery): string[] {
   return tools.map((tool) => signatureOf({ ...tool, outputSchema: null }));
 }
 
+function onOneLine(tool: Discovery["tools"][number]): string {
+  return signatureOf(tool)
+    .replace(/\s*\n\s*/g, "")
+    .replaceAll(/,(?=\S)/g, ", ")
+    .replace(", )", ")");
+}
+
 function said({ problems }: Discovery): string[] {
   return problems.map(({ severity, message }) => `${severity}: ${message}`);
 }
@@ -94,6 +101,56 @@ test("an array is given for whatever every array is", () => {
     ["d", "*", "1"],
   ]);
   assert.match(said(all).join("\n"), /^warning: either: Set<number> for x .*\nerror: not: AsyncIterable cannot/);
+});
+
+test("what has a brand, or extends a type of the language, is taken and given as that type is", () => {
+  const all = found(`
+    type Branded<T, Name extends string> = T & { readonly __brand: Name };
+    interface Lines extends Array<string> {}
+    interface Counted extends ReadonlyArray<string> { total: number }
+    class Pile<T> extends Array<T> { top() { return this.at(-1); } }
+    interface Noon extends Date {}
+    interface Local extends Date { zone: string }
+    class Stock extends Map<string, number> {}
+    class Refusal extends Error { constructor(readonly code: number) { super(); } }
+    class Told extends Error { toJSON(): { told: string } { return { told: this.message }; } }
+    class Seal extends Uint8Array {}
+    export function open(at: Branded<Date, "utc">, shop: Branded<URL, "shop">, days: Noon[], lines: Lines): void {}
+    export function weigh(seal: Branded<Uint8Array, "seal">): void {}
+    export function count(lines: Counted): void {}
+    export function local(at: Local): void {}
+    export function top(pile: Pile<string>): void {}
+    export function days(): { first: Branded<Date, "utc">; others: Pile<Noon> } { throw 0; }
+    export function seals(): { own: Seal; other: Branded<Buffer, "seal"> } { throw 0; }
+    export function seal(): Uint8Array & Uint8Array<ArrayBuffer> { throw 0; }
+    export function lines(): Counted { throw 0; }
+    export function parts(text: string): RegExpMatchArray | null { return text.match(/a(b)?/); }
+    export function stock(): Stock { throw 0; }
+    export function refusal(): Refusal { throw 0; }
+    export function told(): Told { throw 0; }
+  `);
+  assert.deepEqual(all.tools.map(onOneLine), [
+    "open(at: Date, shop: string, days: Date[], lines: string[])",
+    "days(): { first: Date; others: Date[] }",
+    "seals(): { own: string; other: string }",
+    "seal()",
+    "lines(): string[]",
+    "parts(text: string): (string | null)[] | null",
+    "stock()",
+    "refusal()",
+    "told(): { told: string }",
+  ]);
+  assert.deepEqual(all.tools[0]?.call.dates, [["at"], ["days", "*"]]);
+  assert.deepEqual(all.tools[0]?.call.urls, [["shop"]]);
+  const withoutSchema = "; the tool is offered without an output schema";
+  assert.deepEqual(said(all).sort(), [
+    "error: count: Counted is an array with a property of its own, total, which JSON cannot carry; take both in an object (at lines)",
+    "error: local: Local is a Date with a property of its own, zone, which JSON cannot carry; take both in an object (at at)",
+    "error: top: Pile is a class with methods, which JSON cannot carry; use an interface of its fields: { length: number } (at pile)",
+    "error: weigh: Uint8Array holds bytes, which JSON has none of; take a base64 string (at seal)",
+    `warning: refusal: the result: Error cannot be represented in JSON; use its message${withoutSchema}`,
+    `warning: stock: the result: Map cannot be represented in JSON; use a plain object, such as Record<string, T>${withoutSchema}`,
+  ]);
 });
 
 test("a URL is a text of format uri that becomes one, and a text where texts are taken, too", () => {

@@ -39,7 +39,8 @@ export function unionOf(checker: ts.TypeChecker, types: readonly ts.Type[]): ts.
 }
 
 /** Of a generator it is what the generator returns at its end; what it yields is progress and not part of the result. */
-function resultOfOne(signature: ts.Signature, { checker, isLibrary }: DefinitionProgram): Result {
+function resultOfOne(signature: ts.Signature, program: DefinitionProgram): Result {
+  const { checker, isLibrary } = program;
   const written = signature.declaration?.type;
   const isWritten = written !== undefined && ts.isTypeNode(written);
   const awaited = checker.getAwaitedType(signature.getReturnType()) ?? signature.getReturnType();
@@ -53,8 +54,8 @@ function resultOfOne(signature: ts.Signature, { checker, isLibrary }: Definition
   const values = members.filter((member) => !isNull(member));
   const isEmpty = members.every((member) => member.flags & ts.TypeFlags.Never);
   const isContent =
-    values.some((value) => isBody(value, isLibrary) || outcomes.has(libraryName(value, isLibrary) ?? "")) ||
-    (values.length > 0 && values.every((value) => isBytes(value, isLibrary) || isContentResult(value, checker)));
+    values.some((value) => isBody(value, program) || outcomes.has(libraryName(value, isLibrary) ?? "")) ||
+    (values.length > 0 && values.every((value) => isBytes(value, program) || isContentResult(value, checker)));
   if (!returned || isEmpty || isContent) return { isStreaming, isWritten };
   return { type: returned, node, isStreaming, isWritten };
 }

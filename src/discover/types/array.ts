@@ -1,7 +1,8 @@
 import ts from "#typescript";
 import type { JsonSchema } from "../../json.ts";
 import { describeEach } from "./describe.ts";
-import { isNothing, membersOf } from "./kinds.ts";
+import { isNothing, libraryName, membersOf } from "./kinds.ts";
+import { ownField } from "./library-types.ts";
 import { combine } from "./union.ts";
 import { within, type Place, type Walker } from "./walker.ts";
 import { elementNode, unwrap } from "./written-types.ts";
@@ -16,6 +17,22 @@ export function walkArray(type: ts.TypeReference, place: Place, walker: Walker):
   }
   return { type: "array", items: walkElement(element, "*", elementNode(place.node, walker.checker), place, walker) };
 }
+
+/** A class or interface that extends an array: JSON has its elements, and nothing else of it. */
+export function walkKindOfArray(type: ts.Type, place: Place, walker: Walker): JsonSchema {
+  const extra = walker.direction === "input" ? ownField(type, walker) : undefined;
+  if (extra !== undefined) {
+    const what = `${walker.checker.typeToString(type)} is an array with a property of its own, ${extra}`;
+    return walker.refuse(place, "unsupported-type", `${what}, which JSON cannot carry; take both in an object`);
+  }
+  const element = type.getNumberIndexType() ?? walker.checker.getUnknownType();
+  const items = walkElement(element, "*", undefined, place, walker);
+  // A group that took no part in a match is undefined, whatever the type says.
+  const isMatch = matches.has(libraryName(type, walker.isLibrary) ?? "");
+  return { type: "array", items: isMatch ? combine([], [items, { type: "null" }]) : items };
+}
+
+const matches = new Set(["RegExpMatchArray", "RegExpExecArray"]);
 
 /** Fixed elements by position, then the rest; elements that may be missing come last and are not counted. */
 export function walkTuple(type: ts.TupleTypeReference, place: Place, walker: Walker): JsonSchema {

@@ -1,15 +1,21 @@
 import ts from "#typescript";
 import type { JsonSchema } from "../../json.ts";
+import type { DefinitionProgram } from "../program.ts";
 import { libraryName } from "./kinds.ts";
 import type { RevivedKind } from "./revivals.ts";
 import type { Place, Walker } from "./walker.ts";
 
 /** Types of the language and the host that have a meaning of their own: dates, bytes, boxed values, and what JSON lacks. */
 export function walkLibraryType(type: ts.Type, place: Place, walker: Walker): JsonSchema | undefined {
-  const name = libraryName(type, walker.isLibrary);
+  const name = knownName(type, walker);
   if (name === undefined) return undefined;
   const revived = revivedTypes[name];
   if (revived) {
+    const extra = walker.direction === "input" ? ownField(type, walker) : undefined;
+    if (extra !== undefined) {
+      const what = `${walker.checker.typeToString(type)} is a ${name} with a property of its own, ${extra}`;
+      return walker.refuse(place, "unsupported-type", `${what}, which JSON cannot carry; take both in an object`);
+    }
     if (walker.direction === "input") walker.revivals.add(revived.kind, place.path);
     return { type: "string", format: revived.format };
   }
@@ -28,15 +34,60 @@ export function walkLibraryType(type: ts.Type, place: Place, walker: Walker): Js
   return walker.refuse(place, "unsupported-type", `${name} cannot be represented in JSON; ${reason}`);
 }
 
+/** A property that an interface or class adds to the library type that it extends, and that each value must have. */
+export function ownField(type: ts.Type, { checker, isLibrary }: Library): string | undefined {
+  if (type.isIntersection()) return undefined;
+  const own = checker.getPropertiesOfType(type).find(({ flags, valueDeclaration }) => {
+    const isOptional = flags & ts.SymbolFlags.Optional;
+    return !isOptional && valueDeclaration && !isLibrary(valueDeclaration.getSourceFile());
+  });
+  return own?.name;
+}
+
 /** What the host takes for bytes when it is the whole result. */
-export function isBytes(type: ts.Type, isLibrary: (file: ts.SourceFile) => boolean): boolean {
-  const name = libraryName(type, isLibrary) ?? "";
+export function isBytes(type: ts.Type, library: Library): boolean {
+  const name = knownName(type, library) ?? "";
   return byteTypes.has(name) || bodyTypes.has(name);
 }
 
 /** A `Blob` or a `Response`: nothing beside it in a union can be promised by a schema either. */
-export function isBody(type: ts.Type, isLibrary: (file: ts.SourceFile) => boolean): boolean {
-  return bodyTypes.has(libraryName(type, isLibrary) ?? "");
+export function isBody(type: ts.Type, library: Library): boolean {
+  return bodyTypes.has(knownName(type, library) ?? "");
+}
+
+type Library = Pick<DefinitionProgram, "checker" | "isLibrary">;
+
+/**
+ * The name of the library type that a type is written to JSON as: the type itself, the one that has a brand
+ * (`Date & { __brand: "utc" }`), or the one that a class or interface extends. A `toJSON` of the author's own decides
+ * instead.
+ */
+function knownName(type: ts.Type, library: Library, levels = 0): string | undefined {
+  const { checker, isLibrary } = library;
+  const own = libraryName(type, isLibrary);
+  if (own !== undefined && (isKnown(own) || (levels === 0 && Object.hasOwn(boxedTypes, own)))) return own;
+  if (levels >= basesMax || hasOwnJson(type, isLibrary)) return undefined;
+  for (const base of type.isIntersection() ? type.types : basesOf(type, checker)) {
+    const name = knownName(base, library, levels + 1);
+    if (name !== undefined) return name;
+  }
+  return undefined;
+}
+
+const basesMax = 10;
+
+function isKnown(name: string): boolean {
+  return Object.hasOwn(revivedTypes, name) || byteTypes.has(name) || Object.hasOwn(unsupported, name);
+}
+
+function hasOwnJson(type: ts.Type, isLibrary: Library["isLibrary"]): boolean {
+  const declaration = type.getProperty("toJSON")?.valueDeclaration;
+  return declaration !== undefined && !isLibrary(declaration.getSourceFile());
+}
+
+function basesOf(type: ts.Type, checker: ts.TypeChecker): readonly ts.Type[] {
+  const declared = (type as Partial<ts.TypeReference>).target ?? type;
+  return declared.isClassOrInterface() ? checker.getBaseTypes(declared) : [];
 }
 
 /** An interface of the language that every array has: an argument of it is one. */

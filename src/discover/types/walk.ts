@@ -3,11 +3,12 @@ import type { JsonSchema } from "../../json.ts";
 import type { Budget } from "../budget.ts";
 import type { Doc } from "../doc-comments.ts";
 import type { DefinitionProgram } from "../program.ts";
-import { knownList, walkArray, walkTuple } from "./array.ts";
+import { knownList, walkArray, walkKindOfArray, walkTuple } from "./array.ts";
+import { whyNoData } from "./class-instance.ts";
 import { constrain } from "./constraints.ts";
 import { warnOfTags } from "./describe.ts";
 import { Revivals } from "./revivals.ts";
-import { isFunction, isNothing, isNull, isOpenEnded, isUnresolved, keyOf, nameOf } from "./kinds.ts";
+import { isFunction, isNothing, isNull, isOpenEnded, isUnresolved, keyOf, libraryName, nameOf } from "./kinds.ts";
 import { isInterfaceOfArrays, walkLibraryType } from "./library-types.ts";
 import { hasOpenKeys, walkObject } from "./object.ts";
 import { Recursion } from "./recursion.ts";
@@ -145,7 +146,7 @@ export function warnOfAny(place: Place, walker: Walker): void {
 }
 
 function walkObjectKind(type: ts.Type, place: Place, walker: Walker): JsonSchema {
-  const { checker } = walker;
+  const { checker, direction } = walker;
   if (type.isIntersection()) {
     // A primitive with a brand is the primitive; an array with extra members is the array.
     const carrier = type.types.find((member) => !(member.flags & objectLike) || checker.isArrayLikeType(member));
@@ -155,6 +156,9 @@ function walkObjectKind(type: ts.Type, place: Place, walker: Walker): JsonSchema
   if (walker.direction === "input" && isInterfaceOfArrays(type, walker.isLibrary)) {
     return recursively(type, place, walker, () => walkArray(type as ts.TypeReference, place, walker));
   }
+  const isOwn = libraryName(type, walker.isLibrary) === undefined;
+  const notData = isOwn && direction === "input" ? whyNoData(type, walker) : undefined;
+  if (notData) return unsupported(place, walker, notData);
   const known = walkLibraryType(type, place, walker);
   if (known) return known;
   if (checker.isTupleType(type)) {
@@ -165,6 +169,10 @@ function walkObjectKind(type: ts.Type, place: Place, walker: Walker): JsonSchema
   }
   const list = knownList(type, checker);
   if (list) return walker.walk(list, { ...place, level: place.level + 1, node: undefined });
+  const isOwnJson = direction === "output" && jsonForm(type, checker) !== undefined;
+  if (checker.isArrayLikeType(type) && !isOwnJson) {
+    return recursively(type, place, walker, () => walkKindOfArray(type, place, walker));
+  }
   if (isFunction(type)) {
     const text = checker.typeToString(type);
     return unsupported(place, walker, `a function cannot be represented in JSON, and this is one: ${text}`);
