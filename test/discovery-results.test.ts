@@ -57,6 +57,22 @@ test("a result that cannot be described costs the output schema and not the tool
   }
 });
 
+test("a type guard gives a boolean, and an assertion nothing, whether or not its type can be found", () => {
+  const { tools, problems } = found(`
+    import type { Parcel } from "somewhere";
+    export function isParcel(thing: unknown): thing is Parcel { return !!thing; }
+    export function assertParcel(thing: unknown): asserts thing is Parcel {}
+  `);
+  assert.deepEqual(
+    tools.map(({ outputSchema }) => outputSchema),
+    [{ type: "boolean" }, null],
+  );
+  assert.deepEqual(
+    problems.filter(({ code }) => code === "unresolved-type"),
+    [],
+  );
+});
+
 test("a result that cannot be described does not save a tool whose arguments cannot be", () => {
   const { tools, problems } = found("export function f(a: bigint): Map<string, string> { throw a; }");
   assert.deepEqual(tools, []);

@@ -1,4 +1,4 @@
-import type ts from "typescript";
+import ts from "#typescript";
 import type { JsonSchema } from "../json.ts";
 import { BudgetExceeded, type Budget } from "./budget.ts";
 import type { Candidate } from "./exports.ts";
@@ -29,13 +29,16 @@ export function readOutput(
 ): Output {
   const result = resultOf(candidate, program);
   const { isStreaming, isWritten, node } = result;
-  const at = (isWritten ? candidate.signature.declaration?.type : undefined) ?? candidate.nameNode;
+  const returned = candidate.signature.declaration?.type;
+  const at = (isWritten ? returned : undefined) ?? candidate.nameNode;
   let isLost = false;
   const lose = (code: string, why: string): void => {
     if (!isLost) reporter.add("warning", code, `the result: ${why}; the tool is offered without an output schema`, at);
     isLost = true;
   };
-  const missing = isWritten ? unresolvedName(candidate.signature.declaration?.type, program) : undefined;
+  // `value is T` is a boolean and `asserts value is T` is nothing, whatever T is.
+  const isPredicate = returned !== undefined && ts.isTypePredicateNode(returned);
+  const missing = isWritten && !isPredicate ? unresolvedName(returned, program) : undefined;
   if (missing) {
     const detail = missing.module === undefined ? reporter.diagnosticWithin(missing.complaint) : undefined;
     lose("unresolved-type", `${sayUnresolved(missing)}${detail ? `: ${detail}` : ""}`);
