@@ -1,4 +1,8 @@
+import { DECODED_AT_ONCE_BYTES } from "../src/long-text.ts";
+
 const LONG_UNITS = 65_536;
+/** Of Berth itself: where it is written, as source maps have it, or where it was built to. */
+const OWN = /(?<!\/node_modules\/\S*)\/src\/\S+/;
 
 /** Where Berth's own code in this process parses, or writes, a longer JSON text than who serves may, while `use` runs. */
 export async function longJsonIn(use: () => Promise<void>): Promise<string[]> {
@@ -6,7 +10,7 @@ export async function longJsonIn(use: () => Promise<void>): Promise<string[]> {
   const seen: string[] = [];
   const note = (text: unknown): void => {
     if (typeof text !== "string" || text.length <= LONG_UNITS) return;
-    const by = /\/dist\/src\/\S+/.exec(new Error().stack!)?.[0];
+    const by = OWN.exec(new Error().stack!)?.[0];
     if (by !== undefined) seen.push(by);
   };
   JSON.parse = (text: string, ...more) => {
@@ -22,6 +26,33 @@ export async function longJsonIn(use: () => Promise<void>): Promise<string[]> {
     await use();
   } finally {
     Object.assign(JSON, { parse, stringify });
+  }
+  return seen;
+}
+
+/** As `longJsonIn`, where it decodes more bytes at a stretch than who serves may. */
+export async function longDecodedIn(use: () => Promise<void>): Promise<string[]> {
+  const seen: string[] = [];
+  const note = (bytes: number): void => {
+    const by = bytes > DECODED_AT_ONCE_BYTES ? OWN.exec(new Error().stack!)?.[0] : undefined;
+    if (by !== undefined) seen.push(by);
+  };
+  // oxlint-disable-next-line typescript/unbound-method -- it is called with what it was called on
+  const { decode } = TextDecoder.prototype;
+  const { toString } = Buffer.prototype;
+  TextDecoder.prototype.decode = function (bytes, options) {
+    note(bytes?.byteLength ?? 0);
+    return decode.call(this, bytes, options);
+  };
+  Buffer.prototype.toString = function (this: Buffer, encoding?: BufferEncoding, from = 0, to = this.length) {
+    note(to - from);
+    return toString.call(this, encoding, from, to);
+  };
+  try {
+    await use();
+  } finally {
+    TextDecoder.prototype.decode = decode;
+    Buffer.prototype.toString = toString;
   }
   return seen;
 }

@@ -3,7 +3,7 @@ import { after, before, describe, it } from "node:test";
 import type { JsonObject } from "../src/json.ts";
 import { post, startTestBerth, type TestBerth } from "./berth.ts";
 import { LegacyClient } from "./legacy-client.ts";
-import { longJsonIn } from "./long-json.ts";
+import { longDecodedIn, longJsonIn } from "./long-json.ts";
 
 const UNIT = 'long ä "quoted" ';
 const TEXT = UNIT.repeat(20_000);
@@ -97,6 +97,31 @@ describe("a long result is written as it was made where long values are read", (
       );
     });
   }
+
+  it("in a batch and in a stream of a session, decoded nowhere at a stretch", async () => {
+    const url = `${berth.url}/mcp/demo`;
+    const params = { name: "text", arguments: {} };
+    const content = [{ type: "text", text: TEXT }];
+    const older = await LegacyClient.start(url, "2025-03-26");
+    const newer = await LegacyClient.start(url, "2025-11-25");
+    const call = (id: number) => ({ jsonrpc: "2.0", id, method: "tools/call", params });
+    const seen = await longDecodedIn(async () => {
+      const batch = await older.send([call(1), call(2)]);
+      const answers = (await batch.nextMessage()) as { id: number; result: JsonObject }[];
+      assert.deepEqual(
+        answers.map(({ id, result }) => [id, result["content"]]),
+        [
+          [1, content],
+          [2, content],
+        ],
+      );
+      // Such a client wants a stream, which outlives its connection.
+      const stream = await newer.send(call(3), { Accept: "text/event-stream, application/json" });
+      assert.equal(stream.headers.get("content-type"), "text/event-stream");
+      assert.deepEqual((await stream.nextMessage()).result.content, content);
+    });
+    assert.deepEqual(seen, []);
+  });
 
   it("as a prompt of a client that knows all kinds of content", async () => {
     const body = { jsonrpc: "2.0", id: 1, method: "prompts/get", params: { name: "talk" } };

@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { LongObject, LongResult } from "../src/host/long-result.ts";
 import { LongText } from "../src/long-text.ts";
 import { resultText } from "../src/mcp/json-rpc.ts";
+import { turnsIn } from "./turns-in.ts";
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 const digest = { bytes: 0, sha256: "" };
@@ -12,6 +13,15 @@ describe("a long text in pieces", () => {
     const text = new LongText("[", bytes('"é𝄞"'), ',"é"]');
     assert.equal(String(text), '["é𝄞","é"]');
     assert.equal(text.bytes, Buffer.byteLength(String(text)));
+  });
+
+  it("is decoded in turns with calls of others, and no character of it is cut in two", async () => {
+    for (const unit of ["é", "€", "😀", "aé€😀"]) {
+      const piece = unit.repeat(2_000_000 / Buffer.byteLength(unit));
+      const text = new LongText("[", bytes(piece), '"é"', bytes(piece));
+      assert.ok((await turnsIn(() => text.decode())) >= 20, unit);
+      assert.ok(String(text) === `[${piece}"é"${piece}`, unit);
+    }
   });
 
   it("takes more members, and an answer around it, in the same bytes", () => {

@@ -3,6 +3,7 @@ import type { IncomingMessage } from "node:http";
 import { BerthError } from "../errors.ts";
 import { GrowingBytes } from "../growing-bytes.ts";
 import { limitVariable, type Limits } from "../limits.ts";
+import { DECODED_AT_ONCE_BYTES, decodable } from "../long-text.ts";
 import { turnAmongAll } from "../turns.ts";
 import { claimedPlaceOf } from "./place.ts";
 
@@ -105,7 +106,7 @@ export class Bodies {
       request.on("data", onData);
       request.on("end", () => {
         const bytes = rest?.take() ?? first;
-        if (!bytes || bytes.length <= PIECE_BYTES) {
+        if (!bytes || bytes.length <= DECODED_AT_ONCE_BYTES) {
           release();
           if (!bytes) resolve("");
           else if (isUtf8(bytes)) resolve(bytes.toString());
@@ -166,32 +167,13 @@ export class Bodies {
 /** Rejects with `parse_error` for what is no UTF-8. Decoding a megabyte that is no ASCII takes several milliseconds. */
 async function textInTurns(bytes: Buffer): Promise<string> {
   let text = "";
-  for (let from = 0, to; from < bytes.length; from = to) {
-    to = endOfPiece(bytes, from);
-    const piece = bytes.subarray(from, to);
+  for (const piece of decodable(bytes)) {
     if (!isUtf8(piece)) throw notUtf8();
     text += piece.toString();
     await turnAmongAll();
   }
   return text;
 }
-
-/** Cuts no character in two. */
-function endOfPiece(bytes: Buffer, from: number): number {
-  const end = from + PIECE_BYTES;
-  if (end >= bytes.length) return bytes.length;
-  let at = end;
-  while (at > end - CHARACTER_BYTES_MAX && isContinuation(bytes[at]!)) at -= 1;
-  return at;
-}
-
-function isContinuation(byte: number): boolean {
-  return (byte & 0xc0) === 0x80;
-}
-
-/** About a millisecond's work. */
-const PIECE_BYTES = 256 * 1024;
-const CHARACTER_BYTES_MAX = 4;
 
 function notUtf8(): BerthError {
   return new BerthError("parse_error", "it is not UTF-8");

@@ -1,6 +1,7 @@
 import { Cancellation } from "../../cancellation.ts";
 import { BerthError } from "../../errors.ts";
 import { isObject, type JsonObject } from "../../json.ts";
+import { LongText, type Text } from "../../long-text.ts";
 import {
   errorText,
   idOf,
@@ -85,7 +86,8 @@ export function createReceive({
     clearTimeout(silence);
     signal?.removeEventListener("abort", leave);
     if (!stream.isOpen) return answered;
-    if (answered.body !== undefined) void stream.send(String(answered.body), { lasting: true });
+    if (answered.body instanceof LongText) await answered.body.decode();
+    if (answered.body !== undefined) void stream.send(answered.body, { lasting: true });
     stream.end();
     return { status: 200 };
   }
@@ -126,7 +128,7 @@ export function createReceive({
           },
         }
       : post;
-    const answerOne = async (body: unknown): Promise<string | undefined> => {
+    const answerOne = async (body: unknown): Promise<Text | undefined> => {
       const isLeft = isFull && isObject(body) && "method" in body && "id" in body;
       const answered = isLeft
         ? tooLarge(body, "this request was not carried out")
@@ -134,7 +136,8 @@ export function createReceive({
       const text = answered === undefined || isLeft ? answered : inBatch(body, answered);
       if (text === undefined || !isOpen) return text;
       // It is kept until the last of the batch is answered, which may wait for the client.
-      const isLost = events?.hold?.(text.length) !== undefined;
+      const isLost = events?.hold?.(lengthOf(text)) !== undefined;
+      if (text instanceof LongText && !isLost) await text.decode();
       void events?.send(isLost ? errorText(idOf(body), answerLost()) : text, { lasting: true });
       return undefined;
     };
@@ -145,8 +148,8 @@ export function createReceive({
       return errorText(idOf(body), new BerthError("batch_too_large", `${most}; ${what}`));
     };
     /** Many answers that are short each, or the same one a hundred times, are long together. */
-    const inBatch = (body: unknown, text: string): string => {
-      const own = bytes > 0 && bytes + text.length > limits.batchBytes ? Infinity : Buffer.byteLength(text);
+    const inBatch = (body: unknown, text: Text): Text => {
+      const own = bytes > 0 && bytes + lengthOf(text) > limits.batchBytes ? Infinity : bytesOf(text);
       if (bytes === 0 || bytes + own <= limits.batchBytes) {
         bytes += own;
         return text;
@@ -154,7 +157,7 @@ export function createReceive({
       isFull = true;
       return tooLarge(body, "this answer is left out");
     };
-    const begun: Promise<string | undefined>[] = [];
+    const begun: Promise<Text | undefined>[] = [];
     for (const body of bodies) {
       const answered = answerOne(body);
       // It is heard of with the others.
@@ -165,8 +168,11 @@ export function createReceive({
     }
     const answered = await Promise.all(begun);
     const texts = answered.flatMap((text) => text ?? []);
-    if (!isOpen) return texts.length === 0 ? { status: 202 } : { status: 200, body: `[${texts.join(",")}]` };
-    for (const text of texts) await events?.send(text, { lasting: true });
+    if (!isOpen) return texts.length === 0 ? { status: 202 } : { status: 200, body: listOf(texts) };
+    for (const text of texts) {
+      if (text instanceof LongText) await text.decode();
+      await events?.send(text, { lasting: true });
+    }
     return { status: 200 };
   }
 
@@ -175,12 +181,11 @@ export function createReceive({
     post: Post,
     session: Session | undefined,
     body: unknown,
-  ): Promise<string | undefined> {
+  ): Promise<Text | undefined> {
     try {
       const message = readMessage(body);
       if (message.kind === "request") {
-        const answered = await answerRequest(place, post, session, message);
-        return answered.body === undefined ? undefined : String(answered.body);
+        return (await answerRequest(place, post, session, message)).body;
       }
       take(session, message, message.kind === "response" ? JSON.stringify(body).length : 0);
       return undefined;
@@ -269,4 +274,23 @@ function cancelled({ id }: Request, { events }: Post): Answer {
   events?.open?.();
   if (events) return { status: 200 };
   return { status: 200, body: errorText(id, new BerthError("cancelled")) };
+}
+
+/** The text of a list of them. */
+function listOf(texts: readonly Text[]): Text {
+  if (texts.every((text) => typeof text === "string")) return `[${texts.join(",")}]`;
+  const pieces = texts.flatMap((text, at) => [
+    at === 0 ? "[" : ",",
+    ...(text instanceof LongText ? text.pieces : [text]),
+  ]);
+  return new LongText(...pieces, "]");
+}
+
+function bytesOf(text: Text): number {
+  return text instanceof LongText ? text.bytes : Buffer.byteLength(text);
+}
+
+/** In bytes where it is long, and in UTF-16 units, of which there are no more, where it is not. */
+function lengthOf(text: Text): number {
+  return text instanceof LongText ? text.bytes : text.length;
 }

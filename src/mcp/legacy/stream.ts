@@ -86,6 +86,7 @@ export class Stream implements EventSink {
     this.tryOpen();
   }
 
+  /** A long text is decoded before, or that takes a while. */
   send(text: Text, { lasting = false }: { lasting?: boolean } = {}): void | Promise<void> {
     if (this.#ended || !this.tryOpen()) return undefined;
     const message = String(text);
@@ -94,7 +95,7 @@ export class Stream implements EventSink {
       this.#keep({ seq: this.#last, message, lasting });
       this.#options.onChange(this);
     }
-    return this.#sink?.send(message, { eventId: this.#eventId(this.#last) });
+    return this.#sink?.send(text, { eventId: this.#eventId(this.#last) });
   }
 
   /** Ends the connection; the stream goes on. A client that was given an id and a wait comes back by itself. */

@@ -1,7 +1,7 @@
 import { BerthError } from "../../../errors.ts";
 import type { CallResult, InputRequired } from "../../../host/catalog.ts";
 import type { Json, JsonObject } from "../../../json.ts";
-import type { Text } from "../../../long-text.ts";
+import { LongText, type Text } from "../../../long-text.ts";
 import { missingCapabilities } from "../required-capabilities.ts";
 import { asking, type Task } from "./task.ts";
 import type { TaskOrder } from "./work.ts";
@@ -22,15 +22,16 @@ const QUESTIONS_MAX = 1_000;
 const RESULT_UNITS = 64 * 1024;
 
 /** What a tool has answered, as it is kept; `long` where it is kept apart. */
-export function resultOf(
+export async function resultOf(
   outcome: CallResult,
   { catalog, tool, codec }: Pick<TaskOrder, "catalog" | "tool" | "codec">,
-): { readonly text: string; readonly isLong: boolean } {
+): Promise<{ readonly text: string; readonly isLong: boolean }> {
   const text: Text = codec.callResult(catalog, tool.contract, outcome);
+  if (text instanceof LongText) await text.decode();
   return { text: String(text), isLong: typeof text !== "string" || text.length > RESULT_UNITS };
 }
 
-export function ended(task: Task, outcome: InputRequired | ReturnType<typeof resultOf>): Task {
+export function ended(task: Task, outcome: InputRequired | Awaited<ReturnType<typeof resultOf>>): Task {
   if ("inputRequests" in outcome) {
     const missing = missingCapabilities(task.capabilities, outcome.inputRequests);
     if (task.seenKeys.length >= QUESTIONS_MAX) {

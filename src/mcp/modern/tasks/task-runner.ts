@@ -264,7 +264,7 @@ export class TaskRunner {
     await this.#keep(id, tenant, async () => {
       if (outcome instanceof Error) await this.fail(tenant, id, outcome);
       else {
-        const made = "inputRequests" in outcome ? outcome : resultOf(outcome, order);
+        const made = "inputRequests" in outcome ? outcome : await resultOf(outcome, order);
         const longResult = "text" in made && made.isLong ? made.text : undefined;
         await this.#end(tenant, id, (task) => ended(task, made), longResult);
       }
