@@ -348,6 +348,57 @@ test("comments reach clients from wherever TypeScript would show them", () => {
   assert.deepEqual([run?.description, run?.annotations], ["Runs.", { readOnlyHint: true }]);
 });
 
+test("words of code in a comment are no tags, and the comment goes on after the code", () => {
+  const fence = "`".repeat(3);
+  const all = found(
+    `
+    /**
+     * Weighs a parcel.
+     *
+     * FENCEts
+     * weigh("a"); // @log: 3
+     * @pattern x
+     * FENCE
+     *
+     * It is {@link Scales fast}.
+     * @param name The name,
+     * FENCE
+     * @default 5
+     * FENCE
+     * as it is printed.
+     * @example
+     * ~~~
+     * @param name not this one
+     * @returns nor this
+     * ~~~
+     * @returns grams
+     */
+    export function weigh(name: string): number { return name.length; }
+    /**
+     * Opens.
+     * FENCE
+     * @returns what a block without an end has is no code
+     */
+    export function open(): number { return 1; }
+  `.replaceAll("FENCE", fence),
+  );
+  const [weigh, open] = all.tools;
+  const code = `${fence}ts\nweigh("a"); // @log: 3\n@pattern x\n${fence}`;
+  assert.equal(weigh?.description, `Weighs a parcel.\n\n${code}\n\nIt is fast.`);
+  const description = `The name,\n${fence}\n@default 5\n${fence}\nas it is printed.`;
+  assert.deepEqual(weigh?.inputSchema["properties"], { name: { type: "string", description } });
+  assert.equal(weigh?.outputSchema?.["title"], "grams");
+  assert.equal(open?.outputSchema?.["title"], "what a block without an end has is no code");
+  assert.deepEqual(said(all), []);
+});
+
+test("a link in a comment is its label, or the whole of what it points to", () => {
+  const text =
+    "{@link harbour#Port.berths}, {@link Port.(find:static)|a port}, {@link Port the port}, {@link https://a.example/b}";
+  const all = found(`/** Counts ${text}. */\nexport function count(): number { return 1; }`);
+  assert.equal(all.tools[0]?.description, "Counts harbour#Port.berths, a port, the port, https://a.example/b.");
+});
+
 test("no carriage return of a source is in what clients read", () => {
   const text =
     "/**\r\n * One.\r\n *\r\n * Two.\r\n * @param x - A\r\n *   b.\r\n * @remarks c\r\n * d\r\n */\r\nexport function f(x: 1) {}\r\n";

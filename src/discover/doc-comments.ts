@@ -98,9 +98,21 @@ function read(comment: ts.JSDoc): Doc {
   const paramNodes = new Map<string, ts.Node>();
   let param: OpenParam | undefined;
 
+  const all: readonly ts.JSDocTag[] = comment.tags ?? [];
+  const isCode = codeOf(comment);
+  const own = all.filter((node) => !isCode(node.pos));
+  /** What stands there after TypeScript took a word of code, such as `@log`, for a tag. */
+  const afterCode = (before?: ts.JSDocTag): string => {
+    if (before && !own.includes(before)) return "";
+    const cut = all[before ? all.indexOf(before) + 1 : 0];
+    const next = own[before ? own.indexOf(before) + 1 : 0];
+    return cut && cut !== next ? linesOf(comment, cut.pos, next?.pos ?? comment.end) : "";
+  };
+  const wordsOf = (node: ts.JSDocTag): string => flatten(node.comment) + afterCode(node);
+
   const addParam = (tag: ts.JSDocParameterTag | ts.JSDocPropertyLikeTag) => {
     const name = tag.name.getText().replace(/\s+/g, "");
-    param = { description: withoutDash(flatten(tag.comment)), tags: [] };
+    param = { description: withoutDash(wordsOf(tag)), tags: [] };
     params.set(name, param);
     paramNodes.set(name, tag.name);
     if (!name.includes(".")) paramNames.push(name);
@@ -108,18 +120,18 @@ function read(comment: ts.JSDoc): Doc {
     if (nested && ts.isJSDocTypeLiteral(nested)) for (const inner of nested.jsDocPropertyTags ?? []) addParam(inner);
   };
 
-  for (const node of comment.tags ?? []) {
+  for (const node of own) {
     if (ts.isJSDocParameterTag(node)) {
       addParam(node);
       continue;
     }
     const written = node.tagName.text;
-    const tag: Tag = { name: written.toLowerCase(), written, text: rawText(node), node };
+    const tag: Tag = { name: written.toLowerCase(), written, text: rawText(node) + afterCode(node), node };
     if (param && !functionTags.has(tag.name)) param.tags.push(tag);
     else tags.push(tag);
   }
-  const summary = flatten(comment.comment) || tags.find((tag) => tag.name === "description")?.text || "";
-  const said = (names: string) => flatten(comment.tags?.find(({ tagName }) => names === tagName.text)?.comment);
+  const summary = flatten(comment.comment) + afterCode() || tags.find((tag) => tag.name === "description")?.text || "";
+  const said = (name: string) => own.filter(({ tagName }) => name === tagName.text).map(wordsOf)[0] ?? "";
   const remarks = said("remarks");
   return {
     description: [summary, remarks].filter(Boolean).join("\n\n"),
@@ -137,10 +149,11 @@ function flatten(comment: string | ts.NodeArray<ts.JSDocComment> | undefined): s
   if (typeof comment === "string") return withPlainLines(comment);
   const text = comment.map((part) => {
     if (!ts.isJSDocLink(part) && !ts.isJSDocLinkCode(part) && !ts.isJSDocLinkPlain(part)) return part.text;
-    const target = part.name ? part.name.getText().trim() : "";
-    const label = part.text.replace(/^\s*\|/, "").trim();
-    // A URL is parsed as the name `https` followed by the text `://…`.
-    return part.text.startsWith("://") ? urlLabel(target + part.text) : label || target;
+    // TypeScript ends the name early: after `https` of a URL, and after `Port` of `harbour#Port.berths`.
+    const { name } = part;
+    if (!name) return linkLabel(part.text);
+    const isWhole = /[\s|]/.test(part.getSourceFile().text.charAt(name.end));
+    return linkLabel(`${name.getText().trim()}${isWhole ? " " : ""}${part.text}`);
   });
   return withPlainLines(text.join(""));
 }
@@ -149,23 +162,68 @@ function withPlainLines(text: string): string {
   return text.replaceAll("\r\n", "\n").trim();
 }
 
-function urlLabel(text: string): string {
-  const [url = "", ...label] = text.split(/[\s|]+/);
-  return label.join(" ").trim() || url;
+function linkLabel(text: string): string {
+  const [target = ""] = /^[^\s|]*/.exec(text) ?? [];
+  const label = text.slice(target.length).replace(/^\s*\|/, "");
+  return label.trim() || target;
 }
 
 function withoutDash(text: string): string {
   return text.replace(/^[-–—:]\s+/, "");
 }
 
+/** Tells whether a position in a comment is within a block of code (``` or ~~~), where no tag can be. */
+function codeOf(comment: ts.JSDoc): (position: number) => boolean {
+  const text = comment.getSourceFile().text.slice(comment.pos, comment.end);
+  const fences = Array.from(text.matchAll(/^[^\S\n]*\*?[^\S\n]*(```|~~~)/gm));
+  const blocks: [number, number][] = [];
+  for (let index = 0; index < fences.length; index += 1) {
+    const open = fences[index]!;
+    const close = fences.findIndex((fence, at) => at > index && fence[1] === open[1]);
+    if (close < 0) continue;
+    blocks.push([comment.pos + open.index, comment.pos + fences[close]!.index]);
+    index = close;
+  }
+  return (position) => blocks.some(([start, end]) => start < position && position < end);
+}
+
+/** A part of a comment with the white space before it, without the comment's own stars, and with links as their labels. */
+function linesOf(comment: ts.JSDoc, start: number, end: number): string {
+  const { text } = comment.getSourceFile();
+  // Where the word begins its line, the line break belongs to it, and blank lines before it.
+  let gap = "";
+  let lineStart = text.lastIndexOf("\n", start - 1) + 1;
+  let line = text.slice(lineStart, start);
+  while (isBlank(line) && lineStart > comment.pos) {
+    gap += "\n";
+    const end = lineStart - 1;
+    lineStart = text.lastIndexOf("\n", end - 1) + 1;
+    line = text.slice(lineStart, end);
+  }
+  gap ||= line.slice(line.trimEnd().length);
+  const rest = text.slice(start, end).replace(/\*\/\s*$/, "");
+  return gap + withLinks(withoutStars(rest)).trimEnd();
+}
+
+function isBlank(line: string): boolean {
+  return ["", "*"].includes(line.trim());
+}
+
+function withLinks(text: string): string {
+  return text.replaceAll(/\{@link(?:code|plain)?\s([^{}]*)\}/g, (_, link: string) => linkLabel(link.trim()));
+}
+
 /** TypeScript's own text of a tag interprets braces and links; patterns and defaults need what was written. */
 function rawText(tag: ts.JSDocTag): string {
-  return tag
+  const text = tag
     .getSourceFile()
     .text.slice(tag.tagName.end, tag.end)
-    .replace(/\*\/\s*$/, "")
-    .split(/\r?\n/)
-    .map((line, index) => (index === 0 ? line : line.replace(/^\s*\*? ?/, "")))
-    .join("\n")
-    .trim();
+    .replace(/\*\/\s*$/, "");
+  return withoutStars(text).trim();
+}
+
+/** A piece of a comment from within a line, without what each further line begins with. */
+function withoutStars(text: string): string {
+  const lines = text.split(/\r?\n/);
+  return lines.map((line, index) => (index === 0 ? line : line.replace(/^\s*\*? ?/, ""))).join("\n");
 }
