@@ -427,8 +427,16 @@ test("signatures of a function are one where a schema takes exactly what some of
     export function e(x: number, context: ToolContext): void;
     export function e(x: any, context: ToolContext) {}
     export const f: { (x: string): string; (x: string, y: number): void } = (x: string, y?: number): any => x;
+    export function g(first: string, second: string): 1;
+    export function g(first: string, second: number): 2;
+    export function g(first: string, second: string, third: number): 3;
+    export function g(first: string, ...more: (string | number)[]): 4;
+    export function g(first: string, ...more: any[]): any {}
+    export const h: typeof Object.assign = Object.assign;
   `);
-  assert.deepEqual(said(all), []);
+  assert.deepEqual(said(all), [
+    "warning: h: the type any takes anything: write what it is, or unknown where anything is meant (at sources[])",
+  ]);
   assert.deepEqual(
     all.tools.map((tool) => signatureOf(tool)),
     [
@@ -438,6 +446,8 @@ test("signatures of a function are one where a schema takes exactly what some of
       "d(x: string): number",
       "e(x: string | number)",
       "f(x: string, y?: number)",
+      "g(first: string, more?: (string | number)[]): 1 | 2 | 3 | 4",
+      "h(target: object, sources?: unknown[]): unknown",
     ],
   );
   assert.deepEqual(all.tools[0]?.inputSchema["properties"], {

@@ -11,6 +11,7 @@ interface Described {
   /** Its lone parameter is all arguments in one object, which a comment may call as it likes. */
   readonly isFlat: boolean;
   readonly checker: ts.TypeChecker;
+  readonly isLibrary: (file: ts.SourceFile) => boolean;
 }
 
 /** Says what the comment of a function means to say and does not: names of no parameter, and tags that are none. */
@@ -33,7 +34,9 @@ export function reportComment(
   ];
   const faultOf = described.isFlat ? faultInFlat : faultInPositional;
   for (const [name, node] of doc.paramNodes) {
-    const fault = name === "" ? undefined : faultOf(name, described, { written, all: [...doc.params.keys()] });
+    // A function of the language that is exported under another name brings a comment that nobody here can mend.
+    const isOthers = name === "" || described.isLibrary(node.getSourceFile());
+    const fault = isOthers ? undefined : faultOf(name, described, { written, all: [...doc.params.keys()] });
     if (fault === undefined) continue;
     const suggestion = fault.meant === undefined ? "" : `; did you mean ${fault.meant}?`;
     reporter.add("warning", "unknown-parameter", `@param ${name}: there is no such ${fault.what}${suggestion}`, node);

@@ -105,7 +105,8 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
       additionalProperties: false,
     },
   );
-  reportComment(candidate, { parameters, isFlat: lone !== undefined, checker: program.checker }, reporter);
+  const { checker, isLibrary } = program;
+  reportComment(candidate, { parameters, isFlat: lone !== undefined, checker, isLibrary }, reporter);
   return {
     style: lone ? "object" : "positional",
     params: lone ? Object.keys((schema["properties"] as object | undefined) ?? {}) : parameters.map(({ name }) => name),

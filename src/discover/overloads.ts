@@ -1,5 +1,5 @@
 import ts from "#typescript";
-import type { JsonSchema } from "../json.ts";
+import { isObject, type JsonSchema } from "../json.ts";
 import { Budget } from "./budget.ts";
 import { docOf, tagOf, type Doc, type Tag } from "./doc-comments.ts";
 import type { Candidate } from "./exports.ts";
@@ -165,15 +165,24 @@ function either(
 
 /** Whether all that the other takes is taken, by position. */
 function covers(shape: Shape, other: Shape): boolean {
-  return (
-    shape.positions.length >= other.positions.length &&
-    shape.positions.every((position, index) => {
-      const given = other.positions[index];
-      if (!given) return position.isOptional;
-      if (given.isOptional && !position.isOptional) return false;
-      return given.parameter.isRest === position.parameter.isRest && takes(position.schema, given.schema);
-    })
-  );
+  const hasRest = shape.positions.at(-1)?.parameter.isRest === true;
+  const length = hasRest ? Math.max(shape.positions.length, other.positions.length) : shape.positions.length;
+  if (length < other.positions.length) return false;
+  return Array.from({ length }).every((_, index) => {
+    const position = shape.positions[index] ?? shape.positions.at(-1)!;
+    const given = other.positions[index];
+    if (!given) return position.isOptional || position.parameter.isRest;
+    const { isRest } = position.parameter;
+    if (isRest && !given.parameter.isRest) return takes(itemsOf(position.schema), given.schema);
+    if (given.isOptional && !position.isOptional) return false;
+    return given.parameter.isRest === isRest && takes(position.schema, given.schema);
+  });
+}
+
+/** Of a list of any length; undefined where its elements are told by their place. */
+function itemsOf(schema: JsonSchema | undefined): JsonSchema | undefined {
+  const { items, prefixItems } = schema ?? {};
+  return prefixItems === undefined && isObject(items) ? items : undefined;
 }
 
 function isSame(left: Position, right: Position): boolean {
