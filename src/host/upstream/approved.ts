@@ -7,7 +7,15 @@ import type { Contract } from "../catalog.ts";
 import type { ServerEntry } from "../config/entry.ts";
 import type { HostedUpstream } from "./hosted.ts";
 import type { Hosting } from "./hosting.ts";
-import { driftOf, judge, type ApprovedLimits, type Held, type Judgement } from "./judge.ts";
+import {
+  driftOf,
+  judge,
+  NOTHING_ARRIVED,
+  type ApprovedLimits,
+  type Arrived,
+  type Held,
+  type Judgement,
+} from "./judge.ts";
 import { refused, start } from "./refusal.ts";
 import { ifRoom, roomForOthers } from "../release-recorder.ts";
 import { cidOf, cidOfContract } from "./structure-cid.ts";
@@ -54,13 +62,14 @@ export async function approvedNow(
   if (!known && !hosted.observed) await start(server, hosted, isTrial);
 
   const seen = hosted.observed?.contract;
-  const judged = await judge(known?.approved ?? seen!, seen ?? known!.observed, entry.schemaValidation, limits);
+  const { approved, arrived, observed } = known ?? asApproved(seen!);
+  const judged = await judge(approved, seen ?? observed, entry.schemaValidation, limits, arrived);
   await nextTurn();
   const problems = [...(hosted.observed?.problems ?? []), ...firstProblems(driftProblems(judged))];
   if (!isTrial) {
     const remembered: Remembered = {
-      approved: judged.refused ? known!.approved : judged.approved,
-      observed: seen ?? known!.observed,
+      ...(judged.refused ? { approved, arrived } : { approved: judged.approved, arrived: judged.arrived }),
+      observed: seen ?? observed,
       locked: entry.contractCid ?? null,
     };
     const changes = await changesOf(remembered, hosted.remembered);
@@ -79,12 +88,17 @@ export async function approvedNow(
 
 /** What waits for a person: as it was found the last time, where both are what they were. */
 async function changesOf(
-  { approved, observed }: Remembered,
+  { approved, arrived, observed }: Remembered,
   last?: RememberedChanges,
 ): Promise<readonly ContractChange[]> {
   const [approvedCid, observedCid] = [await cidOfContract(approved), await cidOfContract(observed)];
   const isAsLast = last && cidOf(last.approved) === approvedCid && cidOf(last.observed) === observedCid;
-  return isAsLast ? last.changes : driftOf(approved, observed);
+  return isAsLast ? last.changes : driftOf(approved, observed, arrived);
+}
+
+/** All of a contract is approved, whether by a person, by a lock, or because nothing was known before. */
+function asApproved(contract: Contract): { approved: Contract; arrived: Arrived; observed: Contract } {
+  return { approved: contract, arrived: NOTHING_ARRIVED, observed: contract };
 }
 
 /**
@@ -103,7 +117,7 @@ export async function recall(
   const remembered = writable || !inMemory ? await readRemembered(store, tenant, server, uri, inMemory) : inMemory;
   if (contractCid === undefined || remembered?.locked === contractCid) return remembered;
   const locked = await readContract(store, tenant, contractCid);
-  return locked ? { approved: locked, observed: locked, locked: contractCid } : remembered;
+  return locked ? { ...asApproved(locked), locked: contractCid } : remembered;
 }
 
 /** What a person decides on: approves exactly the contract that they were shown. Rejects when it is another by now. */
@@ -121,7 +135,7 @@ export async function approveUpstream(
     const detail = current === undefined ? "nothing is known of the server yet" : `the server offers ${current} now`;
     throw new BerthError("name_moved", detail, { data: { current: current ?? null } });
   }
-  const approved = { approved: observed, observed, locked: remembered?.locked ?? null };
+  const approved = { ...asApproved(observed), locked: remembered?.locked ?? null };
   const { uri } = hosted.upstream.launch;
   await writeRemembered(store, tenant, server, { uri, remembered: approved, by, approved: true });
   hosted.remembered = { ...approved, changes: [] };

@@ -15,11 +15,23 @@ export interface Held {
 
 export const NOTHING_HELD: Held = { tools: [], prompts: [] };
 
+/**
+ * How many tools and prompts at the end of what is approved came since something else that is approved went. They may
+ * be that under another name, so they do not count as known when the two contracts are compared.
+ */
+export interface Arrived {
+  readonly tools: number;
+  readonly prompts: number;
+}
+
+export const NOTHING_ARRIVED: Arrived = { tools: 0, prompts: 0 };
+
 export interface Judgement {
   /** What clients see. */
   readonly served: Contract;
   /** What counts as approved from here on: what was, and what may be taken over without a person. */
   readonly approved: Contract;
+  readonly arrived: Arrived;
   readonly held: Held;
   readonly changes: readonly ContractChange[];
   /** The whole server waits for a person. */
@@ -30,33 +42,32 @@ export interface Judgement {
  * Compares what a server offers with what was approved. What is new is taken over. A tool or prompt that is another one
  * under its old name is held back, whatever it is that changed: a description reaches the model as surely as a schema
  * does, and so do the server's own instructions, which stay as they were. What is gone stays approved as it was, so that
- * nothing comes back as another thing under its name; where that fills a list, what is new is held back, too. Calls of
- * others have their turns meanwhile.
+ * nothing comes back as another thing under its name; where that fills a list, what is new is held back, too. What
+ * came since then stands behind it in what is approved. Calls of others have their turns meanwhile.
  */
 export async function judge(
   approved: Contract,
   observed: Contract,
   validation: SchemaValidation,
   limits: ApprovedLimits,
+  arrived = NOTHING_ARRIVED,
 ): Promise<Judgement> {
-  if (validation === "ignore") {
-    return { served: observed, approved: observed, held: NOTHING_HELD, changes: [], refused: false };
-  }
-  if (await isSameContract(approved, observed)) {
-    return { served: observed, approved, held: NOTHING_HELD, changes: [], refused: false };
-  }
+  const asItIs = { served: observed, arrived: NOTHING_ARRIVED, held: NOTHING_HELD, changes: [], refused: false };
+  if (validation === "ignore") return { ...asItIs, approved: observed };
+  if (await isSameContract(approved, observed)) return { ...asItIs, approved };
   await makeCids(approved);
   await makeCids(observed);
-  const tools = sift(approved.tools, observed.tools, limits);
+  const tools = sift(approved.tools, observed.tools, limits, arrived.tools);
   await nextTurn();
-  const prompts = sift(approved.prompts, observed.prompts, limits);
+  const prompts = sift(approved.prompts, observed.prompts, limits, arrived.prompts);
   await nextTurn();
-  const changes = await driftOf(approved, observed);
+  const changes = await driftOf(approved, observed, arrived);
   const { description: _, ...rest } = observed;
   const told = approved.description === undefined ? rest : { ...rest, description: approved.description };
   return {
     served: { ...told, tools: tools.served, prompts: prompts.served },
     approved: { ...told, tools: tools.approved, prompts: prompts.approved },
+    arrived: { tools: tools.arrived, prompts: prompts.arrived },
     held: { tools: tools.held, prompts: prompts.held },
     changes,
     refused: validation === "error" && changes.some(({ effect }) => effect !== "compatible"),
@@ -74,6 +85,7 @@ function sift<Item extends Named>(
   approved: readonly Item[],
   observed: readonly Item[],
   { upstreamListItems, upstreamListBytes, contractValues }: ApprovedLimits,
+  arrivedBefore: number,
 ) {
   const before = byName(approved);
   const now = byName(observed);
@@ -93,25 +105,40 @@ function sift<Item extends Named>(
     return true;
   };
   const unfit = new Set(observed.filter((item) => !before.has(item.name) && !isFree(item)));
+  const gone = approved.filter(({ name }) => !now.has(name));
+  const known = byName(gone.length === 0 ? [...approved, ...observed] : allBut(arrivedBefore, approved));
+  const fit = observed.filter((item) => !unfit.has(item));
+  const came = fit.filter(({ name }) => !known.has(name));
+  const asApproved = (item: Item): Item => before.get(item.name) ?? item;
   return {
-    served: observed.filter((item) => !unfit.has(item) && !isOther(before.get(item.name), item)),
-    approved: [
-      ...observed.filter((item) => !unfit.has(item)).map((item) => before.get(item.name) ?? item),
-      ...approved.filter(({ name }) => !now.has(name)),
-    ],
+    served: fit.filter((item) => !isOther(before.get(item.name), item)),
+    approved: [...fit.filter(({ name }) => known.has(name)).map(asApproved), ...gone, ...came.map(asApproved)],
+    arrived: came.length,
     held: [...approved.filter((item) => isOther(now.get(item.name), item)), ...unfit],
   };
 }
 
+function allBut<Item>(last: number, items: readonly Item[]): readonly Item[] {
+  return items.slice(0, Math.max(0, items.length - last));
+}
+
 /** What is different, with a word on each tool and prompt that is another one in what no caller's code depends on. */
-export async function driftOf(approved: Contract, observed: Contract): Promise<readonly ContractChange[]> {
+export async function driftOf(
+  approved: Contract,
+  observed: Contract,
+  arrived = NOTHING_ARRIVED,
+): Promise<readonly ContractChange[]> {
   if (await isSameContract(approved, observed)) return [];
   await makeCids(approved);
   await makeCids(observed);
   // What is the same in both has no part in any change, and is most of them.
   const before = without(observed, approved);
   await nextTurn();
-  const after = without(approved, observed);
+  const known = {
+    tools: allBut(arrived.tools, approved.tools),
+    prompts: allBut(arrived.prompts, approved.prompts),
+  };
+  const after = without(known, observed);
   await nextTurn();
   const changes = await compareInTurns(before, after);
   const silent = (subject: "tool" | "prompt", before: readonly Named[], after: readonly Named[]): ContractChange[] => {
@@ -134,7 +161,7 @@ function byName<Item extends Named>(items: readonly Item[]): ReadonlyMap<string,
 }
 
 /** A contract without the tools and prompts that `known` has just so. */
-function without(known: Contract, contract: Contract): Contract {
+function without(known: Pick<Contract, "tools" | "prompts">, contract: Contract): Contract {
   const tools = byName(known.tools);
   const prompts = byName(known.prompts);
   return {

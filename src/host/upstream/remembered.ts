@@ -5,11 +5,13 @@ import { soundContract } from "../../contract/sound.ts";
 import { isObject } from "../../json.ts";
 import type { Store } from "../../store/store.ts";
 import { mapInTurns } from "../../turns.ts";
+import { NOTHING_ARRIVED, type Arrived } from "./judge.ts";
 import { cidOf, cidOfContract, contractBlock, readAs } from "./structure-cid.ts";
 
 /** What is kept of a server of others from one of its lives to the next. */
 export interface Remembered {
   readonly approved: Contract;
+  readonly arrived: Arrived;
   /** As it was last seen: what is served before it is started again. */
   readonly observed: Contract;
   /** CID of the lock's contract that the approved one began with; another lock begins anew. */
@@ -41,7 +43,17 @@ export async function readRemembered(
   const approved = await read(kept["approved"]);
   const observed = await read(kept["observed"]);
   const locked = typeof kept["locked"] === "string" ? kept["locked"] : null;
-  return approved && observed && { approved, observed, locked };
+  return approved && observed && { approved, arrived: arrivedIn(kept), observed, locked };
+}
+
+function arrivedIn({ arrived }: Record<string, unknown>): Arrived {
+  if (!isObject(arrived)) return NOTHING_ARRIVED;
+  const { tools, prompts } = arrived;
+  return isCount(tools) && isCount(prompts) ? { tools, prompts } : NOTHING_ARRIVED;
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
 /** `by` says who decided, as everywhere in the history of names; `approved`, that a person did. */
@@ -52,9 +64,15 @@ export async function writeRemembered(
   { uri, remembered, by, approved: isApproval = false, storedBytesMax }: RememberedPut,
 ): Promise<void> {
   const definition = rawBlock(uri);
-  const { approved, observed, locked } = remembered;
+  const { approved, arrived, observed, locked } = remembered;
   const cids = { approved: await cidOfContract(approved), observed: await cidOfContract(observed) };
-  const kept = jsonBlock({ definition: definition.cid, ...cids, locked });
+  const hasArrived = arrived.tools > 0 || arrived.prompts > 0;
+  const kept = jsonBlock({
+    definition: definition.cid,
+    ...cids,
+    locked,
+    ...(hasArrived && { arrived: { ...arrived } }),
+  });
   const current = await store.name(tenant, "upstream", server);
   if (current?.cid === kept.cid) return;
   const contracts = await mapInTurns([...new Set([approved, observed])], contractBlock);
