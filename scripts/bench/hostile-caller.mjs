@@ -14,23 +14,38 @@ process.on("message", (wanted) => {
 process.on("disconnect", () => process.exit());
 process.send({ ready: true });
 
-/** Gives the beginning of the answer. @param {{ server: string, tool: string, args: string, times: number }} wanted */
-async function call({ server, tool, args, times }) {
-  const body = Buffer.from(
-    `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"${tool}","arguments":${args}}}`,
-  );
+/**
+ * Gives the beginning of the answer: of a request, of a `batch`, or of the `stream` of a session, which is kept for
+ * clients that come back.
+ *
+ * @param {{ server: string, tool: string, args: string, times: number, as?: "batch" | "stream" }} wanted
+ */
+async function call({ server, tool, args, times, as }) {
+  const request = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"${tool}","arguments":${args}}}`;
+  const body = Buffer.from(as === "batch" ? `[${request}]` : request);
+  const headers =
+    as === "stream" ? await sessionHeaders(server) : headersOf(as === "batch" ? "2025-03-26" : "2025-06-18");
   let answer = "";
   for (let time = 0; time < times; time++) {
-    const response = await fetch(`http://127.0.0.1:${port}/mcp/${server}`, {
-      method: "POST",
-      headers: {
-        "Content-Type": "application/json",
-        Accept: "application/json",
-        "MCP-Protocol-Version": "2025-06-18",
-      },
-      body,
-    });
-    answer = (await response.text()).slice(0, 120);
+    answer = (await (await post(server, headers, body)).text()).slice(0, 120);
   }
   return answer;
+}
+
+/** For a stream from the first moment on. @param {string} server */
+async function sessionHeaders(server) {
+  const headers = { ...headersOf("2025-11-25"), Accept: "text/event-stream, application/json" };
+  const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "bench", version: "1.0.0" } };
+  const body = JSON.stringify({ jsonrpc: "2.0", id: 0, method: "initialize", params });
+  const response = await post(server, headers, body);
+  await response.text();
+  return { ...headers, "Mcp-Session-Id": response.headers.get("mcp-session-id") };
+}
+
+function post(server, headers, body) {
+  return fetch(`http://127.0.0.1:${port}/mcp/${server}`, { method: "POST", headers, body });
+}
+
+function headersOf(version) {
+  return { "Content-Type": "application/json", Accept: "application/json", "MCP-Protocol-Version": version };
 }

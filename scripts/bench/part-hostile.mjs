@@ -100,6 +100,12 @@ const attacks = {
 const answers = ["numbers", "lists", "blocks", "long"];
 const lists = ["oneHugeTool", "manyTools", "manyWideTools", "deepTool", "longLog"];
 const upstreams = { pipe: [...answers, ...lists], json: answers, events: answers };
+/** What is called in a batch, and in a session's stream, too: they are written, and kept, in ways of their own. */
+const inOtherWays = [
+  ["hostile", ...attacks.emojiSaid],
+  ["pipe", "numbers", {}],
+  ["pipe", "long", {}],
+];
 const upstreamFile = fileURLToPath(new URL("hostile-upstream.mjs", import.meta.url));
 
 /**
@@ -114,19 +120,19 @@ export async function measureHostile(folder, say, only = /^/) {
   const server = await startServer(await prepare(own, remotes, held));
   const calm = await startBeside("steady-caller.mjs", [String(server.port), `/t/${CALM}/mcp/echo`]);
   const attacker = await startBeside("hostile-caller.mjs", [String(server.port)], { yields: true });
-  const attack = async (target, tool, args, times = 1) =>
-    (await attacker.ask({ server: target, tool, args, times })).answer;
+  const attack = async (target, tool, args, times = 1, as) =>
+    (await attacker.ask({ server: target, tool, args, times, as })).answer;
   try {
     await save(server.port);
     await calm.ask({ ms: QUIET_MS, perSecond: 2_000 });
     const { taken } = await calm.ask({ ms: QUIET_MS, perSecond: CALLS_PER_SECOND });
     const quietMs = Math.max(...taken);
     const cases = [];
-    const measure = async (name, target, tool, args) => {
+    const measure = async (name, target, tool, args, as) => {
       const calls = calm.ask({ ms: 600_000, perSecond: CALLS_PER_SECOND });
       const from = Date.now();
       await sleep(200);
-      const answer = await attack(target, tool, args, REPEATS);
+      const answer = await attack(target, tool, args, REPEATS, as);
       await sleep(lists.includes(tool) ? LOOK_MS : 200);
       calm.tell("stop");
       const longestMs = Math.max(...(await calls).taken);
@@ -147,6 +153,13 @@ export async function measureHostile(folder, say, only = /^/) {
         if (!only.test(`${server_} ${tool}`)) continue;
         await attack(server_, tool, "{}");
         await measure(`hostile answers by ${server_}, ${tool}`, server_, tool, "{}");
+      }
+    }
+    for (const as of ["batch", "stream"]) {
+      for (const [target, tool, args] of inOtherWays) {
+        if (!only.test(`${as} ${tool}`)) continue;
+        await attack(target, tool, "{}");
+        await measure(`hostile answers by ${target} in a ${as}, ${tool}`, target, tool, JSON.stringify(args), as);
       }
     }
     return { cases, quietMs };

@@ -16,6 +16,7 @@ import { createLegacy, type LegacyLimits } from "./legacy/legacy.ts";
 import { createModern, type ModernLimits } from "./modern/modern.ts";
 import { createNative } from "./native/native.ts";
 import type { Answer, Client, Codec, Listen, MethodCall, Place, Post } from "./protocol.ts";
+import { inParts } from "./records-in-parts.ts";
 import type { Records } from "./records.ts";
 import { isOfModernEra, META_PROTOCOL_VERSION } from "./revisions.ts";
 import { createSealer } from "./seal.ts";
@@ -76,8 +77,9 @@ export interface EndpointOptions {
 export function createEndpoint(options: EndpointOptions): Endpoint {
   const { host, checks, limits = defaultLimits, sealKey = randomBytes(32) } = options;
   const sealer = createSealer(sealKey);
-  const modern = createModern({ ...options, limits, sealer });
-  const legacy = createLegacy({ ...options, limits, sealer, answer });
+  const records = inParts(options.records);
+  const modern = createModern({ ...options, records, limits, sealer });
+  const legacy = createLegacy({ ...options, records, limits, sealer, answer });
   const native = createNative(host);
   const closing = new Cancellation();
   const inlineUnits = checks ? limits.inlineBodyBytes : Infinity;
