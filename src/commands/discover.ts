@@ -41,15 +41,12 @@ export async function discover(file: string, options: DiscoverOptions): Promise<
 
   const compiler = openCompiler(limits, { mode: confinementBy(guests) });
   try {
-    const told = <Found extends Discovery>(it: Found): Found =>
-      options.strict ? { ...it, problems: strictly(it.problems) } : it;
-    const found = told(await compiler.discover(source));
-    const compiled = told(await compiler.compile(source));
-    const known = new Set(found.problems.map((problem) => JSON.stringify(problem)));
-    const bundling = compiled.problems.filter((problem) => !known.has(JSON.stringify(problem)));
-    if (options.json) printJson(found, bundling);
-    else printText({ ...found, problems: [...found.problems, ...bundling] });
-    return [...found.problems, ...bundling].some((problem) => problem.severity === "error") ? 1 : 0;
+    const { bundling: unbundled = [], ...found } = await compiler.discover(source);
+    const told = (list: readonly Problem[]): readonly Problem[] => (options.strict ? strictly(list) : list);
+    const [problems, bundling] = [told(found.problems), told(unbundled)];
+    if (options.json) printJson({ ...found, problems }, bundling);
+    else printText({ ...found, problems: [...problems, ...bundling] });
+    return [...problems, ...bundling].some((problem) => problem.severity === "error") ? 1 : 0;
   } finally {
     await compiler.close();
   }

@@ -1,9 +1,9 @@
 import { shortProblems, type Problem } from "../problem.ts";
 import { bundleDefinition } from "./bundle.ts";
-import type { Compiled, ContractLimits, DefinitionSource, Discovery } from "./discovery.ts";
+import type { Bundling, Compiled, ContractLimits, DefinitionSource, Discovery } from "./discovery.ts";
 import { discoverShell } from "./shell.ts";
 
-/** What the compiler's child does with a definition. `discover` leaves out the bundle and what is wrong with it. */
+/** What the compiler's child does with a definition. `discover` leaves out the bundle, and tells apart what is wrong with it. */
 export type CompileTask = "compile" | "discover";
 
 /**
@@ -15,15 +15,16 @@ export async function compileDefinition(
   task: CompileTask,
   source: DefinitionSource,
   limits?: ContractLimits,
-): Promise<Compiled> {
+): Promise<Compiled & Bundling> {
   const found = await findAll(source, limits);
-  if (
-    task === "discover" ||
-    found.problems.some(({ code }) => code === "syntax-error" || code === "nothing-exported")
-  ) {
+  if (found.problems.some(({ code }) => code === "syntax-error" || code === "nothing-exported")) {
     return { ...found, problems: shortProblems(found.problems) };
   }
   const bundled = await bundleDefinition(source, limits?.bundleBytes);
+  if (task === "discover") {
+    const bundling = distinct([...found.problems, ...bundled.problems]).slice(distinct(found.problems).length);
+    return { ...found, problems: shortProblems(found.problems), bundling: shortProblems(bundling) };
+  }
   return {
     ...found,
     problems: shortProblems(distinct([...found.problems, ...bundled.problems])),

@@ -8,7 +8,7 @@ import { startDirectly, type Start } from "../starter/starter.ts";
 import type { CompileTask } from "./compile.ts";
 import { CompilerProcess, type Ending } from "./compiler-process.ts";
 import { compilerPackages, guestPackages } from "./packages.ts";
-import { nothingFound, type Compiled, type DefinitionSource, type Discovery } from "./discovery.ts";
+import { nothingFound, type Bundling, type Compiled, type DefinitionSource, type Discovery } from "./discovery.ts";
 
 /**
  * Compiles definitions in a child process that is started on demand, works on one at a time, and ends when there is
@@ -18,8 +18,8 @@ import { nothingFound, type Compiled, type DefinitionSource, type Discovery } fr
 export interface Compiler {
   /** Tools, problems and the bundle. Never rejects, whatever the source is. */
   compile(source: DefinitionSource): Promise<Compiled>;
-  /** Tools and problems alone: imports that only bodies use are not looked at. Never rejects. */
-  discover(source: DefinitionSource): Promise<Discovery>;
+  /** Tools and problems, those of bundling apart. Never rejects. */
+  discover(source: DefinitionSource): Promise<Discovery & Bundling>;
   /** Ends the child; definitions that are still waiting get a problem. */
   close(): Promise<void>;
 }

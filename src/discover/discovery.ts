@@ -131,6 +131,11 @@ export interface Compiled extends Discovery {
   readonly bundle?: string;
 }
 
+/** What keeps a sound definition from being bundled, such as an import that leads nowhere, apart from its other problems. */
+export interface Bundling {
+  readonly bundling?: readonly Problem[];
+}
+
 /** Of a compilation that failed for no fault of the source: nothing is known of that, and it may go well the next time. */
 export function isServiceFault({ code }: Pick<Problem, "code">): boolean {
   return code === "compiler-unavailable" || code === "compiler-closed";
