@@ -123,6 +123,9 @@ export class CheckProcess {
   #begun!: (exit: Exit | undefined) => void;
   #under: UnderWay | undefined;
   #why: Error | undefined;
+  #tasksDone = 0;
+  /** Of the last task: what the process had used before it, and when it began. */
+  #before = { processorMs: 0, at: 0 };
 
   constructor(start: Start, command: OwnCommand["command"], limits: CheckProcessLimits) {
     this.#limits = limits;
@@ -160,19 +163,26 @@ export class CheckProcess {
 
   /**
    * One at a time. Where it cannot, it is gone: it rejects with `check_failed`, or with the reason as the end of a
-   * sentence where that is the value's own. Gives undefined for a task that takes more than `quickMs` of processor time;
-   * then it is gone, too.
+   * sentence where that is the value's own. Gives undefined for a task that is to be begun again: one that takes more than
+   * `quickMs` of processor time, and, with `mayBeginAgain`, one for which memory was short that others may have filled.
+   * Then it is gone, too.
    */
-  async check(task: CheckProcessTask, quickMs = Infinity): Promise<CheckReport | undefined> {
+  async check(task: CheckProcessTask, quickMs = Infinity, mayBeginAgain = false): Promise<CheckReport | undefined> {
     if (this.#why !== undefined) throw this.#why;
     const { checkMs } = this.#limits;
+    this.#before = { processorMs: this.#processorMs, at: performance.now() };
     const timer = setTimeout(() => this.#end(new Error(`within ${checkMs} ms (BERTH_CHECK_MS)${SIMPLER}`)), checkMs);
     const look = quickMs < checkMs ? this.#endAfter(quickMs) : undefined;
     try {
-      return await new Promise((resolve, reject) => {
+      const report = await new Promise<CheckReport | undefined>((resolve, reject) => {
         this.#under = { resolve, reject };
         for (const piece of piecesOf(task)) this.#tasks!.write(piece);
       });
+      this.#tasksDone += 1;
+      return report;
+    } catch (error) {
+      if (error instanceof OutOfMemory && mayBeginAgain && this.#tasksDone > 0) return undefined;
+      throw error;
     } finally {
       clearTimeout(timer);
       clearInterval(look);
@@ -180,13 +190,22 @@ export class CheckProcess {
     }
   }
 
-  /** Ends the task that begins now once it has taken so much processor time: on a busy machine a quick one takes long. */
+  /** Processor time that the last task has taken: on a busy machine a quick one takes long. */
+  get usedMs(): number {
+    const { processorMs, at } = this.#before;
+    const now = this.#processorMs;
+    // Where the system tells of no processor time, and of what has gone, the time that passes has to do.
+    return processorMs > 0 && now > 0 ? now - processorMs : performance.now() - at;
+  }
+
+  get #processorMs(): number {
+    return processorMsOf(treeOf(this.#group.pid!));
+  }
+
+  /** Ends the task that begins now once it has taken so much processor time. */
   #endAfter(quickMs: number): NodeJS.Timeout {
-    const used = (): number => processorMsOf(treeOf(this.#group.pid!));
-    const [before, since] = [used(), performance.now()];
     return setInterval(() => {
-      // Where the system tells of no processor time, the time that passes has to do.
-      if ((before > 0 ? used() - before : performance.now() - since) <= quickMs) return;
+      if (this.usedMs <= quickMs) return;
       this.#under?.resolve(undefined);
       this.#end(new Error(NOT_QUICK));
     }, quickMs);
@@ -223,7 +242,7 @@ export class CheckProcess {
   #whyOf(exit: Exit): Error {
     const { checkMemoryMb } = this.#limits;
     if (saysOutOfMemory(this.#stderr)) {
-      return new Error(`with ${checkMemoryMb} MB of memory (BERTH_CHECK_MEMORY_MB)${SIMPLER}`);
+      return new OutOfMemory(`with ${checkMemoryMb} MB of memory (BERTH_CHECK_MEMORY_MB)${SIMPLER}`);
     }
     const how = howOf(exit);
     return checkFailed(
@@ -231,6 +250,8 @@ export class CheckProcess {
     );
   }
 }
+
+class OutOfMemory extends Error {}
 
 /** Nobody is told of it: the task is begun again where it may take longer. */
 const NOT_QUICK = "quickly";

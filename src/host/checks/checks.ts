@@ -243,14 +243,15 @@ export class Checks {
     }
     this.#hold(tenant, bytes);
     try {
-      for (;;) {
+      for (let tries = 0; ;) {
         const lane = this.#laneOf(tenant);
         const turn = lane.turns.enter(tenant, () => {});
         if (!turn) throw full(`${queuedChecksPerTenant} values`, "queuedChecksPerTenant");
         await turn;
         try {
           // Another value of the tenant may have taken long meanwhile.
-          const report = this.#laneOf(tenant) === lane ? await this.#inProcess(lane, tenant, task) : undefined;
+          if (this.#laneOf(tenant) !== lane) continue;
+          const report = await this.#inProcess(lane, tenant, task, ++tries < TRIES_MAX);
           if (report) return report;
         } finally {
           lane.turns.leave(tenant);
@@ -298,19 +299,24 @@ export class Checks {
     }
   }
 
-  /** Gives undefined for a task that is to be begun again on the slow lane. */
-  async #inProcess(lane: Lane, tenant: string, task: CheckProcessTask): Promise<CheckReport | undefined> {
+  /** Gives undefined for a task that is to be begun again, on the slow lane or in a fresh process. */
+  async #inProcess(
+    lane: Lane,
+    tenant: string,
+    task: CheckProcessTask,
+    mayBeginAgain: boolean,
+  ): Promise<CheckReport | undefined> {
     lane.isBusy = true;
     try {
       const process = await this.#living(lane);
       const since = performance.now();
       try {
-        const report = await process.check(task, lane === this.#quick ? QUICK_MS : undefined);
-        if (!report) this.#replaceQuick();
+        const report = await process.check(task, lane === this.#quick ? QUICK_MS : undefined, mayBeginAgain);
+        if (!report && lane === this.#quick) this.#replaceQuick();
         return report;
       } finally {
         const now = performance.now();
-        if (now - since > SLOW_MS) this.#slowUntil.set(tenant, now + SLOW_FOR_MS);
+        if (now - since > SLOW_MS && process.usedMs > SLOW_MS) this.#slowUntil.set(tenant, now + SLOW_FOR_MS);
       }
     } catch (error) {
       if (lacksDescriptor(error)) throw noDescriptors(error);
@@ -339,10 +345,13 @@ interface Lane {
   isBusy: boolean;
 }
 
+/** Processor time of a task after which its tenant waits for others alone of which one took as long. */
 const SLOW_MS = 100;
 /** Processor time that a task may take on the quick lane: reading the longest body takes less. */
 const QUICK_MS = 300;
 const SLOW_FOR_MS = 10_000;
+/** In one that has become slow, in one whose memory others had filled, in a fresh one. */
+const TRIES_MAX = 3;
 
 export type ValidatorOf = (schema: JsonSchema, options?: SchemaOptions) => Validator;
 

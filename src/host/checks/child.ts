@@ -1,4 +1,5 @@
 import { Socket } from "node:net";
+import { getHeapStatistics } from "node:v8";
 import { digestOfJson } from "../../canonical-json.ts";
 import { scalarsAt } from "../../contract/header-marks.ts";
 import { errors, type BerthError } from "../../errors.ts";
@@ -71,10 +72,12 @@ import { piecesOf, READY, TransferReader } from "./transfer.ts";
  * it takes too long; it holds nothing worth keeping.
  */
 
-/** As many units of schemas as this are kept ready. */
-const KEPT_UNITS = 4 * 1024 * 1024;
+/** As many units of schemas, and of the code that is made of them, are kept ready: each takes some two bytes of the heap. */
+const KEPT_UNITS = getHeapStatistics().heap_size_limit / 16;
+/** The code that ends at the first error, and the one that finds all. */
+const CODES = 2;
 
-const ready = new Map<string, ReturnType<typeof judgeOf>>();
+const ready = new Map<string, ReadySchema>();
 let readyUnits = 0;
 
 const tasks = new Socket({ fd: 3, readable: true, writable: false });
@@ -107,8 +110,12 @@ function answerTo(task: CheckProcessTask): CheckReport {
   return "frame" in task ? { problems: [], ended: guestResultOf(task) } : reportOf(task);
 }
 
+interface ReadySchema extends ReturnType<typeof judgeOf> {
+  readonly units: number;
+}
+
 function reportOf({ schema, texts, value, wantsCode, unitsMax, wantsDigest }: CheckTask): CheckReport {
-  let made: ReturnType<typeof judgeOf>;
+  let made: ReadySchema;
   try {
     made = readyFor(schema, texts);
   } catch (error) {
@@ -130,17 +137,18 @@ function reportOf({ schema, texts, value, wantsCode, unitsMax, wantsDigest }: Ch
   };
 }
 
-function readyFor(schema: string, texts: boolean): ReturnType<typeof judgeOf> {
+function readyFor(schema: string, texts: boolean): ReadySchema {
   const key = `${texts ? "texts" : "values"} ${schema}`;
   const known = ready.get(key);
   if (known) return known;
-  const made = judgeOf(JSON.parse(schema) as JsonSchema, { texts });
+  const judging = judgeOf(JSON.parse(schema) as JsonSchema, { texts });
+  const made = { ...judging, units: key.length + CODES * judging.quick.code.length };
   ready.set(key, made);
-  readyUnits += key.length;
-  for (const oldest of ready.keys()) {
+  readyUnits += made.units;
+  for (const [oldest, { units }] of ready) {
     if (readyUnits <= KEPT_UNITS) break;
     ready.delete(oldest);
-    readyUnits -= oldest.length;
+    readyUnits -= units;
   }
   return made;
 }
@@ -417,7 +425,7 @@ function objectOf(value: object): Written<LongObjectParts> {
 }
 
 function judged(schema: string, value: unknown): CheckReport {
-  let made: ReturnType<typeof judgeOf>;
+  let made: ReadySchema;
   try {
     made = readyFor(schema, false);
   } catch (error) {
