@@ -99,6 +99,65 @@ describe("what callers may send", () => {
     assert.deepEqual(lines, ["review /inputSchema/properties/a"]);
   });
 
+  it("what becomes of calls that give an argument that is gone is said as far as the schema tells it", () => {
+    const number = { type: "number" };
+    const said = (more: JsonSchema, required: string[] = []): string[] =>
+      compareContracts(contract(tool("t", { a: text }, required)), contract(tool("t", {}, [], more))).map(
+        ({ effect, message }) => `${effect}: ${message}`,
+      );
+    const of = (rest: string): string => `"a" is removed: ${rest}.`;
+    // Servers that say so may drop what they do not know, and take the call.
+    const mayBeRefused = `breaking: ${of("calls that give it no longer fit the schema, and may be refused")}`;
+    assert.deepEqual(said({}), [mayBeRefused]);
+    assert.deepEqual(said({ additionalProperties: { not: {} } })[0], mayBeRefused);
+    assert.deepEqual(said({}, ["a"])[0], mayBeRefused);
+    const patterned = said({ patternProperties: { "^x-": text } });
+    assert.ok(
+      patterned.includes(`breaking: ${of("calls that give it may be refused, unless a pattern of names takes it")}`),
+    );
+    for (const open of [{ additionalProperties: true }, { additionalProperties: undefined }]) {
+      const free = said(open).concat(said(open, ["a"]));
+      assert.ok(free.includes(`review: ${of("calls that give it are taken, and it does nothing any more")}`));
+      assert.ok(free.includes(`breaking: ${of("every call gives it, and it does nothing any more")}`));
+      assert.doesNotMatch(free.join("\n"), /refused/);
+    }
+    const bound = said({ additionalProperties: number });
+    assert.equal(
+      bound[0],
+      `review: ${of("calls may give it as they may any other name, and it does nothing any more")}`,
+    );
+    assert.match(bound[1]!, /^breaking: "a" is no longer string, but number: calls with other values are refused\.$/);
+  });
+
+  it("an input schema that was stored empty is unknown, and breaks nothing", () => {
+    const old = (inputSchema: JsonSchema): Contract =>
+      contract({ name: "t", inputSchema }, tool("u", { x: text }, ["x"]));
+    const now = contract(tool("t", { a: text, b: text }, ["a"]), tool("u", { x: text, y: text }, ["x", "y"]));
+    for (const empty of [{}, { $schema: "https://json-schema.org/draft/2020-12/schema" }]) {
+      assert.deepEqual(
+        compareContracts(old(empty), now).map(({ name, pointer, effect, message }) => [name, pointer, effect, message]),
+        [
+          [
+            "t",
+            "/inputSchema",
+            "review",
+            "The old schema of the arguments is unknown: nothing tells whether calls that were made for it still fit.",
+          ],
+          ["u", "/inputSchema/properties/y", "breaking", '"y" is new and required: calls without it are refused.'],
+        ],
+      );
+      assert.deepEqual(between(old(empty), old(empty)), []);
+    }
+    assert.deepEqual(between(old({ type: "object" }), now)[0], "breaking /inputSchema/properties/a");
+    // A tool of which nothing is known is no tool without arguments under another name.
+    const before = contract({ name: "read", inputSchema: {} });
+    assert.deepEqual(between(before, contract(tool("ping", {}), tool("count", { x: text }))), [
+      "breaking",
+      "compatible",
+      "compatible",
+    ]);
+  });
+
   it("references are followed, for ever if they lead back", () => {
     const tree = (value: JsonSchema): JsonSchema => ({
       $ref: "#/$defs/node",

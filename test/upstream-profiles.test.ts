@@ -282,7 +282,7 @@ test("J7 update shows what it does, follows renames, tries the examples, and sav
     "",
     "Changes detected:",
     `  - Tool 'search': "gene" is called "query" now: calls that give it under its old name are refused or ignored. (breaking)`,
-    `  - Tool 'search': "disease" is removed: calls that give it are refused. (breaking)`,
+    `  - Tool 'search': "disease" is removed: calls that give it no longer fit the schema, and may be refused. (breaking)`,
     `  - Tool 'search': "filters" is new, and may be left out. (not breaking)`,
     "",
     "Update strategy:",

@@ -1,6 +1,6 @@
 import { isObject, type JsonSchema } from "../json.ts";
 import { findRenamed, wordLikeness, wordsOf } from "./compare-names.ts";
-import { demands, isSame, resolve } from "./compare-normal.ts";
+import { demands, isNever, isSame, resolve } from "./compare-normal.ts";
 import { spend } from "./compare-steps.ts";
 import { quoted, shownJson, type Findings } from "./compare-findings.ts";
 import type { Walk } from "./compare-walk.ts";
@@ -160,16 +160,22 @@ function removed(name: string, old: Shape, now: Shape, pointer: string, findings
     findings.add(pointer, "breaking", `${quoted(name)} is removed: readers find it no more.`);
     return;
   }
-  if (now.others === false && !now.hasPatterns) {
-    findings.add(pointer, "breaking", `${quoted(name)} is removed: calls that give it are refused.`);
-  } else if (old.required.has(name)) {
+  const others = resolve(now.others, walk.after).schema;
+  if (isNever(others)) {
+    // Servers with such a schema may drop what they do not know, and take the call.
+    const consequence = now.hasPatterns
+      ? "may be refused, unless a pattern of names takes it"
+      : "no longer fit the schema, and may be refused";
+    findings.add(pointer, "breaking", `${quoted(name)} is removed: calls that give it ${consequence}.`);
+    return;
+  }
+  if (old.required.has(name)) {
     findings.add(pointer, "breaking", `${quoted(name)} is removed: every call gives it, and it does nothing any more.`);
   } else {
-    findings.add(
-      pointer,
-      "review",
-      `${quoted(name)} is removed: calls that give it are taken, and it does nothing any more.`,
-    );
+    const consequence = isObject(now.others)
+      ? "calls may give it as they may any other name"
+      : "calls that give it are taken";
+    findings.add(pointer, "review", `${quoted(name)} is removed: ${consequence}, and it does nothing any more.`);
   }
   if (isObject(now.others)) walk.compare(old.properties.get(name), now.others, pointer, findings, walk);
 }

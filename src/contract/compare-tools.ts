@@ -1,6 +1,6 @@
 import type { ContractChange } from "./change.ts";
 import { compareSchemas } from "./compare-schemas.ts";
-import { demands, isSame } from "./compare-normal.ts";
+import { canonical, demands, isAnnotation, isSame } from "./compare-normal.ts";
 import { spend } from "./compare-steps.ts";
 import { shown, shownJson, type Finding } from "./compare-findings.ts";
 import { isObject, type JsonSchema } from "../json.ts";
@@ -16,7 +16,7 @@ export function toolChanges(before: ToolContract, after: ToolContract): Part[] {
   return [
     ...texts(before, after),
     ...rootTypes(before, after),
-    ...compareSchemas(rooted(before.inputSchema), rooted(after.inputSchema), "sent", "/inputSchema").map(partOf),
+    ...inputChanges(before.inputSchema, after.inputSchema),
     ...outputChanges(before.outputSchema, after.outputSchema),
     ...annotations,
   ];
@@ -37,9 +37,10 @@ const STEPS_OF_ARGUMENT = 5;
 
 /**
  * What a tool demands of its callers, by which it is known under another name. Whether it takes what its schema does not
- * name is no part of it: nobody sends that.
+ * name is no part of it: nobody sends that. One of which nothing is known has the form of no other.
  */
-export function toolForm({ inputSchema }: ToolContract): string {
+export function toolForm({ name, inputSchema }: ToolContract): string {
+  if (isUnknown(inputSchema)) return canonical([name]);
   const { additionalProperties: _, ...schema } = rooted(inputSchema);
   return demands(schema);
 }
@@ -69,6 +70,22 @@ export function texts(
     const verb = before[field] === undefined ? "new" : after[field] === undefined ? "removed" : "changed";
     return [{ pointer: `/${field}`, effect: "review" as const, message: `The ${field} is ${verb}.` }];
   });
+}
+
+function inputChanges(before: JsonSchema, after: JsonSchema): Part[] {
+  const pointer = "/inputSchema";
+  if (!isUnknown(before) || isUnknown(after))
+    return compareSchemas(rooted(before), rooted(after), "sent", pointer).map(partOf);
+  const message =
+    "The old schema of the arguments is unknown: nothing tells whether calls that were made for it still fit.";
+  return [{ pointer, effect: "review", message }];
+}
+
+/** Stored without a word on the arguments, which no server may list: whoever stored it did not know them. */
+function isUnknown(schema: JsonSchema): boolean {
+  const keywords = Object.keys(schema);
+  spend(keywords.length);
+  return keywords.every(isAnnotation);
 }
 
 /** Arguments are an object, whether or not the schema says so. */
