@@ -45,7 +45,8 @@ export async function longDecodedIn(use: () => Promise<void>): Promise<string[]>
     return decode.call(this, bytes, options);
   };
   Buffer.prototype.toString = function (this: Buffer, encoding?: BufferEncoding, from = 0, to = this.length) {
-    note(to - from);
+    // UTF-16 is copied as it is.
+    note(encoding === "utf16le" ? 0 : to - from);
     return toString.call(this, encoding, from, to);
   };
   try {

@@ -1,5 +1,6 @@
 import { hasMoreValues, NESTING_MAX, nestsTooDeep } from "../json.ts";
 import type { Limits } from "../limits.ts";
+import { textOf } from "../long-text.ts";
 import { eventValuesMax, toHost } from "./guest/wire.mts";
 
 /**
@@ -64,8 +65,7 @@ export class FrameReader {
       const line = this.#partial!.subarray(0, this.#kept);
       this.#kept = 0;
       this.#partial = undefined;
-      // Decoding a megabyte that is no ASCII takes several milliseconds.
-      if (!this.#isReadElsewhere(line)) this.#read(line.toString());
+      if (!this.#isReadElsewhere(line)) this.#read(textOf(line));
     }
     if (start <= last) this.#readLines(chunk.toString("utf8", start, last));
     if (last + 1 < chunk.length) this.#keep(chunk.subarray(last + 1));

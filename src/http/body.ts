@@ -3,7 +3,7 @@ import type { IncomingMessage } from "node:http";
 import { BerthError } from "../errors.ts";
 import { GrowingBytes } from "../growing-bytes.ts";
 import { limitVariable, type Limits } from "../limits.ts";
-import { DECODED_AT_ONCE_BYTES, decodable } from "../long-text.ts";
+import { DECODED_AT_ONCE_BYTES, decodable, textOf } from "../long-text.ts";
 import { turnAmongAll } from "../turns.ts";
 import { claimedPlaceOf } from "./place.ts";
 
@@ -109,7 +109,7 @@ export class Bodies {
         if (!bytes || bytes.length <= DECODED_AT_ONCE_BYTES) {
           release();
           if (!bytes) resolve("");
-          else if (isUtf8(bytes)) resolve(bytes.toString());
+          else if (isUtf8(bytes)) resolve(textOf(bytes));
           else reject(notUtf8());
         } else resolve(textInTurns(bytes).finally(release));
       });
@@ -169,7 +169,7 @@ async function textInTurns(bytes: Buffer): Promise<string> {
   let text = "";
   for (const piece of decodable(bytes)) {
     if (!isUtf8(piece)) throw notUtf8();
-    text += piece.toString();
+    text += textOf(piece);
     await turnAmongAll();
   }
   return text;
