@@ -13,6 +13,37 @@ export function embed(): ContentBlock { return empty; }
 export function quote(): PromptMessage[] { return [{ role: "user", content: empty }]; }
 `;
 
+const TUPLES = `
+/** Gives a pair back the other way round. */
+export function swap(pair: [string, number]): [number, string] { return [pair[1], pair[0]]; }
+/** Gives a text and any number of numbers. */
+export function measures(name: string): { row: [string, ...number[]] } { return { row: [name, 1, 2] }; }
+`;
+
+/** Clients hold a result against the output schema that they were given, most of them by draft 7. */
+describe("tuples", () => {
+  let berth: TestBerth;
+  before(async () => {
+    berth = await startTestBerth({ texts: { "tuples.ts": TUPLES } });
+  });
+  after(() => berth.close());
+
+  for (const opener of everySession) {
+    it(`${opener.name} takes tuples as results`, async () => {
+      const session = await opener.open(`${berth.url}/mcp/tuples`);
+      try {
+        await session.tools();
+        const swapped = (await session.call("swap", { pair: ["a", 1] })).structuredContent;
+        assert.deepEqual(swapped, session.era === "legacy" ? { result: [1, "a"] } : [1, "a"]);
+        const { structuredContent } = await session.call("measures", { name: "a" });
+        assert.deepEqual(structuredContent, { row: ["a", 1, 2] });
+      } finally {
+        await session.close();
+      }
+    });
+  }
+});
+
 /** A client throws away a whole answer in which one block is not as the protocol has it. */
 describe("content that is none", () => {
   let berth: TestBerth;

@@ -6,6 +6,10 @@ import { startRig, type Rig } from "./mcp-modern.rig.ts";
 
 const AUDIO = { type: "audio", data: "AAAA", mimeType: "audio/wav" };
 const LINK = { type: "resource_link", uri: "test://a", name: "a", description: "The first" };
+const PAIR = { type: "array", prefixItems: [{ type: "string" }, { type: "number" }], items: false };
+const LENIENT_PAIR = { type: "array", prefixItems: PAIR.prefixItems, maxItems: 2 };
+const PAIRS = { type: "object", properties: { pair: PAIR } };
+const HEAD = { type: "array", prefixItems: [{ type: "string" }], items: { type: "number" } };
 const TEXT = { type: "text", text: "plain" };
 
 /** What each revision can say, and what becomes of what it cannot: the schemas of the specification differ in this. */
@@ -25,6 +29,16 @@ describe("results in each legacy revision", () => {
         },
         listed: { outputSchema: { type: "array" }, run: () => ({ content: [], structuredContent: [1] }) },
         loose: () => ({ content: [], structuredContent: "text" }),
+        tuples: {
+          inputSchema: {
+            type: "object",
+            properties: { pair: PAIR, items: { $ref: "#/$defs/pairs" }, kept: { const: PAIR, default: PAIR } },
+            $defs: { pairs: { type: "array", items: PAIR }, head: HEAD },
+          },
+          outputSchema: { type: "array", prefixItems: [PAIR], items: false, maxItems: 9 },
+          run: () => ({ content: [], structuredContent: [["a", 1]] }),
+        },
+        draft: { inputSchema: { ...PAIRS, $schema: "http://json-schema.org/draft-07/schema#" }, run: () => "" },
       },
       prompts: { talk: () => "hello" },
     });
@@ -77,6 +91,32 @@ describe("results in each legacy revision", () => {
     assert.deepEqual((await client.result("tools/call", { name: "loose" })).structuredContent, { result: "text" });
     const { tools } = await client.result("tools/list");
     assert.equal(tools[1].outputSchema.properties.result.type, "array");
+  });
+
+  it("a tuple is told so that a client that knows draft 7 alone takes what it allows, and nothing else is touched", async () => {
+    for (const version of ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]) {
+      const client = await LegacyClient.start(url, version);
+      const { tools } = await client.result("tools/list");
+      const tuples = tools.find(({ name }: { name: string }) => name === "tuples");
+      assert.deepEqual(tuples.inputSchema, {
+        type: "object",
+        properties: { pair: LENIENT_PAIR, items: { $ref: "#/$defs/pairs" }, kept: { const: PAIR, default: PAIR } },
+        $defs: {
+          pairs: { type: "array", items: LENIENT_PAIR },
+          head: { type: "array", prefixItems: [{ type: "string" }], unevaluatedItems: { type: "number" } },
+        },
+      });
+      if (version < "2025-06-18") continue;
+      const result = { type: "array", prefixItems: [LENIENT_PAIR], maxItems: 1 };
+      assert.deepEqual(tuples.outputSchema, { type: "object", properties: { result }, required: ["result"] });
+    }
+  });
+
+  it("a schema of another draft stays as it is", async () => {
+    const client = await LegacyClient.start(url, "2025-11-25");
+    const { tools } = await client.result("tools/list");
+    const draft = tools.find(({ name }: { name: string }) => name === "draft");
+    assert.deepEqual(draft.inputSchema, { ...PAIRS, $schema: "http://json-schema.org/draft-07/schema#" });
   });
 
   it("lists of one revision are not those of another", async () => {

@@ -1,4 +1,5 @@
 import { isObject } from "../json.ts";
+import { mapsOfSchemas, placesOfSchemas } from "./subschemas.ts";
 
 /** A mark that would make clients refuse the tool, and why. */
 export interface HeaderFault {
@@ -22,7 +23,7 @@ export function faultsOfHeaders(schema: unknown): HeaderFault[] {
         for (const property of Object.values(value)) visit(property, place === "elsewhere" ? place : "property");
       } else if (mapsOfSchemas.has(keyword) && isObject(value)) {
         for (const inner of Object.values(value)) visit(inner, "elsewhere");
-      } else if (schemas.has(keyword)) {
+      } else if (placesOfSchemas.has(keyword)) {
         for (const inner of Array.isArray(value) ? value : [value]) visit(inner, "elsewhere");
       }
     }
@@ -38,13 +39,6 @@ export function faultsOfHeaders(schema: unknown): HeaderFault[] {
 }
 
 const KEYWORD = "x-mcp-header";
-const mapsOfSchemas = new Set(["$defs", "definitions", "patternProperties", "dependentSchemas"]);
-const schemas = new Set(
-  (
-    "allOf anyOf oneOf not if then else items prefixItems contains additionalProperties additionalItems propertyNames " +
-    "unevaluatedItems unevaluatedProperties contentSchema"
-  ).split(" "),
-);
 
 function faultOf(
   header: unknown,

@@ -4,6 +4,7 @@ import { LongObject, LongResult } from "../../host/long-result.ts";
 import { isObject, type JsonSchema } from "../../json.ts";
 import { LongText, type Text } from "../../long-text.ts";
 import type { ListName } from "../protocol.ts";
+import { forDraft7 } from "./draft-7.ts";
 
 /**
  * What each legacy revision can say, and what becomes of that which it cannot. 2025-06-18 brought titles, output
@@ -24,7 +25,7 @@ export function shapeOf(version: string): Shape {
 
 const structured: Shape = {
   name: "2025-06-18",
-  listItem: (list, item) => (list === "tools" ? withObjectOutput(item as ToolContract) : item),
+  listItem: (list, item) => (list === "tools" ? withObjectOutput(withDraft7(item as ToolContract)) : item),
   callResult(tool, result) {
     if (result instanceof LongResult) {
       const { structured } = result.parts;
@@ -52,7 +53,10 @@ function older(name: "2025-03-26" | "2024-11-05", blockOf: (block: ContentBlock)
         annotations,
         _meta,
         ...rest
-      } = item as Partial<ToolContract> & { arguments?: readonly object[]; _meta?: unknown };
+      } = (list === "tools" ? withDraft7(item as ToolContract) : item) as Partial<ToolContract> & {
+        arguments?: readonly object[];
+        _meta?: unknown;
+      };
       if (list === "prompts") return withoutArgumentTitles(rest);
       if (list !== "tools" || name === "2024-11-05") return rest;
       const hints = { ...(title !== undefined && { title }), ...annotations };
@@ -84,6 +88,15 @@ const OPENING_BRACE = 0x7b;
 /** Before 2026-07-28 an output schema describes an object, so any other value travels as `{result}`. */
 function isWrapped(tool: ToolContract): boolean {
   return tool.outputSchema !== undefined && tool.outputSchema["type"] !== "object";
+}
+
+function withDraft7(tool: ToolContract): ToolContract {
+  const { inputSchema, outputSchema } = tool;
+  return {
+    ...tool,
+    inputSchema: forDraft7(inputSchema),
+    ...(outputSchema !== undefined && { outputSchema: forDraft7(outputSchema) }),
+  };
 }
 
 function withObjectOutput(tool: ToolContract): ToolContract {
