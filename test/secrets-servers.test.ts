@@ -51,6 +51,12 @@ export async function later(${context}): Promise<string> {
 }
 `;
 
+const NOTES = `
+const notes: string[] = [];
+/** Keeps a note, and gives all of them. */
+export function keep(note: string): string { notes.push(note); return notes.join(); }
+`;
+
 const SCRIPT = `#!/bin/sh
 # @param how How it ends
 case "$how" in
@@ -102,8 +108,11 @@ describe("servers and their secrets", () => {
         "script.sh": SCRIPT,
         "namesake.sh": NAMESAKE,
         "unlucky.sh": SCRIPT,
+        "notes.ts": NOTES,
+        "mine.ts": 'export { keep } from "./notes.ts";\n',
       },
       mcps: {
+        theirs: { definition: "mine.ts" },
         guest: { definition: "guest.ts", secrets },
         script: { definition: "script.sh", secrets: ["API_TOKEN", "OTHER_TOKEN"] },
         namesake: { definition: "namesake.sh", secrets },
@@ -146,6 +155,12 @@ describe("servers and their secrets", () => {
     assert.equal(await callTool("guest", "keep"), VALUE);
     assert.match(await failing("stranger", "keep"), /is given no secret/);
     assert.equal(await callTool("unset", "undeclared", { name: "NOBODY_SET_IT" }), "nothing");
+  });
+
+  it("C8 two servers of one definition share no process, whether they are given something or not", async () => {
+    assert.equal(await callTool("mine", "keep", { note: "mine" }), "mine");
+    assert.equal(await callTool("theirs", "keep", { note: "theirs" }), "theirs");
+    assert.equal(await callTool("mine", "keep", { note: "again" }), "mine,again");
   });
 
   it("C8 a script has them in its environment, on nobody's command line", async () => {

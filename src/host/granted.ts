@@ -20,8 +20,8 @@ export interface Granted {
   readonly grant: Grant | undefined;
   /** What its code may ask of the host. */
   readonly port: HostPort;
-  /** Code that is given something shares no process with the same code that is not. */
-  readonly realm: string | undefined;
+  /** The same code of another server, or given something else, has another process: what it keeps is its server's. */
+  readonly realm: string;
 }
 
 export interface GrantDependencies {
@@ -66,7 +66,7 @@ export async function grantTo(
   const privateToo = tenant === DEFAULT_TENANT;
   const network = entry.network.length > 0 ? new Fetches(entry.network, limits, { privateToo }) : undefined;
   const { variables } = entry;
-  if (!grant && !network && !variables) return { grant, port, realm: undefined };
+  if (!grant && !network && !variables) return { grant, port, realm: server };
   // A process that has seen an earlier value may keep it, so that another value is for another process.
   const realm = JSON.stringify([server, grant?.names, await grant?.version(), entry.network, variables]);
   return { grant, port: grantedPort(port, { grant, network, variables }), realm };

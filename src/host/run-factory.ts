@@ -59,7 +59,7 @@ export function runFactory(
     bundle: program,
     code,
     port,
-    ...(realm !== undefined && { realm }),
+    realm,
     ...(hide && { hide }),
   };
   return ({ name, call, toolOptions = {}, takesUnread = false }) =>
