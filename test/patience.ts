@@ -12,6 +12,7 @@ const patience = {
   fetchMs: 300_000,
   headersMs: 120_000,
   issuerMs: 60_000,
+  loadElapsedMs: 120_000,
   requestMs: 120_000,
   transformMs: 300_000,
   upstreamCallMs: 300_000,

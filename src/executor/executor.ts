@@ -17,6 +17,8 @@ export interface Executor {
   readonly reason?: string;
   /** Starts the program's process if there is none, and calls one exported function. Never rejects. */
   call(program: GuestProgram, call: GuestCall): Promise<GuestOutcome>;
+  /** Evaluates a program in a process of its own, and calls nothing. Never rejects. */
+  load(program: TriedProgram): Promise<LoadOutcome>;
   /** One run of a shell definition, in a process group of its own. Never rejects. */
   runScript(script: ScriptRun): Promise<ScriptOutcome>;
   /** What is alive now, for health pages and metrics. */
@@ -43,6 +45,22 @@ export interface GuestProgram {
   /** Takes what the program was given and nobody may see out of what it says in logs and failures. */
   readonly hide?: (value: Json) => Json;
 }
+
+/** A program that is evaluated and not called: it is given nothing. */
+export type TriedProgram = Pick<GuestProgram, "tenant" | "code">;
+
+export type LoadOutcome =
+  | { readonly kind: "loaded" }
+  /** Its top level threw, or ended the process. */
+  | { readonly kind: "failed"; readonly error: GuestFailure }
+  /** It loads, and has left a promise behind that was rejected and that nobody handles. */
+  | { readonly kind: "rejected"; readonly error: GuestFailure }
+  /** Its top level took more processor time than it may. */
+  | { readonly kind: "endless"; readonly loadMs: number }
+  /** It waited for something, or for the machine. */
+  | { readonly kind: "unfinished"; readonly loadElapsedMs: number }
+  /** The service could not try it. */
+  | { readonly kind: "unknown" };
 
 export interface GuestCall {
   readonly shape: CallShape;

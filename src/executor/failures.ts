@@ -79,7 +79,7 @@ export function notStarted(error: unknown): GuestFailure {
 }
 
 /** What a frame says of a program that does not load. */
-export function loadFailed([, message, stack]: readonly unknown[], program: GuestProgram): GuestFailure {
+export function loadFailed([, message, stack]: readonly unknown[], program: Pick<GuestProgram, "hide">): GuestFailure {
   const said = `its program does not load: ${guestMessage(message, program)}`;
   return failure("load", said, false, guestStack(stack, program));
 }

@@ -12,6 +12,7 @@ import type { Launcher } from "./launcher.ts";
 import { sameForAll, type ExecutorLimits, type ExecutorTenantLimits } from "./limits.ts";
 import { Pool } from "./pool.ts";
 import { Scripts } from "./scripts.ts";
+import { Trials } from "./trial.ts";
 import type { Executor, GuestCall, GuestFailure, GuestOutcome, GuestProgram } from "./executor.ts";
 
 export interface GuestExecutorOptions {
@@ -45,6 +46,7 @@ export class GuestExecutor implements Executor {
   readonly #heavy: HeavyTenants;
   readonly #pool: Pool;
   readonly #scripts: Scripts;
+  readonly #trials: Trials;
   readonly #lanes = new Map<string, Lane<Call>>();
   readonly #suspended = new Set<string>();
   readonly #ticker = new Ticker((now) => this.#sweep(now));
@@ -69,6 +71,7 @@ export class GuestExecutor implements Executor {
       heavy: this.#heavy,
       makeFolder,
     });
+    this.#trials = new Trials(start, launcher.guest, limits);
     this.#pool = new Pool(start, launcher.guest, limits, {
       processesOf: (tenant) => this.#limitsOf(tenant).guestProcesses,
       startsPerMinuteOf: (tenant) => this.#limitsOf(tenant).processStartsPerMinute,
@@ -87,6 +90,10 @@ export class GuestExecutor implements Executor {
       if (given.signal) this.#listen(call, given.signal);
       this.#enter(call);
     });
+  }
+
+  async load(program: Parameters<Executor["load"]>[0]): ReturnType<Executor["load"]> {
+    return this.#refusal(program.tenant) ? { kind: "unknown" } : await this.#trials.load(program);
   }
 
   async runScript(script: Parameters<Executor["runScript"]>[0]): ReturnType<Executor["runScript"]> {
@@ -110,6 +117,7 @@ export class GuestExecutor implements Executor {
     for (const call of lane?.waiting ?? []) this.#unqueue(lane!, call, suspended);
     for (const call of this.#pool.waiting) if (call.program.tenant === tenant) this.#unwait(call, suspended);
     this.#pool.endTenant(tenant, suspended);
+    this.#trials.endTenant(tenant, suspended);
     await this.#scripts.endTenant(tenant, suspended);
   }
 
@@ -125,7 +133,7 @@ export class GuestExecutor implements Executor {
   async #close(): Promise<void> {
     for (const lane of this.#lanes.values()) for (const call of lane.waiting) this.#unqueue(lane, call, closed);
     for (const call of this.#pool.waiting) this.#unwait(call, closed);
-    await Promise.all([this.#pool.close(closed), this.#scripts.close()]);
+    await Promise.all([this.#pool.close(closed), this.#scripts.close(), this.#trials.close()]);
     this.#ticker.stop();
     this.#heavy.close();
   }

@@ -34,6 +34,8 @@ export type ExecutorLimits = Pick<
   | "scriptMemoryMb"
   | "scriptDiskMb"
   | "scriptTasks"
+  | "loadMs"
+  | "loadElapsedMs"
   | "sandboxTrialMs"
 >;
 

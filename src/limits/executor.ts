@@ -12,6 +12,10 @@ export const executorLimits = {
   guestEventsPerCall: 10_000_000,
   /** Calls whose clients have gone, and which a guest goes on with; beyond it the next calls get a process of their own. */
   abandonedCallsPerProcess: 64,
+  /** Processor time of a definition's top level, which is tried where the definition is published. */
+  loadMs: 2_000,
+  /** After which nobody waits for it any more. */
+  loadElapsedMs: 10_000,
   scriptProcesses: 16,
   scriptMemoryMb: 256,
   scriptDiskMb: 64,

@@ -1,5 +1,5 @@
 import type { Json } from "../../json.ts";
-import { askHost } from "./host.mts";
+import { askHost, refuseOutsideOfCalls } from "./host.mts";
 
 /**
  * `fetch` for the program: the host decides where it may reach, makes the request and hands the bodies over, part by
@@ -22,6 +22,7 @@ interface Head {
 }
 
 export async function hostFetch(call: number, input: unknown, init?: RequestInit): Promise<Response> {
+  refuseOutsideOfCalls(call);
   const request = new Request(input as string, init);
   const { url, method, redirect, signal } = request;
   signal.throwIfAborted();

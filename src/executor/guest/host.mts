@@ -35,9 +35,16 @@ export async function readCid(call: number, cid: string): Promise<Uint8Array | u
   return ((await askHost(call, "cid", { cid })) as Uint8Array | null) ?? undefined;
 }
 
+const OUTSIDE_OF_CALLS = "the host can only be asked while a call is in flight";
+
+/** Thrown where the program asks, so that the stack begins there: what it did not wait for tells no place later. */
+export function refuseOutsideOfCalls(call: number): void {
+  if (call === 0) throw new TypeError(OUTSIDE_OF_CALLS);
+}
+
 /** What the program asks the host or tells it. */
 export function askHost(call: number, operation: HostOperation, params: object): Promise<Json | Uint8Array> {
-  if (call === 0) return Promise.reject(new Error("the host can only be asked while a call is in flight"));
+  if (call === 0) return Promise.reject(new Error(OUTSIDE_OF_CALLS));
   return new Promise((resolve, reject) => {
     const id = ++lastId;
     waiting.set(id, { resolve, reject });

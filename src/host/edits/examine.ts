@@ -18,6 +18,7 @@ import type { Host, HostDependencies } from "../host.ts";
 import { Observers } from "../observe.ts";
 import { loadCatalog } from "../load-catalog.ts";
 import { checkRights } from "./check-rights.ts";
+import { loadProblems } from "./load-problems.ts";
 import { withdrawnOf } from "../withdrawn.ts";
 import type { Review, ServerEffect } from "./edits.ts";
 import type { Plan } from "./plan.ts";
@@ -79,6 +80,9 @@ export async function examine(
         states.get(stands.get(name)) ?? (await stateOf(examiner, tenant, name, after.servers.get(name), plan.proposed));
       await nextTurn();
       problems.add(newProblems(plan, was.problems, would.problems));
+      if (name === plan.written?.server && would.kind === "served") {
+        problems.add(await loadProblems(tenant, plan.written, { ...examiner, store: plan.proposed }));
+      }
       problems.add(await withdrawnProblems(examiner.store, tenant, name, would));
       const effect = await effectOn(name, was, would, told);
       if (effect) servers.push(effect);

@@ -43,9 +43,11 @@ export async function planDefinition(request: PlanRequest): Promise<Plan> {
     await proposed.change(tenant, { by: "edit", put: packed.blocks });
     foreseen = await moveDefinition(proposed, request, name, packed.cid, mcps);
   }
+  const current = before.servers.get(name)?.definition ?? null;
   return {
-    current: before.servers.get(name)?.definition ?? null,
+    current,
     next,
+    ...(next !== null && next !== current && { written: { server: name, definition: next } }),
     problems,
     before,
     mcps: foreseen,

@@ -24,6 +24,8 @@ export interface Plan {
   /** The configuration as it would be, where that is known without reading it. */
   readonly mcps?: ReadMcps | undefined;
   readonly proposed: ProposedStore;
+  /** A definition that the edit writes, and the server it is for: it has to load. */
+  readonly written?: { readonly server: string; readonly definition: Cid } | undefined;
   /** True for a problem with what the edit itself writes, as opposed to something else that it stands beside. */
   readonly isWritten: (problem: Problem) => boolean;
   /** What else can be done where the plan is refused, as a part of a sentence. */

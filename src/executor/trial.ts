@@ -1,0 +1,144 @@
+import { toGuest, toHost } from "./guest/wire.mts";
+import { processorMsOf, residentMbOf, treeOf } from "../process-tree.ts";
+import type { Start } from "../starter/starter.ts";
+import { TurnQueue } from "../turn-queue.ts";
+import { closed, failure, guestStack, loadFailed } from "./failures.ts";
+import { GuestProcess, type GuestProcessLimits } from "./guest-process.ts";
+import { readLog } from "./guest-log.ts";
+import { StrayFrames } from "./stray-frames.ts";
+import type { GuestFailure, LoadOutcome, TriedProgram } from "./executor.ts";
+import type { Command } from "../processes/process-group.ts";
+import type { ExecutorLimits } from "./limits.ts";
+
+export type TrialLimits = GuestProcessLimits &
+  Pick<ExecutorLimits, "outputBytes" | "guestMemoryMb" | "loadMs" | "loadElapsedMs">;
+
+/** Nobody calls what is only tried: calls go first. */
+const NICENESS = 3;
+/** Of all tenants; of each one at a time. */
+const TRIALS_MAX = 2;
+const LOOK_MS = 50;
+/** No call has it: a program is asked for nothing, and answers after it has told of all that loading left behind. */
+const ASKED = 1;
+
+/** Loads programs to see whether they load, each in a process of its own that carries out no call. */
+export class Trials {
+  readonly #start: Start;
+  readonly #command: Command;
+  readonly #limits: TrialLimits;
+  readonly #turns = new TurnQueue(TRIALS_MAX, Infinity, () => 1);
+  readonly #running = new Set<{ readonly tenant: string; readonly process: GuestProcess }>();
+  #isClosed = false;
+
+  constructor(start: Start, command: Command, limits: TrialLimits) {
+    this.#start = start;
+    this.#command = { ...command, niceness: NICENESS };
+    this.#limits = limits;
+  }
+
+  /** Never rejects. */
+  async load(program: TriedProgram): Promise<LoadOutcome> {
+    const { tenant } = program;
+    await this.#turns.enter(tenant, () => {});
+    try {
+      const code = await program.code();
+      return this.#isClosed ? { kind: "unknown" } : await this.#try(program, code);
+    } catch {
+      return { kind: "unknown" };
+    } finally {
+      this.#turns.leave(tenant);
+    }
+  }
+
+  endTenant(tenant: string, reason: GuestFailure): void {
+    for (const trial of this.#running) if (trial.tenant === tenant) trial.process.kill(reason);
+  }
+
+  /** Resolves when nothing of it is alive. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const processes = Array.from(this.#running, ({ process }) => process);
+    for (const process of processes) process.kill(closed);
+    await Promise.all(processes.map(({ gone }) => gone));
+  }
+
+  #try(program: TriedProgram, code: string | Uint8Array): Promise<LoadOutcome> {
+    const { loadMs, loadElapsedMs, outputBytes, guestFrameBytes, guestMemoryMb } = this.#limits;
+    const strays = new StrayFrames();
+    let outcome: LoadOutcome | undefined;
+    let rejected: GuestFailure | undefined;
+    let startedAtMs: number | undefined;
+    let looking: NodeJS.Timeout | undefined;
+
+    return new Promise((resolve) => {
+      const settle = (it: LoadOutcome): void => {
+        outcome ??= it;
+        process.kill(closed);
+      };
+      const look = (): void => {
+        const pids = process.pid === undefined ? [] : treeOf(process.pid);
+        if (processorMsOf(pids) - startedAtMs! > loadMs) return settle({ kind: "endless", loadMs });
+        if (residentMbOf(pids) > HELD_PER_HEAP * guestMemoryMb + HELD_BESIDES_MB)
+          return settle({ kind: "failed", error: failure("memory", "its process ran out of memory and ended") });
+        looking = setTimeout(look, LOOK_MS);
+      };
+      const begin = (): void => {
+        startedAtMs = process.pid === undefined ? 0 : processorMsOf(treeOf(process.pid));
+        const load = JSON.stringify([toGuest.load, { outputBytes, frameBytes: guestFrameBytes }]);
+        process.send(load, typeof code === "string" ? Buffer.from(code) : code);
+        looking = setTimeout(look, LOOK_MS);
+      };
+      const onFrame = (frame: readonly unknown[]): void => {
+        switch (frame[0]) {
+          case toHost.ready:
+            if (startedAtMs === undefined) begin();
+            return;
+          case toHost.loaded:
+            process.send(JSON.stringify([toGuest.shape, 0, { export: "", style: "object", params: [] }]));
+            return process.send(JSON.stringify([toGuest.call, ASKED, 0, {}]));
+          case toHost.loadFailed:
+            return settle({ kind: "failed", error: loadFailed(frame, {}) });
+          case toHost.failed:
+            return settle(rejected ? { kind: "rejected", error: rejected } : { kind: "loaded" });
+          case toHost.log:
+            rejected ??= rejectionIn(frame);
+        }
+        const tooMany = strays.count(performance.now());
+        if (tooMany) settle({ kind: "failed", error: failure("protocol", `its process ${tooMany}`) });
+      };
+      const process = new GuestProcess(this.#start, this.#command, this.#limits, {
+        onFrame,
+        onEnded: (error) => {
+          clearTimeout(looking);
+          clearTimeout(waiting);
+          this.#running.delete(trial);
+          resolve(outcome ?? endingOf(error, startedAtMs !== undefined));
+        },
+      });
+      const trial = { tenant: program.tenant, process };
+      this.#running.add(trial);
+      const late = (): void =>
+        settle(startedAtMs === undefined ? { kind: "unknown" } : { kind: "unfinished", loadElapsedMs });
+      const waiting = setTimeout(late, loadElapsedMs);
+    });
+  }
+}
+
+/** As for every guest: its heap, as much in buffers, and what the runtime takes. */
+const HELD_PER_HEAP = 2;
+const HELD_BESIDES_MB = 128;
+
+/** A process that was killed, or did not start, says nothing of its program. */
+function endingOf(error: GuestFailure, hasBegun: boolean): LoadOutcome {
+  const isOwn = error.reason === "memory" || error.reason === "protocol" || /exit code/.test(error.message);
+  return hasBegun && isOwn ? { kind: "failed", error } : { kind: "unknown" };
+}
+
+const REJECTED = "a promise was rejected and nobody handled it: ";
+
+function rejectionIn(frame: readonly unknown[]): GuestFailure | undefined {
+  const message = readLog(frame, {})?.message;
+  if (typeof message !== "string" || !message.startsWith(REJECTED)) return undefined;
+  const stack = guestStack(message.slice(REJECTED.length), {})!;
+  return failure("load", stack.split("\n")[0]!, false, stack);
+}
