@@ -22,8 +22,13 @@ async function folder(context: Pick<TestContext, "after">, files: Record<string,
 }
 
 function berth(...args: string[]) {
+  return berthWith({}, ...args);
+}
+
+function berthWith(settings: Record<string, string>, ...args: string[]) {
   const cli = join(packageRoot, "dist", "src", "cli.js");
-  const { status, stdout, stderr } = spawnSync(process.execPath, [cli, "discover", ...args], { encoding: "utf8" });
+  const env = { ...process.env, ...settings };
+  const { status, stdout, stderr } = spawnSync(process.execPath, [cli, "discover", ...args], { encoding: "utf8", env });
   return { status, stdout, stderr, json: () => JSON.parse(stdout) as Printed };
 }
 
@@ -117,4 +122,18 @@ test("berth discover shows resources and prompts, too", async (context) => {
   assert.equal(run.status, 0);
   const printed = berth(join(path, "a.ts"), "--json").json();
   assert.deepEqual(Object.keys(printed), ["tools", "problems", "resources", "prompts", "completions"]);
+});
+
+test("berth discover says which limit keeps it from reading a file, and where", async (context) => {
+  const path = await folder(context, {
+    "a.ts":
+      'import { Port } from "./b.ts";\nimport { Pier } from "./c.ts";\nexport function dock(a: Port, b: Pier): void {}',
+    "b.ts": "export interface Port { name: string }",
+    "c.ts": "export interface Pier { name: string }",
+  });
+  const { bundling, problems } = berthWith({ BERTH_SOURCE_FILES: "2" }, join(path, "a.ts"), "--json").json();
+  const [first] = bundling ?? [];
+  assert.match(first?.message ?? "", /more than 2 files \(BERTH_SOURCE_FILES\)/);
+  assert.deepEqual([first?.file, first?.line], ["a.ts", 2]);
+  assert.match(problems[0]?.message ?? "", /the type Pier cannot be found/);
 });

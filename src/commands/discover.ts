@@ -38,12 +38,14 @@ export async function discover(file: string, options: DiscoverOptions): Promise<
     entry,
     files: { ...gathered.files, [entry]: gathered.files[entry] ?? text },
   };
+  // Imports that lead nowhere are told by the bundler, too.
+  const unread = gathered.problems.filter(({ code }) => code !== "missing-file" && code !== "outside");
 
   const compiler = openCompiler(limits, { mode: confinementBy(guests) });
   try {
     const { bundling: unbundled = [], ...found } = await compiler.discover(source);
     const told = (list: readonly Problem[]): readonly Problem[] => (options.strict ? strictly(list) : list);
-    const [problems, bundling] = [told(found.problems), told(unbundled)];
+    const [problems, bundling] = [told(found.problems), told([...unread, ...unbundled])];
     if (options.json) printJson({ ...found, problems }, bundling);
     else printText({ ...found, problems: [...problems, ...bundling] });
     return [...problems, ...bundling].some((problem) => problem.severity === "error") ? 1 : 0;

@@ -36,7 +36,8 @@ export async function gatherDefinition(
     if (found.kind !== "file" || seen.has(found.path)) continue;
     seen.add(found.path);
     if (files.size >= limits.sourceFiles) {
-      problems.push(problem("too-large", `The definition has more than ${limits.sourceFiles} files.`, origin));
+      const message = `The definition has more than ${limits.sourceFiles} files (BERTH_SOURCE_FILES); further ones are not read.`;
+      problems.push(problem("too-large", message, origin));
       break;
     }
     const read = await readSourceFile(realRoot, found.path, limits.sourceFileBytes);
