@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { refused } from "../src/host/compiled-definition.ts";
 import { GatheredProblems } from "../src/host/edits/examine.ts";
 import { PROBLEMS_MAX, type Problem } from "../src/problem.ts";
 
@@ -42,4 +43,12 @@ test("problems beyond what is told are neither kept nor written out", () => {
   );
   gathered.add(counting);
   assert.ok(written <= PROBLEMS_MAX + 1, `${written}`);
+});
+
+test("of what keeps a server from being served the first is told that is about more than one function", () => {
+  const one: Problem = { code: "unsupported-type", severity: "error", tool: "weigh", message: "weigh: no Map" };
+  const all: Problem = { code: "import-refused", severity: "error", message: "no such import" };
+  const aside: Problem = { code: "any-accepted", severity: "warning", message: "anything goes" };
+  assert.match(refused("scales", [aside, one, all]).message, /"scales": no such import$/);
+  assert.match(refused("scales", [aside, one]).message, /"scales": weigh: no Map$/);
 });

@@ -43,9 +43,10 @@ export async function compiledDefinition(
   return { found, language, bundle: found.bundle, compiled: compileKey(definition, source) };
 }
 
-/** Tells the first of them that is in the way. */
+/** Tells the first of them that is in the way; what leaves out one function seldom is. */
 export function refused(server: string, problems: readonly Problem[]): BerthError {
-  const first = problems.find((each) => each.severity === "error") ?? problems[0];
+  const errors = problems.filter(({ severity }) => severity === "error");
+  const first = errors.find(({ tool }) => tool === undefined) ?? errors[0] ?? problems[0];
   return new BerthError("server_refused", `"${server}": ${first?.message ?? "it has no code"}`, { data: { problems } });
 }
 
