@@ -38,6 +38,7 @@ test("a result that cannot be described costs the output schema and not the tool
     ["Map<string, number>", "unsupported-type", /Map cannot be represented in JSON; use a plain object/],
     ["{ ok: boolean; cache: Set<string>; log: Map<string, string> }", "unsupported-type", /Set .*\(at cache\)/],
     ["() => string", "unsupported-type", /a function cannot be represented in JSON/],
+    ["{ open(): void; close?: () => void }", "unsupported-type", /all that it has is functions, .*; return plain data/],
     ["Promise<bigint>", "unsupported-type", /JSON has no bigint/],
     ["Missing", "unresolved-type", /the type Missing cannot be found/],
     ['import("somewhere").Thing', "unresolved-type", /cannot be found/],

@@ -6,7 +6,7 @@ import type { DefinitionProgram } from "./program.ts";
 import { reportFault } from "./report-fault.ts";
 import type { Reporter } from "./reporter.ts";
 import { resultOf } from "./results.ts";
-import { isNothing, isNull, isUnresolved, membersOf } from "./types/kinds.ts";
+import { isFunction, isNothing, isNull, isUnresolved, membersOf } from "./types/kinds.ts";
 import { combine } from "./types/union.ts";
 import { sayUnresolved, unresolvedName } from "./types/unresolved.ts";
 import { createWalker } from "./types/walk.ts";
@@ -59,6 +59,9 @@ export function readOutput(
     },
   });
   try {
+    if (hasOnlyFunctions(result.type, program.checker)) {
+      lose("unsupported-type", "all that it has is functions, which JSON cannot carry; return plain data");
+    }
     const schema = walker.walk(result.type, { path: [], level: 0, open: true, node });
     return { schema: isLost ? null : walker.recursion.finish(orNull(schema, result.type)), isStreaming };
   } catch (error) {
@@ -72,4 +75,11 @@ export function readOutput(
 function orNull(schema: JsonSchema, type: ts.Type): JsonSchema {
   const members = membersOf(type);
   return members.some(isNothing) && !members.some(isNull) ? combine([], [schema, { type: "null" }]) : schema;
+}
+
+function hasOnlyFunctions(type: ts.Type, checker: ts.TypeChecker): boolean {
+  if (!(type.flags & ts.TypeFlags.Object) || checker.isArrayLikeType(type) || type.getProperty("toJSON")) return false;
+  const properties = checker.getPropertiesOfType(type);
+  const isMethod = (property: ts.Symbol) => isFunction(checker.getNonNullableType(checker.getTypeOfSymbol(property)));
+  return properties.length > 0 && properties.every(isMethod) && checker.getIndexInfosOfType(type).length === 0;
 }
