@@ -392,6 +392,23 @@ test("words of code in a comment are no tags, and the comment goes on after the 
   assert.deepEqual(said(all), []);
 });
 
+test("a function that is deprecated says so in its description", () => {
+  const all = found(`
+    /** Weighs. @deprecated Use {@link measure}. */
+    export function weigh(): void {}
+    /** @deprecated */
+    export function lift(): void {}
+    /** @deprecated Give a number. */
+    export function turn(by: string): void;
+    export function turn(by: number): void;
+    export function turn(by: any): void {}
+  `);
+  assert.deepEqual(
+    all.tools.map(({ description }) => description),
+    ["Weighs.\n\nDeprecated: Use measure.", "Deprecated.", undefined],
+  );
+});
+
 test("a link in a comment is its label, or the whole of what it points to", () => {
   const text =
     "{@link harbour#Port.berths}, {@link Port.(find:static)|a port}, {@link Port the port}, {@link https://a.example/b}";

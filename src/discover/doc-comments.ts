@@ -209,7 +209,8 @@ function isBlank(line: string): boolean {
   return ["", "*"].includes(line.trim());
 }
 
-function withLinks(text: string): string {
+/** Text as it is written, with links as their labels. */
+export function withLinks(text: string): string {
   return text.replaceAll(/\{@link(?:code|plain)?\s([^{}]*)\}/g, (_, link: string) => linkLabel(link.trim()));
 }
 

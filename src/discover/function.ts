@@ -1,6 +1,6 @@
 import type ts from "typescript";
 import type { CallShape } from "./discovery.ts";
-import { tagOf, tagText, type Tag } from "./doc-comments.ts";
+import { tagOf, tagText, withLinks, type Tag } from "./doc-comments.ts";
 import type { Candidate } from "./exports.ts";
 import type { Input } from "./input.ts";
 import type { DefinitionProgram } from "./program.ts";
@@ -21,7 +21,8 @@ export interface Standing {
 }
 
 /** `@name other-name` publishes a function under another name than its own. */
-export function namingOf({ name, doc, nameNode }: Candidate, reporter: Reporter): Naming {
+export function namingOf(candidate: Candidate, reporter: Reporter): Naming {
+  const { name, doc, nameNode } = candidate;
   const tag = tagOf(doc, "name");
   if (tag && !/^[A-Za-z0-9_./-]{1,64}$/.test(tag.text)) {
     const wanted = "a name has 1 to 64 characters of A-Z, a-z, 0-9, _, ., / and -";
@@ -31,11 +32,19 @@ export function namingOf({ name, doc, nameNode }: Candidate, reporter: Reporter)
     reporter.add("error", "invalid-tool-name", reason, nameNode);
   }
   const title = tagText(doc, "title");
+  const description = [doc.description, deprecationOf(candidate)].filter(Boolean).join("\n\n");
   return {
     name: tag?.text ?? name,
     ...(title ? { title } : {}),
-    ...(doc.description ? { description: doc.description } : {}),
+    ...(description ? { description } : {}),
   };
+}
+
+/** In words, as nothing else of a tool can say it. Of several signatures it may be about one alone. */
+function deprecationOf({ doc, signatures }: Candidate): string {
+  const text = tagText(doc, "deprecated");
+  if (text === undefined || signatures.length > 1) return "";
+  return text === "" ? "Deprecated." : `Deprecated: ${withLinks(text)}`;
 }
 
 /** Where the function stands, from 1. */
