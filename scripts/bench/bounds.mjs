@@ -46,8 +46,9 @@ const attacked = (part, where, atMost) =>
 /** @type {Ratio[]} */
 export const ratios = [
   {
-    // Needs no quiet machine: what the serving thread waits for a processor is not in it.
+    // What the serving thread itself waits for a processor is not in it, and what it waits for its helpers is.
     name: "hostileHeldMs",
+    part: "hostile",
     title: "longest that the worst arguments or answers hold the serving thread, ms",
     atMost: 25,
     of: ({ hostile }) => hostile && Math.max(...hostile.cases.map(({ heldMs }) => heldMs)),

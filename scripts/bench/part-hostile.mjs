@@ -15,7 +15,7 @@ import { startServer } from "./server-process.mjs";
  * to the limit of a message. Each is sent several times, one after the other, while another tenant is called.
  *
  * What is judged is `heldMs`, the longest that the serving thread kept its event loop at a stretch (`held.mjs`): nobody is
- * answered meanwhile, on any machine. `longestMs`, the longest call of the other tenant, has in it what the machine adds:
+ * answered meanwhile. It takes a quiet machine, where the threads that collect garbage have a processor when it waits for them. `longestMs`, the longest call of the other tenant, has in it what the machine adds:
  * here all processes of the service share one core, so that a call waits there several times, and the serving thread
  * itself for up to `stoodMs`.
  *
