@@ -13,6 +13,8 @@ import { openExplore } from "./host/builtin/explore-server.ts";
 import { Checks } from "./host/checks/checks.ts";
 import { withBuiltIn } from "./host/builtin/with-built-in.ts";
 import { compilingInTurn, QUICK_COMPILE_MS } from "./host/compile-in-turn.ts";
+import type { Problem } from "./problem.ts";
+import { loadProblems } from "./host/edits/load-problems.ts";
 import { createEdits } from "./host/edits/create-edits.ts";
 import type { Edits } from "./host/edits/edits.ts";
 import { followChanges } from "./host/follow-changes.ts";
@@ -63,6 +65,8 @@ export interface Core {
   readonly metrics: Metrics;
   readonly store: Store;
   readonly sealKey: Uint8Array;
+  /** What keeps the definition of a server that is served from loading, which is tried. */
+  loadProblems(tenant: string, server: string): Promise<readonly Problem[]>;
   close(): Promise<void>;
 }
 
@@ -233,6 +237,10 @@ export async function openCore(
       access,
       audit,
       edits,
+      async loadProblems(tenant, server) {
+        const definition = host.directory(tenant)?.servers.get(server)?.definition;
+        return definition === undefined ? [] : loadProblems(tenant, { server, definition }, hosting);
+      },
       secrets: secretEdits,
       checks,
       endpoint,

@@ -10,6 +10,7 @@ import type { ServerSummary } from "./host/host.ts";
 import type { CallObserver, LineObserver } from "./host/observe.ts";
 import { applyImage } from "./image/apply.ts";
 import { readImage } from "./image/read.ts";
+import type { Problem } from "./problem.ts";
 import { ServiceReadiness } from "./readiness.ts";
 import type { Log } from "./log.ts";
 import { createSealer } from "./mcp/seal.ts";
@@ -27,6 +28,8 @@ export interface Berth {
   readonly url: string;
   /** A server, with what it offers and what is wrong with it. */
   server(name: string): Promise<ServerSummary | undefined>;
+  /** What keeps the definition of a server that is served from loading, which is tried. */
+  loadProblems(name: string): Promise<readonly Problem[]>;
   /** Hears of each call of a tool that has ended. */
   onCall(observer: CallObserver): void;
   /** Hears of each line that a tool logs while it is called. */
@@ -69,6 +72,7 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
   return {
     url: urlOf(server, config.host),
     server: (name) => host.summary(DEFAULT_TENANT, name),
+    loadProblems: (name) => core.loadProblems(DEFAULT_TENANT, name),
     onCall: (observer) => void observers.add(observer),
     onLine: (observer) => observers.addLines(observer),
     reload: () => host.reload(DEFAULT_TENANT),

@@ -109,6 +109,13 @@ test("berth dev shows what functions print, and where they threw with the line; 
   await dev.printed(/> 3 \| {3}if \(name === ""\) throw new TypeError\("nobody to greet"\);\n +\| {26}\^/);
 });
 
+test("berth dev tells what does not load, before anybody calls it", async (t) => {
+  const dev = await startDev(t, { "hello.ts": GREET }, ["hello.ts"]);
+  await writeFile(join(dev.folder, "hello.ts"), `await fetch("https://example.com/");\n${GREET}`);
+  await dev.printed(/hello {2}http\S+ {2}1 tool, 1 error\n/);
+  await dev.printed(/hello\.ts:1:7: error: .*top level fails: .*move "fetch" and the like into the function/);
+});
+
 test("berth dev --new makes a TypeScript and a shell definition that work, and prints where a client finds them", async (t) => {
   const dev = await startDev(t, {}, ["--new", "say_hello.ts", "up.sh"]);
   assert.deepEqual((await readdir(dev.folder)).sort(), ["say_hello.ts", "up.sh"]);

@@ -236,3 +236,16 @@ test("what keeps copied code of a package from being bundled is told as it is", 
     /papaparse\.js:1:24: error: require\(\) of "stream" .* Of a package whose code is copied take its ES module/,
   );
 });
+
+test("a list with an end of its own is told to be taken with its elements in any order", async () => {
+  const text = await told("export const read = (items: [...string[], boolean]): string => String(items);\n");
+  assert.match(
+    text,
+    /^hello\.ts:1:29: warning \(tool read\): read: JSON Schema cannot say what ends a list, so each element may be of any of its types; write the list last/,
+  );
+  assert.match(
+    await told("export const read = (items: [number, ...string[], boolean]): string => String(items);\n"),
+    /so each element after the first 1 may be of any/,
+  );
+  assert.equal(await told("export const read = (items: [...string[], string]): string => String(items);\n"), "");
+});

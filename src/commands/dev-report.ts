@@ -28,8 +28,10 @@ export async function announceServers(berth: Berth, servers: readonly FileServer
  * errors; the server is served all the same.
  */
 export async function reportServer(berth: Berth, server: FileServer, isStrict: boolean): Promise<void> {
-  const found = await berth.server(server.name);
-  if (!found) return;
+  const served = await berth.server(server.name);
+  if (!served) return;
+  const loading = served.catalog ? await berth.loadProblems(server.name) : [];
+  const found = { ...served, problems: [...served.problems, ...loading] };
   const summary = isStrict ? { ...found, problems: strictly(found.problems) } : found;
   console.error(`${clock()} ${server.name}  ${urlOf(berth, server)}  ${countsOf(summary)}`);
   for (const { name, description } of summary.catalog?.contract.tools ?? []) {

@@ -61,6 +61,11 @@ function walkSpreadInside(elements: readonly TupleElement[], place: Place, walke
   const schemas = elements.map(({ type }) => walkElement(type, "*", undefined, place, walker));
   const distinct = [...new Map(schemas.slice(restAt).map((schema) => [JSON.stringify(schema), schema])).values()];
   const required = elements.filter(isRequired).length;
+  if (walker.direction === "input" && distinct.length > 1) {
+    const which = restAt > 0 ? `each element after the first ${restAt}` : "each element";
+    const message = `JSON Schema cannot say what ends a list, so ${which} may be of any of its types; write the list last`;
+    walker.warn(place, "loose-tuple", message, place.node);
+  }
   return {
     type: "array",
     ...(restAt > 0 ? { prefixItems: schemas.slice(0, restAt) } : {}),
