@@ -249,3 +249,25 @@ test("a list with an end of its own is told to be taken with its elements in any
   );
   assert.equal(await told("export const read = (items: [...string[], string]): string => String(items);\n"), "");
 });
+
+test("exports of CommonJS are told to export nothing, and what to write", async () => {
+  const said =
+    /^hello\.ts:2:1: error: module\.exports exports nothing here: a definition is an ES module; a tool is an exported function/;
+  assert.match(
+    await told(
+      "function greet(): string {\n  return '';\n}\n".replaceAll("\n", " ") + "\nmodule.exports = { greet };\n",
+    ),
+    said,
+  );
+  assert.match(
+    await told("exports.greet = () => 'x';\n"),
+    /^hello\.ts:1:1: error: exports\.greet exports nothing here/,
+  );
+});
+
+test("a class with methods is told that those are no tools, and how to export them", async () => {
+  assert.match(
+    await told("export class Tools {\n  greet(name: string): string {\n    return name;\n  }\n}\n"),
+    /^hello\.ts:1:14: error: Tools is a class, and methods are no tools; export greet as a function of its own: "export function greet\(…\)"\./,
+  );
+});

@@ -6,7 +6,8 @@ import { problemAt } from "./reporter.ts";
 /** Why a module without a single function for others offers nothing, and what its author most likely meant. */
 export function nothingExported(program: DefinitionProgram): Problem {
   const { entry } = program;
-  const { message, node } = onDefault(program) ?? onHidden(program) ?? onForgotten(entry) ?? onValues(program) ?? {};
+  const { message, node } =
+    onDefault(program) ?? onCommonJs(program) ?? onHidden(program) ?? onForgotten(entry) ?? onValues(program) ?? {};
   const said = message ?? `Nothing is exported, so nothing is offered: ${advice}.`;
   return problemAt(node ?? entry, { severity: "error", code: "nothing-exported", message: said }, program);
 }
@@ -64,12 +65,34 @@ function onForgotten(entry: ts.SourceFile): Finding | undefined {
   };
 }
 
+/** `module.exports = { … }` and `exports.greet = …`. */
+function onCommonJs({ entry }: DefinitionProgram): Finding | undefined {
+  for (const statement of entry.statements) {
+    if (!ts.isExpressionStatement(statement) || !ts.isBinaryExpression(statement.expression)) continue;
+    const { left } = statement.expression;
+    if (!/^(module\.)?exports\b/.test(left.getText(entry))) continue;
+    const message = `${left.getText(entry).slice(0, namesUnitsMax)} exports nothing here: a definition is an ES module; ${advice}.`;
+    return { message, node: left };
+  }
+  return undefined;
+}
+
+const namesUnitsMax = 100;
+
 /** `export const limit = 3` and `export class Shop {}`. */
 function onValues({ checker, entry }: DefinitionProgram): Finding | undefined {
   const module = checker.getSymbolAtLocation(entry);
   const [first] = module ? checker.getExportsOfModule(module) : [];
   const node = first?.declarations?.[0];
   if (!node) return undefined;
+  const methods = ts.isClassDeclaration(node)
+    ? node.members.filter(ts.isMethodDeclaration).flatMap(({ name }) => (ts.isIdentifier(name) ? [name.text] : []))
+    : [];
+  if (methods.length > 0) {
+    const message = `${first.name} is a class, and methods are no tools; export ${listed(methods)} as`;
+    const how = methods.length > 1 ? "functions of their own" : "a function of its own";
+    return { message: `${message} ${how}: "export function ${methods[0]}(…)".`, node: nameNodeOf(node) };
+  }
   return { message: `${first.name} is no function, and nothing else is exported: ${advice}.`, node: nameNodeOf(node) };
 }
 
