@@ -569,6 +569,27 @@ export function executorContract(mode: Mode): void {
         assert.ok(answers < 100, `${answers} answers of 100,000 bytes were made`);
       }));
 
+    it("who answers a call without reading it is ended, so that no arguments stay in its pipe", () =>
+      withRig({}, async (rig) => {
+        const attack = shape("attack", ["group", "name", "data"], { style: "object", context: true });
+        const program = programOf("hostile", "default");
+        const deaf = { group: "floods", name: "deaf" };
+        assert.equal(await rig.value(attack, deaf, { program }), "deaf");
+        const failure = failureOf(await rig.call(attack, { ...deaf, data: "x".repeat(4_000_000) }, { program }));
+        assert.equal(failure.reason, "protocol", failure.message);
+        assert.match(failure.message, /answered a call that it had not read/);
+        assert.equal(rig.executor.stats().killed, 1);
+      }));
+
+    it("long and short calls of one turn are all read, in their order, and answered", () =>
+      withRig({}, async (rig) => {
+        const echo = shape("echo", ["message", "times"]);
+        const lengths = [1, 70_000, 65_530, 3, 65_536, 1_000_000, 2, 40_000, 40_000, 5];
+        const texts = lengths.map((length) => "ä€x".repeat(length).slice(0, length));
+        const calls = texts.map((message) => rig.value(echo, { message, times: 1 }));
+        assert.deepEqual(await Promise.all(calls), texts);
+      }));
+
     it("guestBacklogBytes: who takes its answers gets all of them, however many", () =>
       withRig({ guestBacklogBytes: 100_000 }, async (rig) => {
         const port: HostPort = { request: () => Promise.resolve("x".repeat(90_000)) };

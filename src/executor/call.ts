@@ -7,6 +7,8 @@ export class Call implements AskingCall {
   readonly given: GuestCall;
   /** Its number in its process; 0 until it is sent. */
   id = 0;
+  /** The number of its frame among those that its process is sent. */
+  frame = 0;
   /** On the clock of `performance.now()`. */
   readonly deadlineAt: number;
   /** When the process is to be ended because the call did not stop; 0 while nobody wants it to stop. */

@@ -22,6 +22,8 @@ export type GuestProcessLimits = FrameLimits & Pick<ExecutorLimits, "guestBacklo
 
 /** What one process may deliver in one event-loop turn before the others get theirs. */
 const TURN_BYTES = 256 * 1024;
+/** What is handed to the pipe at a time: only the process itself can tell how much of a piece it has taken. */
+const PIECE_BYTES = 64 * 1024;
 /** Above it nothing long is read for the process: one long answer at a time waits in the pipe. */
 const UNTAKEN_BYTES = 256 * 1024;
 /** The end of stderr that is kept to tell why a process died; after the second figure nobody reads any more. */
@@ -40,9 +42,12 @@ export class GuestProcess {
   /** Undefined until the process has been started. */
   #pipe: Duplex | undefined;
   #outbox = "";
-  /** What goes before it: frames with bytes, and what came before those. */
-  #ahead: (string | Uint8Array)[] = [];
+  /** What goes before it, since it is long or the pipe is full. */
+  readonly #ahead: Piece[] = [];
   #aheadLength = 0;
+  /** Frames are numbered as they are sent. */
+  #sent = 0;
+  #handedOver = 0;
   #untaken: (() => void)[] = [];
   #stderr = "";
   #readingTime = new ReadingTime();
@@ -95,16 +100,28 @@ export class GuestProcess {
     return this.#stderr;
   }
 
-  /** Writes one frame, without its newline, together with the others of this turn; and bytes that belong to it. */
-  send(frame: string, bytes?: Uint8Array): void {
+  /**
+   * Writes one frame, without its newline, together with the others of this turn; and bytes that belong to it. Returns
+   * the number of the frame, for `mayHaveRead`.
+   */
+  send(frame: string, bytes?: Uint8Array): number {
     if (this.#outbox === "" && this.#ahead.length === 0) atEndOfTurn(this.#flush);
+    if (this.#outbox.length + frame.length > PIECE_BYTES) this.#closeOutbox();
+    this.#sent++;
     if (bytes) {
-      const text = `${this.#outbox}[${toGuest.withBytes},${bytes.length},${frame}]\n`;
-      this.#ahead.push(text, bytes);
-      this.#aheadLength += text.length + bytes.length;
-      this.#outbox = "";
-    } else this.#outbox += frame + "\n";
+      this.#outbox += `[${toGuest.withBytes},${bytes.length},${frame}]\n`;
+      // The bytes complete the frame.
+      this.#closeOutbox(this.#sent - 1);
+      this.#queueLong(bytes, this.#sent);
+    } else if (frame.length > PIECE_BYTES) this.#queueLong(Buffer.from(`${frame}\n`), this.#sent);
+    else this.#outbox += frame + "\n";
     if (this.backlogBytes > this.#limits.guestBacklogBytes) this.#awaitTaken();
+    return this.#sent;
+  }
+
+  /** Whether all of a frame has been handed to the pipe: no process can know of one before. */
+  mayHaveRead(frame: number): boolean {
+    return frame <= this.#handedOver;
   }
 
   /** Resolves when the process has taken most of what waits for it; undefined when it has. */
@@ -141,24 +158,46 @@ export class GuestProcess {
     this.#pipe = pipe;
     this.#collectStderr(stderr);
     pipe.on("data", this.#take);
-    pipe.on("drain", this.#onTaken);
     if (this.#holds > 0) pipe.pause();
-    if (this.backlogBytes > 0) this.#flush();
+    this.#flush();
   }
 
   readonly #flush = (): void => {
     const pipe = this.#pipe;
-    if (!pipe) return;
-    const [ahead, text] = [this.#ahead, this.#outbox];
-    this.#ahead = [];
-    this.#aheadLength = 0;
-    this.#outbox = "";
-    if (ahead.length === 0) return void pipe.write(text);
-    pipe.cork();
-    for (const piece of ahead) pipe.write(piece);
-    if (text !== "") pipe.write(text);
-    pipe.uncork();
+    // What is full hands over the next piece when it has written the last.
+    while (pipe?.writable && pipe.writableLength === 0) {
+      if (this.#ahead.length === 0) this.#closeOutbox();
+      const piece = this.#ahead.shift();
+      if (!piece) return;
+      this.#aheadLength -= piece.data.length;
+      this.#handedOver = piece.upTo;
+      pipe.write(piece.data, this.#onWritten);
+    }
   };
+
+  readonly #onWritten = (): void => {
+    this.#flush();
+    this.#onTaken();
+  };
+
+  /** What comes after it is a piece of its own. */
+  #closeOutbox(upTo = this.#sent): void {
+    const text = this.#outbox;
+    if (text === "") return;
+    this.#outbox = "";
+    if (text.length > PIECE_BYTES) return this.#queueLong(Buffer.from(text), upTo);
+    this.#ahead.push({ data: text, upTo });
+    this.#aheadLength += text.length;
+  }
+
+  /** The last of the pieces completes the frame `upTo`. */
+  #queueLong(bytes: Uint8Array, upTo: number): void {
+    this.#aheadLength += bytes.length;
+    for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
+      const end = at + PIECE_BYTES;
+      this.#ahead.push({ data: bytes.subarray(at, end), upTo: end < bytes.length ? this.#sent - 1 : upTo });
+    }
+  }
 
   /** Who does not take its answers asks nothing more. */
   #awaitTaken(): void {
@@ -171,8 +210,9 @@ export class GuestProcess {
   }
 
   readonly #onTaken = (): void => {
-    for (const resolve of this.#untaken.splice(0)) resolve();
-    if (!this.#stalled || this.backlogBytes > this.#limits.guestBacklogBytes) return;
+    const waiting = this.backlogBytes;
+    if (waiting <= UNTAKEN_BYTES) for (const resolve of this.#untaken.splice(0)) resolve();
+    if (!this.#stalled || waiting > this.#limits.guestBacklogBytes) return;
     clearTimeout(this.#stalled);
     this.#stalled = undefined;
     this.release();
@@ -206,4 +246,10 @@ export class GuestProcess {
       if (read > STDERR_READ_UNITS) stderr.destroy();
     });
   }
+}
+
+/** What is written at a time, and the last frame that it completes. */
+interface Piece {
+  readonly data: string | Uint8Array;
+  readonly upTo: number;
 }

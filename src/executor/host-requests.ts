@@ -27,7 +27,9 @@ const REQUEST_UNITS_MAX = 128 * 1024;
 /** No answer is taken to cost more than its length does, however busy the service was with others meanwhile. */
 const ANSWER_BYTES_PER_MS = 128 * 1024;
 
-type AskingProcess = Pick<GuestProcess, "send" | "taken" | "spend" | "kill">;
+interface AskingProcess extends Pick<GuestProcess, "taken" | "spend" | "kill"> {
+  send(frame: string, bytes?: Uint8Array): unknown;
+}
 
 /** What one process asks of the host in the midst of its calls. */
 export class HostRequests {

@@ -159,7 +159,7 @@ export class Session {
       this.#calls.remove(call);
       return this.#refuse(call, failure("protocol", "its arguments cannot be written as JSON"));
     }
-    this.#process.send(frame);
+    call.frame = this.#process.send(frame);
   }
 
   #drop(call: Call, error: GuestFailure): void {
@@ -184,6 +184,7 @@ export class Session {
     }
     const call = this.#calls.get(frame[1] as number);
     if (!call) return this.#onStray(frame);
+    if (!this.#process.mayHaveRead(call.frame)) return this.#fault(UNREAD_ANSWER, call);
 
     switch (frame[0]) {
       case toHost.none:
@@ -220,6 +221,7 @@ export class Session {
   #onLongResult(id: number, frame: Uint8Array): boolean {
     const call = this.#calls.get(id);
     if (!call) this.#onStray([]);
+    else if (!this.#process.mayHaveRead(call.frame)) this.#fault(UNREAD_ANSWER, call);
     else if (call.given.takesUnread) this.#over(call, { ok: true, value: { kind: "unread", frame } });
     else return false;
     return true;
@@ -281,3 +283,6 @@ export class Session {
     }
   }
 }
+
+/** Arguments count to their caller until the call is over: one that was not read would stay in the pipe, uncounted. */
+const UNREAD_ANSWER = "answered a call that it had not read";

@@ -95,7 +95,8 @@ export class Trials {
             return;
           case toHost.loaded:
             process.send(JSON.stringify([toGuest.shape, 0, { export: "", style: "object", params: [] }]));
-            return process.send(JSON.stringify([toGuest.call, ASKED, 0, {}]));
+            process.send(JSON.stringify([toGuest.call, ASKED, 0, {}]));
+            return;
           case toHost.loadFailed:
             return settle({ kind: "failed", error: loadFailed(frame, {}) });
           case toHost.failed:
