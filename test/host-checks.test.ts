@@ -20,6 +20,18 @@ function plain(schema: JsonSchema, texts = false): (value: unknown) => boolean {
 }
 
 const names = fc.constantFrom("a", "b", "c");
+/** Too many for a definition to be written out where it is referred to; they are right for any list and object. */
+const manyKeywords = {
+  minLength: 0,
+  maxLength: 9,
+  minimum: 0,
+  maximum: 9,
+  multipleOf: 1,
+  minProperties: 0,
+  maxProperties: 9,
+  pattern: "a",
+};
+
 const plainValue = fc.oneof(
   fc.constantFrom<Json>(null, true, false, 0, -0, 1, 2, 1.5, 1e300, "", "a", "1", "null", "[1]"),
   fc.string({ maxLength: 3 }),
@@ -162,6 +174,41 @@ describe("the code that checks values", () => {
       }),
       { numRuns: fc.runs(200) },
     );
+  });
+
+  it("counts each function that it enters, and each value that it compares", () => {
+    const [lists, length, times] = [150, 100, 40];
+    const one = (last: number): number[] => [...Array.from({ length: length - 1 }, () => 1), last];
+    const $defs = {
+      a: { enum: Array.from({ length: lists }, (_, at) => one(at)), ...manyKeywords },
+      b: { const: { a: 1 }, ...manyKeywords },
+    };
+    for (const at of ["a", "b"]) {
+      const items = { allOf: Array.from({ length: times }, () => ({ $ref: `#/$defs/${at}` })) };
+      const { code } = codeOf({ $defs, type: "array", items }, { texts: false }, false);
+      const entered = code.match(/\bfunction validate/g)!.length + code.match(/\bfor\(/g)!.length;
+      assert.equal(code.match(/\bown\.spend\(/g)!.length, entered);
+      const value = Array.from({ length: 200 }, () => (at === "a" ? one(lists - 1) : { a: 1 }));
+      const check = evaluated(code);
+      assert.throws(() => within({ steps: 10_000, errors: Infinity }, () => check(value)), GAVE_UP, at);
+    }
+  });
+
+  it("compares lists and objects as JSON does, whatever their members are called", () => {
+    const hostile: Json[] = [
+      { valueOf: 1 },
+      { toString: null },
+      { constructor: { name: "" } },
+      { hasOwnProperty: [] },
+      [],
+    ];
+    for (const each of hostile) {
+      const schema: JsonSchema = { enum: [each] };
+      assert.deepEqual(lazyValidator(schema)(structuredClone(each)), []);
+      for (const other of hostile) {
+        if (other !== each) assert.equal(lazyValidator(schema)(structuredClone(other)).length, 1);
+      }
+    }
   });
 
   it("leaves names alone that look like code", () => {

@@ -108,7 +108,7 @@ function counting(code: string): string {
 /** Between two steps no more of the code runs than all of it, once. */
 const CODE_UNITS_BITS = 10;
 const CODE_PARTS =
-  /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\berrors\+\+;|\bObject\.keys\(|\bfor\([^"'{]*\)\{|\bfunction validate\d+\(data, \{[^}]*\}=\{\}\)\{/g;
+  /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\berrors\+\+;|\bObject\.keys\(|\bfor\([^"'{]*\)\{|\bfunction validate\d+\(data, \{(?:[^{}]|\{\})*\}=\{\}\)\{/g;
 
 /** Says all that is wrong with a value, after it was filled in; nothing when it is right. */
 export type Judge = (value: unknown) => string[];
