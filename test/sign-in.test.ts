@@ -102,6 +102,32 @@ describe("C8 signing in with a browser", () => {
     assert.equal(await statusOf(bearer(token)), 200);
   });
 
+  it("C8 ends what it opened when its person signs out, and leaves what the token opened", async () => {
+    const { token } = await makeToken(berth, { can: ["read", "call"] });
+    const Cookie = cookieOf(await send("/sign-in", form({ token })));
+    const open = async (headers: Record<string, string>) => {
+      const response = await send("/mcp/notes/sse", { headers: { Accept: "text/event-stream", ...headers } });
+      assert.equal(response.status, 200);
+      const reader = response.body!.getReader();
+      await reader.read();
+      return reader;
+    };
+    const [byCookie, byToken] = [await open({ Cookie, Origin: berth.url }), await open(bearer(token))];
+    let isOver = false;
+    const over = (async () => {
+      while (!(await byCookie.read()).done);
+    })().then(
+      () => (isOver = true),
+      () => (isOver = true),
+    );
+    const next = byToken.read();
+    await send("/sign-out", form({}, { Cookie }));
+    await over;
+    assert.equal(isOver, true);
+    assert.equal(await Promise.race([next.then(() => "over"), Promise.resolve("open")]), "open");
+    await byToken.cancel();
+  });
+
   it("C8 counts for signInMs at every process of a data folder, until one of them is signed out at", async () => {
     const key = Buffer.alloc(32, 7);
     let now = Date.now();
@@ -117,13 +143,13 @@ describe("C8 signing in with a browser", () => {
       );
     const [one, other] = [open(), open()];
     const { text } = one.begin("acme", "t");
-    assert.equal(await other.tokenOf("acme", text), "t");
-    await assert.rejects(other.tokenOf("default", text), { code: "unauthorized" });
+    assert.equal((await other.find("acme", text)).token, "t");
+    await assert.rejects(other.find("default", text), { code: "unauthorized" });
     const ended = one.begin("acme", "t").text;
     await other.end("acme", ended);
-    await assert.rejects(one.tokenOf("acme", ended), { code: "unauthorized" });
+    await assert.rejects(one.find("acme", ended), { code: "unauthorized" });
     now += 60_001;
-    await assert.rejects(one.tokenOf("acme", text), { code: "unauthorized" });
+    await assert.rejects(one.find("acme", text), { code: "unauthorized" });
   });
 
   it("C8 leads on to pages of the same tenant alone", async () => {

@@ -12,6 +12,8 @@ export interface Principal {
   readonly tenant: string;
   /** When it ends, in milliseconds since the epoch; undefined for one that ends when somebody ends it. */
   readonly until?: number;
+  /** The browser's sign-in that it came by, which may end before its token does. */
+  readonly signIn?: string;
   /**
    * Whether it may do this: to one tool, to a server as such, or without a server to the tenant as a whole. A server
    * of which only some tools may be called permits `call` as such; without a server only what is limited to no server

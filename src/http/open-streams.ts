@@ -1,6 +1,7 @@
 import type { ServerResponse } from "node:http";
 import type { Principal } from "../access/principal.ts";
 import type { Admission } from "../admission/admission.ts";
+import type { SignIns } from "./access/sign-ins.ts";
 import { atClose } from "./at-close.ts";
 import { EventStream, type StreamOwner } from "./event-stream.ts";
 import { tenantOf } from "./place.ts";
@@ -20,14 +21,23 @@ export interface StreamLimits {
 export class OpenStreams {
   readonly #limits: StreamLimits;
   readonly #admission: Pick<Admission, "enterStream">;
+  readonly #signIns: Pick<SignIns, "hasEnded">;
   /** Only those that were opened: most answers never become a stream, and a set that changes with each request
    * keeps what it held alive until the whole heap is collected. */
   readonly #open = new Set<EventStream>();
   #taken = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(limits: StreamLimits, admission: Pick<Admission, "enterStream">) {
+  constructor(
+    limits: StreamLimits,
+    admission: Pick<Admission, "enterStream">,
+    signIns: Pick<SignIns, "hasEnded" | "onEnded">,
+  ) {
     this.#limits = limits;
+    this.#signIns = signIns;
+    signIns.onEnded((id) => {
+      for (const stream of this.#open) if (stream.principal?.signIn === id) stream.cut();
+    });
     this.#admission = admission;
   }
 
@@ -66,11 +76,18 @@ export class OpenStreams {
     },
   };
 
+  /** Its person may have signed out at another process. Where that cannot be known now, it is looked at again. */
+  async #cutSignedOut(stream: EventStream, { tenant, signIn }: Principal): Promise<void> {
+    const hasEnded = await this.#signIns.hasEnded(tenant, signIn!).catch(() => false);
+    if (hasEnded) stream.cut();
+  }
+
   readonly #comment = (): void => {
     const now = Date.now();
     for (const stream of this.#open) {
       if ((stream.principal?.until ?? now) < now) stream.cut();
       else stream.comment();
+      if (stream.principal?.signIn !== undefined) void this.#cutSignedOut(stream, stream.principal);
     }
     if (this.#open.size > 0) return;
     clearInterval(this.#timer);

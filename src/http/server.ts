@@ -184,7 +184,7 @@ function createAnswer(options: HttpOptions): Answer {
     createAuthenticate(access, resources, options.signIns),
   );
   const challenge = recordRefusals(createChallenge(access, resources), { ...options, isProxied });
-  const streams = new OpenStreams(limits, options.admission);
+  const streams = new OpenStreams(limits, options.admission, options.signIns);
   options.metrics.show({
     name: "berth_streams_open",
     help: "Answers and subscriptions that are open as streams",

@@ -6,7 +6,7 @@ import { BerthError } from "../../errors.ts";
 import { claimedPlaceOf, placeOf } from "../place.ts";
 import { credentialOf, type Credential } from "./credential.ts";
 import type { Resources } from "./resources.ts";
-import type { SignIns } from "./sign-ins.ts";
+import type { SignIn, SignIns } from "./sign-ins.ts";
 
 /**
  * Whose request it is; undefined where nobody is asked for a token and none was sent. Throws or rejects with
@@ -44,10 +44,20 @@ export function createAuthenticate(access: Access, resources: Resources, signIns
   ): Principal | undefined | Promise<Principal | undefined> {
     const principalBy = (token: string) => access.principalOf(token, tenant, () => resources.of(request));
     if ("token" in credential) return principalBy(credential.token);
-    const principal = signIns.tokenOf(tenant, credential.signIn).then(principalBy);
+    const principal = signedIn(signIns.find(tenant, credential.signIn), principalBy);
     // A cookie that has become void, where none is needed, is only in the way.
     return required ? principal : principal.catch(withoutIt);
   }
+}
+
+/** What it opens ends with the sign-in at the latest. */
+async function signedIn(
+  found: Promise<SignIn>,
+  principalBy: (token: string) => Principal | Promise<Principal>,
+): Promise<Principal> {
+  const { id, token, until } = await found;
+  const principal = await principalBy(token);
+  return { ...principal, until: Math.min(until, principal.until ?? until), signIn: id };
 }
 
 function missing(): BerthError {

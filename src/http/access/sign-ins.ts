@@ -5,6 +5,14 @@ import type { Limits } from "../../limits.ts";
 import type { Records } from "../../mcp/records.ts";
 import type { Sealer } from "../../mcp/seal.ts";
 
+/** What a cookie holds. */
+export interface SignIn {
+  readonly id: string;
+  readonly token: string;
+  /** Milliseconds since the epoch. */
+  readonly until: number;
+}
+
 /** A browser's sign-in, as its cookie holds it. */
 export interface NewSignIn {
   /** Sealed: nobody but the service reads a token in it. */
@@ -22,6 +30,7 @@ export class SignIns {
   readonly #sealer: Sealer;
   readonly #records: Pick<Records, "record" | "putRecord">;
   readonly #signInMs: number;
+  readonly #endListeners = new Set<(id: string) => void>();
 
   constructor(sealer: Sealer, records: Pick<Records, "record" | "putRecord">, limits: Pick<Limits, "signInMs">) {
     this.#sealer = sealer;
@@ -36,25 +45,36 @@ export class SignIns {
     return { text: this.#sealer.seal(binding(tenant), value, until - Date.now()), until };
   }
 
-  /** The token of a sign-in. Rejects with `unauthorized` where it has ended, or is none of this tenant. */
-  async tokenOf(tenant: string, text: string): Promise<string> {
-    const { id, token } = this.#read(tenant, text);
-    if (await this.#records.record(tenant, KIND, id)) throw over();
-    return token;
+  /** What the cookie says. Rejects with `unauthorized` where the sign-in has ended, or is none of this tenant. */
+  async find(tenant: string, text: string): Promise<SignIn> {
+    const found = this.#read(tenant, text);
+    if (await this.hasEnded(tenant, found.id)) throw over();
+    return found;
+  }
+
+  /** True once its person has signed out, at any process of the data folder. */
+  async hasEnded(tenant: string, id: string): Promise<boolean> {
+    return (await this.#records.record(tenant, KIND, id)) !== undefined;
+  }
+
+  /** Hears of those that end at this process. */
+  onEnded(listener: (id: string) => void): void {
+    this.#endListeners.add(listener);
   }
 
   /** Ends a sign-in for good; what is none is over anyway. */
   async end(tenant: string, text: string): Promise<void> {
-    let ended: { readonly id: string; readonly until: number };
+    let ended: SignIn;
     try {
       ended = this.#read(tenant, text);
     } catch {
       return;
     }
     await this.#records.putRecord(tenant, KIND, ended.id, { value: "ended", expected: 0, expiresAt: ended.until });
+    for (const listener of this.#endListeners) listener(ended.id);
   }
 
-  #read(tenant: string, text: string): { readonly id: string; readonly token: string; readonly until: number } {
+  #read(tenant: string, text: string): SignIn {
     let value: unknown;
     try {
       value = this.#sealer.unseal(binding(tenant), text);
