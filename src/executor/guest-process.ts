@@ -164,8 +164,9 @@ export class GuestProcess {
 
   readonly #flush = (): void => {
     const pipe = this.#pipe;
+    if (!pipe) return;
     // What is full hands over the next piece when it has written the last.
-    while (pipe?.writable && pipe.writableLength === 0) {
+    while (pipe.writable && pipe.writableLength === 0) {
       if (this.#ahead.length === 0) this.#closeOutbox();
       const piece = this.#ahead.shift();
       if (!piece) return;
