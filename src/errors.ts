@@ -79,6 +79,7 @@ export const errors = {
   token_missing: { status: 401, rpc: -32600, message: "A token is needed here" },
   unauthorized: { status: 401, rpc: -32600, message: "This token is not valid here" },
   forbidden: { status: 403, rpc: -32600, message: "The token does not permit this" },
+  token_again: { status: 403, rpc: -32600, message: "A sign-in alone does not permit this" },
   programs_refused: { status: 403, rpc: -32600, message: "Programs may not be started by this" },
   token_invalid: { status: 422, rpc: -32602, message: "There can be no such token" },
   token_not_found: { status: 404, rpc: -32602, message: "No such token, or it was revoked before" },

@@ -263,6 +263,40 @@ describe("C8 signing in with a browser", () => {
     assert.deepEqual(unexpected, []);
   });
 
+  it("C8 asks for the token again where a page sets a secret, and keeps what was typed", async () => {
+    const { token } = await makeToken(berth, { can: ["admin"] });
+    const page = await browser.open(`${berth.url}/secrets`);
+    await signInOn(page, token);
+    await page.waitForURL("**/secrets");
+    const Cookie = (await page.context().cookies()).map(({ name, value }) => `${name}=${value}`).join("; ");
+    const stolen = await send("/api/secrets/TAKEN", {
+      method: "PUT",
+      headers: { Cookie, Origin: berth.url },
+      body: "x",
+    });
+    assert.equal(stolen.status, 403);
+    assert.equal(((await stolen.json()) as { error: { code: string } }).error.code, "token_again");
+
+    await page.getByLabel("Name").fill("PILOT");
+    await page.getByLabel("Value").fill("a value of a pilot");
+    await page.getByRole("button", { name: "Set it" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText(/type your token again/).waitFor();
+    assert.deepEqual(await violationsOf(page), []);
+    await dialog.getByLabel("Token").fill("nonsense");
+    await dialog.getByRole("button", { name: "Sign in" }).click();
+    await dialog.getByRole("alert").waitFor();
+    assert.equal(await page.getByLabel("Value").inputValue(), "a value of a pilot");
+    await dialog.getByLabel("Token").fill(token);
+    await dialog.getByRole("button", { name: "Sign in" }).click();
+    await page.getByText("The secret PILOT is set.").waitFor();
+    // It stays typed for the page.
+    await page.getByLabel("Name").fill("MATE");
+    await page.getByLabel("Value").fill("a value of a mate");
+    await page.getByRole("button", { name: "Set it" }).click();
+    await page.getByText("The secret MATE is set.").waitFor();
+  });
+
   async function signInOn(page: Page, token: string): Promise<void> {
     await page.getByLabel("Token").fill(token);
     await page.getByRole("button", { name: "Sign in" }).click();

@@ -12,7 +12,10 @@ export interface Principal {
   readonly tenant: string;
   /** When it ends, in milliseconds since the epoch; undefined for one that ends when somebody ends it. */
   readonly until?: number;
-  /** The browser's sign-in that it came by, which may end before its token does. */
+  /**
+   * The browser's sign-in that it came by, which may end before its token does. Its cookie goes to every port of the host:
+   * what takes a token that was typed for it (rights.ts) is not permitted.
+   */
   readonly signIn?: string;
   /**
    * Whether it may do this: to one tool, to a server as such, or without a server to the tenant as a whole. A server
@@ -83,6 +86,20 @@ export function createPrincipal(
       }
       return false;
     },
+  };
+}
+
+/** Whose request it is where a cookie alone says so. No program of the machine is started for it, by whatever way. */
+export function bySignIn(principal: Principal, signIn: { readonly id: string; readonly until: number }): Principal {
+  return {
+    id: principal.id,
+    tenant: principal.tenant,
+    until: signIn.until,
+    signIn: signIn.id,
+    get rights() {
+      return `${principal.rights} by sign-in`;
+    },
+    permits: (action, server, tool) => action !== "programs" && principal.permits(action, server, tool),
   };
 }
 

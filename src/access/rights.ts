@@ -68,6 +68,33 @@ export const RIGHTS = {
 
 export type Power = keyof typeof RIGHTS;
 
+/**
+ * What a browser's cookie alone does not do: another program at another port of the host may have it, too. The page
+ * sends the token as a header, once its person has typed it there.
+ */
+const TOKEN_TYPED: ReadonlySet<Power> = new Set([
+  "secrets",
+  "network",
+  "upstream",
+  "programs",
+  "secretValues",
+  "approvals",
+  "tokens",
+]);
+
+/** Throws `token_again` where a cookie alone asks for what takes a token that was typed for it. */
+export function checkTyped(principal: Principal | undefined, power: Power): void {
+  if (isUntyped(principal, power)) throw tokenAgain(`to ${RIGHTS[power].what}`);
+}
+
+function isUntyped(principal: Principal | undefined, power: Power): boolean {
+  return principal?.signIn !== undefined && TOKEN_TYPED.has(power);
+}
+
+function tokenAgain(doing: string, data?: Record<string, unknown>): BerthError {
+  return new BerthError("token_again", `${doing}, type your token again`, { data: { ...data } });
+}
+
 /** What whoever acts may do. Made at the way in, and asked wherever something is changed. */
 export interface Rights {
   has(power: Power, server: string | undefined): boolean;
@@ -86,11 +113,13 @@ export function rightsOf(principal: Principal | undefined, { openPrograms }: Ope
     has(power, server) {
       const { action, of } = RIGHTS[power];
       if (!principal) return power !== "programs" || openPrograms;
+      if (isUntyped(principal, power)) return false;
       return principal.permits(action, of === "server" ? server : undefined);
     },
     refusal(power, server, doing, data) {
       const { action, of } = RIGHTS[power];
       if (!principal) return new BerthError("programs_refused", `${doing} ${NO_PROGRAMS}`, { data: { ...data } });
+      if (isUntyped(principal, power)) return tokenAgain(`${doing} takes more than a sign-in`, data);
       const where = of === "tenant" || server === undefined ? "for the tenant as a whole" : `on the server "${server}"`;
       return new BerthError("forbidden", `${doing} needs "${action}" ${where}`, { data: { ...data, needs: action } });
     },

@@ -4,7 +4,7 @@ import { ask } from "./editor/ask.ts";
 import { element } from "./editor/dom.ts";
 import { openNotices } from "./editor/notices.ts";
 import { refreshPage } from "./editor/refresh-page.ts";
-import { askToken, asksForToken } from "./shared/ask-token.ts";
+import { askToken, asksForToken, withTyped } from "./shared/ask-token.ts";
 
 const form = document.querySelector<HTMLFormElement>("#set-secret");
 const notices = openNotices();
@@ -64,7 +64,7 @@ async function send(
   request: { method: string; headers: Readonly<Record<string, string>>; body?: string },
 ): Promise<boolean> {
   notices.clear("done");
-  const headers = { ...request.headers, Accept: "application/json" };
+  const headers = withTyped({ ...request.headers, Accept: "application/json" });
   let message: string;
   try {
     const response = await fetch(`${form!.dataset["api"]}/${encodeURIComponent(name)}`, { ...request, headers });

@@ -1,7 +1,7 @@
 import type { ContractChange } from "../../contract/change.ts";
 import type { Problem } from "../../problem.ts";
 import type { Draft } from "./draft.ts";
-import { asksForToken } from "../shared/ask-token.ts";
+import { asksForToken, withTyped } from "../shared/ask-token.ts";
 
 /** The JSON API of edits, as pages use it. What it answers to a save is a value, not an exception. */
 
@@ -91,7 +91,7 @@ async function outcomeOf(response: Response): Promise<SaveOutcome> {
 }
 
 function sending(method: string, draft: Draft | null): RequestInit & { headers: Record<string, string> } {
-  const headers: Record<string, string> = { Accept: "application/json" };
+  const headers: Record<string, string> = withTyped({ Accept: "application/json" });
   if (method === "DELETE") return { method, headers };
   return { method, headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify(draft) };
 }

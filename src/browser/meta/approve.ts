@@ -1,4 +1,4 @@
-import { askToken, asksForToken } from "../shared/ask-token.ts";
+import { askToken, asksForToken, withTyped } from "../shared/ask-token.ts";
 
 /** `<button data-approve="URL" data-contract="CID">` approves what a server of others has become: what the page shows. */
 export function approveChanges(): void {
@@ -15,7 +15,7 @@ async function approve(button: HTMLButtonElement): Promise<void> {
   try {
     const response = await fetch(button.dataset["approve"]!, {
       method: "POST",
-      headers: { "Content-Type": "application/json" },
+      headers: withTyped({ "Content-Type": "application/json" }),
       body: JSON.stringify({ contract: button.dataset["contract"] }),
     });
     if (response.ok) return location.reload();

@@ -1,5 +1,5 @@
 import type { ContractChange } from "../../contract/change.ts";
-import { askToken, asksForToken } from "../shared/ask-token.ts";
+import { askToken, asksForToken, withTyped } from "../shared/ask-token.ts";
 
 /** What the API says when it refuses (docs/api.md). */
 interface Refusal {
@@ -30,7 +30,7 @@ async function restore(button: HTMLButtonElement, query: "" | "?allow_breaking=t
   try {
     const response = await fetch(`${button.dataset["restore"]}${query}`, {
       method: "POST",
-      headers: { Accept: "application/json" },
+      headers: withTyped({ Accept: "application/json" }),
     });
     if (response.ok) return location.reload();
     const { error } = (await response.json().catch(() => ({}))) as Refusal;

@@ -2,7 +2,21 @@ import { tenantBase } from "./base.ts";
 import { button, element } from "../editor/dom.ts";
 
 /** What the API answers to who has no token, or not one for this. */
-const CODES: ReadonlySet<unknown> = new Set(["token_missing", "unauthorized", "forbidden", "write_forbidden"]);
+const CODES: ReadonlySet<unknown> = new Set([
+  "token_missing",
+  "unauthorized",
+  "forbidden",
+  "token_again",
+  "write_forbidden",
+]);
+
+/** What was typed into this page last: it is kept nowhere else, and goes to no other port of the host, as cookies do. */
+let typed: string | undefined;
+
+/** The headers of a request that may take a token which was typed for it. */
+export function withTyped<Headers extends Record<string, string>>(headers: Headers): Headers {
+  return typed === undefined ? headers : { ...headers, Authorization: `Bearer ${typed}` };
+}
 
 /** Whether another token would help against an error of this code. */
 export function asksForToken(code: unknown): boolean {
@@ -10,8 +24,8 @@ export function asksForToken(code: unknown): boolean {
 }
 
 /**
- * Asks for a token and signs in with it: from then on it goes with every request of these pages, and no script can read
- * it. False when the person gives none.
+ * Asks for a token and signs in with it. The page sends it with what it changes, until it is left. False when the person
+ * gives none.
  */
 export function askToken(why: string): Promise<boolean> {
   return new Promise((resolve) => {
@@ -63,7 +77,10 @@ async function signIn(token: string): Promise<string | undefined> {
       headers: { "Content-Type": "application/json", Accept: "application/json" },
       body: JSON.stringify({ token }),
     });
-    if (response.ok) return undefined;
+    if (response.ok) {
+      typed = token.trim();
+      return undefined;
+    }
     const { error } = (await response.json().catch(() => ({}))) as { error?: { message?: string } };
     return error?.message ?? `The server answered ${response.status}`;
   } catch {

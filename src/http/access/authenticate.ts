@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { RequestHandler } from "express";
 import type { Access } from "../../access/access.ts";
-import type { Principal } from "../../access/principal.ts";
+import { bySignIn, type Principal } from "../../access/principal.ts";
 import { BerthError } from "../../errors.ts";
 import { claimedPlaceOf, placeOf } from "../place.ts";
 import { credentialOf, type Credential } from "./credential.ts";
@@ -57,7 +57,7 @@ async function signedIn(
 ): Promise<Principal> {
   const { id, token, until } = await found;
   const principal = await principalBy(token);
-  return { ...principal, until: Math.min(until, principal.until ?? until), signIn: id };
+  return bySignIn(principal, { id, until: Math.min(until, principal.until ?? until) });
 }
 
 function missing(): BerthError {

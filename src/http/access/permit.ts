@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Request, RequestHandler } from "express";
 import type { Action, Principal } from "../../access/principal.ts";
-import { RIGHTS, type Power } from "../../access/rights.ts";
+import { checkTyped, RIGHTS, type Power } from "../../access/rights.ts";
 import { isLoopback } from "../../config.ts";
 import { BerthError } from "../../errors.ts";
 import type { Catalog } from "../../host/catalog.ts";
@@ -97,6 +97,7 @@ export function checkChange(request: IncomingMessage, power: Power, server?: str
     checkPermitted(request, action, of === "server" ? server : undefined);
     // A header is sent by whoever means to; a cookie is sent by itself.
     if (authorization === undefined) checkWritingPage(request);
+    checkTyped(principalOf(request), power);
     return;
   }
   if (authorization !== undefined) throw new BerthError("unauthorized", "send Authorization: Bearer <token>");
