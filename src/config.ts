@@ -54,6 +54,8 @@ export interface Config {
   readonly audit: "all" | "changes";
   /** Whoever may use Berth without a token may also have it start programs of others. */
   readonly upstreamPrograms: boolean;
+  /** Callers are told the file, line and column at which a function threw. */
+  readonly errorPlaces: boolean;
   readonly logLevel: string;
   /** Offers the server `explore`, which starts whatever program its caller names. */
   readonly explore: boolean;
@@ -65,6 +67,7 @@ const choices = {
   guests: ["auto", "sandboxed", "trusted"],
   explore: ["off", "on"],
   upstreamPrograms: ["off", "on"],
+  errorPlaces: ["off", "on"],
   logLevel: ["trace", "debug", "info", "warn", "error", "fatal", "silent"],
 } as const;
 
@@ -191,6 +194,7 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
     logLevel: choice("logLevel", "BERTH_LOG"),
     explore: choice("explore", "BERTH_EXPLORE") === "on",
     upstreamPrograms: choice("upstreamPrograms", "BERTH_UPSTREAM_PROGRAMS") === "on",
+    errorPlaces: choice("errorPlaces", "BERTH_ERROR_PLACES") === "on",
     limits,
     ...overrides,
   };

@@ -167,6 +167,7 @@ export async function openCore(
       mayStartPrograms: (tenant: string) => config.tenantUpstreams === "all" || config.tenantUpstreams.includes(tenant),
       writable: config.image !== "readonly",
       storedBytesOf: (tenant: string) => limitsOf(tenant).storedBytes,
+      errorPlaces: config.errorPlaces,
       limits: config.limits,
     };
     const explore = config.explore ? opened(openExplore(exploring(config, log, reaching))) : undefined;

@@ -123,7 +123,7 @@ export async function buildCatalog(
         createTool(
           contract,
           configuredRun(tool, run, validatorOf),
-          { redirects, notes, validatorOf, readResult, limits },
+          { redirects, notes, validatorOf, readResult, errorPlaces: dependencies.errorPlaces ?? false, limits },
           own,
         ),
       ];

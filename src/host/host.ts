@@ -119,6 +119,8 @@ export interface HostDependencies {
   readonly mayStartPrograms?: (tenant: string) => boolean;
   /** False on a read-only boot: shell definitions are refused and nothing is written. */
   readonly writable: boolean;
+  /** Callers are told where a function threw; without it they are not. */
+  readonly errorPlaces?: boolean;
   /** Bytes of content that a tenant may have a claim on; as many as it likes without it. */
   readonly storedBytesOf?: (tenant: string) => number;
   readonly limits: UriLimits &

@@ -25,6 +25,8 @@ export interface ToolParts {
   readonly validatorOf: ValidatorOf;
   /** Reads what is too long to be read by who serves. */
   readonly readResult: (task: ResultTask) => Promise<ReadResult>;
+  /** Callers are told where its function threw. */
+  readonly errorPlaces: boolean;
   readonly limits: RetryLimits & { readonly callMs: number };
 }
 
@@ -109,7 +111,8 @@ export function createTool(
         const what = `The tool "${name}"`;
         const { reason, protocol } = error;
         const setting = options.deadlineMs === undefined ? "BERTH_CALL_MS" : "BERTH_TASK_MS";
-        const message = messageOf(what, error) + (reason === "timeout" ? ` (${setting})` : "");
+        const place = parts.errorPlaces && reason === "thrown" ? thrownAt(error.stack) : "";
+        const message = messageOf(what, error) + (reason === "timeout" ? ` (${setting})` : "") + place;
         const isOwn = reason === "thrown" || reason === "unwritable";
         const rejects = protocol || reason === "descriptors" || (options.failuresReject && !isOwn);
         if (!rejects) return notes.ended("error", beganAt, args, options, failure(message), retries, error.stack);
@@ -161,4 +164,10 @@ function isEnd(outcome: ToolOutcome): boolean {
 /** What the function itself calls so: nobody else knows whether its work may be done twice. */
 function isTransient(outcome: ToolOutcome): outcome is Extract<ToolOutcome, { ok: false }> {
   return !outcome.ok && outcome.error.retriable && outcome.error.reason === "thrown";
+}
+
+/** The first place in the definition's own files, as the end of a message. */
+function thrownAt(stack: string | undefined): string {
+  const place = /^\s+at (?:.*\()?(?:definition:)?([^\s()]+:\d+:\d+)\)?$/m.exec(stack ?? "")?.[1];
+  return place === undefined ? "" : ` (at ${place})`;
 }
