@@ -257,6 +257,26 @@ describe("values that are checked by the process for it", () => {
     assert.equal(await check({ list: [1, "a"] }), "/list/1 must be number");
   });
 
+  it("makes code again that was forgotten for that of others, and finds the same", async () => {
+    const checks = new Checks(patientLimits, { codesBytes: 1 });
+    try {
+      const properties = Object.fromEntries(
+        Array.from({ length: 300 }, (_, at) => [`p${at}`, { type: "string", pattern: "a" }]),
+      );
+      const validators = Array.from({ length: 4 }, (_, at) =>
+        checks.of("one")({ type: "object", title: `${at}`, properties }),
+      );
+      for (let round = 0; round < 3; round++) {
+        for (const validate of validators) {
+          assert.equal(await validate({ p1: "a" }), undefined);
+          assert.match((await validate({ p1: "b" }))!, /p1 must match pattern/);
+        }
+      }
+    } finally {
+      await checks.close();
+    }
+  });
+
   it("checkMemoryMb: gives up a value that takes more, and says so", async () => {
     const small = new Checks({ ...patientLimits, checkMemoryMb: 16 });
     try {

@@ -13,6 +13,7 @@ import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Completion, InputRequired } from "../catalog.ts";
 import type { Bare } from "../content.ts";
 import type { LongObjectParts, LongResultParts } from "../long-result.ts";
+import { ViewRoom, type Kept } from "../view-room.ts";
 import type { SchemaCode, SchemaOptions } from "./schema-code.ts";
 import type { Draft } from "../edits/edits.ts";
 import { serviceEnding, startCheckProcess, type CheckProcess, type CheckStart } from "./check-process.ts";
@@ -30,12 +31,15 @@ export class Checks {
   readonly #slow: Lane;
   /** Tenants of which a value took long, until when they are on the slow lane, on the clock of `performance.now()`. */
   readonly #slowUntil = new Map<string, number>();
+  /** Code that this thread runs, of all tenants: it is made again when it was forgotten. */
+  readonly #codes: ViewRoom;
   /** Characters and bytes of what waits and of what is checked, of all tenants and of each. */
   #held = 0;
   readonly #heldOf = new Map<string, number>();
   #isClosed = false;
 
-  constructor(limits: CheckLimits, options: Partial<CheckStart> = {}) {
+  constructor(limits: CheckLimits, options: Partial<CheckStart> & { readonly codesBytes?: number } = {}) {
+    this.#codes = new ViewRoom(options.codesBytes ?? CODES_BYTES_MAX);
     const { start = startDirectly, mode = "auto", onTrusted = () => {} } = options;
     this.#limits = limits;
     let isTold = false;
@@ -64,11 +68,11 @@ export class Checks {
 
   /** Its code is made when the first value comes, since most tools are never called. */
   #validator(tenant: string, schema: JsonSchema, { texts }: SchemaOptions = { texts: false }): Validator {
-    /** Null where there is code, and it is none to be run by who serves. */
-    let quick: Check | null | undefined;
+    const made = new Map<typeof QUICK, { readonly check: Check; readonly kept: Kept }>();
+    let isIntricate = false;
 
     const judge = async (value: Json | JsonText): Promise<string | undefined> => {
-      const wantsCode = quick === undefined;
+      const wantsCode = !isIntricate && made.size === 0;
       const text = value instanceof JsonText ? value.text : JSON.stringify(value);
       const unitsMax = text.length + this.#limits.bodyBytes;
       const report = await this.#report(tenant, {
@@ -80,7 +84,11 @@ export class Checks {
         wantsDigest: value instanceof JsonText,
       });
       if (report.fault !== undefined) return `its schema is not valid: ${report.fault}`;
-      if (report.quick) quick = isQuick(report.quick) ? evaluated(report.quick.code) : null;
+      if (report.quick && isQuick(report.quick)) {
+        const { code } = report.quick;
+        const kept = this.#codes.keep(made, QUICK, UNIT_BYTES * code.length);
+        made.set(QUICK, { check: evaluated(code), kept });
+      } else if (report.quick) isIntricate = true;
       if (report.problems.length > 0) return report.problems.join("; ");
       if (value instanceof JsonText) {
         if (report.filled !== undefined) [value.text, value.digest] = [report.filled, report.digest!];
@@ -88,7 +96,12 @@ export class Checks {
       return undefined;
     };
 
-    return (value) => (quick && !(value instanceof JsonText) && isRightAtOnce(quick, value) ? undefined : judge(value));
+    return (value) => {
+      const quick = value instanceof JsonText ? undefined : made.get(QUICK);
+      if (!quick) return judge(value);
+      quick.kept.used = true;
+      return isRightAtOnce(quick.check, value as Json) ? undefined : judge(value);
+    };
   }
 
   /**
@@ -350,6 +363,10 @@ const SLOW_MS = 100;
 /** Processor time that a task may take on the quick lane: reading the longest body takes less. */
 const QUICK_MS = 300;
 const SLOW_FOR_MS = 10_000;
+const QUICK = "quick";
+const CODES_BYTES_MAX = 64 * 1024 * 1024;
+/** What a character of code takes in memory, with what is made of it. */
+const UNIT_BYTES = 2;
 /** In one that has become slow, in one whose memory others had filled, in a fresh one. */
 const TRIES_MAX = 3;
 
