@@ -34,16 +34,35 @@ export function processorMsOf(pids: readonly number[]): number {
 
 /** The same, and the state of each: `R` would run, `T` was stopped (`SIGSTOP`), others wait for something. */
 export function useOf(pids: readonly number[]): { readonly processorMs: number; readonly states: string } {
-  let ticks = 0;
+  let processorMs = 0;
   let states = "";
+  for (const { ownMs, reapedMs, state } of usesOf(pids).values()) {
+    processorMs += ownMs + reapedMs;
+    states += state;
+  }
+  return { processorMs, states };
+}
+
+/** Processor time of one process. */
+export interface ProcessUse {
+  readonly ownMs: number;
+  /** Time of its children that ended, as far as it waited for them: the kernel drops that of all others. */
+  readonly reapedMs: number;
+  readonly state: string;
+}
+
+/** The same for each process that is still there. */
+export function usesOf(pids: readonly number[]): Map<number, ProcessUse> {
+  const uses = new Map<number, ProcessUse>();
   for (const pid of pids) {
     const stat = readOr(`/proc/${pid}/stat`);
+    if (stat === "") continue;
     // The name of the program may hold spaces and brackets.
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    for (const field of fields.slice(11, 15)) ticks += Number(field);
-    states += fields[0]!;
+    const msAt = (index: number): number => (Number(fields[index]) + Number(fields[index + 1])) * TICK_MS;
+    uses.set(pid, { ownMs: msAt(11), reapedMs: msAt(13), state: fields[0]! });
   }
-  return { processorMs: ticks * TICK_MS, states };
+  return uses;
 }
 
 /** What they have in memory, in megabytes; what several of them share is counted for each. */

@@ -1,5 +1,14 @@
 import { giveWay, keepsUp } from "../give-way.ts";
-import { proportionalMbOf, residentMbOf, socketMbOf, treeOf, useOf, waitedMsOf, wholeTreeOf } from "../process-tree.ts";
+import {
+  proportionalMbOf,
+  residentMbOf,
+  socketMbOf,
+  treeOf,
+  usesOf,
+  waitedMsOf,
+  wholeTreeOf,
+  type ProcessUse,
+} from "../process-tree.ts";
 
 /** A process of guest code; it may not have been started yet. */
 export interface GuestOfTenant {
@@ -31,13 +40,16 @@ export class WatchedGuest {
   #givesWay: boolean;
   #pids: readonly number[] = [];
   #lowered = new Set<number>();
-  #processorMs = -1;
+  /** What each process had used at the last look. */
+  #uses: ReadonlyMap<number, ProcessUse> | undefined;
   /** Undefined where it used little at the last look: to read it costs those something that are called. */
   #waitedMs: number | undefined;
   #room: MemoryRoom | undefined;
   #lookedAt = 0;
   #looks = 0;
   #rest = 0;
+  /** How often it could have been looked at since its memory was. */
+  #memoryUnseen = 0;
 
   constructor(tenant: string, guest: GuestOfTenant, givesWay: boolean, room?: MemoryRoom) {
     this.tenant = tenant;
@@ -54,26 +66,31 @@ export class WatchedGuest {
   /** One that is held up would use more than it does: its share is not a calm one's. */
   look(now: number): Use {
     const { pid } = this.#guest;
+    this.#memoryUnseen++;
     if (pid === undefined || this.#rest-- > 0) return NOTHING;
     this.#rest = 0;
     const processes = this.#room?.processes;
     if (processes !== undefined) this.#pids = wholeTreeOf(pid, processes + SANDBOX_PROCESSES);
     else if (this.#looks++ % TREE_LOOKS < 2) this.#pids = treeOf(pid);
-    const { processorMs, states } = useOf(this.#pids);
-    const isStopped = states.includes("T");
-    const usedMs = this.#processorMs < 0 ? 0 : Math.max(0, processorMs - this.#processorMs);
+    const before = this.#uses;
+    const uses = usesOf(this.#pids);
+    const isStopped = [...uses.values()].some(({ state }) => state === "T");
+    const usedMs = before ? usedBetween(before, uses) : 0;
+    const isSame = before?.size === uses.size && [...uses.keys()].every((each) => before.has(each));
     const passedMs = Math.max(1, now - this.#lookedAt);
     const share = usedMs / passedMs;
     const wanted = share + this.#waitedSince(share) / passedMs;
-    // Who uses no processor takes no memory either.
-    if (usedMs > 0 || this.#processorMs < 0) this.#keepToRoom();
-    if (this.#processorMs === processorMs && !isStopped) this.#rest = RESTING_LOOKS;
-    this.#processorMs = processorMs;
+    // A guest that can start nothing cannot hide its processor time, and takes no memory without any.
+    const isDue = processes !== undefined && this.#memoryUnseen >= MEMORY_LOOKS;
+    if (usedMs > 0 || !isSame || isDue) this.#keepToRoom();
+    if (usedMs === 0 && isSame && !isStopped) this.#rest = RESTING_LOOKS;
+    this.#uses = uses;
     this.#lookedAt = now;
     return { share: isStopped ? Math.max(share, HELD_SHARE) : share, wanted, usedMs };
   }
 
   #keepToRoom(): void {
+    this.#memoryUnseen = 0;
     if (!this.#room) return;
     // Those that can start nothing have no sockets. The innermost is in the sandbox, whatever started it.
     const socketMb = this.#room.processes === undefined ? 0 : socketMbOf(this.#pids.at(-1)!);
@@ -120,9 +137,27 @@ export class WatchedGuest {
   }
 }
 
+/**
+ * Milliseconds of processor time. A child that was waited for adds all of its time to its parent's, which includes what
+ * was counted while it ran. One that nobody waited for takes its time along, but not that of its siblings.
+ */
+function usedBetween(before: ReadonlyMap<number, ProcessUse>, now: ReadonlyMap<number, ProcessUse>): number {
+  let ownMs = 0;
+  let reapedMs = 0;
+  for (const [pid, use] of now) {
+    const known = before.get(pid);
+    ownMs += Math.max(0, use.ownMs - (known?.ownMs ?? 0));
+    reapedMs += Math.max(0, use.reapedMs - (known?.reapedMs ?? 0));
+  }
+  for (const [pid, use] of before) if (!now.has(pid)) reapedMs -= use.ownMs + use.reapedMs;
+  return ownMs + Math.max(0, reapedMs);
+}
+
 const NOTHING: Use = { share: 0, wanted: 0, usedMs: 0 };
 /** One that has used nothing is looked at again after so many looks. */
 const RESTING_LOOKS = 3;
+/** The memory of one that may start others is looked at after so many looks, or with the first one after a rest. */
+const MEMORY_LOOKS = 4;
 /** What a guest has started is looked for in the first looks, and then from time to time. */
 const TREE_LOOKS = 8;
 /** What limits and confines it, beside its own. */
