@@ -57,6 +57,32 @@ function madeImage(): [from: string, out: string] {
 }
 
 describe("berth boot", () => {
+  test("makes no image of definitions that do not load, and says where and why", () => {
+    const out = join(temporaryFolder(), "boot");
+    const definition = (top: string): string =>
+      `${top}\n/** Does. */\nexport function does(): string { return "it"; }\n`;
+    const from = writeSources(
+      sourcesWith(
+        {
+          fetches: { definition: "fetches.ts" },
+          endless: { definition: "endless.ts" },
+          good: { definition: "good.ts" },
+        },
+        {
+          "fetches.ts": definition('export const answer = await fetch("https://example.org/");'),
+          "endless.ts": definition("for (;;);"),
+          "good.ts": definition(""),
+        },
+      ),
+    );
+    const { code, stderr } = boot("--from", from, "--out", out);
+    assert.equal(code, 2, stderr);
+    assert.match(stderr, /^fetches\.ts:1:29: error: .*host can only be asked while a call is in flight.*move "fetch"/m);
+    assert.match(stderr, /^endless\.ts: error: .*more than 2000 ms of processor time \(BERTH_LOAD_MS\)/m);
+    assert.doesNotMatch(stderr, /good\.ts/);
+    assert.equal(existsSync(join(out, "default.boot.cid")), false);
+  });
+
   test("C1 makes the image with the real compiler, and the same bytes from another copy of the sources", async () => {
     const [from, out] = [sources(), join(temporaryFolder(), "boot")];
     const first = boot("--from", from, "--out", out);

@@ -4,6 +4,10 @@ import type { Cid } from "../cid.ts";
 import { packageRoot, readConfig } from "../config.ts";
 import type { Limits } from "../limits.ts";
 import { openCompiler } from "../discover/compiler.ts";
+import type { Executor } from "../executor/executor.ts";
+import { loadProblem } from "../executor/load-problem.ts";
+import { openExecutor, type ExecutorOptions } from "../executor/open.ts";
+import { DEFAULT_TENANT } from "../tenant-name.ts";
 import { gatherDefinition } from "../discover/gather.ts";
 import { compileKey } from "../discover/key.ts";
 import type { Progress } from "../image/compile-all.ts";
@@ -80,7 +84,9 @@ async function run(from: string, out: string, options: BootOptions, open?: Compi
     return { ...done, status: "unchanged", images: await imageCids(out), problems };
   }
 
-  const { image, problems } = await generate({ from, out, sourceBytes: limits.sourceBytes }, options, compiling);
+  const loader = open ? undefined : openLoader({ mode: guests, limits });
+  const where = { from, out, sourceBytes: limits.sourceBytes, ...(loader && { load: loader.load }) };
+  const { image, problems } = await generate(where, options, compiling).finally(() => loader?.close());
   if (!image) return { ...done, status: "bad-sources", images: {}, problems };
   const differences = compareImage(out, image);
   const made = { compiled: image.compiled, differences, problems };
@@ -90,7 +96,7 @@ async function run(from: string, out: string, options: BootOptions, open?: Compi
 }
 
 async function generate(
-  where: Pick<GenerateOptions, "from" | "out" | "sourceBytes">,
+  where: Pick<GenerateOptions, "from" | "out" | "sourceBytes" | "load">,
   { fresh, quiet, strict }: BootOptions,
   compiling: Compiling,
 ): Promise<Generation> {
@@ -111,6 +117,19 @@ async function generate(
   } finally {
     progress.end();
   }
+}
+
+/** Tries whether definitions load, as a save does, in an executor that is opened for the first one. */
+function openLoader(options: Pick<ExecutorOptions, "mode" | "limits">) {
+  let executor: Promise<Executor | undefined> | undefined;
+  const load: NonNullable<GenerateOptions["load"]> = async (entry, bundle) => {
+    // Without a sandbox that works at the moment nobody can tell.
+    executor ??= openExecutor(options).catch(() => undefined);
+    const tried = { tenant: DEFAULT_TENANT, code: () => Promise.resolve(bundle) };
+    const outcome = await (await executor)?.load(tried);
+    return outcome && loadProblem(outcome, entry);
+  };
+  return { load, close: async () => (await executor)?.close() };
 }
 
 function checkEntry(server: string, entry: JsonObject): readonly Problem[] {

@@ -41,7 +41,7 @@ const COMPILERS_MAX = 4;
  */
 export async function compileAll(
   jobs: readonly Job[],
-  { compiling, earlier, problems, onProgress }: CompileOptions,
+  { compiling, earlier, problems, onProgress, load }: CompileOptions,
 ): Promise<{ results: Map<Job, Result>; compiled: number }> {
   const byKey = new Map<string, Job[]>();
   for (const job of jobs) {
@@ -58,6 +58,14 @@ export async function compileAll(
     else missing.push(key);
   }
 
+  const unloadable = new Map<string, Problem>();
+  const tryToLoad = async (key: string, bundle: Block | undefined): Promise<void> => {
+    const { entry, language } = await byKey.get(key)![0]!.definition.source(byKey.get(key)![0]!.reference.server);
+    if (!load || !bundle || language !== "typescript") return;
+    const problem = await load(entry, bundle.bytes);
+    if (problem?.severity === "error") unloadable.set(key, problem);
+  };
+
   let done = 0;
   const tell = (key: string): void => {
     onProgress?.({ done, total: missing.length, name: byKey.get(key)![0]!.definition.entry });
@@ -68,7 +76,9 @@ export async function compileAll(
     const compiler = await compiling.open();
     try {
       for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
-        found.set(key, await compileOne(key, byKey.get(key)![0]!, compiler));
+        const result = await compileOne(key, byKey.get(key)![0]!, compiler);
+        found.set(key, result);
+        await tryToLoad(key, result.bundle);
         done++;
         tell(key);
       }
@@ -84,6 +94,8 @@ export async function compileAll(
     for (const job of sharing) {
       results.set(job, result);
       problems.push(...problemsOf(job, result));
+      const problem = unloadable.get(key);
+      if (problem) problems.push(inSources(problem, job.definition));
     }
   }
   return { results, compiled: missing.length };
@@ -94,7 +106,11 @@ interface CompileOptions {
   readonly earlier: (key: string) => Result | undefined;
   readonly problems: Problem[];
   readonly onProgress?: ((progress: Progress) => void) | undefined;
+  readonly load?: Load | undefined;
 }
+
+/** Gives what keeps a bundle from loading; undefined where nothing does, or nobody can tell. */
+export type Load = (entry: string, bundle: Uint8Array) => Promise<Problem | undefined>;
 
 function compilersFor(jobs: number): number {
   return Math.min(Math.ceil(jobs / JOBS_PER_COMPILER), COMPILERS_MAX, availableParallelism());
@@ -139,7 +155,10 @@ function problemsOf({ reference, definition }: Job, { result, bundle }: Result):
 }
 
 function asWritten(problem: Problem, definition: GatheredDefinition, bundle: Block | undefined): Problem {
+  return inSources(bundle ? Object.assign({}, problem, { severity: "warning" }) : problem, definition);
+}
+
+function inSources(problem: Problem, definition: GatheredDefinition): Problem {
   const file = originalPath(definition, problem.file);
-  const severity = bundle ? "warning" : problem.severity;
-  return Object.assign({}, problem, { severity }, file === undefined ? {} : { file });
+  return Object.assign({}, problem, file === undefined ? {} : { file });
 }

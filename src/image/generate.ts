@@ -2,7 +2,7 @@ import { jsonBlock, rawBlock, type Block, type Cid } from "../cid.ts";
 import { defaultLimits } from "../limits.ts";
 import { strictly, type Problem } from "../problem.ts";
 import { readBootSource, valueCid, type BootSource } from "./boot-source.ts";
-import { compileAll, earlierResults, type Job, type Progress, type Result } from "./compile-all.ts";
+import { type Load, compileAll, earlierResults, type Job, type Progress, type Result } from "./compile-all.ts";
 import { compilerIdentity, type Compiling } from "./compiler.ts";
 import { openDefinitions, type GatheredDefinition } from "./definitions.ts";
 import {
@@ -34,6 +34,8 @@ export interface GenerateOptions {
   readonly strict?: boolean;
   readonly onProgress?: (progress: Progress) => void;
   readonly checkEntry?: CheckEntry;
+  /** Tries whether what was compiled now loads; without it, that is found out by the first call. */
+  readonly load?: Load;
 }
 
 /** All bytes of an image. */
@@ -71,6 +73,7 @@ export async function generateImage(options: GenerateOptions, compiling: Compili
     earlier: earlierResults(options.out, lock),
     problems,
     onProgress: options.onProgress,
+    load: options.load,
   });
 
   const told = inOrder(options.strict ? strictly(problems) : problems);
