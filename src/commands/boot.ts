@@ -86,7 +86,13 @@ async function run(from: string, out: string, options: BootOptions, open?: Compi
 
   const loader = open ? undefined : openLoader({ mode: guests, limits });
   const where = { from, out, sourceBytes: limits.sourceBytes, ...(loader && { load: loader.load }) };
-  const { image, problems } = await generate(where, options, compiling).finally(() => loader?.close());
+  let generation: Generation;
+  try {
+    generation = await generate(where, options, compiling);
+  } finally {
+    await loader?.close();
+  }
+  const { image, problems } = generation;
   if (!image) return { ...done, status: "bad-sources", images: {}, problems };
   const differences = compareImage(out, image);
   const made = { compiled: image.compiled, differences, problems };
