@@ -114,6 +114,10 @@ export class MemoryHost implements Host {
     return new Activity(0);
   }
 
+  recentLines(): [] {
+    return [];
+  }
+
   async releases(): Promise<[]> {
     return [];
   }

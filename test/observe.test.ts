@@ -28,7 +28,7 @@ describe("calls that are observed", () => {
       args: { text: "hello" },
       result,
       size: 5,
-      stack: undefined,
+      failure: undefined,
     });
   });
 

@@ -176,6 +176,7 @@ class Trial {
         send: (h) => this.#sent("POST", "/definitions/alpha/review", source(), h),
       },
       { power: "source", way: "restore", send: (h) => this.#sent("POST", `${older}/restore?entry=keep`, undefined, h) },
+      { power: "source", way: "recent", send: (h) => this.#sent("GET", "/servers/alpha/recent", undefined, h) },
       {
         power: "values",
         way: "variable",
@@ -223,7 +224,7 @@ class Trial {
     if (status === 401 || status === 403) return false;
     const worked = status < 300 || status === attempt.answered;
     assert.ok(worked, `${attempt.power} by ${attempt.way}: ${status} ${JSON.stringify(body)}`);
-    const isRead = ["contents", "tokens", "audit"].includes(attempt.power) || /review|approve/.test(attempt.way);
+    const isRead = ["contents", "tokens", "audit"].includes(attempt.power) || /review|approve|recent/.test(attempt.way);
     if (!isRead) await this.reset();
     return true;
   }

@@ -16,6 +16,7 @@ type Way =
   | "entry"
   | "mcps"
   | "restore"
+  | "recent"
   | "explore"
   | "variable"
   | "secret"
@@ -35,7 +36,7 @@ const GIVEN = ["entry", "mcps", "restore"] as const;
  * its own.
  */
 export const RIGHTS = {
-  source: { action: "edit", of: "server", what: "change a server's source", ways: ["definition", "restore"] },
+  source: { action: "edit", of: "server", what: "change a server's source", ways: ["definition", "restore", "recent"] },
   entry: { action: "edit", of: "tenant", what: "change what an entry says", ways: GIVEN },
   secrets: { action: "edit", of: "tenant", what: "change which secrets a server is given", ways: GIVEN },
   network: { action: "edit", of: "tenant", what: "change what a server may reach", ways: GIVEN },

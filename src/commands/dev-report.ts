@@ -44,7 +44,8 @@ export async function reportServer(berth: Berth, server: FileServer, isStrict: b
 /** Where a function threw, with the line of its file: callers are told the message alone. */
 export function reportFailures(servers: readonly FileServer[]): CallObserver {
   const byName = new Map(servers.map((server) => [server.name, server]));
-  return ({ tool, stack }) => {
+  return ({ tool, failure }) => {
+    const stack = failure?.stack;
     const server = byName.get(tool.server);
     if (!server || stack === undefined) return;
     console.error(`${clock()} ${server.name}.${printable(tool.tool)} failed: ${printable(ownFiles(stack, server))}`);

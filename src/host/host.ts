@@ -14,6 +14,7 @@ import type { McpsLimits } from "./config/mcps.ts";
 import type { Directory } from "./directory.ts";
 import type { ReleaseVersion } from "./edits/edits.ts";
 import type { Observers } from "./observe.ts";
+import type { RecentLine } from "./recent-lines.ts";
 import type { Overview } from "./overview.ts";
 import type { UriLimits } from "./uris/uris.ts";
 import type { TransformDependencies } from "./transforms/transforms.ts";
@@ -46,6 +47,8 @@ export interface Host {
   directory(tenant: string): Directory | undefined;
   /** What a server is doing, and its last calls. */
   activity(tenant: string, name: string): Activity;
+  /** The latest failures of its functions, and the latest lines that they log or print; newest first. For its authors. */
+  recentLines(tenant: string, name: string): RecentLine[];
   /** The releases of a server, newest first. */
   releases(tenant: string, name: string): Promise<readonly ReleaseVersion[]>;
   /** The bytes of `cid`, where the tenant has them. */
@@ -137,6 +140,8 @@ export interface HostDependencies {
       readonly contractBytes: number;
       readonly contractValues: number;
       readonly recentCalls: number;
+      readonly recentLines: number;
+      readonly recentLinesServers: number;
       readonly visibilityChangesPerMinute: number;
     };
 }

@@ -4,7 +4,7 @@ import type { CallObserver } from "./observe.ts";
 
 /** One line about each call: nothing of what was said, but where a function threw. */
 export function logCalls(log: Log): CallObserver {
-  return ({ tool, outcome, ms, retries, size, principal, trace, stack }) => {
+  return ({ tool, outcome, ms, retries, size, principal, trace, failure }) => {
     const line = {
       requestId: trace?.requestId,
       traceId: trace && traceIdOf(trace),
@@ -14,7 +14,7 @@ export function logCalls(log: Log): CallObserver {
       ms: Math.round(ms * 1000) / 1000,
       size,
       retries,
-      ...(stack !== undefined && { stack }),
+      ...(failure?.stack !== undefined && { stack: failure.stack }),
     };
     log.debug(line, "a tool was called");
   };

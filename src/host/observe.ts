@@ -6,7 +6,7 @@ import type { Trace } from "../trace.ts";
 import type { Activity, CallOutcome } from "./activity.ts";
 import type { CallOptions, CallResult } from "./catalog.ts";
 import type { ServerLimits } from "./config/given.ts";
-import type { GuestLog } from "../executor/executor.ts";
+import type { GuestFailure, GuestLog } from "../executor/executor.ts";
 import { sizeOf } from "./content.ts";
 
 /**
@@ -84,8 +84,8 @@ export interface ObservedCall {
   readonly result: CallResult | undefined;
   /** Of the result's content, in UTF-16 units; bytes count as their base64. */
   readonly size: number;
-  /** Where the function threw: its frames, and the line in its sources. For the operator. */
-  readonly stack: string | undefined;
+  /** How the function failed; its stack has the line in its sources, for the operator and the author. */
+  readonly failure: GuestFailure | undefined;
 }
 
 /** Hears of each line that a function logs, or prints, while it is called. It must be quick. */
@@ -110,6 +110,8 @@ export class CallNotes {
   readonly #activity: Activity;
   readonly #observers: Observers;
   readonly #gate: Gate | undefined;
+  /** One for all calls, so that a call that prints nothing costs no function of its own. */
+  readonly #onLine: (line: GuestLog) => void;
 
   /** `gate` is the server's, where it has one of its own. */
   constructor(tool: CalledTool, activity: Activity, observers: Observers, gate?: Gate) {
@@ -117,6 +119,7 @@ export class CallNotes {
     this.#gate = gate;
     this.#activity = activity;
     this.#observers = observers;
+    this.#onLine = (line) => observers.tellLine({ tool, line });
   }
 
   /** A call is carried out from here on, until `left`; or why it is not, for its caller. */
@@ -140,11 +143,15 @@ export class CallNotes {
   /** The options with which a call goes on whose lines are heard. */
   heard(options: CallOptions): CallOptions {
     if (!this.#observers.anyLines) return options;
-    const onLog = (line: GuestLog): void => {
-      this.#observers.tellLine({ tool: this.#tool, line });
-      options.onLog?.(line);
+    const { onLog } = options;
+    if (!onLog) return { ...options, onLog: this.#onLine };
+    return {
+      ...options,
+      onLog: (line) => {
+        this.#onLine(line);
+        onLog(line);
+      },
     };
-    return { ...options, onLog };
   }
 
   /** A call that began at `beganAt` (`performance.now`) ends now, with `result`, which is given back. */
@@ -155,14 +162,14 @@ export class CallNotes {
     { principal, trace }: Pick<CallOptions, "principal" | "trace">,
     result: Result,
     retries = 0,
-    stack?: string,
+    failure?: GuestFailure,
   ): Result {
     const ms = performance.now() - beganAt;
     const size = result ? sizeOf(result) : 0;
     const tool = this.#tool;
     this.#activity.note(tool.tool, outcome, beganAt, ms, size, retries);
     if (this.#observers.any) {
-      this.#observers.tell({ tool, outcome, beganAt, ms, retries, principal, trace, args, result, size, stack });
+      this.#observers.tell({ tool, outcome, beganAt, ms, retries, principal, trace, args, result, size, failure });
     }
     return result;
   }

@@ -12,6 +12,7 @@ import { guestPort, type PortHost } from "./guest-port.ts";
 import type { Host, HostDependencies } from "./host.ts";
 import { loadCatalog } from "./load-catalog.ts";
 import { Observers } from "./observe.ts";
+import { RecentLines } from "./recent-lines.ts";
 import { Overviews } from "./overview.ts";
 import { ReleaseRecorder } from "./release-recorder.ts";
 import { readReleases } from "./releases.ts";
@@ -31,6 +32,10 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     (tenant, server) => log.warn({ tenant, server }, "too many updated resources wait to be told; some are left out"),
   );
   const activities = new Activities(limits.recentCalls);
+  const observers = dependencies.observers ?? new Observers();
+  const recentLines = new RecentLines(limits);
+  observers.add(recentLines.onCall);
+  observers.addLines(recentLines.onLine);
   const overviews = new Overviews();
   /** By tenant and server. */
   const withdrawn = new Map<string, ReadonlyMap<string, WithdrawnReleases>>();
@@ -73,6 +78,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     directories.set(tenant, directory);
     catalogs.keepOnly(tenant, directory);
     activities.keepOnly(tenant, directory.servers);
+    recentLines.keepOnly(tenant, directory.servers);
     upstreams?.keepOnly(tenant, directory);
   };
 
@@ -99,6 +105,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     readings.delete(tenant);
     catalogs.keepOnly(tenant, NOTHING);
     activities.keepOnly(tenant, NOTHING.servers);
+    recentLines.keepOnly(tenant, NOTHING.servers);
     earlier.forget(tenant);
   };
 
@@ -119,7 +126,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     ...dependencies,
     isTrial: false,
     activities,
-    observers: dependencies.observers ?? new Observers(),
+    observers,
     serverOf: (tenant: string, name: string) => host.server(tenant, name),
   };
   const earlier = createEarlierReleases(portOf, loading);
@@ -229,6 +236,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     names: (tenant) => namesIn(directories.get(tenant) ?? NOTHING),
     directory: (tenant) => directories.get(tenant),
     activity: (tenant, name) => activities.of(tenant, name),
+    recentLines: (tenant, name) => recentLines.of(tenant, name),
     async releases(tenant, name) {
       await recorder.settled(tenant, name);
       return readReleases(store, tenant, name);

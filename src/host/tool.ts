@@ -13,6 +13,7 @@ import { withoutEnvelope } from "./outcomes.ts";
 import { refusal } from "../outcome/given.ts";
 import { persist, type Persisted, type RetryLimits } from "../outcome/persist.ts";
 import type { CallNotes } from "./observe.ts";
+import { placeThrownAt } from "./thrown-place.ts";
 import type { Redirects } from "./uris/redirect.ts";
 
 /** Carries out a call whose arguments are valid. Never rejects. */
@@ -111,12 +112,13 @@ export function createTool(
         const what = `The tool "${name}"`;
         const { reason, protocol } = error;
         const setting = options.deadlineMs === undefined ? "BERTH_CALL_MS" : "BERTH_TASK_MS";
-        const place = parts.errorPlaces && reason === "thrown" ? thrownAt(error.stack) : "";
+        const thrownAt = parts.errorPlaces && reason === "thrown" ? placeThrownAt(error.stack) : undefined;
+        const place = thrownAt === undefined ? "" : ` (at ${thrownAt})`;
         const message = messageOf(what, error) + (reason === "timeout" ? ` (${setting})` : "") + place;
         const isOwn = reason === "thrown" || reason === "unwritable";
         const rejects = protocol || reason === "descriptors" || (options.failuresReject && !isOwn);
-        if (!rejects) return notes.ended("error", beganAt, args, options, failure(message), retries, error.stack);
-        notes.ended("error", beganAt, args, options, undefined, retries, error.stack);
+        if (!rejects) return notes.ended("error", beganAt, args, options, failure(message), retries, error);
+        notes.ended("error", beganAt, args, options, undefined, retries, error);
         throw guestFailed(what, error);
       }
       if (outcome.value.kind === "asks") {
@@ -164,10 +166,4 @@ function isEnd(outcome: ToolOutcome): boolean {
 /** What the function itself calls so: nobody else knows whether its work may be done twice. */
 function isTransient(outcome: ToolOutcome): outcome is Extract<ToolOutcome, { ok: false }> {
   return !outcome.ok && outcome.error.retriable && outcome.error.reason === "thrown";
-}
-
-/** The first place in the definition's own files, as the end of a message. */
-function thrownAt(stack: string | undefined): string {
-  const place = /^\s+at (?:.*\()?(?:definition:)?([^\s()]+:\d+:\d+)\)?$/m.exec(stack ?? "")?.[1];
-  return place === undefined ? "" : ` (at ${place})`;
 }

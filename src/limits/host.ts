@@ -31,6 +31,10 @@ export const hostLimits = {
   visibilityChangesPerMinute: 60,
   /** Calls of a server that its page tells of: times, outcomes and sizes. */
   recentCalls: 50,
+  /** Failures of its functions, and lines that they log or print, together, that a server's page tells its authors of. */
+  recentLines: 20,
+  /** Servers of all tenants of which such lines are kept in memory; those of whichever has been silent for longest are forgotten. */
+  recentLinesServers: 1_000,
   /** Tools that `/metrics` shows apart; all others are counted together. */
   metricTools: 500,
 };

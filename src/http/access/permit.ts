@@ -50,12 +50,17 @@ export function changing(power: Power, serverOf: ServerOf = whole): RequestHandl
  * For who administers the tenant: to look at what is no one else's business. Where nobody is asked for a token, that is
  * whoever sits at this machine.
  */
-export const administering: RequestHandler<Record<string, string>> = (request, _response, next) => {
-  const { action } = RIGHTS.audit;
-  if (principalOf(request)) checkPermitted(request, action);
-  else checkPeer(request, action);
-  next();
-};
+export const administering = readingWith("audit");
+
+/** Refuses, as `mayChange` has it, whoever may not see what is for nobody but those who have this power. */
+export function readingWith(power: Power, serverOf: ServerOf = whole): RequestHandler<Record<string, string>> {
+  const { action, of } = RIGHTS[power];
+  return (request, _response, next) => {
+    if (principalOf(request)) checkPermitted(request, action, of === "server" ? serverOf(request) : undefined);
+    else checkPeer(request, action);
+    next();
+  };
+}
 
 /** Whether it is anything that `administering` lets see. */
 export function mayAdminister(principal: Principal | undefined): boolean {

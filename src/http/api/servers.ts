@@ -11,7 +11,7 @@ import { mapInTurns } from "../../turns.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
 import { placeOf, tenantOf } from "../place.ts";
 import { principalOf } from "../access/authenticate.ts";
-import { changing, listing, mayChange, mayKnow, named, reading } from "../access/permit.ts";
+import { changing, listing, mayChange, mayKnow, named, reading, readingWith } from "../access/permit.ts";
 import { addRoute, type Handler, type Permits } from "./add-route.ts";
 import type { ApiOptions } from "./api.ts";
 import { readPrecondition, saveOptions, writerOf } from "./preconditions.ts";
@@ -77,6 +77,13 @@ export function serverRoutes({ edits, host, access, bodies, limits }: ApiOptions
     });
   };
 
+  const getRecent: Handler = async (request, response) => {
+    const name = request.params["name"]!;
+    const tenant = tenantOf(request);
+    if (!(await host.summary(tenant, name))) throw new BerthError("server_not_found", `"${name}"`);
+    response.json({ recent: host.recentLines(tenant, name) });
+  };
+
   const postApprove: Handler = async (request, response) => {
     const name = request.params["name"]!;
     const by = writerOf(request);
@@ -105,6 +112,7 @@ export function serverRoutes({ edits, host, access, bodies, limits }: ApiOptions
   );
   addRoute(router, "/:name/upstream", one, { get: getUpstream });
   addRoute(router, "/:name/approve", { ...one, write: changing("approvals", named) }, { post: postApprove });
+  addRoute(router, "/:name/recent", { ...one, read: readingWith("source", named) }, { get: getRecent });
   addRoute(router, "/:name/diff", one, { get: getDiff });
   return router;
 }

@@ -12,7 +12,7 @@ import { checkPermitted, mayChange, checkReadable, toolsShown } from "../access/
 import type { OriginOf } from "../origin.ts";
 import { placeOf, type Place } from "../place.ts";
 import type { Page, Pages } from "./pages.ts";
-import { callViews, healthFacts, releaseViews } from "./parts/health.ts";
+import { callViews, healthFacts, lineViews, releaseViews } from "./parts/health.ts";
 import { credentialsOf } from "./parts/credentials.ts";
 import { createOffers } from "./parts/offers.ts";
 import { pathsOf } from "./parts/origin.ts";
@@ -131,6 +131,7 @@ async function servedPage(summary: Served, request: Request, options: Parts): Pr
     }),
     releases: releaseViews(releases, name, { origin, base, writable: options.writable }),
     calls: callViews(activity.recent().filter(({ tool }) => isShown(tool))),
+    lines: mayChange(request, "source", name) ? lineViews(host.recentLines(tenant, name)) : [],
   };
 }
 

@@ -1,6 +1,8 @@
 import type { CallOutcome, RecentCall } from "../../../host/activity.ts";
 import type { Catalog } from "../../../host/catalog.ts";
+import type { RecentLine } from "../../../host/recent-lines.ts";
 import type { ReleaseVersion } from "../../../host/edits/edits.ts";
+import { printable, printableText } from "../../../printable.ts";
 import { pathsOf } from "./origin.ts";
 import { authorText, bytesText, shortCid, timeView } from "./text.ts";
 
@@ -69,5 +71,25 @@ export function callViews(calls: readonly RecentCall[]): object[] {
     tone: TONES[outcome],
     ms: `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`,
     size: bytesText(size),
+  }));
+}
+
+const LINE_TONES: Readonly<Partial<Record<RecentLine["kind"], string>>> = {
+  failed: "bad",
+  emergency: "bad",
+  alert: "bad",
+  critical: "bad",
+  error: "bad",
+  warning: "warn",
+};
+
+export function lineViews(lines: readonly RecentLine[]): object[] {
+  return lines.map(({ at, tool, kind, message, place = "" }) => ({
+    at: timeView(at),
+    tool,
+    kind,
+    tone: LINE_TONES[kind] ?? "",
+    message: printableText(message),
+    place: printable(place),
   }));
 }
