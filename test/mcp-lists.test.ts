@@ -20,7 +20,9 @@ const codec: Codec = {
 
 /** So many of each kind, each with about so many bytes. */
 function catalogOf(count: number, bytes: number): Catalog {
-  const items = Array.from({ length: count }, (_, index) => ({ name: `n${index}`, description: "d".repeat(bytes) }));
+  const description = "d".repeat(bytes);
+  const inputSchema = { type: "object" };
+  const items = Array.from({ length: count }, (_, index) => ({ name: `n${index}`, description, inputSchema }));
   const contract = Object.fromEntries(lists.map((list) => [list, items]));
   return { contract, memo: new Map(), identity: () => undefined } as unknown as Catalog;
 }
@@ -60,7 +62,7 @@ describe("a list", () => {
     it(`of ${list} comes in pages above listPageBytes, and above listPageItems where that is set`, async () => {
       const byBytes = await allPages(catalogOf(700, 2_000), list, { listPageBytes: 100_000 });
       assert.deepEqual(byBytes.flat(), names);
-      assert.deepEqual(byBytes.map(({ length }) => length).slice(0, -1), Array(byBytes.length - 1).fill(49));
+      assert.deepEqual(byBytes.map(({ length }) => length).slice(0, -1), Array(byBytes.length - 1).fill(48));
       const byItems = await allPages(catalogOf(120, 10), list, { listPageItems: 50 });
       assert.deepEqual(
         byItems.map(({ length }) => length),

@@ -112,7 +112,7 @@ export class OpenCall<T> implements Caller {
 
   ask({ key: name, method, params }: Question): Promise<JsonObject> {
     const key = `${this.key}:${++this.#asked}${name === undefined ? "" : `:${name}`}`;
-    const bytes = Buffer.byteLength(key) + Buffer.byteLength(JSON.stringify(params));
+    const bytes = Buffer.byteLength(name ?? "") + Buffer.byteLength(JSON.stringify(params));
     this.#askedBytes += bytes;
     if (this.#askedBytes > this.#questionBytes) return Promise.reject(this.#asksTooMuch());
     const questions = (this.#questions ??= new Map<string, AskedQuestion>());
