@@ -271,10 +271,13 @@ test("flags are put together, and a count is none", () => {
     enum Level { Low = 1, High = 2 }
     enum Order { First, Second, Third }
     enum Closed { A = 1 << 0, B = 1 << 1, Both = A | B }
+    enum Priority { Low = 1, Normal = 2, High = 3, Urgent = 4 }
+    enum Masked { None = 0, A = 1, B = 2, C = 4, All = 7 }
     export function flags(a: Access, b: Bits | null, c: Gap, d: High) {}
-    export function counts(a: Level, b: Order, c: Closed, d: Access.Read | Access.Write) {}
+    export function counts(a: Level, b: Order, c: Closed, d: Access.Read | Access.Write, e: Priority) {}
+    export function gives(a: Masked): Access { return a as number; }
   `);
-  const [flags, counts] = all.tools;
+  const [flags, counts, gives] = all.tools;
   assert.deepEqual(flags?.inputSchema["properties"], {
     a: { type: "integer", minimum: 0, maximum: 7, description: "A sum of any of:\n- 1 (Read)\n- 2 (Write)\n- 4 (Run)" },
     b: {
@@ -294,7 +297,14 @@ test("flags are put together, and a count is none", () => {
       description: "A sum of any of:\n- 4 (A)\n- 8 (B)\n- 16 (C)",
     },
   });
-  assert.deepEqual(counts && signatures(all)[1], "counts(a: 1 | 2, b: 0 | 1 | 2, c: 1 | 2 | 3, d: 1 | 2)");
+  assert.deepEqual(
+    counts && signatures(all)[1],
+    "counts(a: 1 | 2, b: 0 | 1 | 2, c: 1 | 2 | 3, d: 1 | 2, e: 1 | 2 | 3 | 4)",
+  );
+  const { a: masked } = gives!.inputSchema["properties"] as Record<string, { maximum: number }>;
+  assert.equal(masked!.maximum, 7);
+  const { type, minimum, maximum } = gives!.outputSchema!;
+  assert.deepEqual([type, minimum, maximum], ["integer", 0, 7], "results are put together as well");
 });
 
 test("comments reach clients from wherever TypeScript would show them", () => {

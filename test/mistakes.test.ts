@@ -218,6 +218,15 @@ test("tags of JSDoc, TSDoc and TypeDoc are silent, and so are names that a comme
   assert.deepEqual(problems, []);
 });
 
+test("modules of Node that a definition may import are no mistake, with node: and without it", async () => {
+  for (const module of ["path", "util", "zlib", "node:path", "node:util"]) {
+    const problems = await problemsOf(
+      `import * as module from "${module}";\n/** Counts. */\nexport function count(): number { return Object.keys(module).length; }\n`,
+    );
+    assert.deepEqual(problems, [], module);
+  }
+});
+
 test("what keeps copied code of a package from being bundled is told as it is", async () => {
   const missing = await told(
     'import Papa from "papaparse";\nexport const rows = (text: string): number => Papa.parse(text).length;\n',

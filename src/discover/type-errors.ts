@@ -58,6 +58,8 @@ function isOfAuthor(diagnostic: ts.Diagnostic, file: ts.SourceFile, definition: 
   const { category, code, start } = diagnostic;
   if (category !== ts.DiagnosticCategory.Error || start === undefined) return false;
   if (implicitAny.has(code) || unseen.has(code) || isAboutFiles(code)) return false;
+  // Of a module of Node that is imported by its bare name the checker says the same.
+  if (missingNames.has(code) && ts.isStringLiteral(nodeAt(file, start))) return false;
   if (missingNames.has(code)) return !isGlobalOfGuests(file.text.slice(start, start + (diagnostic.length ?? 0)));
   if (missingExports.has(code)) return isOwnImport(nodeAt(file, start));
   if (missingProperties.has(code)) return !isOfHost(nodeAt(file, start), definition);

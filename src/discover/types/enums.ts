@@ -27,7 +27,7 @@ export function enumsOf(members: readonly ts.Type[]): WholeEnum[] {
 }
 
 /**
- * Whether the members are bits that are put together: `Read | Write` is a value, too, though it is no member. Two or
+ * True where the members are bits that are put together: `Read | Write` is a value, too, though it is no member. Two or
  * three members could as well be a count (1, 2), so that these have to be written as bits.
  */
 export function isFlags({ declaration, values }: WholeEnum): boolean {
@@ -40,12 +40,15 @@ export function isFlags({ declaration, values }: WholeEnum): boolean {
   const known = new Set([0, ...numbers]);
   if (numbers.every((left) => numbers.every((right) => known.has(left | right)))) return false;
   const singles = numbers.filter((value) => value > 0 && (value & (value - 1)) === 0);
-  const isSumOfSingles = numbers.every((value) => (value & singles.reduce((all, bit) => all | bit, 0)) === value);
+  const all = singles.reduce((sum, bit) => sum | bit, 0);
+  const isSumOfSingles = numbers.every((value) => (value & all) === value);
   const isWrittenAsBits = declaration.members.some(
     ({ initializer }) => initializer !== undefined && hasBitOperator(initializer),
   );
   const areSpelled = declaration.members.every(({ initializer }) => initializer !== undefined);
-  return isSumOfSingles && (isWrittenAsBits || (areSpelled && singles.length >= 3));
+  // 1, 2, 3 and 4 are numbers in order; a mask that is written as a number is the one of all bits.
+  const hasNoOrder = numbers.every((value) => value === 0 || value === all || singles.includes(value));
+  return isSumOfSingles && (isWrittenAsBits || (areSpelled && singles.length >= 3 && hasNoOrder));
 }
 
 const bitsMax = 2 ** 30;

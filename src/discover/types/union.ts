@@ -20,11 +20,11 @@ export function walkUnion(type: ts.UnionType, place: Place, walker: Walker): Jso
   const booleans = members.filter(({ type }) => type.flags & ts.TypeFlags.BooleanLiteral).length;
   const enums = enumsOf(members.map((member) => member.type));
   const flags = enums.filter(isFlags);
-  for (const each of walker.direction === "input" ? flags : []) {
+  for (const each of flags) {
     alternatives.push({ member: each.type, schema: flagsSchema(each), revivals: [] });
   }
   for (const { type: member, node } of members) {
-    if (walker.direction === "input" && flags.some((each) => each.members.has(member))) continue;
+    if (flags.some((each) => each.members.has(member))) continue;
     const value = literalValue(member, walker.checker);
     if (value === undefined) {
       const before = walker.revivals.all;
