@@ -119,7 +119,7 @@ export class GuestProcess {
     return this.#sent;
   }
 
-  /** Whether all of a frame has been handed to the pipe: no process can know of one before. */
+  /** True once all of a frame has been handed to the pipe: no process can know of one before. */
   mayHaveRead(frame: number): boolean {
     return frame <= this.#handedOver;
   }

@@ -111,7 +111,7 @@ export class CallNotes {
   readonly #observers: Observers;
   readonly #gate: Gate | undefined;
   /** One for all calls, so that a call that prints nothing costs no function of its own. */
-  readonly #onLine: (line: GuestLog) => void;
+  readonly #onLine: OnLog;
 
   /** `gate` is the server's, where it has one of its own. */
   constructor(tool: CalledTool, activity: Activity, observers: Observers, gate?: Gate) {
@@ -140,18 +140,15 @@ export class CallNotes {
     this.#observers.inFlight -= 1;
   }
 
-  /** The options with which a call goes on whose lines are heard. */
+  /** Hears the lines of the tool's calls; undefined where nobody does. */
+  get onLine(): OnLog | undefined {
+    return this.#observers.anyLines ? this.#onLine : undefined;
+  }
+
+  /** The options with which a call goes on that was not done at once; to copy them for each call would cost it a microsecond. */
   heard(options: CallOptions): CallOptions {
-    if (!this.#observers.anyLines) return options;
-    const { onLog } = options;
-    if (!onLog) return { ...options, onLog: this.#onLine };
-    return {
-      ...options,
-      onLog: (line) => {
-        this.#onLine(line);
-        onLog(line);
-      },
-    };
+    const onLog = bothOf(this.onLine, options.onLog);
+    return onLog ? { ...options, onLog } : options;
   }
 
   /** A call that began at `beganAt` (`performance.now`) ends now, with `result`, which is given back. */
@@ -173,6 +170,17 @@ export class CallNotes {
     }
     return result;
   }
+}
+
+type OnLog = (line: GuestLog) => void;
+
+/** Most calls have one listener at most: no other function is made for it. */
+export function bothOf(first: OnLog | undefined, second: OnLog | undefined): OnLog | undefined {
+  if (!first || !second) return first ?? second;
+  return (line) => {
+    first(line);
+    second(line);
+  };
 }
 
 /** Undefined where an entry says nothing of how much its server may be called. */

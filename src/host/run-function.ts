@@ -1,3 +1,4 @@
+import { bothOf } from "./observe.ts";
 import type { CallShape } from "../discover/discovery.ts";
 import type { Executor, GuestProgram } from "../executor/executor.ts";
 import type { JsonObject } from "../json.ts";
@@ -34,8 +35,8 @@ export function functionRun(
     ...(given.context && surroundings(given.context)),
     ...(given.trace && tracing(given.trace)),
   });
-  const run: Run = (args, given) => {
-    const { principal, signal, onProgress, onLog, onTask, onCloseStream, deadlineMs } = given;
+  const run: Run = (args, given, onLine) => {
+    const { principal, signal, onProgress, onTask, onCloseStream, deadlineMs } = given;
     return executor.call(program, {
       shape,
       args,
@@ -45,16 +46,16 @@ export function functionRun(
       caller: principal,
       signal,
       onProgress,
-      onLog,
+      onLog: bothOf(onLine, given.onLog),
       onTask,
       onCloseStream,
     });
   };
   if (!shape.streaming) return run;
-  return async (args, callOptions) => {
-    if (callOptions.onProgress) return run(args, callOptions);
+  return async (args, callOptions, onLine) => {
+    if (callOptions.onProgress) return run(args, callOptions, onLine);
     const collected = new Collected(options.outputBytes);
-    return collected.outcomeOf(await run(args, { ...callOptions, onProgress: collected.add }));
+    return collected.outcomeOf(await run(args, { ...callOptions, onProgress: collected.add }, onLine));
   };
 }
 

@@ -1,6 +1,6 @@
 import type { DiscoveredTool } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
-import type { GuestOutcome, UnreadResult } from "../executor/executor.ts";
+import type { GuestLog, GuestOutcome, UnreadResult } from "../executor/executor.ts";
 import type { JsonObject, JsonText } from "../json.ts";
 import type { CallOptions, CallResult, Tool, ToolContract } from "./catalog.ts";
 import { failure, toConfiguredResult, toResult, type ReturnedValue } from "./content.ts";
@@ -16,8 +16,12 @@ import type { CallNotes } from "./observe.ts";
 import { placeThrownAt } from "./thrown-place.ts";
 import type { Redirects } from "./uris/redirect.ts";
 
-/** Carries out a call whose arguments are valid. Never rejects. */
-export type Run = (args: JsonObject | JsonText, options: CallOptions) => Promise<GuestOutcome>;
+/** Carries out a call whose arguments are valid; `onLine` hears its lines before the caller does. Never rejects. */
+export type Run = (
+  args: JsonObject | JsonText,
+  options: CallOptions,
+  onLine?: (line: GuestLog) => void,
+) => Promise<GuestOutcome>;
 
 /** What a tool has of its server. */
 export interface ToolParts {
@@ -99,12 +103,12 @@ export function createTool(
 
       const busy = notes.enter();
       if (busy !== undefined) return notes.ended("error", beganAt, args, options, failure(busy));
-      const heard = notes.heard(options);
-      const first = ended(await run(args, heard));
+      const first = ended(await run(args, options, notes.onLine));
       let outcome = first instanceof Promise ? await first : first;
       let retries = 0;
       let needs: string | undefined;
-      if (!isEnd(outcome)) ({ result: outcome, retries, needs } = await goOn(outcome, args, heard, beganAt));
+      if (!isEnd(outcome))
+        ({ result: outcome, retries, needs } = await goOn(outcome, args, notes.heard(options), beganAt));
       notes.left();
       if (needs !== undefined) return notes.ended("error", beganAt, args, options, failure(needs), retries);
       if (!outcome.ok) {

@@ -23,10 +23,10 @@ export function configuredRun(
 ): Run {
   if (!fixed && contract.inputSchema === own.inputSchema) return run;
   const check = validatorOf(argumentsSchema(own.inputSchema, own));
-  return async (args, options) => {
+  return async (args, options, onLine) => {
     const all = args instanceof JsonText ? args.with(fixed ?? {}) : { ...args, ...structuredClone(fixed) };
     const invalid = await check(all);
-    if (invalid === undefined) return run(all, options);
+    if (invalid === undefined) return run(all, options, onLine);
     const message = `The function "${own.name}" cannot take these arguments: ${invalid}`;
     return { ok: false, error: { reason: "thrown", message, retriable: false } };
   };
