@@ -463,6 +463,7 @@ test("signatures of a function are one where a schema takes exactly what some of
     export const h: typeof Object.assign = Object.assign;
   `);
   assert.deepEqual(said(all), [
+    "warning: h: the type object takes lists, too, and callers may give an object only: write Record<string, unknown> for that, or unknown[] or unknown where it is meant (at target)",
     "warning: h: the type any takes anything: write what it is, or unknown where anything is meant (at sources[])",
   ]);
   assert.deepEqual(

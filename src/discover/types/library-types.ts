@@ -106,7 +106,6 @@ const boxedTypes: Readonly<Record<string, string | undefined>> = Object.assign(O
   String: "string",
   Number: "number",
   Boolean: "boolean",
-  Object: "object",
 });
 
 /** Written as base64 wherever they stand in a result. */

@@ -3,6 +3,7 @@ import type { JsonSchema } from "../../json.ts";
 import type { Budget } from "../budget.ts";
 import type { Doc } from "../doc-comments.ts";
 import type { DefinitionProgram } from "../program.ts";
+import { walkAnyObject } from "./any-object.ts";
 import { knownList, walkArray, walkKindOfArray, walkTuple } from "./array.ts";
 import { whyNoData } from "./class-instance.ts";
 import { constrain } from "./constraints.ts";
@@ -10,7 +11,7 @@ import { warnOfTags } from "./describe.ts";
 import { Revivals } from "./revivals.ts";
 import { isFunction, isNothing, isNull, isOpenEnded, isUnresolved, keyOf, libraryName, nameOf } from "./kinds.ts";
 import { isInterfaceOfArrays, walkLibraryType } from "./library-types.ts";
-import { hasOpenKeys, walkObject } from "./object.ts";
+import { walkObject } from "./object.ts";
 import { Recursion } from "./recursion.ts";
 import { walkTemplate } from "./template.ts";
 import { sayUnresolved, unresolvedName } from "./unresolved.ts";
@@ -123,7 +124,8 @@ function walkKind(type: ts.Type, place: Place, walker: Walker): JsonSchema {
   if (is(TypeFlags.String)) return { type: "string" };
   if (is(TypeFlags.Number | TypeFlags.Enum) && !type.isUnion()) return { type: "number" };
   if (isNull(type)) return { type: "null" };
-  if (is(TypeFlags.NonPrimitive)) return { type: "object" };
+  const anyObject = walkAnyObject(type, place, walker);
+  if (anyObject) return anyObject;
   const sole = type.isUnion() ? soleValue(type) : undefined;
   if (sole) return walkKind(sole, place, walker);
   if (type.isUnion() && isKnownApartFromNull(type, place, walker)) {
@@ -179,7 +181,6 @@ function walkObjectKind(type: ts.Type, place: Place, walker: Walker): JsonSchema
   }
   const serialized = walker.direction === "output" ? jsonForm(type, checker) : undefined;
   if (serialized) return walker.walk(serialized, { ...place, level: place.level + 1, node: undefined });
-  if (isEmptyLiteral(type, checker)) return { type: "object" };
   return recursively(type, place, walker, () => walkObject(type, place, walker));
 }
 
@@ -199,12 +200,13 @@ function walkOpenEnded(type: ts.Type, place: Place, walker: Walker): JsonSchema 
   if (missing) return walker.refuse(place, "unresolved-type", sayUnresolved(missing), declared);
   const constraint = walker.checker.getBaseConstraintOfType(type);
   if (!constraint || constraint === type) return {};
-  return walker.walk(constraint, { ...place, level: place.level + 1, open: true, node: declared });
+  return walker.walk(constraint, { ...place, open: true, node: declared });
 }
 
 function walkIntersectedParameter(type: ts.Type, place: Place, walker: Walker): JsonSchema {
   const constraint = walker.checker.getBaseConstraintOfType(type) ?? type;
-  return walkObject(constraint, { ...place, open: true, node: undefined }, walker);
+  const at: Place = { ...place, open: true, node: undefined };
+  return walkAnyObject(constraint, at, walker) ?? walkObject(constraint, at, walker);
 }
 
 function recursively(type: ts.Type, place: Place, walker: Walker, build: () => JsonSchema): JsonSchema {
@@ -238,18 +240,6 @@ function jsonForm(type: ts.Type, checker: ts.TypeChecker): ts.Type | undefined {
   const method = type.getProperty("toJSON");
   const signature = method && checker.getTypeOfSymbol(method).getCallSignatures()[0];
   return signature?.getReturnType();
-}
-
-/** `{}` as written: any object will do. */
-function isEmptyLiteral(type: ts.Type, checker: ts.TypeChecker): boolean {
-  const isNamed = type.symbol && !type.symbol.name.startsWith("__");
-  return (
-    !isNamed &&
-    !hasOpenKeys(type) &&
-    !type.isIntersection() &&
-    checker.getPropertiesOfType(type).length === 0 &&
-    checker.getIndexInfosOfType(type).length === 0
-  );
 }
 
 function unsupported(place: Place, walker: Walker, reason: string): JsonSchema {
