@@ -70,6 +70,81 @@ test("an argument has one error and one warning, however much of it is at fault"
   ]);
 });
 
+test("what extends a type that cannot be seen is refused as that type is, and its own properties are no whole", () => {
+  const types = `
+    import type { Hull } from "shipyard";
+    interface Boat extends Hull { name: string; crew?: Crew }
+    interface Ferry extends Boat { cars: number }
+    interface Crew extends Misspelt { size: number }
+    type Slim = Pick<Boat, "name">;
+  `;
+  const unseen = [
+    "Boat",
+    "Ferry[]",
+    "Partial<Boat>",
+    'Omit<Boat, "name">',
+    "{ boat?: Boat }",
+    "Record<string, Boat>",
+    "{ x: 1 } & Boat",
+    "keyof Boat",
+  ];
+  for (const type of unseen) {
+    const all = found(`${types}export function f(x: ${type}) {}`);
+    assert.deepEqual(all.tools, [], type);
+    assert.deepEqual(
+      all.problems.filter(({ severity }) => severity === "error").map(({ code, message }) => [code, message]),
+      [
+        [
+          "unresolved-type",
+          `f: the type Hull cannot be found: it is imported from "shipyard", which is not among the files of this definition (at x)`,
+        ],
+      ],
+      type,
+    );
+  }
+  assert.match(
+    said(found(`${types}export function f(x: Crew) {}`))[0] ?? "",
+    /^error: f: the type Misspelt cannot be found: Cannot find name 'Misspelt'\. \(at x\)$/,
+  );
+  const seen = found(`${types}
+    export function pick(x: Slim, y: Pick<Boat, "name">, z: Boat["name"]) {}
+    interface Tug extends Hull { name: string }
+    declare function mixin<T>(base: T): new () => { a: string };
+    class Mixed extends mixin({}) { b = 1 }
+    export function mixed(x: Mixed) {}
+    declare const made: { x: Tug; y: Partial<Tug>; z: Omit<Tug, "name">; w: Pick<Tug, "name"> };
+    export function inferred(x = made.x, y = made.y, z = made.z, w = made.w) {}
+    export function result(): Boat { throw 0; }
+    export function key(): keyof Boat { throw 0; }
+  `);
+  const name = { type: "object", properties: { name: { type: "string" } } };
+  const required = ["name"];
+  const [pick, mixed, inferred, result, key] = seen.tools;
+  assert.deepEqual(pick?.inputSchema["properties"], {
+    x: { ...name, required, additionalProperties: false },
+    y: { ...name, required, additionalProperties: false },
+    z: { type: "string" },
+  });
+  assert.deepEqual(mixed?.inputSchema["properties"], {
+    x: {
+      type: "object",
+      properties: { b: { type: "number" }, a: { type: "string" } },
+      required: ["b", "a"],
+      additionalProperties: false,
+    },
+  });
+  assert.deepEqual(inferred?.inputSchema["properties"], {
+    x: { ...name, required },
+    y: name,
+    z: { type: "object" },
+    w: { ...name, required, additionalProperties: false },
+  });
+  const crew = { type: "object", properties: { size: { type: "number" } }, required: ["size"] };
+  const both = { type: "object", properties: { ...name.properties, crew }, required };
+  assert.deepEqual(result?.outputSchema, both);
+  assert.equal(key?.outputSchema, null);
+});
+
 test("a type that stands in what is left out is described again wherever it can be given", () => {
   const all = found(`
     interface Leaf { text: string; leaves?: Leaf[] }

@@ -78,7 +78,7 @@ export function exportedFunctions(program: DefinitionProgram, server: string): C
 function missingType(declaration: ts.Declaration, program: DefinitionProgram): UnresolvedName | undefined {
   if (!ts.isVariableDeclaration(declaration) || !declaration.initializer) return undefined;
   const isFunction = ts.isArrowFunction(declaration.initializer) || ts.isFunctionExpression(declaration.initializer);
-  return isFunction ? unresolvedName(declaration.type, program) : undefined;
+  return isFunction ? unresolvedName(declaration.type, { ...program, direction: "output" }) : undefined;
 }
 
 /** `declare function`, and what a `.d.ts` declares without a `.js` beside it: nothing is there when the module runs. */

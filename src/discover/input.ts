@@ -170,7 +170,7 @@ function reportUnresolved(
   { checker, isLibrary }: DefinitionProgram,
   reporter: Reporter,
 ): boolean {
-  const missing = unresolvedName(parameter.node, { checker, isLibrary });
+  const missing = unresolvedName(parameter.node, { checker, isLibrary, direction: "input" });
   if (!missing && !(parameter.node && isUnresolved(parameter.type))) return false;
   const detail =
     missing?.module === undefined ? reporter.diagnosticWithin(missing?.complaint ?? parameter.node!) : undefined;

@@ -38,7 +38,7 @@ export function readOutput(
   };
   // `value is T` is a boolean and `asserts value is T` is nothing, whatever T is.
   const isPredicate = returned !== undefined && ts.isTypePredicateNode(returned);
-  const missing = isWritten && !isPredicate ? unresolvedName(returned, program) : undefined;
+  const missing = isWritten && !isPredicate ? unresolvedName(returned, { ...program, direction: "output" }) : undefined;
   if (missing) {
     const detail = missing.module === undefined ? reporter.diagnosticWithin(missing.complaint) : undefined;
     lose("unresolved-type", `${sayUnresolved(missing)}${detail ? `: ${detail}` : ""}`);

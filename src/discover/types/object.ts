@@ -5,7 +5,7 @@ import { describe, describeEach } from "./describe.ts";
 import { isNothing, isOpenEnded, membersOf } from "./kinds.ts";
 import { isLeftOut, unlessLeftOut } from "./left-out.ts";
 import { patternOf } from "./template.ts";
-import { sayUnresolved, unresolvedName } from "./unresolved.ts";
+import { sayUnresolved, unresolvedBase, unresolvedName } from "./unresolved.ts";
 import { whyNoData } from "./class-instance.ts";
 import { valueNode } from "./written-types.ts";
 import { within, type Place, type Walker } from "./walker.ts";
@@ -14,6 +14,8 @@ import { within, type Place, type Walker } from "./walker.ts";
 export function walkObject(type: ts.Type, place: Place, walker: Walker): JsonSchema {
   const notData = walker.direction === "input" ? whyNoData(type, walker) : undefined;
   if (notData) return walker.refuse(place, "unsupported-type", notData);
+  const base = walker.direction === "input" ? unresolvedBase(type.symbol, walker) : undefined;
+  if (base && walker.written) return walker.refuse(place, "unresolved-type", sayUnresolved(base), base.node);
   const properties: [string, JsonSchema][] = [];
   const required: string[] = [];
   for (const symbol of walker.checker.getPropertiesOfType(type)) {
@@ -23,7 +25,7 @@ export function walkObject(type: ts.Type, place: Place, walker: Walker): JsonSch
     if (property.isRequired) required.push(symbol.name);
   }
   const extra = { ...walkOpenKeys(type, place, walker), ...walkIndexes(type, place, walker) };
-  const isClosed = walker.direction === "input" && !place.open;
+  const isClosed = walker.direction === "input" && !place.open && !hasUnseenKeys(type, walker);
   return {
     type: "object",
     ...(properties.length > 0 ? { properties: Object.fromEntries(properties) } : {}),
@@ -118,6 +120,18 @@ function walkOpenKeys(type: ts.Type, place: Place, walker: Walker): JsonSchema {
 export function hasOpenKeys(type: ts.Type): boolean {
   const { constraintType } = type as { constraintType?: ts.Type };
   return constraintType !== undefined && isOpenEnded(constraintType);
+}
+
+/** An object that has more properties than the checker sees, or is made of one. */
+function hasUnseenKeys(type: ts.Type, walker: Walker): boolean {
+  if (type.isIntersection()) return type.types.some((member) => hasUnseenKeys(member, walker));
+  if (unresolvedBase(type.symbol, walker)) return true;
+  const { modifiersType, declaration } = type as { modifiersType?: ts.Type; declaration?: ts.MappedTypeNode };
+  if (!modifiersType || !declaration) return false;
+  const { parent } = declaration;
+  const isPick = ts.isTypeAliasDeclaration(parent) && parent.name.text === "Pick";
+  // `Pick` names its keys; `Omit`, which is made of it, does not.
+  return (!isPick || type.aliasSymbol?.name === "Omit") && hasUnseenKeys(modifiersType, walker);
 }
 
 function typeNodeOf(declaration: ts.Declaration | undefined): ts.TypeNode | undefined {

@@ -19,12 +19,18 @@ export function sayUnresolved({ name, module }: UnresolvedName): string {
   return `${what}: it is imported from "${module}", which is not among the files of this definition`;
 }
 
-/** Looks through the definition's own aliases: `Partial<Missing>` is a type that looks sound. */
+type Known = Pick<Walker, "checker" | "isLibrary" | "direction">;
+
+/**
+ * Looks through the definition's own aliases, and at what its interfaces extend: `Partial<Missing>` and
+ * `interface Own extends Missing` are types that look sound.
+ */
 export function unresolvedName(
   node: ts.Node | undefined,
-  { checker, isLibrary }: Pick<Walker, "checker" | "isLibrary">,
+  known: Known,
   seen = new Set<ts.Node>(),
 ): UnresolvedName | undefined {
+  const { checker, isLibrary } = known;
   if (!node || seen.has(node)) return undefined;
   seen.add(node);
   const name = nameIn(node);
@@ -34,9 +40,45 @@ export function unresolvedName(
   const alias = ts.isTypeReferenceNode(node) ? declaredNode(aliasAt(node, checker)) : undefined;
   const behind = alias && !isLibrary(alias.getSourceFile()) ? alias : undefined;
   return (
-    unresolvedName(behind, { checker, isLibrary }, seen) ??
-    ts.forEachChild(node, (child) => unresolvedName(child, { checker, isLibrary }, seen))
+    unresolvedName(behind, known, seen) ??
+    (name && needsEveryKey(node, known) ? unresolvedBase(checker.getSymbolAtLocation(name), known, seen) : undefined) ??
+    ts.forEachChild(node, (child) => unresolvedName(child, known, seen))
   );
+}
+
+/**
+ * The first unresolved name among those that an interface or a class extends, at any level. What stands in its own body
+ * is then not all that it has, which the checker does not tell.
+ */
+export function unresolvedBase(
+  symbol: ts.Symbol | undefined,
+  known: Known,
+  seen = new Set<ts.Node>(),
+): UnresolvedName | undefined {
+  const target = symbol && symbol.flags & ts.SymbolFlags.Alias ? known.checker.getAliasedSymbol(symbol) : symbol;
+  for (const declaration of target?.declarations ?? []) {
+    if (!ts.isInterfaceDeclaration(declaration) && !ts.isClassLike(declaration)) continue;
+    if (known.isLibrary(declaration.getSourceFile())) continue;
+    for (const { token, types } of declaration.heritageClauses ?? []) {
+      if (token !== ts.SyntaxKind.ExtendsKeyword) continue;
+      for (const base of types) {
+        // Of `extends mixin(Base)` the checker knows what the call gives.
+        const missing = ts.isCallExpression(base.expression) ? undefined : unresolvedName(base, known, seen);
+        if (missing) return missing;
+      }
+    }
+  }
+  return undefined;
+}
+
+/**
+ * `Pick<Own, "name">` and `Own["name"]` take what stands in the body, whatever else there is. A result may hold more
+ * than its schema tells, except where its keys are the values.
+ */
+function needsEveryKey({ parent }: ts.Node, { direction }: Known): boolean {
+  if (ts.isTypeOperatorNode(parent) && parent.operator === ts.SyntaxKind.KeyOfKeyword) return true;
+  if (direction === "output" || ts.isIndexedAccessTypeNode(parent)) return false;
+  return !(ts.isTypeReferenceNode(parent) && ts.isIdentifier(parent.typeName) && parent.typeName.text === "Pick");
 }
 
 function nameIn(node: ts.Node): ts.Node | undefined {
