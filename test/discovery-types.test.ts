@@ -311,6 +311,31 @@ test("an object whose keys a caller decides on has values of the type that is wr
   assert.match(said(all).join(), /^error: calls: a function cannot/);
 });
 
+test("an object whose keys a caller decides on stays open beside others, and with keys that are known", () => {
+  const { tools, problems } = found(`
+    type Change<T extends { id: string }> = Omit<T, "id"> & { at?: string };
+    export function beside<T extends { id: string; size: number }>(o: Change<T>, p: Pick<T, keyof T> & { a: 1 }) {}
+    export function known<T extends { id: string }>(o: { [K in keyof T | "a"]: 1 }) {}
+    export function closed<T extends { id: string; size: number }>(o: Pick<T, "id"> & { a: 1 }, p: Change<{ id: "b" }>) {}
+  `);
+  assert.deepEqual(problems, []);
+  const [beside, known, closed] = tools.map(({ inputSchema }) => inputSchema["properties"]);
+  const text = { type: "string" };
+  const number = { type: "number" };
+  const one = { type: "number", const: 1 };
+  assert.deepEqual(beside, {
+    o: { type: "object", properties: { size: number, at: text }, required: ["size"] },
+    p: { type: "object", properties: { id: text, size: number, a: one }, required: ["id", "size", "a"] },
+  });
+  assert.deepEqual(known, {
+    o: { type: "object", properties: { a: one, id: one }, required: ["a", "id"], additionalProperties: one },
+  });
+  assert.deepEqual(closed, {
+    o: { type: "object", properties: { id: text, a: one }, required: ["id", "a"], additionalProperties: false },
+    p: { type: "object", properties: { at: text }, additionalProperties: false },
+  });
+});
+
 test("an instance of a class is refused, with the interface to write instead", () => {
   const all = found(`
     class Point { constructor(public x: number, public y = 0, private z?: string) {} norm(): number { return 1; } }

@@ -119,13 +119,13 @@ function walkOpenKeys(type: ts.Type, place: Place, walker: Walker): JsonSchema {
 /** A mapped type whose keys depend on a type parameter. */
 export function hasOpenKeys(type: ts.Type): boolean {
   const { constraintType } = type as { constraintType?: ts.Type };
-  return constraintType !== undefined && isOpenEnded(constraintType);
+  return constraintType !== undefined && membersOf(constraintType).some(isOpenEnded);
 }
 
-/** An object that has more properties than the checker sees, or is made of one. */
+/** An object that has more properties than the checker sees, or that a caller decides on, or is made of one. */
 function hasUnseenKeys(type: ts.Type, walker: Walker): boolean {
   if (type.isIntersection()) return type.types.some((member) => hasUnseenKeys(member, walker));
-  if (unresolvedBase(type.symbol, walker)) return true;
+  if (hasOpenKeys(type) || unresolvedBase(type.symbol, walker)) return true;
   const { modifiersType, declaration } = type as { modifiersType?: ts.Type; declaration?: ts.MappedTypeNode };
   if (!modifiersType || !declaration) return false;
   const { parent } = declaration;
