@@ -10,16 +10,19 @@ import { pathToFileURL } from "node:url";
  */
 const TOGETHER = [
   // One Chromium for all.
-  /^(audit-pages|editor-pages|pages\.|plain-page|secrets-pages|sign-in|upstream-pages)/,
+  /^(audit-pages|editor-pages|pages(-fit)?\.|plain-page|secrets-pages|sign-in|upstream-pages)/,
   /^(access(?!-process)|own-token|public-url|refusals|write-guard)/,
   /^(admission|aggregate|api-|audit|bundle|call-table|metrics|observe|outcome\.|trace|tenancy|shares)/,
-  /^(canonical|cid|comparisons|contract|discovery|discover-(key|shell)|edits|editor-parts|gather|json-source|pages-render|turns|views)/,
+  /^(canonical|cid|comparisons|contract|discovery|discover-(key|shell)|edits|editor-parts|gather|histories|json-source|last-words|listeners|long-text|open-call|pages-(bounds|render)|printable|records-in-parts|redactor|release-recorder|turns|views|watchers)/,
   /^(clients-(content|pages|resumption|sessions|uris)|health|http|native\.|plain|query|redirects|sse)/,
+  /^(defaults|error-places|list-pages|load-at|long-(led|lists|results)|recent-lines|results|reviews)/,
   /^(config|host-|mcps|product|uris)/,
+  /^hosting-(?!limits)/,
   /^(image-(?!boot)|network|resource|seal|secrets|tenant-files(?!-processes))/,
   /^mcp-/,
   /^(outcomes\.|reference)/,
   /^tenants(?!-attacks)/,
+  /^upstream-(launcher|looking|pending)/,
 ];
 
 /** A hook of the whole process would run for all files that share it. */
