@@ -58,6 +58,33 @@ test("a result that cannot be described costs the output schema and not the tool
   }
 });
 
+test("an alternative that no object can be costs itself alone, without a word", () => {
+  const { tools, problems } = found(`
+    type Out<T, E> = { ok: true; value: T } | { ok: false; error: E };
+    export function refuse(error: string): Out<never, string> { return { ok: false, error }; }
+    export function take(x: Out<never, string>, y: [never] | string): void {}
+    export function maybe(): { a: string; b?: never } | { b: number } { return { b: 1 }; }
+  `);
+  assert.deepEqual(problems, []);
+  const [refuse, take, maybe] = tools;
+  const refused = {
+    type: "object",
+    properties: { ok: { type: "boolean", const: false }, error: { type: "string" } },
+    required: ["ok", "error"],
+  };
+  assert.deepEqual(refuse?.outputSchema, refused);
+  assert.deepEqual(take?.inputSchema["properties"], {
+    x: { ...refused, additionalProperties: false },
+    y: { type: "string" },
+  });
+  assert.deepEqual(maybe?.outputSchema, {
+    anyOf: [
+      { type: "object", properties: { a: { type: "string" } }, required: ["a"] },
+      { type: "object", properties: { b: { type: "number" } }, required: ["b"] },
+    ],
+  });
+});
+
 test("a type guard gives a boolean, and an assertion nothing, whether or not its type can be found", () => {
   const { tools, problems } = found(`
     import type { Parcel } from "somewhere";

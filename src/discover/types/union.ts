@@ -13,7 +13,7 @@ import { writtenMembers, type WrittenMember } from "./written-types.ts";
  */
 export function walkUnion(type: ts.UnionType, place: Place, walker: Walker): JsonSchema {
   walker.budget.checkUnion(type.types.length);
-  const members = sorted(usable(type), place, walker);
+  const members = sorted(usable(type, walker.checker), place, walker);
   const literals: unknown[] = [];
   const alternatives: Alternative[] = [];
   const failed: { member: ts.Type; fault: Fault }[] = [];
@@ -152,12 +152,24 @@ function flattened(alternatives: readonly JsonSchema[]): JsonSchema {
   return list.length === 1 ? list[0]! : { anyOf: list };
 }
 
-/** A function or a symbol never comes from JSON: that it is not among the alternatives need not be said. */
-function usable(type: ts.UnionType): readonly ts.Type[] {
+/**
+ * A function or a symbol never comes from JSON, and no object has a property of the type never: that these are not among
+ * the alternatives need not be said.
+ */
+function usable(type: ts.UnionType, checker: ts.TypeChecker): readonly ts.Type[] {
   const members = type.types.filter((member) => !isNothing(member));
-  const cannotBe = (member: ts.Type) => Boolean(member.flags & ts.TypeFlags.ESSymbolLike) || isFunction(member);
+  const cannotBe = (member: ts.Type) =>
+    Boolean(member.flags & ts.TypeFlags.ESSymbolLike) || isFunction(member) || hasNeverProperty(member, checker);
   const rest = members.filter((member) => !cannotBe(member));
   return rest.some((member) => !isNull(member)) ? rest : members;
+}
+
+function hasNeverProperty(type: ts.Type, checker: ts.TypeChecker): boolean {
+  if (!(type.flags & ts.TypeFlags.Object)) return false;
+  return checker.getPropertiesOfType(type).some((property) => {
+    const isRequired = property.flags & ts.SymbolFlags.Property && !(property.flags & ts.SymbolFlags.Optional);
+    return isRequired && checker.getTypeOfSymbol(property).flags & ts.TypeFlags.Never;
+  });
 }
 
 /** In the order of the source: as written in the union, or as declared in the enum. */
