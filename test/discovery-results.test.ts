@@ -85,6 +85,20 @@ test("an alternative that no object can be costs itself alone, without a word", 
   });
 });
 
+test("an empty list that is not written as a type promises no empty list", () => {
+  const { tools } = found(`
+    export function joined(a: any) { return [].concat(a); }
+    export function inside(a: any) { return { list: [].concat(a), fixed: [] as [] }; }
+    export function none(): never[] { return []; }
+  `);
+  const any = { type: "array", items: {} };
+  const empty = { type: "array", maxItems: 0 };
+  assert.deepEqual(
+    tools.map(({ outputSchema }) => outputSchema),
+    [any, { type: "object", properties: { list: any, fixed: empty }, required: ["list", "fixed"] }, empty],
+  );
+});
+
 test("a type guard gives a boolean, and an assertion nothing, whether or not its type can be found", () => {
   const { tools, problems } = found(`
     import type { Parcel } from "somewhere";

@@ -10,10 +10,9 @@ import { elementNode, unwrap } from "./written-types.ts";
 export function walkArray(type: ts.TypeReference, place: Place, walker: Walker): JsonSchema {
   const element = walker.checker.getTypeArguments(type)[0];
   if (!element) return { type: "array" };
-  // `[]` by itself is a list of nothing; as a default it says no more than that there is a list.
+  // `[]` as a default, or as what a result is made of, says no more than that there is a list.
   if (element.flags & ts.TypeFlags.Never) {
-    const isDefault = walker.direction === "input" && !walker.written;
-    return isDefault ? { type: "array", items: {} } : { type: "array", maxItems: 0 };
+    return walker.written ? { type: "array", maxItems: 0 } : { type: "array", items: {} };
   }
   return { type: "array", items: walkElement(element, "*", elementNode(place.node, walker.checker), place, walker) };
 }
