@@ -228,6 +228,26 @@ test("what has a brand, or extends a type of the language, is taken and given as
   ]);
 });
 
+test("a type of the language stays what it is when an interface tells what its methods give", () => {
+  const all = found(`
+    interface Stamp extends Date { toISOString(): \`\${string}Z\`; getTime(): number & { __brand: "ms" } }
+    interface Site extends URL { host: string; toString(): "text" }
+    interface Secure extends URL { protocol: "https:" }
+    interface Pair extends Array<number> { length: 2 }
+    interface Chain<T> extends Array<T> { at(index: number): T; map: any }
+    export function stamp(at: Stamp, site: Site, chain: Chain<string>): Stamp { throw 0; }
+    export function visit(secure: Secure) {}
+    export function pair(pair: Pair) {}
+  `);
+  assert.deepEqual(all.tools.map(onOneLine), ["stamp(at: Date, site: string, chain: string[]): Date"]);
+  assert.deepEqual(all.tools[0]?.call.dates, [["at"]]);
+  assert.deepEqual(all.tools[0]?.call.urls, [["site"]]);
+  assert.deepEqual(said(all), [
+    "error: visit: Secure is a URL with a property of its own, protocol, which JSON cannot carry; take both in an object (at secure)",
+    "error: pair: Pair is an array with a property of its own, length, which JSON cannot carry; take both in an object (at pair)",
+  ]);
+});
+
 test("a URL is a text of format uri that becomes one, and a text where texts are taken, too", () => {
   const all = found(`
     interface Page { url: URL; links?: Page[] }

@@ -1,7 +1,7 @@
 import ts from "#typescript";
 import type { JsonSchema } from "../../json.ts";
 import type { DefinitionProgram } from "../program.ts";
-import { libraryName } from "./kinds.ts";
+import { isFunction, libraryName } from "./kinds.ts";
 import type { RevivedKind } from "./revivals.ts";
 import type { Place, Walker } from "./walker.ts";
 
@@ -35,13 +35,23 @@ export function walkLibraryType(type: ts.Type, place: Place, walker: Walker): Js
 }
 
 /** A property that an interface or class adds to the library type that it extends, and that each value must have. */
-export function ownField(type: ts.Type, { checker, isLibrary }: Library): string | undefined {
+export function ownField(type: ts.Type, library: Library): string | undefined {
   if (type.isIntersection()) return undefined;
-  const own = checker.getPropertiesOfType(type).find(({ flags, valueDeclaration }) => {
-    const isOptional = flags & ts.SymbolFlags.Optional;
-    return !isOptional && valueDeclaration && !isLibrary(valueDeclaration.getSourceFile());
+  const bases = basesOf(type, library.checker);
+  const own = library.checker.getPropertiesOfType(type).find((property) => {
+    const { flags, valueDeclaration } = property;
+    if (flags & ts.SymbolFlags.Optional || !valueDeclaration) return false;
+    return !library.isLibrary(valueDeclaration.getSourceFile()) && !bases.some((base) => has(base, property, library));
   });
   return own?.name;
+}
+
+/** A library type has the property itself: with the same values, or as a method, of which only the result is narrower. */
+function has(base: ts.Type, property: ts.Symbol, { checker, isLibrary }: Library): boolean {
+  const known = base.getProperty(property.name);
+  if (!known?.declarations?.some((declaration) => isLibrary(declaration.getSourceFile()))) return false;
+  const type = checker.getTypeOfSymbol(known);
+  return isFunction(type) || checker.isTypeAssignableTo(type, checker.getTypeOfSymbol(property));
 }
 
 /** What the host takes for bytes when it is the whole result. */
