@@ -99,6 +99,39 @@ test("an empty list that is not written as a type promises no empty list", () =>
   );
 });
 
+test("the warning of a result that JSON cannot carry says how often calls fail, and what to return instead", () => {
+  const always = [
+    ["bigint", /use a number or a string; as it is, every call fails;/],
+    ["Promise<symbol>", /use a string; as it is, every call fails;/],
+    ["RegExp", /use its source text; as it is, every call fails;/],
+    ["() => string", /call it, and return what it gives; as it is, every call fails;/],
+    ["bigint | Map<string, 1>", /as it is, every call fails;/],
+    ["{ a: { cache: Set<string>; log?: string } }", /use an array \(at a\.cache\); as it is, every call fails;/],
+    ["[string, bigint]", /\(at 1\); as it is, every call fails;/],
+    ["Headers", /use a plain object; as it is, every call fails;/],
+    ["AbortSignal", /return plain data; as it is, every call fails;/],
+  ] as const;
+  const atTimes = ["bigint | string", "bigint[]", "{ n?: bigint }", "Record<string, RegExp>", "[bigint?]", "Blob[]"];
+  const never = [
+    "{ open(): void }",
+    "{ f: Function; n: 1 }",
+    "Iterable<number>",
+    "{ set: Set<1>; toJSON(): () => 1 }[]",
+  ];
+  const warningOf = (type: string): string | undefined => {
+    const { tools, problems } = found(`export function f(): ${type} { throw 0; }`);
+    assert.deepEqual([tools.length, tools[0]?.outputSchema, problems.length], [1, null, 1], type);
+    return problems[0]!.message;
+  };
+  for (const [type, words] of always) assert.match(warningOf(type)!, words, type);
+  for (const type of atTimes)
+    assert.match(warningOf(type)!, /; a call that returns one fails; the tool is offered/, type);
+  for (const type of never) assert.doesNotMatch(warningOf(type)!, /call that|every call/, type);
+  const grows = "interface Growing<T> { a: Growing<T[]>; b: Growing<Set<T>>; c: Growing<[T]>; d: Growing<{ t: T }> }";
+  const { problems } = found(`${grows}\nexport function f(): Growing<bigint> { throw 0; }`);
+  assert.deepEqual(problems.map(({ code }) => code).length, 1);
+});
+
 test("a type guard gives a boolean, and an assertion nothing, whether or not its type can be found", () => {
   const { tools, problems } = found(`
     import type { Parcel } from "somewhere";

@@ -8,6 +8,7 @@ import type { Reporter } from "./reporter.ts";
 import { resultOf } from "./results.ts";
 import { isFunction, isNothing, isNull, isUnresolved, membersOf } from "./types/kinds.ts";
 import { combine } from "./types/union.ts";
+import { failingOf, type Failing } from "./types/unwritable.ts";
 import { sayUnresolved, unresolvedName } from "./types/unresolved.ts";
 import { createWalker } from "./types/walk.ts";
 import { written } from "./types/walker.ts";
@@ -33,7 +34,9 @@ export function readOutput(
   const at = (isWritten ? returned : undefined) ?? candidate.nameNode;
   let isLost = false;
   const lose = (code: string, why: string): void => {
-    if (!isLost) reporter.add("warning", code, `the result: ${why}; the tool is offered without an output schema`, at);
+    const fails = code === "unsupported-type" && result.type ? sayFailing(failingOf(result.type, program)) : "";
+    const message = `the result: ${why}${fails}; the tool is offered without an output schema`;
+    if (!isLost) reporter.add("warning", code, message, at);
     isLost = true;
   };
   // `value is T` is a boolean and `asserts value is T` is nothing, whatever T is.
@@ -59,16 +62,22 @@ export function readOutput(
     },
   });
   try {
+    const schema = walker.walk(result.type, { path: [], level: 0, open: true, node });
     if (hasOnlyFunctions(result.type, program.checker)) {
       lose("unsupported-type", "all that it has is functions, which JSON cannot carry; return plain data");
     }
-    const schema = walker.walk(result.type, { path: [], level: 0, open: true, node });
     return { schema: isLost ? null : walker.recursion.finish(orNull(schema, result.type)), isStreaming };
   } catch (error) {
     if (!(error instanceof BudgetExceeded)) throw error;
     lose(error.code, error.message);
     return { schema: null, isStreaming };
   }
+}
+
+/** The end of a sentence that says what to return instead. */
+function sayFailing(failing: Failing): string {
+  if (failing === "never") return "";
+  return failing === "always" ? "; as it is, every call fails" : "; a call that returns one fails";
 }
 
 /** A function that may return `undefined` answers null. */

@@ -29,7 +29,7 @@ export function walkLibraryType(type: ts.Type, place: Place, walker: Walker): Js
       `${name} holds bytes, which JSON has none of; take a base64 string`,
     );
   }
-  const reason = unsupported[name];
+  const reason = walker.direction === "output" && contextTypes.has(name) ? "return plain data" : unsupported[name];
   if (reason === undefined) return undefined;
   return walker.refuse(place, "unsupported-type", `${name} cannot be represented in JSON; ${reason}`);
 }
@@ -59,6 +59,20 @@ export function isBytes(type: ts.Type, library: Library): boolean {
   const name = knownName(type, library) ?? "";
   return byteTypes.has(name) || bodyTypes.has(name);
 }
+
+/** A type whose values a result cannot hold, so that the call fails. `Function` and `Symbol` may be members, left out. */
+export function isNeverWritten(type: ts.Type, isLibrary: Library["isLibrary"]): boolean {
+  const name = libraryName(type, isLibrary) ?? "";
+  return Object.hasOwn(unsupported, name) && !perhapsWritten.has(name);
+}
+
+/** Plain objects and lists may be values of these types, too. */
+const perhapsWritten = new Set(
+  (
+    "Function Symbol ToolContext TransformContext PromiseLike Iterable Iterator IterableIterator IteratorObject " +
+    "AsyncIterable AsyncIterator AsyncIterableIterator AsyncIteratorObject"
+  ).split(" "),
+);
 
 /** A `Blob` or a `Response`: nothing beside it in a union can be promised by a schema either. */
 export function isBody(type: ts.Type, library: Library): boolean {
@@ -123,6 +137,9 @@ const byteTypes = new Set(["Uint8Array", "Buffer", "ArrayBuffer"]);
 
 /** Read to their end when they are the whole result. */
 const bodyTypes = new Set(["Blob", "File", "Response"]);
+
+/** What the host hands to a function, which is no way to give it back. */
+const contextTypes = new Set("ToolContext TransformContext AbortSignal AbortController".split(" "));
 
 const unsupported: Readonly<Record<string, string>> = Object.assign(Object.create(null), {
   Map: "use a plain object, such as Record<string, T>",

@@ -177,7 +177,8 @@ function walkObjectKind(type: ts.Type, place: Place, walker: Walker): JsonSchema
   }
   if (isFunction(type)) {
     const text = checker.typeToString(type);
-    return unsupported(place, walker, `a function cannot be represented in JSON, and this is one: ${text}`);
+    const instead = direction === "output" ? "; call it, and return what it gives" : "";
+    return unsupported(place, walker, `a function cannot be represented in JSON, and this is one: ${text}${instead}`);
   }
   const serialized = walker.direction === "output" ? jsonForm(type, checker) : undefined;
   if (serialized) return walker.walk(serialized, { ...place, level: place.level + 1, node: undefined });
