@@ -331,6 +331,24 @@ test("an object whose keys a caller decides on has values of the type that is wr
   assert.match(said(all).join(), /^error: calls: a function cannot/);
 });
 
+test("what may be undefined by the constraint of its type can be left out", () => {
+  const all = found(`
+    interface Row { id?: string; size: number }
+    export function show<T extends undefined | null | { a: string }>(x: T, y: number) {}
+    export function row<T extends Row, K extends "id" | "size">(id: T["id"], all: { value: T[K]; size: T["size"] }) {}
+    export function any<T>(x: T, y: T | undefined) {}
+    export function held<T extends string | undefined>(x: T): { y: T; list: T[] } { throw x; }
+    export function given<T extends string | undefined>(x: T): T { return x; }
+  `);
+  assert.deepEqual(all.tools.map(onOneLine), [
+    "show(x?: { a: string } | null, y: number)",
+    "row(id?: string, all: { value?: string | number; size: number })",
+    "any(x: unknown, y?: unknown)",
+    "held(x?: string): { y?: string; list: (string | null)[] }",
+    "given(x?: string): string | null",
+  ]);
+});
+
 test("an object whose keys a caller decides on stays open beside others, and with keys that are known", () => {
   const { tools, problems } = found(`
     type Change<T extends { id: string }> = Omit<T, "id"> & { at?: string };

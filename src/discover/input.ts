@@ -13,7 +13,7 @@ import type { Reporter } from "./reporter.ts";
 import { takenParameters } from "./taken.ts";
 import { describe } from "./types/describe.ts";
 import { Revivals } from "./types/revivals.ts";
-import { isNothing, isUnresolved, membersOf } from "./types/kinds.ts";
+import { isUnresolved, mayBeNothing } from "./types/kinds.ts";
 import { walkObject } from "./types/object.ts";
 import { Recursion } from "./types/recursion.ts";
 import { sayUnresolved, unresolvedName } from "./types/unresolved.ts";
@@ -80,7 +80,7 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
         flat = walkArguments(lone, walker);
         continue;
       }
-      const isOptional = parameter.isOptional || membersOf(parameter.type).some(isNothing);
+      const isOptional = parameter.isOptional || mayBeNothing(parameter.type, program.checker);
       const at: Place = { path: [parameter.name], level: 1, open: false, node: parameter.node };
       if (isLeftOut(parameter.type, isOptional, walker)) continue;
       // A function that takes any number of what JSON cannot carry is about nothing else.

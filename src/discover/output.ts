@@ -6,7 +6,7 @@ import type { DefinitionProgram } from "./program.ts";
 import { reportFault } from "./report-fault.ts";
 import type { Reporter } from "./reporter.ts";
 import { resultOf } from "./results.ts";
-import { isFunction, isNothing, isNull, isUnresolved, membersOf } from "./types/kinds.ts";
+import { isFunction, isNothing, isNull, isUnresolved, knownMembers } from "./types/kinds.ts";
 import { combine } from "./types/union.ts";
 import { failingOf, type Failing } from "./types/unwritable.ts";
 import { sayUnresolved, unresolvedName } from "./types/unresolved.ts";
@@ -66,7 +66,10 @@ export function readOutput(
     if (hasOnlyFunctions(result.type, program.checker)) {
       lose("unsupported-type", "all that it has is functions, which JSON cannot carry; return plain data");
     }
-    return { schema: isLost ? null : walker.recursion.finish(orNull(schema, result.type)), isStreaming };
+    return {
+      schema: isLost ? null : walker.recursion.finish(orNull(schema, result.type, program.checker)),
+      isStreaming,
+    };
   } catch (error) {
     if (!(error instanceof BudgetExceeded)) throw error;
     lose(error.code, error.message);
@@ -81,8 +84,8 @@ function sayFailing(failing: Failing): string {
 }
 
 /** A function that may return `undefined` answers null. */
-function orNull(schema: JsonSchema, type: ts.Type): JsonSchema {
-  const members = membersOf(type);
+function orNull(schema: JsonSchema, type: ts.Type, checker: ts.TypeChecker): JsonSchema {
+  const members = knownMembers(type, checker);
   return members.some(isNothing) && !members.some(isNull) ? combine([], [schema, { type: "null" }]) : schema;
 }
 

@@ -17,6 +17,17 @@ export function isNothing(type: ts.Type): boolean {
   return Boolean(type.flags & (ts.TypeFlags.Undefined | ts.TypeFlags.Void));
 }
 
+/** The members of a type, and of what a caller decides on those of its constraint. */
+export function knownMembers(type: ts.Type, checker: ts.TypeChecker): readonly ts.Type[] {
+  return membersOf(type).flatMap((member) => {
+    return membersOf(isOpenEnded(member) ? (checker.getBaseConstraintOfType(member) ?? member) : member);
+  });
+}
+
+export function mayBeNothing(type: ts.Type, checker: ts.TypeChecker): boolean {
+  return knownMembers(type, checker).some(isNothing);
+}
+
 export function isNull(type: ts.Type): boolean {
   return Boolean(type.flags & ts.TypeFlags.Null);
 }

@@ -2,7 +2,7 @@ import ts from "#typescript";
 import type { JsonSchema } from "../../json.ts";
 import { docOfSymbol, noDoc, type Doc } from "../doc-comments.ts";
 import { describe, describeEach } from "./describe.ts";
-import { isNothing, isOpenEnded, membersOf } from "./kinds.ts";
+import { isOpenEnded, mayBeNothing, membersOf } from "./kinds.ts";
 import { isLeftOut, unlessLeftOut } from "./left-out.ts";
 import { patternOf } from "./template.ts";
 import { sayUnresolved, unresolvedBase, unresolvedName } from "./unresolved.ts";
@@ -42,7 +42,7 @@ function walkProperty(symbol: ts.Symbol, place: Place, walker: Walker) {
   const type = checker.getTypeOfSymbol(symbol);
   const at = within(place, symbol.name, typeNodeOf(declaration) ?? valueNode(place.node, checker));
   const hasDefault = Boolean(walker.bindingAt(at.path)?.initializer);
-  const isOptional = hasDefault || Boolean(symbol.flags & ts.SymbolFlags.Optional) || membersOf(type).some(isNothing);
+  const isOptional = hasDefault || Boolean(symbol.flags & ts.SymbolFlags.Optional) || mayBeNothing(type, checker);
   if (isLeftOut(type, isOptional, walker)) return undefined;
 
   const missing =
