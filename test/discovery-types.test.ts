@@ -497,6 +497,53 @@ test("comments reach clients from wherever TypeScript would show them", () => {
   assert.deepEqual([run?.description, run?.annotations], ["Runs.", { readOnlyHint: true }]);
 });
 
+test("a parameter that is taken apart beside others has a name of its own, and what is said about its properties", () => {
+  const all = found(`
+    /**
+     * Moves.
+     * @param far - How far.
+     * @param pace How fast.
+     */
+    export function move(ship: string, { far, speed: pace = 2 }: { far: number; speed?: number } = { far: 1 }) {}
+    /**
+     * @param ship The ship.
+     * @param way How to go.
+     * @param way.far How far.
+     */
+    export function sail(ship: string, { far }: { way?: string; far: number }) {}
+    /**
+     * @param a - First.
+     * @param b - Second.
+     * @param c - Third.
+     * @param b.d - Inner.
+     */
+    export function two({ a }: { a: string }, { b, c }: { b: { d: string }; c: string }) {}
+    /** @param ship - The ship. */
+    export function same(ship: string, { ship: other }: { ship: string }) {}
+  `);
+  assert.deepEqual(signatures(all), [
+    'move(ship: string, options: { far: number; speed?: number } = {"far":1})',
+    "sail(ship: string, way: { way?: string; far: number })",
+    "two(options: { a: string }, options2: { b: { d: string }; c: string })",
+    "same(ship: string, options: { ship: string })",
+  ]);
+  const told = (schema: unknown, path = ""): string[] => {
+    const { description, properties = {} } = schema as { description?: string; properties?: Record<string, unknown> };
+    const inner = Object.entries(properties).flatMap(([name, each]) => told(each, `${path}/${name}`));
+    return [...(description === undefined ? [] : [`${path}: ${description}`]), ...inner];
+  };
+  assert.deepEqual(
+    all.tools.map(({ inputSchema }) => told(inputSchema)),
+    [
+      ["/options/far: How far.", "/options/speed: How fast."],
+      ["/ship: The ship.", "/way: How to go.", "/way/far: How far."],
+      ["/options/a: First.", "/options2/b: Second.", "/options2/b/d: Inner.", "/options2/c: Third."],
+      ["/ship: The ship."],
+    ],
+  );
+  assert.deepEqual(said(all), []);
+});
+
 test("words of code in a comment are no tags, and the comment goes on after the code", () => {
   const fence = "`".repeat(3);
   const all = found(

@@ -1,7 +1,7 @@
 import ts from "#typescript";
 import { nearestName } from "../near-names.ts";
 import type { Candidate } from "./exports.ts";
-import type { Parameter } from "./parameters.ts";
+import { takes, type Parameter } from "./parameters.ts";
 import type { Reporter } from "./reporter.ts";
 import { isAboutArguments, unknownTag } from "./unknown-tags.ts";
 
@@ -62,6 +62,7 @@ function faultInPositional(
 ): NameFault | undefined {
   const [first = "", ...inner] = steps(name);
   const known = [...parameters.flatMap(namesOf), ...written];
+  if (!known.includes(first) && parameters.some((parameter) => takes(parameter, first, checker))) return undefined;
   if (!known.includes(first)) return { what: "parameter", meant: nearestName(first, known) };
   const parameter = parameters.find((each) => each.name === first);
   return parameter && faultInType(inner, parameter.type, checker);

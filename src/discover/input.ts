@@ -54,10 +54,22 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
       revivals,
       onHeader: (name, node) => headers.set(name, node),
       onSpokenDefault: (path) => spokenDefaults.push(path),
-      docAt: (path) => docAt(candidate.doc, path, lone !== undefined),
+      docAt: (path) => docAt(candidate.doc, path, lone !== undefined) ?? docOfTaken(path, parameter, bindings),
       bindingAt: (path) => bindings.get(pathKey(path)),
       onFault: (fault) => faults.push(fault),
     });
+
+  const names = new Set(parameters.map(({ name }) => name));
+  /** `@param name` of a property of a parameter that is taken apart, beside others. */
+  const docOfTaken = (path: Path, { pattern }: Parameter, bindings: ReturnType<typeof bindingsOf>): Doc | undefined => {
+    const [property, ...inner] = path.slice(1);
+    if (lone || property === undefined || !isObjectPattern(pattern)) return undefined;
+    const variable = bindings.get(pathKey(path.slice(0, 2)))?.node.name.getText();
+    const spoken = [property, variable].find(
+      (name) => name !== undefined && !names.has(name) && candidate.doc.params.has(name),
+    );
+    return spoken === undefined ? undefined : candidate.doc.params.get([spoken, ...inner].join("."));
+  };
 
   const early = parameters.slice(0, -1).find(({ isRest }) => isRest);
   if (early) {

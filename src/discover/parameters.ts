@@ -34,27 +34,55 @@ export function parametersOf(candidate: Candidate, checker: ts.TypeChecker): rea
     return name;
   };
   const ownParameters = implementation?.parameters.filter((parameter) => !isThis(parameter)) ?? [];
-  /** A comment may leave out a parameter that has no name, and go on with the next. */
-  const spokenName = (index: number): string | undefined => {
+  const isSame = (draft: Draft, own: ts.ParameterDeclaration | undefined): own is ts.ParameterDeclaration =>
+    own !== undefined && !own.dotDotDotToken === !draft.isRest;
+  const patternAt = (draft: Draft, index: number): ts.BindingPattern | undefined => {
+    const own = ownParameters[index];
+    return isSame(draft, own) && ts.isObjectBindingPattern(own.name) ? own.name : draft.pattern;
+  };
+  /** Such as `far` of `{ far }`, unless it stands in `@param far.speed` and `speed` is a property, too. */
+  const isProperty = (name: string, { type }: Draft): boolean => {
+    const inner = [...doc.params.keys()].filter((other) => other.startsWith(`${name}.`));
+    const isWhole = inner.some((other) => type.getProperty(other.split(".")[1] ?? "") !== undefined);
+    return (
+      !isWhole &&
+      drafts.length > 1 &&
+      drafts.some((draft, index) => takes({ type: draft.type, pattern: patternAt(draft, index) }, name, checker))
+    );
+  };
+  /** A comment may leave out a parameter that has no name, and go on with the next or with what it is taken apart into. */
+  const spokenName = (draft: Draft, index: number): string | undefined => {
     const spoken = doc.paramNames[index];
-    return drafts.some(({ name }) => name === spoken) ? undefined : spoken;
+    const isOther = spoken !== undefined && (drafts.some(({ name }) => name === spoken) || isProperty(spoken, draft));
+    return isOther ? undefined : spoken;
   };
   const finish = (draft: Draft, index: number): Parameter => {
     const own = ownParameters[index];
-    const isSame = own !== undefined && !own.dotDotDotToken === !draft.isRest;
+    const same = isSame(draft, own) ? own : undefined;
     const name = draft.name ?? (own && ts.isIdentifier(own.name) ? own.name.text : undefined);
     return {
-      name: uniqueName(name ?? spokenName(index) ?? (drafts.length === 1 ? "args" : "options")),
-      type: isSame ? typeOf(draft, own, checker) : draft.type,
+      name: uniqueName(name ?? spokenName(draft, index) ?? (drafts.length === 1 ? "args" : "options")),
+      type: same ? typeOf(draft, same, checker) : draft.type,
       node: draft.node,
-      declaration: isSame ? own : draft.declaration,
-      initializer: draft.initializer ?? (isSame ? own.initializer : undefined),
-      pattern: isSame && ts.isObjectBindingPattern(own.name) ? own.name : draft.pattern,
-      isOptional: draft.isOptional || Boolean(isSame && own.initializer),
+      declaration: same ?? draft.declaration,
+      initializer: draft.initializer ?? same?.initializer,
+      pattern: patternAt(draft, index),
+      isOptional: draft.isOptional || Boolean(same?.initializer),
       isRest: draft.isRest,
     };
   };
   return drafts.map(finish);
+}
+
+/** True where a parameter is taken apart, and the name is that of a property of it or of a variable for one. */
+export function takes(
+  { type, pattern }: Pick<Parameter, "type" | "pattern">,
+  name: string,
+  checker: ts.TypeChecker,
+): boolean {
+  if (!pattern || !ts.isObjectBindingPattern(pattern)) return false;
+  const isVariable = pattern.elements.some((element) => ts.isIdentifier(element.name) && element.name.text === name);
+  return isVariable || checker.getNonNullableType(type).getProperty(name) !== undefined;
 }
 
 type Draft = Omit<Parameter, "name"> & { readonly name?: string | undefined };
