@@ -544,6 +544,42 @@ test("a parameter that is taken apart beside others has a name of its own, and w
   assert.deepEqual(said(all), []);
 });
 
+test("a licence, or words about the whole file, are no description of what comes first in it", () => {
+  const describedAs = (text: string) => found(text).tools.map(({ description }) => description ?? null);
+  const headers = [
+    "/** Copyright (c) 2024 Harbour, Inc. */\n",
+    "/**\n * SPDX-License-Identifier: MIT\n */\n\n",
+    "/**\n * Harbour\n *\n * Copyright 2024 Harbour, Inc. All rights reserved.\n */\n\n",
+    "/**\n * Ways to moor.\n * @module\n */\n\n",
+    "/** @file Ways to moor. */\n",
+    "/** @fileoverview Ways to moor. */\n// eslint-disable\n",
+    "/** Ways to moor.\r\n * @license MIT */\r\n\r\n",
+    "#!/usr/bin/env node\n// @ts-check\n/** Ways to moor.\n * @author Ann */\n\n",
+    "/** © 2024 Harbour */\n\n/** @packageDocumentation Ways to moor. */\n\n",
+  ];
+  for (const header of headers) {
+    assert.deepEqual(describedAs(`${header}export function moor(): void {}`), [null], header);
+    assert.deepEqual(describedAs(`${header}/** Moors. */\nexport function moor(): void {}`), ["Moors."], header);
+    const [tool] = found(`${header}type Side = "port" | "starboard";\nexport function moor(side: Side): void {}`).tools;
+    assert.deepEqual(
+      tool?.inputSchema["properties"],
+      { side: { type: "string", enum: ["port", "starboard"] } },
+      header,
+    );
+  }
+  const own = [
+    ["/** Moors. */\n\n", "Moors."],
+    ["/** Adds the copyright of 2024. */\n\n", "Adds the copyright of 2024."],
+    ["/** Moors.\n * @author Ann */\n", "Moors."],
+    ["/** Moors, licensed under MIT. */\n", "Moors, licensed under MIT."],
+    ["/** Moors.\n * @license MIT\n * @returns Nothing. */\n\n", "Moors."],
+    ["const ropes = 2;\n/** Copyright 2024: who has it. */\n", "Copyright 2024: who has it."],
+  ] as const;
+  for (const [comment, description] of own) {
+    assert.deepEqual(describedAs(`${comment}export function moor(): void {}`), [description], comment);
+  }
+});
+
 test("words of code in a comment are no tags, and the comment goes on after the code", () => {
   const fence = "`".repeat(3);
   const all = found(

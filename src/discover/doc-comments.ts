@@ -40,8 +40,30 @@ export const noDoc: Doc = {
 /** The doc comment that stands directly before a declaration. */
 export function docOf(declaration: ts.Node): Doc {
   const comment = ts.getJSDocCommentsAndTags(declaration).findLast(ts.isJSDoc);
+  if (comment && isHeaderOfFile(comment)) return noDoc;
   return comment ? read(comment) : (docOnSameLine(declaration) ?? noDoc);
 }
+
+/** A licence, or words about the whole file, which TypeScript gives to whatever comes first in it. */
+function isHeaderOfFile(comment: ts.JSDoc): boolean {
+  const file = comment.getSourceFile();
+  const [first] = file.statements;
+  if (!first || comment.end > first.getStart(file)) return false;
+  const tags = comment.tags?.map(({ tagName }) => tagName.text.toLowerCase()) ?? [];
+  if (tags.some((tag) => tagsOfFunctions.has(tag))) return false;
+  if (tags.some((tag) => tagsOfFiles.has(tag))) return true;
+  const text = file.text.slice(comment.pos, comment.end);
+  if (/^\/\*\*[\s*]*(?:copyright\b|©|SPDX-License-Identifier:)/i.test(text)) return true;
+  // A blank line keeps it apart from what is about the declaration.
+  const isApart = /^[^\S\n]*\r?\n\s*\n/.test(file.text.slice(comment.end));
+  return isApart && (tags.some((tag) => tagsOfAuthors.has(tag)) || licenceWords.test(text));
+}
+
+const tagsOfFunctions: ReadonlySet<string> = new Set("param arg argument returns return".split(" "));
+const tagsOfFiles: ReadonlySet<string> = new Set("file fileoverview module overview packagedocumentation".split(" "));
+const tagsOfAuthors: ReadonlySet<string> = new Set("author copyright license licence".split(" "));
+const licenceWords =
+  /\bSPDX-License-Identifier:|\bcopyright\s*(?:\(c\)|©|:|\d{4})|©\s*\d{4}|\ball rights reserved\b|\blicensed under\b/i;
 
 /**
  * TypeScript gives `{ /** text *\/ a: string }` to the brace and not to the property, unlike the same on lines of its
