@@ -30,6 +30,7 @@ import { createEndpoint, type Endpoint } from "./mcp/endpoint.ts";
 import { showParts, timeCompiling } from "./metrics/figures.ts";
 import { createMetrics, type Metrics } from "./metrics/metrics.ts";
 import { accessOf } from "./open-access.ts";
+import { MessageRooms, programBacklog, unfinishedUpstream } from "./message-room.ts";
 import { paced } from "./paces.ts";
 import { exploring, hostedOpener } from "./open-upstreams.ts";
 import { confinementBy } from "./processes/own-program.ts";
@@ -41,8 +42,8 @@ import type { Starter } from "./starter/starter.ts";
 import { openSqliteStore } from "./store/sqlite.ts";
 import type { Store } from "./store/store.ts";
 import { DEFAULT_TENANT } from "./tenant-name.ts";
+import type { ChildRooms } from "./upstream/child.ts";
 import { WorkFolders } from "./work-folders.ts";
-import { UnfinishedMessages } from "./upstream/unfinished.ts";
 
 /** Most definitions are compiled in less, and on a machine that is always busy nobody waits much longer for this. */
 const COMPILER_GIVES_WAY_MS = 2_000;
@@ -137,7 +138,15 @@ export async function openCore(
       }),
     );
     checks.warm();
-    const reaching = { start, makeFolder, checks, unfinished: new UnfinishedMessages(config.limits) };
+    const [unfinished, backlog] = [
+      new MessageRooms(unfinishedUpstream, limits),
+      new MessageRooms(programBacklog, limits),
+    ];
+    const roomsOf = (tenant: string): ChildRooms => ({
+      unfinished: unfinished.of(tenant),
+      backlog: backlog.of(tenant),
+    });
+    const reaching = { start, makeFolder, checks, roomsOf };
     const upstreams = opened(
       new Hosting({
         open: hostedOpener(limits, reaching),

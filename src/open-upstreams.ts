@@ -8,9 +8,9 @@ import type { Log } from "./log.ts";
 import { openFetch, openPublicFetch } from "./network/public-fetch.ts";
 import type { Start } from "./starter/starter.ts";
 import { DEFAULT_TENANT } from "./tenant-name.ts";
+import type { ChildRooms } from "./upstream/child.ts";
 import { hostedVariables } from "./upstream/hosted-variables.ts";
 import { profileFolders } from "./upstream/profiles/locate.ts";
-import type { UnfinishedMessages } from "./upstream/unfinished.ts";
 import { Upstream } from "./upstream/upstream.ts";
 import type { MakeFolder } from "./work-folders.ts";
 
@@ -24,13 +24,13 @@ interface Starting {
   readonly start: Start;
   readonly makeFolder: MakeFolder;
   readonly checks: Checks;
-  readonly unfinished: UnfinishedMessages;
+  readonly roomsOf: (tenant: string) => ChildRooms;
 }
 
 export function exploring(
   { limits }: Config,
   log: Log,
-  { start, makeFolder, checks, unfinished }: Starting,
+  { start, makeFolder, checks, roomsOf }: Starting,
 ): ExploreOptions {
   const [env, folder] = [process.env, process.cwd()];
   const variables = async () => hostedVariables(env);
@@ -46,7 +46,7 @@ export function exploring(
     capabilities: {},
     long: longReader(checks, DEFAULT_TENANT, limits.inlineBodyBytes),
     fetch: openFetch(),
-    room: unfinished.of(DEFAULT_TENANT),
+    rooms: roomsOf(DEFAULT_TENANT),
   };
   return {
     open: (launch, listener) => new Upstream(launch, { ...options, ...listener }),
@@ -63,10 +63,7 @@ export function exploring(
  * Hosted ones get their secrets. Those of `default` also get what they ask for of the environment, and may be anywhere;
  * every other tenant's are out in the world.
  */
-export function hostedOpener(
-  limits: Limits,
-  { start, makeFolder, checks, unfinished }: Starting,
-): HostingOptions["open"] {
+export function hostedOpener(limits: Limits, { start, makeFolder, checks, roomsOf }: Starting): HostingOptions["open"] {
   const { env } = process;
   const [ownFetch, publicFetch] = [openFetch(), openPublicFetch()];
   return (launch, listener, { tenant, grant }) => {
@@ -79,7 +76,7 @@ export function hostedOpener(
       start,
       makeFolder,
       long: longReader(checks, tenant, limits.inlineBodyBytes),
-      room: unfinished.of(tenant),
+      rooms: roomsOf(tenant),
       ...listener,
       fetch: isOwn ? ownFetch : publicFetch,
       ...(grant && { hide: (value) => grant.hideIn(value), hideWhole: grant.hideWhole }),

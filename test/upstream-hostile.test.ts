@@ -4,10 +4,15 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { MessageRooms, programBacklog, type MessageRoom } from "../src/message-room.ts";
+import type { UpstreamConnection } from "../src/upstream/connection.ts";
 import { UpstreamError } from "../src/upstream/upstream-error.ts";
 import { processesWith } from "./processes.ts";
 import { connect, hostile, installed } from "./upstream.rig.ts";
 import { until } from "./until.ts";
+
+/** Counts nothing. */
+const none: MessageRoom = { begin: () => ({ add: () => {}, end: () => {} }) };
 
 /** Connects, expects the failure, and finds that nothing is left running. */
 async function fails(way: string, limits: Parameters<typeof connect>[1]): Promise<UpstreamError> {
@@ -77,6 +82,51 @@ test("a server that floods with notifications is read no faster than upstreamNot
   const most = 5000 + (performance.now() - startedAt) / 10;
   assert.ok(notified < most, String(notified));
   await upstream.close();
+});
+
+test("a program that answers a call that it has not read is ended, so that no arguments stay in its pipe", async () => {
+  const mark = randomUUID();
+  const upstream = await connect(hostile("reads no more", `&env.MARK=${mark}`));
+  await upstream.callTool("answers", {});
+  await assert.rejects(upstream.callTool("any", { long: "x".repeat(2_000_000) }), {
+    code: "upstream_ended",
+    message: /calling any: it answered a request that it had not read$/,
+  });
+  assert.equal((await upstream.closed).expected, false);
+  assert.deepEqual(processesWith(mark), []);
+});
+
+test("of programs that do not read, the one that waited longest is ended where its tenant has no more room", async () => {
+  const backlog = new MessageRooms(programBacklog, {
+    programBacklogBytes: 1e9,
+    programBacklogBytesPerTenant: 5_000_000,
+  });
+  const uris = { deaf: "reads no more", alike: "reads no more", others: "reads no more", reads: "answers as it likes" };
+  const opened = Object.entries(uris).map(async ([name, way]): Promise<[string, UpstreamConnection]> => {
+    const rooms = { unfinished: none, backlog: backlog.of(name === "others" ? "two" : "one") };
+    return [name, await connect(hostile(way), { rooms })];
+  });
+  const upstreams = Object.fromEntries(await Promise.all(opened));
+  const { deaf, alike, others, reads } = upstreams as Record<keyof typeof uris, UpstreamConnection>;
+  const long = { long: "x".repeat(2_000_000) };
+  /** Nobody waits for the call any more, and its arguments go on to wait for the program. */
+  const leave = (upstream: UpstreamConnection): Promise<void> =>
+    assert.rejects(upstream.callTool("any", long, { timeoutMs: 1 }), { code: "upstream_timeout" });
+  try {
+    for (const each of [deaf, alike, others]) await each.callTool("any", {});
+    for (const each of [deaf, alike, others]) await leave(each);
+    for (let calls = 0; calls < 5; calls++) await reads.callTool("twice", long, {});
+    await leave(alike);
+    const { reason, expected } = await deaf.closed;
+    const why =
+      "did not read what was sent to it when more than 5000000 bytes waited for the programs of its tenant (BERTH_PROGRAM_BACKLOG_BYTES_PER_TENANT)";
+    assert.deepEqual([reason, expected], [why, false]);
+    // What has gone with it counts no more, and neither do others.
+    await leave(others);
+    await reads.callTool("twice", long);
+  } finally {
+    await Promise.all(Object.values(upstreams).map((each) => each.close()));
+  }
 });
 
 for (const way of ["pings without end", "pings and reads nothing", "asks without end"]) {

@@ -4,12 +4,12 @@ import { setImmediate as turn } from "node:timers/promises";
 import { test } from "node:test";
 import { BerthError } from "../src/errors.ts";
 import { defaultLimits } from "../src/limits.ts";
+import { MessageRooms, unfinishedUpstream, type MessageRoom } from "../src/message-room.ts";
 import { boundedFetch } from "../src/upstream/bounded-fetch.ts";
 import { ChildOutput } from "../src/upstream/child-output.ts";
 import { Inflow } from "../src/upstream/inflow.ts";
 import { LongAnswer, readLongMessage, type LongReader } from "../src/upstream/long-answers.ts";
 import { LongResults } from "../src/upstream/results-aside.ts";
-import { UnfinishedMessages, type MessageRoom } from "../src/upstream/unfinished.ts";
 import { refusedByServer } from "../src/upstream/upstream-error.ts";
 import { until } from "./until.ts";
 
@@ -49,7 +49,7 @@ async function answer(room: MessageRoom, type = "application/json") {
 
 for (const type of ["application/json", "text/event-stream"]) {
   test(`of answers that are not whole (${type}) the one begun first ends where a tenant has no more room`, async () => {
-    const room = new UnfinishedMessages(limits).of("one");
+    const room = new MessageRooms(unfinishedUpstream, limits).of("one");
     const [first, second] = [await answer(room, type), await answer(room, type)];
     for (const each of [first, first, second, second]) await each.piece(500);
     await second.piece(500);
@@ -68,7 +68,7 @@ for (const type of ["application/json", "text/event-stream"]) {
 }
 
 test("where all tenants have no more room, the one that has most loses what it began first", async () => {
-  const unfinished = new UnfinishedMessages(limits);
+  const unfinished = new MessageRooms(unfinishedUpstream, limits);
   const [one, two, three] = ["one", "two", "three"].map((tenant) => unfinished.of(tenant));
   const [ofOne, small, large, ofThree] = [
     await answer(one!),
@@ -86,7 +86,7 @@ test("where all tenants have no more room, the one that has most loses what it b
 });
 
 test("a program that is in the midst of the line begun first is ended where its tenant has no more room", () => {
-  const room = new UnfinishedMessages(limits).of("one");
+  const room = new MessageRooms(unfinishedUpstream, limits).of("one");
   const programs = [0, 1].map(() => {
     const pipes = { stdout: new PassThrough(), stderr: new PassThrough() };
     const faults: string[] = [];
@@ -139,7 +139,7 @@ test("an error is told with the beginning of its message, and without data that 
 });
 
 test("long results that nobody takes have no more room than messages that are not whole", () => {
-  const room = new UnfinishedMessages(limits).of("one");
+  const room = new MessageRooms(unfinishedUpstream, limits).of("one");
   const results = new LongResults(room);
   const given = Array.from({ length: 10 }, () => results.keep(new LongAnswer(new Uint8Array(900))));
   const taken = given.map((each) => results.take(each)).filter((each) => each instanceof LongAnswer);

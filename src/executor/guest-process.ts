@@ -1,4 +1,5 @@
 import type { Duplex } from "node:stream";
+import { Outbox } from "../outbox.ts";
 import type { Start } from "../starter/starter.ts";
 import { FrameReader, type FrameHandlers, type FrameLimits } from "./frames.ts";
 import { failure, ended } from "./failures.ts";
@@ -22,8 +23,6 @@ export type GuestProcessLimits = FrameLimits & Pick<ExecutorLimits, "guestBacklo
 
 /** What one process may deliver in one event-loop turn before the others get theirs. */
 const TURN_BYTES = 256 * 1024;
-/** What is handed to the pipe at a time: only the process itself can tell how much of a piece it has taken. */
-const PIECE_BYTES = 64 * 1024;
 /** Above it nothing long is read for the process: one long answer at a time waits in the pipe. */
 const UNTAKEN_BYTES = 256 * 1024;
 /** The end of stderr that is kept to tell why a process died; after the second figure nobody reads any more. */
@@ -41,13 +40,7 @@ export class GuestProcess {
   #listener: GuestListener;
   /** Undefined until the process has been started. */
   #pipe: Duplex | undefined;
-  #outbox = "";
-  /** What goes before it, since it is long or the pipe is full. */
-  readonly #ahead: Piece[] = [];
-  #aheadLength = 0;
-  /** Frames are numbered as they are sent. */
-  #sent = 0;
-  #handedOver = 0;
+  readonly #outbox = new Outbox({ onTaken: () => this.#onTaken() });
   #untaken: (() => void)[] = [];
   #stderr = "";
   #readingTime = new ReadingTime();
@@ -92,7 +85,7 @@ export class GuestProcess {
 
   /** Bytes that the process has not taken yet. */
   get backlogBytes(): number {
-    return (this.#pipe?.writableLength ?? 0) + this.#aheadLength + this.#outbox.length;
+    return this.#outbox.bytes;
   }
 
   /** The end of what it wrote to stderr. */
@@ -105,23 +98,17 @@ export class GuestProcess {
    * the number of the frame, for `mayHaveRead`.
    */
   send(frame: string, bytes?: Uint8Array): number {
-    if (this.#outbox === "" && this.#ahead.length === 0) atEndOfTurn(this.#flush);
-    if (this.#outbox.length + frame.length > PIECE_BYTES) this.#closeOutbox();
-    this.#sent++;
-    if (bytes) {
-      this.#outbox += `[${toGuest.withBytes},${bytes.length},${frame}]\n`;
-      // The bytes complete the frame.
-      this.#closeOutbox(this.#sent - 1);
-      this.#queueLong(bytes, this.#sent);
-    } else if (frame.length > PIECE_BYTES) this.#queueLong(Buffer.from(`${frame}\n`), this.#sent);
-    else this.#outbox += frame + "\n";
+    if (this.#outbox.isEmpty) atEndOfTurn(this.#outbox.flush);
+    const number = bytes
+      ? this.#outbox.add(`[${toGuest.withBytes},${bytes.length},${frame}]\n`, bytes)
+      : this.#outbox.add(`${frame}\n`);
     if (this.backlogBytes > this.#limits.guestBacklogBytes) this.#awaitTaken();
-    return this.#sent;
+    return number;
   }
 
   /** True once all of a frame has been handed to the pipe: no process can know of one before. */
   mayHaveRead(frame: number): boolean {
-    return frame <= this.#handedOver;
+    return this.#outbox.mayHaveRead(frame);
   }
 
   /** Resolves when the process has taken most of what waits for it; undefined when it has. */
@@ -159,45 +146,7 @@ export class GuestProcess {
     this.#collectStderr(stderr);
     pipe.on("data", this.#take);
     if (this.#holds > 0) pipe.pause();
-    this.#flush();
-  }
-
-  readonly #flush = (): void => {
-    const pipe = this.#pipe;
-    if (!pipe) return;
-    // What is full hands over the next piece when it has written the last.
-    while (pipe.writable && pipe.writableLength === 0) {
-      if (this.#ahead.length === 0) this.#closeOutbox();
-      const piece = this.#ahead.shift();
-      if (!piece) return;
-      this.#aheadLength -= piece.data.length;
-      this.#handedOver = piece.upTo;
-      pipe.write(piece.data, this.#onWritten);
-    }
-  };
-
-  readonly #onWritten = (): void => {
-    this.#flush();
-    this.#onTaken();
-  };
-
-  /** What comes after it is a piece of its own. */
-  #closeOutbox(upTo = this.#sent): void {
-    const text = this.#outbox;
-    if (text === "") return;
-    this.#outbox = "";
-    if (text.length > PIECE_BYTES) return this.#queueLong(Buffer.from(text), upTo);
-    this.#ahead.push({ data: text, upTo });
-    this.#aheadLength += text.length;
-  }
-
-  /** The last of the pieces completes the frame `upTo`. */
-  #queueLong(bytes: Uint8Array, upTo: number): void {
-    this.#aheadLength += bytes.length;
-    for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
-      const end = at + PIECE_BYTES;
-      this.#ahead.push({ data: bytes.subarray(at, end), upTo: end < bytes.length ? this.#sent - 1 : upTo });
-    }
+    this.#outbox.open(pipe);
   }
 
   /** Who does not take its answers asks nothing more. */
@@ -210,14 +159,14 @@ export class GuestProcess {
     this.#stalled = setTimeout(() => this.kill(failure("protocol", message)), guestStalledMs).unref();
   }
 
-  readonly #onTaken = (): void => {
+  #onTaken(): void {
     const waiting = this.backlogBytes;
     if (waiting <= UNTAKEN_BYTES) for (const resolve of this.#untaken.splice(0)) resolve();
     if (!this.#stalled || waiting > this.#limits.guestBacklogBytes) return;
     clearTimeout(this.#stalled);
     this.#stalled = undefined;
     this.release();
-  };
+  }
 
   readonly #take = (chunk: Buffer): void => {
     if (this.#turnBytes === 0) atEndOfTurn(this.#endTurn);
@@ -247,10 +196,4 @@ export class GuestProcess {
       if (read > STDERR_READ_UNITS) stderr.destroy();
     });
   }
-}
-
-/** What is written at a time, and the last frame that it completes. */
-interface Piece {
-  readonly data: string | Uint8Array;
-  readonly upTo: number;
 }

@@ -22,6 +22,9 @@ export const upstreamLimits = {
   /** What has come of messages of servers of others that are not whole yet, of all tenants and of each. */
   unfinishedUpstreamBytes: 256 * 1024 * 1024,
   unfinishedUpstreamBytesPerTenant: 64 * 1024 * 1024,
+  /** What programs of others have not taken yet of what is sent to them, of all tenants and of each. */
+  programBacklogBytes: 384 * 1024 * 1024,
+  programBacklogBytesPerTenant: 128 * 1024 * 1024,
   /** The longest of its messages that is no result: a question, a log line, progress, an error. */
   upstreamNoticeBytes: 4 * 1024 * 1024,
   /** One entry of a list, such as a tool with its schemas; a larger one is left out. */

@@ -4,7 +4,7 @@ import { EventEnds, eventText } from "./events.ts";
 import type { Inflow } from "./inflow.ts";
 import { longResult, type LongMessage, type LongReader } from "./long-answers.ts";
 import type { LongResults } from "./results-aside.ts";
-import type { HeldMessage, MessageRoom } from "./unfinished.ts";
+import type { HeldMessage, MessageRoom } from "../message-room.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 /** How the answers of one server are read. */

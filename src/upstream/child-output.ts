@@ -1,10 +1,10 @@
 import type { Readable } from "node:stream";
 import { BerthError, type ErrorCode } from "../errors.ts";
 import type { Limits } from "../limits.ts";
+import type { MessageRoom } from "../message-room.ts";
 import { LastWords } from "../processes/last-words.ts";
 import { LineReader } from "./lines.ts";
 import { longResult, type LongMessage, type LongReader } from "./long-answers.ts";
-import type { MessageRoom } from "./unfinished.ts";
 import { messagesIn, readLine, type Message } from "./messages.ts";
 
 export type OutputLimits = Pick<
@@ -59,8 +59,8 @@ export class ChildOutput {
     this.#onFault = onFault;
     const listener = {
       line: (line: Buffer) => this.#take(line),
-      tooLong: () => this.#fail(`sent a line of more than ${limits.upstreamMessageBytes} bytes`),
-      noRoom: (why: string) => this.#fail(why),
+      tooLong: () => this.fail(`sent a line of more than ${limits.upstreamMessageBytes} bytes`),
+      noRoom: (why: string) => this.fail(why),
     };
     this.#lines = new LineReader(limits.upstreamMessageBytes, listener, room);
     stdout.once("close", () => this.#lines.end());
@@ -82,7 +82,8 @@ export class ChildOutput {
     return this.#redact(String(this.#stderr).trim());
   }
 
-  #fail(reason: string): void {
+  /** Reads nothing more, for a reason as `onFault` is told. */
+  fail(reason: string): void {
     if (this.#isFaulty) return;
     this.#isFaulty = true;
     this.#lines.end();
@@ -128,20 +129,20 @@ export class ChildOutput {
     try {
       const { text, results, fault } = await this.#readWhenThereIsRoom(long, line);
       if (this.#isFaulty) return;
-      if (fault !== undefined) return this.#fail(fault);
+      if (fault !== undefined) return this.fail(fault);
       if (text === undefined) return this.#throwAway(line);
       this.#garbageBytes = 0;
       const messages = messagesIn(JSON.parse(text))!;
       for (const each of results) Object.assign(messages[each.at]!, { result: longResult(each) });
       this.#deliverAll(messages);
     } catch (error) {
-      this.#fail(`sent a message of ${line.length} bytes that was not read: ${(error as Error).message}`);
+      this.fail(`sent a message of ${line.length} bytes that was not read: ${(error as Error).message}`);
     }
   }
 
   /** That others have much to read there is no fault of the server's: it waits at its full pipe. */
   async #readWhenThereIsRoom(long: LongReader, line: Buffer): Promise<LongMessage> {
-    const held = this.#room?.begin((why) => this.#fail(why));
+    const held = this.#room?.begin((why) => this.fail(why));
     held?.add(line.length);
     try {
       for (let tries = 1; ;) {
@@ -165,7 +166,7 @@ export class ChildOutput {
     if (this.#firstGarbage === "") this.#firstGarbage = line.toString("utf8", 0, GARBAGE_SHOWN_BYTES).trim();
     this.#garbageBytes += line.length + 1;
     if (this.#garbageBytes > this.#limits.upstreamGarbageBytes) {
-      this.#fail(`sent more than ${this.#limits.upstreamGarbageBytes} bytes that are no messages ("${this.garbage}")`);
+      this.fail(`sent more than ${this.#limits.upstreamGarbageBytes} bytes that are no messages ("${this.garbage}")`);
     }
   }
 
@@ -173,7 +174,7 @@ export class ChildOutput {
   #deliverAll(messages: readonly Message[]): void {
     const { batchMessages } = this.#limits;
     if (messages.length > batchMessages) {
-      return this.#fail(`sent a batch of more than ${batchMessages} messages (BERTH_BATCH_MESSAGES)`);
+      return this.fail(`sent a batch of more than ${batchMessages} messages (BERTH_BATCH_MESSAGES)`);
     }
     for (const message of messages) this.#deliver(message);
   }

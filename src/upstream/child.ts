@@ -3,11 +3,12 @@ import { rm } from "node:fs/promises";
 import type { Duplex } from "node:stream";
 import { setTimeout as after } from "node:timers/promises";
 import type { Limits } from "../limits.ts";
+import type { MessageRoom } from "../message-room.ts";
+import { Outbox } from "../outbox.ts";
 import type { ExitStatus, Started } from "../starter/starter.ts";
 import { ChildOutput, type OutputLimits } from "./child-output.ts";
 import type { LongReader } from "./long-answers.ts";
 import type { Message } from "./messages.ts";
-import type { MessageRoom } from "./unfinished.ts";
 import { within } from "./within.ts";
 
 export type ChildLimits = OutputLimits & Pick<Limits, "upstreamEndMs">;
@@ -28,8 +29,15 @@ export interface ChildOptions {
   /** It was made for it alone, and goes with it. */
   readonly folder: string | undefined;
   readonly long: LongReader | undefined;
+  readonly rooms?: ChildRooms | undefined;
+}
+
+/** Memory of a tenant for what is on its way from and to programs of others. */
+export interface ChildRooms {
   /** For lines that are not whole yet. */
-  readonly room?: MessageRoom | undefined;
+  readonly unfinished: MessageRoom;
+  /** For what the program has not taken yet. */
+  readonly backlog: MessageRoom;
 }
 
 /**
@@ -45,12 +53,15 @@ export class Child {
   readonly #limits: ChildLimits;
   readonly #folder: string | undefined;
   readonly #output: ChildOutput;
+  readonly #outbox: Outbox;
+  /** Who wants to know when a message is taken, in the order of the messages. */
+  readonly #untaken: { readonly message: number; readonly onTaken: () => void }[] = [];
   #isRunning = true;
   #fault: string | undefined;
   #ending: Promise<void> | undefined;
   #isTerminated = false;
 
-  constructor({ pid, pipes, exited }: Started, { limits, secrets, folder, long, room }: ChildOptions) {
+  constructor({ pid, pipes, exited }: Started, { limits, secrets, folder, long, rooms }: ChildOptions) {
     const [stdin, stdout, stderr] = pipes as readonly [Duplex, Duplex, Duplex];
     this.#pid = pid;
     this.#stdin = stdin;
@@ -58,10 +69,13 @@ export class Child {
     this.#limits = limits;
     this.#folder = folder;
     for (const pipe of [stdin, stdout, stderr]) pipe.on("error", () => {});
-    this.#output = new ChildOutput({ stdout, stderr }, limits, secrets, long, room, (reason) => {
+    this.#output = new ChildOutput({ stdout, stderr }, limits, secrets, long, rooms?.unfinished, (reason) => {
       this.#fault = reason;
+      this.#outbox.close();
       this.#signal("SIGKILL");
     });
+    this.#outbox = new Outbox({ onTaken: () => this.#tellTaken(), onNoRoom: (why) => this.fail(why) }, rooms?.backlog);
+    this.#outbox.open(stdin);
     this.#exited = exited.finally(() => (this.#isRunning = false));
     this.ended = this.#watch();
   }
@@ -86,15 +100,28 @@ export class Child {
 
   /**
    * Sends a message as its JSON; `onTaken` hears when its pipe has taken that, or never will. Throws when it is gone, or
-   * reads nothing of what is sent to it.
+   * reads nothing of what is sent to it. Returns the number of the message, for `mayHaveRead`.
    */
-  send(json: string, onTaken?: () => void): void {
+  send(json: string, onTaken?: () => void): number {
     if (!this.isRunning) throw new Error("The server has ended.");
     // One message is taken however long it is; a queue of them is not.
-    if (this.#stdin.writableLength > this.#limits.upstreamMessageBytes) {
+    if (this.#outbox.bytes > this.#limits.upstreamMessageBytes) {
       throw new Error("The server does not read what is sent to it.");
     }
-    this.#stdin.write(`${json}\n`, onTaken);
+    const message = this.#outbox.add(`${json}\n`);
+    if (onTaken) this.#untaken.push({ message, onTaken });
+    this.#outbox.flush();
+    return message;
+  }
+
+  /** True once all of a message has been handed to its pipe: the server cannot know of one before. */
+  mayHaveRead(message: number): boolean {
+    return this.#outbox.mayHaveRead(message);
+  }
+
+  /** Ends it at once, and reads nothing more of it; `reason` completes "the server …". */
+  fail(reason: string): void {
+    this.#output.fail(reason);
   }
 
   /** Ends its input, asks it to end, ends it: each after the limit's time. Resolves when all of the group is gone. */
@@ -121,8 +148,15 @@ export class Child {
     await this.ended;
   }
 
+  #tellTaken(): void {
+    while (this.#untaken.length > 0 && this.#outbox.hasTaken(this.#untaken[0]!.message))
+      this.#untaken.shift()!.onTaken();
+  }
+
   async #watch(): Promise<ChildEnd> {
     const exit = await this.#exited;
+    this.#outbox.close();
+    for (const { onTaken } of this.#untaken.splice(0)) onTaken();
     // What was started by a launcher may still be at its own end when the launcher has gone.
     if (this.#isTerminated) await this.#groupGoes(this.#limits.upstreamEndMs);
     this.#signal("SIGKILL");

@@ -4,7 +4,7 @@ import type { Limits } from "../limits.ts";
 import type { JsonObject } from "../json.ts";
 import type { Start } from "../starter/starter.ts";
 import type { MakeFolder } from "../work-folders.ts";
-import type { Child, ChildLimits } from "./child.ts";
+import type { Child, ChildLimits, ChildRooms } from "./child.ts";
 import { addressOf, type Surroundings } from "./command.ts";
 import type { Channel } from "./channel.ts";
 import { UpstreamConnection, type ConnectionLimits } from "./connection.ts";
@@ -13,7 +13,6 @@ import type { LongReader } from "./long-answers.ts";
 import type { Ask } from "./request.ts";
 import { Questions } from "./questions.ts";
 import { greetChild, type Greeted } from "./greet-child.ts";
-import type { MessageRoom } from "./unfinished.ts";
 
 /**
  * Connections to servers of others: the only place that speaks MCP as a client. Knows launcher URIs and child
@@ -51,8 +50,8 @@ export interface ConnectOptions extends Surroundings {
   readonly fetch?: typeof fetch;
   /** Reads long messages elsewhere. */
   readonly long?: LongReader | undefined;
-  /** For what has come of messages that are not whole yet; without one it is not counted. */
-  readonly room?: MessageRoom | undefined;
+  /** For messages that are on their way; without them those are not counted. */
+  readonly rooms?: ChildRooms | undefined;
   /** Ends the start. */
   readonly signal?: AbortSignal;
 }

@@ -30,11 +30,11 @@ export async function greetChild(
   options: ConnectOptions,
   questions: Questions,
 ): Promise<Greeted> {
-  const { limits, start, makeFolder, long, room } = options;
+  const { limits, start, makeFolder, long, rooms } = options;
   const timeout = AbortSignal.timeout(limits.upstreamStartMs);
   const signal = options.signal ? AbortSignal.any([options.signal, timeout]) : timeout;
   const startOne = (): Promise<Child> =>
-    startChild(commandOf(launch, options), { limits, start, makeFolder, long, room, signal });
+    startChild(commandOf(launch, options), { limits, start, makeFolder, long, rooms, signal });
   const pipeOf = (child: Child): Omit<Greeted, "peer"> => {
     const requests = new PipeRequests(child, limits.upstreamCallMs);
     const asked = new OpenQuestions(limits.upstreamQuestions);

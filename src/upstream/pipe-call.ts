@@ -5,6 +5,8 @@ import type { AnyResult, Progress, RequestOptions, Result } from "./request.ts";
 /** One request to a child, from the wish to send it to its answer. */
 export class PipeCall {
   id = 0;
+  /** The number of its message among those that the child is sent. */
+  message = 0;
   onAbort: (() => void) | undefined;
   readonly what: string;
   readonly onProgress: RequestOptions["onProgress"];

@@ -43,7 +43,9 @@ export class PipeRequests implements Requests {
       this.#calls.add(call);
       try {
         const sent = written(this.#sent(params, meta, onProgress && call.id));
-        this.child.send(`{"jsonrpc":"2.0","id":${call.id},"method":${JSON.stringify(method)},"params":${sent}}`);
+        call.message = this.child.send(
+          `{"jsonrpc":"2.0","id":${call.id},"method":${JSON.stringify(method)},"params":${sent}}`,
+        );
       } catch (error) {
         return this.#fail(call, this.#notSent(what, error as Error));
       }
@@ -89,7 +91,8 @@ export class PipeRequests implements Requests {
       // Some servers answer with the text of a number.
       const id = Number(message.id);
       const call = this.#calls.get(id);
-      if (call) this.#answered(call, message);
+      if (call && !this.child.mayHaveRead(call.message)) this.child.fail(UNREAD_ANSWER);
+      else if (call) this.#answered(call, message);
       return call !== undefined;
     }
     if (message.method === PROGRESS) this.#tellProgress(message.params);
@@ -174,6 +177,8 @@ function written(params: RequestParams): string {
   return around.replaceAll(`"${mark}"`, () => long.text);
 }
 
+/** Arguments count to their caller until the call is over: those that are not read would go on to wait, uncounted. */
+const UNREAD_ANSWER = "answered a request that it had not read";
 const PROGRESS = "notifications/progress";
 const INTERNAL_ERROR = -32603;
 const NOTHING: Result = {};

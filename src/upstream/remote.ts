@@ -39,9 +39,19 @@ export async function openByHttp(
   const inflow = new Inflow(limits.upstreamNotificationsPerSecond);
   const questions = new OpenQuestions(limits.upstreamQuestions, inflow);
   const signal = AbortSignal.any([timeout, questions.tooMany, ...(options.signal ? [options.signal] : [])]);
-  const aside = { results: new LongResults(options.room), arguments: new LongArguments(), reader: options.long };
+  const aside = {
+    results: new LongResults(options.rooms?.unfinished),
+    arguments: new LongArguments(),
+    reader: options.long,
+  };
   const elsewhere = options.long && { long: options.long, results: aside.results };
-  const reading = { messageBytes: upstreamMessageBytes, batchMessages, inflow, elsewhere, room: options.room };
+  const reading = {
+    messageBytes: upstreamMessageBytes,
+    batchMessages,
+    inflow,
+    elsewhere,
+    room: options.rooms?.unfinished,
+  };
   const transportOptions = {
     requestInit: { headers },
     fetch: fillingIn(aside.arguments, boundedFetch(reading, options.fetch)),

@@ -3,7 +3,7 @@ import { isObject } from "../json.ts";
 import { LongAnswer, LongPage } from "./long-answers.ts";
 import type { OpenQuestions } from "./open-questions.ts";
 import type { AnyResult, Result } from "./request.ts";
-import type { HeldMessage, MessageRoom } from "./unfinished.ts";
+import type { HeldMessage, MessageRoom } from "../message-room.ts";
 
 /** Where a result stands that was set aside. */
 const ASIDE = "berth/aside";

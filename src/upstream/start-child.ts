@@ -1,10 +1,9 @@
 import { rm } from "node:fs/promises";
 import { startDirectly, type Start } from "../starter/starter.ts";
 import { makeTemporary, type MakeFolder } from "../work-folders.ts";
-import { Child, type ChildLimits } from "./child.ts";
+import { Child, type ChildLimits, type ChildRooms } from "./child.ts";
 import type { Command } from "./command.ts";
 import type { LongReader } from "./long-answers.ts";
-import type { MessageRoom } from "./unfinished.ts";
 import { within } from "./within.ts";
 
 export interface ChildStart {
@@ -15,7 +14,7 @@ export interface ChildStart {
   readonly makeFolder?: MakeFolder | undefined;
   /** Reads its long messages; by default they are read where they come. */
   readonly long?: LongReader | undefined;
-  readonly room?: MessageRoom | undefined;
+  readonly rooms?: ChildRooms | undefined;
   /** Nobody wants it any more. */
   readonly signal?: AbortSignal;
 }
@@ -25,7 +24,7 @@ export interface ChildStart {
  * started, or with the reason of `signal`; nothing is left of it then.
  */
 export async function startChild(command: Command, options: ChildStart): Promise<Child> {
-  const { limits, start = startDirectly, makeFolder = makeTemporary, long, room, signal } = options;
+  const { limits, start = startDirectly, makeFolder = makeTemporary, long, rooms, signal } = options;
   const { file, args, env, cwd, secrets } = command;
   const folder = cwd === undefined ? makeFolder("upstream-") : undefined;
   const removeFolder = async (): Promise<void> => {
@@ -42,7 +41,7 @@ export async function startChild(command: Command, options: ChildStart): Promise
     group: true,
     niceness: NICENESS,
   }).then(
-    (started) => new Child(started, { limits, secrets, folder, long, room }),
+    (started) => new Child(started, { limits, secrets, folder, long, rooms }),
     async (error: unknown) => {
       await removeFolder();
       throw new Error(`it could not be started: ${(error as Error).message}`, { cause: error });

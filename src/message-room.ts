@@ -1,0 +1,119 @@
+import { limitVariable, type Limits } from "./limits.ts";
+
+/** Memory of one tenant for messages that are on their way. */
+export interface MessageRoom {
+  /** `onNoRoom` hears why it ends, which completes "the server …"; what was held of it is to be forgotten. */
+  begin(onNoRoom: (why: string) => void): HeldMessage;
+}
+
+/** What is held of one message. */
+export interface HeldMessage {
+  add(bytes: number): void;
+  /** It has arrived, or nobody wants it any more. */
+  end(): void;
+}
+
+/** What is counted together: by which limits, and why one of it ends where there is no more room. */
+export interface RoomKind {
+  readonly limit: RoomLimit;
+  why(bytes: number, ofTenant: boolean): string;
+}
+
+type RoomLimit = "unfinishedUpstreamBytes" | "programBacklogBytes";
+export type RoomLimits<Limit extends RoomLimit> = Pick<Limits, Limit | `${Limit}PerTenant`>;
+
+/** What has come of messages of servers of others that are not whole yet. */
+export const unfinishedUpstream = {
+  limit: "unfinishedUpstreamBytes",
+  why: (bytes, ofTenant) =>
+    `was in the midst of a message when more than ${bytes} bytes of messages${ofTenant ? " to its tenant" : ""} were not whole`,
+} as const satisfies RoomKind;
+
+/** What was sent to programs of others and is not in their pipes yet. */
+export const programBacklog = {
+  limit: "programBacklogBytes",
+  why: (bytes, ofTenant) =>
+    `did not read what was sent to it when more than ${bytes} bytes waited for the programs of ${ofTenant ? "its tenant" : "all tenants"}`,
+} as const satisfies RoomKind;
+
+interface Holder {
+  bytes: number;
+  /** Those that were begun first come first. */
+  readonly messages: Set<CountedMessage>;
+}
+
+/**
+ * Counts what is held of messages that are on their way. However many are begun and never ended, they hold a bounded
+ * amount of memory: above it the one of a tenant ends that was begun first, and where all together is too much, one of the
+ * tenant that holds most.
+ */
+export class MessageRooms<Limit extends RoomLimit> {
+  readonly #kind: RoomKind & { readonly limit: Limit };
+  readonly #bytesMax: number;
+  readonly #bytesPerTenantMax: number;
+  readonly #holders = new Map<string, Holder>();
+  #bytes = 0;
+
+  constructor(kind: RoomKind & { readonly limit: Limit }, limits: RoomLimits<Limit>) {
+    this.#kind = kind;
+    this.#bytesMax = limits[kind.limit];
+    this.#bytesPerTenantMax = limits[`${kind.limit}PerTenant`];
+  }
+
+  of(tenant: string): MessageRoom {
+    return { begin: (onNoRoom) => new CountedMessage((by, message) => this.#count(tenant, by, message), onNoRoom) };
+  }
+
+  #count(tenant: string, by: number, message: CountedMessage): void {
+    const holder = this.#holders.get(tenant) ?? { bytes: 0, messages: new Set<CountedMessage>() };
+    this.#bytes += by;
+    holder.bytes += by;
+    if (message.bytes > 0) holder.messages.add(message);
+    else holder.messages.delete(message);
+    if (holder.bytes > 0) this.#holders.set(tenant, holder);
+    else this.#holders.delete(tenant);
+    if (by > 0) this.#makeRoom(holder);
+  }
+
+  #makeRoom(holder: Holder): void {
+    while (holder.bytes > this.#bytesPerTenantMax) this.#endFirst(holder, true);
+    while (this.#bytes > this.#bytesMax) {
+      const most = [...this.#holders.values()].reduce((left, right) => (right.bytes > left.bytes ? right : left));
+      this.#endFirst(most, false);
+    }
+  }
+
+  #endFirst({ messages }: Holder, ofTenant: boolean): void {
+    const [first] = messages;
+    const { limit } = this.#kind;
+    const [bytes, name] = ofTenant ? [this.#bytesPerTenantMax, `${limit}PerTenant`] : [this.#bytesMax, limit];
+    first!.giveUp(`${this.#kind.why(bytes, ofTenant)} (${limitVariable(name)})`);
+  }
+}
+
+class CountedMessage implements HeldMessage {
+  bytes = 0;
+  readonly #count: (by: number, message: CountedMessage) => void;
+  readonly #onNoRoom: (why: string) => void;
+
+  constructor(count: (by: number, message: CountedMessage) => void, onNoRoom: (why: string) => void) {
+    this.#count = count;
+    this.#onNoRoom = onNoRoom;
+  }
+
+  add(bytes: number): void {
+    this.bytes += bytes;
+    this.#count(bytes, this);
+  }
+
+  end(): void {
+    const { bytes } = this;
+    this.bytes = 0;
+    if (bytes > 0) this.#count(-bytes, this);
+  }
+
+  giveUp(why: string): void {
+    this.end();
+    this.#onNoRoom(why);
+  }
+}
