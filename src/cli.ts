@@ -32,6 +32,7 @@ program
     "--as <tenant>",
     "what a tenant's file is served as (default: the tenant that it names, unless it is default)",
   )
+  .option("--programs", "also a tenant's file whose servers start programs of this machine, which are listed")
   .option("--readonly", "boot the read-only image: no writes, no shell definitions")
   .action(async (options) => run((await import("./commands/serve.ts")).serve(options)));
 

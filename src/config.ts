@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { BerthError } from "./errors.ts";
 import { defaultLimits, limitVariable, type Limits } from "./limits.ts";
-import { isTenantName } from "./tenant-name.ts";
+import { DEFAULT_TENANT, isTenantName } from "./tenant-name.ts";
 
 /** Where the package stands: the folder with `boot/`, `reference_templates/` and `dist/`. */
 export const packageRoot = fileURLToPath(new URL("../../", import.meta.url));
@@ -236,6 +236,11 @@ function exploreProblems({ host, allowedHosts, publicUrl, image }: Config): stri
   if (publicUrl !== undefined) problems.push(`${refused}it cannot stand beside BERTH_PUBLIC_URL`);
   if (image === "readonly") problems.push("BERTH_EXPLORE=on saves profiles, which a read-only boot does not");
   return problems;
+}
+
+/** Whether servers of a tenant may start programs at all. */
+export function mayStartPrograms({ tenantUpstreams }: Pick<Config, "tenantUpstreams">, tenant: string): boolean {
+  return tenant === DEFAULT_TENANT || tenantUpstreams === "all" || tenantUpstreams.includes(tenant);
 }
 
 export function isLoopback(host: string): boolean {

@@ -2,7 +2,7 @@ import type { Access } from "./access/access.ts";
 import { Admission } from "./admission/admission.ts";
 import { tenantLimits, type TenantLimits } from "./admission/tenant-limits.ts";
 import { openAudit, type Audit } from "./audit/audit.ts";
-import { packageVersion, type Config } from "./config.ts";
+import { mayStartPrograms, packageVersion, type Config } from "./config.ts";
 import { openCompiler, type Compiler } from "./discover/compiler.ts";
 import type { DefinitionSource } from "./discover/discovery.ts";
 import { compileKey, compilerCid } from "./discover/key.ts";
@@ -173,7 +173,7 @@ export async function openCore(
       observers,
       grants,
       upstreams,
-      mayStartPrograms: (tenant: string) => config.tenantUpstreams === "all" || config.tenantUpstreams.includes(tenant),
+      mayStartPrograms: (tenant: string) => mayStartPrograms(config, tenant),
       writable: config.image !== "readonly",
       storedBytesOf: (tenant: string) => limitsOf(tenant).storedBytes,
       errorPlaces: config.errorPlaces,

@@ -257,6 +257,70 @@ describe("berth tenant export and import", () => {
     );
   });
 
+  it("K8 refuse what starts programs of this machine, and list each of them, unless it is said that it may", async () => {
+    const program = "mcp+npx://@example/tool?env.KEY=${KEY}";
+    const elsewhere = JSON.stringify({ upstream: "mcp+node:///srv/hidden.js" });
+    const entry = rawBlock(elsewhere);
+    const mcps = {
+      shown: { upstream: program, secrets: ["KEY"] },
+      off: { upstream: "mcp+uvx://off", enabled: false },
+      hidden: { config_cid: entry.cid },
+      remote: { upstream: "mcp+https://example.com/mcp" },
+      say: { description: "Says." },
+    };
+    await onStore("here", (store) =>
+      addTenant(store, "starting", { variables: { mcps: JSON.stringify(mcps), entry: elsewhere } }),
+    );
+    const file = fileIn("starting.berth");
+    assert.equal((await tenant(["export", "starting", "--out", file, ...here])).code, 0);
+    const isThere = (name: string) => onStore("there", async (store) => Boolean(await store.tenants.find(name)));
+    const listed = [
+      "Its servers start programs of this machine, as the user that Berth runs as, outside of the sandbox:",
+      "  hidden: mcp+node:///srv/hidden.js",
+      "  off: mcp+uvx://off",
+      `  shown: ${program}`,
+    ].join("\n");
+
+    const refused = await tenant(["import", file, ...there]);
+    assert.deepEqual([refused.code, await isThere("starting")], [2, false], refused.stderr);
+    assert.equal(
+      refused.stderr,
+      `${listed}\nberth: Programs may not be started by this: nothing was changed; say --programs if you trust each of these programs\n`,
+    );
+    const checked = await tenant(["import", file, "--check", ...there]);
+    assert.deepEqual([checked.code, checked.stderr.startsWith(`${listed}\n`)], [0, true], checked.stderr);
+    const made = await tenant(["import", file, "--programs", ...there]);
+    assert.deepEqual([made.code, made.stderr.startsWith(`${listed}\n`)], [0, true], made.stderr);
+    assert.equal(await isThere("starting"), true);
+
+    // Sources of an image whose only server is somebody else's program.
+    const sources = fileIn("sources");
+    mkdirSync(sources);
+    writeFileSync(join(sources, "mcps.source.json"), JSON.stringify({ shown: { upstream: "mcp+uvx://tool" } }));
+    const boot = {
+      servers: [],
+      variables: [{ name: "mcps", definition: "GENERATED:mcps.json", enabled: true }],
+    };
+    for (const name of ["default", "readonly"]) {
+      writeFileSync(join(sources, `${name}.boot.source.json`), JSON.stringify(boot));
+    }
+    const image = fileIn("image");
+    const generated = spawn(process.execPath, [CLI, "boot", "--from", sources, "--out", image], { stdio: "ignore" });
+    assert.deepEqual(await once(generated, "close"), [0, null]);
+    const merging = await tenant(["import", image, "--as", "merged", ...there]);
+    assert.deepEqual([merging.code, await isThere("merged")], [2, false], merging.stderr);
+    assert.match(merging.stderr, /^Its servers .*\n {2}shown: mcp\+uvx:\/\/tool\nberth: /);
+    assert.equal((await tenant(["import", image, "--as", "merged", "--programs", ...there])).code, 0);
+
+    const served = spawn(process.execPath, [CLI, "serve", "--port", "0", "--image", file], {
+      stdio: ["ignore", "ignore", "pipe"],
+      env: { ...process.env, BERTH_TENANT_UPSTREAMS: "starting" },
+    });
+    const told = served.stderr.setEncoding("utf8").toArray();
+    assert.deepEqual(await once(served, "close"), [2, null]);
+    assert.match((await told).join(""), /shown: mcp\+npx:.*\nberth: .*say --programs/);
+  });
+
   it("C8 berth serve --image serves a tenant's file by itself, read-only, and leaves nothing", async () => {
     await onStore("here", (store) =>
       addTenant(store, "shown", { servers: { say: `export function say(): string { return "shown"; }\n` } }),

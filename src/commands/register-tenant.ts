@@ -76,6 +76,7 @@ export function registerTenantCommands(program: Command, run: typeof Run): void 
     .option("--as <name>", "another name than it has in the file")
     .option("--replace", "also a tenant that has something already; its secrets, tokens and host names stay")
     .option("--yes", "do not ask before replacing")
+    .option("--programs", "also one whose servers start programs of this machine, which are listed")
     .option("--check", "look at the whole file, and change nothing")
     .option(...dataOption)
     .addHelpText(

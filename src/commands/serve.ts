@@ -1,14 +1,16 @@
 import { createReadStream, statSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { tenantLimitProblems } from "../admission/tenant-limits.ts";
-import { readConfig, type Config } from "../config.ts";
+import { mayStartPrograms, readConfig, type Config } from "../config.ts";
 import type { Fill } from "../core.ts";
 import { BerthError } from "../errors.ts";
+import { importedPrograms } from "../host/imported-programs.ts";
 import { importTenant } from "../image/tenant/import.ts";
 import { writeLastLines, type Log } from "../log.ts";
 import { startBerth, type Berth } from "../main.ts";
 import { basePathOf, DEFAULT_TENANT } from "../tenant-name.ts";
 import { environmentOf, type StoreOptions } from "./environment.ts";
+import { permitPrograms } from "./permit-programs.ts";
 import { serviceLog } from "./service-log.ts";
 import { signalled } from "./signalled.ts";
 import { WorkFolders } from "../work-folders.ts";
@@ -18,6 +20,8 @@ export interface ServeOptions extends StoreOptions {
   readonly host?: string;
   /** The tenant that a tenant's file becomes. */
   readonly as?: string;
+  /** Servers of a tenant's file may start programs. */
+  readonly programs?: boolean;
 }
 
 /** `berth serve`: serves until SIGINT, SIGTERM or SIGHUP; a second signal ends at once. */
@@ -26,6 +30,7 @@ export async function serve(options: ServeOptions): Promise<number> {
   if (image !== undefined && statSync(image, { throwIfNoEntry: false })?.isFile())
     return serveTenantFile(image, options);
   if (options.as !== undefined) throw new BerthError("config_invalid", "--as is for a tenant's file (--image FILE)");
+  if (options.programs) throw new BerthError("config_invalid", "--programs is for a tenant's file (--image FILE)");
   const config = readConfig(environmentOf(options), options.readonly ? { image: "readonly" } : {});
   return serveUntilSignalled(config, undefined, (url) => announce(url, config));
 }
@@ -93,7 +98,17 @@ async function serveTenantFile(file: string, options: ServeOptions): Promise<num
     let tenant = DEFAULT_TENANT;
     const fill: Fill = async ({ tenants }) => {
       const read = { by: "image", replace: true, as: options.as, limitProblems: tenantLimitProblems };
-      ({ tenant } = await importTenant(tenants, createReadStream(file), { ...read, limits: config.limits }));
+      ({ tenant } = await importTenant(tenants, createReadStream(file), {
+        ...read,
+        limits: config.limits,
+        async mayPublish(found, content) {
+          if (mayStartPrograms(config, found.tenant)) {
+            const programs = await importedPrograms(found.tenant, found.mcps, content, config.limits);
+            permitPrograms(programs, options.programs);
+          }
+          return true;
+        },
+      }));
     };
     return await serveUntilSignalled(config, fill, (url) => {
       console.error(`Berth serves ${url}${basePathOf(tenant)}/mcp as it stands in ${file}. Stop it with Ctrl-C.`);

@@ -4,6 +4,8 @@ import { createInterface } from "node:readline/promises";
 import { tenantLimitProblems, tenantLimits } from "../admission/tenant-limits.ts";
 import { packageVersion, type Config } from "../config.ts";
 import { BerthError } from "../errors.ts";
+import type { Cid } from "../cid.ts";
+import { importedPrograms } from "../host/imported-programs.ts";
 import { readImage } from "../image/read.ts";
 import { importTenant, type Imported } from "../image/tenant/import.ts";
 import { checkImage, importImage } from "../image/tenant/import-image.ts";
@@ -11,6 +13,7 @@ import { tenantFile, type Written } from "../image/tenant/write.ts";
 import type { Problem } from "../problem.ts";
 import { inDraft, publish } from "../store/draft-file.ts";
 import { basePathOf } from "../tenant-name.ts";
+import { permitPrograms } from "./permit-programs.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 import { withTenants, type TenantOptions } from "./tenant.ts";
 
@@ -49,6 +52,8 @@ export interface ImportCommandOptions extends TenantOptions {
   readonly replace?: boolean;
   readonly yes?: boolean;
   readonly check?: boolean;
+  /** Servers may start programs of this machine. */
+  readonly programs?: boolean;
 }
 
 /**
@@ -67,8 +72,10 @@ export function importTenantFile(file: string, options: ImportCommandOptions): P
         replace: replace || check,
         limits: config.limits,
         limitProblems: tenantLimitProblems,
-        async mayPublish(found) {
+        async mayPublish(found, content) {
           checkRoom(found, config);
+          const programs = await importedPrograms(found.tenant, found.mcps, content, config.limits);
+          permitPrograms(programs, options.programs || check);
           return !check && (yes || !(await isReplaced(found.tenant)) || confirmed(found.tenant, file));
         },
       });
@@ -87,11 +94,15 @@ export function importTenantFile(file: string, options: ImportCommandOptions): P
 }
 
 function importImageFolder(folder: string, options: ImportCommandOptions): Promise<number> {
-  return withTenants({ ...options, mayMake: true }, async (_tenants, _config, store) => {
+  return withTenants({ ...options, mayMake: true }, async (_tenants, { limits }, store) => {
     const { as, replace, check } = options;
     if (as === undefined) throw new BerthError("tenant_invalid", "an image is of no tenant; say --as NAME");
     if (replace) throw new BerthError("tenant_invalid", "an image is merged into what is there; leave --replace out");
     const image = await readImage(folder, "default");
+    const mcps = image.manifest.variables.find(({ name }) => name === "mcps")?.definition_cid;
+    const held = new Set(image.manifest.content);
+    const content = (cid: Cid): Uint8Array | undefined => (held.has(cid) ? image.content(cid) : undefined);
+    permitPrograms(await importedPrograms(as, mcps, content, limits), options.programs || check);
     if (check) {
       checkImage(image);
       console.error(`${folder} is whole: the image ${image.cid}.`);

@@ -67,8 +67,11 @@ export function saidOf({ definition, enabled, hidden, entry }: DirectoryEntry): 
 /** Up to which change of the store a directory is what that says; only of those that say all by themselves. */
 const readUpTo = new WeakMap<Directory, number>();
 
+/** What a directory is read from. */
+export type DirectoryStore = Pick<Store, "changesAfter" | "content" | "latestChange" | "name" | "names">;
+
 export interface DirectorySource {
-  readonly store: Store;
+  readonly store: DirectoryStore;
   readonly limits: McpsLimits;
 }
 
@@ -383,7 +386,7 @@ interface Referred {
   readonly value: JsonObject | "too long" | undefined;
 }
 
-async function readReferred(store: Store, tenant: string, cid: Cid, limits: McpsLimits): Promise<Referred> {
+async function readReferred(store: DirectoryStore, tenant: string, cid: Cid, limits: McpsLimits): Promise<Referred> {
   const text = await textOf(store, tenant, cid);
   if (text === undefined) return { isThere: false, bytes: 0, value: undefined };
   const there = { isThere: true, bytes: Buffer.byteLength(text) };
@@ -405,12 +408,16 @@ function damagedMcps(cid: Cid): ParsedMcps {
 }
 
 /** Undefined where it is not there, or went bad on the disk. */
-async function textOf(store: Store, tenant: string, cid: Cid): Promise<string | undefined> {
+async function textOf(store: DirectoryStore, tenant: string, cid: Cid): Promise<string | undefined> {
   const bytes = await ifSound(store.content(tenant, cid));
   return bytes && new TextDecoder().decode(bytes);
 }
 
-async function readServerNames(store: Store, tenant: string, known: Directory): Promise<Map<string, ServerNameRecord>> {
+async function readServerNames(
+  store: DirectoryStore,
+  tenant: string,
+  known: Directory,
+): Promise<Map<string, ServerNameRecord>> {
   const servers = new Map<string, ServerNameRecord>();
   const takeTurns = turnTaker();
   for (const { name, cid } of await store.names(tenant, "server")) {
@@ -422,7 +429,7 @@ async function readServerNames(store: Store, tenant: string, known: Directory): 
 }
 
 async function recordOf(
-  store: Store,
+  store: DirectoryStore,
   tenant: string,
   cid: Cid,
   before: ServerNameRecord | undefined,

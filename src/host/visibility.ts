@@ -10,8 +10,10 @@ import type { Catalog } from "./catalog.ts";
 /** Names of tools and prompts that a server's own functions have hidden; undefined where their record is damaged. */
 export type Hidden = readonly string[] | undefined;
 
+type VisibilityStore = Pick<Store, "content" | "name" | "names">;
+
 /** What each server hides that ever hid anything: state of the server, kept by its name. */
-export async function readVisibility(store: Store, tenant: string): Promise<Map<string, Hidden>> {
+export async function readVisibility(store: VisibilityStore, tenant: string): Promise<Map<string, Hidden>> {
   const hidden = new Map<string, Hidden>();
   for (const { name, cid } of await store.names(tenant, "visibility"))
     hidden.set(name, await namesIn(store, tenant, cid));
@@ -19,7 +21,7 @@ export async function readVisibility(store: Store, tenant: string): Promise<Map<
 }
 
 /** The same of one server. */
-export async function hiddenOf(store: Store, tenant: string, server: string): Promise<Hidden> {
+export async function hiddenOf(store: VisibilityStore, tenant: string, server: string): Promise<Hidden> {
   const record = await store.name(tenant, "visibility", server);
   return record ? namesIn(store, tenant, record.cid) : [];
 }
@@ -106,7 +108,7 @@ export function createSetVisible({
 
 const ATTEMPTS_MAX = 10;
 
-async function namesIn(store: Store, tenant: string, cid: Cid): Promise<Hidden> {
+async function namesIn(store: VisibilityStore, tenant: string, cid: Cid): Promise<Hidden> {
   const bytes = await ifSound(store.content(tenant, cid));
   const value = bytes && decodeRecord(bytes);
   const hidden = isObject(value) ? value["hidden"] : undefined;

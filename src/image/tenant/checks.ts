@@ -27,6 +27,8 @@ export class TenantFileChecks {
   line = 0;
   header: TenantFileHeader | undefined;
   bytes = 0;
+  /** The value of the variable `mcps`. */
+  mcps: Cid | undefined;
   readonly problems: Problem[] = [];
   readonly secretNames: string[] = [];
   readonly #into: Pick<TenantStaging, "put" | "content" | "add">;
@@ -151,6 +153,7 @@ export class TenantFileChecks {
     this.#follows(`${kind} ${name}`, true, `the ${kind} ${JSON.stringify(name.slice(0, 100))}`);
     if (cid !== null) this.#checkMeaning(kind, cid);
     if (this.#changedAt === null || at > this.#changedAt) this.#changedAt = at;
+    if (kind === "variable" && name === "mcps") this.mcps = cid ?? undefined;
     this.#into.add(change);
   }
 

@@ -1,3 +1,4 @@
+import type { Cid } from "../../cid.ts";
 import { BerthError } from "../../errors.ts";
 import type { Tenants } from "../../store/tenants.ts";
 import { DEFAULT_TENANT } from "../../tenant-name.ts";
@@ -11,8 +12,8 @@ export interface ImportOptions extends ReadOptions {
   readonly as?: string | undefined;
   /** Also a tenant that has anything. */
   readonly replace: boolean;
-  /** Asked once the whole file is known to be good; false leaves everything as it is. */
-  readonly mayPublish?: (imported: Imported) => Promise<boolean>;
+  /** Asked once the whole file is known to be good; false, or an error, leaves everything as it is. */
+  readonly mayPublish?: (imported: Imported, content: (cid: Cid) => Uint8Array | undefined) => Promise<boolean>;
 }
 
 export interface Imported extends TenantFileCounts {
@@ -20,6 +21,8 @@ export interface Imported extends TenantFileCounts {
   readonly header: TenantFileHeader;
   /** Of content, as it is kept. */
   readonly bytes: number;
+  /** The value of the variable `mcps`. */
+  readonly mcps: Cid | undefined;
   /** Had a value where the file comes from, and have to be set here. */
   readonly secretNames: readonly string[];
   readonly isPublished: boolean;
@@ -55,10 +58,11 @@ export async function importTenant(
       },
     });
     if (read.problems) throw invalid(read.problems);
-    const { header, counts, bytes, secretNames } = read;
+    const { header, counts, bytes, mcps, secretNames } = read;
     const tenant = as ?? header.tenant;
-    const imported = { tenant, header, ...counts, bytes, secretNames };
-    const isPublished = await mayPublish({ ...imported, isPublished: false });
+    const imported = { tenant, header, ...counts, bytes, mcps, secretNames };
+    const content = (cid: Cid): Uint8Array | undefined => staging.content(cid);
+    const isPublished = await mayPublish({ ...imported, isPublished: false }, content);
     if (isPublished) await staging.publish(tenant, { by, limits: header.limits, replace });
     return { ...imported, isPublished };
   } finally {

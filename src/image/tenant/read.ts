@@ -1,3 +1,4 @@
+import type { Cid } from "../../cid.ts";
 import type { TenantStaging } from "../../store/tenant-copies.ts";
 import type { Problem } from "../../problem.ts";
 import { lineStarts, type TenantFileCounts, type TenantFileHeader } from "./format.ts";
@@ -19,6 +20,8 @@ export type ReadTenantFile =
       readonly counts: TenantFileCounts;
       /** Of content, as it is kept. */
       readonly bytes: number;
+      /** The value of the variable `mcps`. */
+      readonly mcps: Cid | undefined;
       readonly secretNames: readonly string[];
     };
 
@@ -47,9 +50,9 @@ export async function readTenantFile(
   if (bounded.isTooLong) {
     checks.complain("file-too-long", `The file has more than ${importBytes} bytes (BERTH_IMPORT_BYTES)`);
   } else if (checks.problems.length < PROBLEMS_MAX) checks.end();
-  const { problems, header, counts, bytes, secretNames } = checks;
+  const { problems, header, counts, bytes, mcps, secretNames } = checks;
   if (problems.length > 0 || !header) return { problems };
-  return { problems: undefined, header, counts, bytes, secretNames };
+  return { problems: undefined, header, counts, bytes, mcps, secretNames };
 }
 
 function takeLine(checks: TenantFileChecks, { number, bytes, isWhole }: Line, importLineBytes: number): void {
