@@ -580,6 +580,28 @@ test("a licence, or words about the whole file, are no description of what comes
   }
 });
 
+test("types in a comment are no part of its words, in whatever language they are written", () => {
+  const told = (comment: string) => {
+    const { tools, problems } = found(
+      `/** ${comment} */\nexport function f(n: number, ...rest: string[]): string { throw n; }`,
+    );
+    assert.deepEqual(problems, [], comment);
+    const { inputSchema, outputSchema, description } = tools[0]!;
+    const { n, rest } = inputSchema["properties"] as Record<string, Record<string, unknown>>;
+    return [description, n?.["description"], rest?.["description"], outputSchema?.["title"]].filter(Boolean);
+  };
+  assert.deepEqual(told("@returns { number, number } both {@link f halves}"), ["both halves"]);
+  assert.deepEqual(told("@returns {a,b}"), []);
+  assert.deepEqual(told("@return { a: string, b: { c: number } } - all of it"), ["all of it"]);
+  assert.deepEqual(told("@returns {{ a: string }} all {of} it"), ["all {of} it"]);
+  assert.deepEqual(told("@returns The pair {a, b}."), ["The pair {a, b}."]);
+  assert.deepEqual(told("@param {number, string} n - The number."), ["The number."]);
+  assert.deepEqual(told("@param {a, b} [n=5] The number.\n * @returns {c, d} it"), ["The number.", "it"]);
+  assert.deepEqual(told("@param ...rest - The rest."), ["The rest."]);
+  assert.deepEqual(told("@param {...string} ...rest The rest."), ["The rest."]);
+  assert.deepEqual(told("@description: Splits."), ["Splits."]);
+});
+
 test("words of code in a comment are no tags, and the comment goes on after the code", () => {
   const fence = "`".repeat(3);
   const all = found(

@@ -130,13 +130,15 @@ function read(comment: ts.JSDoc): Doc {
     const next = own[before ? own.indexOf(before) + 1 : 0];
     return cut && cut !== next ? linesOf(comment, cut.pos, next?.pos ?? comment.end) : "";
   };
-  const wordsOf = (node: ts.JSDocTag): string => flatten(node.comment) + afterCode(node);
+  const wordsOf = (node: ts.JSDocTag): string => (wordsAfterType(node) ?? flatten(node.comment)) + afterCode(node);
 
   const addParam = (tag: ts.JSDocParameterTag | ts.JSDocPropertyLikeTag) => {
-    const name = tag.name.getText().replace(/\s+/g, "");
-    param = { description: withoutDash(wordsOf(tag)), tags: [] };
+    // Where TypeScript loses itself in the type, it finds no name either.
+    const [, lost = "", words = ""] = tag.name.getText() === "" ? (nameAndWords.exec(wordsOf(tag)) ?? []) : [];
+    const name = (lost.replace(/^\[|=.*|\]$/g, "") || tag.name.getText()).replace(/\s+|^\.{3}/g, "");
+    param = { description: withoutDash(lost === "" ? wordsOf(tag) : words), tags: [] };
     params.set(name, param);
-    paramNodes.set(name, tag.name);
+    paramNodes.set(name, lost === "" ? tag.name : tag);
     if (!name.includes(".")) paramNames.push(name);
     const nested = tag.typeExpression?.type;
     if (nested && ts.isJSDocTypeLiteral(nested)) for (const inner of nested.jsDocPropertyTags ?? []) addParam(inner);
@@ -152,7 +154,8 @@ function read(comment: ts.JSDoc): Doc {
     if (param && !functionTags.has(tag.name)) param.tags.push(tag);
     else tags.push(tag);
   }
-  const summary = flatten(comment.comment) + afterCode() || tags.find((tag) => tag.name === "description")?.text || "";
+  const summary =
+    flatten(comment.comment) + afterCode() || withoutDash(tags.find((tag) => tag.name === "description")?.text ?? "");
   const said = (name: string) => own.filter(({ tagName }) => name === tagName.text).map(wordsOf)[0] ?? "";
   const remarks = said("remarks");
   return {
@@ -163,6 +166,24 @@ function read(comment: ts.JSDoc): Doc {
     paramNames,
     paramNodes,
   };
+}
+
+const nameAndWords = /^(\[[^\]\n]*\]|\S+)\s*([^]*)$/;
+
+/** The words behind a type that TypeScript ends too early, such as `{ number, number }`; undefined for any other. */
+function wordsAfterType(tag: ts.JSDocTag): string | undefined {
+  const { typeExpression } = tag as { typeExpression?: ts.Node };
+  if (!typeExpression) return undefined;
+  const { text } = tag.getSourceFile();
+  let depth = 0;
+  let at = typeExpression.getStart();
+  for (; at < tag.end; at += 1) {
+    if (text[at] === "{") depth += 1;
+    else if (text[at] === "}") depth -= 1;
+    if (depth === 0) break;
+  }
+  if (at < typeExpression.end || at >= tag.end) return undefined;
+  return withLinks(withoutStars(text.slice(at + 1, tag.end).replace(/\*\/\s*$/, ""))).trim();
 }
 
 /** Text with `{@link target label}` as its label, or its target when there is none. */
