@@ -145,6 +145,40 @@ test("what extends a type that cannot be seen is refused as that type is, and it
   assert.equal(key?.outputSchema, null);
 });
 
+test("a type of a module of Node that has no types here is told as that, and as no mistake of the author's", () => {
+  const imports = `
+    import EventEmitter from "node:events";
+    import * as stream from "node:stream";
+    import { Readable } from "node:stream";
+    import type { Writable } from "stream";
+    import type { Cipher } from "node:crypto";
+    interface Source extends Readable { a: string }
+    namespace Own { export const a = 1; }
+  `;
+  const types: [type: string, name: string, module: string][] = [
+    ["Readable", "Readable", "node:stream"],
+    ["Partial<Source>", "Readable", "node:stream"],
+    ["stream.Readable", "stream.Readable", "node:stream"],
+    ['import("node:stream").Readable', "Readable", "node:stream"],
+    ["EventEmitter | string", "EventEmitter", "node:events"],
+    ["Writable", "Writable", "stream"],
+    ["Cipher", "Cipher", "node:crypto"],
+  ];
+  for (const [type, name, module] of types) {
+    const why = `the type ${name} cannot be found: it is imported from "${module}", of whose types discovery knows only those that berth.d.ts declares`;
+    assert.deepEqual(said(found(`${imports}export function f(x: ${type}) {}`)), [`error: f: ${why} (at x)`], type);
+    assert.deepEqual(
+      said(found(`${imports}function inner(x: ${type}) {}\nexport function f() { inner(null as never); }`)),
+      [],
+      type,
+    );
+  }
+  assert.deepEqual(said(found(`${imports}export function f() { let own: Own | undefined; let it: Own.Missing; }`)), [
+    "warning: Cannot use namespace 'Own' as a type.",
+    "warning: Namespace 'Own' has no exported member 'Missing'.",
+  ]);
+});
+
 test("a type that stands in what is left out is described again wherever it can be given", () => {
   const all = found(`
     interface Leaf { text: string; leaves?: Leaf[] }

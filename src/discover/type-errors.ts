@@ -3,6 +3,7 @@ import { PROBLEMS_MAX, TYPE_ERROR, type Problem } from "../problem.ts";
 import { ambientName, type DefinitionProgram } from "./program.ts";
 import { placeIn } from "./reporter.ts";
 import { isRelative } from "./resolve.ts";
+import { importOf } from "./types/unresolved.ts";
 
 /**
  * The checker's own complaints about the definition's TypeScript files, in its words. They keep nothing from being
@@ -61,7 +62,7 @@ function isOfAuthor(diagnostic: ts.Diagnostic, file: ts.SourceFile, definition: 
   // Of a module of Node that is imported by its bare name the checker says the same.
   if (missingNames.has(code) && ts.isStringLiteral(nodeAt(file, start))) return false;
   if (missingNames.has(code)) return !isGlobalOfGuests(file.text.slice(start, start + (diagnostic.length ?? 0)));
-  if (missingExports.has(code)) return isOwnImport(nodeAt(file, start));
+  if (missingExports.has(code) || code === namespaceAsType) return isOwnName(nodeAt(file, start));
   if (missingProperties.has(code)) return !isOfHost(nodeAt(file, start), definition);
   return true;
 }
@@ -97,6 +98,9 @@ const missingNames: ReadonlySet<number> = new Set([2304, 2552, 2503, 2580, 2584,
 /** Module … has no exported member …, in the forms that it takes. */
 const missingExports: ReadonlySet<number> = new Set([2305, 2614, 2694, 2724]);
 
+/** Cannot use namespace … as a type: it comes from a module of which the checker knows the name alone. */
+const namespaceAsType = 2709;
+
 /** Property … does not exist on type …, with and without a suggestion. */
 const missingProperties: ReadonlySet<number> = new Set([2339, 2551, 2576]);
 
@@ -116,12 +120,21 @@ function isGlobalOfGuests(name: string): boolean {
   return globalsOfGuests.has(name);
 }
 
-/** Of the definition's own files or of "berth", whose types are whole. */
-function isOwnImport(node: ts.Node): boolean {
-  const statement = ts.findAncestor(node, (it) => ts.isImportDeclaration(it) || ts.isExportDeclaration(it));
-  const { moduleSpecifier } = (statement ?? {}) as ts.ImportDeclaration;
-  if (!moduleSpecifier || !ts.isStringLiteral(moduleSpecifier)) return true;
-  return isRelative(moduleSpecifier.text) || moduleSpecifier.text === "berth";
+/** Of the definition's own files or of "berth", whose types are whole: in an import, or as `a.Name` of what one brings. */
+function isOwnName(node: ts.Node): boolean {
+  const isImport = (it: ts.Node) => ts.isImportDeclaration(it) || ts.isExportDeclaration(it) || ts.isImportTypeNode(it);
+  let first = node;
+  while (ts.isQualifiedName(first.parent)) first = first.parent;
+  while (ts.isQualifiedName(first)) first = first.left;
+  const specifier = specifierOf(ts.findAncestor(importOf(first) ?? first, isImport));
+  if (!specifier || !ts.isStringLiteral(specifier)) return true;
+  return isRelative(specifier.text) || specifier.text === "berth";
+}
+
+function specifierOf(node: ts.Node | undefined): ts.Node | undefined {
+  if (!node) return undefined;
+  if (!ts.isImportTypeNode(node)) return (node as ts.ImportDeclaration | ts.ExportDeclaration).moduleSpecifier;
+  return ts.isLiteralTypeNode(node.argument) ? node.argument.literal : undefined;
 }
 
 /** Whether what has no such property is one of Node's own things, which have more than the ambient types say. */

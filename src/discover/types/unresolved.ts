@@ -1,4 +1,6 @@
+import { isBuiltin } from "node:module";
 import ts from "#typescript";
+import { isUnresolved } from "./kinds.ts";
 import type { Walker } from "./walker.ts";
 import { aliasAt, declaredNode } from "./written-types.ts";
 
@@ -6,7 +8,7 @@ import { aliasAt, declaredNode } from "./written-types.ts";
 export interface UnresolvedName {
   readonly node: ts.Node;
   readonly name: string;
-  /** The module that it should have come from, where that cannot be found either. */
+  /** The module that it should have come from, where that is no file of the definition. */
   readonly module?: string;
   /** Where the checker complains about it: here, or in the import statement. */
   readonly complaint: ts.Node;
@@ -16,7 +18,10 @@ export interface UnresolvedName {
 export function sayUnresolved({ name, module }: UnresolvedName): string {
   const what = `the type ${name} cannot be found`;
   if (module === undefined) return what;
-  return `${what}: it is imported from "${module}", which is not among the files of this definition`;
+  const why = isBuiltin(module)
+    ? "of whose types discovery knows only those that berth.d.ts declares"
+    : "which is not among the files of this definition";
+  return `${what}: it is imported from "${module}", ${why}`;
 }
 
 type Known = Pick<Walker, "checker" | "isLibrary" | "direction">;
@@ -36,6 +41,12 @@ export function unresolvedName(
   const name = nameIn(node);
   if (name && !resolves(name, checker)) {
     return { node: name, name: name.getText(), ...originOf(name, checker) };
+  }
+  if (ts.isImportTypeNode(node) && isUnresolved(checker.getTypeFromTypeNode(node))) {
+    const { argument, qualifier } = node;
+    const module = ts.isLiteralTypeNode(argument) && ts.isStringLiteral(argument.literal) ? argument.literal.text : "";
+    const name = qualifier?.getText() ?? node.getText();
+    if (module !== "" && !module.startsWith(".")) return { node, name, module, complaint: node };
   }
   const alias = ts.isTypeReferenceNode(node) ? declaredNode(aliasAt(node, checker)) : undefined;
   const behind = alias && !isLibrary(alias.getSourceFile()) ? alias : undefined;
@@ -93,18 +104,39 @@ function resolves(name: ts.Node, checker: ts.TypeChecker): boolean {
   // For a name that it cannot find the checker makes up a symbol, declared nowhere.
   if (!symbol.declarations?.length) return symbol.name === "globalThis" || symbol.name === "undefined";
   if (!(symbol.flags & ts.SymbolFlags.Alias)) return true;
-  return !checker.isUnknownSymbol(checker.getAliasedSymbol(symbol));
+  const aliased = checker.getAliasedSymbol(symbol);
+  if (checker.isUnknownSymbol(aliased)) return false;
+  // Of a module of which the checker knows the name alone any name is a value, and none a type.
+  const isNameAlone = aliased.declarations?.every((it) => ts.isModuleDeclaration(it) && !it.body) ?? false;
+  return !isNameAlone || ts.isTypeQueryNode(name.parent);
 }
 
 /** The import that brought a name in: its module, or the place in it that names what the module does not have. */
 function originOf(name: ts.Node, checker: ts.TypeChecker): Pick<UnresolvedName, "module" | "complaint"> {
   let first = name;
   while (ts.isQualifiedName(first)) first = first.left;
-  const declaration = checker.getSymbolAtLocation(first)?.declarations?.[0];
+  const declaration = importOf(first);
   const statement = declaration && ts.findAncestor(declaration, ts.isImportDeclaration);
   if (!statement || !ts.isStringLiteral(statement.moduleSpecifier)) return { complaint: name };
   const { moduleSpecifier } = statement;
-  return checker.getSymbolAtLocation(moduleSpecifier)
+  return checker.getSymbolAtLocation(moduleSpecifier) && !isBuiltin(moduleSpecifier.text)
     ? { complaint: declaration }
     : { module: moduleSpecifier.text, complaint: moduleSpecifier };
+}
+
+/**
+ * The place in an import that brings a name into its file. The checker has no symbol for a type of a module of which it
+ * knows the name alone (`declare module "node:stream"`).
+ */
+export function importOf(name: ts.Node): ts.Node | undefined {
+  const text = name.getText();
+  for (const statement of name.getSourceFile().statements) {
+    const clause = ts.isImportDeclaration(statement) ? statement.importClause : undefined;
+    if (clause?.name?.text === text) return clause;
+    const bindings = clause?.namedBindings;
+    const named = !bindings ? [] : ts.isNamespaceImport(bindings) ? [bindings] : bindings.elements;
+    const found = named.find((each) => each.name.text === text);
+    if (found) return found;
+  }
+  return undefined;
 }
