@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, afterEach, beforeEach, describe, test } from "node:test";
-import { isCid, jsonBlock, rawBlock, type Cid } from "../src/cid.ts";
+import { addressOfJson, isCid, jsonBlock, rawBlock, type Cid } from "../src/cid.ts";
 import { applyImage, type ApplyReport } from "../src/image/apply.ts";
 import { readCompiled } from "../src/image/compiled.ts";
 import { loadDefinition } from "../src/image/definition.ts";
@@ -9,6 +9,7 @@ import { importImage } from "../src/image/tenant/import-image.ts";
 import { mergeThreeWays } from "../src/image/merge.ts";
 import { readImage } from "../src/image/read.ts";
 import { writeImage } from "../src/image/write.ts";
+import { defaultLimits } from "../src/limits.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { NameKind, Store } from "../src/store/store.ts";
 import {
@@ -144,22 +145,31 @@ describe("applying an image", () => {
 
   test("C8 of elsewhere is merged into a tenant, and what it says was compiled is believed by nobody", async () => {
     const image = await imageOf({ servers: { mcp: "one" }, variables: { greeting: "Ahoy" } });
-    await importImage(store, "acme", image, "import");
+    const importing = { by: "import", limits: defaultLimits };
+    await importImage(store, "acme", image, importing);
     const key = countingCompiling().key(rawBlock(definition("one")).cid, { language: "typescript", server: "mcp" });
     assert.ok(await store.name("acme", "server", "mcp"));
     assert.equal(await store.derived(key), undefined);
     const set = [{ kind: "variable", name: "greeting", cid: rawBlock("Hello").cid }] as const;
     await store.change("acme", { by: "person", put: [rawBlock("Hello")], set });
-    const { kept } = await importImage(store, "acme", await imageOf({ variables: { greeting: "Hey" } }), "import");
+    const { kept } = await importImage(store, "acme", await imageOf({ variables: { greeting: "Hey" } }), importing);
     assert.deepEqual(
       kept.map(({ name, outcome }) => [name, outcome]),
       [["greeting", "conflict"]],
     );
-    await assert.rejects(importImage(store, "default", image, "import"), { code: "tenant_invalid" });
+    await assert.rejects(importImage(store, "default", image, importing), { code: "tenant_invalid" });
 
     const path = { name: "../up", definition_cid: image.manifest.variables[0]!.definition_cid, enabled: true };
     const tricky = { ...image, manifest: { ...image.manifest, servers: [path] } };
-    await assert.rejects(importImage(store, "evil", tricky, "import"), { code: "image_invalid" });
+    await assert.rejects(importImage(store, "evil", tricky, importing), { code: "image_invalid" });
+    const spaced = new TextEncoder().encode('{"tools" : []}');
+    const cid = addressOfJson(spaced);
+    const content = (each: Cid): Uint8Array => (each === cid ? spaced : image.content(each));
+    const manifest = { ...image.manifest, content: [...image.manifest.content, cid] };
+    await assert.rejects(importImage(store, "evil", { ...image, manifest, content }, importing), {
+      code: "image_invalid",
+      message: /cannot be kept: it is not written in Berth's one form of JSON/,
+    });
     assert.equal(await store.tenants.find("evil"), undefined);
   });
 

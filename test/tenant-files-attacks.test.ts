@@ -313,6 +313,27 @@ describe("a file that somebody wrote who knows the format", () => {
     await assertUntouched(store);
   });
 
+  it("K9 cannot bring a structure in another form than Berth writes it, which is read by that form", async (t) => {
+    const store = await freshStore(t);
+    const forms: [text: string, wanted: string[]][] = [
+      ['{"a":[1,{"b":null}],"c":"\u00e9"}', []],
+      ['{"tools" : []}', ["2 bad-structure"]],
+      ['{"b":1,"a":2}', ["2 bad-structure"]],
+      ['{"a":1,"a":1}', ["2 bad-structure"]],
+      ['{"a":1.0}', ["2 bad-structure"]],
+      ['{"a":"\\u0061"}', ["2 bad-structure"]],
+      ['{"a":1}\n', ["2 bad-structure"]],
+    ];
+    for (const [text, wanted] of forms) {
+      const file = forged([HEADER, lineOf(structureOf(text))]);
+      assert.deepEqual(await problemsOf(store, file, { mayPublish: () => Promise.resolve(false) }), wanted, text);
+    }
+    await assert.rejects(imported(store, forged([HEADER, lineOf(structureOf('{"b":1,"a":2}'))])), {
+      message: /line 2: The structure bagu\w+ cannot be kept: it is not written in Berth's one form of JSON \(.*\)/,
+    });
+    await assertUntouched(store);
+  });
+
   it("C8 cannot claim other times, authors or limits than those that can be", async (t) => {
     const store = await freshStore(t);
     const value = rawBlock("value");
@@ -329,6 +350,20 @@ describe("a file that somebody wrote who knows the format", () => {
       const lines = [DATED, lineOf(value), JSON.stringify({ ...change, ...other })];
       const [first] = await problemsOf(store, forged(lines));
       assert.equal(first, `3 ${code}`, JSON.stringify(other));
+    }
+    // Clocks of two machines differ, though not by days.
+    const DAY_MS = 86_400_000;
+    for (const [at, wanted] of [
+      [new Date(Date.now() + 2 * DAY_MS).toISOString(), ["3 future-time"]],
+      ["+275760-09-13T00:00:00.000Z", ["3 future-time"]],
+      [new Date(Date.now() + DAY_MS / 2).toISOString(), []],
+    ] as const) {
+      const lines = [HEADER.replace("null", `"${at}"`), lineOf(value), JSON.stringify({ ...change, at })];
+      assert.deepEqual(
+        await problemsOf(store, forged(lines), { mayPublish: () => Promise.resolve(false) }),
+        wanted,
+        at,
+      );
     }
     const late = [HEADER.replace("null", `"2027-01-01T00:00:00.000Z"`), lineOf(value), JSON.stringify(change)];
     assert.deepEqual(await problemsOf(store, forged(late)), ["1 wrong-time"]);

@@ -104,11 +104,11 @@ function importImageFolder(folder: string, options: ImportCommandOptions): Promi
     const content = (cid: Cid): Uint8Array | undefined => (held.has(cid) ? image.content(cid) : undefined);
     permitPrograms(await importedPrograms(as, mcps, content, limits), options.programs || check);
     if (check) {
-      checkImage(image);
+      checkImage(image, limits);
       console.error(`${folder} is whole: the image ${image.cid}.`);
       return 0;
     }
-    const { changed, kept } = await importImage(store, as, image, BY);
+    const { changed, kept } = await importImage(store, as, image, { by: BY, limits });
     console.error(`The tenant ${as} is there, at ${basePathOf(as)}/mcp: ${changed.length} names follow the image.`);
     for (const { kind, name, message } of kept) console.error(message ?? `The ${kind} ${name} stays as it was edited.`);
     return 0;

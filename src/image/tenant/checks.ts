@@ -17,6 +17,8 @@ export interface CheckOptions {
 }
 
 const AUTHOR_UNITS_MAX = 1_000;
+/** By how much the clock may be ahead on the machine that a file comes from. */
+const AHEAD_MS_MAX = 24 * 60 * 60 * 1000;
 
 /** What follows what; `end` is the last line. */
 const order = ["content", "change", "secret", "end"] as const satisfies (keyof typeof lineStarts)[];
@@ -149,6 +151,9 @@ export class TenantFileChecks {
     if (!isSame(bytes, changeLine(change))) this.#malformed();
     const wrongName = nameProblem(kind, name);
     if (wrongName !== undefined) this.complain("bad-name", wrongName);
+    if (change.changedAt > Date.now() + AHEAD_MS_MAX) {
+      this.complain("future-time", `The change is of ${at}, which is still to come by the clock of this machine`);
+    }
     if (by.length > AUTHOR_UNITS_MAX) this.complain("bad-author", `"by" has more than ${AUTHOR_UNITS_MAX} characters`);
     this.#follows(`${kind} ${name}`, true, `the ${kind} ${JSON.stringify(name.slice(0, 100))}`);
     if (cid !== null) this.#checkMeaning(kind, cid);

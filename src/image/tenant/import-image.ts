@@ -1,3 +1,4 @@
+import { isStructure } from "../../cid.ts";
 import { BerthError } from "../../errors.ts";
 import type { Store } from "../../store/store.ts";
 import { checkTenantName, DEFAULT_TENANT } from "../../tenant-name.ts";
@@ -5,16 +6,21 @@ import { applyImage, type ApplyReport } from "../apply.ts";
 import { serverNameProblem, variableNameProblem } from "../fields.ts";
 import type { Image } from "../image.ts";
 import { verifyImage } from "../read.ts";
+import { structureProblem } from "./structures.ts";
 
 /** Looks at everything that an image of elsewhere holds. Throws `image_invalid`. */
-export function checkImage(image: Image): void {
-  const { servers, variables } = image.manifest;
+export function checkImage(image: Image, limits: { readonly sourceFiles: number }): void {
+  const { servers, variables, content } = image.manifest;
   const wrong = [
     ...servers.map(({ name }) => serverNameProblem(name)),
     ...variables.map(({ name }) => variableNameProblem(name)),
   ].filter((problem) => problem !== undefined);
   if (wrong.length > 0) throw new BerthError("image_invalid", wrong.join("; "));
   verifyImage(image);
+  for (const cid of content.filter(isStructure)) {
+    const problem = structureProblem(image.content(cid), limits);
+    if (problem !== undefined) throw new BerthError("image_invalid", `the structure ${cid} cannot be kept: ${problem}`);
+  }
 }
 
 /**
@@ -22,13 +28,18 @@ export function checkImage(image: Image): void {
  * edit, the others follow. Makes the tenant where there is none. What the image says was compiled is not believed, because
  * it would count for all tenants. Rejects with `tenant_invalid` for `default`.
  */
-export async function importImage(store: Store, tenant: string, image: Image, by: string): Promise<ApplyReport> {
+export async function importImage(
+  store: Store,
+  tenant: string,
+  image: Image,
+  { by, limits }: { readonly by: string; readonly limits: { readonly sourceFiles: number } },
+): Promise<ApplyReport> {
   checkTenantName(tenant);
   if (tenant === DEFAULT_TENANT) {
     const why = `"${tenant}" follows the image that Berth is started with; "berth serve --image" starts it with another`;
     throw new BerthError("tenant_invalid", why);
   }
-  checkImage(image);
+  checkImage(image, limits);
   if (!(await store.tenants.find(tenant))) await store.tenants.create(tenant, { by });
   return applyImage(store, tenant, image, { believesCompiled: false });
 }

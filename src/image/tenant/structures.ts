@@ -1,3 +1,4 @@
+import { canonicalJson } from "../../canonical-json.ts";
 import { decodeRecord, isCid, isStructure, type Cid } from "../../cid.ts";
 import { BerthError } from "../../errors.ts";
 import { isObject, NESTING_MAX } from "../../json.ts";
@@ -9,6 +10,10 @@ export function structureProblem(bytes: Uint8Array, { sourceFiles }: { sourceFil
   if (nestingOf(bytes) > NESTING_MAX) return `it has more than ${NESTING_MAX} levels of lists and objects`;
   const value = parsed(bytes);
   if (value === undefined) return "it is not JSON";
+  // Long ones are read in parts, by this form.
+  if (!Buffer.from(canonicalJson(value)).equals(bytes)) {
+    return "it is not written in Berth's one form of JSON (members sorted by name, each once, no spaces)";
+  }
   const files = isObject(value) ? value["files"] : undefined;
   // What may be taken for a definition is read whole by whoever serves it.
   if (isObject(files) && Object.keys(files).length > sourceFiles) {
