@@ -20,17 +20,21 @@ test("an answer of a server of others that comes byte by byte takes no more memo
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;
   const pieces = 200_000;
-  for (const type of ["text/event-stream", "application/json", "text/plain"]) {
+  // An event that does not end is none, and of what is no message the beginning is enough.
+  const read = { "text/event-stream": 0, "application/json": pieces, "text/plain": 64 * 1024 };
+  for (const [type, bytes] of Object.entries(read)) {
     let sent = 0;
     let megabytes = 0;
     collect();
     const before = process.memoryUsage().heapUsed;
     const body = new ReadableStream<Uint8Array>({
       pull(controller) {
-        if (sent++ < pieces) return controller.enqueue(Uint8Array.of(32));
-        collect();
-        megabytes = (process.memoryUsage().heapUsed - before) / 1e6;
-        controller.close();
+        if (sent === 60_000 || sent === pieces) {
+          collect();
+          megabytes = Math.max(megabytes, (process.memoryUsage().heapUsed - before) / 1e6);
+        }
+        if (sent++ < pieces) controller.enqueue(Uint8Array.of(32));
+        else controller.close();
       },
     });
     const inflow = new Inflow(1_000_000);
@@ -38,9 +42,8 @@ test("an answer of a server of others that comes byte by byte takes no more memo
       { messageBytes: 1_000_000, batchMessages: 1, inflow, elsewhere: undefined },
       async () => new Response(body, { headers: { "Content-Type": type } }),
     );
-    const text = await (await fetched("http://server.example")).text();
-    // An event that does not end is none.
-    assert.equal(text, type === "text/event-stream" ? "" : " ".repeat(pieces), type);
+    const text = await (await fetched("http://server.example", { method: "POST" })).text();
+    assert.equal(text, " ".repeat(bytes), type);
     assert.ok(megabytes < 10, `${type}: ${pieces} bytes take ${megabytes} MB`);
   }
 });

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test, type TestContext } from "node:test";
+import { isJsonContentType } from "@modelcontextprotocol/client";
 import { boundedFetch } from "../src/upstream/bounded-fetch.ts";
 import { Inflow } from "../src/upstream/inflow.ts";
 import { call } from "./berth.ts";
@@ -89,7 +90,7 @@ function readWithoutEnd(piece: string, type: string, inflow: Inflow): { taken: n
   const headers = { "content-type": type };
   const settings = { messageBytes: 2 ** 24, batchMessages: 100, inflow, elsewhere: undefined };
   const bounded = boundedFetch(settings, async () => new Response(body, { headers }));
-  const reader = bounded("http://127.0.0.1/").then((response) => response.body!.getReader());
+  const reader = bounded("http://127.0.0.1/", { method: "POST" }).then((response) => response.body!.getReader());
   const read = async (): Promise<void> => {
     for (const from = await reader; !(await from.read()).done;);
   };
@@ -195,6 +196,73 @@ test("a server at an address that answers with a batch longer than batchMessages
   t.after(() => upstream.close());
   const message = /a batch of more than 50 messages \(BERTH_BATCH_MESSAGES\)/;
   await assert.rejects(upstream.callTool("boom", {}), { message });
+});
+
+/** What comes of an answer with this Content-Type, however it is read. */
+async function answered(contentType: string, body: string, init: RequestInit & { status?: number } = {}) {
+  const { status = 200, ...request } = { method: "POST", ...init };
+  const settings = { messageBytes: 2 ** 24, batchMessages: 2, inflow: new Inflow(1e6), elsewhere: undefined };
+  const given = async (): Promise<Response> => new Response(body, { status, headers: { "content-type": contentType } });
+  return boundedFetch(settings, given)("http://127.0.0.1/", request);
+}
+
+test("a server at an address is read by its media type in whatever letters, and handed on as what it was read as", async () => {
+  const types = {
+    "text/event-stream": [
+      "text/event-stream",
+      "Text/Event-Stream",
+      " TEXT/EVENT-STREAM ;charset=utf-16",
+      "text/event-stream;",
+    ],
+    "application/json": [
+      "application/json",
+      "Application/JSON",
+      "application/JSON; Charset=x",
+      "application/json ; a=text/event-stream",
+    ],
+    neither: [
+      "",
+      "text/event-streams",
+      "text/event-stream, text/plain",
+      "application/json, application/json",
+      "text/plain; a=application/json",
+      "application/jsonl",
+      "text/html",
+      "/",
+      "application /json",
+    ],
+  };
+  for (const [read, headers] of Object.entries(types)) {
+    for (const header of headers) {
+      const events = await answered(header, "retry: 1\n\n");
+      const type = events.headers.get("content-type") ?? "";
+      const isStream = (await new Response(events.body).text()).startsWith("retry: 1000");
+      const batch = new Response((await answered(header, "[1, 2, 3]")).body).text();
+      const isJson = await batch.then(
+        () => false,
+        (error: Error) => error.message.includes("BERTH_BATCH_MESSAGES"),
+      );
+      const seen = isStream ? "text/event-stream" : isJson ? "application/json" : "neither";
+      assert.equal(seen, read, header);
+      assert.deepEqual([type.startsWith("text/event-stream"), isJsonContentType(type)], [isStream, isJson], header);
+    }
+  }
+});
+
+test("whatever answers a GET without being a stream of events is no stream to the client", async () => {
+  for (const type of ["application/json", "text/plain", ""]) {
+    const { status, body } = await answered(type, event({ method: "ping", id: 1 }), { method: "GET" });
+    assert.deepEqual([status, body], [405, null], type);
+  }
+});
+
+test("of an error of a server at an address, and of a stream that nobody asked for, only the beginning is kept", async () => {
+  const long = "data: x\n\n".repeat(20_000);
+  for (const type of ["application/json", "text/event-stream", "text/plain"]) {
+    const failed = await answered(type, long, { status: 400 });
+    assert.equal((await failed.text()).length, 64 * 1024, type);
+  }
+  assert.equal((await (await answered("Text/Event-Stream", long)).text()).length, 64 * 1024);
 });
 
 test("events are found whatever ends their lines, and wherever they are cut", async () => {

@@ -26,10 +26,10 @@ async function answer(room: MessageRoom, type = "application/json") {
     cancel: () => void (isCancelled = true),
   });
   const settings = { messageBytes: 10_000, batchMessages: 100, inflow: new Inflow(1e6), elsewhere: undefined, room };
-  const given = await boundedFetch(
-    settings,
-    async () => new Response(body, { headers: { "content-type": type } }),
-  )("http://127.0.0.1/");
+  const given = await boundedFetch(settings, async () => new Response(body, { headers: { "content-type": type } }))(
+    "http://127.0.0.1/",
+    { method: "POST" },
+  );
   const read = given.text().then(
     (text) => text.length,
     (error: Error) => error.message,

@@ -27,28 +27,55 @@ interface Elsewhere {
 /**
  * `fetch` whose answers are read no faster than their `inflow` lets them, and end with an error when one message in
  * them, or one body of JSON, is longer than it may be. Who asked sees of a message that was read elsewhere only what is
- * left when its results are taken out of it.
+ * left when its results are taken out of it, and a Content-Type that says how the answer was read here: two readers of
+ * one header must not differ, or the bounds of one hold for nothing.
  */
 export function boundedFetch(reading: BoundedReading, fetchIt: typeof fetch = fetch): FetchLike {
   return async (url, init) => {
     const response = await fetchIt(url, init);
     if (!response.body) return response;
-    const type = response.headers.get("content-type") ?? "";
-    const { status, statusText, headers, ok } = response;
+    const type = mediaTypeOf(response.headers.get("content-type"));
+    const { status, statusText, ok } = response;
+    const isStream = type === EVENT_STREAM;
+    const isMessage = ok && type === JSON_TYPE;
     const reader = response.body.getReader();
+    // The client takes for events whatever answers a GET; a server that sends anything else has no stream there.
+    if (ok && !isStream && (init?.method ?? "GET") === "GET") {
+      leave(reader, new Error("no event stream"));
+      return new Response(null, { status: NO_STREAM, statusText: "Not an event stream" });
+    }
+    const headers = new Headers(response.headers);
+    headers.set("content-type", type.startsWith(EVENT_STREAM) && !isStream ? UNREAD : type);
     const held = new Held(reading, (error) => leave(reader, error));
-    const pieces = type.startsWith("text/event-stream")
-      ? eventsOf(piecesOf(reader), held, reading)
-      : bodyOf(piecesOf(reader), held, reading, ok && type.startsWith("application/json"));
-    const bounded = new Response(streamOf(pieces, held, reader), { status, statusText, headers });
+    const pieces = piecesOf(reader);
+    const read = isStream
+      ? eventsOf(pieces, held, reading)
+      : isMessage
+        ? bodyOf(pieces, held, reading)
+        : wordsOf(pieces, reading);
+    const bounded = new Response(streamOf(read, held, reader), { status, statusText, headers });
     // What a constructed answer lacks, and redirects are judged by.
     Object.defineProperties(bounded, {
       url: { value: response.url },
       redirected: { value: response.redirected },
       type: { value: response.type },
     });
+    if (!isMessage) Object.defineProperty(bounded, "text", { value: () => beginningOf(bounded) });
     return bounded;
   };
+}
+
+const EVENT_STREAM = "text/event-stream";
+const JSON_TYPE = "application/json";
+/** For types that begin like that of a stream of events: some readers look no further. */
+const UNREAD = "application/octet-stream";
+/** By which a server says that it has no stream of its own (`basic/transports`). */
+const NO_STREAM = 405;
+const MEDIA_TYPE = /^\s*([!#$%&'*+.^_`|~\w-]+\/[!#$%&'*+.^_`|~\w-]+)\s*(?:;|$)/;
+
+/** In lower case and without parameters; "" for what is none. */
+function mediaTypeOf(contentType: string | null): string {
+  return MEDIA_TYPE.exec(contentType ?? "")?.[1]?.toLowerCase() ?? "";
 }
 
 type Pieces = AsyncGenerator<Uint8Array, void>;
@@ -89,16 +116,36 @@ function streamOf(
   );
 }
 
+/** What nobody reads as messages. */
+async function* wordsOf(body: Pieces, { inflow }: BoundedReading): Pieces {
+  for await (const piece of body) {
+    await inflow.take(0, costOf(piece));
+    yield piece;
+  }
+}
+
+/** The client takes all the text of answers that it does not read, such as errors, and of streams that nobody asked for. */
+async function beginningOf({ body }: Response): Promise<string> {
+  const reader = body!.getReader();
+  const held = new GrowingBytes();
+  while (held.length < BEGINNING_BYTES) {
+    const step = await reader.read();
+    if (step.done) break;
+    held.add(step.value.subarray(0, BEGINNING_BYTES - held.length));
+  }
+  leave(reader, new Error("its beginning is enough"));
+  return new TextDecoder().decode(held.take());
+}
+
 /** One message that is all of the body. */
-async function* bodyOf(body: Pieces, held: Held, reading: BoundedReading, isJson: boolean): Pieces {
+async function* bodyOf(body: Pieces, held: Held, reading: BoundedReading): Pieces {
   const { inflow, elsewhere } = reading;
   for await (const piece of body) {
     await inflow.take(0, costOf(piece));
     held.add(piece);
   }
   const whole = held.take();
-  if (!isJson) yield whole;
-  else if (elsewhere && whole.length > elsewhere.long.inlineBodyBytes) {
+  if (elsewhere && whole.length > elsewhere.long.inlineBodyBytes) {
     const read = await elsewhere.long.message(whole);
     // Whoever asked finds out that it is none.
     yield encoded(read.text === undefined && read.fault === undefined ? "" : without(read, reading, elsewhere));
@@ -177,6 +224,7 @@ function checkBatch({ length }: readonly unknown[], { batchMessages }: BoundedRe
 
 const BATCH = /^\s*\[/;
 const BATCH_SEEN_BYTES = 64;
+const BEGINNING_BYTES = 64 * 1024;
 const EVENTS_TOGETHER = 8;
 const BYTES_TOGETHER = 16 * 1024;
 /** What a piece costs, however short it is, is as much as so many bytes. */
