@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { jsonBlock, rawBlock } from "../src/cid.ts";
 import { applyImage } from "../src/image/apply.ts";
+import { claimedNow } from "../src/image/claimed.ts";
 import type { Image, Manifest } from "../src/image/image.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 
@@ -30,6 +31,7 @@ test("an image of another version is applied without the compiled results that o
       [["answer", "added"]],
     );
     assert.equal(await store.derived("another version's key"), undefined);
+    assert.equal(await claimedNow(store, "default", "another version's key"), undefined);
   } finally {
     await store.close();
     await rm(folder, { recursive: true, force: true });

@@ -4,6 +4,7 @@ import { after, before, describe, it } from "node:test";
 import Database from "#better-sqlite3";
 import { rawBlock } from "../src/cid.ts";
 import { compileKey } from "../src/discover/key.ts";
+import { claimedNow } from "../src/image/claimed.ts";
 import { readCompiled } from "../src/image/compiled.ts";
 import { apiOf } from "./api.ts";
 import { call, startTestBerth, type TestBerth } from "./berth.ts";
@@ -109,8 +110,9 @@ describe("what a deleted tenant leaves", () => {
     const key = compileKey(rawBlock(own).cid, { language: "typescript", server: "own" });
     await onStoreOf(berth, (store) => addTenant(store, "same", { servers: { own } }));
     await call(`${berth.url}/t/same/mcp/own`, "own");
+    assert.ok(await onStoreOf(berth, (store) => store.derived(key)), "it was compiled for the other tenant");
     await remove("same");
-    assert.ok(await onStoreOf(berth, (store) => store.derived(key)));
+    assert.ok(await onStoreOf(berth, (store) => claimedNow(store, "default", key)));
   });
 
   it("C8 what was compiled stays when a tenant is replaced: its earlier releases may need it", async () => {

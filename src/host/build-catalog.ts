@@ -5,7 +5,7 @@ import { valuesIn, type JsonObject } from "../json.ts";
 import type { Limits } from "../limits.ts";
 import type { Activities } from "./activity.ts";
 import type { Catalog, Offer } from "./catalog.ts";
-import { compilingOnce } from "./compile-once.ts";
+import { compilingOnce, type CompilingParts } from "./compile-once.ts";
 import { compiledDefinition, refused } from "./compiled-definition.ts";
 import { createCompleter } from "./completer.ts";
 import type { ServerEntry } from "./config/entry.ts";
@@ -30,7 +30,7 @@ import { remaking } from "./remake.ts";
 import { createRedirects } from "./uris/redirect.ts";
 import { createUris } from "./uris/uris.ts";
 
-export interface LoadDependencies extends HostDependencies {
+export interface LoadDependencies extends HostDependencies, Pick<CompilingParts, "claimed"> {
   /** Any server of a tenant, as `Host.server` gives it. */
   readonly serverOf: (tenant: string, name: string) => Catalog | Promise<Catalog>;
   readonly activities: Activities;

@@ -1,6 +1,7 @@
 import { matches, type Cid } from "../cid.ts";
 import { isServiceFault, type DefinitionSource } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
+import { claimedNow, type ClaimLookup } from "../image/claimed.ts";
 import { derivedEntries, derivedKeys, packCompiled, readCompiled, type CompiledResult } from "../image/compiled.ts";
 import { loadDefinition } from "../image/definition.ts";
 import { ifSound } from "../store/if-sound.ts";
@@ -14,13 +15,19 @@ export interface CompileOnce {
 
 const RETRY_AFTER_S = 5;
 
+/** Where something is compiled, or was. */
+export interface CompilingParts extends Pick<HostDependencies, "store" | "compile" | "compileKey"> {
+  /** Asked for what was not compiled here. Default: what the tenant's boot image claims now. */
+  readonly claimed?: ClaimLookup;
+}
+
 /**
  * Discovery and bundling are done once for a source, by whoever needs them first (invariant 2). What the tenant uses stays
- * as long as the tenant does. Throws `compiler_failed` where that says nothing of the source: that is not kept.
+ * as long as the tenant does. What was compiled here goes before what an image claims. Throws `compiler_failed` where that says nothing of the source: that is not kept.
  */
 export function compilingOnce(
   tenant: string,
-  { store, compile, compileKey }: Pick<HostDependencies, "store" | "compile" | "compileKey">,
+  { store, compile, compileKey, claimed = claimedNow }: CompilingParts,
 ): CompileOnce {
   const compileAnew = async (key: string, source: DefinitionSource): Promise<CompiledResult> => {
     const result = await compile(source, tenant);
@@ -37,7 +44,7 @@ export function compilingOnce(
     const known = await ifSound(store.derived(key));
     const compiled = known && readCompiled(known);
     if (compiled && (await isHeld(tenant, derivedKeys(key, compiled)))) return compiled;
-    return compileAnew(key, source);
+    return (await claimed(store, tenant, key)) ?? compileAnew(key, source);
   };
 
   /** What cannot be claimed now is there still, and made again when it no longer is. */
@@ -50,7 +57,9 @@ export function compilingOnce(
   const code = async (server: string, definition: Cid, bundle: Cid): Promise<Uint8Array> => {
     const read = async (): Promise<Uint8Array | undefined> => {
       const bytes = await ifSound(store.derived(bundle));
-      return bytes && matches(bundle, bytes) ? bytes : undefined;
+      if (bytes && matches(bundle, bytes)) return bytes;
+      // That of a claim is content of the tenant.
+      return ifSound(store.content(tenant, bundle));
     };
     let bytes = await read();
     if (!bytes) {

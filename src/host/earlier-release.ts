@@ -2,6 +2,7 @@ import { decodeRecord, decodeJsonInTurns, isCid, isStructure, type Cid } from ".
 import { soundContract } from "../contract/sound.ts";
 import { BerthError } from "../errors.ts";
 import type { HostPort } from "../executor/executor.ts";
+import { claimedEver } from "../image/claimed.ts";
 import { buildCatalog, type LoadDependencies } from "./build-catalog.ts";
 import type { Catalog } from "./catalog.ts";
 import { refused } from "./compiled-definition.ts";
@@ -101,7 +102,7 @@ async function loadRelease(
       isEarlier: true,
     },
     port,
-    await withCompilerOf(release, dependencies),
+    { ...(await withCompilerOf(release, dependencies)), claimed: claimedEver },
   ).catch(undefinedIfGone);
   return built?.catalog.release === release ? { ...built.catalog, pinned: true } : undefined;
 }

@@ -2,7 +2,7 @@ import { jsonBlock, type Block, type Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
-import { derivedEntries, readCompiled, type CompiledResult } from "./compiled.ts";
+import { APPLIED, beliefIn, compiledHere, isBelieved } from "./claimed.ts";
 import type { Image, Manifest } from "./image.ts";
 import { planNames, type NameReport, type Plan } from "./plan-names.ts";
 import { parseManifest } from "./read.ts";
@@ -19,17 +19,15 @@ export interface ApplyReport {
 }
 
 export interface ApplyOptions {
-  /** What the image says was compiled counts for all tenants; else it is compiled anew when it is needed. */
+  /** What the image claims was compiled counts for this tenant; else it is compiled anew when it is needed. */
   readonly believesCompiled: boolean;
 }
 
-/** The name under which a store remembers the manifest that was applied last. */
-const APPLIED = "applied";
 const ATTEMPTS = 5;
 
 /**
  * Brings a tenant's names to an image, in one transaction: names that nobody edited follow it, edited ones stay
- * and are reported. The variable `mcps` is merged entry by entry. An image that was applied last costs one look-up.
+ * and are reported. The variable `mcps` is merged entry by entry. An image that was applied last costs two look-ups.
  */
 export async function applyImage(
   store: Store,
@@ -55,7 +53,17 @@ async function applyOnce(
   { believesCompiled }: ApplyOptions,
 ): Promise<ApplyReport> {
   const last = await store.name(tenant, "image", APPLIED);
-  if (last?.cid === image.cid) return { image: image.cid, applied: false, changed: [], kept: [] };
+  if (last?.cid === image.cid) {
+    if (believesCompiled && !(await isBelieved(store, tenant, image.cid))) {
+      // An earlier version of Berth applied it, or it came with a tenant's file.
+      await store.change(tenant, {
+        by: "image",
+        put: claimsOf(image, undefined),
+        derived: [beliefIn(tenant, image.cid)],
+      });
+    }
+    return { image: image.cid, applied: false, changed: [], kept: [] };
+  }
 
   const base = last && (await readManifest(store, tenant, last.cid));
   const plan: Plan = { put: contentOf(image, base), set: [], names: [] };
@@ -65,9 +73,12 @@ async function applyOnce(
   plan.put.push(manifest);
   plan.set.push({ kind: "image", name: APPLIED, cid: manifest.cid, expected: last?.cid ?? null });
 
-  // Derived results say nothing by themselves: that they may be there without the names does no harm.
-  if (believesCompiled) await store.putDerived(tenant, derivedOf(image, base));
-  await store.change(tenant, { by: "image", put: plan.put, set: plan.set });
+  if (believesCompiled) {
+    const isBaseBelieved = last !== undefined && (await isBelieved(store, tenant, last.cid));
+    plan.put.push(...claimsOf(image, isBaseBelieved ? base : undefined));
+  }
+  const derived = believesCompiled ? [beliefIn(tenant, image.cid)] : [];
+  await store.change(tenant, { by: "image", put: plan.put, set: plan.set, derived });
   const isKept = ({ outcome }: NameReport): boolean => outcome === "kept" || outcome === "conflict";
   return {
     image: image.cid,
@@ -89,23 +100,23 @@ function contentOf(image: Image, base: Manifest | undefined): Block[] {
   return image.manifest.content.filter((cid) => !held.has(cid)).map((cid) => ({ cid, bytes: image.content(cid) }));
 }
 
-function derivedOf(image: Image, base: Manifest | undefined): { key: string; block: Block }[] {
+/** The results that the last image did not claim already, with their bundles. What is damaged is compiled when it is needed. */
+function claimsOf(image: Image, base: Manifest | undefined): Block[] {
   const held = new Map(Object.entries(base?.derived ?? {}));
   return Object.entries(image.manifest.derived).flatMap(([key, cid]) => {
     if (held.get(key) === cid) return [];
-    const result = { cid, bytes: image.content(cid) };
-    const compiled = compiledHere(result.bytes);
+    const result = soundContent(image, cid);
+    const compiled = result && compiledHere(result.bytes);
     if (!compiled) return [];
-    const bundle =
-      compiled.bundle === null ? undefined : { cid: compiled.bundle, bytes: image.content(compiled.bundle) };
-    return derivedEntries(key, { result, bundle });
+    if (compiled.bundle === null) return [result];
+    const bundle = soundContent(image, compiled.bundle);
+    return bundle ? [result, bundle] : [];
   });
 }
 
-/** Undefined for what another version of Berth made: it stands under that version's key, which is not asked for here. */
-function compiledHere(bytes: Uint8Array): CompiledResult | undefined {
+function soundContent(image: Image, cid: Cid): Block | undefined {
   try {
-    return readCompiled(bytes);
+    return { cid, bytes: image.content(cid) };
   } catch (error) {
     if (error instanceof BerthError && error.code === "image_invalid") return undefined;
     throw error;

@@ -25,8 +25,8 @@ export function checkImage(image: Image, limits: { readonly sourceFiles: number 
 
 /**
  * Brings a tenant to a boot image as `default` is brought to its own at every start: names that were edited keep their
- * edit, the others follow. Makes the tenant where there is none. What the image says was compiled is not believed, because
- * it would count for all tenants. Rejects with `tenant_invalid` for `default`.
+ * edit, the others follow. Makes the tenant where there is none. What the image claims was compiled is not believed: it
+ * comes from elsewhere. Rejects with `tenant_invalid` for `default`.
  */
 export async function importImage(
   store: Store,

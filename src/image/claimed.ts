@@ -1,0 +1,84 @@
+import { matches, rawBlock, type Cid } from "../cid.ts";
+import { BerthError } from "../errors.ts";
+import { ifSound } from "../store/if-sound.ts";
+import type { DerivedEntry, Store } from "../store/store.ts";
+import { readCompiled, type CompiledResult } from "./compiled.ts";
+import type { Manifest } from "./image.ts";
+import { parseManifest } from "./read.ts";
+
+/**
+ * A boot image claims what was compiled of its sources, and nothing binds a claim to them. So a claim counts only for the
+ * tenant that the image was applied to, where nothing was compiled here, and as long as no other image is applied. Results
+ * and bundles are content of that tenant, under no key that another could ask for; the manifest says which is whose.
+ */
+
+/** The name under which a store remembers the manifest that was applied last. */
+export const APPLIED = "applied";
+
+/** Gives what an image claims was compiled under a key. */
+export type ClaimLookup = (store: Store, tenant: string, key: string) => Promise<CompiledResult | undefined>;
+
+/** Remembers that an image came from where a tenant's claims may come from: a name alone can come with a tenant's file. */
+export function beliefIn(tenant: string, image: Cid): DerivedEntry {
+  return { key: `believed-image:${tenant}:${image}`, block: rawBlock(image) };
+}
+
+export async function isBelieved(store: Store, tenant: string, image: Cid): Promise<boolean> {
+  const { key, block } = beliefIn(tenant, image);
+  const bytes = await ifSound(store.derived(key));
+  return bytes !== undefined && matches(block.cid, bytes);
+}
+
+/** For what is served now: the image that was applied last. */
+export const claimedNow: ClaimLookup = async (store, tenant, key) => {
+  const applied = await store.name(tenant, "image", APPLIED);
+  if (!applied || !(await isBelieved(store, tenant, applied.cid))) return undefined;
+  const results = await resultsOf(store, tenant, applied.cid);
+  return results && claimIn(results, store, tenant, key);
+};
+
+/** For releases of earlier images, which are compared with what they were: the latest image that has a claim. */
+export const claimedEver: ClaimLookup = async (store, tenant, key) => {
+  const images = await store.history(tenant, "image", APPLIED);
+  for (const image of new Set(images.map(({ cid }) => cid))) {
+    if (image === null || !(await isBelieved(store, tenant, image))) continue;
+    const bytes = await ifSound(store.content(tenant, image));
+    // Most of them do not name it, and a manifest may be long.
+    if (!bytes || !Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(key)) continue;
+    const result = await claimIn(parseManifest(bytes, image).derived, store, tenant, key);
+    if (result) return result;
+  }
+  return undefined;
+};
+
+/** Every server that is loaded asks for the same one. */
+let latest: { readonly image: Cid; readonly results: Manifest["derived"] } | undefined;
+
+async function resultsOf(store: Store, tenant: string, image: Cid): Promise<Manifest["derived"] | undefined> {
+  if (latest?.image === image) return latest.results;
+  const bytes = await ifSound(store.content(tenant, image));
+  if (!bytes) return undefined;
+  latest = { image, results: parseManifest(bytes, image).derived };
+  return latest.results;
+}
+
+async function claimIn(
+  results: Manifest["derived"],
+  store: Store,
+  tenant: string,
+  key: string,
+): Promise<CompiledResult | undefined> {
+  if (!Object.hasOwn(results, key)) return undefined;
+  const bytes = await ifSound(store.content(tenant, results[key]!));
+  return bytes && compiledHere(bytes);
+}
+
+/** Undefined for what is no result, or one that another version of Berth made. */
+export function compiledHere(bytes: Uint8Array): CompiledResult | undefined {
+  try {
+    return readCompiled(bytes);
+  } catch (error) {
+    if (error instanceof BerthError && error.code === "image_invalid") return undefined;
+    throw error;
+  }
+}
