@@ -9,12 +9,25 @@ export function stopwatch(): () => number {
   return () => performance.now() - started - (waitedMs() - waitedBefore);
 }
 
+/** Processor time of this process's main thread, in all; of all its threads where the system tells no more. */
+export function threadMs(): number {
+  const [ran] = scheduledMs();
+  if (ran !== undefined) return ran;
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000;
+}
+
 /** Of this process's main thread, in all; 0 where the system does not tell. */
 function waitedMs(): number {
+  return scheduledMs()[1] ?? 0;
+}
+
+/** For how long the main thread has run, and for how long it was ready to run; nothing where the system does not tell. */
+function scheduledMs(): number[] {
   try {
-    const nanoseconds = readFileSync(`/proc/self/task/${process.pid}/schedstat`, "utf8").split(" ")[1];
-    return Number(nanoseconds) / 1e6;
+    const text = readFileSync(`/proc/self/task/${process.pid}/schedstat`, "utf8");
+    return text.split(" ", 2).map((nanoseconds) => Number(nanoseconds) / 1e6);
   } catch {
-    return 0;
+    return [];
   }
 }
