@@ -561,7 +561,14 @@ interface URLSearchParams extends Iterable<[string, string]> {
 }
 declare var URLSearchParams: {
   readonly prototype: URLSearchParams;
-  new (init?: string | Record<string, string> | Iterable<[string, string]> | URLSearchParams): URLSearchParams;
+  new (
+    init?:
+      | string
+      | Record<string, string | readonly string[]>
+      | Iterable<[string, string]>
+      | string[][]
+      | URLSearchParams,
+  ): URLSearchParams;
 };
 
 interface Headers extends Iterable<[string, string]> {
@@ -640,6 +647,7 @@ interface FormData extends Iterable<[string, string | File]> {
   has(name: string): boolean;
   set(name: string, value: string | Blob, fileName?: string): void;
 }
+type FormDataEntryValue = string | File;
 declare var FormData: { readonly prototype: FormData; new (): FormData };
 
 interface Blob {
@@ -694,6 +702,42 @@ declare var TextDecoder: {
   readonly prototype: TextDecoder;
   new (encoding?: string, options?: { fatal?: boolean; ignoreBOM?: boolean }): TextDecoder;
 };
+
+interface ErrorConstructor {
+  captureStackTrace(target: object, without?: Function): void;
+  stackTraceLimit: number;
+}
+
+type BufferSource = ArrayBuffer | ArrayBufferView<ArrayBuffer>;
+
+interface CryptoKey {
+  readonly algorithm: { readonly name: string };
+  readonly extractable: boolean;
+  readonly type: "private" | "public" | "secret";
+  readonly usages: string[];
+}
+declare var CryptoKey: { readonly prototype: CryptoKey; new (): CryptoKey };
+
+interface JsonWebKey {
+  alg?: string;
+  crv?: string;
+  d?: string;
+  dp?: string;
+  dq?: string;
+  e?: string;
+  ext?: boolean;
+  k?: string;
+  key_ops?: string[];
+  kty?: string;
+  n?: string;
+  oth?: { d?: string; r?: string; t?: string }[];
+  p?: string;
+  q?: string;
+  qi?: string;
+  use?: string;
+  x?: string;
+  y?: string;
+}
 
 interface Crypto {
   getRandomValues<T extends ArrayBufferView>(array: T): T;
@@ -768,7 +812,7 @@ type BufferEncoding =
   | "utf16le"
   | "utf-16le";
 
-interface Buffer extends Uint8Array<ArrayBuffer> {
+interface Buffer<Memory extends ArrayBufferLike = ArrayBuffer> extends Uint8Array<Memory> {
   compare(other: Uint8Array): -1 | 0 | 1;
   copy(target: Uint8Array, targetStart?: number, start?: number, end?: number): number;
   equals(other: Uint8Array): boolean;
@@ -786,8 +830,8 @@ interface Buffer extends Uint8Array<ArrayBuffer> {
   readUInt16LE(offset?: number): number;
   readUInt32BE(offset?: number): number;
   readUInt32LE(offset?: number): number;
-  slice(start?: number, end?: number): Buffer;
-  subarray(start?: number, end?: number): Buffer;
+  slice(start?: number, end?: number): Buffer<Memory>;
+  subarray(start?: number, end?: number): Buffer<Memory>;
   toString(encoding?: BufferEncoding, start?: number, end?: number): string;
   write(text: string, offset?: number, length?: number, encoding?: BufferEncoding): number;
   writeInt8(value: number, offset?: number): number;
@@ -808,7 +852,7 @@ declare var Buffer: {
   compare(left: Uint8Array, right: Uint8Array): -1 | 0 | 1;
   concat(list: readonly Uint8Array[], totalLength?: number): Buffer;
   from(text: string, encoding?: BufferEncoding): Buffer;
-  from(bytes: ArrayLike<number> | ArrayBuffer, byteOffset?: number, length?: number): Buffer;
+  from(bytes: ArrayLike<number> | ArrayBufferLike, byteOffset?: number, length?: number): Buffer;
   isBuffer(value: any): value is Buffer;
   isEncoding(encoding: string): encoding is BufferEncoding;
 };

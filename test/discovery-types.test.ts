@@ -816,6 +816,42 @@ test("a tag chooses the signature that is offered", () => {
   assert.deepEqual([all.problems[0]?.line, all.problems[0]?.column], [12, 20]);
 });
 
+test("the types of globals that guests have are known", () => {
+  const all = found(`
+    class Refusal extends Error {
+      constructor(message: string) { super(message); Error.captureStackTrace(this, Refusal); }
+    }
+    function entry(form: FormData): FormDataEntryValue | null { return form.get("a"); }
+    export async function sign(jwk: JsonWebKey, data: string, key: CryptoKey | string): Promise<JsonWebKey> {
+      const bytes: Buffer<ArrayBuffer> = Buffer.from(data).subarray(1);
+      const shared: Buffer<SharedArrayBuffer> = null as never;
+      const sources: BufferSource[] = [bytes, bytes.buffer, new DataView(bytes.buffer)];
+      const made: CryptoKey = await crypto.subtle.importKey("jwk", jwk, "Ed25519", false, ["sign"]);
+      if (sources.length > Error.stackTraceLimit) throw new Refusal(made.type + (key instanceof CryptoKey) + shared.length);
+      entry(new FormData());
+      return jwk;
+    }
+    export function query(all: Record<string, string | string[]>): string {
+      return [new URLSearchParams(all), new URLSearchParams([["a", "b"]]), new URLSearchParams([[data()], [data()]])].join();
+    }
+    const data = (): string => "a";
+    type Algorithm = AlgorithmIdentifier | CryptoKeyPair;
+    const algorithm: Algorithm | undefined = undefined;
+    export function bytes(it: BufferSource | string): string { return String(it) + algorithm; }
+  `);
+  const [sign] = all.tools;
+  assert.deepEqual(
+    all.tools.map(({ name }) => name),
+    ["sign", "query", "bytes"],
+  );
+  const { kty } = sign!.outputSchema!["properties"] as Record<string, unknown>;
+  assert.deepEqual(kty, { type: "string" });
+  assert.deepEqual(said(all), [
+    "warning: sign: CryptoKey for key cannot be given: CryptoKey cannot be represented in JSON; use a JSON Web Key or its text",
+    "warning: bytes: ArrayBuffer for it cannot be given, nor can ArrayBufferView<ArrayBuffer> for it: ArrayBuffer holds bytes, which JSON has none of; take a base64 string",
+  ]);
+});
+
 test("declarations beside a definition are its types, and what they declare without code is no tool", () => {
   const all = found(
     `

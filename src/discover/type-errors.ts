@@ -107,8 +107,9 @@ const missingProperties: ReadonlySet<number> = new Set([2339, 2551, 2576]);
 /** Those of Node, and names of types for them, that the ambient types leave out. */
 const globalsOfGuests: ReadonlySet<string> = new Set(
   (
-    "NodeJS BroadcastChannel ByteLengthQueuingStrategy CompressionStream CountQueuingStrategy CryptoKey CustomEvent " +
-    "DecompressionStream MessageChannel MessageEvent MessagePort PerformanceEntry PerformanceMark PerformanceMeasure " +
+    "NodeJS AlgorithmIdentifier BroadcastChannel ByteLengthQueuingStrategy CompressionStream CountQueuingStrategy " +
+    "CryptoKeyPair CustomEvent DecompressionStream EcdsaParams EcKeyGenParams EcKeyImportParams HmacImportParams " +
+    "HmacKeyGenParams KeyUsage RsaHashedImportParams RsaPssParams MessageChannel MessageEvent MessagePort PerformanceEntry PerformanceMark PerformanceMeasure " +
     "PerformanceObserver PerformanceObserverEntryList PerformanceResourceTiming ReadableByteStreamController " +
     "ReadableStreamBYOBReader ReadableStreamBYOBRequest ReadableStreamDefaultController ReadableStreamDefaultReader " +
     "SubtleCrypto TextDecoderStream TextEncoderStream TransformStream TransformStreamDefaultController WebAssembly " +

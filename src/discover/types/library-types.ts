@@ -183,6 +183,7 @@ const unsupported: Readonly<Record<string, string>> = Object.assign(Object.creat
   BigUint64Array: "use an array of strings",
   FormData: "use a plain object",
   ReadableStream: "use its text or its bytes",
+  CryptoKey: "use a JSON Web Key or its text",
   ToolContext: "the host gives it as the last parameter, by itself",
   TransformContext: "the host gives it as the last parameter, by itself",
   AbortSignal: "it comes with the context, as context.signal",
