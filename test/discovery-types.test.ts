@@ -852,6 +852,23 @@ test("the types of globals that guests have are known", () => {
   ]);
 });
 
+test("a warning about what a type of the language holds stands where the author names that type", () => {
+  const { problems } = found(`
+    export function settle(
+      name: string,
+      result: PromiseSettledResult<string>,
+    ) {}
+    export function pick({ name, result }: { name: string; result: PromiseRejectedResult }) {}
+  `);
+  assert.deepEqual(
+    problems.map(({ code, tool, file, line, column }) => [code, tool, file, line, column]),
+    [
+      ["any-accepted", "settle", "demo.ts", 4, 7],
+      ["any-accepted", "pick", "demo.ts", 6, 34],
+    ],
+  );
+});
+
 test("declarations beside a definition are its types, and what they declare without code is no tool", () => {
   const all = found(
     `

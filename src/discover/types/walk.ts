@@ -100,7 +100,9 @@ export function createWalker(options: WalkOptions): Walker {
     noteHeader: options.onHeader ?? (() => undefined),
     noteSpokenDefault: options.onSpokenDefault ?? (() => undefined),
     warn(place, code, message, node) {
-      report({ severity: "warning", code, message, path: place.path, node });
+      // The author's line is where a type of the language is named.
+      const own = node && isLibrary(node.getSourceFile()) ? undefined : node;
+      report({ severity: "warning", code, message, path: place.path, node: own });
     },
   };
   return walker;
