@@ -697,6 +697,31 @@ test("a function that is deprecated says so in its description", () => {
   );
 });
 
+test("an argument or a property that is deprecated says in its description what to give instead", () => {
+  const { tools, problems } = found(`
+    interface Size {
+      /** Old. @deprecated Use {@link width}. */ length?: number;
+      /** @deprecated */ depth?: number;
+      /** @deprecated since 2
+       * @default 5 */ height?: number;
+      width: number;
+    }
+    export function build(size: Size, /** @deprecated Not read. */ name?: string): Size { throw name; }
+  `);
+  assert.deepEqual(problems, []);
+  const properties = {
+    length: { type: "number", description: "Old.\n\nDeprecated: Use width.", deprecated: true },
+    depth: { type: "number", deprecated: true },
+    height: { type: "number", description: "Deprecated: since 2", default: 5, deprecated: true },
+    width: { type: "number" },
+  };
+  assert.deepEqual(tools[0]?.inputSchema["properties"], {
+    size: { type: "object", properties, required: ["width"], additionalProperties: false },
+    name: { type: "string", description: "Deprecated: Not read.", deprecated: true },
+  });
+  assert.deepEqual(tools[0]?.outputSchema, { type: "object", properties, required: ["width"] });
+});
+
 test("a link in a comment is its label, or the whole of what it points to", () => {
   const text =
     "{@link harbour#Port.berths}, {@link Port.(find:static)|a port}, {@link Port the port}, {@link https://a.example/b}";

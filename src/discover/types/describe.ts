@@ -1,6 +1,6 @@
 import type ts from "typescript";
 import { isObject, type Json, type JsonSchema } from "../../json.ts";
-import { tagText, type Doc, type Tag } from "../doc-comments.ts";
+import { tagText, withLinks, type Doc, type Tag } from "../doc-comments.ts";
 import { evaluate } from "../evaluate.ts";
 import { fitsSchema } from "../schema-check.ts";
 import { unknownTag } from "../unknown-tags.ts";
@@ -30,7 +30,9 @@ export function describe(
 
   const { value: defaultValue, prose } = defaultOf(constrained, at, all, walker);
   const own = all.find((doc) => doc.description)?.description ?? aliasDescription(at.node, walker);
-  const description = withWords(withWords(own, schema["description"]), prose);
+  const deprecation = first(all, "deprecated");
+  const instead = deprecation ? `Deprecated: ${withLinks(deprecation)}` : undefined;
+  const description = withWords(withWords(withWords(own, schema["description"]), instead), prose);
   const title = first(all, "title");
   const examples = weakestFirst.filter((tag) => tag.name === "example" || tag.name === "examples").flatMap(example);
   const header = headerOf(all, walker);
@@ -41,7 +43,7 @@ export function describe(
     ...(defaultValue === undefined ? {} : { default: defaultValue }),
     ...(examples.length > 0 ? { examples } : {}),
     ...(header === undefined ? {} : { "x-mcp-header": header }),
-    ...(all.some((doc) => doc.tags.some((tag) => tag.name === "deprecated")) ? { deprecated: true } : {}),
+    ...(deprecation === undefined ? {} : { deprecated: true }),
   };
 }
 
