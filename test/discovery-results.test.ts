@@ -22,6 +22,7 @@ test("a result that may be undefined is described as one that may be null", () =
   assert.deepEqual(outputOf("User | void"), orNull);
   assert.deepEqual(outputOf("AsyncGenerator<string, User | undefined>"), orNull);
   assert.deepEqual(outputOf("User | null | undefined"), orNull);
+  assert.deepEqual(outputOf("(User | null | undefined)[]"), { type: "array", items: orNull });
   assert.deepEqual(outputOf("string | undefined"), { type: ["string", "null"] });
   const { tools } = found("export function f(a: boolean) { if (a) return 1; }");
   assert.deepEqual(tools[0]?.outputSchema, { anyOf: [{ type: "number", const: 1 }, { type: "null" }] });

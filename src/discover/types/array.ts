@@ -1,7 +1,7 @@
 import ts from "#typescript";
 import type { JsonSchema } from "../../json.ts";
 import { describeEach } from "./describe.ts";
-import { libraryName, mayBeNothing } from "./kinds.ts";
+import { isNothing, isNull, knownMembers, libraryName } from "./kinds.ts";
 import { ownField } from "./library-types.ts";
 import { combine } from "./union.ts";
 import { within, type Place, type Walker } from "./walker.ts";
@@ -130,8 +130,8 @@ function walkElement(
 ): JsonSchema {
   const at = within(place, step, node);
   const schema = describeEach(walker.walk(element, at), at, walker);
-  const hasGaps = walker.direction === "output" && !isOptional && mayBeNothing(element, walker.checker);
-  return hasGaps ? combine([], [schema, { type: "null" }]) : schema;
+  const members = walker.direction === "output" && !isOptional ? knownMembers(element, walker.checker) : [];
+  return members.some(isNothing) && !members.some(isNull) ? combine([], [schema, { type: "null" }]) : schema;
 }
 
 function tupleNodes(node: ts.TypeNode | undefined, checker: ts.TypeChecker): readonly (ts.TypeNode | undefined)[] {
