@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it, mock } from "node:test";
-import { headText, hexOf } from "../src/audit/chain.ts";
+import { headText, hexOf, linkHash } from "../src/audit/chain.ts";
 import { entryOf, type AuditHead, type AuditLink } from "../src/audit/entry.ts";
 import type { JsonObject } from "../src/json.ts";
 import { verifyLog, type VerifiedLog } from "../src/audit/verify.ts";
@@ -145,6 +145,39 @@ describe("the retention of the audit log", () => {
       });
     }
 
+    describe("with a link before it whose contents nobody can look at", () => {
+      const wide = { ...limits, auditBytesPerTenant: 64 * 1024 * 1024, auditCallBytesPerTenant: 64 * 1024 * 1024 };
+
+      for (const [of, kind, what, said] of [
+        ["calls", "call", "says that it has more bytes than are kept", { bytes: 1e15 }],
+        ["changes", "login", "says that it has more bytes than are kept", { bytes: 1e15 }],
+        ["calls", "call", "says that it is old", { at: Date.now() - 400 * DAY_MS }],
+      ] as const) {
+        it(`does not hide from a kept head that contents of ${of} are gone, where that link ${what}`, async () => {
+          await retainAll(wide);
+          kept = verifyLog(store.audit).head!;
+          await store.audit.append([{ tenant: "acme", kind, body: "{}", records: 1 }]);
+          const { previous, hash: _hash, body: _body, ...added } = withPrevious(kept.number + 1);
+          const forged = { ...added, ...said };
+          folder.tamper(
+            `UPDATE audit SET at = ${forged.at}, bytes = ${forged.bytes}, hash = x'${hexOf(linkHash(previous, forged))}'
+             WHERE number = ${forged.number}`,
+          );
+          await forge("acme", { of, records: 51, bytes: 1, through: forged.number, reason: "auditCallDays" });
+          folder.tamper(`UPDATE audit SET body = NULL WHERE kind = '${kind}'`);
+          const fault = faultOf(kept);
+          assert.equal(fault?.number, forged.number);
+          assert.match(fault.message, /its contents were removed, and were neither too old nor too much/);
+        });
+      }
+
+      it("hides no record of retention", async () => {
+        await forge("", { of: "changes", records: 1, bytes: 1, through: 1, reason: "auditBytesPerTenant" });
+        folder.tamper("UPDATE audit SET body = NULL WHERE number = 1");
+        assert.match(faultOf()?.message ?? "", /no record of retention says so/);
+      });
+    });
+
     it("is none where limits permit it: what Berth removes by them is within them", async () => {
       const small = { ...limits, auditCallBytesPerTenant: 2_000 };
       await retainAll(small);
@@ -241,8 +274,14 @@ describe("the retention of the audit log", () => {
     });
   });
 
+  function withPrevious(number: number): AuditLink & { previous: Uint8Array } {
+    const all = [...store.audit.all()];
+    const [before, link] = [number - 1, number].map((each) => all.find((one) => one.number === each)!);
+    return { ...link!, previous: before!.hash };
+  }
+
   function lastOf({ at, since, tenant, kind, records, bytes, digest, number }: AuditLink): JsonObject {
-    const previous = [...store.audit.all()].find((each) => each.number === number - 1)!.hash;
+    const { previous } = withPrevious(number);
     return { at, since, tenant, kind, records, bytes, digest: hexOf(digest), previous: hexOf(previous) };
   }
 

@@ -50,6 +50,8 @@ export function verifyLog(log: AuditLinks, kept?: AuditHead, limits: Keep = defa
 
 const DAY_MS = 86_400_000;
 const UNPROVEN_MS = 30 * DAY_MS;
+/** The longest body that Berth writes has less: no more is believed of one that nobody can look at any more. */
+const BODY_BYTES_MAX = 4 * 1024 * 1024;
 
 type Cut = Retention & Required<Pick<Retention, "cut">>;
 
@@ -62,6 +64,8 @@ interface Contents {
   record: Retention | undefined;
   /** The last link without its contents that nobody has vouched for, and what it and those after it hold. */
   last: AuditLink | undefined;
+  /** When it was written: not before the links before it, whatever it says itself. */
+  lastAt: number;
   bytes: number;
 }
 
@@ -78,6 +82,7 @@ class Removals {
   readonly #kept: AuditHead | undefined;
   readonly #now = Date.now();
   readonly #limits: Keep;
+  #latestAt = 0;
 
   /** `retentions` come with the newest first. */
   constructor(retentions: readonly Retention[], kept: AuditHead | undefined, limits: Keep) {
@@ -95,14 +100,21 @@ class Removals {
   }
 
   mayBeGone({ tenant, kind, number }: AuditLink): boolean {
-    return number <= this.#of(tenant, kind === "call").through;
+    return kind !== "retention" && number <= this.#of(tenant, kind === "call").through;
   }
 
   count(link: AuditLink): void {
+    this.#latestAt = Math.max(this.#latestAt, link.at);
     if (link.kind === "retention") return;
     const contents = this.#of(link.tenant, link.kind === "call");
-    if (link.body === null && link.number > contents.keptThrough) Object.assign(contents, { last: link, bytes: 0 });
-    contents.bytes += link.bytes;
+    if (link.body === null && link.number > contents.keptThrough)
+      Object.assign(contents, { last: link, lastAt: this.#latestAt, bytes: 0 });
+    contents.bytes += this.#isProven(link) ? link.bytes : Math.min(link.bytes, BODY_BYTES_MAX);
+  }
+
+  /** How much its body had: by the body, or by the kept head, which vouches for all links up to it. */
+  #isProven({ body, number }: AuditLink): boolean {
+    return body !== null || (this.#kept !== undefined && number <= this.#kept.number);
   }
 
   cutFault(record: Cut, first: AuditLink): string | undefined {
@@ -124,13 +136,13 @@ class Removals {
   }
 
   bodiesFault(): VerifiedLog["fault"] {
-    for (const { last, record, bytes } of this.#contents.values()) {
+    for (const { last, lastAt, record, bytes } of this.#contents.values()) {
       const limits = last && this.#limitsFor(record!);
       if (!limits) continue;
       const isCall = last.kind === "call";
       const days = isCall ? limits.auditCallDays : 0;
       const bytesMax = isCall ? limits.auditCallBytesPerTenant : limits.auditBytesPerTenant;
-      const isOld = days > 0 && last.at < this.#now - days * DAY_MS;
+      const isOld = days > 0 && lastAt < this.#now - days * DAY_MS;
       const isTooMuch = bytesMax > 0 && bytes > bytesMax * KEPT_SHARE;
       if (isOld || isTooMuch) continue;
       const limit = isCall
@@ -169,7 +181,7 @@ class Removals {
     const key = JSON.stringify([tenant, isCall]);
     const known = this.#contents.get(key);
     if (known) return known;
-    const made = { through: 0, keptThrough: 0, record: undefined, last: undefined, bytes: 0 };
+    const made = { through: 0, keptThrough: 0, record: undefined, last: undefined, lastAt: 0, bytes: 0 };
     this.#contents.set(key, made);
     return made;
   }
