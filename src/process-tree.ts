@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 
 /** What Linux tells of a process and of all that it has started. Nothing of it is certain: any of them may just end. */
 const PROCESSES_MAX = 64;
@@ -95,11 +95,18 @@ export function waitedMsOf(pids: readonly number[]): number {
 
 /**
  * What the kernel may keep for sockets of the network namespace that a process is in, in megabytes: it counts to no
- * process. None of them may be longer than the system gives each (`seccompFilter`).
+ * process. None of them may be longer than the system gives each (`seccompFilter`). In Berth's own namespace, where a
+ * process is until its sandbox is made, or for good without one, they are Berth's and everybody's: nothing is counted.
  */
 export function socketMbOf(pid: number): number {
+  if (networkOf(pid) === networkOf("self")) return 0;
   const used = Number(/^sockets: used (\d+)$/m.exec(readOr(`/proc/${pid}/net/sockstat`))?.[1] ?? 0);
   return (used * socketBytes()) / (1_024 * 1_024);
+}
+
+/** Its table has another inode in each namespace; `/proc/<pid>/ns` may be read by few. */
+function networkOf(pid: number | "self"): number | undefined {
+  return statSync(`/proc/${pid}/net/sockstat`, { throwIfNoEntry: false })?.ino;
 }
 
 let knownSocketBytes: number | undefined;

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
+import { createServer } from "node:net";
 import { afterEach, describe, it } from "node:test";
 import { WatchedGuest, type MemoryRoom } from "../src/executor/watched-guest.ts";
 
@@ -58,6 +59,27 @@ describe("a guest that may start processes", { skip: process.platform !== "linux
     const { usedMs, heldMb } = await lookAfterSuccession("DEFAULT");
     assert.equal(heldMb.length, 1);
     assert.ok(usedMs < USED_MS, `${usedMs} ms`);
+  });
+
+  it("C8 is not taken for the owner of Berth's own sockets, where it is in no network of its own", async () => {
+    // By the system's usual figure for each, they come to more than the guest may have.
+    const servers = Array.from({ length: 300 }, () => createServer().listen(0, "127.0.0.1"));
+    try {
+      await Promise.all(servers.map((server) => once(server, "listening")));
+      const { pid, stdout } = start("/bin/sh", ["-c", "echo started; exec sleep 1000"]);
+      await once(stdout!, "data");
+      const heldMb: number[] = [];
+      const guest = new WatchedGuest(
+        "any",
+        { pid },
+        false,
+        room((each) => heldMb.push(each)),
+      );
+      for (let look = 0; look < 12; look++) guest.look(performance.now());
+      assert.deepEqual(heldMb, []);
+    } finally {
+      for (const server of servers) server.close();
+    }
   });
 
   it("C8 has its memory looked at from time to time, though it uses nothing", async () => {
