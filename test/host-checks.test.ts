@@ -211,6 +211,25 @@ describe("the code that checks values", () => {
     }
   });
 
+  it("counts what defaults put in, whatever their properties are called", () => {
+    const names = ["a", "b-c", 'q"r', "0", "=== undefined){data.a = 1;}", "é"];
+    for (const name of names) {
+      const schema = {
+        items: { properties: { [name]: { default: Array.from({ length: 1_000 }, () => ({ "a;": 1 })) } } },
+      };
+      const check = evaluated(codeOf(schema, { texts: false }, false).code);
+      const value = Array.from({ length: 40 }, () => ({}) as JsonObject);
+      assert.throws(() => within({ steps: 100_000, errors: Infinity }, () => check(value)), GAVE_UP, name);
+      assert.ok(value.filter((item) => Object.hasOwn(item, name)).length <= 11, name);
+      const { judge } = judgeOf(schema, { texts: false });
+      assert.match(
+        judge([{}, {}], 15_000).join(),
+        /the defaults of its schema would make it longer by more than 15000/,
+      );
+      assert.deepEqual(judge([{}], 15_000), []);
+    }
+  });
+
   it("leaves names alone that look like code", () => {
     const names = [
       "for(const a of b){",
@@ -351,6 +370,27 @@ describe("values that are checked by the process for it", () => {
     assert.ok(judged instanceof Promise);
     assert.equal(await judged, undefined);
     assert.equal(large["a"], 1);
+  });
+
+  it("inlineBodyBytes: takes no more defaults into a short value, and says so", async () => {
+    const checks = new Checks({ ...patientLimits, inlineBodyBytes: 10_000 });
+    try {
+      const a = { default: Array.from({ length: 1_000 }, () => []) };
+      const lengths = {
+        3: undefined,
+        4: /would make it longer by more than 10000 characters/,
+        4_000: /more than 10000/,
+      };
+      for (const [length, says] of Object.entries(lengths)) {
+        const value: JsonObject[] = Array.from({ length: Number(length) }, () => ({}));
+        const problem = await checks.of("one")({ type: "array", items: { properties: { a } } })(value);
+        if (says) assert.match(String(problem), says);
+        else assert.equal(problem, undefined);
+        assert.ok(value.filter((item) => "a" in item).length < 100);
+      }
+    } finally {
+      await checks.close();
+    }
   });
 
   it("lets a tenant's value pass the queue of another", async () => {

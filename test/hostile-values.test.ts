@@ -222,9 +222,21 @@ export async function* stages(count: number, context: any): AsyncGenerator<unkno
   let plain: TestBerth;
   before(async () => {
     const texts = { "long.ts": source };
+    const written = ["a", "constructor", "__proto__"].map((name) => `{{${name}}}`).join(" ");
+    const prompts = {
+      filled: {
+        description: "Filled in",
+        arguments: ["a", "constructor", "__proto__"].map((name) => ({ name })),
+        messages: [
+          { role: "user", content: `${written} {{ a }}` },
+          { role: "assistant", content: { type: "resource_link", uri: "note://{{a}}", name: "{{a}}" } },
+        ],
+      },
+    };
+    const mcps = { long: { definition: "long.ts", prompts } };
     const patient = { BERTH_CHECK_MS: "60000", BERTH_SILENT_CALL_MS: "600000", BERTH_MESSAGE_VALUES: "2000" };
-    berth = await startTestBerth({ texts, env: { ...patient, BERTH_INLINE_BODY_BYTES: "1000" } });
-    plain = await startTestBerth({ texts, env: { ...patient, BERTH_INLINE_BODY_BYTES: "4000000" } });
+    berth = await startTestBerth({ mcps, texts, env: { ...patient, BERTH_INLINE_BODY_BYTES: "1000" } });
+    plain = await startTestBerth({ mcps, texts, env: { ...patient, BERTH_INLINE_BODY_BYTES: "4000000" } });
   });
   after(async () => {
     await berth.close();
@@ -304,6 +316,28 @@ export async function* stages(count: number, context: any): AsyncGenerator<unkno
     }
   });
 
+  it("is answered so where a prompt is written out", async () => {
+    for (const args of [{ a: "é/\u0001\ud800 ".repeat(100), constructor: "c" }, { a: "{{a}}" }, {}]) {
+      const [long, short] = await Promise.all(
+        [berth, plain].map(async ({ url }) => {
+          const params = { name: "filled", arguments: args };
+          return (
+            await post(`${url}/mcp/long`, request("prompts/get", params), { "MCP-Protocol-Version": "2025-06-18" })
+          ).body.result;
+        }),
+      );
+      assert.deepEqual(long, short);
+      const { a = "", constructor = "" } = { constructor: "", ...args };
+      assert.equal(short.messages[0].content.text, `${a} ${constructor}  ${a}`);
+      assert.equal(short.messages[1].content.uri, `note://${encodeURIComponent(Buffer.from(a).toString())}`);
+    }
+    const most = { name: "filled", arguments: { a: "\u0001".repeat(200_000) } };
+    const { body } = await post(`${berth.url}/mcp/long`, request("prompts/get", most), {
+      "MCP-Protocol-Version": "2025-06-18",
+    });
+    assert.match(body.error.message, /with these values it has more than 4194304 characters/);
+  });
+
   it("is neither read nor written by who serves where it is of a resource, a prompt or a completion", async () => {
     const url = `${berth.url}/mcp/long`;
     const asks = [
@@ -311,6 +345,7 @@ export async function* stages(count: number, context: any): AsyncGenerator<unkno
       ["resources/read", { uri: "n:30001" }],
       ["prompts/get", { name: "asked", arguments: { count: "30001" } }],
       ["prompts/get", { name: "wrong", arguments: { count: "30000" } }],
+      ["prompts/get", { name: "filled", arguments: { a: "a".repeat(5_000) } }],
       ["completion/complete", { ref: { type: "ref/prompt", name: "asked" }, argument: { name: "count", value: "1" } }],
     ] as const;
     for (const [method, params] of asks) {

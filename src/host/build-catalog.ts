@@ -10,6 +10,7 @@ import { compiledDefinition, refused } from "./compiled-definition.ts";
 import { createCompleter } from "./completer.ts";
 import type { ServerEntry } from "./config/entry.ts";
 import { checkOptions, leaveOut, offerOf, type Offered } from "./config/offer.ts";
+import type { PromptTask } from "./config/prompt.ts";
 import { configuredRun, contentRun, findable, writtenPrompt } from "./config/served.ts";
 import { grantProblems, grantTo, leaveOutNamesakes } from "./granted.ts";
 import { argumentsSchema } from "./defaults.ts";
@@ -104,6 +105,7 @@ export async function buildCatalog(
   const { limits, observers } = dependencies;
   const readResult = (task: ResultTask): Promise<ReadResult> => dependencies.checks.readResult(tenant, task);
   const readGiven = dependencies.checks.given(tenant);
+  const fillPrompt = (task: PromptTask) => dependencies.checks.fillPrompt(tenant, task);
   const code = (): Promise<Uint8Array> => compileOnce.code(server, definition ?? "", bundle ?? "");
   const runOf = runFactory({ tenant, server, language, bundle, code, granted }, dependencies);
   const gate = gateOf(server, entry.limits);
@@ -131,7 +133,7 @@ export async function buildCatalog(
   );
   const prompts = new Map(
     release.prompts.map(({ contract, source }) => {
-      if (source.kind === "written") return [contract.name, writtenPrompt(contract, source.prompt, limits)];
+      if (source.kind === "written") return [contract.name, writtenPrompt(contract, source.prompt, limits, fillPrompt)];
       const { name, call, inputSchema } = source.function;
       const check = validatorOf(argumentsSchema(inputSchema, source.function), { texts: true });
       return [

@@ -15,6 +15,7 @@ import type { Bare } from "../content.ts";
 import type { LongObjectParts, LongResultParts } from "../long-result.ts";
 import { ViewRoom, type Kept } from "../view-room.ts";
 import type { SchemaCode, SchemaOptions } from "./schema-code.ts";
+import type { PromptTask } from "../config/prompt.ts";
 import type { Draft } from "../edits/edits.ts";
 import { serviceEnding, startCheckProcess, type CheckProcess, type CheckStart } from "./check-process.ts";
 import { evaluated, within, type Check } from "./work.ts";
@@ -74,13 +75,14 @@ export class Checks {
     const judge = async (value: Json | JsonText): Promise<string | undefined> => {
       const wantsCode = !isIntricate && made.size === 0;
       const text = value instanceof JsonText ? value.text : JSON.stringify(value);
-      const unitsMax = text.length + this.#limits.bodyBytes;
+      // What comes back for a short value is read here.
+      const filledMax = this.#limits[value instanceof JsonText ? "bodyBytes" : "inlineBodyBytes"];
       const report = await this.#report(tenant, {
         schema: JSON.stringify(schema),
         texts,
         value: text,
         wantsCode,
-        unitsMax,
+        filledMax,
         wantsDigest: value instanceof JsonText,
       });
       if (report.fault !== undefined) return `its schema is not valid: ${report.fault}`;
@@ -207,6 +209,20 @@ export class Checks {
     return remade ?? { failed: `what it leads to was not read: ${problems[0]}` };
   }
 
+  /** A prompt of a tenant's entry that may become long; undefined where it would be longer than `outputBytes`. */
+  async fillPrompt(tenant: string, prompt: PromptTask): Promise<LongObjectParts | undefined> {
+    const { template, names, values } = prompt;
+    const task: FillTask = {
+      prompt: JSON.stringify(template),
+      argumentNames: names,
+      argumentTexts: names.map((name) => values[name]!),
+      outputBytes: this.#limits.outputBytes,
+    };
+    const { prompted, problems } = await this.#report(tenant, task);
+    if (prompted === undefined) throw new BerthError("invalid_params", problems[0]);
+    return prompted ?? undefined;
+  }
+
   /** A message of a server of others, or an event with one. Takes the bytes over; rejects where it cannot be read. */
   async readUpstream(tenant: string, bytes: Uint8Array<ArrayBuffer>, isEvent: boolean): Promise<LongEvent> {
     const { upstream, problems } = await this.#report(tenant, { bytes, isEvent, limits: this.#limits });
@@ -230,7 +246,7 @@ export class Checks {
       texts: false,
       value: undefined,
       wantsCode: false,
-      unitsMax: 0,
+      filledMax: 0,
       wantsDigest: false,
     };
     const { fault, problems } = await this.#report(tenant, task);
@@ -382,6 +398,7 @@ export type Validator = (value: Json | JsonText) => undefined | Promise<string |
 export type CheckLimits = Pick<
   Limits,
   | "bodyBytes"
+  | "inlineBodyBytes"
   | "outputBytes"
   | "messageValues"
   | "upstreamMessageBytes"
@@ -400,8 +417,8 @@ export interface CheckTask {
   readonly texts: boolean;
   readonly value: string | undefined;
   readonly wantsCode: boolean;
-  /** How long the value may become by its defaults, in UTF-16 units of its text. */
-  readonly unitsMax: number;
+  /** How much longer the value may become by defaults, in UTF-16 units of its text. */
+  readonly filledMax: number;
   readonly wantsDigest: boolean;
 }
 
@@ -467,6 +484,17 @@ export type Given = GuestOutcome | { readonly object: LongObjectParts };
 
 export type ReadGiven = (outcome: GuestOutcome, as: GivenKind) => Promise<Given>;
 
+/** To fill in a prompt. */
+export interface FillTask {
+  /** JSON text of the prompt as it is written. */
+  readonly prompt: string;
+  readonly argumentNames: readonly string[];
+  /** By the same places. */
+  readonly argumentTexts: readonly string[];
+  /** How long it may become as JSON, in UTF-16 units. */
+  readonly outputBytes: number;
+}
+
 /** To read a message of a server of others. */
 export interface UpstreamTask {
   readonly bytes: Uint8Array<ArrayBuffer>;
@@ -529,6 +557,7 @@ export type CheckProcessTask =
   | DraftTask
   | BoundedResultTask
   | GivenTask
+  | FillTask
   | UpstreamTask
   | RemakeTask
   | ListTask
@@ -568,6 +597,8 @@ export interface CheckReport {
   readonly draft?: Draft | null;
   readonly ended?: ReadResult;
   readonly given?: Given;
+  /** Null where it is too long. */
+  readonly prompted?: LongObjectParts | null;
   readonly upstream?: LongEvent;
   readonly remade?: Remade;
   readonly listed?: ReadList;

@@ -25,6 +25,7 @@ import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { CallResult, ContentBlock, PromptResult, ReadResult } from "../catalog.ts";
 import { sayBroken } from "../broken.ts";
 import { completionIn } from "../completer.ts";
+import { filledPrompt } from "../config/prompt.ts";
 import {
   BARE_TEXT,
   bareOf,
@@ -49,6 +50,7 @@ import type {
   CheckReport,
   CheckTask,
   DraftTask,
+  FillTask,
   Given,
   GivenKind,
   GivenTask,
@@ -63,7 +65,7 @@ import type {
   RemakeTask,
   UpstreamTask,
 } from "./checks.ts";
-import { judgeOf } from "./schema-code.ts";
+import { judgeOf, overfilled } from "./schema-code.ts";
 import { piecesOf, READY, TransferReader } from "./transfer.ts";
 
 /**
@@ -106,6 +108,7 @@ function answerTo(task: CheckProcessTask): CheckReport {
   if ("draft" in task) return draftOf(task);
   if ("paths" in task) return { problems: [], scalars: scalarsOf(task) };
   if ("names" in task) return { problems: [], texts: argumentTexts(JSON.parse(task.args) as JsonObject, task.names) };
+  if ("prompt" in task) return { problems: [], prompted: promptedOf(task) };
   if ("given" in task) return { problems: [], given: givenOf(task) };
   return "frame" in task ? { problems: [], ended: guestResultOf(task) } : reportOf(task);
 }
@@ -114,7 +117,7 @@ interface ReadySchema extends ReturnType<typeof judgeOf> {
   readonly units: number;
 }
 
-function reportOf({ schema, texts, value, wantsCode, unitsMax, wantsDigest }: CheckTask): CheckReport {
+function reportOf({ schema, texts, value, wantsCode, filledMax, wantsDigest }: CheckTask): CheckReport {
   let made: ReadySchema;
   try {
     made = readyFor(schema, texts);
@@ -124,12 +127,10 @@ function reportOf({ schema, texts, value, wantsCode, unitsMax, wantsDigest }: Ch
   const quick = wantsCode ? { quick: made.quick } : {};
   if (value === undefined) return { problems: [], ...quick };
   const parsed: unknown = JSON.parse(value);
-  const problems = made.judge(parsed);
+  const problems = made.judge(parsed, filledMax);
   if (problems.length > 0) return { problems, ...quick };
   const filled = JSON.stringify(parsed);
-  if (filled.length > unitsMax) {
-    return { problems: [`with the defaults of its schema it has more than ${unitsMax} characters`], ...quick };
-  }
+  if (filled.length > value.length + filledMax) return { problems: [overfilled(filledMax)], ...quick };
   return {
     problems,
     ...quick,
@@ -255,6 +256,13 @@ function givenOf({ given, as, outputBytes, unitsMax }: GivenTask): Given {
   const object = objectIn(value, as);
   if (!object) return noneOf;
   return object.units <= unitsMax ? { object: object.parts } : { ok: false, error: outputTooLarge(outputBytes) };
+}
+
+function promptedOf({ prompt, argumentNames: names, argumentTexts, outputBytes }: FillTask): LongObjectParts | null {
+  const values = Object.fromEntries(names.map((name, place) => [name, argumentTexts[place]!]));
+  const result = filledPrompt({ template: JSON.parse(prompt) as PromptResult, names, values }, outputBytes);
+  const written = result && promptObject(result);
+  return written && written.units <= outputBytes ? written.parts : null;
 }
 
 const noneOf: GuestOutcome = { ok: true, value: { kind: "json", value: null } };

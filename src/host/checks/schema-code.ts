@@ -2,7 +2,7 @@ import { _, Ajv2020, type CodeKeywordDefinition, type ErrorObject } from "ajv/di
 import standaloneCode from "ajv/dist/standalone/index.js";
 import { compilePattern } from "../../discover/pattern.ts";
 import type { JsonSchema } from "../../json.ts";
-import { evaluated, GAVE_UP, own, OWN, within, type Check } from "./work.ts";
+import { evaluated, GAVE_UP, OVERFILLED, own, OWN, within, type Check } from "./work.ts";
 
 /**
  * JSON Schemas as code that checks values, and the sentences about what is wrong with them. To make code of a schema
@@ -97,7 +97,8 @@ const uniqueItems: CodeKeywordDefinition = {
 /** The same code, counting its work; what stands in a text of it stays as it is. */
 function counting(code: string): string {
   const steps = `${OWN.spend}(${1 + (code.length >> CODE_UNITS_BITS)});`;
-  return code.replace(CODE_PARTS, (part) => {
+  return code.replace(CODE_PARTS, (part, at: number) => {
+    if (part.endsWith(" = ")) return `${OWN.fill}(${unitsOfLiteral(code, at + part.length)});${part}`;
     if (part.startsWith('"') || part.startsWith("'")) return part;
     if (part === "errors++;") return `errors++;${OWN.error}();`;
     if (part === "Object.keys(") return `${OWN.keys}(`;
@@ -105,13 +106,23 @@ function counting(code: string): string {
   });
 }
 
+/** How long a JSON text is that begins at a place of a code and is followed by a semicolon. */
+function unitsOfLiteral(code: string, from: number): number {
+  LITERAL.lastIndex = from;
+  return LITERAL.exec(code)?.[0].length ?? 0;
+}
+
+const LITERAL = /(?:"(?:[^"\\]|\\.)*"|[^";])*/y;
 /** Between two steps no more of the code runs than all of it, once. */
 const CODE_UNITS_BITS = 10;
 const CODE_PARTS =
-  /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\berrors\+\+;|\bObject\.keys\(|\bfor\([^"'{]*\)\{|\bfunction validate\d+\(data, \{(?:[^{}]|\{\})*\}=\{\}\)\{/g;
+  /\bdata\d*(?:\.[\w$]+|\["(?:[^"\\]|\\.)*"\]|\[\d+\]) = |"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\berrors\+\+;|\bObject\.keys\(|\bfor\([^"'{]*\)\{|\bfunction validate\d+\(data, \{(?:[^{}]|\{\})*\}=\{\}\)\{/g;
 
-/** Says all that is wrong with a value, after it was filled in; nothing when it is right. */
-export type Judge = (value: unknown) => string[];
+/**
+ * Says all that is wrong with a value, after it was filled in; nothing when it is right. `filledMax` is how much longer
+ * the value may become by defaults, in UTF-16 units of its JSON text.
+ */
+export type Judge = (value: unknown, filledMax?: number) => string[];
 
 /** Takes as long as it takes, in memory, too: not for the thread that serves. Throws on a schema that is not valid. */
 export function judgeOf(
@@ -121,20 +132,25 @@ export function judgeOf(
   const quick = codeOf(schema, options, false);
   const isRight = evaluated(quick.code);
   let all: Check | undefined;
-  const judge: Judge = (value) => {
-    if (isRight(value)) return [];
-    const first = describe(isRight.errors ?? []);
-    all ??= evaluated(codeOf(schema, options, true).code);
-    const check = all;
+  const judge: Judge = (value, filledMax = Infinity) => {
+    let first: string[] = [];
     try {
-      if (within({ steps: Infinity, errors: ERRORS_MAX }, () => check(value))) return first;
+      if (within({ steps: Infinity, errors: Infinity, filled: filledMax }, () => isRight(value))) return [];
+      first = describe(isRight.errors ?? []);
+      const check = (all ??= evaluated(codeOf(schema, options, true).code));
+      if (within({ steps: Infinity, errors: ERRORS_MAX, filled: filledMax }, () => check(value))) return first;
+      return describe(check.errors ?? []);
     } catch (error) {
+      if (error === OVERFILLED) return [overfilled(filledMax)];
       if (error === GAVE_UP) return [...first, "and more"];
       throw error;
     }
-    return describe(check.errors ?? []);
   };
   return { judge, quick };
+}
+
+export function overfilled(unitsMax: number): string {
+  return `the defaults of its schema would make it longer by more than ${unitsMax} characters`;
 }
 
 /** No more are looked for: each costs microseconds, and a value may have millions. */

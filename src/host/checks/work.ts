@@ -11,23 +11,29 @@ import { compilePattern } from "../../discover/pattern.ts";
  */
 let stepsLeft = Infinity;
 let errorsLeft = Infinity;
+let filledLeft = Infinity;
 
 /** Thrown out of a check that has used up what it was given. */
 export const GAVE_UP = new Error("a check was given up");
+/** Thrown out of a check that has put in more defaults than it was allowed. */
+export const OVERFILLED = new Error("a value was filled in with too much");
 
 export interface Allowance {
   readonly steps: number;
   readonly errors: number;
+  /** How much longer the value may become by the defaults of its schema, in UTF-16 units of its JSON text. */
+  readonly filled?: number;
 }
 
-/** Runs a check, and throws `GAVE_UP` when that takes more than it is allowed. */
-export function within<T>({ steps, errors }: Allowance, check: () => T): T {
+/** Runs a check, and throws `GAVE_UP` or `OVERFILLED` when that takes more than it is allowed. */
+export function within<T>({ steps, errors, filled = Infinity }: Allowance, check: () => T): T {
   stepsLeft = steps;
   errorsLeft = errors;
+  filledLeft = filled;
   try {
     return check();
   } finally {
-    stepsLeft = errorsLeft = Infinity;
+    stepsLeft = errorsLeft = filledLeft = Infinity;
   }
 }
 
@@ -40,6 +46,7 @@ export function spend(steps: number): void {
 export const OWN = {
   spend: "own.spend",
   error: "own.error",
+  fill: "own.fill",
   keys: "own.keys",
   pattern: "own.pattern",
 } as const;
@@ -49,6 +56,13 @@ export const own = {
 
   error(): void {
     if (--errorsLeft < 0) throw GAVE_UP;
+  },
+
+  /** Before a default is put in that has so many units as JSON: making it takes about as many steps. */
+  fill(units: number): void {
+    spend(units);
+    filledLeft -= units;
+    if (filledLeft < 0) throw OVERFILLED;
   },
 
   keys(value: object): string[] {

@@ -1,5 +1,5 @@
 import type { PromptArgument } from "../../contract/contract.ts";
-import type { Json } from "../../json.ts";
+import type { Json, JsonObject } from "../../json.ts";
 import type { ContentBlock, PromptResult } from "../catalog.ts";
 import { isContentBlock, text } from "../content.ts";
 import { complain, inside, readFields, unlessWrong, type Place } from "./place.ts";
@@ -11,6 +11,57 @@ export interface ConfiguredPrompt {
   readonly description?: string;
   readonly arguments: readonly PromptArgument[];
   readonly messages: PromptResult["messages"];
+}
+
+/** To fill in a prompt. */
+export interface PromptTask {
+  readonly template: PromptResult;
+  readonly names: readonly string[];
+  /** Of all arguments that are declared; one that is not given is empty. */
+  readonly values: PromptValues;
+}
+
+export type PromptValues = Readonly<Record<string, string>>;
+
+/**
+ * A placeholder of a declared argument becomes its value, once, and nothing in a value is looked at again. Undefined
+ * where all values together have more than `unitsMax` as JSON, as often as they are put in.
+ */
+export function filledPrompt({ template, names, values }: PromptTask, unitsMax: number): PromptResult | undefined {
+  let units = unitsMax;
+  const unitsOf = new Map(names.map((name) => [name, JSON.stringify(values[name]).length - 2]));
+  const valueOf: ValueOf = (name, write) => {
+    const ofValue = unitsOf.get(name);
+    if (ofValue === undefined) return undefined;
+    units -= ofValue;
+    return units < 0 ? "" : write(values[name]!);
+  };
+  const messages = template.messages.map(({ role, content }) => ({
+    role,
+    content: filled(content, valueOf, "") as ContentBlock,
+  }));
+  return units < 0 ? undefined : { ...template, messages };
+}
+
+/** Half of a surrogate pair has no place in a URI. */
+function wellFormed(text: string): string {
+  return Buffer.from(text).toString();
+}
+
+/** As it is to be written; undefined for what is no argument. */
+type ValueOf = (name: string, write: (value: string) => string) => string | undefined;
+
+/** Every text of a value, under whatever name; what stands in a URI is encoded. */
+function filled(value: Json, valueOf: ValueOf, key: string): Json {
+  if (typeof value === "string") {
+    const write = (given: string): string => (key === "uri" ? encodeURIComponent(wellFormed(given)) : given);
+    return value.replace(PLACEHOLDER, (placeholder, name: string) => valueOf(name, write) ?? placeholder);
+  }
+  if (Array.isArray(value)) return value.map((each) => filled(each, valueOf, key));
+  if (typeof value !== "object" || value === null) return value;
+  const members: JsonObject = {};
+  for (const [name, member] of Object.entries(value)) members[name] = filled(member, valueOf, name);
+  return members;
 }
 
 /** What stands for an argument in a text. */

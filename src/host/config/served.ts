@@ -1,14 +1,16 @@
 import type { PromptContract } from "../../contract/contract.ts";
 import { BerthError } from "../../errors.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
-import { JsonText, type Json, type JsonObject } from "../../json.ts";
-import type { ContentBlock, Prompt } from "../catalog.ts";
+import { JsonText, type JsonObject } from "../../json.ts";
+import type { Limits } from "../../limits.ts";
+import type { Prompt } from "../catalog.ts";
 import type { ValidatorOf } from "../checks/checks.ts";
 import { argumentsSchema } from "../defaults.ts";
+import { LongObject, type LongObjectParts } from "../long-result.ts";
 import type { Findable } from "../resource.ts";
 import type { Run } from "../tool.ts";
 import type { OfferedResource, OfferedTool } from "./offer.ts";
-import { PLACEHOLDER, type ConfiguredPrompt } from "./prompt.ts";
+import { filledPrompt, PLACEHOLDER, type ConfiguredPrompt, type PromptTask, type PromptValues } from "./prompt.ts";
 
 /** How what is configured is carried out. It knows nothing of how it came to be configured. */
 
@@ -52,24 +54,33 @@ export function contentRun(content: { kind: "text"; text: string } | { kind: "bl
 }
 
 /**
- * A prompt that is written out. A placeholder of a declared argument becomes its value, once, and nothing in a value
- * is looked at again; an argument that is not given is empty.
+ * A prompt that is written out. What may become long is filled in where nobody is served: `fill` is `Checks.fillPrompt`
+ * of its tenant.
  */
 export function writtenPrompt(
   contract: PromptContract,
   prompt: ConfiguredPrompt,
-  { outputBytes }: { readonly outputBytes: number },
+  { outputBytes, inlineBodyBytes }: Pick<Limits, "outputBytes" | "inlineBodyBytes">,
+  fill: (task: PromptTask) => Promise<LongObjectParts | undefined>,
 ): Prompt {
-  const names = new Set(prompt.arguments.map(({ name }) => name));
+  const { description } = contract;
+  const names = prompt.arguments.map(({ name }) => name);
   const needed = prompt.arguments.filter(({ required }) => required).map(({ name }) => name);
+  const template = { messages: prompt.messages, ...(description !== undefined && { description }) };
+  const text = JSON.stringify(template);
+  const placeholders = Array.from(text.matchAll(PLACEHOLDER), ([, name]) => name!).filter((name) =>
+    names.includes(name),
+  );
   const wrongWith = (args: JsonObject): string | undefined => {
     const wrong = Object.keys(args).find((name) => typeof args[name] !== "string");
     if (wrong !== undefined) return `/${wrong} must be a text`;
     const missing = needed.find((name) => !Object.hasOwn(args, name));
     if (missing !== undefined) return `the value needs the property "${missing}"`;
-    const unknown = Object.keys(args).find((name) => !names.has(name));
+    const unknown = Object.keys(args).find((name) => !names.includes(name));
     return unknown === undefined ? undefined : `the value has no property "${unknown}"`;
   };
+  const unitsAtMost = (values: PromptValues): number =>
+    placeholders.reduce((sum, name) => sum + UNITS_OF_CHARACTER * values[name]!.length, text.length);
   return {
     contract,
     async get(args) {
@@ -77,43 +88,16 @@ export function writtenPrompt(
         new BerthError("invalid_params", `the prompt "${contract.name}": ${why}`);
       const wrong = wrongWith(args);
       if (wrong !== undefined) throw refuse(wrong);
-      let units = outputBytes;
-      const valueOf: ValueOf = (name, write) => {
-        if (!names.has(name)) return undefined;
-        const value = Object.hasOwn(args, name) ? write(args[name] as string) : "";
-        units -= value.length;
-        if (units < 0) throw refuse(`with these values it has more than ${outputBytes} characters`);
-        return value;
-      };
-      const { description } = contract;
-      return {
-        ...(description !== undefined && { description }),
-        messages: prompt.messages.map(({ role, content }) => ({
-          role,
-          content: filled(content, valueOf, "") as ContentBlock,
-        })),
-      };
+      const values = Object.fromEntries(
+        names.map((name) => [name, Object.hasOwn(args, name) ? (args[name] as string) : ""]),
+      );
+      if (unitsAtMost(values) <= inlineBodyBytes) return filledPrompt({ template, names, values }, outputBytes)!;
+      const parts = await fill({ template, names, values });
+      if (!parts) throw refuse(`with these values it has more than ${outputBytes} characters`);
+      return new LongObject(parts);
     },
   };
 }
 
-/** Half of a surrogate pair has no place in a URI. */
-function wellFormed(text: string): string {
-  return Buffer.from(text).toString();
-}
-
-/** As it is to be written; undefined for what is no argument. */
-type ValueOf = (name: string, write: (value: string) => string) => string | undefined;
-
-/** Every text of a value, under whatever name; what stands in a URI is encoded. */
-function filled(value: Json, valueOf: ValueOf, key: string): Json {
-  if (typeof value === "string") {
-    const write = (given: string): string => (key === "uri" ? encodeURIComponent(wellFormed(given)) : given);
-    return value.replace(PLACEHOLDER, (placeholder, name: string) => valueOf(name, write) ?? placeholder);
-  }
-  if (Array.isArray(value)) return value.map((each) => filled(each, valueOf, key));
-  if (typeof value !== "object" || value === null) return value;
-  const members: JsonObject = {};
-  for (const [name, member] of Object.entries(value)) members[name] = filled(member, valueOf, name);
-  return members;
-}
+/** In a URI each of its bytes may be escaped, in JSON a control character. */
+const UNITS_OF_CHARACTER = 9;
