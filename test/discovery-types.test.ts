@@ -552,6 +552,11 @@ test("a parameter that is taken apart beside others has a name of its own, and w
      * @param b.d - Inner.
      */
     export function two({ a }: { a: string }, { b, c }: { b: { d: string }; c: string }) {}
+    /**
+     * @param a - First.
+     * @param options - The rest.
+     */
+    export function named({ a }: { a: string }, options: { b: number }, { c }: { c: string }) {}
     /** @param ship - The ship. */
     export function same(ship: string, { ship: other }: { ship: string }) {}
   `);
@@ -559,6 +564,7 @@ test("a parameter that is taken apart beside others has a name of its own, and w
     'move(ship: string, options: { far: number; speed?: number } = {"far":1})',
     "sail(ship: string, way: { way?: string; far: number })",
     "two(options: { a: string }, options2: { b: { d: string }; c: string })",
+    "named(options2: { a: string }, options: { b: number }, options3: { c: string })",
     "same(ship: string, options: { ship: string })",
   ]);
   const told = (schema: unknown, path = ""): string[] => {
@@ -572,6 +578,7 @@ test("a parameter that is taken apart beside others has a name of its own, and w
       ["/options/far: How far.", "/options/speed: How fast."],
       ["/ship: The ship.", "/way: How to go.", "/way/far: How far."],
       ["/options/a: First.", "/options2/b: Second.", "/options2/b/d: Inner.", "/options2/c: Third."],
+      ["/options2/a: First.", "/options: The rest."],
       ["/ship: The ship."],
     ],
   );

@@ -27,9 +27,9 @@ export function parametersOf(candidate: Candidate, checker: ts.TypeChecker): rea
   const drafts = signature.getParameters().flatMap((symbol) => draftsOf(symbol, location, checker));
 
   const taken = new Set<string>();
-  const uniqueName = (wanted: string) => {
+  const uniqueName = (wanted: string, others: ReadonlySet<string | undefined> = taken) => {
     let name = wanted;
-    for (let count = 2; taken.has(name); count += 1) name = `${wanted}${count}`;
+    for (let count = 2; taken.has(name) || others.has(name); count += 1) name = `${wanted}${count}`;
     taken.add(name);
     return name;
   };
@@ -56,12 +56,18 @@ export function parametersOf(candidate: Candidate, checker: ts.TypeChecker): rea
     const isOther = spoken !== undefined && (drafts.some(({ name }) => name === spoken) || isProperty(spoken, draft));
     return isOther ? undefined : spoken;
   };
+  const writtenNames = drafts.map(({ name }, index) => {
+    const own = ownParameters[index];
+    return name ?? (own && ts.isIdentifier(own.name) ? own.name.text : undefined);
+  });
+  const written = new Set(writtenNames);
   const finish = (draft: Draft, index: number): Parameter => {
     const own = ownParameters[index];
     const same = isSame(draft, own) ? own : undefined;
-    const name = draft.name ?? (own && ts.isIdentifier(own.name) ? own.name.text : undefined);
+    const name = writtenNames[index];
+    const madeUp = (): string => spokenName(draft, index) ?? (drafts.length === 1 ? "args" : "options");
     return {
-      name: uniqueName(name ?? spokenName(draft, index) ?? (drafts.length === 1 ? "args" : "options")),
+      name: name === undefined ? uniqueName(madeUp(), written) : uniqueName(name),
       type: same ? typeOf(draft, same, checker) : draft.type,
       node: draft.node,
       declaration: same ?? draft.declaration,
