@@ -197,9 +197,11 @@ describe("a starter apart", () => {
           const starter_ = openStarter({ onGone() {}, onStderr() {} });
           const parentOf = ({ pid }) =>
             Number(readFileSync("/proc/" + pid + "/stat", "utf8").split(") ").at(-1).split(" ")[1]);
-          const deaf = "trap '' TERM HUP INT; sleep 1000 & while :; do sleep 1; done";
+          import { MARK, newMark } from ${JSON.stringify(new URL("../src/starter/marked.js", import.meta.url).href)};
+          const deaf = "trap '' TERM HUP INT; sleep 1000 & setsid sleep 1000 & while :; do sleep 1; done";
+          const env = { PATH: process.env.PATH, [MARK]: newMark(), DEAF: ${JSON.stringify(mark)} };
           const start = () =>
-            starter_.start({ file: "/bin/sh", args: ["-c", deaf, ${JSON.stringify(mark)}], env: {}, stdio: [], group: true });
+            starter_.start({ file: "/bin/sh", args: ["-c", deaf], env, stdio: [], group: true });
           let starter = process.pid;
           while (starter === process.pid) {
             starter = parentOf(await start());

@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { MessageRooms, programBacklog, type MessageRoom } from "../src/message-room.ts";
 import type { UpstreamConnection } from "../src/upstream/connection.ts";
 import { UpstreamError } from "../src/upstream/upstream-error.ts";
-import { processesWith } from "./processes.ts";
+import { processesWith, statOf } from "./processes.ts";
 import { connect, hostile, installed } from "./upstream.rig.ts";
 import { until } from "./until.ts";
 
@@ -194,6 +194,20 @@ test("what a server started and left behind is ended with it", async () => {
     await rm(folder, { recursive: true });
   }
 });
+
+for (const end of ["is closed", "dies"]) {
+  test(`what a server started in a session of its own is gone when it ${end}`, async () => {
+    const mark = randomUUID();
+    const upstream = await connect(hostile("starts something apart", `&env.MARK=${mark}`));
+    const apart = Number((await upstream.callTool("any", {})).content[0]!["text"]);
+    const server = processesWith(mark).find((pid) => pid !== apart);
+    await until(() => statOf(apart)?.session === apart && statOf(apart)?.parent !== server, "it runs apart");
+    if (end === "dies") process.kill(server!, "SIGKILL");
+    else await upstream.close();
+    if (end === "dies") await until(() => processesWith(mark).length === 0, "nothing of it is left");
+    assert.deepEqual(processesWith(mark), []);
+  });
+}
 
 test("a server killed in the middle of calls fails each of them clearly, and says how it ended", async () => {
   const upstream = await connect(hostile("misbehaves in calls"));

@@ -1,7 +1,7 @@
 import { rmSync, writeSync } from "node:fs";
 import type { Socket } from "node:net";
 import type { StarterAnswer, StarterQuestion } from "./apart.ts";
-import { wordOf } from "./guard.ts";
+import { signsOf, wordOf } from "./guard.ts";
 import { killGroup } from "./kill-group.ts";
 import { findProcessorQuota } from "./processor-quota.ts";
 import { QuotaKeeper } from "./quota-keeper.ts";
@@ -44,7 +44,7 @@ async function carryOut({ id, request }: StarterQuestion): Promise<void> {
     const starting = startDirectly(request);
     const { pid, pipes, exited } = await starting;
     running.set(pid, request);
-    tellGuard("+", pid);
+    for (const sign of signsOf(request)) tellGuard(sign, pid);
     keeper.started(pid);
     // What is written from now on is for whoever gets the pipe, and nothing else is done in this turn.
     for (const pipe of pipes) stopReading(pipe as Socket | undefined);
@@ -63,7 +63,7 @@ async function carryOut({ id, request }: StarterQuestion): Promise<void> {
   }
 }
 
-function tellGuard(sign: "+" | "-", pid: number): void {
+function tellGuard(sign: Parameters<typeof wordOf>[0], pid: number): void {
   try {
     writeSync(GUARD_DESCRIPTOR, wordOf(sign, pid));
   } catch {

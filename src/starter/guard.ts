@@ -1,23 +1,28 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import type { Socket } from "node:net";
-import { startDirectly, type Start, type Starter } from "./starter.ts";
+import { endMarkedScript, MARK, ownMark, shellEnvironment } from "./marked.ts";
+import { startDirectly, type Start, type Starter, type StartRequest } from "./starter.ts";
 
 /**
  * Ends what was started when nobody is left who would. It is a shell that does nothing but read, from a pipe that is held
- * open by whoever starts processes and by nobody else: which ones run, and which have ended. When the pipe ends, all of
- * those have been killed, and it kills what still runs. No process can keep itself from that, as it can with the end of
- * its input.
+ * open by whoever starts processes and by nobody else: which ones run, which have ended, and that some are marked. When the
+ * pipe ends, all of those have been killed, and it kills what still runs, and what marked ones have left. No process can
+ * keep itself from that, as it can with the end of its input.
  */
 const script = `trap '' HUP INT TERM
 running=' '
+marked=
 while read -r sign pid; do
   case $sign$running in
+    m*) marked=1 ;;
     +*) running="$running$pid " ;;
     -*" $pid "*) running="\${running%%" $pid "*} \${running#*" $pid "}" ;;
   esac
 done
-for pid in $running; do kill -s KILL -- "-$pid" "$pid"; done 2>/dev/null`;
-const END_MS = 1_000;
+for pid in $running; do kill -s KILL -- "-$pid" "$pid"; done 2>/dev/null
+[ "$marked" ] || exit
+${endMarkedScript}`;
+const END_MS = 5_000;
 
 export class Guard {
   readonly #shell: ChildProcess;
@@ -26,7 +31,11 @@ export class Guard {
 
   constructor() {
     // In a session of its own: what a terminal tells all of its processes is not for this one.
-    this.#shell = spawn("/bin/sh", ["-c", script], { env: {}, stdio: ["pipe", "ignore", "ignore"], detached: true });
+    this.#shell = spawn("/bin/sh", ["-c", script, "sh", ownMark], {
+      env: shellEnvironment(),
+      stdio: ["pipe", "ignore", "ignore"],
+      detached: true,
+    });
     this.isAlive = this.#shell.pid !== undefined;
     this.#gone = new Promise((resolve) => {
       const over = (): void => {
@@ -47,8 +56,8 @@ export class Guard {
     return this.#shell.stdin as Socket;
   }
 
-  started(pid: number): void {
-    this.#say("+", pid);
+  started(pid: number, request: StartRequest): void {
+    for (const sign of signsOf(request)) this.#say(sign, pid);
   }
 
   ended(pid: number): void {
@@ -64,13 +73,20 @@ export class Guard {
     clearTimeout(timer);
   }
 
-  #say(sign: "+" | "-", pid: number): void {
+  #say(sign: Sign, pid: number): void {
     if (this.isAlive) this.pipe.write(wordOf(sign, pid));
   }
 }
 
+type Sign = "+" | "-" | "m";
+
+/** What the guard is told of a process that was started. */
+export function signsOf({ env }: StartRequest): Sign[] {
+  return MARK in env ? ["+", "m"] : ["+"];
+}
+
 /** Short enough to be written at once, so that several may write. */
-export function wordOf(sign: "+" | "-", pid: number): string {
+export function wordOf(sign: Sign, pid: number): string {
   return `${sign} ${pid}\n`;
 }
 
@@ -79,7 +95,7 @@ export function guarded(guard: () => Guard): Start {
   return async (request) => {
     const by = guard();
     const started = await startDirectly(request);
-    by.started(started.pid);
+    by.started(started.pid, request);
     void started.exited.then(() => by.ended(started.pid));
     return started;
   };

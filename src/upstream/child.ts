@@ -30,6 +30,8 @@ export interface ChildOptions {
   readonly folder: string | undefined;
   readonly long: LongReader | undefined;
   readonly rooms?: ChildRooms | undefined;
+  /** Ends what it has started in other groups. */
+  readonly endRest: () => Promise<void>;
 }
 
 /** Memory of a tenant for what is on its way from and to programs of others. */
@@ -42,7 +44,7 @@ export interface ChildRooms {
 
 /**
  * A server of others as a running process (start-child.ts starts it): the leader of a process group of its own, spoken
- * to in lines of JSON. It and all that it started are gone when `ended` resolves.
+ * to in lines of JSON. It and its group are gone when `ended` resolves, and whatever else it started a moment later.
  */
 export class Child {
   readonly ended: Promise<ChildEnd>;
@@ -52,6 +54,8 @@ export class Child {
   readonly #exited: Promise<ExitStatus>;
   readonly #limits: ChildLimits;
   readonly #folder: string | undefined;
+  readonly #endRest: () => Promise<void>;
+  #restGoes: Promise<void> | undefined;
   readonly #output: ChildOutput;
   readonly #outbox: Outbox;
   /** Who wants to know when a message is taken, in the order of the messages. */
@@ -61,13 +65,14 @@ export class Child {
   #ending: Promise<void> | undefined;
   #isTerminated = false;
 
-  constructor({ pid, pipes, exited }: Started, { limits, secrets, folder, long, rooms }: ChildOptions) {
+  constructor({ pid, pipes, exited }: Started, { limits, secrets, folder, long, rooms, endRest }: ChildOptions) {
     const [stdin, stdout, stderr] = pipes as readonly [Duplex, Duplex, Duplex];
     this.#pid = pid;
     this.#stdin = stdin;
     this.#outputs = [stdout, stderr];
     this.#limits = limits;
     this.#folder = folder;
+    this.#endRest = endRest;
     for (const pipe of [stdin, stdout, stderr]) pipe.on("error", () => {});
     this.#output = new ChildOutput({ stdout, stderr }, limits, secrets, long, rooms?.unfinished, (reason) => {
       this.#fault = reason;
@@ -124,7 +129,7 @@ export class Child {
     this.#output.fail(reason);
   }
 
-  /** Ends its input, asks it to end, ends it: each after the limit's time. Resolves when all of the group is gone. */
+  /** Ends its input, asks it to end, ends it: each after the limit's time. Resolves when all that it started is gone. */
   end(fault?: string): Promise<void> {
     if (this.#isRunning) this.#fault ??= fault;
     this.#ending ??= this.#escalate();
@@ -134,6 +139,7 @@ export class Child {
   /** Ends it at once, for a process that is at its own end. */
   abandon(): void {
     this.#signal("SIGKILL");
+    void this.#endRest();
     if (this.#folder !== undefined) rmSync(this.#folder, folderRemoval);
   }
 
@@ -146,6 +152,7 @@ export class Child {
       if (!(await within(upstreamEndMs, this.#exited))) this.#signal("SIGKILL");
     }
     await this.ended;
+    if (this.#restGoes) await within(REST_GOES_MS, this.#restGoes);
   }
 
   #tellTaken(): void {
@@ -160,6 +167,7 @@ export class Child {
     // What was started by a launcher may still be at its own end when the launcher has gone.
     if (this.#isTerminated) await this.#groupGoes(this.#limits.upstreamEndMs);
     this.#signal("SIGKILL");
+    this.#restGoes = this.#endRest();
     await this.#outputsClose();
     // What it answered last counts.
     await this.#output.reading;
@@ -198,6 +206,8 @@ export class Child {
 
 /** Whoever holds a pipe open after the process itself has gone is not waited for longer than this. */
 const PIPES_CLOSE_MS = 200;
+/** Whoever starts what ends the rest may be stuck; then the rest ends together with this process. */
+const REST_GOES_MS = 10_000;
 const folderRemoval = { recursive: true, force: true, maxRetries: 2 } as const;
 
 function reasonOf({ code, signal }: ExitStatus): string {

@@ -1,4 +1,5 @@
 import { rm } from "node:fs/promises";
+import { endMarked, MARK, newMark } from "../starter/marked.ts";
 import { startDirectly, type Start } from "../starter/starter.ts";
 import { makeTemporary, type MakeFolder } from "../work-folders.ts";
 import { Child, type ChildLimits, type ChildRooms } from "./child.ts";
@@ -30,10 +31,11 @@ export async function startChild(command: Command, options: ChildStart): Promise
   const removeFolder = async (): Promise<void> => {
     if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   };
+  const mark = newMark();
   const starting = start({
     file,
     args,
-    env,
+    env: { ...env, [MARK]: mark },
     cwd: cwd ?? folder!,
     ...(folder !== undefined && { hasOwnFolder: true }),
     stdio: ["pipe", "pipe", "pipe"],
@@ -41,7 +43,7 @@ export async function startChild(command: Command, options: ChildStart): Promise
     group: true,
     niceness: NICENESS,
   }).then(
-    (started) => new Child(started, { limits, secrets, folder, long, rooms }),
+    (started) => new Child(started, { limits, secrets, folder, long, rooms, endRest: () => endMarked(start, mark) }),
     async (error: unknown) => {
       await removeFolder();
       throw new Error(`it could not be started: ${(error as Error).message}`, { cause: error });
