@@ -37,6 +37,8 @@ export const upstreamLimits = {
   upstreamNotificationsPerSecond: 5000,
   /** Requests of its own under way at once, its pings included; one that has more is ended, or left. */
   upstreamQuestions: 256,
+  /** How often the event streams of a server at an address are opened in a second, all of a connection's together; others wait. */
+  upstreamResumesPerSecond: 20,
   /** The words, and the data, of an error that is passed on to clients: longer words are cut, longer data is left out. */
   upstreamErrorBytes: 64 * 1024,
   /** The end of stderr that is kept for errors. */

@@ -53,7 +53,7 @@ export function boundedFetch(reading: BoundedReading, fetchIt: typeof fetch = fe
       : isMessage
         ? bodyOf(pieces, held, reading)
         : wordsOf(pieces, reading);
-    const bounded = new Response(streamOf(read, held, reader), { status, statusText, headers });
+    const bounded = new Response(streamOf(read, held, reader, init?.signal), { status, statusText, headers });
     // What a constructed answer lacks, and redirects are judged by.
     Object.defineProperties(bounded, {
       url: { value: response.url },
@@ -88,27 +88,39 @@ function leave(reader: ReadableStreamDefaultReader<Uint8Array>, error: unknown):
   reader.cancel(error).catch(() => {});
 }
 
-/** Whatever ends it ends what it is read from. */
+/** Whatever ends it ends what it is read from; `signal` does, too, whether anybody is reading or not. */
 function streamOf(
   pieces: Pieces,
   held: Held,
   reader: ReadableStreamDefaultReader<Uint8Array>,
+  signal: AbortSignal | null | undefined,
 ): ReadableStream<Uint8Array> {
+  const end = (): void => {
+    signal?.removeEventListener("abort", stop);
+    held.end();
+  };
+  const stop = (): void => {
+    end();
+    leave(reader, signal!.reason);
+  };
+  signal?.addEventListener("abort", stop);
   return new ReadableStream(
     {
       async pull(controller) {
         try {
           const step = await pieces.next();
-          if (step.done) controller.close();
-          else controller.enqueue(step.value);
+          signal?.throwIfAborted();
+          if (!step.done) return controller.enqueue(step.value);
+          end();
+          controller.close();
         } catch (error) {
-          held.end();
+          end();
           leave(reader, error);
           throw error;
         }
       },
       cancel: (reason) => {
-        held.end();
+        end();
         return reader.cancel(reason);
       },
     },

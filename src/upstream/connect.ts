@@ -32,6 +32,8 @@ export interface ConnectOptions extends Surroundings {
       | "upstreamMessageBytes"
       | "upstreamNotificationsPerSecond"
       | "upstreamQuestions"
+      | "upstreamRequests"
+      | "upstreamResumesPerSecond"
     >;
   /** How this client calls itself. */
   readonly clientInfo: { readonly name: string; readonly version: string };

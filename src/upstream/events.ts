@@ -25,17 +25,24 @@ export class EventEnds {
 }
 
 /**
- * What a client is to see of the lines of an event: "" for a comment. How long it waits before it connects again is not
- * the server's to say beyond reason. One character is one byte.
+ * What a client is to see of the lines of an event: "" for a comment. How long it waits before it connects again, and
+ * with which id, is not the server's to say beyond reason. One character is one byte.
  */
 export function eventText(lines: string): string {
-  const seen = lines.split(/\r\n|\r|\n/).filter((line) => line !== "" && !line.startsWith(":"));
+  const seen = lines.split(/\r\n|\r|\n/).filter((line) => line !== "" && !line.startsWith(":") && !isLongId(line));
   return seen.length === 0 ? "" : `${seen.map(withinReason).join("\n")}\n\n`;
 }
 
 const RETRY = /^(?:\u00ef\u00bb\u00bf)?retry:(.*)$/;
+const ID = /^(?:\u00ef\u00bb\u00bf)?id:/;
+/** It goes into a header, and is kept for as long as its stream may be taken up again. */
+const ID_BYTES = 1_024;
 const RETRY_LEAST_MS = 1_000;
 const RETRY_MOST_MS = 60_000;
+
+function isLongId(line: string): boolean {
+  return line.length > ID_BYTES && ID.test(line);
+}
 
 function withinReason(line: string): string {
   const wished = RETRY.exec(line)?.[1];

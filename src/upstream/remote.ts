@@ -18,6 +18,8 @@ import { Inflow } from "./inflow.ts";
 import type { RemoteLaunch } from "./launch.ts";
 import { OpenQuestions } from "./open-questions.ts";
 import { LongArguments } from "./long-arguments.ts";
+import { RequestStreams } from "./request-streams.ts";
+import { Resumption } from "./resumption.ts";
 import { LongResults, setResultsAside } from "./results-aside.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
@@ -34,7 +36,7 @@ export async function openByHttp(
   options: ConnectOptions,
 ): Promise<Channel> {
   const { limits } = options;
-  const { upstreamStartMs, upstreamMessageBytes, batchMessages } = limits;
+  const { upstreamStartMs, upstreamMessageBytes, batchMessages, upstreamRequests } = limits;
   const timeout = AbortSignal.timeout(upstreamStartMs);
   const inflow = new Inflow(limits.upstreamNotificationsPerSecond);
   const questions = new OpenQuestions(limits.upstreamQuestions, inflow);
@@ -52,10 +54,9 @@ export async function openByHttp(
     elsewhere,
     room: options.rooms?.unfinished,
   };
-  const transportOptions = {
-    requestInit: { headers },
-    fetch: fillingIn(aside.arguments, boundedFetch(reading, options.fetch)),
-  };
+  const resumption = new Resumption(limits.upstreamResumesPerSecond, upstreamRequests);
+  const fetchIt = fillingIn(aside.arguments, resumption.paced(boundedFetch(reading, options.fetch)));
+  const requestInit = { headers };
   const what = `reaching ${name}`;
   const failed = (error: unknown): BerthError => {
     if (options.signal?.aborted) return new BerthError("cancelled", what);
@@ -67,7 +68,15 @@ export async function openByHttp(
     return new UpstreamError("upstream_not_started", `${what}: ${wordsOf(error)}`, { cause: error });
   };
 
-  const streamable = setResultsAside(new StreamableHTTPClientTransport(url, transportOptions), questions);
+  const streamable = setResultsAside(
+    new StreamableHTTPClientTransport(url, {
+      requestInit,
+      fetch: fetchIt,
+      reconnectionScheduler: resumption.schedule,
+    }),
+    questions,
+    new RequestStreams(upstreamRequests),
+  );
   const client = newClient();
   client.setVersionNegotiation({ mode: "auto" });
   try {
@@ -77,7 +86,11 @@ export async function openByHttp(
     await client.close().catch(() => {});
     if (signal.aborted || !isOlderServer(error)) throw failed(error);
     const older = newClient();
-    const events = setResultsAside(new SSEClientTransport(url, transportOptions), questions);
+    const events = setResultsAside(
+      new SSEClientTransport(url, { requestInit, fetch: withFewPosts(fetchIt, upstreamRequests) }),
+      questions,
+      new RequestStreams(upstreamRequests),
+    );
     try {
       await within(older.connect(events, { signal, timeout: upstreamStartMs }), signal);
       return channelOf(older, aside, limits, questions);
@@ -92,6 +105,29 @@ export async function openByHttp(
 function fillingIn(args: LongArguments, fetchIt: FetchLike): FetchLike {
   return (url, init) =>
     fetchIt(url, typeof init?.body === "string" ? { ...init, body: args.filledIn(init.body) } : init);
+}
+
+/**
+ * In HTTP+SSE a POST is only taken, and answered by the stream. Of more than `max` that are not taken yet the oldest is
+ * given up: whoever sent it may be long gone, and the transport does not hear of that.
+ */
+function withFewPosts(fetchIt: FetchLike, max: number): FetchLike {
+  const open = new Set<AbortController>();
+  return async (url, init) => {
+    if (init?.method !== "POST") return fetchIt(url, init);
+    const post = new AbortController();
+    open.add(post);
+    const [oldest] = open;
+    if (open.size > max) oldest!.abort(new Error("the server does not take what it is sent"));
+    try {
+      const signal = AbortSignal.any([post.signal, ...(init.signal ? [init.signal] : [])]);
+      const response = await fetchIt(url, { ...init, signal });
+      const text = await response.text();
+      return new Response(text === "" ? null : text, response);
+    } finally {
+      open.delete(post);
+    }
+  };
 }
 
 /** How the specification has clients tell a server of HTTP+SSE: it takes no POST at this address. */

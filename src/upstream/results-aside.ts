@@ -3,6 +3,7 @@ import { isObject } from "../json.ts";
 import { LongAnswer, LongPage } from "./long-answers.ts";
 import type { OpenQuestions } from "./open-questions.ts";
 import type { AnyResult, Result } from "./request.ts";
+import type { RequestStreams } from "./request-streams.ts";
 import type { HeldMessage, MessageRoom } from "../message-room.ts";
 
 /** Where a result stands that was set aside. */
@@ -30,9 +31,13 @@ const KEPT_MAX = 10_000;
  * Lets results pass the client as they are. In the modern era it judges every result by schemas of its own and throws
  * a whole list away for one tool's fault, or for a hint of caching that is missing. So it is given a sound result that
  * holds the real one, which `LongResults` gives back; what must hold of it is checked by the connection, entry by entry.
- * Of requests that come the client hears as far as `questions` lets it.
+ * Of requests that come the client hears as far as `questions` lets it; what is sent ends as `streams` has it.
  */
-export function setResultsAside<T extends Transport>(transport: T, questions: OpenQuestions): T {
+export function setResultsAside<T extends Transport>(
+  transport: T,
+  questions: OpenQuestions,
+  streams: RequestStreams,
+): T {
   const methods = new Map<RequestId, string>();
   const send = transport.send.bind(transport);
   transport.send = (message, options) => {
@@ -40,7 +45,7 @@ export function setResultsAside<T extends Transport>(transport: T, questions: Op
       methods.set(message.id, message.method);
       if (methods.size > KEPT_MAX) methods.delete(methods.keys().next().value!);
     }
-    const sent = send(message, options);
+    const sent = streams.send(send, message, options);
     if (!("method" in message)) questions.answering(message.id, sent);
     return sent;
   };
@@ -49,9 +54,11 @@ export function setResultsAside<T extends Transport>(transport: T, questions: Op
   const rewriting: Transport["onmessage"] = (message, extra) => {
     if ("method" in message) {
       if (questions.mayBeHeard(message)) handler?.(message, extra);
+      return;
     }
+    streams.answered(message.id);
     // The client handles a notification a moment after it came; by then it must not have forgotten its request.
-    else queueMicrotask(() => handler?.(rewrite(message), extra));
+    queueMicrotask(() => handler?.(rewrite(message), extra));
   };
   const rewrite = <M extends JSONRPCMessage>(message: M): M => {
     if (!("id" in message) || !("result" in message)) return message;
