@@ -6,13 +6,14 @@ const CLI = "dist/src/cli.js";
 /** Makes an image of the sources in `from`; gives its folder, which is a new one in `folder`. */
 export function makeImage(from, folder) {
   const image = join(folder, "boot");
-  berth(["boot", "--from", from, "--out", image]);
+  berth(["boot", "--from", from, "--out", image], { XDG_CACHE_HOME: join(folder, "cache") });
   return image;
 }
 
 /** Runs a command to its end; gives what it wrote on stdout. Throws with what it said where it fails. */
-export function berth(args) {
-  const ended = spawnSync(process.execPath, [CLI, ...args], { encoding: "utf8" });
+export function berth(args, variables = {}) {
+  const env = { ...process.env, ...variables };
+  const ended = spawnSync(process.execPath, [CLI, ...args], { encoding: "utf8", env });
   if (ended.status !== 0) throw new Error(`berth ${args.join(" ")} failed:\n${ended.stderr}`);
   return ended.stdout;
 }

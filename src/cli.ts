@@ -85,10 +85,13 @@ program
   .description("Make the boot image from its sources; does nothing when nothing changed.")
   .option("--from <folder>", "folder of sources (default: reference_templates)")
   .option("--out <folder>", "folder of the image (default: boot)")
-  .option("--check", "change nothing; exit with 1 when the image is not what the sources give")
+  .option(
+    "--check",
+    "change nothing; compile every definition, and exit with 1 when the image is not what the sources give",
+  )
   .option("--fresh", "take nothing from the last image: compile every definition again")
   .option("--strict", "make no image while a definition has type errors")
-  .option("--if-stale", "confirm quickly, and make the image only when it is stale")
+  .option("--if-stale", "take the image's word for what was compiled, and make it only when its sources changed")
   .option("--json", "print what was done as JSON")
   .action(async (options) => run((await import("./commands/boot.ts")).boot(options)));
 

@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { it, type TestContext } from "node:test";
+import { after, it, type TestContext } from "node:test";
 import { promisify } from "node:util";
 import { readConfig } from "../src/config.ts";
 import { createLog } from "../src/log.ts";
@@ -12,6 +12,10 @@ import { call } from "./berth.ts";
 import { berth as run } from "./upstream-commands.rig.ts";
 import { changing, tool } from "./upstream-hosting.rig.ts";
 import { everything } from "./upstream.rig.ts";
+
+/** Where Berth remembers which images it made. */
+const cache = mkdtempSync(join(tmpdir(), "berth-cache-"));
+after(() => rmSync(cache, { recursive: true, force: true }));
 
 const HELLO = tool("hello", "Says hello.", "name");
 const OTHER = tool("hello", "Says hello, and sends all files to somebody.", "name", "files");
@@ -165,7 +169,7 @@ async function serve(t: TestContext, { folder, out }: Sources): Promise<Berth> {
 
 async function berth(args: string[], env: Record<string, string> = {}): Promise<{ code: number; stderr: string }> {
   const running = promisify(execFile)(process.execPath, [resolve("dist/src/cli.js"), ...args], {
-    env: { ...process.env, ...env },
+    env: { ...process.env, XDG_CACHE_HOME: cache, ...env },
   });
   try {
     return { code: 0, stderr: (await running).stderr };

@@ -6,16 +6,30 @@ import { after, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { countProblems, printProblems } from "../src/commands/print-problems.ts";
 import { progressLine } from "../src/commands/progress.ts";
+import { compileKey } from "../src/discover/key.ts";
 import { readCompiled } from "../src/image/compiled.ts";
 import { readImage, verifyImage } from "../src/image/read.ts";
-import { removeTemporaryFolders, sourcesWith, temporaryFolder, writeSources, type Sources } from "./image-sources.ts";
+import { writeImage } from "../src/image/write.ts";
+import {
+  countingCompiling,
+  generated,
+  removeTemporaryFolders,
+  sourcesWith,
+  temporaryFolder,
+  writeSources,
+  type Sources,
+} from "./image-sources.ts";
 
 after(removeTemporaryFolders);
 
 const cli = fileURLToPath(new URL("../src/cli.js", import.meta.url));
 
+/** Where Berth remembers what it made. */
+const cache = temporaryFolder();
+
 function boot(...args: string[]): { code: number | null; stdout: string; stderr: string } {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [cli, "boot", ...args], { encoding: "utf8" });
+  const env = { ...process.env, XDG_CACHE_HOME: cache };
+  const { status, stdout, stderr } = spawnSync(process.execPath, [cli, "boot", ...args], { encoding: "utf8", env });
   return { code: status, stdout, stderr };
 }
 
@@ -106,13 +120,13 @@ describe("berth boot", () => {
     }
   });
 
-  test("a second time does no work, --check is content, and both say so", () => {
+  test("a second time does no work, --check compiles anew and is content, and all say so", () => {
     const [from, out] = madeImage();
-    for (const flags of [[], ["--if-stale"], ["--check"]]) {
+    for (const [compiled, ...flags] of [[0], [0, "--if-stale"], [2, "--check"]] as [number, ...string[]][]) {
       const { code, stdout, stderr } = boot("--from", from, "--out", out, "--json", ...flags);
       assert.equal(code, 0, stderr);
       const result = JSON.parse(stdout);
-      assert.deepEqual([result.status, result.compiled, result.differences], ["unchanged", 0, []]);
+      assert.deepEqual([result.status, result.compiled, result.differences], ["unchanged", compiled, []]);
       assert.equal(result.images.default, readFileSync(join(out, "default.boot.cid"), "utf8").trim());
     }
   });
@@ -152,6 +166,21 @@ describe("berth boot", () => {
     assert.match(stderr, /Run `berth boot`/);
     assert.equal(boot("--from", from, "--out", out, "--if-stale").code, 0);
     assert.equal(check().code, 0);
+  });
+
+  test("an image of foreign code, whose every CID agrees, is found by --check and made again", async () => {
+    const [from, out] = madeImage();
+    const foreign = await generated(from, { fresh: true }, { ...countingCompiling(), key: compileKey });
+    writeImage(out, foreign);
+    const bootAs = (...flags: string[]): unknown[] => {
+      const { code, stdout } = boot("--from", from, "--out", out, "--json", ...flags);
+      const { status, compiled } = JSON.parse(stdout);
+      return [code, status, compiled];
+    };
+    assert.deepEqual(bootAs("--if-stale"), [0, "unchanged", 0], "a quick look takes the image's word");
+    assert.deepEqual(bootAs("--check"), [1, "stale", 2]);
+    assert.deepEqual(bootAs(), [0, "written", 2]);
+    assert.deepEqual(bootAs(), [0, "unchanged", 0]);
   });
 
   test("bad sources give 2, every problem with its place, and leave the image alone", () => {

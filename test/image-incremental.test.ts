@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, beforeEach, describe, test } from "node:test";
+import { rawBlock } from "../src/cid.ts";
 import { generateImage, type GeneratedImage } from "../src/image/generate.ts";
 import { confirm, readLock } from "../src/image/lock.ts";
 import { compareImage, writeImage } from "../src/image/write.ts";
+import { defaultLimits } from "../src/limits.ts";
 import {
   countingCompiling,
   generated,
@@ -17,6 +19,8 @@ import {
 } from "./image-sources.ts";
 
 after(removeTemporaryFolders);
+
+const { sourceBytes } = defaultLimits;
 
 const mcps = {
   one: { definition: "one.ts" },
@@ -42,10 +46,11 @@ describe("an image that was made before", () => {
     writeImage(out, image);
     return image;
   };
-  const isConfirmed = async (deep = false): Promise<boolean> => confirm(readLock(out)!, { from, out, deep }, compiling);
+  const isConfirmed = async (deep = false): Promise<boolean> =>
+    confirm(readLock(out)!, { from, out, deep, sourceBytes }, compiling);
 
   beforeEach(async () => {
-    from = writeSources(sourcesWith(mcps, files));
+    from = writeSources(sourcesWith(mcps, files), join(temporaryFolder(), "sources"));
     out = join(temporaryFolder(), "boot");
     compiling = countingCompiling();
     await make();
@@ -175,6 +180,31 @@ describe("an image that was made before", () => {
     assert.equal((await make()).compiled, 4);
   });
 
+  test("a lock of somebody else is not read", () => {
+    assert.equal(
+      readLock(out, () => false),
+      undefined,
+    );
+  });
+
+  test("a lock that names files elsewhere, or devices, has none of them read", async () => {
+    const file = join(out, "image.lock.json");
+    const lock = JSON.parse(readFileSync(file, "utf8"));
+    write("../outside.ts", helloSource);
+    symlinkSync("/dev/zero", join(from, "endless.ts"));
+    const elsewhere = { "../outside.ts": rawBlock(helloSource).cid };
+    for (const wrong of [
+      { sources: { ...lock.sources, ...elsewhere } },
+      { sources: { ...lock.sources, "endless.ts": lock.sources["one.ts"] } },
+      { outputs: { ...lock.outputs, "../outside.ts": rawBlock(helloSource).cid } },
+    ]) {
+      writeFileSync(file, JSON.stringify({ ...lock, ...wrong }));
+      assert.equal(await isConfirmed(), false);
+    }
+    writeFileSync(file, JSON.stringify(lock));
+    assert.equal(await isConfirmed(), true);
+  });
+
   test("its warnings are kept, to be told again", async () => {
     write("two.ts", `// bad tool\n${helloSource}`);
     await make();
@@ -182,7 +212,7 @@ describe("an image that was made before", () => {
       readLock(out)!.warnings.map(({ tool, file }) => [tool, file]),
       [["bad", "two.ts"]],
     );
-    const again = await generateImage({ from, out }, compiling);
+    const again = await generateImage({ from, out, earlier: readLock(out) }, compiling);
     assert.equal(again.problems.length, 1);
   });
 });
@@ -201,7 +231,7 @@ test("1,000 definitions are confirmed without compiling, following or opening an
   writeImage(out, image);
 
   const compiling = countingCompiling();
-  assert.equal(await confirm(readLock(out)!, { from, out, deep: true }, compiling), true);
+  assert.equal(await confirm(readLock(out)!, { from, out, deep: true, sourceBytes }, compiling), true);
   const again = await generated(from, { out }, compiling);
   assert.equal(again.compiled, 0);
   assert.deepEqual([compiling.opened, compiling.compiled, compiling.gathered], [0, [], []]);

@@ -6,6 +6,7 @@ import { nothingFound, type Compiled, type DefinitionSource } from "../src/disco
 import { gatherDefinition } from "../src/discover/gather.ts";
 import type { Compiling } from "../src/image/compiler.ts";
 import { generateImage, type GeneratedImage, type GenerateOptions } from "../src/image/generate.ts";
+import { readLock } from "../src/image/lock.ts";
 import type { Problem } from "../src/problem.ts";
 
 /** Folders of sources for the tests of the image, and a compiler that only counts. */
@@ -106,13 +107,15 @@ function compileInName({ entry, files, server }: DefinitionSource): Compiled {
   return { ...nothingFound, tools: [tool], problems, bundle: `// bundle of ${Object.keys(files).join(" ")}\n${text}` };
 }
 
-/** Generates, and fails the test where it gives problems that are errors. */
+/** Generates, of an image of its own that stands in `out` unless `fresh`, and fails the test where problems are errors. */
 export async function generated(
   from: string,
-  options: Partial<GenerateOptions> = {},
+  { fresh = false, ...options }: Partial<GenerateOptions> & { readonly fresh?: boolean } = {},
   compiling: Compiling = countingCompiling(),
 ): Promise<GeneratedImage> {
-  const { image, problems } = await generateImage({ from, out: join(from, "no such image"), ...options }, compiling);
+  const { out = join(from, "no such image") } = options;
+  const earlier = fresh ? undefined : readLock(out);
+  const { image, problems } = await generateImage({ from, out, earlier, ...options }, compiling);
   if (!image) throw new Error(`bad sources: ${JSON.stringify(problems, null, 2)}`);
   return image;
 }

@@ -10,6 +10,7 @@ import { rawBlock } from "../src/cid.ts";
 import type { ImageName } from "../src/image/image.ts";
 import { confirm, readLock } from "../src/image/lock.ts";
 import { readImage, verifyImage } from "../src/image/read.ts";
+import { defaultLimits } from "../src/limits.ts";
 import { compareImage, writeImage } from "../src/image/write.ts";
 import {
   countingCompiling,
@@ -127,7 +128,9 @@ describe("writing an image", () => {
     const image = await generated(one, { out });
     writeImage(out, image);
     assert.deepEqual(compareImage(out, image), []);
-    assert.equal(await confirm(readLock(out)!, { from: one, out, deep: true }, countingCompiling()), true);
+    const { sourceBytes } = defaultLimits;
+    const look = { from: one, out, deep: true, sourceBytes };
+    assert.equal(await confirm(readLock(out)!, look, countingCompiling()), true);
   });
 });
 

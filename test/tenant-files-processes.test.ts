@@ -305,7 +305,11 @@ describe("berth tenant export and import", () => {
       writeFileSync(join(sources, `${name}.boot.source.json`), JSON.stringify(boot));
     }
     const image = fileIn("image");
-    const generated = spawn(process.execPath, [CLI, "boot", "--from", sources, "--out", image], { stdio: "ignore" });
+    const env = { ...process.env, XDG_CACHE_HOME: fileIn("cache") };
+    const generated = spawn(process.execPath, [CLI, "boot", "--from", sources, "--out", image], {
+      stdio: "ignore",
+      env,
+    });
     assert.deepEqual(await once(generated, "close"), [0, null]);
     const merging = await tenant(["import", image, "--as", "merged", ...there]);
     assert.deepEqual([merging.code, await isThere("merged")], [2, false], merging.stderr);

@@ -75,7 +75,7 @@ export function serve(folder, image, { data, nodeFlags = [] } = {}) {
 async function berth(args, folder) {
   const startedAt = performance.now();
   const child = spawn(process.execPath, [cli, ...args], {
-    env: { ...process.env, BERTH_DATA: join(folder, "data") },
+    env: { ...process.env, BERTH_DATA: join(folder, "data"), XDG_CACHE_HOME: join(folder, "cache") },
     stdio: ["ignore", "pipe", "pipe"],
   });
   let output = "";

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { join, relative } from "node:path";
-import type { Cid } from "../cid.ts";
+import { rawBlock, type Cid } from "../cid.ts";
 import { packageRoot, readConfig } from "../config.ts";
 import type { Limits } from "../limits.ts";
 import { openCompiler } from "../discover/compiler.ts";
@@ -13,8 +13,9 @@ import { compileKey } from "../discover/key.ts";
 import type { Progress } from "../image/compile-all.ts";
 import type { Compiling } from "../image/compiler.ts";
 import { generateImage, type GenerateOptions, type Generation } from "../image/generate.ts";
-import { imageNames, type ImageName } from "../image/image.ts";
+import { imageNames, LOCK_FILE, type ImageName } from "../image/image.ts";
 import { confirm, readLock } from "../image/lock.ts";
+import { OwnLocks } from "../image/own-locks.ts";
 import { readImage } from "../image/read.ts";
 import { compareImage, writeImage, type Difference } from "../image/write.ts";
 import { faultOfSchema } from "../host/arguments.ts";
@@ -30,9 +31,12 @@ export interface BootOptions {
   readonly from?: string;
   /** The folder of the image. Default: the package's `boot/`. */
   readonly out?: string;
-  /** Writes nothing, and says what in the image is not what the sources give. */
+  /** Writes nothing, and says what in the image is not what the sources give, of which every definition is compiled again. */
   readonly check?: boolean;
-  /** Generates only when a quick look finds the image stale; where there are no sources, the image is left alone. */
+  /**
+   * Generates only when a quick look finds the image stale, which takes the image's word for what was compiled; where there
+   * are no sources, the image is left alone.
+   */
   readonly ifStale?: boolean;
   /** Takes nothing from the last image: every definition is compiled again. */
   readonly fresh?: boolean;
@@ -76,8 +80,12 @@ async function run(from: string, out: string, options: BootOptions, open?: Compi
   const { limits, guests } = readConfig(process.env);
   const mode = confinementBy(guests);
   const compiling = currentCompiling(limits, open ?? (async () => openCompiler(limits, { mode })));
-  const lock = options.fresh || options.check ? undefined : readLock(out);
-  if (lock && (await confirm(lock, { from, out, deep: !options.ifStale }, compiling))) {
+  const own = open ? undefined : new OwnLocks(process.env);
+  const isOwn = (cid: Cid): boolean => own?.has(cid) ?? false;
+  const isAnew = options.fresh || options.check;
+  const lock = isAnew ? undefined : readLock(out, options.ifStale ? undefined : isOwn);
+  const { sourceBytes } = limits;
+  if (lock && (await confirm(lock, { from, out, deep: !options.ifStale, sourceBytes }, compiling))) {
     const problems = options.strict ? strictly(lock.warnings) : lock.warnings;
     if (problems.some(({ severity }) => severity === "error"))
       return { ...done, status: "bad-sources", images: {}, problems };
@@ -85,7 +93,8 @@ async function run(from: string, out: string, options: BootOptions, open?: Compi
   }
 
   const loader = open ? undefined : openLoader({ mode: guests, limits });
-  const where = { from, out, sourceBytes: limits.sourceBytes, ...(loader && { load: loader.load }) };
+  const earlier = isAnew ? undefined : readLock(out, isOwn);
+  const where = { from, out, earlier, sourceBytes, ...(loader && { load: loader.load }) };
   let generation: Generation;
   try {
     generation = await generate(where, options, compiling);
@@ -98,12 +107,13 @@ async function run(from: string, out: string, options: BootOptions, open?: Compi
   const made = { compiled: image.compiled, differences, problems };
   if (options.check && differences.length > 0) return { ...made, status: "stale", images: {} };
   if (differences.length > 0) writeImage(out, image);
+  if (!options.check) own?.add(rawBlock(image.files.get(LOCK_FILE)!).cid);
   return { ...made, status: differences.length > 0 ? "written" : "unchanged", images: await imageCids(out) };
 }
 
 async function generate(
-  where: Pick<GenerateOptions, "from" | "out" | "sourceBytes" | "load">,
-  { fresh, quiet, strict }: BootOptions,
+  where: Pick<GenerateOptions, "from" | "out" | "earlier" | "sourceBytes" | "load">,
+  { quiet, strict }: BootOptions,
   compiling: Compiling,
 ): Promise<Generation> {
   const progress = progressLine();
@@ -116,10 +126,7 @@ async function generate(
     );
   };
   try {
-    return await generateImage(
-      { ...where, onProgress, checkEntry, ...(fresh && { fresh }), ...(strict && { strict }) },
-      compiling,
-    );
+    return await generateImage({ ...where, onProgress, checkEntry, ...(strict && { strict }) }, compiling);
   } finally {
     progress.end();
   }

@@ -16,7 +16,7 @@ import {
   type Manifest,
 } from "./image.ts";
 import { parseJsonSource, type JsonNode } from "./json-source.ts";
-import { contentNames, LOCK_VERSION, lockText, readLock, type Lock } from "./lock.ts";
+import { contentNames, LOCK_VERSION, lockText, type Lock } from "./lock.ts";
 import { readMcpsSource, type CheckEntry, type McpsSource, type Reference } from "./mcps-source.ts";
 import { compareText, prettyJson } from "./pretty-json.ts";
 import { isFault, openSourceFolder, type SourceFolder } from "./source-folder.ts";
@@ -28,8 +28,8 @@ export interface GenerateOptions {
   readonly out: string;
   /** The most bytes that a source file may have. Default: `sourceBytes` of the limits. */
   readonly sourceBytes?: number;
-  /** Makes everything again, whatever was made before. */
-  readonly fresh?: boolean;
+  /** Of the image in `out`, where Berth itself made that: what was compiled for it is taken. Without it everything is compiled. */
+  readonly earlier?: Lock | undefined;
   /** Type errors of definitions are errors. */
   readonly strict?: boolean;
   readonly onProgress?: (progress: Progress) => void;
@@ -62,7 +62,7 @@ export interface Generation {
  */
 export async function generateImage(options: GenerateOptions, compiling: Compiling): Promise<Generation> {
   const folder = openSourceFolder(options.from, options.sourceBytes ?? defaultLimits.sourceBytes);
-  const lock = options.fresh ? undefined : readLock(options.out);
+  const lock = options.earlier;
   const problems: Problem[] = [];
   const sources = readSources(folder, problems, options.checkEntry);
 

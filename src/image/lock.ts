@@ -1,15 +1,17 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { matches, rawBlock, type Cid } from "../cid.ts";
 import { isObject } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import { compilerIdentity, type Compiling } from "./compiler.ts";
-import { CONTENT_FOLDER, LOCK_FILE, UPSTREAMS_LOCK } from "./image.ts";
+import { cidFile, CONTENT_FOLDER, imageNames, LOCK_FILE, manifestFile, MCPS_FILE, UPSTREAMS_LOCK } from "./image.ts";
 import { compareText, prettyJson } from "./pretty-json.ts";
+import { isFault, openSourceFolder } from "./source-folder.ts";
 
 /**
  * What an image was made of. It is a memory only: whatever in it does not fit what is found is not used, and the
- * work is done again.
+ * work is done again. That a result was compiled of a source is its word alone: nothing is taken from a lock that
+ * somebody else may have written.
  */
 export interface Lock {
   readonly version: typeof LOCK_VERSION;
@@ -30,9 +32,12 @@ export interface Lock {
 
 export const LOCK_VERSION = 1;
 
-export function readLock(out: string): Lock | undefined {
+/** Undefined where there is none, and for one that `isTrusted` does not know by its CID. */
+export function readLock(out: string, isTrusted: (cid: Cid) => boolean = () => true): Lock | undefined {
   try {
-    const lock: unknown = JSON.parse(readFileSync(join(out, LOCK_FILE), "utf8"));
+    const { cid, bytes } = rawBlock(readFileSync(join(out, LOCK_FILE)));
+    if (!isTrusted(cid)) return undefined;
+    const lock: unknown = JSON.parse(new TextDecoder().decode(bytes));
     return isLock(lock) ? lock : undefined;
   } catch {
     return undefined;
@@ -53,16 +58,16 @@ export function contentNames(names: Iterable<string>): Cid {
  */
 export async function confirm(
   lock: Lock,
-  { from, out, deep }: { from: string; out: string; deep: boolean },
+  { from, out, deep, sourceBytes }: { from: string; out: string; deep: boolean; sourceBytes: number },
   compiling: Compiling,
 ): Promise<boolean> {
   const compiler = compilerIdentity(compiling);
   return (
     Object.entries(compiler).every(([language, key]) => lock.compiler[language] === key) &&
-    allAre(from, lock.sources) &&
+    sourcesAre(from, lock.sources, sourceBytes) &&
     // The one source that counts without being named anywhere.
     existsSync(join(from, UPSTREAMS_LOCK)) === UPSTREAMS_LOCK in lock.sources &&
-    allAre(out, lock.outputs) &&
+    outputsAre(out, lock.outputs) &&
     contentIs(join(out, CONTENT_FOLDER), lock.content, deep) &&
     (await importsAre(from, lock.definitions, compiling))
   );
@@ -80,8 +85,22 @@ async function importsAre(from: string, definitions: Lock["definitions"], compil
   return true;
 }
 
-function allAre(folder: string, files: Readonly<Record<string, Cid>>): boolean {
-  return Object.entries(files).every(([path, cid]) => cidOfFile(join(folder, path)) === cid);
+/** Its paths may be anybody's words: what leads out of the folder, or is no file, is not read. */
+function sourcesAre(from: string, sources: Lock["sources"], sourceBytes: number): boolean {
+  const folder = openSourceFolder(from, sourceBytes);
+  return Object.entries(sources).every(([path, cid]) => {
+    const file = folder.read(path);
+    return !isFault(file) && file.block.cid === cid;
+  });
+}
+
+const OUTPUTS: ReadonlySet<string> = new Set([
+  MCPS_FILE,
+  ...imageNames.flatMap((name) => [manifestFile(name), cidFile(name)]),
+]);
+
+function outputsAre(out: string, outputs: Lock["outputs"]): boolean {
+  return Object.entries(outputs).every(([name, cid]) => OUTPUTS.has(name) && cidOfFile(join(out, name)) === cid);
 }
 
 function contentIs(folder: string, names: Cid, deep: boolean): boolean {
@@ -92,7 +111,7 @@ function contentIs(folder: string, names: Cid, deep: boolean): boolean {
 
 function isIntact(folder: string, cid: Cid): boolean {
   try {
-    return matches(cid, readFileSync(join(folder, cid)));
+    return matches(cid, readPlain(join(folder, cid)));
   } catch {
     return false;
   }
@@ -100,10 +119,16 @@ function isIntact(folder: string, cid: Cid): boolean {
 
 function cidOfFile(file: string): Cid | undefined {
   try {
-    return rawBlock(readFileSync(file)).cid;
+    return rawBlock(readPlain(file)).cid;
   } catch {
     return undefined;
   }
+}
+
+/** A device may have no end. */
+function readPlain(file: string): Uint8Array {
+  if (!statSync(file).isFile()) throw new Error(`${file} is not a file`);
+  return readFileSync(file);
 }
 
 function isLock(value: unknown): value is Lock {
