@@ -7,6 +7,7 @@ import { defaultLimits } from "../src/limits.ts";
 import type { Json, JsonObject } from "../src/json.ts";
 import { parseAllowedHost, type AllowedHost } from "../src/network/allow-list.ts";
 import { Fetches, type FetchLimits, type FetchStep } from "../src/network/fetches.ts";
+import { openFetch, openPublicFetch } from "../src/network/public-fetch.ts";
 import { until } from "./until.ts";
 
 /** A call of a guest that can be over. */
@@ -261,6 +262,19 @@ describe("the network of a server's code", () => {
     for (const codings of ["gzip, gzip", ["gzip", "gzip"]]) {
       answer = (_request, response) => response.setHeader("Content-Encoding", codings).end(gzipSync(packed));
       await assert.rejects(begin(`http://127.0.0.1:${port}/`), /more than one Content-Encoding \(gzip, gzip\)/);
+    }
+  });
+
+  it("an answer that is packed more than once is refused to upstreams and issuers as it is to guests", async () => {
+    const here = parseAllowedHost(`127.0.0.1:${port}`) as AllowedHost;
+    for (const fetchIt of [openFetch(), openPublicFetch([here])]) {
+      for (const codings of ["gzip, gzip", ["GZip", "gzip"], "gzip,"]) {
+        answer = (_request, response) => response.setHeader("Content-Encoding", codings).end(gzipSync(gzipSync("x")));
+        const refused = (error: Error): boolean => /more than one Content-Encoding/.test(String(error.cause));
+        await assert.rejects(fetchIt(`http://127.0.0.1:${port}/`), refused);
+      }
+      answer = (_request, response) => response.setHeader("Content-Encoding", "gzip").end(gzipSync("x"));
+      assert.equal(await (await fetchIt(`http://127.0.0.1:${port}/`)).text(), "x");
     }
   });
 

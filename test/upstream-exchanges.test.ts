@@ -3,6 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
 import { test, type TestContext } from "node:test";
+import { gzipSync } from "node:zlib";
+import { openFetch } from "../src/network/public-fetch.ts";
 import { boundedFetch } from "../src/upstream/bounded-fetch.ts";
 import { eventText } from "../src/upstream/events.ts";
 import { Inflow } from "../src/upstream/inflow.ts";
@@ -169,6 +171,21 @@ test("of messages that a server of HTTP+SSE does not take no more are open than 
     sent.map(({ isClosed }) => isClosed),
     [true, false, false],
   );
+});
+
+test("a call whose answer is packed more than once is refused, and says why", async (t) => {
+  const { uri } = await serverOf(t, ({ response, message }) => {
+    if (message.method !== "tools/call") return false;
+    response.writeHead(200, { "content-type": "application/json", "content-encoding": "gzip, gzip" });
+    response.end(gzipSync(gzipSync("{}")));
+    return true;
+  });
+  const upstream = await connect(uri, { fetch: openFetch() });
+  t.after(() => upstream.close());
+  await assert.rejects(upstream.callTool("any", {}), {
+    code: "upstream_protocol",
+    message: /its answer has more than one Content-Encoding \(gzip, gzip\)/,
+  });
 });
 
 test("an answer ends with its signal, whether anybody is reading it or not", async () => {

@@ -64,23 +64,43 @@ function inTurns(callback: buildConnector.Callback, readingTime?: ReadingTime): 
 
 function bounded(agent: Agent): Agent {
   const dispatch = agent.dispatch.bind(agent);
-  agent.dispatch = (options, handler) => dispatch(options, inSlices(withFewInterim(handler)));
+  agent.dispatch = (options, handler) => dispatch(options, inSlices(withSoundHead(handler)));
   return agent;
 }
 
 /** Interim answers (`103 Early Hints`) are no part of an answer that anybody has to take, so nothing else holds them back. */
 const INTERIM_MAX = 16;
+const CONTENT_ENCODING = "content-encoding";
+const CODING_UNITS_SHOWN = 60;
 
-function withFewInterim(handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHandler {
+/** Heads are checked before anything of their bodies is decoded. */
+function withSoundHead(handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHandler {
   let interim = 0;
-  const counting = Object.create(handler) as Dispatcher.DispatchHandler;
-  counting.onHeaders = (status, ...rest) => {
+  const checking = Object.create(handler) as Dispatcher.DispatchHandler;
+  checking.onHeaders = (status, headers, ...rest) => {
     if (status < 200 && ++interim > INTERIM_MAX) {
       throw new NetworkRefused(`it sent more than ${INTERIM_MAX} interim answers`);
     }
-    return handler.onHeaders!.call(counting, status, ...rest);
+    if (status >= 200) checkCoding(headers);
+    return handler.onHeaders!.call(checking, status, headers, ...rest);
   };
-  return counting;
+  return checking;
+}
+
+/**
+ * What one coding hides is bounded by the bytes that were sent; with each further one inside of it, a few bytes can hide
+ * work without end that yields nothing. Throws `NetworkRefused`.
+ */
+function checkCoding(headers: readonly (Buffer | Buffer[])[]): void {
+  const codings: string[] = [];
+  for (let at = 0; at + 1 < headers.length; at += 2) {
+    const name = headers[at]!;
+    if (name.length !== CONTENT_ENCODING.length || name.toString().toLowerCase() !== CONTENT_ENCODING) continue;
+    codings.push(String(headers[at + 1]));
+  }
+  const all = codings.join(", ");
+  if (!all.includes(",")) return;
+  throw new NetworkRefused(`its answer has more than one Content-Encoding (${all.slice(0, CODING_UNITS_SHOWN)})`);
 }
 
 /** Pieces of a body that are handed on together, as far as they came together. */

@@ -76,7 +76,6 @@ export class Exchange {
         ...(body && { body: body instanceof Uint8Array ? body : this.#sent!.readable, duplex: "half" }),
       });
       if (response.body) {
-        checkCoding(response.headers.get("content-encoding"));
         this.#reader = response.body.getReader() as ReadableStreamDefaultReader<Uint8Array>;
       } else this.close();
       return { response, hasBody: response.body !== null };
@@ -156,17 +155,6 @@ export class Exchange {
     return new Error(`${what} failed: ${cause.message}`, { cause: error });
   }
 }
-
-/**
- * What one coding hides is bounded by the bytes that were sent; with each further one inside of it, a few bytes can hide
- * work without end that yields nothing. Throws `NetworkRefused`.
- */
-function checkCoding(header: string | null): void {
-  if (!header?.includes(",")) return;
-  throw new NetworkRefused(`its answer has more than one Content-Encoding (${header.slice(0, CODING_UNITS_SHOWN)})`);
-}
-
-const CODING_UNITS_SHOWN = 60;
 
 function headersOf(headers: Wanted["headers"], body: Wanted["body"]): [string, string][] {
   const sent = headers.filter(([name]) => !NOT_SENT.has(name.toLowerCase())).map(([...pair]): [string, string] => pair);

@@ -21,11 +21,21 @@ export function failureOf(error: unknown, what: string, signal: CancelSignal | u
         return new UpstreamError("upstream_protocol", `${what}: ${error.message}`, { cause: error });
     }
   }
-  const { message } = error instanceof Error ? error : new Error(String(error));
+  const message = error instanceof Error ? wordsOf(error) : String(error);
   if (message === "Not connected") {
     return new UpstreamError("upstream_ended", `${what}: ${ended}`, { cause: error });
   }
   return new UpstreamError("upstream_protocol", `${what}: ${message}`, { cause: error });
+}
+
+/** The cause says more than `fetch failed`. */
+export function wordsOf(error: unknown): string {
+  const words: string[] = [];
+  for (let at: unknown = error; at instanceof Error; at = at.cause) {
+    if (at.message !== "" && !words.some((known) => known.includes(at.message))) words.push(at.message);
+    else if (at instanceof AggregateError && at.message === "") words.push(String(at.errors[0]));
+  }
+  return words.join(": ");
 }
 
 /** Why a connection over HTTP fails, and what a person can do. */

@@ -13,7 +13,7 @@ import { boundedFetch } from "./bounded-fetch.ts";
 import { ClientRequests, type Aside } from "./client-requests.ts";
 import type { ConnectOptions } from "./connect.ts";
 import type { Channel, Closed, Peer } from "./channel.ts";
-import { failureOf, httpFailure } from "./failures.ts";
+import { failureOf, httpFailure, wordsOf } from "./failures.ts";
 import { Inflow } from "./inflow.ts";
 import type { RemoteLaunch } from "./launch.ts";
 import { OpenQuestions } from "./open-questions.ts";
@@ -149,16 +149,6 @@ function within<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
       signal.addEventListener("abort", give, { once: true });
     }),
   ]);
-}
-
-/** The cause says more than `fetch failed`. */
-function wordsOf(error: unknown): string {
-  const words: string[] = [];
-  for (let at: unknown = error; at instanceof Error; at = at.cause) {
-    if (at.message !== "" && !words.some((known) => known.includes(at.message))) words.push(at.message);
-    else if (at instanceof AggregateError && at.message === "") words.push(String(at.errors[0]));
-  }
-  return words.join(": ");
 }
 
 function channelOf(
