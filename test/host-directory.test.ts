@@ -106,6 +106,24 @@ describe("the variable mcps", () => {
     assert.match(beyond.servers.get("d")!.problems[0]!.message, /BERTH_MCPS_BYTES/);
   });
 
+  it("lists an entry that is too long with its problem, and serves the others", async () => {
+    const small = { description: "Small" };
+    const long = { description: "x".repeat(70_000) };
+    const elsewhere = JSON.stringify(long);
+    const mcps = JSON.stringify({ long, small, there: { config_cid: rawBlock(elsewhere).cid } }, null, 20);
+    await read(mcps, [elsewhere]);
+    const within = (variableBytes: number): Promise<Directory> =>
+      readDirectoryOf({ store, limits: { ...defaultLimits, variableBytes } }, "default");
+    const refused = async (bytes: number): Promise<(boolean | undefined)[]> => {
+      const { servers } = await within(bytes);
+      return ["long", "small", "there"].map((name) => servers.get(name)?.refused);
+    };
+    const bytes = Buffer.byteLength(elsewhere);
+    assert.deepEqual(await refused(bytes), [false, false, false]);
+    assert.deepEqual(await refused(bytes - 1), [true, false, true]);
+    assert.match((await within(1000)).servers.get("long")!.problems[0]!.message, /BERTH_VARIABLE_BYTES/);
+  });
+
   it("follows a few CIDs of an entry, one after the other", async () => {
     const texts = [JSON.stringify({ definition: DEFINITION.cid })];
     const next = (): string => JSON.stringify({ config_cid: rawBlock(texts.at(-1)!).cid });

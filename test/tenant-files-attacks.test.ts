@@ -52,6 +52,20 @@ describe("a tenant's file", () => {
     await assertUntouched(store);
   });
 
+  it("C8 brings no variable that is longer than can be saved", async (t) => {
+    const store = await freshStore(t);
+    const [plan, mcps] = [rawBlock("x".repeat(11)), rawBlock(`{"s":{"title":"é"}}`)];
+    const lines = [DATED, ...contentLines(plan, mcps)];
+    const names = [nameLine("variable", "mcps", mcps.cid), nameLine("variable", "plan", plan.cid)];
+    const file = forged([...lines, ...names]);
+    assert.deepEqual(await problemsOf(store, file, { limits: { variableBytes: 10, mcpsBytes: 19 } }), [
+      "4 too-large",
+      "5 too-large",
+    ]);
+    await assertUntouched(store);
+    await imported(store, file, { as: "taken", limits: { variableBytes: 11, mcpsBytes: 20 } });
+  });
+
   it("C8 holds nothing of another tenant, even where both have the same content", async (t) => {
     const store = await freshStore(t);
     await addTenant(store, "acme", { servers: { say: CODE }, variables: { plan: "of acme alone" } });

@@ -21,7 +21,7 @@ import {
   type McpsLimits,
   type ParsedMcps,
 } from "./config/mcps.ts";
-import { parseInTurns } from "./edits/json-spans.ts";
+import { parseInTurns, unitsOf } from "./edits/json-spans.ts";
 import { hiddenOf, readVisibility, type Hidden } from "./visibility.ts";
 
 /** Everything that a tenant's names say about its servers, before any of them is loaded. */
@@ -391,6 +391,8 @@ async function readReferred(store: DirectoryStore, tenant: string, cid: Cid, lim
   if (text === undefined) return { isThere: false, bytes: 0, value: undefined };
   const there = { isThere: true, bytes: Buffer.byteLength(text) };
   if (there.bytes > limits.mcpsBytes) return { ...there, value: undefined };
+  if (there.bytes > limits.variableBytes && unitsOf(text) > limits.variableBytes)
+    return { ...there, value: "too long" };
   const { value, tooMuch } = await parseInTurns(text, entryBounds(limits)).catch(() => nowhere);
   if (tooMuch) return { ...there, value: "too long" };
   if (!isObject(value)) return { ...there, value: undefined };

@@ -64,7 +64,7 @@ export interface EntryReading extends ToolReading {
   readonly isEarlier?: boolean;
   /** How many values it may have; as many as it likes without it. */
   readonly valuesMax?: number;
-  /** It has more, and was not read. */
+  /** It has more, or is too long, and was not read. */
   readonly isTooLong?: boolean;
   /** It stands elsewhere, where all such entries have no more bytes than these together, and was not read. */
   readonly roomBytes?: number | undefined;
@@ -175,7 +175,7 @@ function withinBounds(raw: Json, place: Place, reading: EntryReading): Json {
     return {};
   }
   const tooLong = (): Json => {
-    const message = `An entry has at most ${valuesMax} values, members and items (BERTH_ENTRY_VALUES)`;
+    const message = `An entry has at most ${valuesMax} values, members and items (BERTH_ENTRY_VALUES), and is no longer than BERTH_VARIABLE_BYTES`;
     complain(place, "too-many-values", `${message}; shorten it, or split the server`);
     return {};
   };

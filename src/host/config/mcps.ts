@@ -19,22 +19,22 @@ export { SCHEMA_KEY } from "../../image/image.ts";
 export interface ParsedMcps {
   readonly entries: JsonObject;
   readonly problems: Problem[];
-  /** Names of entries that have too many values: they are null. */
+  /** Names of entries that have too many values, or are too long: they are null. */
   readonly tooLong: Set<string>;
   /** Why no entry could be read: what servers may do is not known then. */
   readonly unreadable?: Problem;
 }
 
-export type McpsLimits = Pick<Limits, "mcpsEntries" | "entryValues" | "mcpsBytes">;
+export type McpsLimits = Pick<Limits, "mcpsEntries" | "entryValues" | "mcpsBytes" | "variableBytes">;
 
 /** What is read of a configuration. */
-export function mcpsBounds({ mcpsEntries, entryValues }: McpsLimits): ObjectBounds {
-  return { members: mcpsEntries + 1, values: entryValues, allValues: Infinity };
+export function mcpsBounds({ mcpsEntries, entryValues, variableBytes }: McpsLimits): ObjectBounds {
+  return { members: mcpsEntries + 1, values: entryValues, units: variableBytes, allValues: Infinity };
 }
 
 /** What is read of a text that is one entry. */
 export function entryBounds({ entryValues }: McpsLimits): ObjectBounds {
-  return { members: entryValues, values: entryValues, allValues: entryValues };
+  return { members: entryValues, values: entryValues, units: Infinity, allValues: entryValues };
 }
 
 /**

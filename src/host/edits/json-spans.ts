@@ -19,6 +19,8 @@ export interface MemberSpan extends Span {
 interface ValueSpan extends Span {
   /** How many values are in it, itself among them. */
   readonly values: number;
+  /** How many UTF-16 units it has without the white space between values. */
+  readonly units: number;
 }
 
 export interface ObjectSpan extends Span {
@@ -52,16 +54,18 @@ export interface ObjectBounds {
   readonly members: number;
   /** Values in one member, its own value among them. */
   readonly values: number;
+  /** UTF-16 units of one member's value, without the white space between values. */
+  readonly units: number;
   /** Values in all of it. */
   readonly allValues: number;
 }
 
-/** Names of members that have more values, or that the object has more members or values. */
+/** Names of members that have more values or units, or that the object has more members or values. */
 export type TooMuch = readonly string[] | "all";
 
 /**
  * As `JSON.parse`, member by member of the object that a long text is: calls of others have turns between two of them.
- * Throws for what is no JSON, and gives null for a long text that is no object. A member with too many values is null,
+ * Throws for what is no JSON, and gives null for a long text that is no object. A member with too many values or units is null,
  * and of too much in all nothing is read: either is found before anything is made of it. A text that takes no turns is
  * read whole, whatever is in it.
  */
@@ -83,7 +87,7 @@ export async function parseInTurns(
     // What stands between two members shows whether it is JSON at all.
     if (text.slice(end, member.start).trim() !== (index === 0 ? "" : ",")) throw unexpectedAt(end);
     end = member.end;
-    if (value.values > bounds.values) {
+    if (value.values > bounds.values || value.units > bounds.units) {
       tooMuch.push(name);
       members.push([name, null]);
     } else {
@@ -93,6 +97,11 @@ export async function parseInTurns(
   }
   if (text.slice(end).trim() !== "}") throw unexpectedAt(end);
   return { value: Object.fromEntries(members), ...(tooMuch.length > 0 && { tooMuch }) };
+}
+
+/** As `ObjectBounds` count them, of a whole text. */
+export function unitsOf(text: string): number {
+  return valueSpan(text, 0).units;
 }
 
 function unexpectedAt(offset: number): SyntaxError {
@@ -111,23 +120,31 @@ function nameIn(key: string): string {
 
 function valueSpan(text: string, from: number): ValueSpan {
   const start = afterSpace(text, from);
-  if (text[start] === '"') return { start, end: endOfString(text, start), values: 1 };
+  if (text[start] === '"') return plainSpan(start, endOfString(text, start));
   if (text[start] === "{" || text[start] === "[") return structureSpan(text, start);
-  return { start, end: matchAt(PLAIN, text, start), values: 1 };
+  return plainSpan(start, matchAt(PLAIN, text, start));
+}
+
+function plainSpan(start: number, end: number): ValueSpan {
+  return { start, end, values: 1, units: end - start };
 }
 
 /** Takes some nanoseconds a character: it passes over whatever has no end. */
 function structureSpan(text: string, start: number): ValueSpan {
   let depth = 0;
   let values = 1;
+  let spaces = 0;
   /** What has just begun has nothing in it yet. */
   let isEmpty = false;
   for (let at = start; at < text.length; at++) {
     const code = text.charCodeAt(at);
-    if (code <= SPACE_CODE) continue;
+    if (code <= SPACE_CODE) {
+      spaces += 1;
+      continue;
+    }
     if (code === CLOSE_LIST || code === CLOSE_OBJECT) {
       isEmpty = false;
-      if (--depth === 0) return { start, end: at + 1, values };
+      if (--depth === 0) return { start, end: at + 1, values, units: at + 1 - start - spaces };
       continue;
     }
     if (isEmpty || code === COMMA) values += 1;
@@ -135,7 +152,7 @@ function structureSpan(text: string, start: number): ValueSpan {
     if (isEmpty) depth += 1;
     else if (code === QUOTE) at = endOfString(text, at) - 1;
   }
-  return { start, end: text.length, values };
+  return { start, end: text.length, values, units: text.length - start - spaces };
 }
 
 const [SPACE_CODE, QUOTE, COMMA] = [0x20, 0x22, 0x2c];

@@ -13,7 +13,7 @@ import { meaningProblem, structureProblem } from "./structures.ts";
 export interface CheckOptions {
   /** Sentences about what is wrong with limits of a tenant. */
   readonly limitProblems: (limits: JsonObject) => readonly string[];
-  readonly limits: { readonly sourceFiles: number };
+  readonly limits: { readonly sourceFiles: number; readonly variableBytes: number; readonly mcpsBytes: number };
 }
 
 const AUTHOR_UNITS_MAX = 1_000;
@@ -156,21 +156,32 @@ export class TenantFileChecks {
     }
     if (by.length > AUTHOR_UNITS_MAX) this.complain("bad-author", `"by" has more than ${AUTHOR_UNITS_MAX} characters`);
     this.#follows(`${kind} ${name}`, true, `the ${kind} ${JSON.stringify(name.slice(0, 100))}`);
-    if (cid !== null) this.#checkMeaning(kind, cid);
+    if (cid !== null) this.#checkMeaning(kind, name, cid);
     if (this.#changedAt === null || at > this.#changedAt) this.#changedAt = at;
     if (kind === "variable" && name === "mcps") this.mcps = cid ?? undefined;
     this.#into.add(change);
   }
 
-  #checkMeaning(kind: NamedChange["kind"], cid: Cid): void {
+  #checkMeaning(kind: NamedChange["kind"], name: string, cid: Cid): void {
     const bytes = isCid(cid) ? this.#into.content(cid) : undefined;
     if (!bytes) {
       this.complain("missing-content", `The name stands for ${cid.slice(0, 100)}, which the file does not have`);
       return;
     }
+    if (kind === "variable") this.#checkSize(name, bytes.length);
     const wrong = meaningProblem(kind, { cid, bytes }, (each) => this.#into.content(each) !== undefined);
     if (wrong !== undefined)
       this.complain("wrong-content", `The name stands for ${cid}, which is no ${kind}: ${wrong}`);
+  }
+
+  #checkSize(variable: string, bytes: number): void {
+    const { mcpsBytes, variableBytes } = this.#options.limits;
+    const isMcps = variable === "mcps";
+    const bytesMax = isMcps ? mcpsBytes : variableBytes;
+    if (bytes <= bytesMax) return;
+    const limit = isMcps ? "BERTH_MCPS_BYTES" : "BERTH_VARIABLE_BYTES";
+    const what = `The variable ${JSON.stringify(variable.slice(0, 100))} has ${bytes} bytes`;
+    this.complain("too-large", `${what}, and at most ${bytesMax} can be saved (${limit})`);
   }
 
   #takeSecret({ secret }: Record<string, unknown>, bytes: Uint8Array): void {
