@@ -218,7 +218,7 @@ describe("the code that checks values", () => {
         items: { properties: { [name]: { default: Array.from({ length: 1_000 }, () => ({ "a;": 1 })) } } },
       };
       const check = evaluated(codeOf(schema, { texts: false }, false).code);
-      const value = Array.from({ length: 40 }, () => ({}) as JsonObject);
+      const value: JsonObject[] = Array.from({ length: 40 }, () => ({}));
       assert.throws(() => within({ steps: 100_000, errors: Infinity }, () => check(value)), GAVE_UP, name);
       assert.ok(value.filter((item) => Object.hasOwn(item, name)).length <= 11, name);
       const { judge } = judgeOf(schema, { texts: false });

@@ -327,7 +327,7 @@ export async function* stages(count: number, context: any): AsyncGenerator<unkno
         }),
       );
       assert.deepEqual(long, short);
-      const { a = "", constructor = "" } = { constructor: "", ...args };
+      const { a = "", constructor } = { constructor: "", ...args };
       assert.equal(short.messages[0].content.text, `${a} ${constructor}  ${a}`);
       assert.equal(short.messages[1].content.uri, `note://${encodeURIComponent(Buffer.from(a).toString())}`);
     }
