@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { setFlagsFromString } from "node:v8";
@@ -11,6 +10,7 @@ import { apiOf } from "./api.ts";
 import { post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { connectRaw, rawPost, type RawConnection } from "./raw-http.ts";
 import { startRig } from "./mcp-modern.rig.ts";
+import { contextOf } from "./request-context.rig.ts";
 import { addTenant, onStoreOf } from "./tenants.rig.ts";
 import { turnsIn } from "./turns-in.ts";
 import { until } from "./until.ts";
@@ -274,7 +274,7 @@ describe("a long body that is no ASCII", () => {
       headers: { "content-length": String(bytes.length) },
       url: "/mcp/own",
     });
-    return new Bodies(defaultLimits).read(request as unknown as IncomingMessage);
+    return new Bodies(defaultLimits).read(contextOf({ request }));
   };
 
   it("is decoded in turns with calls of others, and no character of it is cut in two", async () => {

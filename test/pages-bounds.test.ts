@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Request, Response } from "express";
 import { jsonBlock, rawBlock, type Block } from "../src/cid.ts";
 import type { Host, ServerSummary } from "../src/host/host.ts";
 import type { Current, Draft, Edits } from "../src/host/edits/edits.ts";
@@ -10,24 +9,22 @@ import type { Page, Pages } from "../src/http/pages/pages.ts";
 import { serverPage, serversPage } from "../src/http/pages/servers.ts";
 import { viewComparison, viewSubject } from "../src/http/pages/subject.ts";
 import { variablePage } from "../src/http/pages/variables.ts";
+import type { RoutedContext } from "../src/http/routed.ts";
 import { defaultLimits } from "../src/limits.ts";
+import { contextOf } from "./request-context.rig.ts";
 
 /** Keeps what it is given instead of rendering it. */
 function pagesOf(sent: Page[]): Pages {
   const kept: Partial<Pages> = {
     text: async (text) => new Fragment(Buffer.from(text)),
-    async send(_request, _response, _view, page) {
+    async send(_context, _view, page) {
       sent.push(page);
     },
   };
   return kept as Pages;
 }
 
-const requestOf = <Params extends object>(params: Params): Request<Params> =>
-  ({ params, query: {}, headers: {} }) as unknown as Request<Params>;
-
-const response = { vary: () => {} } as unknown as Response;
-const fail = (error: unknown): void => assert.fail(String(error));
+const forParams = (params: object): RoutedContext => contextOf({ request: { params }, response: { vary: () => {} } });
 
 /** The longest text that this thread reads as JSON meanwhile. */
 async function longestJson(work: () => Promise<unknown>): Promise<number> {
@@ -79,7 +76,7 @@ describe("pages of what others wrote", () => {
     const sent: Page[] = [];
     const edits = editsOf(currentOf("mcps", text));
     const page = variablePage({ edits, pages: pagesOf(sent), writable: true, limits: defaultLimits });
-    const longest = await longestJson(async () => page(requestOf({ name: "mcps" }), response, fail));
+    const longest = await longestJson(async () => page(forParams({ name: "mcps" })));
     assert.ok(longest < text.length / 2, `${longest} of ${text.length} letters at once`);
     const links = sent[0]!["links"] as { server: string; cids: { field: string }[] }[];
     assert.deepEqual(
@@ -140,8 +137,8 @@ describe("pages of what others wrote", () => {
     const sent: Page[] = [];
     const edits = { ...editsOf(currentOf("s", "")), language: async () => undefined };
     const at = { edits, host: host as Host, pages: pagesOf(sent), writable: true, originOf: () => "", base: "" };
-    await serversPage({ ...at, limits: defaultLimits })(requestOf({}), response, fail);
-    await serverPage({ ...at, limits: defaultLimits })(requestOf({ server: "s", name: "s" }), response, fail);
+    await serversPage({ ...at, limits: defaultLimits })(forParams({}));
+    await serverPage({ ...at, limits: defaultLimits })(forParams({ server: "s", name: "s" }));
     const [list, alone] = sent as unknown as [{ servers: [{ server: View }] }, { server: View }];
     assert.equal(list.servers[0].server.description.length, 501);
     assert.equal(alone.server.description.length, 16_001);
@@ -161,7 +158,7 @@ describe("pages of what others wrote", () => {
       };
       const sent: Page[] = [];
       const page = cidPage({ host: host as Host, pages: pagesOf(sent) });
-      await page(requestOf({ cid: definition.cid }), response, fail);
+      await page(forParams({ cid: definition.cid }));
       return { reads, files: sent[0]!["files"] as { text: string; cut: boolean }[] };
     };
     const definition = await shown(jsonBlock({ entry: "f0", files }));

@@ -1,31 +1,25 @@
 import assert from "node:assert/strict";
 import { EventEmitter } from "node:events";
-import type { Server, ServerResponse } from "node:http";
 import { describe, it } from "node:test";
-import { countUnread, Unread } from "../src/http/unread.ts";
+import { Unread } from "../src/http/unread.ts";
 import { request } from "./berth.ts";
 import { startRig } from "./mcp-modern.rig.ts";
 import { connectRaw, rawPost } from "./raw-http.ts";
+import { contextOf } from "./request-context.rig.ts";
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
 
 describe("what clients have not taken yet of long answers", () => {
-  const server = new EventEmitter() as Server;
-
   /** An answer of which so many bytes wait, on a connection of its own. */
   class Answer extends EventEmitter {
     writableLength: number;
     destroyed = false;
-    readonly req: unknown;
 
-    constructor(bytes: number) {
+    constructor(unread: Unread, bytes: number) {
       super();
       this.writableLength = bytes;
-      const socket = new EventEmitter();
-      server.emit("connection", socket);
-      this.req = { socket };
-      countUnread(this as unknown as ServerResponse);
+      unread.count(contextOf({ response: this }, unread));
     }
 
     destroy(): void {
@@ -41,20 +35,18 @@ describe("what clients have not taken yet of long answers", () => {
   const cut = (answers: readonly Answer[]): boolean[] => answers.map(({ destroyed }) => destroyed);
 
   it("unreadBytesPerTenant: above, the answer goes that has waited longest", () => {
-    new Unread({ unreadBytes: 100 * MIB, unreadBytesPerTenant: 4 * MIB }).watch(server);
-    const answers = Array.from({ length: 6 }, () => new Answer(MIB));
+    const unread = new Unread({ unreadBytes: 100 * MIB, unreadBytesPerTenant: 4 * MIB });
+    const answers = Array.from({ length: 6 }, () => new Answer(unread, MIB));
     assert.deepEqual(cut(answers), [true, true, false, false, false, false]);
-    server.removeAllListeners();
   });
 
   it("what was taken counts no more, and whoever takes some keeps its place", () => {
-    new Unread({ unreadBytes: 4 * MIB, unreadBytesPerTenant: 100 * MIB }).watch(server);
-    const answers = Array.from({ length: 4 }, () => new Answer(MIB));
+    const unread = new Unread({ unreadBytes: 4 * MIB, unreadBytesPerTenant: 100 * MIB });
+    const answers = Array.from({ length: 4 }, () => new Answer(unread, MIB));
     answers[0]!.take(100 * KIB);
     answers[1]!.take(MIB);
-    answers.push(new Answer(MIB), new Answer(100 * KIB), new Answer(MIB));
+    answers.push(new Answer(unread, MIB), new Answer(unread, 100 * KIB), new Answer(unread, MIB));
     assert.deepEqual(cut(answers), [false, false, true, false, false, false, false]);
-    server.removeAllListeners();
   });
 
   it("unreadBytesPerTenant: is held to by answers over HTTP, and whoever comes then is answered whole", async () => {

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import type { IncomingMessage } from "node:http";
 import { after, before, describe, it } from "node:test";
 import { readConfig } from "../src/config.ts";
 import { BerthError } from "../src/errors.ts";
 import { checkChange } from "../src/http/access/permit.ts";
 import { apiOf, type Api } from "./api.ts";
 import { startTestBerth, type TestBerth } from "./berth.ts";
+import { contextOf } from "./request-context.rig.ts";
 
 const TOKEN = "a-token-of-enough-characters";
 
@@ -13,7 +13,7 @@ const TOKEN = "a-token-of-enough-characters";
 function judge(headers: Record<string, string>, remoteAddress = "127.0.0.1"): string {
   const request = { headers: { host: "127.0.0.1:7420", ...headers }, socket: { remoteAddress } };
   try {
-    checkChange(request as unknown as IncomingMessage, "values");
+    checkChange(contextOf({ request }), "values");
     return "ok";
   } catch (error) {
     assert.ok(error instanceof BerthError);

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import express, { type ErrorRequestHandler, type Express, type Request, type RequestHandler } from "express";
+import express, { type ErrorRequestHandler, type Request, type RequestHandler } from "express";
 import type { Access } from "../access/access.ts";
 import type { Audit } from "../audit/audit.ts";
 import { BerthError } from "../errors.ts";
@@ -10,7 +10,6 @@ import type { SecretEdits } from "../host/secret-edits.ts";
 import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { tellable } from "../unforeseen.ts";
-import { authenticated, type Authenticate } from "./access/authenticate.ts";
 import { AUTHORIZATION_SERVER, noAuthorizationServer } from "./access/authorization-server.ts";
 import type { Challenge } from "./access/challenge.ts";
 import { administering, named, reading } from "./access/permit.ts";
@@ -21,12 +20,11 @@ import type { SignIns } from "./access/sign-ins.ts";
 import { createApi, type ApiOptions } from "./api/api.ts";
 import { openAssets } from "./assets.ts";
 import type { Bodies } from "./body.ts";
-import { allowOrigin, answerPreflight } from "./cors.ts";
+import { answerPreflight } from "./cors.ts";
 import type { OpenStreams } from "./open-streams.ts";
 import type { OriginOf } from "./origin.ts";
 import { auditPage } from "./pages/audit.ts";
 import { cidPage } from "./pages/cid.ts";
-import { baseOf } from "./place.ts";
 import { sendErrorPage, wantsPage, type ErrorOptions } from "./pages/error.ts";
 import { metricsRoute } from "./metrics-route.ts";
 import { mcpPage } from "./pages/mcp.ts";
@@ -37,8 +35,10 @@ import { secretsPage } from "./pages/secrets.ts";
 import { serverPage, serversPage } from "./pages/servers.ts";
 import { warmUp } from "./pages/warm-up.ts";
 import { variablePage, variablesPage, type VariablePageOptions } from "./pages/variables.ts";
-import { REQUEST_ID_HEADER, traceOf } from "./trace.ts";
+import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";
+import { contextOf, handOn, routed } from "./routed.ts";
 import { serversRoute, type ServersRouteOptions } from "./servers/servers-route.ts";
+import type { Route } from "./way-in.ts";
 import { sayWhenToRetry } from "./write-answer.ts";
 
 export interface AppOptions {
@@ -49,13 +49,9 @@ export interface AppOptions {
   readonly secrets: SecretEdits;
   readonly tenancy: Tenancy;
   readonly isolation: string;
-  readonly guard: (request: IncomingMessage) => void;
   readonly access: Access;
   readonly audit: Audit;
   readonly isProxied: boolean;
-  readonly authenticate: Authenticate;
-  /** In front of what takes no token. */
-  readonly forEverybody: RequestHandler;
   readonly challenge: Challenge;
   readonly resources: Resources;
   readonly signIns: SignIns;
@@ -68,41 +64,48 @@ export interface AppOptions {
   readonly log: Log;
 }
 
-/** The Express application: everything but POSTs to the MCP endpoint. Routes are named by their URL. */
-export function createApp(options: AppOptions): Express {
+/** The Express application: everything but the MCP endpoint. Routes are named by their URL. */
+export function createApp(options: AppOptions): Route {
   const app = express();
   const assets = openAssets();
   const pages = createPages(assets);
+  const parts = { ...options, pages };
   app.disable("x-powered-by");
   app.use((request, response, next) => {
-    options.guard(request);
+    const { failure, trace } = contextOf(response);
     leaveOutLongWishes(request);
-    if (FOR_CLIENTS.test(`${request.method} ${request.url}`)) allowOrigin(request, response);
     response.setHeader("X-Content-Type-Options", "nosniff");
-    response.setHeader(REQUEST_ID_HEADER, traceOf(request).requestId);
+    response.setHeader(REQUEST_ID_HEADER, trace.requestId);
+    if (failure !== undefined) throw failure;
     next();
   });
-  const { forEverybody } = options;
-  app.get("/", forEverybody, (request, response) => response.redirect(`${baseOf(request)}/mcp`));
-  app.get("/assets/:file", forEverybody, assets.serve);
-  app.options(["/mcp", "/mcp/:server", `${WELL_KNOWN}/*path`], forEverybody, answerPreflight);
-  app.get(`${WELL_KNOWN}/*path`, forEverybody, protectedResource(options.access, options.resources, options.tenancy));
-  app.all(AUTHORIZATION_SERVER, forEverybody, noAuthorizationServer);
-  app.get("/sign-in", forEverybody, signInPage({ ...options, pages }));
-  app.post("/sign-in", forEverybody, signIn({ ...options, pages }));
-  app.post("/sign-out", forEverybody, signOut(options));
-  app.use(authenticated(options.authenticate));
-  app.get("/metrics", metricsRoute(options));
-  app.get("/mcp", mcpPage({ ...options, pages }));
-  app.get("/cid/:cid", reading(), cidPage({ ...options, pages }));
-  app.get("/mcp/meta/:server", metaPage({ ...options, pages }));
-  app.get("/variables", reading(), variablesPage({ ...options, pages }));
-  app.get("/variables/:name", reading(), variablePage({ ...options, pages }));
-  app.get("/secrets", reading(), secretsPage({ ...options, pages }));
-  app.get("/audit", administering as RequestHandler, auditPage({ ...options, pages }));
-  app.get("/servers", serversPage({ ...options, pages }));
+  app.get(
+    "/",
+    routed(({ response, base }) => response.redirect(`${base}/mcp`)),
+  );
+  app.get("/assets/:file", assets.serve);
+  app.options(["/mcp", "/mcp/:server", `${WELL_KNOWN}/*path`], answerPreflight);
+  app.get(`${WELL_KNOWN}/*path`, routed(protectedResource(options.access, options.resources, options.tenancy)));
+  app.all(AUTHORIZATION_SERVER, noAuthorizationServer);
+  app.get("/sign-in", routed(signInPage(parts)));
+  app.post("/sign-in", routed(signIn(parts)));
+  app.post("/sign-out", routed(signOut(options)));
+  app.use((request, _response, next) => {
+    // However Express reads an address: nothing below is there for a request whose sender was not asked for a token.
+    if (isPublic(request)) throw new BerthError("not_found", request.path);
+    next();
+  });
+  app.get("/metrics", routed(metricsRoute(options)));
+  app.get("/mcp", routed(mcpPage(parts)));
+  app.get("/cid/:cid", routed(cidPage(parts), reading()));
+  app.get("/mcp/meta/:server", routed(metaPage(parts)));
+  app.get("/variables", routed(variablesPage(parts), reading()));
+  app.get("/variables/:name", routed(variablePage(parts), reading()));
+  app.get("/secrets", routed(secretsPage(parts), reading()));
+  app.get("/audit", routed(auditPage(parts), administering));
+  app.get("/servers", routed(serversPage(parts)));
   app.use(serversRoute(options));
-  app.get("/servers/:name", reading(named), serverPage({ ...options, pages }));
+  app.get("/servers/:name", routed(serverPage(parts), reading(named)));
   app.get("/mcp/:server", showServer);
   app.all("/mcp", refuseMethod);
   app.all("/mcp/:server", refuseMethod);
@@ -110,10 +113,33 @@ export function createApp(options: AppOptions): Express {
   app.use((request) => {
     throw new BerthError("not_found", request.path);
   });
-  app.use(showError({ ...options, pages }));
+  app.use(showError(parts));
   warmUp(pages).catch((error: unknown) => options.log.warn({ err: error }, "pages are not warmed up"));
-  return app;
+
+  const answer = (context: RequestContext): void => {
+    context.response.once("prefinish", () => context.unread.watchRest(context, options.limits.stalledMs));
+    handOn(context, app);
+  };
+  return {
+    match: ({ request }) => ({
+      isForClients: FOR_CLIENTS.test(`${request.method} ${request.url}`),
+      isPublic: isPublic(request),
+      answer,
+    }),
+    fail(context, error) {
+      context.failure = error;
+      answer(context);
+    },
+  };
 }
+
+/** True for what is there for everybody, with or without a token: nothing that a tenant has written. */
+function isPublic({ method, url = "" }: IncomingMessage): boolean {
+  return PUBLIC.test(url) || (method === "OPTIONS" && PREFLIGHT.test(url));
+}
+
+const PUBLIC = /^\/(?:assets\/[^/?]+|sign-in|sign-out|authorize|token|register|\.well-known\/[^?]+)?\/?(?:\?|$)/;
+const PREFLIGHT = /^\/mcp(?:\/[^/?]+)?\/?(?:\?|$)/;
 
 /** Browsers send a tenth of it. */
 const WISH_UNITS_MAX = 2_048;
@@ -132,7 +158,7 @@ const FOR_CLIENTS = /^\w+ \/(?:mcp(?:\/[^/?]+)?\/?(?:\?|$)|servers\/[^/?]+\/|\.w
 const showServer: RequestHandler<{ server: string }> = (request, response, next) => {
   response.vary("Accept");
   if (!wantsPage(request)) return next();
-  response.redirect(303, pathsOf(baseOf(request), request.params.server).page);
+  response.redirect(303, pathsOf(contextOf(response).base, request.params.server).page);
 };
 
 function refuseMethod(request: IncomingMessage): never {
@@ -146,19 +172,20 @@ const showError =
     if (response.headersSent) return next(error);
     // Express decodes the parts of an address itself.
     const known: unknown = error instanceof URIError ? new BerthError("not_found", "its escapes are broken") : error;
-    const shown = tellable(known, traceOf(request).requestId, options.log, "a page failed");
-    options.challenge(request, response, shown);
+    const context = contextOf(response);
+    const shown = tellable(known, context.trace.requestId, options.log, "a page failed");
+    options.challenge(context, shown);
     if (shown.code === "method_not_allowed" && !response.hasHeader("Allow")) response.setHeader("Allow", "POST");
     sayWhenToRetry(response, shown);
     response.vary("Accept");
     if (wantsPage(request) && shown.status === 401) {
-      return sendSignIn(options.pages, request, response, {
+      return sendSignIn(options.pages, context, {
         status: 401,
         message: messageAt(shown),
         next: nextAt(request),
       });
     }
-    if (wantsPage(request)) return sendErrorPage(options, request, response, shown);
+    if (wantsPage(request)) return sendErrorPage(options, context, shown);
     const { code, message, data } = shown;
     response.status(shown.status).json({ error: { code, message, ...(data && { data }) } });
   };

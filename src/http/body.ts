@@ -1,11 +1,10 @@
 import { isUtf8 } from "node:buffer";
-import type { IncomingMessage } from "node:http";
 import { BerthError } from "../errors.ts";
 import { GrowingBytes } from "../growing-bytes.ts";
 import { limitVariable, type Limits } from "../limits.ts";
 import { DECODED_AT_ONCE_BYTES, decodable, textOf } from "../long-text.ts";
 import { turnAmongAll } from "../turns.ts";
-import { claimedPlaceOf } from "./place.ts";
+import type { RequestContext } from "./request-context.ts";
 
 /** The limits that one body may have: each is refused by its name. */
 export type BodyLimits = Pick<
@@ -47,16 +46,16 @@ export class Bodies {
    * for what is not whole, with `parse_error` for what is no UTF-8, or with `invalid_request` when the client stops in
    * the middle. `bytesMax` is the limit of that name, or a number that follows from another one.
    */
-  read(request: IncomingMessage, bytesMax: "bodyBytes" | "shortBodyBytes" | number = "bodyBytes"): Promise<string> {
-    return this.#read(request, bytesMax, this.#roomOf(request));
+  read(context: RequestContext, bytesMax: "bodyBytes" | "shortBodyBytes" | number = "bodyBytes"): Promise<string> {
+    return this.#read(context, bytesMax, this.#roomOf(context));
   }
 
   /**
    * As `read`, the body of a sign-in. Anybody may send one to any tenant, so it takes nothing of that tenant's room, nor
    * of the room of all: it has a small one that only sign-ins share.
    */
-  readSignIn(request: IncomingMessage): Promise<string> {
-    return this.#read(request, "signInBytes", {
+  readSignIn(context: RequestContext): Promise<string> {
+    return this.#read(context, "signInBytes", {
       fullFor: (bytes) => {
         const { unfinishedSignInBytes } = this.#limits;
         if (this.#unfinishedSignIns + bytes <= unfinishedSignInBytes) return undefined;
@@ -67,7 +66,7 @@ export class Bodies {
   }
 
   #read(
-    request: IncomingMessage,
+    { request }: RequestContext,
     bytesMax: "bodyBytes" | "shortBodyBytes" | "signInBytes" | number,
     room: Room,
   ): Promise<string> {
@@ -142,9 +141,8 @@ export class Bodies {
     else this.#heldBy.set(tenant, own);
   }
 
-  #roomOf(request: IncomingMessage): Room {
+  #roomOf({ claimed: { tenant } }: RequestContext): Room {
     const { unfinishedBodyBytes, unfinishedBodyBytesPerTenant } = this.#limits;
-    const { tenant } = claimedPlaceOf(request);
     return {
       fullFor: (bytes) => {
         if ((this.#byTenant.get(tenant) ?? 0) + bytes > unfinishedBodyBytesPerTenant) {

@@ -1,9 +1,7 @@
 import type { ServerResponse } from "node:http";
-import { REQUEST_ID_HEADER, traceOf } from "./trace.ts";
+import { REQUEST_ID_HEADER, type Ending, type RequestContext } from "./request-context.ts";
 import type { Principal } from "../access/principal.ts";
-import { countUnread, watchRest } from "./unread.ts";
 import { LongText, type Text } from "../long-text.ts";
-import type { Ending } from "./at-close.ts";
 import type { EventDetails, EventSink } from "../mcp/protocol.ts";
 
 const NO_DETAILS: EventDetails = {};
@@ -17,7 +15,7 @@ export interface EventStreamLimits {
 export interface StreamOwner {
   onOpen(stream: EventStream): void;
   /** It stays until its client leaves. Throws where it may not. */
-  onStand(stream: EventStream, response: ServerResponse): void;
+  onStand(stream: EventStream, context: RequestContext): void;
   /** Its connection has nothing more of it. */
   onOver(stream: EventStream): void;
 }
@@ -26,6 +24,7 @@ export interface StreamOwner {
 export class EventStream implements EventSink, Ending {
   /** Whose it is. */
   readonly principal: Principal | undefined;
+  readonly #context: RequestContext;
   readonly #response: ServerResponse;
   readonly #limits: EventStreamLimits;
   readonly #owner: StreamOwner;
@@ -33,9 +32,10 @@ export class EventStream implements EventSink, Ending {
   #room: Promise<void> | undefined;
   #quiet = true;
 
-  constructor(response: ServerResponse, limits: EventStreamLimits, owner: StreamOwner, principal?: Principal) {
-    this.principal = principal;
-    this.#response = response;
+  constructor(context: RequestContext, limits: EventStreamLimits, owner: StreamOwner) {
+    this.principal = context.principal;
+    this.#context = context;
+    this.#response = context.response;
     this.#limits = limits;
     this.#owner = owner;
   }
@@ -66,14 +66,14 @@ export class EventStream implements EventSink, Ending {
       "Content-Type": "text/event-stream",
       "Cache-Control": "no-cache",
       "X-Accel-Buffering": "no",
-      [REQUEST_ID_HEADER]: traceOf(this.#response.req).requestId,
+      [REQUEST_ID_HEADER]: this.#context.trace.requestId,
     });
     if (first) this.#response.write(`id: ${first.eventId}\nretry: ${first.retryMs}\ndata:\n\n`);
     else this.#response.flushHeaders();
   }
 
   stand(): void {
-    this.#owner.onStand(this, this.#response);
+    this.#owner.onStand(this, this.#context);
   }
 
   close(): void {
@@ -97,7 +97,7 @@ export class EventStream implements EventSink, Ending {
 
   end(message: Text | undefined): void {
     if (message !== undefined) void this.send(message);
-    endResponse(this.#response, undefined, this.#limits.stalledMs);
+    endResponse(this.#context, undefined, this.#limits.stalledMs);
   }
 
   #write(event: Text): void | Promise<void> {
@@ -107,7 +107,7 @@ export class EventStream implements EventSink, Ending {
     if (writePieces(this.#response, event)) return;
     // Who says something without waiting for room, as answers do, is stopped here.
     if (this.unreadBytes > this.#limits.unreadStreamBytes) return this.cut();
-    countUnread(this.#response);
+    this.#context.unread.count(this.#context);
     return (this.#room ??= this.#waitForRoom());
   }
 
@@ -128,12 +128,13 @@ export class EventStream implements EventSink, Ending {
 }
 
 /** Ends a response whose client has `stalledMs` to take each part of what is left. */
-export function endResponse(response: ServerResponse, body: Text | Buffer | undefined, stalledMs: number): void {
+export function endResponse(context: RequestContext, body: Text | Buffer | undefined, stalledMs: number): void {
+  const { response, unread } = context;
   if (body instanceof LongText) {
     writePieces(response, body);
     response.end();
   } else response.end(body);
-  watchRest(response, stalledMs);
+  unread.watchRest(context, stalledMs);
 }
 
 // JSON text has no line breaks, so that one data line carries a message whole.

@@ -1,10 +1,9 @@
-import type { IncomingMessage } from "node:http";
 import { isLoopback } from "../config.ts";
 import { BerthError } from "../errors.ts";
 import { isOriginOf } from "./access/own-page.ts";
 import type { Tenancy } from "../host/tenancy.ts";
 import { hostnameOf } from "./hostname.ts";
-import { tenantOf } from "./place.ts";
+import type { RequestContext } from "./request-context.ts";
 
 /**
  * Keeps other sites' pages away from a local service (DNS rebinding; 2026-07-28 `basic/transports/streamable-http`,
@@ -18,7 +17,7 @@ export function createGuard(
     allowedOrigins,
   }: { readonly allowedHosts: readonly string[]; readonly allowedOrigins: readonly string[] },
   tenancy: Pick<Tenancy, "unmapped" | "ofHost">,
-): (request: IncomingMessage) => void {
+): (context: RequestContext) => void {
   const isKnown = (hostname: string): boolean => isLoopback(hostname) || allowedHosts.includes(hostname);
   // The same few values come with every request, so what was judged once is remembered; bounded, because anyone can send any.
   const good = new Set<string>();
@@ -26,12 +25,12 @@ export function createGuard(
     if (good.size < 64) good.add(value);
   };
 
-  return (request) => {
+  return (context) => {
     const {
       url = "",
       headers: { host, origin },
       rawHeaders,
-    } = request;
+    } = context.request;
     // An address with a host of its own would go before the header.
     if (!url.startsWith("/")) throw new BerthError("not_found", url);
     checkRepeated(rawHeaders);
@@ -43,7 +42,7 @@ export function createGuard(
     }
     if (origin !== undefined && !tenancy.unmapped) {
       const owner = tenancy.ofHost(hostnameOf(origin));
-      if (owner !== undefined && owner !== tenantOf(request)) throw new BerthError("forbidden_origin", origin);
+      if (owner !== undefined && owner !== context.tenant) throw new BerthError("forbidden_origin", origin);
       if (owner !== undefined && portOf(origin) === portOf(`http://${host}`)) return;
     }
     if (origin !== undefined && !allowedOrigins.includes(origin) && !isOriginOf(origin, host)) {

@@ -1,26 +1,22 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import { Cancellation } from "../cancellation.ts";
 import { BerthError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
+import type { Answer } from "../mcp/protocol.ts";
 import { readAccept } from "./accept.ts";
-import { atClose, type Ending } from "./at-close.ts";
 import type { Bodies } from "./body.ts";
-import type { Authenticate } from "./access/authenticate.ts";
 import type { Challenge } from "./access/challenge.ts";
-import { allowOrigin } from "./cors.ts";
 import type { EventStream } from "./event-stream.ts";
 import type { OpenStreams } from "./open-streams.ts";
-import { tenantOf } from "./place.ts";
-import { traceOf } from "./trace.ts";
+import type { RequestContext } from "./request-context.ts";
+import type { Route } from "./way-in.ts";
 import { writeAnswer, writeFailure } from "./write-answer.ts";
 
 export interface McpRouteOptions {
   readonly endpoint: Endpoint;
   /** The server's name that stands for all of them, at `/mcp` itself. */
   readonly allServers: string;
-  readonly guard: (request: IncomingMessage) => void;
-  readonly authenticate: Authenticate;
   readonly challenge: Challenge;
   readonly streams: OpenStreams;
   readonly bodies: Bodies;
@@ -28,81 +24,85 @@ export interface McpRouteOptions {
   readonly log: Log;
 }
 
-export const MCP_PATH = /^\/mcp(?:\/([^/?]+))?\/?(?:\?|$)/;
+const MCP_PATH = /^\/mcp(?:\/([^/?]+))?\/?(?:\?|$)/;
 
 /**
- * `POST /mcp/<server>` and `POST /mcp`, in front of Express: its router, body parser and response helpers would cost
- * several times what the protocol does. Returns false for every other request.
+ * `/mcp/<server>` and `/mcp` as MCP clients ask for them, in front of Express: its router, body parser and response
+ * helpers would cost several times what the protocol does. `POST` is a message; `GET` by a client that takes events is
+ * the stream of its session, and `DELETE` ends the session.
  */
-export function createMcpRoute(
-  options: McpRouteOptions,
-): (request: IncomingMessage, response: ServerResponse) => boolean {
-  return (request, response) => {
-    if (request.method !== "POST") return false;
-    const path = MCP_PATH.exec(request.url ?? "");
-    if (!path) return false;
-    void answerPost(path[1], request, response, options);
-    return true;
+export function createMcpRoute(options: McpRouteOptions): Route {
+  const { challenge, limits, log } = options;
+  return {
+    match({ request: { method, headers, url = "" } }) {
+      const handler = method === "GET" && !readAccept(headers.accept).events ? undefined : HANDLERS[method!];
+      const path = handler && MCP_PATH.exec(url);
+      if (!handler || !path) return undefined;
+      return { isForClients: true, answer: (context) => handler(path[1], context, options) };
+    },
+    fail(context, error) {
+      challenge(context, error);
+      writeFailure(context, error, limits.stalledMs, log);
+    },
   };
 }
 
+type Handler = (name: string | undefined, context: RequestContext, options: McpRouteOptions) => Promise<void>;
+
+const HANDLERS: Readonly<Record<string, Handler>> = { POST: answerPost, GET: listen, DELETE: endSession };
+
 async function answerPost(
   name: string | undefined,
-  request: IncomingMessage,
-  response: ServerResponse,
-  options: McpRouteOptions,
+  context: RequestContext,
+  { endpoint, allServers, challenge, streams, bodies, limits }: McpRouteOptions,
 ): Promise<void> {
-  const { endpoint, allServers, guard, authenticate, challenge, streams, bodies, limits, log } = options;
-  let events: EventStream | undefined;
   let letGo: (() => void) | undefined;
   try {
-    guard(request);
-    allowOrigin(request, response);
-    const found = authenticate(request);
-    // Waited for only where it has to be: the rest of a call is worth a few microseconds.
-    const principal = found instanceof Promise ? await found : found;
-    const tenant = tenantOf(request);
-    const { headers } = request;
+    const { tenant, principal, trace, signal } = context;
+    const { headers } = context.request;
     checkContent(headers);
     const accepted = readAccept(headers.accept);
     if (!accepted.json && !accepted.events) throw new BerthError("not_acceptable");
     const server = name === undefined ? allServers : decodeName(name);
 
-    const body = await bodies.read(request);
+    const body = await bodies.read(context);
     letGo = bodies.hold(tenant, body);
     // A client for which there is no stream is answered all at once.
-    if (accepted.events) events = streams.take(response, principal);
-    const signal = cancelledBy(response);
-    const answer = await endpoint.post(tenant, server, {
-      headers,
-      body,
-      principal,
-      trace: traceOf(request),
-      events,
-      signal,
-    });
-    if (answer.denied) challenge(request, response, answer.denied, principal);
+    const events: EventStream | undefined = accepted.events ? streams.take(context) : undefined;
+    const answer = await endpoint.post(tenant, server, { headers, body, principal, trace, events, signal });
+    if (answer.denied) challenge(context, answer.denied);
     if (events?.isOpen) events.end(answer.body);
-    else writeAnswer(response, answer, limits.stalledMs);
-  } catch (error) {
-    challenge(request, response, error);
-    writeFailure(response, error, limits.stalledMs, log);
+    else writeAnswer(context, answer, limits.stalledMs);
   } finally {
     letGo?.();
   }
 }
 
-/** Aborted when the client goes before its answer is written. */
-export function cancelledBy(response: ServerResponse): Cancellation {
-  const cancellation = new RequestCancellation();
-  atClose(response, cancellation);
-  return cancellation;
+async function listen(name: string | undefined, context: RequestContext, options: McpRouteOptions): Promise<void> {
+  const { endpoint, streams } = options;
+  const { tenant, principal, response, request } = context;
+  const server = name === undefined ? options.allServers : decodeName(name);
+  const events = streams.take(context);
+  if (!events) throw new BerthError("too_many_streams");
+  const signal = new Cancellation();
+  response.once("close", () => signal.abort());
+  events.stand();
+  const answer = await endpoint.listen(tenant, server, { headers: request.headers, principal, events, signal });
+  if (answer) writeAnswered(context, answer, options);
 }
 
-class RequestCancellation extends Cancellation implements Ending {
-  leave(isWhole: boolean): void {
-    if (!isWhole) this.abort();
-  }
+async function endSession(name: string | undefined, context: RequestContext, options: McpRouteOptions): Promise<void> {
+  const { tenant, principal, request } = context;
+  const server = name === undefined ? options.allServers : decodeName(name);
+  const answer = await options.endpoint.end(tenant, server, { headers: request.headers, principal });
+  writeAnswered(context, answer, options);
+}
+
+function writeAnswered(context: RequestContext, answer: Answer, { challenge, limits }: McpRouteOptions): void {
+  if (context.response.headersSent) return;
+  if (answer.denied) challenge(context, answer.denied);
+  if (answer.status === 405) context.response.setHeader("Allow", "POST");
+  writeAnswer(context, answer, limits.stalledMs);
 }
 
 export function checkContent({ "content-type": type, "content-encoding": encoding }: IncomingMessage["headers"]): void {

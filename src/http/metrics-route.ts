@@ -1,9 +1,8 @@
-import type { RequestHandler } from "express";
 import { BerthError } from "../errors.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { DEFAULT_TENANT } from "../tenant-name.ts";
 import { checkChange } from "./access/permit.ts";
-import { tenantOf } from "./place.ts";
+import type { RouteHandler } from "./routed.ts";
 
 export interface MetricsRouteOptions {
   readonly metrics: Metrics;
@@ -13,10 +12,11 @@ export interface MetricsRouteOptions {
  * `GET /metrics`: figures of all tenants, so for those alone who may administer the default one, as whose administrators
  * the service is run, or who sit at its machine.
  */
-export function metricsRoute({ metrics }: MetricsRouteOptions): RequestHandler {
-  return async (request, response) => {
-    if (tenantOf(request) !== DEFAULT_TENANT) throw new BerthError("not_found", "figures stand at /metrics alone");
-    checkChange(request, "audit");
+export function metricsRoute({ metrics }: MetricsRouteOptions): RouteHandler {
+  return async (context) => {
+    const { response } = context;
+    if (context.tenant !== DEFAULT_TENANT) throw new BerthError("not_found", "figures stand at /metrics alone");
+    checkChange(context, "audit");
     const text = await metrics.text();
     response.setHeader("Cache-Control", "no-store");
     // Express would add a second charset to the type that the format demands.

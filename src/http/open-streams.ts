@@ -1,10 +1,8 @@
-import type { ServerResponse } from "node:http";
 import type { Principal } from "../access/principal.ts";
 import type { Admission } from "../admission/admission.ts";
 import type { SignIns } from "./access/sign-ins.ts";
-import { atClose } from "./at-close.ts";
 import { EventStream, type StreamOwner } from "./event-stream.ts";
-import { tenantOf } from "./place.ts";
+import type { RequestContext } from "./request-context.ts";
 
 export interface StreamLimits {
   readonly openStreams: number;
@@ -46,11 +44,11 @@ export class OpenStreams {
   }
 
   /** A stream for the answer to one request; undefined when there are as many as may be. */
-  take(response: ServerResponse, principal?: Principal): EventStream | undefined {
+  take(context: RequestContext): EventStream | undefined {
     if (this.#taken >= this.#limits.openStreams) return undefined;
     this.#taken += 1;
-    const stream = new EventStream(response, this.#limits, this.#owner, principal);
-    atClose(response, stream);
+    const stream = new EventStream(context, this.#limits, this.#owner);
+    context.atClose(stream);
     return stream;
   }
 
@@ -64,10 +62,10 @@ export class OpenStreams {
       this.#open.add(stream);
       this.#timer ??= setInterval(this.#comment, this.#limits.streamCommentMs).unref();
     },
-    onStand: (stream, response) => {
+    onStand: ({ principal }, { response, tenant }) => {
       // Who has gone already is counted no more.
       if (!response.destroyed) {
-        response.once("close", this.#admission.enterStream(tenantOf(response.req), stream.principal));
+        response.once("close", this.#admission.enterStream(tenant, principal));
       }
     },
     onOver: (stream) => {

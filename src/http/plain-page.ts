@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import type { BerthError } from "../errors.ts";
 import { handlebars } from "./handlebars.ts";
-import { REQUEST_ID_HEADER, traceOf } from "./trace.ts";
+import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";
 
 /**
  * What a person sees who is refused before anything is looked at: one small page without templates, assets or scripts,
@@ -26,7 +26,7 @@ export function opensPage({ method, headers: { accept } }: IncomingMessage): boo
   return method === "GET" && accept !== undefined && accept.includes("text/html");
 }
 
-export function writePlainPage(response: ServerResponse, { status, message }: BerthError): void {
+export function writePlainPage({ response, trace }: RequestContext, { status, message }: BerthError): void {
   const html = `<!doctype html>
 <html lang="en">
 <head>
@@ -50,7 +50,7 @@ export function writePlainPage(response: ServerResponse, { status, message }: Be
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
     Vary: "Accept",
-    [REQUEST_ID_HEADER]: traceOf(response.req).requestId,
+    [REQUEST_ID_HEADER]: trace.requestId,
   });
   response.end(html);
 }

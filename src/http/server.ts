@@ -1,5 +1,4 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { Socket } from "node:net";
+import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { Admission } from "../admission/admission.ts";
 import { Strangers, type StrangerLimits } from "../admission/strangers.ts";
 import { BerthError } from "../errors.ts";
@@ -11,7 +10,6 @@ import type { SecretEdits } from "../host/secret-edits.ts";
 import type { Log } from "../log.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import type { Metrics } from "../metrics/metrics.ts";
-import { createAdmit } from "./admit.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { ServersRouteOptions } from "./servers/servers-route.ts";
 import type { ApiOptions } from "./api/api.ts";
@@ -23,19 +21,20 @@ import { createChallenge } from "./access/challenge.ts";
 import { recordRefusals } from "./access/record-refusals.ts";
 import { createResources } from "./access/resources.ts";
 import type { SignIns } from "./access/sign-ins.ts";
-import { createDrain } from "./drain.ts";
+import { Connections } from "./connections.ts";
 import { createHealth, type Readiness } from "./health.ts";
 import { createGuard } from "./guard.ts";
-import { hold } from "./hold.ts";
 import { logRequests } from "./log-requests.ts";
-import { createMcpGet } from "./mcp-get.ts";
 import { createMcpRoute } from "./mcp-route.ts";
 import { createOriginOf } from "./origin.ts";
-import { createPlaces } from "./place.ts";
+import { createLocate } from "./locate.ts";
 import { OpenStreams, type StreamLimits } from "./open-streams.ts";
 import { createSseRoute } from "./sse-route.ts";
 import type { ListPageLimits } from "./list-page.ts";
-import { Unread, watchRest, type UnreadLimits } from "./unread.ts";
+import { RequestContext } from "./request-context.ts";
+import { RequestLimits } from "./request-limits.ts";
+import { Unread, type UnreadLimits } from "./unread.ts";
+import { createWayIn } from "./way-in.ts";
 import { writeFailure } from "./write-answer.ts";
 
 /** A quiet connection is asked whether it is still there after this time. */
@@ -92,21 +91,22 @@ export interface HttpServer {
   drain(): Promise<void>;
 }
 
-type Answer = (request: IncomingMessage, response: ServerResponse) => void;
+type Answer = (context: RequestContext) => void;
 
 export function createHttpServer(limits: HttpLimits, readiness: Readiness, log: Log): HttpServer {
   const health = createHealth(readiness);
   const logRequest = log.isLevelEnabled("debug") ? logRequests(log) : undefined;
-  let answer: Answer = (_request, response) => {
+  let answer: Answer = (context) => {
     const starting = new BerthError("starting", undefined, { data: { retryAfterSeconds: 1 } });
-    writeFailure(response, starting, limits.stalledMs, log);
+    writeFailure(context, starting, limits.stalledMs, log);
   };
-  const take: Answer = (request, response) => {
+  const take = (context: RequestContext): void => {
+    const { request, response } = context;
     if (request.socket.destroyed) return;
     // "/"
     if (request.url?.charCodeAt(0) !== 47) takeOriginForm(request);
-    logRequest?.(request, response);
-    if (!health(request, response)) answer(request, response);
+    logRequest?.(context);
+    if (!health(request, response)) answer(context);
   };
   const server = createServer(
     {
@@ -122,26 +122,17 @@ export function createHttpServer(limits: HttpLimits, readiness: Readiness, log: 
       connectionsCheckingInterval: Math.min(1_000, limits.headersMs),
     },
     (request, response) => {
-      if (response.socket) return take(request, response);
-      if (isTooFarAhead(request.socket, response, limits.pipelinedRequests)) return void request.socket.destroy();
+      const context = new RequestContext(request, response, connections.of(request.socket), unread);
+      if (response.socket) return take(context);
+      if (context.connection.isTooFarAhead(response, limits.pipelinedRequests)) return void request.socket.destroy();
       // An answer before its turn would wait in memory for as long as the one before it goes on, as streams do.
-      response.once("socket", () => setImmediate(take, request, response));
+      response.once("socket", () => setImmediate(take, context));
     },
   );
-  new Unread(limits).watch(server);
+  const connections = new Connections(server);
+  const unread = new Unread(limits);
   server.maxConnections = limits.connections;
-  return { server, serve: (options) => void (answer = createAnswer(options)), drain: createDrain(server) };
-}
-
-/** Requests that came before the answers to earlier ones of their connection. */
-const ahead = new WeakMap<Socket, number>();
-
-/** Node hands over all requests that one read of a connection brings, some thousands, in one turn. */
-function isTooFarAhead(socket: Socket, response: ServerResponse, most: number): boolean {
-  const count = (ahead.get(socket) ?? 0) + 1;
-  ahead.set(socket, count);
-  response.once("close", () => ahead.set(socket, ahead.get(socket)! - 1));
-  return count > most;
+  return { server, serve: (options) => void (answer = createAnswer(options)), drain: () => connections.drain() };
 }
 
 const ABSOLUTE_FORM = /^https?:\/\/([^/?#@]+)((?:[/?].*)?)$/is;
@@ -169,20 +160,9 @@ function createAnswer(options: HttpOptions): Answer {
   const { limits, tenancy, allowedHosts, publicUrl, access } = options;
   const hosts = publicUrl === undefined ? allowedHosts : [...allowedHosts, new URL(publicUrl).hostname];
   const origins = publicUrl === undefined ? options.allowedOrigins : [...options.allowedOrigins, publicUrl];
-  const guard = createGuard({ allowedHosts: hosts, allowedOrigins: origins }, tenancy);
-  const place = createPlaces(tenancy, guard);
   const originOf = createOriginOf(publicUrl);
   const resources = createResources({ publicUrl, allowedHosts }, tenancy);
   const isProxied = publicUrl !== undefined;
-  const { enter, authenticate, forEverybody } = createAdmit(
-    {
-      admission: options.admission,
-      strangers: new Strangers(limits),
-      required: access.required,
-      isProxied,
-    },
-    createAuthenticate(access, resources, options.signIns),
-  );
   const challenge = recordRefusals(createChallenge(access, resources), { ...options, isProxied });
   const streams = new OpenStreams(limits, options.admission, options.signIns);
   options.metrics.show({
@@ -197,29 +177,14 @@ function createAnswer(options: HttpOptions): Answer {
     read: () => bodies.unfinishedBytes,
   });
   access.onRevoked((principalId) => streams.cut(principalId));
-  const parts = { ...options, guard, authenticate, challenge, streams, bodies };
-  const mcp = createMcpRoute(parts);
-  const mcpGet = createMcpGet(parts);
-  const sse = createSseRoute(parts);
-  const app = createApp({ ...parts, isProxied, resources, originOf, forEverybody });
-  const answer: Answer = (request, response) => {
-    if (sse(request, response) || mcp(request, response) || mcpGet(request, response)) return;
-    response.once("prefinish", () => watchRest(response, limits.stalledMs));
-    app(request, response);
-  };
-  const admit: Answer = (request, response) => {
-    try {
-      enter(request, response);
-    } catch (error) {
-      const write = (): void => writeFailure(response, error, limits.stalledMs, options.log);
-      return void (hold(request, error)?.then(write) ?? write());
-    }
-    answer(request, response);
-  };
-  return (request, response) => {
-    const placing = place(request);
-    if (placing === undefined) admit(request, response);
-    // Of who has gone meanwhile nothing more is to be read.
-    else void placing.then(() => request.destroyed || admit(request, response));
-  };
+  const parts = { ...options, challenge, streams, bodies };
+  const { required } = access;
+  return createWayIn({
+    ...options,
+    locate: createLocate(tenancy),
+    guard: createGuard({ allowedHosts: hosts, allowedOrigins: origins }, tenancy),
+    requestLimits: new RequestLimits({ ...options, strangers: new Strangers(limits), required, isProxied }),
+    authenticate: createAuthenticate(access, resources, options.signIns),
+    routes: [createSseRoute(parts), createMcpRoute(parts), createApp({ ...parts, isProxied, resources, originOf })],
+  });
 }

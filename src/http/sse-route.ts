@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Principal } from "../access/principal.ts";
 import { Cancellation } from "../cancellation.ts";
 import { BerthError } from "../errors.ts";
@@ -14,11 +13,10 @@ import { parseJson } from "../parse-json.ts";
 import type { Trace } from "../trace.ts";
 import type { EventSink, Post } from "../mcp/protocol.ts";
 import { readAccept } from "./accept.ts";
-import { allowOrigin } from "./cors.ts";
 import type { EventStream } from "./event-stream.ts";
 import { checkContent, decodeName, type McpRouteOptions } from "./mcp-route.ts";
-import { claimedPlaceOf, placeOf, tenantOf } from "./place.ts";
-import { REQUEST_ID_HEADER, traceOf } from "./trace.ts";
+import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";
+import type { Route } from "./way-in.ts";
 import { writeFailure } from "./write-answer.ts";
 
 /** Without a name it is of all servers. */
@@ -37,64 +35,57 @@ export interface SseRouteOptions extends McpRouteOptions {
 /**
  * HTTP+SSE, the transport of 2024-11-05 (`basic/transports`): `GET /mcp/<server>/sse`, or `GET /mcp/sse` for all servers, is the connection, on
  * which everything is answered; its first event says where messages are to be sent. The protocol is the endpoint's, which
- * sees one session; a connection that ends takes its session with it. Returns false for every other request.
+ * sees one session; a connection that ends takes its session with it.
  */
-export function createSseRoute(
-  options: SseRouteOptions,
-): (request: IncomingMessage, response: ServerResponse) => boolean {
+export function createSseRoute(options: SseRouteOptions): Route {
   const connections = new Map<string, Connection>();
   options.tenancy.onEnd((tenant) => {
     for (const connection of connections.values()) if (connection.tenant === tenant) connection.end();
   });
-  const fail = (request: IncomingMessage, response: ServerResponse, error: unknown): void => {
-    options.challenge(request, response, error);
-    writeFailure(response, error, options.limits.stalledMs, options.log);
+
+  return {
+    match(context) {
+      const [, name, part, query = ""] = SSE_PATH.exec(context.request.url ?? "") ?? [];
+      if (part === undefined) return undefined;
+      const sessionId = new URLSearchParams(query).get("sessionId") ?? "";
+      if (name === undefined && !isOfAllServers(context, part, sessionId)) return undefined;
+      return { isForClients: true, answer: () => answer(context, name, part, sessionId) };
+    },
+    fail,
   };
 
-  return (request, response) => {
-    const [, name, part, query = ""] = SSE_PATH.exec(request.url ?? "") ?? [];
-    if (part === undefined) return false;
-    const sessionId = new URLSearchParams(query).get("sessionId") ?? "";
-    if (name === undefined && !isOfAllServers(request, part, sessionId)) return false;
-    try {
-      options.guard(request);
-      allowOrigin(request, response);
-      const method = part === "sse" ? "GET" : "POST";
-      if (request.method !== method) {
-        response.setHeader("Allow", method);
-        throw new BerthError("method_not_allowed", `${request.method}; this address takes ${method}`);
-      }
-      const server = name === undefined ? options.allServers : decodeName(name);
-      if (part === "sse") open(server, request, response);
-      else void receive(sessionId, server, request, response);
-    } catch (error) {
-      fail(request, response, error);
+  function fail(context: RequestContext, error: unknown): void {
+    options.challenge(context, error);
+    writeFailure(context, error, options.limits.stalledMs, options.log);
+  }
+
+  function answer(context: RequestContext, name: string | undefined, part: string, sessionId: string): Promise<void> {
+    const { request, response } = context;
+    const method = part === "sse" ? "GET" : "POST";
+    if (request.method !== method) {
+      response.setHeader("Allow", method);
+      throw new BerthError("method_not_allowed", `${request.method}; this address takes ${method}`);
     }
-    return true;
-  };
+    const server = name === undefined ? options.allServers : decodeName(name);
+    return part === "sse" ? open(server, context) : receive(sessionId, server, context);
+  }
 
   /** What could be an address of a server that is called `sse` or `messages` as well. */
-  function isOfAllServers(request: IncomingMessage, part: string, sessionId: string): boolean {
+  function isOfAllServers({ request, claimed, refusal }: RequestContext, part: string, sessionId: string): boolean {
     if (part === "messages")
       return request.method === "POST" && connections.get(sessionId)?.server === options.allServers;
     if (request.method !== "GET" || !readAccept(request.headers.accept).events) return false;
-    const { tenant, refusal } = claimedPlaceOf(request);
-    return refusal !== undefined || !options.host.has(tenant, part);
+    return refusal !== undefined || !options.host.has(claimed.tenant, part);
   }
 
-  function open(server: string, request: IncomingMessage, response: ServerResponse): void {
+  async function open(server: string, context: RequestContext): Promise<void> {
+    const { request, response, tenant, base, principal } = context;
     if (!/text\/event-stream|\*\/\*|text\/\*/.test(request.headers.accept ?? "*/*"))
       throw new BerthError("not_acceptable");
     if (connections.size >= options.limits.sseConnections) {
       throw new BerthError("too_many_streams", `the limit is ${options.limits.sseConnections}`);
     }
-    void start(server, request, response).catch((error: unknown) => fail(request, response, error));
-  }
-
-  async function start(server: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { endpoint, host, authenticate, streams } = options;
-    const principal = await authenticate(request);
-    const { tenant, base } = placeOf(request);
+    const { endpoint, host, streams } = options;
     admit(principal, server);
     await host.server(tenant, server);
     if (response.destroyed) return;
@@ -102,7 +93,7 @@ export function createSseRoute(
     if (connectionsOf(tenant).length >= sseConnectionsPerTenant) {
       throw new BerthError("too_many_streams", `the limit of a tenant is ${sseConnectionsPerTenant}`);
     }
-    const events = streams.take(response, principal);
+    const events = streams.take(context);
     if (!events) throw new BerthError("too_many_streams");
     events.stand();
     const id = randomUUID();
@@ -139,32 +130,22 @@ export function createSseRoute(
     all.reduce((most, each) => (each.unreadBytes > most.unreadBytes ? each : most)).cut();
   }
 
-  async function receive(
-    id: string,
-    server: string,
-    request: IncomingMessage,
-    response: ServerResponse,
-  ): Promise<void> {
-    let letGo: (() => void) | undefined;
+  async function receive(id: string, server: string, context: RequestContext): Promise<void> {
+    const { request, response, tenant, principal, trace } = context;
+    const connection = connections.get(id);
+    const isIts = connection?.tenant === tenant && connection.server === server;
+    if (!isIts || connection.principal?.id !== principal?.id) {
+      throw new BerthError("session_not_found", "its connection is closed");
+    }
+    checkContent(request.headers);
+    checkUnread(tenant);
+    const body = await options.bodies.read(context);
+    const letGo = options.bodies.hold(tenant, body);
     try {
-      const principal = await options.authenticate(request);
-      const connection = connections.get(id);
-      const tenant = tenantOf(request);
-      const isIts = connection?.tenant === tenant && connection.server === server;
-      if (!isIts || connection.principal?.id !== principal?.id) {
-        throw new BerthError("session_not_found", "its connection is closed");
-      }
-      checkContent(request.headers);
-      checkUnread(tenant);
-      const body = await options.bodies.read(request);
-      letGo = options.bodies.hold(tenant, body);
-      const trace = traceOf(request);
       response.writeHead(202, [REQUEST_ID_HEADER, trace.requestId]).end();
       await connection.receive(body, principal, trace);
-    } catch (error) {
-      fail(request, response, error);
     } finally {
-      letGo?.();
+      letGo();
     }
   }
 }

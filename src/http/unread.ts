@@ -1,6 +1,5 @@
-import type { Server, ServerResponse } from "node:http";
-import type { Socket } from "node:net";
-import { claimedPlaceOf } from "./place.ts";
+import type { ServerResponse } from "node:http";
+import type { RequestContext } from "./request-context.ts";
 
 /** So much may wait for a client unwatched: watching every small answer would cost each call. */
 const UNWATCHED_BYTES = 64 * 1024;
@@ -17,24 +16,21 @@ export interface UnreadLimits {
 export class Unread {
   readonly #limits: UnreadLimits;
   readonly #tenants = new Map<string, Waiting>();
-  readonly #heard = new WeakSet<ServerResponse>();
   #bytes = 0;
 
   constructor(limits: UnreadLimits) {
     this.#limits = limits;
   }
 
-  /** Counts what `countUnread` hears of on the server's connections. */
-  watch(server: Server): void {
-    server.on("connection", (socket: Socket) => void watched.set(socket, this));
-  }
-
-  count(response: ServerResponse): void {
-    const { tenant } = claimedPlaceOf(response.req);
+  /** To be told when something was written that may not have been taken. */
+  count(context: RequestContext): void {
+    const { response } = context;
+    if (response.writableLength <= UNWATCHED_BYTES) return;
+    const { tenant } = context.claimed;
     let waiting = this.#tenants.get(tenant);
     if (!waiting) this.#tenants.set(tenant, (waiting = { bytes: 0, responses: new Map() }));
-    if (!this.#heard.has(response)) response.once("close", () => this.#set(tenant, response, undefined));
-    this.#heard.add(response);
+    if (!context.isUnreadWatched) response.once("close", () => this.#set(tenant, response, undefined));
+    context.isUnreadWatched = true;
     this.#set(tenant, response, response.writableLength);
     for (let loser = this.#loser(tenant); loser !== undefined; loser = this.#loser(tenant)) {
       this.#look(loser);
@@ -43,6 +39,13 @@ export class Unread {
       this.#set(loser, longest!, undefined);
       longest!.destroy();
     }
+  }
+
+  /** To be told when all of an answer was written; its client has `stalledMs` to take each part of what is left. */
+  watchRest(context: RequestContext, stalledMs: number): void {
+    if (context.response.writableLength <= UNWATCHED_BYTES) return;
+    context.response.setTimeout(stalledMs);
+    this.count(context);
   }
 
   #loser(tenant: string): string | undefined {
@@ -78,18 +81,4 @@ interface Waiting {
   bytes: number;
   /** What was found last of each, the longest without change first. */
   readonly responses: Map<ServerResponse, number>;
-}
-
-const watched = new WeakMap<Socket, Unread>();
-
-/** To be told when something was written that may not have been taken. */
-export function countUnread(response: ServerResponse): void {
-  if (response.writableLength > UNWATCHED_BYTES) watched.get(response.req.socket)?.count(response);
-}
-
-/** To be told when all of an answer was written; its client has `stalledMs` to take each part of what is left. */
-export function watchRest(response: ServerResponse, stalledMs: number): void {
-  if (response.writableLength <= UNWATCHED_BYTES) return;
-  response.setTimeout(stalledMs);
-  countUnread(response);
 }

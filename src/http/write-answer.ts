@@ -7,13 +7,14 @@ import type { Answer } from "../mcp/protocol.ts";
 import { tellable } from "../unforeseen.ts";
 import { endResponse } from "./event-stream.ts";
 import { opensPage, writePlainPage } from "./plain-page.ts";
-import { REQUEST_ID_HEADER, traceOf } from "./trace.ts";
+import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";
 
 /** Writes an answer of the endpoint; `stalledMs` is how long the client may take none of it. */
-export function writeAnswer(response: ServerResponse, { status, body, headers }: Answer, stalledMs: number): void {
+export function writeAnswer(context: RequestContext, { status, body, headers }: Answer, stalledMs: number): void {
+  const { response } = context;
   if (response.destroyed) return;
   for (const name in headers) response.setHeader(name, headers[name]!);
-  const { requestId } = traceOf(response.req);
+  const { requestId } = context.trace;
   if (body === undefined) {
     response.writeHead(status, [REQUEST_ID_HEADER, requestId]).end();
     return;
@@ -21,16 +22,17 @@ export function writeAnswer(response: ServerResponse, { status, body, headers }:
   const length = String(body instanceof LongText ? body.bytes : Buffer.byteLength(body));
   const type = "application/json";
   response.writeHead(status, ["Content-Type", type, "Content-Length", length, REQUEST_ID_HEADER, requestId]);
-  endResponse(response, body, stalledMs);
+  endResponse(context, body, stalledMs);
 }
 
 /** Writes what kept a request from the endpoint. */
-export function writeFailure(response: ServerResponse, error: unknown, stalledMs: number, log: Log): void {
-  const shown = tellable(error, traceOf(response.req).requestId, log, "answering a request failed");
+export function writeFailure(context: RequestContext, error: unknown, stalledMs: number, log: Log): void {
+  const { request, response } = context;
+  const shown = tellable(error, context.trace.requestId, log, "answering a request failed");
   if (response.headersSent) return void response.destroy();
   sayWhenToRetry(response, shown);
-  if (opensPage(response.req)) writePlainPage(response, shown);
-  else writeAnswer(response, { status: shown.status, body: errorText(null, shown) }, stalledMs);
+  if (opensPage(request)) writePlainPage(context, shown);
+  else writeAnswer(context, { status: shown.status, body: errorText(null, shown) }, stalledMs);
 }
 
 /** RFC 9110, 10.2.3. */

@@ -1,9 +1,7 @@
-import type { IncomingMessage } from "node:http";
-import type { RequestHandler } from "express";
 import type { Access } from "../../access/access.ts";
 import { bySignIn, type Principal } from "../../access/principal.ts";
 import { BerthError } from "../../errors.ts";
-import { claimedPlaceOf, placeOf } from "../place.ts";
+import type { RequestContext } from "../request-context.ts";
 import { credentialOf, type Credential } from "./credential.ts";
 import type { Resources } from "./resources.ts";
 import type { SignIn, SignIns } from "./sign-ins.ts";
@@ -12,37 +10,35 @@ import type { SignIn, SignIns } from "./sign-ins.ts";
  * Whose request it is; undefined where nobody is asked for a token and none was sent. Throws or rejects with
  * `token_missing`, `unauthorized`, or `issuer_unavailable`.
  */
-export type Authenticate = (request: IncomingMessage) => Principal | undefined | Promise<Principal | undefined>;
+export type Authenticate = (context: RequestContext) => Principal | undefined | Promise<Principal | undefined>;
 
 export function createAuthenticate(access: Access, resources: Resources, signIns: SignIns): Authenticate {
   const { required } = access;
 
-  return (request) => {
-    const { authorization, cookie } = request.headers;
+  return (context) => {
+    const { authorization, cookie } = context.request.headers;
     if (authorization === undefined && cookie === undefined) {
       if (required) throw missing();
       return undefined;
     }
     // Who has no token that is good does not learn which tenants there are, where one is required.
-    const { tenant, refusal }: ReturnType<typeof claimedPlaceOf> = required
-      ? claimedPlaceOf(request)
-      : placeOf(request);
+    const { tenant } = required ? context.claimed : context.place;
     // A proxy in front may have logins of its own, where nobody is asked for a token here.
-    const credential = credentialOf(request, tenant, required ? "refused" : "ignored");
+    const credential = credentialOf(context.request, tenant, required ? "refused" : "ignored");
     if (!credential) {
       if (required) throw missing();
       return undefined;
     }
-    const principal = principalOfCredential(credential, tenant, request);
-    return refusal === undefined ? principal : refusedTo(principal, refusal);
+    const principal = principalOfCredential(credential, tenant, context);
+    return context.refusal === undefined ? principal : refusedTo(principal, context.refusal);
   };
 
   function principalOfCredential(
     credential: Credential,
     tenant: string,
-    request: IncomingMessage,
+    context: RequestContext,
   ): Principal | undefined | Promise<Principal | undefined> {
-    const principalBy = (token: string) => access.principalOf(token, tenant, () => resources.of(request));
+    const principalBy = (token: string) => access.principalOf(token, tenant, () => resources.of(context));
     if ("token" in credential) return principalBy(credential.token);
     const principal = signedIn(signIns.find(tenant, credential.signIn), principalBy);
     // A cookie that has become void, where none is needed, is only in the way.
@@ -73,24 +69,4 @@ async function refusedTo(found: ReturnType<Authenticate>, refusal: unknown): Pro
 function withoutIt(error: unknown): undefined {
   if (!(error instanceof BerthError)) throw error;
   return undefined;
-}
-
-const principals = new WeakMap<IncomingMessage, Principal>();
-
-/** Has `principalOf` know whose request it is, for everything behind Express. */
-export function authenticated(authenticate: Authenticate): RequestHandler {
-  return async (request, _response, next) => {
-    const principal = await authenticate(request);
-    if (principal) principals.set(request, principal);
-    next();
-  };
-}
-
-export function principalOf(request: IncomingMessage): Principal | undefined {
-  return principals.get(request);
-}
-
-/** Whether a browser's cookie says whose request it is. */
-export function isSignedIn(request: IncomingMessage): boolean {
-  return principals.has(request) && request.headers.authorization === undefined;
 }

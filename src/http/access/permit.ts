@@ -1,5 +1,4 @@
 import type { IncomingMessage } from "node:http";
-import type { Request, RequestHandler } from "express";
 import type { Action, Principal } from "../../access/principal.ts";
 import { checkTyped, RIGHTS, type Power } from "../../access/rights.ts";
 import { isLoopback } from "../../config.ts";
@@ -7,7 +6,8 @@ import { BerthError } from "../../errors.ts";
 import type { Catalog } from "../../host/catalog.ts";
 import { callableBy } from "../../host/permitted.ts";
 import { plainAddress } from "../peer.ts";
-import { principalOf } from "./authenticate.ts";
+import type { RequestContext } from "../request-context.ts";
+import type { Permit, RoutedContext } from "../routed.ts";
 import { checkWritingPage } from "./own-page.ts";
 
 /**
@@ -16,21 +16,18 @@ import { checkWritingPage } from "./own-page.ts";
  */
 
 /** The server that a request is about; without one it is about the tenant as a whole. */
-type ServerOf = (request: Request<Record<string, string>>) => string | undefined;
+type ServerOf = (context: RoutedContext) => string | undefined;
 
-export const named: ServerOf = ({ params }) => params["name"];
+export const named: ServerOf = ({ request }) => request.params["name"];
 const whole: ServerOf = () => undefined;
 
 /** Refuses with `forbidden` whoever may not read this. */
-export function reading(serverOf: ServerOf = whole): RequestHandler<Record<string, string>> {
-  return (request, _response, next) => {
-    checkPermitted(request, "read", serverOf(request));
-    next();
-  };
+export function reading(serverOf: ServerOf = whole): Permit {
+  return (context) => checkPermitted(context, "read", serverOf(context));
 }
 
 /** Lists are for everybody: each shows what its reader may know of. */
-export const listing: RequestHandler<Record<string, string>> = (_request, _response, next) => next();
+export const listing: Permit = () => {};
 
 /** Whether a server, or without a name all that is no server's, is anything that the principal may know of. */
 export function mayKnow(principal: Principal | undefined, server?: string): boolean {
@@ -39,11 +36,8 @@ export function mayKnow(principal: Principal | undefined, server?: string): bool
 }
 
 /** Refuses with `forbidden`, `unauthorized` or `write_forbidden` whoever has not this power. */
-export function changing(power: Power, serverOf: ServerOf = whole): RequestHandler<Record<string, string>> {
-  return (request, _response, next) => {
-    checkChange(request, power, serverOf(request));
-    next();
-  };
+export function changing(power: Power, serverOf: ServerOf = whole): Permit {
+  return (context) => checkChange(context, power, serverOf(context));
 }
 
 /**
@@ -53,12 +47,11 @@ export function changing(power: Power, serverOf: ServerOf = whole): RequestHandl
 export const administering = readingWith("audit");
 
 /** Refuses, as `mayChange` has it, whoever may not see what is for nobody but those who have this power. */
-export function readingWith(power: Power, serverOf: ServerOf = whole): RequestHandler<Record<string, string>> {
+export function readingWith(power: Power, serverOf: ServerOf = whole): Permit {
   const { action, of } = RIGHTS[power];
-  return (request, _response, next) => {
-    if (principalOf(request)) checkPermitted(request, action, of === "server" ? serverOf(request) : undefined);
-    else checkPeer(request, action);
-    next();
+  return (context) => {
+    if (context.principal) checkPermitted(context, action, of === "server" ? serverOf(context) : undefined);
+    else checkPeer(context.request, action);
   };
 }
 
@@ -68,8 +61,7 @@ export function mayAdminister(principal: Principal | undefined): boolean {
 }
 
 /** Throws `forbidden`. */
-export function checkPermitted(request: IncomingMessage, action: Action, server?: string): void {
-  const principal = principalOf(request);
+export function checkPermitted({ principal }: RequestContext, action: Action, server?: string): void {
   if (!principal || principal.permits(action, server)) return;
   const where = server === undefined ? "for the tenant as a whole" : `on the server "${server}"`;
   throw new BerthError("forbidden", `it needs "${action}" ${where}`, { data: { needs: action } });
@@ -79,11 +71,10 @@ export function checkPermitted(request: IncomingMessage, action: Action, server?
  * As `checkPermitted` for reading what may be a server, or one of its releases: `server@CID`. Who may not read it does
  * not learn whether it is there.
  */
-export function checkReadable(request: IncomingMessage, name: string): void {
-  const principal = principalOf(request);
+export function checkReadable(context: RequestContext, name: string): void {
   const at = name.lastIndexOf("@");
-  if (at > 0 && principal?.permits("read", name.slice(0, at))) return;
-  checkPermitted(request, "read", name);
+  if (at > 0 && context.principal?.permits("read", name.slice(0, at))) return;
+  checkPermitted(context, "read", name);
 }
 
 /** Which of a server's tools a page tells of: those that may be called, and all where it is only looked at. */
@@ -95,14 +86,15 @@ export function toolsShown(
 }
 
 /** Throws `forbidden`, `unauthorized` or `write_forbidden`; no token is in a message. */
-export function checkChange(request: IncomingMessage, power: Power, server?: string): void {
+export function checkChange(context: RequestContext, power: Power, server?: string): void {
+  const { request, principal } = context;
   const { action, of } = RIGHTS[power];
   const { authorization } = request.headers;
-  if (principalOf(request)) {
-    checkPermitted(request, action, of === "server" ? server : undefined);
+  if (principal) {
+    checkPermitted(context, action, of === "server" ? server : undefined);
     // A header is sent by whoever means to; a cookie is sent by itself.
     if (authorization === undefined) checkWritingPage(request);
-    checkTyped(principalOf(request), power);
+    checkTyped(principal, power);
     return;
   }
   if (authorization !== undefined) throw new BerthError("unauthorized", "send Authorization: Bearer <token>");
@@ -111,9 +103,8 @@ export function checkChange(request: IncomingMessage, power: Power, server?: str
 }
 
 /** True for a reader of a page who may also change it, and may see what is for nobody else. */
-export function mayChange(request: IncomingMessage, power: Power, server: string): boolean {
+export function mayChange({ request, principal }: RequestContext, power: Power, server: string): boolean {
   const { action, of } = RIGHTS[power];
-  const principal = principalOf(request);
   return principal
     ? principal.permits(action, of === "server" ? server : undefined)
     : whyOutside(request) === undefined;

@@ -1,10 +1,9 @@
-import type { RequestHandler } from "express";
 import type { Access } from "../../access/access.ts";
 import { scopesFor } from "../../access/oauth/scopes.ts";
 import { BerthError } from "../../errors.ts";
 import type { Tenancy } from "../../host/tenancy.ts";
 import { DEFAULT_TENANT, isTenantName } from "../../tenant-name.ts";
-import { claimedPlaceOf } from "../place.ts";
+import type { RouteHandler } from "../routed.ts";
 import { decoded, WELL_KNOWN, type Resources } from "./resources.ts";
 
 /** `/t/<tenant>` or nothing, `/mcp`, and maybe a server. */
@@ -16,15 +15,12 @@ const MAX_AGE_S = 300;
  * which authorization server makes tokens for that endpoint (RFC 9728). It is told to everybody, and says nothing of
  * whether there is such a server; that there is a tenant is known of those that have an authorization server.
  */
-export function protectedResource(
-  access: Access,
-  resources: Resources,
-  tenancy: Pick<Tenancy, "admit">,
-): RequestHandler {
-  return async (request, response) => {
+export function protectedResource(access: Access, resources: Resources, tenancy: Pick<Tenancy, "admit">): RouteHandler {
+  return async (context) => {
+    const { request, response, refusal } = context;
     const path = request.path.slice(WELL_KNOWN.length);
     const [found, named, word] = RESOURCE.exec(path) ?? [];
-    const { tenant: own, refusal } = claimedPlaceOf(request);
+    const own = context.claimed.tenant;
     const isForeign = named !== undefined && (!isTenantName(named) || own !== DEFAULT_TENANT);
     const server = word === undefined ? undefined : decoded(word);
     const isNone =

@@ -5,7 +5,7 @@ import { isLoopback } from "../../config.ts";
 import type { Tenancy } from "../../host/tenancy.ts";
 import { hostnameOf } from "../hostname.ts";
 import { plainAddress } from "../peer.ts";
-import { placeOf } from "../place.ts";
+import type { RequestContext } from "../request-context.ts";
 
 /**
  * What the resources here are called (RFC 8707): the addresses of the MCP endpoints, and `…/mcp` for all servers of a
@@ -14,7 +14,7 @@ import { placeOf } from "../place.ts";
  */
 export interface Resources {
   /** The resource that a request is for; undefined where this service cannot know its own name. */
-  of(request: IncomingMessage): AskedResource | undefined;
+  of(context: RequestContext): AskedResource | undefined;
   /** The address of the metadata of a resource (RFC 9728, section 3.1). */
   metadataOf(resource: string): string;
   /** The origin of this service, as `of` has it. */
@@ -47,10 +47,11 @@ export function createResources(
 
   return {
     originOf,
-    of(request) {
+    of(context) {
+      const { request } = context;
       const origin = originOf(request);
       if (origin === undefined) return undefined;
-      const { tenant, base } = placeOf(request);
+      const { tenant, base } = context.place;
       const whole = `${origin}${base}/mcp`;
       const word = /^\/(?:mcp(?:\/meta)?|servers|api\/(?:servers|definitions|entries))\/([^/?]+)/.exec(
         request.url ?? "",

@@ -1,4 +1,3 @@
-import type { Request, RequestHandler, Response } from "express";
 import type { Access } from "../../access/access.ts";
 import { BerthError } from "../../errors.ts";
 import { isObject } from "../../json.ts";
@@ -8,7 +7,7 @@ import type { OriginOf } from "../origin.ts";
 import type { Pages } from "../pages/pages.ts";
 import { peerOf } from "../peer.ts";
 import { isTenantName } from "../../tenant-name.ts";
-import { baseOf, claimedPlaceOf, placeOf, type Place } from "../place.ts";
+import type { RoutedContext, RouteHandler } from "../routed.ts";
 import { endTokenCookie, signInCookie, signInCookieOf } from "./credential.ts";
 import { checkWritingPage } from "./own-page.ts";
 import { recordRefusal, type RefusalRecorder } from "./record-refusals.ts";
@@ -25,40 +24,40 @@ export interface SignInOptions extends RefusalRecorder {
 }
 
 /** `GET /sign-in`: takes a token from a person, to keep it for the pages of one tenant. */
-export function signInPage({ pages }: SignInOptions): RequestHandler {
-  return (request, response) => sendSignIn(pages, request, response, { next: request.query["next"], status: 200 });
+export function signInPage({ pages }: SignInOptions): RouteHandler {
+  return (context) => sendSignIn(pages, context, { next: context.request.query["next"], status: 200 });
 }
 
 /** The same in place of a page that nobody may see without a token. */
 export function sendSignIn(
   pages: Pages,
-  request: Request,
-  response: Response,
+  context: RoutedContext,
   { next, status, message = "" }: { next: unknown; status: number; message?: string | undefined },
 ): Promise<void> {
   const page = {
     title: "Sign in",
     bare: true,
-    next: nextOf(next, baseOf(request)),
+    next: nextOf(next, context.base),
     message,
     // A browser keeps a strict cookie to itself when a link on another site leads here.
-    isFromElsewhere: request.headers["sec-fetch-site"] === "cross-site",
+    isFromElsewhere: context.request.headers["sec-fetch-site"] === "cross-site",
   };
-  return pages.send(request, response, "sign-in", page, status);
+  return pages.send(context, "sign-in", page, status);
 }
 
 /**
  * `POST /sign-in`: a form, or `{token}` as JSON. The cookie is HttpOnly, so that no script reads the sign-in, and
  * SameSite=Strict. A form is led on to where the person wanted to be, JSON is answered with 204.
  */
-export function signIn(options: SignInOptions): RequestHandler {
+export function signIn(options: SignInOptions): RouteHandler {
   const { access, audit, isProxied, resources, signIns, originOf, pages } = options;
-  return async (request, response) => {
+  return async (context) => {
+    const { request, response, base, refusal } = context;
     checkWritingPage(request);
-    const { token, next, isForm } = await readForm(request, options.bodies);
+    const { token, next, isForm } = await readForm(context, options.bodies);
     try {
-      const { refusal, ...place } = claimedPlaceOf(request);
-      const principal = await access.principalOf(token, place.tenant, () => resources.of(request));
+      const place = context.claimed;
+      const principal = await access.principalOf(token, place.tenant, () => resources.of(context));
       if (refusal !== undefined) throw refusal;
       const secure = originOf(request).startsWith("https:");
       const cookie = signInCookie(place, { ...signIns.begin(place.tenant, token, principal.until), secure });
@@ -67,21 +66,21 @@ export function signIn(options: SignInOptions): RequestHandler {
       response.setHeader("Set-Cookie", [cookie, endTokenCookie(place)]);
     } catch (error) {
       if (!isForm || !(error instanceof BerthError) || error.code !== "unauthorized") throw error;
-      recordRefusal(options, request, error);
-      return sendSignIn(pages, request, response, { next, status: 401, message: error.message });
+      recordRefusal(options, context, error);
+      return sendSignIn(pages, context, { next, status: 401, message: error.message });
     }
     response.setHeader("Cache-Control", "no-store");
-    if (isForm) response.redirect(303, nextOf(next, baseOf(request)));
+    if (isForm) response.redirect(303, nextOf(next, base));
     else response.status(204).end();
   };
 }
 
 /** `POST /sign-out`: ends the sign-in, wherever its cookie has come to; the token itself goes on. */
-export function signOut({ originOf, signIns }: Pick<SignInOptions, "originOf" | "signIns">): RequestHandler {
-  return async (request, response) => {
+export function signOut({ originOf, signIns }: Pick<SignInOptions, "originOf" | "signIns">): RouteHandler {
+  return async (context) => {
+    const { request, response } = context;
     checkWritingPage(request);
-    const { tenant, base } = claimedPlaceOf(request);
-    if (!isTenantName(tenant)) placeOf(request);
+    const { tenant, base } = isTenantName(context.claimed.tenant) ? context.claimed : context.place;
     const secure = originOf(request).startsWith("https:");
     const text = signInCookieOf(request, tenant);
     if (text !== undefined) await signIns.end(tenant, text);
@@ -90,9 +89,12 @@ export function signOut({ originOf, signIns }: Pick<SignInOptions, "originOf" | 
   };
 }
 
-async function readForm(request: Request, bodies: Bodies): Promise<{ token: string; next: unknown; isForm: boolean }> {
-  const isForm = request.is("application/x-www-form-urlencoded") !== false;
-  const body = await bodies.readSignIn(request);
+async function readForm(
+  context: RoutedContext,
+  bodies: Bodies,
+): Promise<{ token: string; next: unknown; isForm: boolean }> {
+  const isForm = context.request.is("application/x-www-form-urlencoded") !== false;
+  const body = await bodies.readSignIn(context);
   const values: unknown = isForm ? Object.fromEntries(new URLSearchParams(body)) : parseJson(body);
   const { token, next } = isObject(values) ? values : {};
   if (typeof token !== "string")
@@ -101,7 +103,7 @@ async function readForm(request: Request, bodies: Bodies): Promise<{ token: stri
 }
 
 /** Only to pages of the same tenant: an address that somebody else made up leads nowhere else. */
-function nextOf(next: unknown, base: Place["base"]): string {
+function nextOf(next: unknown, base: string): string {
   const isPath = typeof next === "string" && /^\/(?![/\\])[\x21-\x5b\x5d-\x7e]*$/.test(next);
   if (!isPath || !URL.canParse(next, ANY_ORIGIN)) return `${base}/mcp`;
   // As a browser reads it, which goes up where it says "..".

@@ -1,15 +1,13 @@
-import type { Request, RequestHandler, Response, Router } from "express";
+import type { Router } from "express";
 import { BerthError } from "../../errors.ts";
-
-/** Answers one method of an address; what it rejects with becomes the answer. */
-export type Handler = (request: Request<Record<string, string>>, response: Response) => Promise<void>;
+import { routed, type Permit, type RouteHandler } from "../routed.ts";
 
 const WRITES = ["put", "post", "delete"] as const;
 
 /** What is asked of who reads, and of who writes: each refuses by what it throws. */
 export interface Permits {
-  readonly read: RequestHandler<Record<string, string>>;
-  readonly write: RequestHandler<Record<string, string>>;
+  readonly read: Permit;
+  readonly write: Permit;
 }
 
 /** What one address takes, and from whom. Every other method is refused with what is allowed. */
@@ -17,12 +15,12 @@ export function addRoute(
   router: Router,
   path: string,
   permits: Permits,
-  handlers: Partial<Record<"get" | (typeof WRITES)[number], Handler>>,
+  handlers: Partial<Record<"get" | (typeof WRITES)[number], RouteHandler>>,
 ): void {
-  if (handlers.get) router.get(path, permits.read as RequestHandler, handlers.get as RequestHandler);
+  if (handlers.get) router.get(path, routed(handlers.get, permits.read));
   for (const method of WRITES) {
     const handler = handlers[method];
-    if (handler) router[method](path, permits.write as RequestHandler, handler as RequestHandler);
+    if (handler) router[method](path, routed(handler, permits.write));
   }
   const allowed = Object.keys(handlers).flatMap((method) =>
     method === "get" ? ["GET", "HEAD"] : method.toUpperCase(),

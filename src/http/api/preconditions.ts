@@ -2,7 +2,7 @@ import type { Request } from "express";
 import { rightsOf, type OpenAccess } from "../../access/rights.ts";
 import type { Cid } from "../../cid.ts";
 import { BerthError } from "../../errors.ts";
-import { principalOf } from "../access/authenticate.ts";
+import type { RoutedContext } from "../routed.ts";
 import type { SaveOptions } from "../../host/edits/edits.ts";
 
 /** What a writer says it saw (RFC 9110, 13.1): a version, that there was nothing, or that anything may be replaced. */
@@ -38,26 +38,26 @@ export function requirePrecondition(request: Pick<Request, "headers">): Precondi
 }
 
 export function saveOptions(
-  request: Request<Record<string, string>>,
+  context: RoutedContext,
   precondition: Precondition | undefined,
   access: OpenAccess,
 ): SaveOptions {
-  const allowed = request.headers["berth-allow-breaking"] ?? request.query["allow_breaking"];
+  const { headers, query } = context.request;
+  const allowed = headers["berth-allow-breaking"] ?? query["allow_breaking"];
   return {
     ...(precondition?.kind === "version" && { expected: precondition.expected }),
     ...(precondition?.kind === "absent" && { expected: null }),
     ...(precondition?.kind === "any" && { mustExist: true }),
     allowBreaking: allowed === "true" || allowed === "1",
-    by: writerOf(request),
-    rights: rightsOf(principalOf(request), access),
+    by: writerOf(context),
+    rights: rightsOf(context.principal, access),
   };
 }
 
 /** By what way, and who, where anybody is asked. */
-export function writerOf(request: Request<Record<string, string>>): string {
+export function writerOf({ request, principal }: RoutedContext): string {
   // Only browsers send it, and only for their pages.
   const way = request.headers["sec-fetch-site"] === undefined ? "api" : "page";
-  const principal = principalOf(request);
   return principal ? `${way}, ${principal.id}` : way;
 }
 

@@ -1,8 +1,7 @@
-import type { IncomingMessage } from "node:http";
 import { BerthError } from "../../errors.ts";
 import { parseDraft } from "../../host/edits/draft-checks.ts";
 import type { Draft, Subject } from "../../host/edits/edits.ts";
-import { tenantOf } from "../place.ts";
+import type { RequestContext } from "../request-context.ts";
 import type { ApiOptions } from "./api.ts";
 
 /** What a text may be called; forms are left out, since any site could send one. */
@@ -15,17 +14,17 @@ const JSON_TYPE = /^application\/json\s*(?:;|$)/i;
  * deletes. Rejects with `unsupported_media_type`, `parse_error`, `invalid_params` or `body_too_large`.
  */
 export async function readDraft(
-  request: IncomingMessage,
+  context: RequestContext,
   subject: Subject,
   { bodies, checks, limits: { inlineBodyBytes } }: Pick<ApiOptions, "bodies" | "checks" | "limits">,
 ): Promise<Draft | null> {
-  const { "content-type": type = "", "content-encoding": encoding = "identity" } = request.headers;
+  const { "content-type": type = "", "content-encoding": encoding = "identity" } = context.request.headers;
   const isJson = JSON_TYPE.test(type);
   if (!isJson && !TEXT.test(type)) throw new BerthError("unsupported_media_type", "or text/plain for one text");
   if (encoding !== "identity") throw new BerthError("unsupported_media_type", "and its Content-Encoding identity");
-  const body = await bodies.read(request);
+  const body = await bodies.read(context);
   if (!isJson) return textDraft(subject, body);
-  return body.length > inlineBodyBytes ? checks.readDraft(tenantOf(request), body) : parseDraft(body);
+  return body.length > inlineBodyBytes ? checks.readDraft(context.tenant, body) : parseDraft(body);
 }
 
 function textDraft({ kind, name }: Subject, text: string): Draft {

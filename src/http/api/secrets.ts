@@ -1,34 +1,37 @@
-import type { IncomingMessage } from "node:http";
 import { Router } from "express";
 import { BerthError } from "../../errors.ts";
 import type { ListedSecret } from "../../host/secret-edits.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
-import { tenantOf } from "../place.ts";
+import type { RequestContext } from "../request-context.ts";
+import type { RouteHandler } from "../routed.ts";
 import { changing, reading } from "../access/permit.ts";
-import { addRoute, type Handler, type Permits } from "./add-route.ts";
+import { addRoute, type Permits } from "./add-route.ts";
 import type { ApiOptions } from "./api.ts";
 import { readPrecondition, writerOf } from "./preconditions.ts";
 
 /** `/api/secrets`: names that are set or wanted; values go in, and no answer has one. */
 export function secretRoutes({ secrets, bodies, limits }: ApiOptions): Router {
-  const getList: Handler = async (request, response) => {
-    const page = readListPage(request, limits);
-    const listed = new Map((await secrets.list(tenantOf(request))).map((secret) => [secret.name, secret]));
+  const getList: RouteHandler = async (context) => {
+    const page = readListPage(context.request, limits);
+    const listed = new Map((await secrets.list(context.tenant)).map((secret) => [secret.name, secret]));
     const { names, next } = namesOnPage([...listed.keys()], page, () => true);
-    response.json({ secrets: names.map((name) => viewOf(listed.get(name)!)), ...(next !== undefined && { next }) });
+    context.response.json({
+      secrets: names.map((name) => viewOf(listed.get(name)!)),
+      ...(next !== undefined && { next }),
+    });
   };
 
-  const put: Handler = async (request, response) => {
-    const value = await readValue(request, bodies, limits);
-    const isNew = readPrecondition(request)?.kind === "absent";
-    const by = writerOf(request);
-    await secrets.set(tenantOf(request), request.params["name"]!, value, { by, isNew });
-    response.status(204).end();
+  const put: RouteHandler = async (context) => {
+    const value = await readValue(context, bodies, limits);
+    const isNew = readPrecondition(context.request)?.kind === "absent";
+    const by = writerOf(context);
+    await secrets.set(context.tenant, context.request.params["name"]!, value, { by, isNew });
+    context.response.status(204).end();
   };
 
-  const deleteIt: Handler = async (request, response) => {
-    await secrets.remove(tenantOf(request), request.params["name"]!, writerOf(request));
-    response.status(204).end();
+  const deleteIt: RouteHandler = async (context) => {
+    await secrets.remove(context.tenant, context.request.params["name"]!, writerOf(context));
+    context.response.status(204).end();
   };
 
   const router = Router();
@@ -44,16 +47,16 @@ function viewOf({ name, set, servers, moreServers }: ListedSecret): object {
 
 /** `{value}` as JSON, or the value alone as plain text: what forms of other sites can send is neither. */
 async function readValue(
-  request: IncomingMessage,
+  context: RequestContext,
   bodies: ApiOptions["bodies"],
   { secretBytes }: Pick<ApiOptions["limits"], "secretBytes">,
 ): Promise<string> {
-  const { "content-type": type = "", "content-encoding": encoding = "identity" } = request.headers;
+  const { "content-type": type = "", "content-encoding": encoding = "identity" } = context.request.headers;
   const isJson = JSON_TYPE.test(type);
   if (!isJson && !TEXT.test(type)) throw new BerthError("unsupported_media_type", "or text/plain for the value alone");
   if (encoding !== "identity") throw new BerthError("unsupported_media_type", "and its Content-Encoding identity");
   // A longer one is told in the words of the secret's own limit, where it is not longer by far.
-  const body = await bodies.read(request, ESCAPED_BYTES * secretBytes + AROUND_BYTES);
+  const body = await bodies.read(context, ESCAPED_BYTES * secretBytes + AROUND_BYTES);
   if (!isJson) return body;
   // Nothing but the one text is parsed: a body of this length could have a hundred thousand values.
   const [, text] = VALUE_ALONE.exec(body) ?? [];

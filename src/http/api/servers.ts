@@ -9,87 +9,88 @@ import { isObject } from "../../json.ts";
 import { listedProblems } from "../../problem.ts";
 import { mapInTurns } from "../../turns.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
-import { placeOf, tenantOf } from "../place.ts";
-import { principalOf } from "../access/authenticate.ts";
+import type { RouteHandler } from "../routed.ts";
 import { changing, listing, mayChange, mayKnow, named, reading, readingWith } from "../access/permit.ts";
-import { addRoute, type Handler, type Permits } from "./add-route.ts";
+import { addRoute, type Permits } from "./add-route.ts";
 import type { ApiOptions } from "./api.ts";
 import { readPrecondition, saveOptions, writerOf } from "./preconditions.ts";
 import { sendSaved } from "./subjects.ts";
 
 /** `/api/servers`: what is served, and the versions that each server had. */
 export function serverRoutes({ edits, host, access, bodies, limits }: ApiOptions): Router {
-  const getList: Handler = async (request, response) => {
-    const { tenant, base } = placeOf(request);
-    const principal = principalOf(request);
-    const page = readListPage(request, limits);
+  const getList: RouteHandler = async (context) => {
+    const { tenant, base, principal } = context;
+    const page = readListPage(context.request, limits);
     const { names, next } = namesOnPage(host.names(tenant), page, (name) => mayKnow(principal, name));
     const summaries = await mapInTurns(names, (name) => host.summary(tenant, name));
     const servers = summaries.flatMap((summary) => (summary ? [summaryOf(base, summary)] : []));
     const problems = mayKnow(principal) ? host.problems(tenant) : [];
-    response.json({ problems, servers, ...(next !== undefined && { next }) });
+    context.response.json({ problems, servers, ...(next !== undefined && { next }) });
   };
 
-  const getReleases: Handler = async (request, response) => {
-    const name = request.params["name"]!;
-    const releases = await edits.releases(tenantOf(request), name);
+  const getReleases: RouteHandler = async (context) => {
+    const name = context.request.params["name"]!;
+    const releases = await edits.releases(context.tenant, name);
     if (releases.length === 0) throw new BerthError("not_found", `"${name}" has no releases`);
-    response.json({ releases });
+    context.response.json({ releases });
   };
 
-  const postRestore: Handler = async (request, response) => {
-    const { name, cid } = request.params;
-    const options = { ...saveOptions(request, readPrecondition(request), access), keepEntry: keepsEntry(request) };
-    sendSaved(response, await edits.restoreRelease(tenantOf(request), name!, cid!, options));
+  const postRestore: RouteHandler = async (context) => {
+    const { name, cid } = context.request.params;
+    const options = {
+      ...saveOptions(context, readPrecondition(context.request), access),
+      keepEntry: keepsEntry(context.request),
+    };
+    sendSaved(context.response, await edits.restoreRelease(context.tenant, name!, cid!, options));
   };
 
   const setWithdrawn =
-    (isWithdrawn: boolean): Handler =>
-    async (request, response) => {
-      const { name, cid } = request.params;
-      const { by, rights } = saveOptions(request, undefined, access);
-      await edits.withdrawRelease(tenantOf(request), name!, cid!, { isWithdrawn, by, rights });
-      response.json({ release: cid, withdrawn: isWithdrawn });
+    (isWithdrawn: boolean): RouteHandler =>
+    async (context) => {
+      const { name, cid } = context.request.params;
+      const { by, rights } = saveOptions(context, undefined, access);
+      await edits.withdrawRelease(context.tenant, name!, cid!, { isWithdrawn, by, rights });
+      context.response.json({ release: cid, withdrawn: isWithdrawn });
     };
 
-  const getDiff: Handler = async (request, response) => {
-    const name = request.params["name"]!;
-    const { from, to } = request.query;
-    const tenant = tenantOf(request);
+  const getDiff: RouteHandler = async (context) => {
+    const name = context.request.params["name"]!;
+    const { from, to } = context.request.query;
+    const tenant = context.tenant;
     const [before, after] = [await contractAt(tenant, name, from), await contractAt(tenant, name, to)];
-    response.json({ changes: new ToldChanges().of(await compareInTurns(before, after)) });
+    context.response.json({ changes: new ToldChanges().of(await compareInTurns(before, after)) });
   };
 
-  const getUpstream: Handler = async (request, response) => {
-    const name = request.params["name"]!;
-    const tenant = tenantOf(request);
+  const getUpstream: RouteHandler = async (context) => {
+    const name = context.request.params["name"]!;
+    const tenant = context.tenant;
     // What is known of it is read with the server.
     await host.summary(tenant, name);
     const upstream = host.upstream(tenant, name);
     if (!upstream) throw new BerthError("not_found", `"${name}" is no server of others`);
     const { health, pending, launcher, stderr } = upstream;
-    response.json({
+    context.response.json({
       name: upstream.name,
       launcher,
       ...health,
-      ...(stderr !== "" && mayChange(request, "entry", name) && { stderr }),
+      ...(stderr !== "" && mayChange(context, "entry", name) && { stderr }),
       ...(pending && { pending: { contract: pending.contract, changes: pending.changes } }),
     });
   };
 
-  const getRecent: Handler = async (request, response) => {
-    const name = request.params["name"]!;
-    const tenant = tenantOf(request);
+  const getRecent: RouteHandler = async (context) => {
+    const name = context.request.params["name"]!;
+    const tenant = context.tenant;
     if (!(await host.summary(tenant, name))) throw new BerthError("server_not_found", `"${name}"`);
-    response.json({ recent: host.recentLines(tenant, name) });
+    context.response.json({ recent: host.recentLines(tenant, name) });
   };
 
-  const postApprove: Handler = async (request, response) => {
-    const name = request.params["name"]!;
-    const by = writerOf(request);
-    const contract = contractIn(await bodies.read(request, "shortBodyBytes"));
-    await host.approveUpstream(tenantOf(request), name, { contract, by });
-    response.json({ contract });
+  const postApprove: RouteHandler = async (context) => {
+    const name = context.request.params["name"]!;
+    const by = writerOf(context);
+    const contract = contractIn(await bodies.read(context, "shortBodyBytes"));
+    await host.approveUpstream(context.tenant, name, { contract, by });
+    context.response.json({ contract });
   };
 
   async function contractAt(tenant: string, name: string, cid: unknown): Promise<Contract> {

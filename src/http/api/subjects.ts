@@ -1,13 +1,11 @@
-import { Router, type Request, type Response } from "express";
+import { Router, type Response } from "express";
 import { rightsOf } from "../../access/rights.ts";
 import { BerthError } from "../../errors.ts";
 import type { Draft, Saved, Subject } from "../../host/edits/edits.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
-import { tenantOf } from "../place.ts";
-import { principalOf } from "../access/authenticate.ts";
+import type { RoutedContext, RouteHandler } from "../routed.ts";
 import { changing, listing, mayKnow, named, reading } from "../access/permit.ts";
-import { cancelledBy } from "../mcp-route.ts";
-import { addRoute, type Handler, type Permits } from "./add-route.ts";
+import { addRoute, type Permits } from "./add-route.ts";
 import type { ApiOptions } from "./api.ts";
 import { etagOf, requirePrecondition, saveOptions } from "./preconditions.ts";
 import { readDraft } from "./read-draft.ts";
@@ -28,82 +26,77 @@ export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { pat
   const { edits, access, limits } = options;
   const list = lists[kind];
   const aboutServer = kind !== "variable";
-  const subjectOf = ({ params }: Request<Record<string, string>>): Subject => ({ kind, name: params["name"]! });
+  const subjectOf = ({ request }: RoutedContext): Subject => ({ kind, name: request.params["name"]! });
 
-  const getList: Handler = async (request, response) => {
-    const tenant = tenantOf(request);
-    const page = readListPage(request, limits);
-    const principal = principalOf(request);
+  const getList: RouteHandler = async (context) => {
+    const { tenant, principal } = context;
+    const page = readListPage(context.request, limits);
     const isShown = (name: string): boolean => mayKnow(principal, aboutServer ? name : undefined);
     const { names, next } = namesOnPage(await edits.names(tenant, kind), page, isShown);
-    response.json({ [list]: await edits.list(tenant, kind, names), ...(next !== undefined && { next }) });
+    context.response.json({ [list]: await edits.list(tenant, kind, names), ...(next !== undefined && { next }) });
   };
 
-  const getCurrent: Handler = async (request, response) => {
-    const current = await edits.read(tenantOf(request), subjectOf(request));
-    if (!current) throw notFound(subjectOf(request));
-    response.setHeader("ETag", etagOf(current.cid));
-    response.json(current);
+  const getCurrent: RouteHandler = async (context) => {
+    const current = await edits.read(context.tenant, subjectOf(context));
+    if (!current) throw notFound(subjectOf(context));
+    context.response.setHeader("ETag", etagOf(current.cid));
+    context.response.json(current);
   };
 
-  const put: Handler = async (request, response) => {
-    const draft = await readDraft(request, subjectOf(request), options);
+  const put: RouteHandler = async (context) => {
+    const draft = await readDraft(context, subjectOf(context), options);
     if (!draft) throw new BerthError("invalid_params", "null is no draft; DELETE deletes");
-    await save(draft, request, response);
+    await save(draft, context);
   };
 
-  const deleteIt: Handler = (request, response) => save(null, request, response);
+  const deleteIt: RouteHandler = (context) => save(null, context);
 
-  const postReview: Handler = async (request, response) => {
-    const subject = subjectOf(request);
-    const draft = await readDraft(request, subject, options);
-    const rights = rightsOf(principalOf(request), access);
-    response.json(await edits.review(tenantOf(request), subject, draft, rights, cancelledBy(response)));
+  const postReview: RouteHandler = async (context) => {
+    const subject = subjectOf(context);
+    const draft = await readDraft(context, subject, options);
+    const rights = rightsOf(context.principal, access);
+    context.response.json(await edits.review(context.tenant, subject, draft, rights, context.signal));
   };
 
-  const getHistory: Handler = async (request, response) => {
-    const versions = await edits.history(tenantOf(request), subjectOf(request));
-    if (versions.length === 0) throw notFound(subjectOf(request));
-    response.json({ versions });
+  const getHistory: RouteHandler = async (context) => {
+    const versions = await edits.history(context.tenant, subjectOf(context));
+    if (versions.length === 0) throw notFound(subjectOf(context));
+    context.response.json({ versions });
   };
 
-  const getVersion: Handler = async (request, response) => {
-    const cid = request.params["cid"]!;
-    const { entry, files } = await versionOf(request, cid);
-    response.setHeader("ETag", etagOf(cid));
-    response.setHeader("Cache-Control", "private, max-age=31536000, immutable");
-    response.json({ cid, entry, files });
+  const getVersion: RouteHandler = async (context) => {
+    const cid = context.request.params["cid"]!;
+    const { entry, files } = await versionOf(context, cid);
+    context.response.setHeader("ETag", etagOf(cid));
+    context.response.setHeader("Cache-Control", "private, max-age=31536000, immutable");
+    context.response.json({ cid, entry, files });
   };
 
-  const getDiff: Handler = async (request, response) => {
-    const { from, to } = request.query;
+  const getDiff: RouteHandler = async (context) => {
+    const { from, to } = context.request.query;
     if (typeof from !== "string" || !(to === undefined || typeof to === "string")) {
       throw new BerthError(
         "invalid_params",
         "from=CID names a version, to=CID another, or what stands when it is absent",
       );
     }
-    const subject = subjectOf(request);
-    const before = await versionOf(request, from);
-    const after = to === undefined ? await edits.read(tenantOf(request), subject) : await versionOf(request, to);
+    const subject = subjectOf(context);
+    const before = await versionOf(context, from);
+    const after = to === undefined ? await edits.read(context.tenant, subject) : await versionOf(context, to);
     if (!after) throw notFound(subject);
-    response.type("text/plain").send(textDiff(before, after));
+    context.response.type("text/plain").send(textDiff(before, after));
   };
 
-  async function save(
-    draft: Draft | null,
-    request: Request<Record<string, string>>,
-    response: Response,
-  ): Promise<void> {
-    const subject = subjectOf(request);
-    const precondition = requirePrecondition(request);
-    const saved = await edits.save(tenantOf(request), subject, draft, saveOptions(request, precondition, access));
-    sendSaved(response.status(precondition.kind === "absent" ? 201 : 200), saved);
+  async function save(draft: Draft | null, context: RoutedContext): Promise<void> {
+    const subject = subjectOf(context);
+    const precondition = requirePrecondition(context.request);
+    const saved = await edits.save(context.tenant, subject, draft, saveOptions(context, precondition, access));
+    sendSaved(context.response.status(precondition.kind === "absent" ? 201 : 200), saved);
   }
 
-  async function versionOf(request: Request<Record<string, string>>, cid: string): Promise<Draft> {
-    const subject = subjectOf(request);
-    const draft = await edits.version(tenantOf(request), subject, cid);
+  async function versionOf(context: RoutedContext, cid: string): Promise<Draft> {
+    const subject = subjectOf(context);
+    const draft = await edits.version(context.tenant, subject, cid);
     if (draft) return draft;
     throw new BerthError("not_found", `the ${kind} "${subject.name}" never was ${cid}`);
   }

@@ -5,8 +5,8 @@ import { parseJson } from "../../parse-json.ts";
 import { nextTurn } from "../../turns.ts";
 import { changing } from "../access/permit.ts";
 import { cursorAfter, readListPage } from "../list-page.ts";
-import { tenantOf } from "../place.ts";
-import { addRoute, type Handler, type Permits } from "./add-route.ts";
+import type { RouteHandler } from "../routed.ts";
+import { addRoute, type Permits } from "./add-route.ts";
 import type { ApiOptions } from "./api.ts";
 import { writerOf } from "./preconditions.ts";
 
@@ -19,34 +19,34 @@ const PAGE_UNITS_MAX = 1024 * 1024;
 export function tokenRoutes({ access, bodies, limits }: Pick<ApiOptions, "access" | "bodies" | "limits">): Router {
   const { tokens } = access;
 
-  const getList: Handler = async (request, response) => {
-    const { limit, after } = readListPage(request, limits);
+  const getList: RouteHandler = async (context) => {
+    const { limit, after } = readListPage(context.request, limits);
     const shown: TokenInfo[] = [];
     let units = 0;
     let found: TokenInfo[];
     do {
       await nextTurn();
       const part = { limit: Math.min(READ_AT_ONCE, limit - shown.length) + 1, after: shown.at(-1)?.id ?? after };
-      found = await tokens.list(tenantOf(request), part);
+      found = await tokens.list(context.tenant, part);
       shown.push(...found.slice(0, part.limit - 1));
       units += JSON.stringify(found).length;
       if (found.length < part.limit) break;
     } while (shown.length < limit && units < PAGE_UNITS_MAX);
     const hasMore = found.length > 0 && found.at(-1) !== shown.at(-1);
-    response.json({ tokens: shown, ...(hasMore && { next: cursorAfter(shown.at(-1)!.id) }) });
+    context.response.json({ tokens: shown, ...(hasMore && { next: cursorAfter(shown.at(-1)!.id) }) });
   };
 
-  const post: Handler = async (request, response) => {
-    const wish = readTokenWish(parseJson(await bodies.read(request, "shortBodyBytes")));
-    const created = await tokens.create(tenantOf(request), wish, writerOf(request));
-    response.setHeader("Cache-Control", "no-store");
-    response.status(201).json(created);
+  const post: RouteHandler = async (context) => {
+    const wish = readTokenWish(parseJson(await bodies.read(context, "shortBodyBytes")));
+    const created = await tokens.create(context.tenant, wish, writerOf(context));
+    context.response.setHeader("Cache-Control", "no-store");
+    context.response.status(201).json(created);
   };
 
-  const deleteIt: Handler = async (request, response) => {
-    const id = request.params["id"]!;
-    await tokens.revoke(tenantOf(request), id, writerOf(request));
-    response.json({ id, revoked: true });
+  const deleteIt: RouteHandler = async (context) => {
+    const id = context.request.params["id"]!;
+    await tokens.revoke(context.tenant, id, writerOf(context));
+    context.response.json({ id, revoked: true });
   };
 
   const router = Router();

@@ -1,10 +1,9 @@
-import type { RequestHandler } from "express";
 import type { Audit } from "../../audit/audit.ts";
 import { AUDIT_KINDS } from "../../audit/entry.ts";
 import { OUTCOMES } from "../../audit/filter-text.ts";
 import type { AuditRecord } from "../../audit/record.ts";
 import { filterTexts, readAuditQuery } from "../audit-query.ts";
-import { placeOf } from "../place.ts";
+import type { RouteHandler } from "../routed.ts";
 import { recordView, type RecordView } from "./audit-record.ts";
 import type { Pages } from "./pages.ts";
 
@@ -14,15 +13,16 @@ export interface AuditPageOptions {
 }
 
 /** `GET /audit`: what happened in the tenant, fifty records a page, and a form to look for some of it. */
-export function auditPage({ audit, pages }: AuditPageOptions): RequestHandler {
-  return async (request, response) => {
-    const { tenant, base } = placeOf(request);
+export function auditPage({ audit, pages }: AuditPageOptions): RouteHandler {
+  return async (context) => {
+    const { request, response } = context;
+    const { tenant, base } = context;
     const { records, next } = await audit.search(tenant, readAuditQuery(request));
     const texts = filterTexts(request);
     const asked = Object.entries(texts).filter(([, text]) => text !== "");
     const { kind = "", outcome = "", server = "", tool = "", principal = "", since = "", until = "" } = texts;
     response.setHeader("Cache-Control", "no-store");
-    await pages.send(request, response, "audit", {
+    await pages.send(context, "audit", {
       title: "Audit",
       section: "audit",
       kinds: AUDIT_KINDS.map((value) => ({ value, chosen: value === kind })),

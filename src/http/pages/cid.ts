@@ -1,10 +1,10 @@
-import type { RequestHandler, Response } from "express";
+import type { Response } from "express";
 import { isCid, isStructure, type Cid } from "../../cid.ts";
 import { BerthError } from "../../errors.ts";
 import type { Host } from "../../host/host.ts";
 import { indentedJson, isObject } from "../../json.ts";
 import { nextTurn } from "../../turns.ts";
-import { placeOf } from "../place.ts";
+import type { RouteHandler } from "../routed.ts";
 import type { Pages } from "./pages.ts";
 import { linkCids, type Piece } from "./parts/link-cids.ts";
 import { bytesText, shortCid } from "./parts/text.ts";
@@ -25,11 +25,11 @@ const FILES_MAX = 64;
  * `GET /cid/<cid>`: content that the tenant has, as a person reads it. `?raw` gives the bytes, which nobody has
  * checked for anything, so that a browser only ever keeps them as a file.
  */
-export function cidPage({ host, pages }: CidOptions): RequestHandler<{ cid: string }> {
-  return async (request, response) => {
-    const { tenant, base } = placeOf(request);
+export function cidPage({ host, pages }: CidOptions): RouteHandler {
+  return async (context) => {
+    const { request, response, tenant, base } = context;
     const read = (cid: Cid): Promise<Uint8Array | undefined> => host.content(tenant, cid);
-    const { cid } = request.params;
+    const cid = request.params["cid"]!;
     const bytes = isCid(cid) ? await read(cid) : undefined;
     if (!bytes) throw new BerthError("content_missing", `"${cid}"`);
     if (request.query["raw"] !== undefined) return sendBytes(response, cid, bytes);
@@ -37,7 +37,7 @@ export function cidPage({ host, pages }: CidOptions): RequestHandler<{ cid: stri
     // What is too long to be shown is not read, either.
     const value = text === undefined || text.length > SHOWN_UNITS_MAX ? undefined : parsed(text);
     const files = isStructure(cid) ? await filesOf(value, read) : [];
-    await pages.send(request, response, "cid", {
+    await pages.send(context, "cid", {
       title: shortCid(cid),
       section: "mcp",
       crumbs: [{ label: "Servers", href: `${base}/mcp` }, { label: "Content" }],

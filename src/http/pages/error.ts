@@ -1,12 +1,10 @@
-import type { Request, Response } from "express";
+import type { Request } from "express";
 import type { BerthError, ErrorCode } from "../../errors.ts";
 import type { Access } from "../../access/access.ts";
 import type { Host } from "../../host/host.ts";
 import type { Problem } from "../../problem.ts";
-import { isSignedIn, principalOf } from "../access/authenticate.ts";
 import { mayKnow } from "../access/permit.ts";
-import { placeOf, type Place } from "../place.ts";
-import { traceOf } from "../trace.ts";
+import type { RoutedContext } from "../routed.ts";
 import type { Pages } from "./pages.ts";
 import { nearNames } from "../../near-names.ts";
 import { pathsOf } from "./parts/origin.ts";
@@ -26,20 +24,17 @@ export function wantsPage(request: Request): boolean {
 /** What was wrong and what to do, as a page. */
 export async function sendErrorPage(
   { host, pages, access }: ErrorOptions,
-  request: Request,
-  response: Response,
+  context: RoutedContext,
   error: BerthError,
 ): Promise<void> {
-  const place = placeIfAny(request);
+  const { request, base, servedTenant, principal } = context;
   const problems = error.data?.["problems"];
-  const principal = principalOf(request);
   // Before anybody is asked for a token there are pages, too.
-  const isTold = error.status === 404 && place && (principal || !access.required);
-  const known = isTold ? host.names(place.tenant).filter((name) => mayKnow(principal, name)) : [];
+  const isTold = error.status === 404 && servedTenant !== undefined && (principal || !access.required);
+  const known = isTold ? host.names(servedTenant).filter((name) => mayKnow(principal, name)) : [];
   const near = await nearNames(lastWord(request.path), known);
   await pages.send(
-    request,
-    response,
+    context,
     "error",
     {
       title: `Error ${error.status}`,
@@ -47,27 +42,18 @@ export async function sendErrorPage(
       message: error.message,
       advice: ADVICE[error.code] ?? (error.status >= 500 ? SERVER_ADVICE : ""),
       path: request.originalUrl,
-      signIn: error.code === "forbidden" && isSignedIn(request) ? signInAt(place, request) : undefined,
+      signIn: error.code === "forbidden" && context.isSignedIn ? signInAt(base, request) : undefined,
       start: STARTS.find(({ href }) => request.path.startsWith(href)) ?? ALL_SERVERS,
-      requestId: traceOf(request).requestId,
+      requestId: context.trace.requestId,
       problems: Array.isArray(problems) ? (problems as Problem[]).map(problemView) : [],
-      near: near.map((name) => ({ name, page: pathsOf(place?.base ?? "", name).page })),
+      near: near.map((name) => ({ name, page: pathsOf(base, name).page })),
     },
     error.status,
   );
 }
 
-/** Undefined when there is no such tenant, or none that is served: that may be what the page is about. */
-function placeIfAny(request: Request): Place | undefined {
-  try {
-    return placeOf(request);
-  } catch {
-    return undefined;
-  }
-}
-
-function signInAt(place: Place | undefined, { originalUrl }: Request): string {
-  return `${place?.base ?? ""}/sign-in?${new URLSearchParams({ next: originalUrl }).toString()}`;
+function signInAt(base: string, { originalUrl }: Request): string {
+  return `${base}/sign-in?${new URLSearchParams({ next: originalUrl }).toString()}`;
 }
 
 /** Where a person goes on from what is not there. */

@@ -1,4 +1,3 @@
-import type { RequestHandler } from "express";
 import type { Access } from "../../access/access.ts";
 import type { Principal } from "../../access/principal.ts";
 import type { Host } from "../../host/host.ts";
@@ -6,11 +5,10 @@ import type { UpstreamState } from "../../host/upstream/hosting.ts";
 import type { Overview } from "../../host/overview.ts";
 import { areMore } from "../../problem.ts";
 import { mapInTurns } from "../../turns.ts";
-import { principalOf } from "../access/authenticate.ts";
 import { mayKnow, toolsShown } from "../access/permit.ts";
 import type { OriginOf } from "../origin.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
-import { placeOf } from "../place.ts";
+import type { RouteHandler } from "../routed.ts";
 import { inGroups, type Pages } from "./pages.ts";
 import { credentialsOf } from "./parts/credentials.ts";
 import { pathsOf } from "./parts/origin.ts";
@@ -29,10 +27,9 @@ export interface McpOptions {
 }
 
 /** `GET /mcp`: what this is, how to connect, and every server with its state, tools and problems (C6). */
-export function mcpPage({ host, pages, isolation, access, originOf, limits }: McpOptions): RequestHandler {
-  return async (request, response) => {
-    const { tenant, base } = placeOf(request);
-    const principal = principalOf(request);
+export function mcpPage({ host, pages, isolation, access, originOf, limits }: McpOptions): RouteHandler {
+  return async (context) => {
+    const { request, tenant, base, principal } = context;
     const shown = host.names(tenant).filter((name) => mayKnow(principal, name));
     const { names, next } = namesOnPage(shown, readListPage(request, limits), () => true);
     const all = await host.overview(tenant, names);
@@ -44,7 +41,7 @@ export function mcpPage({ host, pages, isolation, access, originOf, limits }: Mc
     });
     const url = `${origin}${base}/mcp`;
     const credentials = credentialsOf(access, tenant);
-    await pages.send(request, response, "mcp", {
+    await pages.send(context, "mcp", {
       title: "MCP servers",
       section: "mcp",
       origin,

@@ -1,4 +1,4 @@
-import type { Request, RequestHandler, Response } from "express";
+import type { Principal } from "../../access/principal.ts";
 import type { Access } from "../../access/access.ts";
 import { cutText } from "../../cut-text.ts";
 import { BerthError } from "../../errors.ts";
@@ -7,10 +7,10 @@ import type { Host, ServerSummary } from "../../host/host.ts";
 import { permittedCatalog } from "../../host/permitted.ts";
 import { indentedJson } from "../../json.ts";
 import { listedTool } from "../../mcp/methods/lists.ts";
-import { principalOf } from "../access/authenticate.ts";
 import { checkPermitted, mayChange, checkReadable, toolsShown } from "../access/permit.ts";
 import type { OriginOf } from "../origin.ts";
-import { placeOf, type Place } from "../place.ts";
+import type { Place } from "../request-context.ts";
+import type { RoutedContext, RouteHandler } from "../routed.ts";
 import type { Page, Pages } from "./pages.ts";
 import { callViews, healthFacts, lineViews, releaseViews } from "./parts/health.ts";
 import { credentialsOf } from "./parts/credentials.ts";
@@ -41,28 +41,27 @@ interface Parts extends MetaOptions, Place {
  * `GET /mcp/meta/<server>`: all about one server, or about the release `<server>@<cid>` (C6). With `?tool=<name>`, that
  * tool as JSON: as clients are given it.
  */
-export function metaPage(options: MetaOptions): RequestHandler<{ server: string }> {
+export function metaPage(options: MetaOptions): RouteHandler {
   const offersOf = createOffers(options.pages);
-  return async (request, response) => {
-    checkReadable(request, request.params.server);
-    const { tool } = request.query;
-    if (typeof tool === "string") return sendTool(tool, request, response, options.host);
-    const page = await readPage(request.params.server, request, { ...options, ...placeOf(request), offersOf });
-    await options.pages.send(request, response, "meta", page);
+  return async (context) => {
+    const server = context.request.params["server"]!;
+    checkReadable(context, server);
+    const { tool } = context.request.query;
+    if (typeof tool === "string") return sendTool(tool, server, context, options.host);
+    const page = await readPage(server, context, { ...options, ...context.place, offersOf });
+    await options.pages.send(context, "meta", page);
   };
 }
 
 async function sendTool(
   tool: string,
-  request: Request<{ server: string }>,
-  response: Response,
+  server: string,
+  { tenant, principal, response }: RoutedContext,
   host: Host,
 ): Promise<void> {
-  const { server } = request.params;
-  const { tenant } = placeOf(request);
   const summary = await host.summary(tenant, server);
   const found = summary ? summary.catalog : await host.server(tenant, server);
-  const catalog = found && (await shownCatalog(found, request));
+  const catalog = found && (await shownCatalog(found, principal));
   const contract = catalog?.contract.tools.find(({ name }) => name === tool);
   if (!catalog || !contract) throw new BerthError("not_found", `"${server}" has no tool "${tool}"`);
   response.setHeader("Cache-Control", "no-cache");
@@ -70,30 +69,32 @@ async function sendTool(
 }
 
 /** All of it for who only looks at it; else what may be called. */
-function shownCatalog(catalog: Catalog, request: Request): Catalog | Promise<Catalog> {
-  const principal = principalOf(request);
+function shownCatalog(catalog: Catalog, principal: Principal | undefined): Catalog | Promise<Catalog> {
   return principal?.permits("call", catalog.server) ? permittedCatalog(catalog, principal) : catalog;
 }
 
-async function readPage(name: string, request: Request, options: Parts): Promise<Page> {
+async function readPage(name: string, context: RoutedContext, options: Parts): Promise<Page> {
   const { host, tenant, base } = options;
   const summary = await host.summary(tenant, name);
-  if (summary) return serverPage(summary, request, options);
+  if (summary) return serverPage(summary, context, options);
   // Not listed, so it is a release by its address or nothing at all.
   const catalog = await host.server(tenant, name);
   const server = catalog.server;
-  checkPermitted(request, "read", server);
+  checkPermitted(context, "read", server);
   const current = await host.summary(tenant, server);
   const page = await servedPage(
     { ...current, name: server, state: "ready", problems: catalog.problems, catalog },
-    request,
+    context,
     options,
   );
   const isCurrent = current?.catalog?.release === catalog.release;
   const pin = { short: shortCid(catalog.release), live: pathsOf(base, server).page, isCurrent };
   return {
     ...page,
-    ...addresses(`${server}@${catalog.release}`, server, catalog, { ...options, origin: options.originOf(request) }),
+    ...addresses(`${server}@${catalog.release}`, server, catalog, {
+      ...options,
+      origin: options.originOf(context.request),
+    }),
     title: `${server} @ ${pin.short}`,
     description: cutText(catalog.contract.description ?? "", DESCRIPTION_MAX),
     crumbs: [{ label: "Servers", href: `${base}/mcp` }, { label: server, href: pin.live }, { label: pin.short }],
@@ -102,23 +103,23 @@ async function readPage(name: string, request: Request, options: Parts): Promise
   };
 }
 
-function serverPage(summary: ServerSummary, request: Request, options: Parts): Promise<Page> {
-  return summary.catalog ? servedPage(summary as Served, request, options) : refusedPage(summary, request, options);
+function serverPage(summary: ServerSummary, context: RoutedContext, options: Parts): Promise<Page> {
+  return summary.catalog ? servedPage(summary as Served, context, options) : refusedPage(summary, context, options);
 }
 
 type Served = ServerSummary & { readonly catalog: Catalog };
 
-async function servedPage(summary: Served, request: Request, options: Parts): Promise<Page> {
+async function servedPage(summary: Served, context: RoutedContext, options: Parts): Promise<Page> {
   const { name } = summary;
   const { host, tenant, base, isolation } = options;
-  const principal = principalOf(request);
+  const { principal } = context;
   const isShown = toolsShown(principal, summary.catalog);
-  const catalog = await shownCatalog(summary.catalog, request);
+  const catalog = await shownCatalog(summary.catalog, principal);
   const releases = await host.releases(tenant, name);
   const activity = host.activity(tenant, name);
-  const origin = options.originOf(request);
+  const origin = options.originOf(context.request);
   return {
-    ...(await frameOf(summary, request, options)),
+    ...(await frameOf(summary, context, options)),
     ...addresses(name, name, catalog, { ...options, origin }),
     ...(await options.offersOf(catalog)),
     served: true,
@@ -131,14 +132,14 @@ async function servedPage(summary: Served, request: Request, options: Parts): Pr
     }),
     releases: releaseViews(releases, name, { origin, base, writable: options.writable }),
     calls: callViews(activity.recent().filter(({ tool }) => isShown(tool))),
-    lines: mayChange(request, "source", name) ? lineViews(host.recentLines(tenant, name)) : [],
+    lines: mayChange(context, "source", name) ? lineViews(host.recentLines(tenant, name)) : [],
   };
 }
 
-async function refusedPage(summary: ServerSummary, request: Request, options: Parts): Promise<Page> {
+async function refusedPage(summary: ServerSummary, context: RoutedContext, options: Parts): Promise<Page> {
   const { state } = summary;
   return {
-    ...(await frameOf(summary, request, options)),
+    ...(await frameOf(summary, context, options)),
     served: false,
     mendable: state === "refused" && options.host.upstream(options.tenant, summary.name) === undefined,
     refusal: REFUSALS[state],
@@ -157,11 +158,11 @@ const REFUSALS = {
 
 async function frameOf(
   { name, isBuiltIn, state, description = "", problems }: ServerSummary,
-  request: Request,
+  context: RoutedContext,
   { host, pages, tenant, base }: Parts,
 ): Promise<Page> {
   const upstream = host.upstream(tenant, name);
-  const shown = upstream && (await upstreamView(pages, base, name, upstream, mayChange(request, "entry", name)));
+  const shown = upstream && (await upstreamView(pages, base, name, upstream, mayChange(context, "entry", name)));
   return {
     title: name,
     section: "mcp",

@@ -1,13 +1,11 @@
 import { setImmediate } from "node:timers/promises";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
-import type { Request, Response } from "express";
 import type { Principal } from "../../access/principal.ts";
 import { packageVersion } from "../../config.ts";
-import { isSignedIn, principalOf } from "../access/authenticate.ts";
 import { mayAdminister, mayKnow } from "../access/permit.ts";
 import type { Assets } from "../assets.ts";
-import { baseOf } from "../place.ts";
+import type { RoutedContext } from "../routed.ts";
 import { turnTaker } from "../../turns.ts";
 import { Fragment, withFragments } from "./fragment.ts";
 import { escapeText, openViews } from "./views.ts";
@@ -29,7 +27,7 @@ export interface Pages {
   /** Renders a partial for a template to name like any other value. */
   html(partial: string, context: object): unknown;
   /** Renders a page and sends it with its security headers, compressed where the client takes that. */
-  send(request: Request, response: Response, view: string, page: Page, status?: number): Promise<void>;
+  send(context: RoutedContext, view: string, page: Page, status?: number): Promise<void>;
 }
 
 /** What the layout needs, together with whatever the page's own template does. */
@@ -105,10 +103,7 @@ export function createPages(assets: Assets): Pages {
   const views = openViews(assets);
   const version = packageVersion();
 
-  function render(view: string, page: Page, request: Request): Buffer {
-    const base = baseOf(request);
-    const signedIn = isSignedIn(request);
-    const principal = principalOf(request);
+  function render(view: string, page: Page, { base, isSignedIn: signedIn, principal }: RoutedContext): Buffer {
     const shown = SECTIONS.filter(({ section }) => page.bare !== true && NEEDS[section](principal));
     const nav = shown.map(({ section, label, href }) => ({
       label,
@@ -146,13 +141,14 @@ export function createPages(assets: Assets): Pages {
       return new Fragment(Buffer.concat(pieces));
     },
     html: (partial, context) => views.safe(views.partial(partial, context)),
-    async send(request, response, view, page, status = 200) {
-      const html = render(view, page, request);
+    async send(context, view, page, status = 200) {
+      const { request, response } = context;
+      const html = render(view, page, context);
       response.status(status);
       response.setHeader("Content-Type", "text/html; charset=utf-8");
       response.setHeader("Content-Security-Policy", policyFor(page));
       response.setHeader("Referrer-Policy", "same-origin");
-      response.setHeader("Cache-Control", principalOf(request) ? "private, no-cache" : "no-cache");
+      response.setHeader("Cache-Control", context.principal ? "private, no-cache" : "no-cache");
       response.vary("Accept-Encoding");
       if (html.length < COMPRESSED_FROM_BYTES || request.acceptsEncodings("gzip", "identity") !== "gzip") {
         response.end(html);

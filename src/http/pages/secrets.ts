@@ -1,7 +1,6 @@
-import type { RequestHandler } from "express";
 import type { ListedSecret, SecretEdits } from "../../host/secret-edits.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
-import { placeOf } from "../place.ts";
+import type { RouteHandler } from "../routed.ts";
 import { inGroups, type Pages } from "./pages.ts";
 import { pathsOf } from "./parts/origin.ts";
 import { authorText, countOf, timeView } from "./parts/text.ts";
@@ -15,13 +14,13 @@ export interface SecretsPageOptions {
 }
 
 /** `GET /secrets`: which there are, which servers are given them, and a form to set one. No value is ever shown. */
-export function secretsPage({ secrets, pages, writable, limits }: SecretsPageOptions): RequestHandler {
-  return async (request, response) => {
-    const { tenant, base } = placeOf(request);
+export function secretsPage({ secrets, pages, writable, limits }: SecretsPageOptions): RouteHandler {
+  return async (context) => {
+    const { request, tenant, base } = context;
     const listed = new Map((await secrets.list(tenant)).map((secret) => [secret.name, secret]));
     const { names, next } = namesOnPage([...listed.keys()], readListPage(request, limits), () => true);
     const shown = (name: string): object => ({ writable, ...viewOf(base, listed.get(name)!) });
-    await pages.send(request, response, "secrets", {
+    await pages.send(context, "secrets", {
       title: "Secrets",
       section: "secrets",
       scripts: ["secrets.js"],

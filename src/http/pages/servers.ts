@@ -1,16 +1,15 @@
 import { randomBytes } from "node:crypto";
-import type { Request, RequestHandler, Response } from "express";
 import { cutText } from "../../cut-text.ts";
 import { BerthError } from "../../errors.ts";
 import type { Current, Draft, Subject } from "../../host/edits/edits.ts";
 import type { Host, ServerSummary } from "../../host/host.ts";
 import { listedProblems } from "../../problem.ts";
 import { mapInTurns } from "../../turns.ts";
-import { principalOf } from "../access/authenticate.ts";
 import { checkPermitted, mayKnow } from "../access/permit.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
 import type { OriginOf } from "../origin.ts";
-import { placeOf, type Place } from "../place.ts";
+import type { Place } from "../request-context.ts";
+import type { RoutedContext, RouteHandler } from "../routed.ts";
 import { pathsOf } from "./parts/origin.ts";
 import { problemView } from "./parts/problem-view.ts";
 import { SERVER_STATES } from "./parts/server-state.ts";
@@ -39,21 +38,22 @@ type ServerPagePlace = ServerPageOptions & Place;
  * with a starter; `?server=&of=definition|entry&from=&to=` compares two versions. All of that stands here because what
  * is asked of `/servers/<name>` with a query is a call.
  */
-export function serversPage(options: ServerPageOptions): RequestHandler {
+export function serversPage(options: ServerPageOptions): RouteHandler {
   const { edits, host, pages, writable, originOf, limits } = options;
-  return async (request, response) => {
-    const at = { ...options, ...placeOf(request) };
+  return async (context) => {
+    const { request, response } = context;
+    const at = { ...options, ...context.place };
     const { tenant, base } = at;
     const { name, new: language, server } = request.query;
-    if (typeof server === "string") checkPermitted(request, "read", server);
-    if (typeof server === "string") return sendComparison(at, request, response, server);
+    if (typeof server === "string") checkPermitted(context, "read", server);
+    if (typeof server === "string") return sendComparison(at, context, server);
     if (typeof name === "string" && name !== "") {
-      checkPermitted(request, "read", name);
+      checkPermitted(context, "read", name);
       const exists = (await edits.read(tenant, { kind: "definition", name })) !== undefined;
       if (exists || !writable) return response.redirect(303, pathsOf(base, name).edit);
-      return sendServer(at, request, response, name, language === "shell" ? "shell" : "typescript");
+      return sendServer(at, context, name, language === "shell" ? "shell" : "typescript");
     }
-    const principal = principalOf(request);
+    const { principal } = context;
     const isShown = (each: string): boolean => mayKnow(principal, each);
     const { names, next } = namesOnPage(host.names(tenant), readListPage(request, limits), isShown);
     const place = { base, origin: originOf(request) };
@@ -70,7 +70,7 @@ export function serversPage(options: ServerPageOptions): RequestHandler {
       };
       return [{ server: viewSummary(listed, place), language }];
     });
-    await pages.send(request, response, "servers", {
+    await pages.send(context, "servers", {
       title: "Definitions",
       section: "servers",
       servers: servers.flat(),
@@ -81,18 +81,17 @@ export function serversPage(options: ServerPageOptions): RequestHandler {
 }
 
 /** `GET /servers/:name` of a browser: the editors of its definition and of its entry in `mcps`, and their versions. */
-export function serverPage(options: ServerPageOptions): RequestHandler<{ name: string }> {
-  return (request, response) => {
+export function serverPage(options: ServerPageOptions): RouteHandler {
+  return (context) => {
     // Who does not ask for a page calls the server.
-    response.vary("Accept");
-    return sendServer({ ...options, ...placeOf(request) }, request, response, request.params.name);
+    context.response.vary("Accept");
+    return sendServer({ ...options, ...context.place }, context, context.request.params["name"]!);
   };
 }
 
 async function sendServer(
   options: ServerPagePlace,
-  request: Request,
-  response: Response,
+  context: RoutedContext,
   name: string,
   starter?: StarterLanguage,
 ): Promise<void> {
@@ -132,7 +131,7 @@ async function sendServer(
         ? undefined
         : await viewSubject(options, { kind: "entry", name }, entry ?? noEntry(name), place("entry", "Entry in mcps")),
   };
-  await pages.send(request, response, "server", {
+  await pages.send(context, "server", {
     title: name,
     section: "servers",
     crumbs: [{ label: "Definitions", href: `${base}/servers` }, { label: name }],
@@ -143,25 +142,20 @@ async function sendServer(
     damage,
     canBegin: writable && !begun && entry !== undefined && !isUpstream(entry),
     writable,
-    server: summary ? viewSummary(summary, { base, origin: options.originOf(request) }) : undefined,
+    server: summary ? viewSummary(summary, { base, origin: options.originOf(context.request) }) : undefined,
     ...views,
     fragments: [...(views.definition?.fragments ?? []), ...(views.entry?.fragments ?? [])],
     hasEntry: entry !== undefined,
   });
 }
 
-async function sendComparison(
-  options: ServerPagePlace,
-  request: Request,
-  response: Response,
-  name: string,
-): Promise<void> {
+async function sendComparison(options: ServerPagePlace, context: RoutedContext, name: string): Promise<void> {
   const { base } = options;
-  const { of, from, to } = request.query;
+  const { of, from, to } = context.request.query;
   const subject: Subject = { kind: of === "entry" ? "entry" : "definition", name };
   const styleNonce = randomBytes(16).toString("base64url");
   const comparison = await viewComparison(options, subject, { from, to }, styleNonce);
-  await options.pages.send(request, response, "comparison", {
+  await options.pages.send(context, "comparison", {
     title: `Two versions of ${of === "entry" ? "the entry" : "the definition"} of ${name}`,
     section: "servers",
     crumbs: [

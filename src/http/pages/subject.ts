@@ -5,7 +5,7 @@ import { packageRoot } from "../../config.ts";
 import { BerthError } from "../../errors.ts";
 import type { Current, Draft, Edits, Subject, Version } from "../../host/edits/edits.ts";
 import { nextTurn } from "../../turns.ts";
-import type { Place } from "../place.ts";
+import type { Place } from "../request-context.ts";
 import type { Fragment } from "./fragment.ts";
 import type { Pages } from "./pages.ts";
 import { compareDrafts, type FileComparison } from "./comparison.ts";

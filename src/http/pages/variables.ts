@@ -1,5 +1,4 @@
 import { randomBytes } from "node:crypto";
-import type { RequestHandler } from "express";
 import { isCid } from "../../cid.ts";
 import { cidFields } from "../../host/config/entry.ts";
 import { mcpsBounds, SCHEMA_KEY, type McpsLimits } from "../../host/config/mcps.ts";
@@ -9,7 +8,7 @@ import type { Current, Subject } from "../../host/edits/edits.ts";
 import { isObject } from "../../json.ts";
 import { mapInTurns, nextTurn } from "../../turns.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
-import { placeOf } from "../place.ts";
+import type { RouteHandler } from "../routed.ts";
 import { pathsOf } from "./parts/origin.ts";
 import { authorText, bytesText, shortCid, timeView } from "./parts/text.ts";
 import { lastDraft, readStanding, viewComparison, viewSubject, type EditPageOptions } from "./subject.ts";
@@ -19,10 +18,11 @@ export interface VariablePageOptions extends EditPageOptions {
 }
 
 /** `GET /variables`: every variable. `?name=` leads to the editor of one, that is there or not. */
-export function variablesPage(options: VariablePageOptions): RequestHandler {
+export function variablesPage(options: VariablePageOptions): RouteHandler {
   const { edits, writable, pages, limits } = options;
-  return async (request, response) => {
-    const at = { ...options, ...placeOf(request) };
+  return async (context) => {
+    const { request, response } = context;
+    const at = { ...options, ...context.place };
     const { tenant, base } = at;
     const { name } = request.query;
     if (typeof name === "string" && name !== "") return response.redirect(303, `${addressOf(base, name)}?new`);
@@ -38,7 +38,7 @@ export function variablesPage(options: VariablePageOptions): RequestHandler {
         by: authorText(current?.by ?? ""),
       };
     });
-    await pages.send(request, response, "variables", {
+    await pages.send(context, "variables", {
       title: "Variables",
       section: "variables",
       variables,
@@ -49,19 +49,20 @@ export function variablesPage(options: VariablePageOptions): RequestHandler {
 }
 
 /** `GET /variables/:name`: its editor and its versions; with `?from=&to=`, two of them compared. */
-export function variablePage(options: VariablePageOptions): RequestHandler<{ name: string }> {
+export function variablePage(options: VariablePageOptions): RouteHandler {
   const { pages, writable, limits } = options;
-  return async (request, response) => {
-    const at = { ...options, ...placeOf(request) };
+  return async (context) => {
+    const { request } = context;
+    const at = { ...options, ...context.place };
     const { base } = at;
-    const { name } = request.params;
+    const name = request.params["name"]!;
     const subject: Subject = { kind: "variable", name };
     const styleNonce = randomBytes(16).toString("base64url");
     const crumbs = [{ label: "Variables", href: `${base}/variables` }];
     const { from, to } = request.query;
     if (from !== undefined || to !== undefined) {
       const comparison = await viewComparison(at, subject, { from, to }, styleNonce);
-      await pages.send(request, response, "comparison", {
+      await pages.send(context, "comparison", {
         title: `Two versions of ${name}`,
         section: "variables",
         crumbs: [...crumbs, { label: name, href: addressOf(base, name) }, { label: "Comparison" }],
@@ -87,7 +88,7 @@ export function variablePage(options: VariablePageOptions): RequestHandler<{ nam
     await nextTurn();
     const links = name === "mcps" && current ? await linksOf(base, current, limits) : {};
     await nextTurn();
-    await pages.send(request, response, "variable", {
+    await pages.send(context, "variable", {
       title: name,
       section: "variables",
       crumbs: [...crumbs, { label: name }],

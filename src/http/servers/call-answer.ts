@@ -1,4 +1,3 @@
-import type { ServerResponse } from "node:http";
 import { BerthError } from "../../errors.ts";
 import type { CallResult } from "../../host/catalog.ts";
 import { BARE_JSON, bareOf, textsOf, type Bare } from "../../host/content.ts";
@@ -6,6 +5,7 @@ import { jsonOf, LongResult } from "../../host/long-result.ts";
 import type { Remake } from "../../host/remake.ts";
 import { LongText } from "../../long-text.ts";
 import { endResponse, type EventStream } from "../event-stream.ts";
+import type { RequestContext } from "../request-context.ts";
 import { sayWhenToRetry } from "../write-answer.ts";
 
 /** What became of a call: its result, or the address at which the result is. */
@@ -15,19 +15,19 @@ const QUOTE = 0x22;
 
 /** Answers with the value itself where it is one, else with the result as MCP has it. Rejects with `function_failed`. */
 export async function writeOutcome(
-  response: ServerResponse,
+  context: RequestContext,
   outcome: CallOutcome,
   stalledMs: number,
   remake: Pick<Remake, "bare">,
 ): Promise<void> {
   if ("redirect" in outcome) {
-    response.setHeader("Location", outcome.redirect);
-    return write(response, 303, undefined, stalledMs);
+    context.response.setHeader("Location", outcome.redirect);
+    return write(context, 303, undefined, stalledMs);
   }
   const { result } = outcome;
   if (result.isError) throw new BerthError("function_failed", textsOf(result));
   const bare = result instanceof LongResult ? await longBare(result, remake) : bareOf(result);
-  write(response, bare ? 200 : 204, bare, stalledMs);
+  write(context, bare ? 200 : 204, bare, stalledMs);
 }
 
 async function longBare(result: LongResult, remake: Pick<Remake, "bare">): Promise<Body> {
@@ -46,11 +46,12 @@ export function sendEvents(events: EventStream, outcome: CallOutcome): void {
 
 /** As JSON with the error's own status, or as the event `error` of a stream that stands already. */
 export function writeCallFailure(
-  response: ServerResponse,
+  context: RequestContext,
   events: EventStream | undefined,
   failure: BerthError,
   stalledMs: number,
 ): void {
+  const { response } = context;
   const { code, message, data, status } = failure;
   const problem = { error: { code, message, ...(data && { data }) } };
   if (events?.isOpen) {
@@ -60,11 +61,11 @@ export function writeCallFailure(
   if (response.headersSent) return void response.destroy();
   if (code === "method_not_allowed") response.setHeader("Allow", "POST");
   sayWhenToRetry(response, failure);
-  writeJson(response, status, problem, stalledMs);
+  writeJson(context, status, problem, stalledMs);
 }
 
-function writeJson(response: ServerResponse, status: number, value: unknown, stalledMs: number): void {
-  write(response, status, { type: BARE_JSON, body: JSON.stringify(value) }, stalledMs);
+function writeJson(context: RequestContext, status: number, value: unknown, stalledMs: number): void {
+  write(context, status, { type: BARE_JSON, body: JSON.stringify(value) }, stalledMs);
 }
 
 interface Body {
@@ -76,12 +77,13 @@ function asBuffer(body: Bare["body"]): Buffer {
   return typeof body === "string" ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.length);
 }
 
-function write(response: ServerResponse, status: number, answer: Body | undefined, stalledMs: number): void {
+function write(context: RequestContext, status: number, answer: Body | undefined, stalledMs: number): void {
+  const { response } = context;
   if (response.destroyed) return;
   if (!answer) return void response.writeHead(status).end();
   const { type, body } = answer;
   const bytes = body instanceof LongText ? body : asBuffer(body);
   const length = bytes instanceof LongText ? bytes.bytes : bytes.length;
   response.writeHead(status, { "Content-Type": type, "Content-Length": length });
-  endResponse(response, bytes, stalledMs);
+  endResponse(context, bytes, stalledMs);
 }

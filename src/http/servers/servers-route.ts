@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import type { Request, RequestHandler } from "express";
 import { BerthError } from "../../errors.ts";
 import type { CallResult, Tool } from "../../host/catalog.ts";
@@ -14,18 +14,16 @@ import type { Checks } from "../../host/checks/checks.ts";
 import type { Limits } from "../../limits.ts";
 import { parseJson } from "../../parse-json.ts";
 import { tellable } from "../../unforeseen.ts";
-import { principalOf } from "../access/authenticate.ts";
 import type { Challenge } from "../access/challenge.ts";
 import { checkPermitted } from "../access/permit.ts";
 import { readAccept } from "../accept.ts";
-import { atClose } from "../at-close.ts";
 import type { Bodies } from "../body.ts";
 import type { EventStream } from "../event-stream.ts";
-import { cancelledBy, checkContent, decodeName } from "../mcp-route.ts";
+import { checkContent, decodeName } from "../mcp-route.ts";
 import type { OpenStreams } from "../open-streams.ts";
 import type { OriginOf } from "../origin.ts";
-import { baseOf, tenantOf } from "../place.ts";
-import { traceOf } from "../trace.ts";
+import type { RequestContext } from "../request-context.ts";
+import { contextOf } from "../routed.ts";
 import { wantsPage } from "../pages/error.ts";
 import { sendEvents, writeCallFailure, writeOutcome, type CallOutcome } from "./call-answer.ts";
 
@@ -50,7 +48,7 @@ export interface ServersRouteOptions {
 export function serversRoute(options: ServersRouteOptions): RequestHandler {
   return (request, response, next) => {
     const target = readTarget(request);
-    if (target) void answer(target, request, response, options);
+    if (target) void answer(target, contextOf(response), options);
     else next();
   };
 }
@@ -70,12 +68,8 @@ function readTarget(request: Request): Target | undefined {
   return { server, path, query };
 }
 
-async function answer(
-  target: Target,
-  request: IncomingMessage,
-  response: ServerResponse,
-  options: ServersRouteOptions,
-): Promise<void> {
+async function answer(target: Target, context: RequestContext, options: ServersRouteOptions): Promise<void> {
+  const { request, response } = context;
   const { challenge, streams, limits, log } = options;
   // No type that a function chooses can run as a page of this origin.
   response.setHeader("Content-Security-Policy", "default-src 'none'; sandbox");
@@ -84,18 +78,18 @@ async function answer(
   let events: EventStream | undefined;
   try {
     refuseOtherSites(request);
-    const tool = await toolOf(request, target, options.host);
-    const args = await argumentsOf(target, tool, request, response, options);
-    if (readAccept(request.headers.accept).events && !(events = streams.take(response, principalOf(request)))) {
+    const tool = await toolOf(context, target, options.host);
+    const args = await argumentsOf(target, tool, context, options);
+    if (readAccept(request.headers.accept).events && !(events = streams.take(context))) {
       throw new BerthError("too_many_streams");
     }
-    const outcome = await call(tool, args, events, request, response, options.originOf(request));
+    const outcome = await call(tool, args, events, context, options.originOf(request));
     if (events) sendEvents(events, outcome);
-    else await writeOutcome(response, outcome, limits.stalledMs, remaking(options.checks, tenantOf(request)));
+    else await writeOutcome(context, outcome, limits.stalledMs, remaking(options.checks, context.tenant));
   } catch (error) {
-    const shown = tellable(error, traceOf(request).requestId, log, "a call over HTTP failed");
-    challenge(request, response, shown);
-    writeCallFailure(response, events, shown, limits.stalledMs);
+    const shown = tellable(error, context.trace.requestId, log, "a call over HTTP failed");
+    challenge(context, shown);
+    writeCallFailure(context, events, shown, limits.stalledMs);
   }
 }
 
@@ -117,14 +111,14 @@ function faultOfRedirect(redirect: string, base: string, origin: string): CallRe
 }
 
 async function toolOf(
-  request: IncomingMessage,
+  context: RequestContext,
   { server, path }: Target,
   host: ServersRouteOptions["host"],
 ): Promise<Tool> {
-  const principal = principalOf(request);
+  const { principal } = context;
   admit(principal, decodeName(server));
-  const catalog = await permittedCatalog(await host.server(tenantOf(request), decodeName(server)), principal);
-  checkPermitted(request, "call", catalog.server);
+  const catalog = await permittedCatalog(await host.server(context.tenant, decodeName(server)), principal);
+  checkPermitted(context, "call", catalog.server);
   const name = decodeName(path) || catalog.server;
   const tool = catalog.tool(name);
   if (tool) return tool;
@@ -140,14 +134,14 @@ const NAMES_SHOWN = 20;
 async function argumentsOf(
   { query }: Target,
   { contract }: Tool,
-  request: IncomingMessage,
-  response: ServerResponse,
+  context: RequestContext,
   {
     bodies,
     checks,
     limits: { inlineBodyBytes, queryNames },
   }: Pick<ServersRouteOptions, "bodies" | "checks" | "limits">,
 ): Promise<JsonObject | JsonText> {
+  const { request, tenant } = context;
   if (request.method === "GET") {
     if (contract.annotations?.destructiveHint === true) {
       throw new BerthError("method_not_allowed", `GET; "${contract.name}" may destroy something, so it takes POST`);
@@ -156,9 +150,9 @@ async function argumentsOf(
   }
   if (query !== undefined) throw new BerthError("invalid_params", "a POST has its arguments in its body, and no query");
   checkContent(request.headers);
-  const body = await bodies.read(request);
-  atClose(response, { leave: bodies.hold(tenantOf(request), body) });
-  if (body.length > inlineBodyBytes) return checks.readArguments(tenantOf(request), body);
+  const body = await bodies.read(context);
+  context.atClose({ leave: bodies.hold(tenant, body) });
+  if (body.length > inlineBodyBytes) return checks.readArguments(tenant, body);
   const args = body === "" ? {} : parseJson(body);
   if (!isObject(args)) throw new BerthError("invalid_params", "the body must be an object of arguments");
   return args as JsonObject;
@@ -168,16 +162,14 @@ async function call(
   tool: Tool,
   args: JsonObject | JsonText,
   events: EventStream | undefined,
-  request: IncomingMessage,
-  response: ServerResponse,
+  { principal, trace, signal, base }: RequestContext,
   origin: string,
 ): Promise<CallOutcome> {
-  const base = baseOf(request);
   let redirect: string | undefined;
   const result = await tool.call(args, {
-    principal: principalOf(request),
-    trace: traceOf(request),
-    signal: cancelledBy(response),
+    principal,
+    trace,
+    signal,
     invalidRejects: true,
     onRedirect: (address) => (redirect = address.startsWith("/") ? base + address : address),
     ...(events && { onProgress: (event) => events.sendOther("progress", JSON.stringify(event)) }),

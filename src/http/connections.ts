@@ -1,0 +1,87 @@
+import type { Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { TooManyRequests } from "../admission/refusals.ts";
+
+const IDLE_CHECK_MS = 50;
+
+/** One connection of a client. */
+export class Connection {
+  readonly #socket: Socket;
+  /** Requests that came before the answers to earlier ones. */
+  #ahead = 0;
+  #isHeld = false;
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+  }
+
+  /** True for a request that comes before more than `most` others of this connection are answered. */
+  isTooFarAhead(response: ServerResponse, most: number): boolean {
+    this.#ahead += 1;
+    response.once("close", () => (this.#ahead -= 1));
+    return this.#ahead > most;
+  }
+
+  /**
+   * Resolves when a refusal is to be told; undefined where that is at once. A client that goes on sending more than it
+   * may is held back by it: nothing more comes over its connection meanwhile. A connection that brings a further request
+   * all the same, or is one too many, is cut, and nothing is ever told there.
+   */
+  hold(error: unknown): Promise<void> | undefined {
+    if (!(error instanceof TooManyRequests)) return undefined;
+    const { refusals, data } = error;
+    const retryMs = 1_000 * Number(data?.["retryAfterSeconds"]);
+    const inMs = this.#isHeld ? undefined : refusals.next(performance.now(), retryMs);
+    if (inMs === 0) return undefined;
+    const socket = this.#socket;
+    if (inMs === undefined) {
+      socket.destroy();
+      return new Promise(() => {});
+    }
+    this.#isHeld = true;
+    return new Promise((resolve) => {
+      const end = (): void => {
+        clearTimeout(timer);
+        socket.off("close", end);
+        this.#isHeld = false;
+        refusals.told();
+        if (!socket.destroyed) resolve();
+      };
+      const timer = setTimeout(end, inMs).unref();
+      socket.on("close", end);
+    });
+  }
+}
+
+/** The open connections of a server. They are to be made before the server listens. */
+export class Connections {
+  readonly #server: Server;
+  readonly #open = new Map<Socket, Connection>();
+
+  constructor(server: Server) {
+    this.#server = server;
+    server.on("connection", (socket: Socket) => {
+      this.#open.set(socket, new Connection(socket));
+      socket.once("close", () => this.#open.delete(socket));
+    });
+  }
+
+  of(socket: Socket): Connection {
+    return this.#open.get(socket) ?? new Connection(socket);
+  }
+
+  /** Takes no new connection, and resolves when the answers under way are written. */
+  async drain(): Promise<void> {
+    const server = this.#server;
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    server.closeIdleConnections();
+    const timer = setInterval(() => {
+      // A connection whose answer has just been written counts as busy for as long as it could bring another request.
+      server.closeIdleConnections();
+      // One that never brought any counts as busy, too; browsers open such ones in advance.
+      for (const socket of this.#open.keys()) if (socket.bytesRead === 0) socket.destroy();
+    }, IDLE_CHECK_MS);
+    await closed;
+    clearInterval(timer);
+  }
+}
