@@ -2,7 +2,7 @@ import { limitVariable, type Limits } from "./limits.ts";
 
 /** Memory of one tenant for messages that are on their way. */
 export interface MessageRoom {
-  /** `onNoRoom` hears why it ends, which completes "the server …"; what was held of it is to be forgotten. */
+  /** `onNoRoom` hears why it ends, which completes "the server …" or "its process …"; what was held of it is to be forgotten. */
   begin(onNoRoom: (why: string) => void): HeldMessage;
 }
 
@@ -19,7 +19,7 @@ export interface RoomKind {
   why(bytes: number, ofTenant: boolean): string;
 }
 
-type RoomLimit = "unfinishedUpstreamBytes" | "programBacklogBytes";
+type RoomLimit = "unfinishedUpstreamBytes" | "programBacklogBytes" | "unfinishedGuestBytes";
 export type RoomLimits<Limit extends RoomLimit> = Pick<Limits, Limit | `${Limit}PerTenant`>;
 
 /** What has come of messages of servers of others that are not whole yet. */
@@ -27,6 +27,13 @@ export const unfinishedUpstream = {
   limit: "unfinishedUpstreamBytes",
   why: (bytes, ofTenant) =>
     `was in the midst of a message when more than ${bytes} bytes of messages${ofTenant ? " to its tenant" : ""} were not whole`,
+} as const satisfies RoomKind;
+
+/** The same of frames of guests. */
+export const unfinishedGuest = {
+  limit: "unfinishedGuestBytes",
+  why: (bytes, ofTenant) =>
+    `was in the midst of a frame when more than ${bytes} bytes of frames of ${ofTenant ? "its tenant's guests" : "all guests"} were not whole`,
 } as const satisfies RoomKind;
 
 /** What was sent to programs of others and is not in their pipes yet. */

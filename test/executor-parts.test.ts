@@ -17,6 +17,7 @@ import type { ExecutorLog } from "../src/executor/guest-executor.ts";
 import { ReadingTime } from "../src/reading-time.ts";
 import { TurnQueue } from "../src/turn-queue.ts";
 import type { GuestOutcome } from "../src/executor/executor.ts";
+import { MessageRooms, unfinishedGuest } from "../src/message-room.ts";
 import { assertNothingLeft, failureOf } from "./executor.rig.ts";
 import { descendants, isAlive } from "./processes.ts";
 import { until } from "./until.ts";
@@ -57,6 +58,33 @@ describe("frames", () => {
     for (const chunks of [[`${line}\n`], [line, "\n"], [line], [line.slice(0, 50), `${line.slice(50)}\n`]]) {
       assert.deepEqual(read(chunks, 99), { frames: [], faults: ["wrote a frame of more than 99 bytes"] });
     }
+  });
+
+  it("that are never ended have bounded room together: where it is full, the one that was begun first ends", () => {
+    const unfinished = new MessageRooms(unfinishedGuest, {
+      unfinishedGuestBytes: 1e9,
+      unfinishedGuestBytesPerTenant: 200_000,
+    });
+    const faults: string[] = [];
+    const [first, second, other] = ["first", "second", "other"].map((name) => {
+      const onFault = (why: string): void => void faults.push(`${name} ${why}`);
+      const reader = new FrameReader(defaultLimits, { onFrame: () => {}, onFault });
+      reader.room = unfinished.of(name === "other" ? "two" : "one");
+      return reader;
+    });
+    const bytes = (length: number): Buffer => Buffer.from("x".repeat(length));
+    // What has come to its end counts no more.
+    for (let frames = 0; frames < 5; frames++) {
+      for (const text of ["[", `"${"x".repeat(150_000)}`, '"]\n']) first!.push(Buffer.from(text));
+    }
+    for (const reader of [first!, other!, second!]) reader.push(bytes(120_000));
+    const why =
+      "was in the midst of a frame when more than 200000 bytes of frames of its tenant's guests were not whole (BERTH_UNFINISHED_GUEST_BYTES_PER_TENANT)";
+    assert.deepEqual(faults, [`first ${why}`]);
+    second!.push(bytes(70_000));
+    assert.equal(faults.length, 1, "what was given up counts no more");
+    second!.push(bytes(20_000));
+    assert.deepEqual(faults[1], `second ${why}`);
   });
 
   it("that are long results are handed on as bytes, and decoded by nobody here", () => {

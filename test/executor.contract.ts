@@ -555,6 +555,18 @@ export function executorContract(mode: Mode): void {
         assert.equal(rig.executor.stats().killed, 0);
       }));
 
+    it("unfinishedGuestBytesPerTenant: whose frame is begun and not whole is ended where there is no more room", () =>
+      withRig({ unfinishedGuestBytesPerTenant: 200_000 }, async (rig) => {
+        const attack = shape("attack", ["group", "name"], { style: "object", context: true });
+        const args = { group: "pipe", name: "hugeFrame" };
+        const failure = failureOf(await rig.call(attack, args, { program: programOf("hostile", "default") }));
+        assert.equal(failure.reason, "protocol", failure.message);
+        assert.match(
+          failure.message,
+          /its process was in the midst of a frame .* 200000 bytes of frames of its tenant's guests/,
+        );
+      }));
+
     it("guestBacklogBytes and guestStalledMs: who takes no answers asks nothing more, and is ended", () =>
       withRig({ guestBacklogBytes: 1_000_000, guestStalledMs: 1_000 }, async (rig) => {
         let answers = 0;

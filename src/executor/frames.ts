@@ -1,6 +1,7 @@
 import { hasMoreValues, NESTING_MAX, nestsTooDeep } from "../json.ts";
 import type { Limits } from "../limits.ts";
 import { textOf } from "../long-text.ts";
+import type { HeldMessage, MessageRoom } from "../message-room.ts";
 import { eventValuesMax, toHost } from "./guest/wire.mts";
 
 /**
@@ -25,6 +26,8 @@ export type FrameLimits = Pick<Limits, "guestFrameBytes" | "inlineBodyBytes" | "
 const NEWLINE = 10;
 /** A value that may be as long as a result, and the number of its call. */
 const RESULT = new RegExp(`^\\[(?:${[toHost.text, toHost.json, toHost.bytes].join("|")}),(\\d{1,15}),`);
+/** Shorter beginnings of frames are not counted: as many may be held as there are guests. */
+const UNCOUNTED_BYTES = 64 * 1024;
 /** Of a line, in which that stands. */
 const BEGINNING_BYTES = 32;
 
@@ -34,11 +37,15 @@ const FRAME_VALUES = 16;
 const MANY = new RegExp(`^\\[(?:${[toHost.text, toHost.json, toHost.bytes, toHost.asks].join("|")}),`);
 
 export class FrameReader {
+  /** Of whose guest it is; before it is anybody's, nothing counts. */
+  room: MessageRoom | undefined;
   readonly #limits: FrameLimits;
   readonly #handlers: FrameHandlers;
   /** The start of a line whose end has not come yet: the first `#kept` bytes. */
   #partial: Buffer | undefined;
   #kept = 0;
+  #held: HeldMessage | undefined;
+  #heldBytes = 0;
   #stopped = false;
 
   constructor(limits: FrameLimits, handlers: FrameHandlers) {
@@ -49,7 +56,7 @@ export class FrameReader {
   /** Reads no more: what is still in hand belongs to a process that was given up. */
   stop(): void {
     this.#stopped = true;
-    this.#partial = undefined;
+    this.#forget();
   }
 
   push(chunk: Buffer): void {
@@ -63,8 +70,7 @@ export class FrameReader {
       this.#keep(chunk.subarray(0, start - 1));
       if (this.#stopped) return;
       const line = this.#partial!.subarray(0, this.#kept);
-      this.#kept = 0;
-      this.#partial = undefined;
+      this.#forget();
       if (!this.#isReadElsewhere(line)) this.#read(textOf(line));
     }
     if (start <= last) this.#readLines(chunk.toString("utf8", start, last));
@@ -122,6 +128,22 @@ export class FrameReader {
     }
     bytes.copy(this.#partial, this.#kept);
     this.#kept = length;
+    if (length > UNCOUNTED_BYTES) this.#count(length);
+  }
+
+  #count(bytes: number): void {
+    const more = bytes - this.#heldBytes;
+    this.#heldBytes = bytes;
+    this.#held ??= this.room?.begin((why) => this.#fault(why));
+    this.#held?.add(more);
+  }
+
+  #forget(): void {
+    this.#partial = undefined;
+    this.#kept = 0;
+    this.#held?.end();
+    this.#held = undefined;
+    this.#heldBytes = 0;
   }
 
   #fault(message: string): void {

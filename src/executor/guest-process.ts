@@ -1,4 +1,5 @@
 import type { Duplex } from "node:stream";
+import type { MessageRoom } from "../message-room.ts";
 import { Outbox } from "../outbox.ts";
 import type { Start } from "../starter/starter.ts";
 import { FrameReader, type FrameHandlers, type FrameLimits } from "./frames.ts";
@@ -17,6 +18,13 @@ import type { GuestFailure } from "./executor.ts";
 export interface GuestListener extends Pick<FrameHandlers, "onFrame" | "onLongResult"> {
   /** Called once. Nothing of the process is alive any more. */
   onEnded(failure: GuestFailure): void;
+}
+
+/** What the guests of a tenant have together of the serving process. */
+export interface GuestShare {
+  readonly readingTime: ReadingTime;
+  /** For frames that are not whole yet. */
+  readonly frames: MessageRoom;
 }
 
 export type GuestProcessLimits = FrameLimits & Pick<ExecutorLimits, "guestBacklogBytes" | "guestStalledMs">;
@@ -73,8 +81,9 @@ export class GuestProcess {
   }
 
   /** Hands the process over, from the keeper of spares to a program and the share of its tenant. */
-  assign(listener: GuestListener, readingTime: ReadingTime): void {
+  assign(listener: GuestListener, { readingTime, frames }: GuestShare): void {
     this.#listener = listener;
+    this.#reader.room = frames;
     this.#readingTime = readingTime;
   }
 

@@ -17,6 +17,8 @@ export type ExecutorLimits = Pick<
   | "guestSpareProcesses"
   | "guestIdleMs"
   | "guestFrameBytes"
+  | "unfinishedGuestBytes"
+  | "unfinishedGuestBytesPerTenant"
   | "guestBacklogBytes"
   | "guestStalledMs"
   | "inlineBodyBytes"

@@ -2,9 +2,10 @@ import type { Start } from "../starter/starter.ts";
 import { Backoff } from "./backoff.ts";
 import type { Call } from "./call.ts";
 import { failure, heldTooMuch } from "./failures.ts";
-import type { GuestProcessLimits } from "./guest-process.ts";
+import type { GuestProcessLimits, GuestShare } from "./guest-process.ts";
 import type { HeavyTenants } from "./heavy-tenants.ts";
 import type { LogSink } from "./guest-log.ts";
+import { MessageRooms, unfinishedGuest, type RoomLimits as MessageLimits } from "../message-room.ts";
 import { ReadingTime } from "../reading-time.ts";
 import { Room, type RoomLimits } from "./room.ts";
 import { Session, type SessionLimits } from "./session.ts";
@@ -17,7 +18,7 @@ import type { Command } from "../processes/process-group.ts";
  * end of idle ones. A process serves one program of one tenant from its first frame to its end. It knows no deadline and
  * no queue of calls.
  */
-export interface PoolLimits extends SessionLimits, GuestProcessLimits {
+export interface PoolLimits extends SessionLimits, GuestProcessLimits, MessageLimits<"unfinishedGuestBytes"> {
   readonly guestMemoryMb: number;
   readonly guestProcesses: number;
   readonly guestSpareProcesses: number;
@@ -44,6 +45,7 @@ export class Pool {
   readonly #spares: Spares;
   readonly #backoff = new Backoff();
   readonly #room: Room;
+  readonly #unfinished: MessageRooms<"unfinishedGuestBytes">;
   #admitTimer: NodeJS.Timeout | undefined;
   readonly #sessions = new Map<string, Session>();
   /** Those of `#sessions` and those that are about to end. */
@@ -52,13 +54,14 @@ export class Pool {
   readonly #retired = new Map<string, Session>();
   /** Calls whose program has to wait until another one's process is idle. */
   readonly #waiting = new Set<Call>();
-  readonly #readingTimes = new Map<string, ReadingTime>();
+  readonly #shares = new Map<string, GuestShare>();
   readonly #idleTimer: NodeJS.Timeout;
   killed = 0;
 
   constructor(start: Start, command: Command, limits: PoolLimits, owner: PoolOwner) {
     this.#limits = limits;
     this.#owner = owner;
+    this.#unfinished = new MessageRooms(unfinishedGuest, limits);
     this.#room = new Room(this.#sessions, limits.guestProcesses, owner);
     this.#spares = new Spares(start, command, limits, limits.guestSpareProcesses);
     this.#spares.fill();
@@ -121,7 +124,7 @@ export class Pool {
   /** Ends every process of a tenant. */
   endTenant(tenant: string, reason: GuestFailure): void {
     for (const session of this.#live) if (session.program.tenant === tenant) session.kill(reason);
-    this.#readingTimes.delete(tenant);
+    this.#shares.delete(tenant);
   }
 
   /** Ends everything; resolves when nothing is alive. */
@@ -133,7 +136,7 @@ export class Pool {
   }
 
   #start(program: GuestProgram): Session {
-    const session = new Session(program, this.#spares.take(), this.#readingTimeOf(program.tenant), this.#limits, {
+    const session = new Session(program, this.#spares.take(), this.#shareOf(program.tenant), this.#limits, {
       onCallOver: (call) => {
         this.#owner.onCallOver(call);
         if (session.callsInFlight > 0) return;
@@ -169,11 +172,11 @@ export class Pool {
     this.#admit();
   }
 
-  #readingTimeOf(tenant: string): ReadingTime {
-    const known = this.#readingTimes.get(tenant);
+  #shareOf(tenant: string): GuestShare {
+    const known = this.#shares.get(tenant);
     if (known) return known;
-    const created = new ReadingTime();
-    this.#readingTimes.set(tenant, created);
+    const created = { readingTime: new ReadingTime(), frames: this.#unfinished.of(tenant) };
+    this.#shares.set(tenant, created);
     return created;
   }
 

@@ -10,8 +10,7 @@ import { KnownShapes } from "./known-shapes.ts";
 import { askToStop, hasToEnd } from "./stopping.ts";
 import { StrayFrames } from "./stray-frames.ts";
 import { readValue } from "./values.ts";
-import type { GuestProcess } from "./guest-process.ts";
-import type { ReadingTime } from "../reading-time.ts";
+import type { GuestProcess, GuestShare } from "./guest-process.ts";
 import type { GuestFailure, GuestProgram } from "./executor.ts";
 
 /**
@@ -59,7 +58,7 @@ export class Session {
   constructor(
     program: GuestProgram,
     process: GuestProcess,
-    readingTime: ReadingTime,
+    share: GuestShare,
     limits: SessionLimits,
     owner: SessionOwner,
   ) {
@@ -71,7 +70,7 @@ export class Session {
     this.#owner = owner;
     const onFrame = (frame: readonly unknown[], units: number): void => this.#onFrame(frame, units);
     const onLongResult = (call: number, frame: Uint8Array): boolean => this.#onLongResult(call, frame);
-    process.assign({ onFrame, onLongResult, onEnded: (failure) => this.#onEnded(failure) }, readingTime);
+    process.assign({ onFrame, onLongResult, onEnded: (failure) => this.#onEnded(failure) }, share);
     void this.#load();
   }
 

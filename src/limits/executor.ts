@@ -5,6 +5,9 @@ export const executorLimits = {
   guestSpareProcesses: 2,
   guestIdleMs: 300_000,
   guestFrameBytes: 4 * 1024 * 1024,
+  /** What has come of frames of guests that are not whole yet, of all tenants and of each; short ones do not count. */
+  unfinishedGuestBytes: 256 * 1024 * 1024,
+  unfinishedGuestBytesPerTenant: 64 * 1024 * 1024,
   /** Of messages that a guest has not taken yet: beyond it nothing is read from it until it has taken all of them. */
   guestBacklogBytes: 16 * 1024 * 1024,
   /** How long it may then take for that, before its process is ended. */
