@@ -140,7 +140,11 @@ async function orClose<T>(core: Core, work: () => Promise<T>): Promise<T> {
 
 function fromImage({ imageDir, image }: Config, log: Log): Fill {
   return async (store, tenant) => {
-    const report = await applyImage(store, tenant, await readImage(imageDir, image));
+    const report = await applyImage(store, tenant, await readImage(imageDir, image)).catch((error: unknown) => {
+      if (error instanceof BerthError) throw error;
+      const detail = `the image in ${imageDir} cannot be applied: ${String(error)}; make it again with \`berth boot\``;
+      throw new BerthError("image_invalid", detail, { cause: error });
+    });
     for (const kept of report.kept) log.warn({ kept }, "a name keeps a person's edit, not what the image says");
   };
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, afterEach, beforeEach, describe, test } from "node:test";
 import { jsonBlock, rawBlock, type Block, type Cid } from "../src/cid.ts";
-import type { DefinitionSource } from "../src/discover/discovery.ts";
+import { nothingFound, type DefinitionSource } from "../src/discover/discovery.ts";
 import { compilingOnce } from "../src/host/compile-once.ts";
 import { applyImage } from "../src/image/apply.ts";
 import { claimedEver } from "../src/image/claimed.ts";
@@ -133,6 +133,23 @@ describe("what a boot image claims was compiled", () => {
     await applyImage(store, "default", planted);
     assert.equal(await store.derived("release-compiler:any"), undefined);
     assert.deepEqual(await codeOf("acme"), { code: OWN, compiled: 1 });
+  });
+
+  test("is compiled anew where its result is damaged", async () => {
+    const { result } = foreignResult(good);
+    for (const part of [{ problems: [null] }, { tools: [null] }, { bundle: "../content" }]) {
+      const damaged = rawBlock(JSON.stringify({ ...JSON.parse(text(result.bytes)), ...part }));
+      await applyImage(store, "default", withClaims(good, { [KEY]: damaged.cid }, [damaged]));
+      assert.equal((await codeOf("default")).code, OWN);
+    }
+    const stored = rawBlock(JSON.stringify({ tools: [null] }));
+    await store.putDerived("default", [{ key: keyOf(DEFINITION, { ...source, server: "stored" }), block: stored }]);
+    const compileOnce = compilingOnce("default", {
+      store,
+      compile: async () => ({ ...nothingFound, problems: [], bundle: OWN }),
+      compileKey: keyOf,
+    });
+    assert.ok((await compileOnce(DEFINITION, { ...source, server: "stored" })).bundle);
   });
 
   test("is compiled where a result or its bundle is not in the image", async () => {

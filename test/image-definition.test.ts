@@ -127,8 +127,17 @@ describe("a compiled definition by content", () => {
     assert.equal(readCompiled(result.bytes).bundle, null);
   });
 
-  test("is refused when it is something else", () => {
-    for (const text of ["", "[]", "{}", '{"tools":[],"problems":[],"bundle":1}']) {
+  test("is refused when it is something else, or one of its entries is", () => {
+    const whole = { tools: [], resources: [], prompts: [], completions: [], problems: [], bundle: null };
+    const damaged = [
+      { problems: [null] },
+      { problems: [{ code: "x", message: 1, severity: "error" }] },
+      { problems: [{ code: "x", message: "X" }] },
+      ...["tools", "resources", "prompts", "completions"].map((list) => ({ [list]: [null] })),
+      { tools: ["hello"] },
+      { bundle: "../../../etc/passwd" },
+    ].map((part) => JSON.stringify({ ...whole, ...part }));
+    for (const text of ["", "[]", "{}", '{"tools":[],"problems":[],"bundle":1}', ...damaged]) {
       assert.throws(() => readCompiled(new TextEncoder().encode(text)), { code: "image_invalid" });
     }
   });

@@ -178,6 +178,27 @@ describe("reading an image", () => {
     }
   });
 
+  test("refuses a manifest with a name that cannot be one, or that nests deep", async () => {
+    const out = await written();
+    const { manifest } = await readImage(out, "default");
+    const { definition_cid: cid } = manifest.variables[0]!;
+    const named = (name: string): string => JSON.stringify({ name, definition_cid: cid, enabled: true });
+    const whole = (servers: string, variables: string, rest = ""): string =>
+      `{"servers":[${servers}],"variables":[${variables}],"content":["${cid}"],"derived":{}${rest}}`;
+    const wrong: [string, RegExp][] = [
+      [whole(named("../<script>\u001b"), ""), /"\.\.\/<script>\ufffd" cannot be a server's name/],
+      [whole(named("meta"), ""), /"meta" is taken/],
+      [whole("", named("a b")), /"a b" cannot be a variable's name/],
+      [whole("", "", `,"more":${"[".repeat(50_000)}${"]".repeat(50_000)}`), /not the manifest of an image|not JSON/],
+    ];
+    for (const [text, message] of wrong) {
+      const block = rawBlock(text);
+      writeFileSync(join(out, "content", block.cid), block.bytes);
+      writeFileSync(join(out, "default.boot.cid"), block.cid);
+      await assert.rejects(readImage(out, "default"), { code: "image_invalid", message });
+    }
+  });
+
   test("a manifest that forgets to list what its names stand for is found", async () => {
     const out = await written();
     const { manifest } = await readImage(out, "default");

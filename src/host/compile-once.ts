@@ -1,7 +1,7 @@
 import { matches, type Cid } from "../cid.ts";
 import { isServiceFault, type DefinitionSource } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
-import { claimedNow, type ClaimLookup } from "../image/claimed.ts";
+import { claimedNow, compiledHere, type ClaimLookup } from "../image/claimed.ts";
 import { derivedEntries, derivedKeys, packCompiled, readCompiled, type CompiledResult } from "../image/compiled.ts";
 import { loadDefinition } from "../image/definition.ts";
 import { ifSound } from "../store/if-sound.ts";
@@ -42,7 +42,7 @@ export function compilingOnce(
   const compileOnce = async (definition: Cid, source: DefinitionSource): Promise<CompiledResult> => {
     const key = compileKey(definition, source);
     const known = await ifSound(store.derived(key));
-    const compiled = known && readCompiled(known);
+    const compiled = known && compiledHere(known);
     if (compiled && (await isHeld(tenant, derivedKeys(key, compiled)))) return compiled;
     return (await claimed(store, tenant, key)) ?? compileAnew(key, source);
   };

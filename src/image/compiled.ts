@@ -1,4 +1,4 @@
-import { rawBlock, type Block, type Cid } from "../cid.ts";
+import { isCid, rawBlock, type Block, type Cid } from "../cid.ts";
 import type { Compiled, Discovery } from "../discover/discovery.ts";
 import { BerthError } from "../errors.ts";
 import { isObject } from "../json.ts";
@@ -37,10 +37,20 @@ export function readCompiled(bytes: Uint8Array): CompiledResult {
 
 const lists = ["tools", "resources", "prompts", "completions", "problems"];
 
+/** What else an entry may lack refuses its server when that is loaded; problems are read wherever they are told. */
 function isCompiledResult(value: unknown): value is CompiledResult {
   if (!isObject(value)) return false;
   const { bundle } = value;
-  return lists.every((list) => Array.isArray(value[list])) && (bundle === null || typeof bundle === "string");
+  const areEntries = (list: unknown): boolean => Array.isArray(list) && list.every(isObject);
+  return (
+    lists.every((list) => areEntries(value[list])) &&
+    (value["problems"] as Record<string, unknown>[]).every(isProblem) &&
+    (bundle === null || (typeof bundle === "string" && isCid(bundle)))
+  );
+}
+
+function isProblem({ code, message, severity }: Record<string, unknown>): boolean {
+  return typeof code === "string" && typeof message === "string" && (severity === "error" || severity === "warning");
 }
 
 /**

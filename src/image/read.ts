@@ -2,18 +2,31 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { isCid, matches, type Cid } from "../cid.ts";
 import { BerthError } from "../errors.ts";
-import { isObject } from "../json.ts";
+import { isDeeper, isObject, NESTING_MAX } from "../json.ts";
+import { printable } from "../printable.ts";
+import { serverNameProblem, variableNameProblem } from "./fields.ts";
 import { cidFile, CONTENT_FOLDER, type Image, type ImageName, type Manifest } from "./image.ts";
 
 /**
  * Opens the image of a folder. Rejects with `image_invalid` when there is none, or when its manifest is not what
- * its CID says. Content is verified as it is read.
+ * its CID says, or names what nothing can be named. Content is verified as it is read.
  */
 export async function readImage(dir: string, name: ImageName): Promise<Image> {
   const content = (cid: Cid): Uint8Array => readContent(dir, cid);
   const cid = readText(join(dir, cidFile(name))).trim();
   if (!isCid(cid)) throw invalid(`${cidFile(name)} holds no CID`);
-  return { name, cid, manifest: parseManifest(content(cid), cid), content };
+  const manifest = parseManifest(content(cid), cid);
+  checkNames(manifest);
+  return { name, cid, manifest, content };
+}
+
+/** Throws `image_invalid` with every name that no server or variable can have. */
+export function checkNames({ servers, variables }: Manifest): void {
+  const wrong = [
+    ...servers.map(({ name }) => serverNameProblem(name)),
+    ...variables.map(({ name }) => variableNameProblem(name)),
+  ].filter((problem) => problem !== undefined);
+  if (wrong.length > 0) throw invalid(printable(wrong.join("; ")));
 }
 
 /** Reads everything that the image names. Throws `image_invalid` at the first thing that is missing or damaged. */
@@ -46,7 +59,7 @@ export function parseManifest(bytes: Uint8Array, cid: Cid): Manifest {
 }
 
 function isManifest(value: unknown): value is Manifest {
-  if (!isObject(value)) return false;
+  if (!isObject(value) || isDeeper(value, NESTING_MAX)) return false;
   const { servers, variables, content, derived } = value;
   return (
     [servers, variables].every((names) => Array.isArray(names) && names.every(isManifestName)) &&

@@ -3,19 +3,14 @@ import { BerthError } from "../../errors.ts";
 import type { Store } from "../../store/store.ts";
 import { checkTenantName, DEFAULT_TENANT } from "../../tenant-name.ts";
 import { applyImage, type ApplyReport } from "../apply.ts";
-import { serverNameProblem, variableNameProblem } from "../fields.ts";
 import type { Image } from "../image.ts";
-import { verifyImage } from "../read.ts";
+import { checkNames, verifyImage } from "../read.ts";
 import { structureProblem } from "./structures.ts";
 
 /** Looks at everything that an image of elsewhere holds. Throws `image_invalid`. */
 export function checkImage(image: Image, limits: { readonly sourceFiles: number }): void {
-  const { servers, variables, content } = image.manifest;
-  const wrong = [
-    ...servers.map(({ name }) => serverNameProblem(name)),
-    ...variables.map(({ name }) => variableNameProblem(name)),
-  ].filter((problem) => problem !== undefined);
-  if (wrong.length > 0) throw new BerthError("image_invalid", wrong.join("; "));
+  const { content } = image.manifest;
+  checkNames(image.manifest);
   verifyImage(image);
   for (const cid of content.filter(isStructure)) {
     const problem = structureProblem(image.content(cid), limits);
