@@ -38,6 +38,16 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** The object that a stored text holds as JSON; undefined where it went bad on the disk. */
+export function soundObject(text: string): JsonObject | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? (value as JsonObject) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** Levels of lists and objects in what comes from outside: more would harm readers and writers that recurse. */
 export const NESTING_MAX = 256;
 

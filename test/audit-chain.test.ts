@@ -3,6 +3,7 @@ import { hash } from "node:crypto";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import Database from "#better-sqlite3";
+import { CallBlock } from "../src/audit/call-block.ts";
 import { headText, readHead } from "../src/audit/chain.ts";
 import { entryOf, SERVICE, type AuditHead } from "../src/audit/entry.ts";
 import { verifyLog } from "../src/audit/verify.ts";
@@ -11,7 +12,7 @@ import { backupStore, restoreStore } from "../src/store/backup.ts";
 import { SqliteAudit } from "../src/store/sqlite-audit.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { SecretStore, Store } from "../src/store/store.ts";
-import { Folder, recordsOf } from "./audit.rig.ts";
+import { callOf, Folder, recordsOf } from "./audit.rig.ts";
 
 describe("the chain of the audit log", () => {
   let folder: Folder;
@@ -49,6 +50,74 @@ describe("the chain of the audit log", () => {
     }
     assert.equal(headText(store.audit.head()!), `5:${previous}`);
     assert.deepEqual(readHead(`5:${previous}\n`)?.number, 5);
+  });
+
+  describe("with a record that went bad on the disk", () => {
+    const keep = { auditDays: 0, auditCallDays: 0, auditBytesPerTenant: 0, auditCallBytesPerTenant: 1 };
+
+    it("is verified up to there, and no end of it keeps anything from being recorded", async () => {
+      for (const column of ["hash", "digest", "body", "at", "bytes", "tenant"]) {
+        for (const value of ["'x'", "x'ff'", "9e999"]) {
+          await setVariable("v", `${column} ${value}`);
+          const { number } = store.audit.head()!;
+          const before = folder.rows("SELECT * FROM audit WHERE number = ?", number)[0] as Record<string, unknown>;
+          folder.tamper(`UPDATE audit SET ${column} = ${value} WHERE number = ${number}`);
+          assert.equal(faultOf()?.number, number, `${column} = ${value}`);
+          if (column !== "at") await setVariable("v", `after ${column} ${value}`);
+          folder.tamper(`DELETE FROM audit WHERE number > ${number}`);
+          folder.put(column, before[column], number);
+        }
+      }
+      assert.equal(faultOf(), undefined);
+    });
+
+    it("says which record of retention that is, and goes on with what else is known", async () => {
+      const call = { tenant: "acme", kind: "call", body: "{}", records: 1 } as const;
+      await store.audit.append([call]);
+      while (await store.audit.retain(keep));
+      const gone = store.audit.retentions().find(({ bodies }) => bodies)!.number;
+      for (const body of ["'{\"limits'", "'[]'", '\'{"through": "x"}\'', "x'ff'", "NULL"]) {
+        folder.tamper(`UPDATE audit SET body = ${body} WHERE number = ${gone}`);
+        assert.equal(store.audit.retentions().find(({ number }) => number === gone)?.isDamaged, true, body);
+        const { number, message } = faultOf()!;
+        assert.ok(number === gone || message.endsWith(`; the record of retention ${gone} is damaged`), message);
+        await store.audit.append([call]);
+        while (await store.audit.retain(keep));
+        assert.equal(
+          [...store.audit.all()].filter(({ kind, body }) => kind === "call" && body).length,
+          0,
+          "it goes on",
+        );
+      }
+    });
+
+    it("shows that in its place, and all others", async () => {
+      await setVariable("v", "1");
+      const block = new CallBlock("default");
+      for (const tool of ["first", "second"]) block.add(callOf({ tool }));
+      await store.audit.append([block.entry()!]);
+      const { body } = [...store.audit.all()].at(-1)!;
+      for (const [bad, shown] of [
+        ["null", [{ damaged: 2 }]],
+        ['{"tools', [{ damaged: 2 }]],
+        [body!.replace('"tools":[[', '"tools":[7,['), [{ damaged: 2 }]],
+        [body!.replace(/"calls":\[\[0,/, '"calls":[[5,'), [{ damaged: 1 }, { tool: "second" }]],
+        [body!.replace(/"calls":\[\[.*\],\[/, '"calls":[7,['), [{ damaged: 1 }, { tool: "second" }]],
+      ] as const) {
+        folder.put("body", bad, 2);
+        const [edit, ...calls] = await recordsOf(store.audit);
+        assert.equal(edit!.kind, "edit");
+        assert.deepEqual(
+          calls.map(({ damaged, tool }) => (damaged === undefined ? { tool } : { damaged })),
+          shown,
+        );
+        assert.equal((await recordsOf(store.audit, { tool: "second" })).length, shown.length - 1);
+      }
+      folder.put("body", "[]", 1);
+      folder.tamper("UPDATE audit SET at = 9e15 WHERE number = 1");
+      const [edit] = await recordsOf(store.audit, { kind: "edit" });
+      assert.deepEqual([edit!.at, edit!["damaged"]], ["1970-01-01T00:00:00.000Z", 1]);
+    });
   });
 
   for (const [what, sql, number, message] of [

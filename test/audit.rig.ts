@@ -22,6 +22,24 @@ export class Folder {
     }
   }
 
+  put(column: string, value: unknown, number: number): void {
+    const database = new Database(join(this.path, DATABASE_FILE));
+    try {
+      database.prepare(`UPDATE audit SET ${column} = ? WHERE number = ?`).run(value, number);
+    } finally {
+      database.close();
+    }
+  }
+
+  rows(sql: string, ...values: unknown[]): unknown[] {
+    const database = new Database(join(this.path, DATABASE_FILE), { readonly: true });
+    try {
+      return database.prepare(sql).all(...values);
+    } finally {
+      database.close();
+    }
+  }
+
   remove(): void {
     rmSync(this.path, { recursive: true, force: true });
   }

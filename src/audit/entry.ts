@@ -110,6 +110,8 @@ export interface Retention {
   readonly number: number;
   readonly at: number;
   readonly tenant: string;
+  /** It cannot be read, so that nothing else is known of it. */
+  readonly isDamaged?: true;
   /** Missing in what was written before limits were recorded. */
   readonly limits?: Keep;
   /** Of one of the service: all links up to this one are gone. */

@@ -1,3 +1,4 @@
+import { isObject } from "../json.ts";
 import type { AuditFilter } from "./filter.ts";
 
 /** A call as it was recorded, read back. */
@@ -49,18 +50,27 @@ type BlockCall = readonly [
 export interface ReadCalls {
   readonly dropped: number;
   readonly count: number;
-  /** Of those that were recorded, in their order; undefined for one that is not what is looked for. */
-  call(index: number, filter: AuditFilter): RecordedCall | undefined;
+  /**
+   * Of those that were recorded, in their order; undefined for one that is not what is looked for, and "damaged" for one
+   * that nobody can read.
+   */
+  call(index: number, filter: AuditFilter): RecordedCall | "damaged" | undefined;
 }
 
-/** Reads a block. Of most calls little more is looked at than whether they are looked for. */
-export function readCalls(body: string): ReadCalls {
-  const { tools, principals, dropped, calls } = JSON.parse(body) as Block;
+/**
+ * Reads a block; undefined where it went bad on the disk. Of most calls little more is looked at than whether they are
+ * looked for.
+ */
+export function readCalls(body: string): ReadCalls | undefined {
+  const block = parsed(body);
+  if (!isBlock(block)) return undefined;
+  const { tools, principals, dropped, calls } = block;
   return {
     dropped,
     count: calls.length,
     call(index, filter) {
-      const call = calls[index]!;
+      const call = calls[index];
+      if (!isCall(call, tools)) return "damaged";
       const [of, who, outcome, endedAt, ms, retries, requestId, argumentBytes, argumentDigest, bytes, digest] = call;
       const [server, release, tool] = tools[of]!;
       const principal = principals[who];
@@ -84,6 +94,43 @@ export function readCalls(body: string): ReadCalls {
       };
     },
   };
+}
+
+function parsed(body: string): unknown {
+  try {
+    return JSON.parse(body) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+function isBlock(
+  value: unknown,
+): value is Pick<Block, "tools" | "principals" | "dropped"> & { readonly calls: readonly unknown[] } {
+  if (!isObject(value)) return false;
+  const { tools, principals, dropped, calls } = value;
+  return (
+    Array.isArray(tools) &&
+    tools.every((tool) => Array.isArray(tool) && tool.length === 3 && tool.every((each) => typeof each === "string")) &&
+    Array.isArray(principals) &&
+    principals.every((principal) => typeof principal === "string") &&
+    Number.isSafeInteger(dropped) &&
+    Array.isArray(calls)
+  );
+}
+
+function isCall(value: unknown, tools: Block["tools"]): value is BlockCall {
+  if (!Array.isArray(value)) return false;
+  const [of, who, outcome, endedAt, ms, retries, requestId, argumentBytes, argumentDigest, bytes, digest] =
+    value as unknown[];
+  return (
+    tools[of as number] !== undefined &&
+    [who, endedAt, ms, retries, argumentBytes].every((each) => typeof each === "number") &&
+    [outcome, argumentDigest].every((each) => typeof each === "string") &&
+    (requestId === null || typeof requestId === "string") &&
+    (bytes === null || typeof bytes === "number") &&
+    (digest === null || typeof digest === "string")
+  );
 }
 
 function hexOf(digest: string): string {

@@ -1,4 +1,4 @@
-import type { JsonObject } from "../json.ts";
+import { soundObject, type JsonObject } from "../json.ts";
 import { hexOf } from "./chain.ts";
 import type { AuditKind, AuditLink } from "./entry.ts";
 import { fits, mayFit, type AuditFilter } from "./filter.ts";
@@ -24,23 +24,36 @@ export function* recordsOf(link: AuditLink, filter: AuditFilter, from: number): 
   const { kind, body } = link;
   if (body !== null && !mayFit(body, filter)) return;
   const shown = (at: number, facts: JsonObject): AuditRecord => {
-    return { at: new Date(at).toISOString(), tenant: link.tenant || null, kind, ...facts };
+    const own = { at: isoOf(at), tenant: link.tenant || null, kind };
+    return { ...own, ...facts, ...own };
   };
   const single = (facts: JsonObject): PlacedRecord[] => {
     const record = shown(link.at, facts);
     return from === 0 && fits(record, filter) ? [{ place: 0, record }] : [];
   };
   if (body === null) return yield* single({ removed: link.records, digest: hexOf(link.digest) });
-  if (kind !== "call") return yield* single(JSON.parse(body) as JsonObject);
+  const damaged = (records: number): JsonObject => ({ damaged: records, digest: hexOf(link.digest) });
+  if (kind !== "call") return yield* single(soundObject(body) ?? damaged(link.records));
 
   const calls = readCalls(body);
+  if (!calls) return yield* single(damaged(link.records));
   const { dropped, count } = calls;
   const first = dropped > 0 ? 1 : 0;
   if (dropped > 0) yield* single({ dropped });
   for (let place = Math.max(from, first); place < first + count; place++) {
-    const { endedAt, ...facts } = calls.call(first + count - 1 - place, filter) ?? {};
-    if (endedAt !== undefined) yield { place, record: shown(endedAt, withoutUndefined(facts)) };
+    const call = calls.call(first + count - 1 - place, filter);
+    if (call === undefined) continue;
+    const { endedAt, ...facts } = call === "damaged" ? { endedAt: link.at, ...damaged(1) } : call;
+    const record = shown(endedAt, withoutUndefined(facts));
+    if (call !== "damaged" || fits(record, filter)) yield { place, record };
   }
+}
+
+/** The most milliseconds that a date has. */
+const DATE_MS_MAX = 8.64e15;
+
+function isoOf(at: number): string {
+  return new Date(Math.abs(at) <= DATE_MS_MAX ? at : 0).toISOString();
 }
 
 function withoutUndefined(facts: object): JsonObject {

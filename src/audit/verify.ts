@@ -32,10 +32,11 @@ export function verifyLog(log: AuditLinks, kept?: AuditHead, limits: Keep = defa
 
   for (const link of log.all()) {
     const message =
-      placeFault(previous, link, links === 0 && cut !== undefined) ??
+      placeFault(previous, link, links === 0 && cut !== undefined, removals.damage) ??
+      columnsFault(link) ??
       hashFault(previous, link) ??
       (links === 0 && cut ? removals.cutFault(cut, link) : undefined) ??
-      bodyFault(link, removals.mayBeGone(link)) ??
+      bodyFault(link, removals.mayBeGone(link), removals.damage) ??
       (kept?.number === link.number ? keptFault(kept, link) : undefined);
     if (message !== undefined) return state({ number: link.number, message });
     first ??= link.number;
@@ -77,6 +78,8 @@ interface Contents {
 class Removals {
   /** The newest record that the beginning of the log is gone. */
   readonly cut: Cut | undefined;
+  /** To be told where something is gone that a record might have said, if one cannot be read. */
+  readonly damage: string;
   readonly #retentions: readonly Retention[];
   readonly #contents = new Map<string, Contents>();
   readonly #kept: AuditHead | undefined;
@@ -90,6 +93,8 @@ class Removals {
     this.#kept = kept;
     this.#limits = limits;
     this.cut = retentions.find((each): each is Cut => each.cut !== undefined);
+    const damaged = retentions.find(({ isDamaged }) => isDamaged);
+    this.damage = damaged ? `; the record of retention ${damaged.number} is damaged` : "";
     for (const record of retentions) {
       if (!record.bodies) continue;
       const { through, isCall } = record.bodies;
@@ -187,11 +192,19 @@ class Removals {
   }
 }
 
-function placeFault(previous: AuditHead, link: AuditLink, isCut: boolean): string | undefined {
+function placeFault(previous: AuditHead, link: AuditLink, isCut: boolean, damage: string): string | undefined {
   if (link.number === previous.number + 1) return undefined;
   if (isCut) return `the log begins here, and says itself that it begins at ${previous.number + 1}`;
   const missing = previous.number + 1;
-  return `the link ${missing}${missing === link.number - 1 ? "" : ` to ${link.number - 1}`} before it is missing`;
+  return `the link ${missing}${missing === link.number - 1 ? "" : ` to ${link.number - 1}`} before it is missing${damage}`;
+}
+
+/** SQLite keeps a value of any type in any column. */
+function columnsFault({ at, since, tenant, kind, records, bytes }: AuditLink): string | undefined {
+  const isRight =
+    [at, since, records, bytes].every((each) => Number.isSafeInteger(each)) &&
+    [tenant, kind].every((each) => typeof each === "string");
+  return isRight ? undefined : "it is damaged: it has a number or a text of another type";
 }
 
 function hashFault(previous: AuditHead, link: AuditLink): string | undefined {
@@ -199,8 +212,9 @@ function hashFault(previous: AuditHead, link: AuditLink): string | undefined {
   return "it does not follow from the link before it: one of the two was changed, or something between them is gone";
 }
 
-function bodyFault({ body, digest, bytes }: AuditLink, mayBeGone: boolean): string | undefined {
-  if (body === null) return mayBeGone ? undefined : "its contents are gone, and no record of retention says so";
+function bodyFault({ body, digest, bytes }: AuditLink, mayBeGone: boolean, damage: string): string | undefined {
+  if (body === null)
+    return mayBeGone ? undefined : `its contents are gone, and no record of retention says so${damage}`;
   const isRight = Buffer.byteLength(body) === bytes && same(hash("sha256", body, "buffer"), digest);
   return isRight ? undefined : "its contents are not those that were recorded";
 }

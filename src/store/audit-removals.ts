@@ -1,7 +1,7 @@
 import { hexOf } from "../audit/chain.ts";
 import type { AuditLink, Keep, RemovedLink, Retention } from "../audit/entry.ts";
 import { SERVICE } from "../audit/entry.ts";
-import type { JsonObject } from "../json.ts";
+import { isObject, soundObject, type JsonObject } from "../json.ts";
 
 /** How records of retention are written down and read. */
 export interface RetentionRow {
@@ -19,14 +19,34 @@ interface Facts {
   readonly last?: Omit<RemovedLink, "digest" | "previous"> & { readonly digest: string; readonly previous: string };
 }
 
+/** Of one that went bad on the disk, only that it is there. */
 export function readRetention({ number, at, tenant, body }: RetentionRow): Retention {
-  const { limits, through, hash, of, last } = JSON.parse(body ?? "{}") as Facts;
+  const facts = soundObject(body ?? "");
+  if (!facts || !areFacts(facts)) return { number, at, tenant, isDamaged: true };
+  const { limits, through, hash, of, last } = facts;
   const record = { number, at, tenant, ...(limits && { limits }) };
   if (through === undefined) return record;
   if (tenant !== SERVICE || hash === undefined) return { ...record, bodies: { through, isCall: of === "calls" } };
   const removed = last && { ...last, digest: bytesOf(last.digest), previous: bytesOf(last.previous) };
   return { ...record, cut: { number: through, hash: bytesOf(hash), last: removed } };
 }
+
+function areFacts(facts: JsonObject): facts is JsonObject & Facts {
+  const { limits, through, hash, of, last } = facts;
+  return (
+    (limits === undefined || (isObject(limits) && LIMITS.every((name) => Number.isFinite(limits[name])))) &&
+    (through === undefined || Number.isSafeInteger(through)) &&
+    [hash, of].every((text) => text === undefined || typeof text === "string") &&
+    (last === undefined ||
+      (isObject(last) &&
+        LAST_NUMBERS.every((name) => Number.isSafeInteger(last[name])) &&
+        LAST_TEXTS.every((name) => typeof last[name] === "string")))
+  );
+}
+
+const LIMITS = ["auditDays", "auditCallDays", "auditBytesPerTenant", "auditCallBytesPerTenant"] as const;
+const LAST_NUMBERS = ["at", "since", "records", "bytes"] as const;
+const LAST_TEXTS = ["tenant", "kind", "digest", "previous"] as const;
 
 /** The facts of the last link that is removed. */
 export function lastRemoved(link: Omit<AuditLink, "body">, previous: Uint8Array): JsonObject {

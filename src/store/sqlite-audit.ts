@@ -205,22 +205,26 @@ interface NewestQuery extends Required<Pick<LinkQuery, "max">> {
 
 function prepare(database: Database.Database) {
   const columns = "number, at, since, tenant, kind, records, bytes, digest, hash, body";
+  // SQLite keeps a value of any type in any column: what went bad is of the right type, and fits nothing.
+  const read =
+    "number, at, since, tenant, kind, records, bytes, CAST(digest AS BLOB) AS digest, CAST(hash AS BLOB) AS hash, " +
+    "CAST(body AS TEXT) AS body";
   const newest = (where: string): string =>
-    `SELECT ${columns} FROM audit
+    `SELECT ${read} FROM audit
      WHERE ${where} (at, number) <= (@fromAt, @fromNumber) AND at >= @since AND since <= @until
      ORDER BY at DESC, number DESC LIMIT @max`;
   const kept = "tenant = @tenant AND (kind = 'call') = @isCall AND body IS NOT NULL AND kind <> 'retention'";
   return {
     last: database.prepare<[], AuditHead & { at: number }>(
-      "SELECT number, hash, at FROM audit ORDER BY number DESC LIMIT 1",
+      "SELECT number, CAST(hash AS BLOB) AS hash, CAST(at AS INTEGER) AS at FROM audit ORDER BY number DESC LIMIT 1",
     ),
     first: database.prepare<[], AuditHead & { at: number }>(
-      "SELECT number, hash, at FROM audit ORDER BY number LIMIT 1",
+      "SELECT number, CAST(hash AS BLOB) AS hash, at FROM audit ORDER BY number LIMIT 1",
     ),
     lastBefore: database.prepare<[number], number | null>("SELECT max(at) FROM audit WHERE at < ?").pluck(),
     firstFrom: database.prepare<[number], number | null>("SELECT min(at) FROM audit WHERE at >= ?").pluck(),
     oldestLinks: database.prepare<[number], AuditHead & { at: number; keptBytes: number }>(
-      `SELECT number, hash, at, iif(body IS NULL, 0, bytes) AS "keptBytes" FROM audit ORDER BY number LIMIT ?`,
+      `SELECT number, CAST(hash AS BLOB) AS hash, at, iif(body IS NULL, 0, bytes) AS "keptBytes" FROM audit ORDER BY number LIMIT ?`,
     ),
     add: database.prepare(`INSERT INTO audit (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS TEXT))`),
     count: database.prepare<[KeptBytes]>(
@@ -233,11 +237,11 @@ function prepare(database: Database.Database) {
     newestOfTenantAndKind: database.prepare<[NewestQuery & { tenant: string; kind: string }], AuditLink>(
       newest("tenant = @tenant AND kind = @kind AND"),
     ),
-    all: database.prepare<[], AuditLink>(`SELECT ${columns} FROM audit ORDER BY number`),
-    link: database.prepare<[number], AuditLink>(`SELECT ${columns} FROM audit WHERE number = ?`),
+    all: database.prepare<[], AuditLink>(`SELECT ${read} FROM audit ORDER BY number`),
+    link: database.prepare<[number], AuditLink>(`SELECT ${read} FROM audit WHERE number = ?`),
     // Newest first.
     retentions: database.prepare<[], RetentionRow>(
-      "SELECT number, at, tenant, body FROM audit WHERE kind = 'retention' ORDER BY number DESC",
+      "SELECT number, at, tenant, CAST(body AS TEXT) AS body FROM audit WHERE kind = 'retention' ORDER BY number DESC",
     ),
     keptBytes: database.prepare<[], KeptBytes>(
       'SELECT tenant, is_call AS "isCall", bytes FROM audit_kept_bytes WHERE bytes > 0 ORDER BY tenant, is_call',

@@ -4,7 +4,7 @@ import { actorOf, entryOf } from "../audit/entry.ts";
 import { BerthError } from "../errors.ts";
 import { checkTenantName, DEFAULT_TENANT } from "../tenant-name.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";
-import { soundObject } from "./if-sound.ts";
+import { soundObject } from "../json.ts";
 import { aliasOf, leftClaims, wiping } from "./left-claims.ts";
 import { sqliteTenantSnapshot } from "./sqlite-tenant-snapshot.ts";
 import { attempt, attemptAll } from "./sqlite-work.ts";

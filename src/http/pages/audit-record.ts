@@ -43,8 +43,9 @@ export function recordView(base: string, record: AuditRecord): RecordView {
 }
 
 function whatOf(record: AuditRecord): string {
-  const { removed, dropped, more } = record;
+  const { removed, damaged, dropped, more } = record;
   if (typeof removed === "number") return `${countOf(removed, "record")}, no longer kept`;
+  if (typeof damaged === "number") return `${countOf(damaged, "record")}, damaged`;
   if (typeof dropped === "number") return `${countOf(dropped, "call")} that there was no room to record`;
   if (typeof more === "number") return countOf(more, "more refused attempt");
   const { subject, action, name, token } = record;
