@@ -408,6 +408,23 @@ test("an object whose keys a caller decides on stays open beside others, and wit
   });
 });
 
+test("a key of an object that a caller decides on is any key, wherever it is written", () => {
+  const all = found(`
+    type Boat = { id: string };
+    export function group<T extends Boat>(boats: T[], by: keyof T): keyof T { return by; }
+    export function sort<T extends Boat>(boats: T[], by: readonly (keyof T)[], all: { key: keyof T }, at?: keyof T) {}
+    export function item<T extends readonly string[]>(list: T, key: keyof T) {}
+    export function known(boat: Boat, key: keyof Boat) {}
+  `);
+  assert.deepEqual(all.problems, []);
+  assert.deepEqual(all.tools.map(onOneLine), [
+    "group(boats: ({ id: string })[], by: string | number): string | number",
+    "sort(boats: ({ id: string })[], by: (string | number)[], all: { key: string | number }, at?: string | number)",
+    "item(list: string[], key: string | number)",
+    'known(boat: { id: string }, key: "id")',
+  ]);
+});
+
 test("an instance of a class is refused, with the interface to write instead", () => {
   const all = found(`
     class Point { constructor(public x: number, public y = 0, private z?: string) {} norm(): number { return 1; } }

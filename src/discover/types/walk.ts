@@ -192,12 +192,8 @@ const objectLike =
 
 /** A type parameter is whatever satisfies its constraint, which may hold more than the constraint says. */
 function walkOpenEnded(type: ts.Type, place: Place, walker: Walker): JsonSchema {
-  if (type.flags & ts.TypeFlags.Index) {
-    const of = walker.checker.getBaseConstraintOfType((type as ts.IndexType).type);
-    const isKeys = of !== undefined && of.flags & ts.TypeFlags.Object;
-    const keys = isKeys ? walker.checker.getPropertiesOfType(of).map((property) => property.name) : [];
-    return keys.length > 0 ? { type: "string", enum: keys } : { type: ["string", "number"] };
-  }
+  // `keyof T`: the caller's object may have more keys than the constraint of T names.
+  if (type.flags & ts.TypeFlags.Index) return { type: ["string", "number"] };
   const declared = type.symbol?.declarations?.find(ts.isTypeParameterDeclaration)?.constraint;
   const missing = walker.written ? unresolvedName(declared, walker) : undefined;
   if (missing) return walker.refuse(place, "unresolved-type", sayUnresolved(missing), declared);
