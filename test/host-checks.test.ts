@@ -372,6 +372,24 @@ describe("values that are checked by the process for it", () => {
     assert.equal(large["a"], 1);
   });
 
+  it("says of a default that leads to itself that it does, each time, and goes on", async () => {
+    const checks = new Checks(patientLimits);
+    try {
+      const n = { type: "object", properties: { a: { $ref: "#/$defs/n", default: {} } } };
+      const schema = { type: "object", properties: { o: { $ref: "#/$defs/n" } }, $defs: { n } };
+      const check = checks.of("t")(schema);
+      assert.equal(await check({}), undefined, "the quick code is there from now on");
+      for (let turn = 0; turn < 3; turn++) {
+        assert.match((await check({ o: {} })) ?? "", /the defaults of its schema (lead back to themselves|would make)/);
+      }
+      const fresh = checks.of("u")(schema);
+      assert.match((await fresh({ o: {} })) ?? "", /the defaults of its schema (lead back to themselves|would make)/);
+      assert.equal(await fresh({}), undefined);
+    } finally {
+      await checks.close();
+    }
+  });
+
   it("inlineBodyBytes: takes no more defaults into a short value, and says so", async () => {
     const checks = new Checks({ ...patientLimits, inlineBodyBytes: 10_000 });
     try {

@@ -613,6 +613,8 @@ const UNITS_WRITTEN = 4;
 const RETRY_AFTER_S = 1;
 /** A few milliseconds, on a machine that has nothing else to do. */
 const STEPS_AT_ONCE = 100_000;
+/** UTF-16 units of defaults, so that one that leads to itself nests no deeper than what has to be written afterwards. */
+const FILLED_AT_ONCE = 1_024;
 /** What is read, and compiled, in about as long when it first runs. */
 const CODE_UNITS_AT_ONCE = 256 * 1024;
 const INSTRUCTIONS_AT_ONCE = 2_000;
@@ -644,7 +646,7 @@ function isQuick({ code, instructions }: SchemaCode): boolean {
 
 function isRightAtOnce(check: Check, value: Json): boolean {
   try {
-    return within({ steps: STEPS_AT_ONCE, errors: Infinity }, () => check(value));
+    return within({ steps: STEPS_AT_ONCE, errors: Infinity, filled: FILLED_AT_ONCE }, () => check(value));
   } catch {
     // Whatever it was, it is found out where there is time for it.
     return false;

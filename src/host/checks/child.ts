@@ -129,13 +129,23 @@ function reportOf({ schema, texts, value, wantsCode, filledMax, wantsDigest }: C
   const parsed: unknown = JSON.parse(value);
   const problems = made.judge(parsed, filledMax);
   if (problems.length > 0) return { problems, ...quick };
-  const filled = JSON.stringify(parsed);
-  if (filled.length > value.length + filledMax) return { problems: [overfilled(filledMax)], ...quick };
+  const filled = jsonOf(parsed);
+  if (filled === undefined || filled.length > value.length + filledMax) return { problems: [overfilled(filledMax)], ...quick };
   return {
     problems,
     ...quick,
     ...(filled !== value && { filled, ...(wantsDigest && { digest: digestOfJson(parsed) }) }),
   };
+}
+
+/** Undefined for what defaults have nested too deep to be written. */
+function jsonOf(value: unknown): string | undefined {
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
 }
 
 function readyFor(schema: string, texts: boolean): ReadySchema {

@@ -143,11 +143,15 @@ export function judgeOf(
     } catch (error) {
       if (error === OVERFILLED) return [overfilled(filledMax)];
       if (error === GAVE_UP) return [...first, "and more"];
+      if (error instanceof RangeError) return [ENDLESS];
       throw error;
     }
   };
   return { judge, quick };
 }
+
+/** The stack has ended: values that come nest no deeper than it bears. */
+const ENDLESS = "the defaults of its schema lead back to themselves without an end";
 
 export function overfilled(unitsMax: number): string {
   return `the defaults of its schema would make it longer by more than ${unitsMax} characters`;
