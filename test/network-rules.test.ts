@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import os from "node:os";
 import { describe, it } from "node:test";
 import { assert as assertProperty, ipV4, ipV6, property, runs, webUrl } from "./fast-check.ts";
 import { isPublicAddress } from "../src/network/addresses.ts";
@@ -121,6 +122,17 @@ describe("what a server may reach", () => {
     const others = listRules(list, { privateToo: false });
     for (const address of ["127.0.0.1", "::1"]) assert.equal(others.mayReach(address, 3000), false);
     assert.doesNotMatch(others.explain(["10.1.2.3"]), /10\.1/, "which addresses names have here is nobody's business");
+  });
+
+  it("C8 no address of this machine's own interfaces is public, nor that of the agent of its host", (t) => {
+    assert.equal(isPublicAddress("168.63.129.16"), false);
+    const info = { netmask: "", mac: "", internal: false, cidr: null };
+    const one = { ...info, family: "IPv4", address: "8.8.4.4" } as const;
+    const other = { ...info, family: "IPv6", address: "2a00:1450::2", scopeid: 0 } as const;
+    t.mock.method(os, "networkInterfaces", () => ({ eth0: [one, other] }));
+    for (const address of ["8.8.4.4", "2a00:1450::2", "2a00:1450:0:0::2"])
+      assert.equal(isPublicAddress(address), false);
+    for (const address of ["8.8.8.8", "2a00:1450::1"]) assert.equal(isPublicAddress(address), true);
   });
 
   it("C8 no address but a global unicast one is public", () => {

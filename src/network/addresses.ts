@@ -1,8 +1,9 @@
 import { BlockList, isIP } from "node:net";
+import os from "node:os";
 
 /**
  * Which addresses are out in the world. Everything else is this machine, its network, or an address that stands for
- * another one (IANA special-purpose registries; RFC 6890, RFC 4291, RFC 6052).
+ * another one (IANA special-purpose registries; RFC 6890, RFC 4291, RFC 6052), the agent of Azure's hosts among them.
  */
 const notPublic = new BlockList();
 for (const [network, bits] of [
@@ -10,6 +11,7 @@ for (const [network, bits] of [
   ["10.0.0.0", 8],
   ["100.64.0.0", 10],
   ["127.0.0.0", 8],
+  ["168.63.129.16", 32],
   ["169.254.0.0", 16],
   ["172.16.0.0", 12],
   ["192.0.0.0", 24],
@@ -41,11 +43,25 @@ globalUnicast.addSubnet("2000::", 3, "ipv6");
 export function isPublicAddress(address: string): boolean {
   switch (isIP(address)) {
     case 4:
-      return !notPublic.check(address, "ipv4");
+      return !notPublic.check(address, "ipv4") && !isOwn(address, "ipv4");
     case 6:
       // With a zone it is an address of this machine's own links.
-      return !address.includes("%") && globalUnicast.check(address, "ipv6") && !notPublic.check(address, "ipv6");
+      return (
+        !address.includes("%") &&
+        globalUnicast.check(address, "ipv6") &&
+        !notPublic.check(address, "ipv6") &&
+        !isOwn(address, "ipv6")
+      );
     default:
       return false;
   }
+}
+
+/** Asked each time: addresses come and go. What listens there may be kept from the outside by a firewall alone. */
+function isOwn(address: string, family: "ipv4" | "ipv6"): boolean {
+  const own = new BlockList();
+  for (const each of Object.values(os.networkInterfaces()).flatMap((all) => all ?? [])) {
+    if (each.family.toLowerCase() === family) own.addAddress(each.address, family);
+  }
+  return own.check(address, family);
 }
