@@ -130,7 +130,8 @@ function reportOf({ schema, texts, value, wantsCode, filledMax, wantsDigest }: C
   const problems = made.judge(parsed, filledMax);
   if (problems.length > 0) return { problems, ...quick };
   const filled = jsonOf(parsed);
-  if (filled === undefined || filled.length > value.length + filledMax) return { problems: [overfilled(filledMax)], ...quick };
+  if (filled === undefined || filled.length > value.length + filledMax)
+    return { problems: [overfilled(filledMax)], ...quick };
   return {
     problems,
     ...quick,
