@@ -34,6 +34,31 @@ test("a result that is always undefined, or content of MCP, has no schema, as ev
   }
 });
 
+test("an element of a list, or a value under a key, may be null where nothing is written of the result", () => {
+  const { tools, problems } = found(`
+    const codes = { a: 1, b: 2 };
+    enum Level { low, high }
+    export function first(list: string[]) { return list[0]; }
+    export const last = async (list: string[]) => await list[list.length - 1];
+    export function under(all: Record<string, string>, key: string) { if (key) { return (all[key]); } return ""; }
+    export function named(all: { [name: string]: string }) { return all.name ?? all["title"]; }
+    export function letter(text: string, at: number) { return at > 0 ? text[at] : ""; }
+    export function written(list: string[]): string { return list[0]; }
+    export function sure(list: string[]) { return list[0]!; }
+    export function orElse(list: string[]) { return list[0] || list[1] || "none"; }
+    export function pair(pair: [string, string]) { return pair[1]; }
+    export function code(key: "a" | "b") { return codes[key]; }
+    export function level(level: Level) { return Level[level]; }
+    export function inner(list: string[]) { const first = () => { return list[0]; }; return list.length; }
+  `);
+  assert.deepEqual(problems, []);
+  const orNull = ["first", "last", "under", "named", "letter"];
+  for (const { name, outputSchema } of tools) {
+    const type = orNull.includes(name) ? ["string", "null"] : ["code", "inner"].includes(name) ? "number" : "string";
+    assert.deepEqual(outputSchema, { type }, name);
+  }
+});
+
 test("a result that cannot be described costs the output schema and not the tool, with one warning that says why", () => {
   const cases: [type: string, code: string, why: RegExp][] = [
     ["Map<string, number>", "unsupported-type", /Map cannot be represented in JSON; use a plain object/],

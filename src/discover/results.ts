@@ -57,7 +57,58 @@ function resultOfOne(signature: ts.Signature, program: DefinitionProgram): Resul
     values.some((value) => isBody(value, program) || outcomes.has(libraryName(value, isLibrary) ?? "")) ||
     (values.length > 0 && values.every((value) => isBytes(value, program) || isContentResult(value, checker)));
   if (!returned || isEmpty || isContent) return { isStreaming, isWritten };
-  return { type: returned, node, isStreaming, isWritten };
+  const isPerhapsAbsent =
+    !isWritten && !isStreaming && signature.declaration && mayLackIt(signature.declaration, checker);
+  const type = isPerhapsAbsent ? unionOf(checker, [returned, checker.getUndefinedType()]) : returned;
+  return { type, node, isStreaming, isWritten };
+}
+
+/**
+ * Whether a function whose result is inferred gives back an element of a list, or a value under some key, as it is:
+ * the checker takes such a one for always there. What is written (`list[0]!`, `as T`) is the author's word.
+ */
+function mayLackIt(declaration: ts.SignatureDeclaration | ts.JSDocSignature, checker: ts.TypeChecker): boolean {
+  const body = "body" in declaration ? declaration.body : undefined;
+  if (!body || (declaration.flags & ts.NodeFlags.JavaScriptFile && ts.getJSDocReturnType(declaration))) return false;
+  const isSo = (expression: ts.Expression | undefined): boolean => {
+    if (!expression) return false;
+    if (ts.isParenthesizedExpression(expression) || ts.isAwaitExpression(expression))
+      return isSo(expression.expression);
+    if (ts.isConditionalExpression(expression)) return isSo(expression.whenTrue) || isSo(expression.whenFalse);
+    if (ts.isBinaryExpression(expression))
+      return shortCuts.has(expression.operatorToken.kind) && isSo(expression.right);
+    return isAccess(expression) && isIndexed(expression, checker);
+  };
+  if (!ts.isBlock(body)) return isSo(body as ts.Expression);
+  const isReturned = (node: ts.Node): boolean => {
+    if (ts.isFunctionLike(node) || ts.isClassLike(node)) return false;
+    return ts.isReturnStatement(node) ? isSo(node.expression) : (ts.forEachChild(node, isReturned) ?? false);
+  };
+  return isReturned(body);
+}
+
+const shortCuts: ReadonlySet<ts.SyntaxKind> = new Set([
+  ts.SyntaxKind.QuestionQuestionToken,
+  ts.SyntaxKind.BarBarToken,
+  ts.SyntaxKind.AmpersandAmpersandToken,
+]);
+
+function isAccess(node: ts.Node): node is ts.ElementAccessExpression | ts.PropertyAccessExpression {
+  return ts.isElementAccessExpression(node) || ts.isPropertyAccessExpression(node);
+}
+
+/** The value is found by an index signature, and not by a property that the type names. */
+function isIndexed(access: ts.ElementAccessExpression | ts.PropertyAccessExpression, checker: ts.TypeChecker): boolean {
+  const key = ts.isElementAccessExpression(access) ? checker.getTypeAtLocation(access.argumentExpression) : undefined;
+  const names = ts.isElementAccessExpression(access)
+    ? membersOf(key!).map((each) => (each.isStringLiteral() || each.isNumberLiteral() ? `${each.value}` : undefined))
+    : [access.name.text];
+  return membersOf(checker.getTypeAtLocation(access.expression)).some((member) => {
+    const holder = checker.getApparentType(member);
+    if (holder.symbol && holder.symbol.flags & ts.SymbolFlags.Enum) return false;
+    if (checker.getIndexInfosOfType(holder).length === 0) return false;
+    return names.some((name) => name === undefined || !holder.getProperty(name));
+  });
 }
 
 /** `AsyncGenerator<Y, R>` → R. A generator type without a word on it says `any`, which says nothing. */
