@@ -167,6 +167,21 @@ describe("restoring a backup", () => {
     assert.equal(statSync(join(elsewhere, DATABASE_FILE)).mode & 0o777, 0o600);
   });
 
+  it("C8 refuses one with triggers or views, which Berth makes none of", async () => {
+    const dataDir = newFolder();
+    const file = join(newFolder(), "copy.sqlite");
+    await set(dataDir, "before");
+    await backupStore({ dataDir, file });
+    change(file, "CREATE TRIGGER quiet AFTER INSERT ON audit BEGIN UPDATE audit SET body = NULL; END");
+    change(file, "ALTER TABLE content RENAME TO hidden");
+    change(file, "CREATE VIEW content AS SELECT cid, bytes FROM hidden");
+    await assert.rejects(restoreStore({ dataDir, file }), (error: Error) => {
+      assert.match(error.message, /it has the trigger "quiet", which Berth did not make/);
+      return true;
+    });
+    assert.equal(await motto(dataDir), "before");
+  });
+
   it("C8 refuses what is damaged, no backup, or of a newer Berth, and changes nothing", async () => {
     const dataDir = newFolder();
     await set(dataDir, "stays");

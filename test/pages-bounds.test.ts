@@ -70,7 +70,7 @@ describe("pages of what others wrote", () => {
     const entry = {
       definition: cid,
       tools_transform_cid: cid,
-      options: { t: { a: Array(20_000).fill(cid.slice(1)) } },
+      options: { t: { a: Array(15_000).fill(cid.slice(1)) } },
     };
     const text = JSON.stringify(Object.fromEntries(Array.from({ length: 3 }, (_, at) => [`s${at}`, entry])));
     const sent: Page[] = [];

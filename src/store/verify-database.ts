@@ -35,6 +35,7 @@ function look(database: Database.Database): Verified {
   const problems = versionProblems(version);
   const integrity = database.pragma(`integrity_check(${PROBLEMS_MAX})`) as { integrity_check: string }[];
   problems.push(...integrity.map((row) => row.integrity_check).filter((text) => text !== "ok"));
+  if (problems.length === 0) problems.push(...strangeParts(database));
   // What does not hang together is not read any further.
   if (problems.length > 0) return { version, contents: 0, bytes: 0, problems };
 
@@ -51,6 +52,14 @@ function look(database: Database.Database): Verified {
     if (!isRight && problems.length < PROBLEMS_MAX) problems.push(`the bytes of ${content.cid} are not what it says`);
   }
   return { version, contents, bytes, problems };
+}
+
+/** Berth makes neither triggers nor views; one that somebody else made would go on acting, in each later backup, too. */
+function strangeParts(database: Database.Database): string[] {
+  const found = database.prepare<[], { type: string; name: string }>(
+    "SELECT type, name FROM sqlite_schema WHERE type IN ('trigger', 'view') LIMIT 20",
+  );
+  return found.all().map(({ type, name }) => `it has the ${type} "${name}", which Berth did not make`);
 }
 
 function versionProblems(version: number): string[] {

@@ -9,6 +9,7 @@ import { addRoute, type Permits } from "./add-route.ts";
 import type { ApiOptions } from "./api.ts";
 import { etagOf, requirePrecondition, saveOptions } from "./preconditions.ts";
 import { readDraft } from "./read-draft.ts";
+import { turnAmongAll } from "../../turns.ts";
 import { textDiff } from "./text-diff.ts";
 
 /** What a list is called, in its address and in its answer. */
@@ -40,6 +41,8 @@ export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { pat
     const current = await edits.read(context.tenant, subjectOf(context));
     if (!current) throw notFound(subjectOf(context));
     context.response.setHeader("ETag", etagOf(current.cid));
+    // Written out, a megabyte may have six: many reads at once go one by one.
+    await turnAmongAll();
     context.response.json(current);
   };
 
@@ -69,6 +72,8 @@ export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { pat
     const { entry, files } = await versionOf(context, cid);
     context.response.setHeader("ETag", etagOf(cid));
     context.response.setHeader("Cache-Control", "private, max-age=31536000, immutable");
+    // Written out, a megabyte may have six: many reads at once go one by one.
+    await turnAmongAll();
     context.response.json({ cid, entry, files });
   };
 
