@@ -52,9 +52,9 @@ test("an element of a list, or a value under a key, may be null where nothing is
     export function inner(list: string[]) { const first = () => { return list[0]; }; return list.length; }
   `);
   assert.deepEqual(problems, []);
-  const orNull = ["first", "last", "under", "named", "letter"];
+  const orNull = new Set(["first", "last", "under", "named", "letter"]);
   for (const { name, outputSchema } of tools) {
-    const type = orNull.includes(name) ? ["string", "null"] : ["code", "inner"].includes(name) ? "number" : "string";
+    const type = orNull.has(name) ? ["string", "null"] : ["code", "inner"].includes(name) ? "number" : "string";
     assert.deepEqual(outputSchema, { type }, name);
   }
 });

@@ -79,7 +79,7 @@ function mayLackIt(declaration: ts.SignatureDeclaration | ts.JSDocSignature, che
       return shortCuts.has(expression.operatorToken.kind) && isSo(expression.right);
     return isAccess(expression) && isIndexed(expression, checker);
   };
-  if (!ts.isBlock(body)) return isSo(body as ts.Expression);
+  if (!ts.isBlock(body)) return isSo(body);
   const isReturned = (node: ts.Node): boolean => {
     if (ts.isFunctionLike(node) || ts.isClassLike(node)) return false;
     return ts.isReturnStatement(node) ? isSo(node.expression) : (ts.forEachChild(node, isReturned) ?? false);
