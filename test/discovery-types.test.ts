@@ -24,6 +24,23 @@ function said({ problems }: Discovery): string[] {
   return problems.map(({ severity, message }) => `${severity}: ${message}`);
 }
 
+test("a list with members of its own is the list, with a warning; one with a brand is the list without a word", () => {
+  const { tools, problems } = found(`
+    export function speed(at: [number, number] & { time: number }) { return at.time; }
+    export function total(ids: string[] & { readonly __brand: "ids" }) { return ids.length; }
+  `);
+  assert.deepEqual(
+    problems.map(({ code, message }) => [code, message]),
+    [
+      [
+        "list-members",
+        'speed: a list cannot have "time" in JSON, so callers give the list alone: take an object that has the list (at at)',
+      ],
+    ],
+  );
+  assert.equal(tools.length, 2);
+});
+
 test("what is optional and cannot be carried by JSON costs itself, not its tool", () => {
   const all = found(`
     export function table(options?: { locale?: { format: (x: string) => string }; width?: number }) {}

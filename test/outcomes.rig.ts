@@ -74,7 +74,7 @@ export function thrown(key: string, times: number): string {
   if (outcome.type === "success") return outcome.content;
   throw Object.assign(new Error("thrown: " + key), { transient: true });
 }
-export async function told({ answers, options, root, action }: ToolContext): Promise<object> {
+export async function told({ answers, options, root, action }: ToolContext): Promise<Record<string, unknown>> {
   return { answers, options, root: root ?? null, action };
 }
 /** What looks like an outcome is a value where the type says so. */

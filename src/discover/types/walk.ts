@@ -154,7 +154,10 @@ function walkObjectKind(type: ts.Type, place: Place, walker: Walker): JsonSchema
   if (type.isIntersection()) {
     // A primitive with a brand is the primitive; an array with extra members is the array.
     const carrier = type.types.find((member) => !(member.flags & objectLike) || checker.isArrayLikeType(member));
-    if (carrier) return walker.walk(carrier, { ...place, node: undefined });
+    if (carrier) {
+      warnOfMembers(type, carrier, place, walker);
+      return walker.walk(carrier, { ...place, node: undefined });
+    }
     if (type.types.some(isOpenEnded)) return walkIntersectedParameter(type, place, walker);
   }
   if (walker.direction === "input" && isInterfaceOfArrays(type, walker.isLibrary)) {
@@ -186,6 +189,24 @@ function walkObjectKind(type: ts.Type, place: Place, walker: Walker): JsonSchema
   if (serialized) return walker.walk(serialized, { ...place, level: place.level + 1, node: undefined });
   return recursively(type, place, walker, () => walkObject(type, place, walker));
 }
+
+/** JSON gives a list no members of its own. A brand, which nobody reads, needs none. */
+function warnOfMembers(type: ts.IntersectionType, carrier: ts.Type, place: Place, walker: Walker): void {
+  const { checker, direction } = walker;
+  if (direction === "output" || !checker.isArrayLikeType(carrier)) return;
+  const members = type.types.filter((each) => each !== carrier && !checker.isArrayLikeType(each));
+  const names = members
+    .flatMap((each) => checker.getPropertiesOfType(each))
+    .filter(({ flags, name }) => !(flags & ts.SymbolFlags.Optional) && !BRAND.test(name))
+    .map(({ name }) => `"${name}"`);
+  if (names.length === 0) return;
+  const what = `a list cannot have ${names.slice(0, NAMES_SHOWN).join(", ")} in JSON, so callers give the list alone`;
+  walker.warn(place, "list-members", `${what}: take an object that has the list`, place.node);
+}
+
+/** As types are branded: `__brand`, `_tag`, a unique symbol. */
+const BRAND = /^_|brand|^tag$/i;
+const NAMES_SHOWN = 3;
 
 const objectLike =
   ts.TypeFlags.Object | ts.TypeFlags.Intersection | (ts.TypeFlags.Instantiable & ~ts.TypeFlags.TemplateLiteral);
