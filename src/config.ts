@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { BerthError } from "./errors.ts";
-import { defaultLimits, limitVariable, type Limits } from "./limits.ts";
-import { DEFAULT_TENANT, isTenantName } from "./tenant-name.ts";
+import { BerthError } from "./lib/errors.ts";
+import { defaultLimits, limitVariable, type Limits } from "./limits/limits.ts";
+import { DEFAULT_TENANT, isTenantName } from "./lib/tenant-name.ts";
 
 /** Where the package stands: the folder with `boot/`, `reference_templates/` and `dist/`. */
 export const packageRoot = fileURLToPath(new URL("../../", import.meta.url));

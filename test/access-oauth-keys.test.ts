@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it, test } from "node:test";
 import { decodeJwt, SignJWT, type JWTPayload } from "jose";
 import { Issuers } from "../src/access/oauth/issuers.ts";
-import { defaultLimits } from "../src/limits.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
 import { bearer } from "./access.rig.ts";
 import { startAuthorizationServer, type AuthorizationServer } from "./authorization-server.ts";
 import { post, request, startTestBerth, type Reply, type TestBerth } from "./berth.ts";

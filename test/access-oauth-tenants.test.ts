@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { SignJWT } from "jose";
 import { pino } from "pino";
-import { logOptions } from "../src/log.ts";
+import { logOptions } from "../src/lib/log.ts";
 import { bearer } from "./access.rig.ts";
 import { startAuthorizationServer, type AuthorizationServer } from "./authorization-server.ts";
 import { post, request, startTestBerth, type Reply, type TestBerth } from "./berth.ts";

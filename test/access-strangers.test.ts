@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { Strangers } from "../src/admission/strangers.ts";
-import { defaultLimits } from "../src/limits.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
 import { peerOf } from "../src/http/peer.ts";
 import { newToken } from "../src/access/token-text.ts";
 import { bearer, makeToken } from "./access.rig.ts";

@@ -3,8 +3,8 @@ import { describe, it } from "node:test";
 import { Admission } from "../src/admission/admission.ts";
 import { Gate } from "../src/admission/gate.ts";
 import { readTenantLimits, tenantLimits } from "../src/admission/tenant-limits.ts";
-import { defaultLimits } from "../src/limits.ts";
-import { BerthError } from "../src/errors.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
+import { BerthError } from "../src/lib/errors.ts";
 
 const NO_RATE = { requestsPerSecond: 0, requestBurst: 0 };
 

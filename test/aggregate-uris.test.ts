@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { rawBlock } from "../src/cid.ts";
+import { rawBlock } from "../src/lib/cid.ts";
 import { post, request, startTestBerth, type Reply, type TestBerth } from "./berth.ts";
 import { until } from "./until.ts";
 

@@ -7,7 +7,7 @@ import { CallBlock } from "../src/audit/call-block.ts";
 import { headText, readHead } from "../src/audit/chain.ts";
 import { entryOf, SERVICE, type AuditHead } from "../src/audit/entry.ts";
 import { verifyLog } from "../src/audit/verify.ts";
-import { rawBlock } from "../src/cid.ts";
+import { rawBlock } from "../src/lib/cid.ts";
 import { backupStore, restoreStore } from "../src/store/backup.ts";
 import { SqliteAudit } from "../src/store/sqlite-audit.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it, mock } from "node:test";
 import { headText, hexOf, linkHash } from "../src/audit/chain.ts";
 import { entryOf, type AuditHead, type AuditLink } from "../src/audit/entry.ts";
-import type { JsonObject } from "../src/json.ts";
+import type { JsonObject } from "../src/lib/json.ts";
 import { verifyLog, type VerifiedLog } from "../src/audit/verify.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { Store } from "../src/store/store.ts";

@@ -18,7 +18,7 @@ import { after, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import Database from "#better-sqlite3";
-import { rawBlock } from "../src/cid.ts";
+import { rawBlock } from "../src/lib/cid.ts";
 import { packageRoot } from "../src/config.ts";
 import { backupStore, restoreStore } from "../src/store/backup.ts";
 import { migrations } from "../src/store/migrations/index.ts";

@@ -5,7 +5,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { apiRoutes, type ApiOptions } from "../src/http/api/api.ts";
 import { Bodies } from "../src/http/body.ts";
-import { defaultLimits } from "../src/limits.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
 import { apiOf } from "./api.ts";
 import { post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { connectRaw, rawPost, type RawConnection } from "./raw-http.ts";

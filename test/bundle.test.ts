@@ -8,7 +8,7 @@ import { packageRoot } from "../src/config.ts";
 import { bundleDefinition } from "../src/discover/bundle.ts";
 import type { DefinitionSource } from "../src/discover/discovery.ts";
 import { guestPackages } from "../src/discover/packages.ts";
-import type { Problem } from "../src/problem.ts";
+import type { Problem } from "../src/lib/problem.ts";
 import { openGuest } from "./guest-child.ts";
 
 type Files = Record<string, string>;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as dagJson from "@ipld/dag-json";
 import { assert as assertProperty, double, jsonValue, maxSafeInteger, oneof, property, runs } from "./fast-check.ts";
-import { canonicalJson } from "../src/canonical-json.ts";
+import { canonicalJson } from "../src/lib/canonical-json.ts";
 
 const reference = (value: unknown): string => new TextDecoder().decode(dagJson.encode(value));
 

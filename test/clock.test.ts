@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import Database from "#better-sqlite3";
 import { readConfig } from "../src/config.ts";
-import { defaultLimits } from "../src/limits.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
 import { DATABASE_FILE } from "../src/store/open-database.ts";
 import { Attribution } from "../src/upstream/attribution.ts";
 import { call, startTestBerth } from "./berth.ts";

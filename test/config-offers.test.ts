@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { isCid, rawBlock } from "../src/cid.ts";
+import { isCid, rawBlock } from "../src/lib/cid.ts";
 import { modern, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 
 const DEFINITION = `

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { readNamedEntry } from "../src/host/config/mcps.ts";
-import { PROBLEMS_MAX } from "../src/problem.ts";
+import { PROBLEMS_MAX } from "../src/lib/problem.ts";
 import { apiOf } from "./api.ts";
 import { call, startTestBerth, type TestBerth } from "./berth.ts";
 

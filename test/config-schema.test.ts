@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { rawBlock } from "../src/cid.ts";
+import { rawBlock } from "../src/lib/cid.ts";
 import { packageRoot } from "../src/config.ts";
 import { checkMcps } from "../src/host/config/mcps.ts";
 

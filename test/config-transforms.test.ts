@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, describe, it, test } from "node:test";
-import { rawBlock } from "../src/cid.ts";
+import { rawBlock } from "../src/lib/cid.ts";
 import { packageRoot } from "../src/config.ts";
 import { call, modern, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { openHosted, type Hosted } from "./hosted.ts";

@@ -9,7 +9,7 @@ import { ToldChanges } from "../src/contract/told-changes.ts";
 import type { Contract, ToolContract } from "../src/contract/contract.ts";
 import { signatureOf } from "../src/contract/signature.ts";
 import { sampleArguments } from "../src/http/pages/parts/sample.ts";
-import type { JsonSchema } from "../src/json.ts";
+import type { JsonSchema } from "../src/lib/json.ts";
 
 const text = { type: "string" };
 const named = (count: number, prefix: string, schema: JsonSchema = text): JsonSchema =>

@@ -4,7 +4,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import * as fc from "./fast-check.ts";
 import { compareContracts } from "../src/contract/compare.ts";
 import type { Contract } from "../src/contract/contract.ts";
-import type { Json, JsonObject, JsonSchema } from "../src/json.ts";
+import type { Json, JsonObject, JsonSchema } from "../src/lib/json.ts";
 
 const runs = fc.runs(600);
 

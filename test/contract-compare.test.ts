@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import type { ContractChange } from "../src/contract/change.ts";
 import { compareContracts } from "../src/contract/compare.ts";
 import type { Contract, ToolContract } from "../src/contract/contract.ts";
-import type { JsonSchema } from "../src/json.ts";
+import type { JsonSchema } from "../src/lib/json.ts";
 
 const contract = (...tools: ToolContract[]): Contract => ({ tools, resources: [], resourceTemplates: [], prompts: [] });
 const tool = (name: string, properties: JsonSchema, required: string[] = [], more: JsonSchema = {}): ToolContract => ({

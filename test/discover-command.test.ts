@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { packageRoot } from "../src/config.ts";
 import type { DiscoveredTool } from "../src/discover/discovery.ts";
-import type { Problem } from "../src/problem.ts";
+import type { Problem } from "../src/lib/problem.ts";
 
 interface Printed {
   readonly tools: readonly DiscoveredTool[];

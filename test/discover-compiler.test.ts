@@ -4,7 +4,7 @@ import { after, test } from "node:test";
 import { openCompiler, type Compiler, type CompilerLimits } from "../src/discover/compiler.ts";
 import { nothingFound, type DefinitionSource } from "../src/discover/discovery.ts";
 import { FrameReader, FrameTooLarge, frame } from "../src/discover/frames.ts";
-import { defaultLimits } from "../src/limits.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
 import { inOneOf, until } from "./until.ts";
 
 const limits: CompilerLimits = {

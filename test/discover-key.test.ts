@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { test } from "node:test";
-import { isCid, rawBlock } from "../src/cid.ts";
+import { isCid, rawBlock } from "../src/lib/cid.ts";
 import { compileKey } from "../src/discover/key.ts";
 
 const definition = rawBlock("export function a(): void {}").cid;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { discoverShell } from "../src/discover/shell.ts";
-import type { JsonSchema } from "../src/json.ts";
+import type { JsonSchema } from "../src/lib/json.ts";
 
 const discover = (script: string, server = "find") =>
   discoverShell({ language: "shell", server, entry: `${server}.sh`, files: { [`${server}.sh`]: script } });

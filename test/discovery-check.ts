@@ -6,8 +6,8 @@ import formats from "ajv-formats";
 import { packageRoot } from "../src/config.ts";
 import type { DefinitionSource, DiscoveredTool, Discovery } from "../src/discover/discovery.ts";
 import { compilePattern } from "../src/discover/pattern.ts";
-import type { JsonSchema } from "../src/json.ts";
-import type { Problem } from "../src/problem.ts";
+import type { JsonSchema } from "../src/lib/json.ts";
+import type { Problem } from "../src/lib/problem.ts";
 
 /**
  * Compares what was found in a definition with what its `.expected.json` says, without any leniency: schemas are

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { discover } from "../src/discover/discover.ts";
 import type { DiscoveredTool } from "../src/discover/discovery.ts";
-import type { JsonSchema } from "../src/json.ts";
+import type { JsonSchema } from "../src/lib/json.ts";
 
 function only(text: string): DiscoveredTool {
   const files = { "demo.ts": text };

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { decodeJson, jsonBlock, rawBlock } from "../src/cid.ts";
+import { decodeJson, jsonBlock, rawBlock } from "../src/lib/cid.ts";
 import { ENTRY_ITEMS_MAX } from "../src/host/config/entry.ts";
 import { readNamedEntry } from "../src/host/config/mcps.ts";
 import { entryText } from "../src/host/edits/mcps-text.ts";
@@ -8,7 +8,7 @@ import { typeText } from "../src/contract/signature.ts";
 import type { ToolContract } from "../src/contract/contract.ts";
 import { schemaTables } from "../src/http/pages/parts/schema-rows.ts";
 import { toolView } from "../src/http/pages/parts/tool-view.ts";
-import { ENTRY_NESTING_MAX, type JsonSchema } from "../src/json.ts";
+import { ENTRY_NESTING_MAX, type JsonSchema } from "../src/lib/json.ts";
 import { mergeMcps } from "../src/image/merge-mcps.ts";
 import { apiOf, type Api } from "./api.ts";
 import { call, startTestBerth, type TestBerth } from "./berth.ts";

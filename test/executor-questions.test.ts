@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { GuestCall, GuestLog, GuestOutcome, InputRequests } from "../src/executor/executor.ts";
-import type { Json, JsonObject } from "../src/json.ts";
+import type { Json, JsonObject } from "../src/lib/json.ts";
 import {
   assertNothingLeft,
   failureOf,

@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import { it } from "node:test";
-import { defaultLimits } from "../src/limits.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
 import { openExecutor } from "../src/executor/open.ts";
 import { executorContract } from "./executor.contract.ts";
 import { hostileContract } from "./executor.hostile.ts";

@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { after, before, describe, it } from "node:test";
 import type { GuestLog, GuestProgram, HostPort } from "../src/executor/executor.ts";
-import type { Json } from "../src/json.ts";
+import type { Json } from "../src/lib/json.ts";
 import {
   assertNothingLeft,
   failureOf,

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { FailureReason, GuestOutcome, GuestProgram } from "../src/executor/executor.ts";
-import type { Json, JsonObject } from "../src/json.ts";
+import type { Json, JsonObject } from "../src/lib/json.ts";
 import {
   assertNothingLeft,
   failureOf,

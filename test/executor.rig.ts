@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { fileURLToPath } from "node:url";
 import { buildSync } from "esbuild";
-import { defaultLimits } from "../src/limits.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
 import type { CallShape } from "../src/discover/discovery.ts";
 import type { ExecutorLimits } from "../src/executor/limits.ts";
 import { openExecutor } from "../src/executor/open.ts";
@@ -14,7 +14,7 @@ import {
   type GuestProgram,
   type HostPort,
 } from "../src/executor/executor.ts";
-import type { Json, JsonObject } from "../src/json.ts";
+import type { Json, JsonObject } from "../src/lib/json.ts";
 import { commandOf, descendants, memoryOf } from "./processes.ts";
 import { until } from "./until.ts";
 

@@ -21,7 +21,7 @@ const SERVICE = `
 
 test("C8 what a process gives way by is counted from the service, which may give way itself", () => {
   const own = givingWayBy(5);
-  const module = new URL("../src/give-way.js", import.meta.url).href;
+  const module = new URL("../src/processes/give-way.js", import.meta.url).href;
   const said = execFileSync(process.execPath, ["--input-type=module", "-e", SERVICE, String(own), module]);
   const more = Math.min(own + 3, 19);
   assert.deepEqual(JSON.parse(String(said)), [true, own, true, more, more === own, 19, own === 19]);

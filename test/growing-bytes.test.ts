@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { GrowingBytes } from "../src/growing-bytes.ts";
+import { GrowingBytes } from "../src/lib/growing-bytes.ts";
 import { boundedFetch } from "../src/upstream/bounded-fetch.ts";
 import { Inflow } from "../src/upstream/inflow.ts";
 

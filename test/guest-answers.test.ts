@@ -5,7 +5,7 @@ import { LaterAnswer, type GuestProgram, type HostAnswer, type HostPort } from "
 import { HostRequests } from "../src/executor/host-requests.ts";
 import { guestPort, type PortHost } from "../src/host/guest-port.ts";
 import type { Store } from "../src/store/store.ts";
-import { nextTurn, turnAmongAll } from "../src/turns.ts";
+import { nextTurn, turnAmongAll } from "../src/lib/turns.ts";
 import { assertNothingLeft, latch, openRig, programOf, shape } from "./executor.rig.ts";
 import { until } from "./until.ts";
 

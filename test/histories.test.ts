@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { jsonBlock } from "../src/cid.ts";
+import { jsonBlock } from "../src/lib/cid.ts";
 import { openPast } from "../src/host/edits/past.ts";
 import { readReleases } from "../src/host/releases.ts";
-import { defaultLimits } from "../src/limits.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
 import type { NameChange, Store } from "../src/store/store.ts";
 
 const SAVES = 3_000;

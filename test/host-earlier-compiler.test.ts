@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { rawBlock } from "../src/cid.ts";
+import { rawBlock } from "../src/lib/cid.ts";
 import type { Compiled, DefinitionSource } from "../src/discover/discovery.ts";
 import { compile } from "./compiler.ts";
 import { openHosted } from "./hosted.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { Catalog, ReadResult } from "../src/host/catalog.ts";
-import { rawBlock } from "../src/cid.ts";
+import { rawBlock } from "../src/lib/cid.ts";
 import { openHosted, type Hosted } from "./hosted.ts";
 
 const DEFINITION = `

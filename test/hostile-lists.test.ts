@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { rawBlock } from "../src/cid.ts";
+import { rawBlock } from "../src/lib/cid.ts";
 import { compareContracts } from "../src/contract/compare.ts";
 import type { Contract } from "../src/contract/contract.ts";
 import { soundContract } from "../src/contract/sound.ts";
@@ -9,7 +9,7 @@ import { createSummarize } from "../src/host/summarize.ts";
 import { createOffers } from "../src/http/pages/parts/offers.ts";
 import { createPages } from "../src/http/pages/pages.ts";
 import { openAssets } from "../src/http/assets.ts";
-import { isObject, type JsonObject } from "../src/json.ts";
+import { isObject, type JsonObject } from "../src/lib/json.ts";
 import { contractOf } from "../src/upstream/contract-of.ts";
 import { mendPrompt, mendResource, mendTemplate, mendTool, readEntries } from "../src/upstream/lists.ts";
 import { apiOf } from "./api.ts";

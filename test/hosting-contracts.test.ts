@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "./fast-check.ts";
-import { decodeJson, decodeJsonInTurns, decodeRecord, jsonBlock, jsonBlockInTurns } from "../src/cid.ts";
+import { decodeJson, decodeJsonInTurns, decodeRecord, jsonBlock, jsonBlockInTurns } from "../src/lib/cid.ts";
 import type { Contract, ToolContract } from "../src/contract/contract.ts";
 import { contractOf as contractIn } from "../src/upstream/contract-of.ts";
 import { readPages } from "../src/upstream/list-pages.ts";
 import { mendTool, readEntries } from "../src/upstream/lists.ts";
-import { defaultLimits as limits } from "../src/limits.ts";
+import { defaultLimits as limits } from "../src/limits/limits.ts";
 import { driftOf, judge } from "../src/host/upstream/judge.ts";
 import { cidOf, makeCids } from "../src/host/upstream/structure-cid.ts";
 

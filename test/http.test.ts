@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { request as httpRequest, type IncomingHttpHeaders } from "node:http";
 import { after, before, describe, it } from "node:test";
 import { readConfig } from "../src/config.ts";
-import { defaultLimits, limitVariable, type Limits } from "../src/limits.ts";
-import { BerthError } from "../src/errors.ts";
+import { defaultLimits, limitVariable, type Limits } from "../src/limits/limits.ts";
+import { BerthError } from "../src/lib/errors.ts";
 import { post, request, startTestBerth, type TestBerth } from "./berth.ts";
 
 const PING = JSON.stringify(request("ping"));

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { jsonBlock, rawBlock } from "../src/cid.ts";
+import { jsonBlock, rawBlock } from "../src/lib/cid.ts";
 import { applyImage } from "../src/image/apply.ts";
 import { claimedNow } from "../src/image/claimed.ts";
 import type { Image, Manifest } from "../src/image/image.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, afterEach, beforeEach, describe, test } from "node:test";
-import { addressOfJson, isCid, jsonBlock, rawBlock, type Cid } from "../src/cid.ts";
+import { addressOfJson, isCid, jsonBlock, rawBlock, type Cid } from "../src/lib/cid.ts";
 import { applyImage, type ApplyReport } from "../src/image/apply.ts";
 import { claimedNow } from "../src/image/claimed.ts";
 import { loadDefinition } from "../src/image/definition.ts";
@@ -9,7 +9,7 @@ import { importImage } from "../src/image/tenant/import-image.ts";
 import { mergeThreeWays } from "../src/image/merge.ts";
 import { readImage } from "../src/image/read.ts";
 import { writeImage } from "../src/image/write.ts";
-import { defaultLimits } from "../src/limits.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { NameKind, Store } from "../src/store/store.ts";
 import {

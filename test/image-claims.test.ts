@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, afterEach, beforeEach, describe, test } from "node:test";
-import { jsonBlock, rawBlock, type Block, type Cid } from "../src/cid.ts";
+import { jsonBlock, rawBlock, type Block, type Cid } from "../src/lib/cid.ts";
 import { nothingFound, type DefinitionSource } from "../src/discover/discovery.ts";
 import { compilingOnce } from "../src/host/compile-once.ts";
 import { applyImage } from "../src/image/apply.ts";
@@ -11,7 +11,7 @@ import type { Image, Manifest } from "../src/image/image.ts";
 import { readImage } from "../src/image/read.ts";
 import { importImage } from "../src/image/tenant/import-image.ts";
 import { writeImage } from "../src/image/write.ts";
-import { defaultLimits } from "../src/limits.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { Store } from "../src/store/store.ts";
 import {

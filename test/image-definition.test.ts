@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { jsonBlock, rawBlock, type Block, type Cid } from "../src/cid.ts";
+import { jsonBlock, rawBlock, type Block, type Cid } from "../src/lib/cid.ts";
 import { nothingFound, type Compiled } from "../src/discover/discovery.ts";
 import { packCompiled, readCompiled } from "../src/image/compiled.ts";
 import { loadDefinition, packDefinition } from "../src/image/definition.ts";

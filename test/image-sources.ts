@@ -1,13 +1,13 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { rawBlock } from "../src/cid.ts";
+import { rawBlock } from "../src/lib/cid.ts";
 import { nothingFound, type Compiled, type DefinitionSource } from "../src/discover/discovery.ts";
 import { gatherDefinition } from "../src/discover/gather.ts";
 import type { Compiling } from "../src/image/compiler.ts";
 import { generateImage, type GeneratedImage, type GenerateOptions } from "../src/image/generate.ts";
 import { readLock } from "../src/image/lock.ts";
-import type { Problem } from "../src/problem.ts";
+import type { Problem } from "../src/lib/problem.ts";
 
 /** Folders of sources for the tests of the image, and a compiler that only counts. */
 export type Sources = Record<string, string | Uint8Array | object>;

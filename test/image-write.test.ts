@@ -6,11 +6,11 @@ import { join } from "node:path";
 import { after, describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { rawBlock } from "../src/cid.ts";
+import { rawBlock } from "../src/lib/cid.ts";
 import type { ImageName } from "../src/image/image.ts";
 import { confirm, readLock } from "../src/image/lock.ts";
 import { readImage, verifyImage } from "../src/image/read.ts";
-import { defaultLimits } from "../src/limits.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
 import { compareImage, writeImage } from "../src/image/write.ts";
 import {
   countingCompiling,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { PROBLEMS_MAX } from "../src/problem.ts";
+import { PROBLEMS_MAX } from "../src/lib/problem.ts";
 import { jsonProblems, parseJsonSource, placeProblems } from "../src/image/json-source.ts";
 import { patientLimits } from "./patience.ts";
 

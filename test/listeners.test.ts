@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { createPrincipal } from "../src/access/principal.ts";
 import type { ServerChange } from "../src/host/catalog.ts";
-import { LongText, type Text } from "../src/long-text.ts";
+import { LongText, type Text } from "../src/lib/long-text.ts";
 import { Listeners, type Listener } from "../src/mcp/modern/listeners.ts";
 import { until } from "./until.ts";
 

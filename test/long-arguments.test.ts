@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, beforeEach, describe, it } from "node:test";
-import { defaultLimits } from "../src/limits.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
 import { MODERN_META, startTestBerth, type TestBerth } from "./berth.ts";
 
 /** The longest text that the thread which serves has parsed or written as JSON: others wait for as long as that takes. */

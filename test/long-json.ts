@@ -1,4 +1,4 @@
-import { DECODED_AT_ONCE_BYTES } from "../src/long-text.ts";
+import { DECODED_AT_ONCE_BYTES } from "../src/lib/long-text.ts";
 
 const LONG_UNITS = 65_536;
 /** Of Berth itself: where it is written, as source maps have it, or where it was built to. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { rawBlock } from "../src/cid.ts";
+import { rawBlock } from "../src/lib/cid.ts";
 import { jsonOf } from "../src/host/long-result.ts";
 import { openHosted, type Hosted } from "./hosted.ts";
 import { longJsonIn } from "./long-json.ts";

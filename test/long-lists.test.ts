@@ -6,7 +6,7 @@ import { queryArguments } from "../src/host/uris/query-arguments.ts";
 import { openAssets } from "../src/http/assets.ts";
 import { compareDrafts } from "../src/http/pages/comparison.ts";
 import { createPages } from "../src/http/pages/pages.ts";
-import { nearNames } from "../src/near-names.ts";
+import { nearNames } from "../src/lib/near-names.ts";
 import { createOffers } from "../src/http/pages/parts/offers.ts";
 import { apiOf } from "./api.ts";
 import { startTestBerth } from "./berth.ts";

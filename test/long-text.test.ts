@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { isUtf8 } from "node:buffer";
 import { describe, it } from "node:test";
 import { LongObject, LongResult } from "../src/host/long-result.ts";
-import { decodable, DECODED_AT_ONCE_BYTES, LongText, textOf } from "../src/long-text.ts";
+import { decodable, DECODED_AT_ONCE_BYTES, LongText, textOf } from "../src/lib/long-text.ts";
 import { resultText } from "../src/mcp/json-rpc.ts";
 import { turnsIn } from "./turns-in.ts";
 

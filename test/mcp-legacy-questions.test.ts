@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
-import { defaultLimits } from "../src/limits.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
 import type { InputRequest } from "../src/host/catalog.ts";
-import type { JsonObject } from "../src/json.ts";
+import type { JsonObject } from "../src/lib/json.ts";
 import { modern } from "./berth.ts";
 import { LegacyClient } from "./legacy-client.ts";
 import { declaring, startRig, type Rig } from "./mcp-modern.rig.ts";

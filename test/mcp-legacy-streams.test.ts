@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { defaultLimits } from "../src/limits.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
 import { LegacyClient, read } from "./legacy-client.ts";
 import { startRig, type Rig } from "./mcp-modern.rig.ts";
 import { inOneOf, until } from "./until.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { defaultLimits, type Limits } from "../src/limits.ts";
+import { defaultLimits, type Limits } from "../src/limits/limits.ts";
 import type { Records } from "../src/mcp/records.ts";
 import { LegacyClient, type EventReader } from "./legacy-client.ts";
 import { memoryRecords, startRig, type Rig } from "./mcp-modern.rig.ts";

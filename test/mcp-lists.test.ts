@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Catalog } from "../src/host/catalog.ts";
 import { viewRoom } from "../src/host/view-room.ts";
-import { defaultLimits } from "../src/limits.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
 import { listMethod, type ListedLimits } from "../src/mcp/methods/lists.ts";
 import type { Codec, ListName, MethodCall } from "../src/mcp/protocol.ts";
 import { createLegacyCodec } from "../src/mcp/legacy/codec.ts";

@@ -4,7 +4,7 @@ import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import type { JsonObject } from "../src/json.ts";
+import type { JsonObject } from "../src/lib/json.ts";
 import { modern, startTestBerth, type Reply, type TestBerth } from "./berth.ts";
 import { declaring, openStream } from "./mcp-modern.rig.ts";
 import { until } from "./until.ts";

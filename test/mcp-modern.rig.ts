@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { AddressInfo } from "node:net";
-import { defaultLimits, type Limits } from "../src/limits.ts";
-import { BerthError } from "../src/errors.ts";
+import { defaultLimits, type Limits } from "../src/limits/limits.ts";
+import { BerthError } from "../src/lib/errors.ts";
 import type {
   CallOptions,
   CallResult,
@@ -21,8 +21,8 @@ import type { SecretEdits } from "../src/host/secret-edits.ts";
 import { Admission } from "../src/admission/admission.ts";
 import { tenantLimits } from "../src/admission/tenant-limits.ts";
 import { createHttpServer } from "../src/http/server.ts";
-import type { JsonObject } from "../src/json.ts";
-import { createLog } from "../src/log.ts";
+import type { JsonObject } from "../src/lib/json.ts";
+import { createLog } from "../src/lib/log.ts";
 import { createEndpoint, type EndpointOptions } from "../src/mcp/endpoint.ts";
 import { createMetrics } from "../src/metrics/metrics.ts";
 import { SignIns } from "../src/http/access/sign-ins.ts";

@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { readConfig } from "../src/config.ts";
-import { createLog } from "../src/log.ts";
-import { startBerth } from "../src/main.ts";
-import { readSealKey } from "../src/seal-key.ts";
+import { createLog } from "../src/lib/log.ts";
+import { startBerth } from "../src/compose/main.ts";
+import { readSealKey } from "../src/compose/seal-key.ts";
 import { startTestBerth } from "./berth.ts";
 import { LegacyClient } from "./legacy-client.ts";
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { defaultLimits } from "../src/limits.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
 import { createPrincipal } from "../src/access/principal.ts";
-import { Cancellation } from "../src/cancellation.ts";
+import { Cancellation } from "../src/lib/cancellation.ts";
 import type { Session } from "../src/mcp/legacy/session.ts";
 import { Sessions } from "../src/mcp/legacy/sessions.ts";
 import type { Records } from "../src/mcp/records.ts";

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Cancellation } from "../src/cancellation.ts";
-import { defaultLimits } from "../src/limits.ts";
-import { BerthError } from "../src/errors.ts";
+import { Cancellation } from "../src/lib/cancellation.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
+import { BerthError } from "../src/lib/errors.ts";
 import type { CallOptions, CallResult, InputRequests, InputRequired } from "../src/host/catalog.ts";
 import { LongResult } from "../src/host/long-result.ts";
-import { JsonText, type JsonObject } from "../src/json.ts";
-import { createLog } from "../src/log.ts";
+import { JsonText, type JsonObject } from "../src/lib/json.ts";
+import { createLog } from "../src/lib/log.ts";
 import { ended } from "../src/mcp/modern/tasks/endings.ts";
 import type { Task } from "../src/mcp/modern/tasks/task.ts";
 import { TaskRunner } from "../src/mcp/modern/tasks/task-runner.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { printProblems } from "../src/commands/print-problems.ts";
 import { compileDefinition } from "../src/discover/compile.ts";
-import type { Problem } from "../src/problem.ts";
+import type { Problem } from "../src/lib/problem.ts";
 
 /** What authors get wrong, and the words that they see for it. */
 async function problemsOf(files: string | Readonly<Record<string, string>>): Promise<readonly Problem[]> {

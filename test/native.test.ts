@@ -7,7 +7,7 @@ import type { Host } from "../src/host/host.ts";
 import { createNative } from "../src/mcp/native/native.ts";
 import type { Place } from "../src/mcp/protocol.ts";
 import { callNative, NativeCallError, type NativeEvent, type NativeResult } from "../src/native/client.ts";
-import type { JsonObject } from "../src/json.ts";
+import type { JsonObject } from "../src/lib/json.ts";
 import { call, modern, MODERN_META, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { LegacyClient } from "./legacy-client.ts";
 import { connectRaw, eventsOf, rawPost } from "./raw-http.ts";

@@ -13,7 +13,7 @@ import {
   string,
   type Arbitrary,
 } from "./fast-check.ts";
-import type { JsonObject } from "../src/json.ts";
+import type { JsonObject } from "../src/lib/json.ts";
 import { contextMeta, readContextMeta } from "../src/outcome/context.ts";
 import { ENVELOPE_UNITS_MAX, ENVELOPE_VALUES_MAX, parseEnvelope, writeEnvelope } from "../src/outcome/envelope.ts";
 import type { AnswerType, Outcome } from "../src/outcome/outcome.ts";

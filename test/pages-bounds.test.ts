@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { jsonBlock, rawBlock, type Block } from "../src/cid.ts";
+import { jsonBlock, rawBlock, type Block } from "../src/lib/cid.ts";
 import type { Host, ServerSummary } from "../src/host/host.ts";
 import type { Current, Draft, Edits } from "../src/host/edits/edits.ts";
 import { cidPage } from "../src/http/pages/cid.ts";
@@ -10,7 +10,7 @@ import { serverPage, serversPage } from "../src/http/pages/servers.ts";
 import { viewComparison, viewSubject } from "../src/http/pages/subject.ts";
 import { variablePage } from "../src/http/pages/variables.ts";
 import type { RoutedContext } from "../src/http/routed.ts";
-import { defaultLimits } from "../src/limits.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
 import { contextOf } from "./request-context.rig.ts";
 
 /** Keeps what it is given instead of rendering it. */

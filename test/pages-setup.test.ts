@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { packageRoot } from "../src/config.ts";
-import type { JsonSchema } from "../src/json.ts";
+import type { JsonSchema } from "../src/lib/json.ts";
 import { setupsFor, type SetupFor } from "../src/http/pages/parts/setup.ts";
 import { bearer, makeToken } from "./access.rig.ts";
 import { request, startTestBerth, post, type TestBerth } from "./berth.ts";

@@ -1,4 +1,4 @@
-import { defaultLimits, limitVariable, type Limits } from "../src/limits.ts";
+import { defaultLimits, limitVariable, type Limits } from "../src/limits/limits.ts";
 
 /**
  * The limits of time within which something must merely happen, as a machine needs them that is busy with other things.

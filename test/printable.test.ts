@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import { test } from "node:test";
 import { RecordOutput, type RecordFormat } from "../src/commands/upstream/output.ts";
-import { printable } from "../src/printable.ts";
+import { printable } from "../src/lib/printable.ts";
 
 const hostile = "a\u001b[2Jb\u009b31mc\u202ed\u2066\u200f\u007f\tå\r\nnext";
 

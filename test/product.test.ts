@@ -9,7 +9,7 @@ const jobs: Readonly<Record<string, readonly string[]>> = {
   ajv: ["host/checks/", "discover/schema-check.ts"],
   esbuild: ["discover/"],
   handlebars: ["http/"],
-  multiformats: ["cid.ts"],
+  multiformats: ["lib/cid.ts"],
   typescript: ["discover/"],
 };
 
@@ -41,7 +41,7 @@ describe("the product", () => {
     const folders = ["src", "reference_templates", "boot", "views", "scripts", "test", "docs", ".ci"];
     for (const name of [...files, ...folders]) assert.ok(existsSync(name), name);
     const parts = ["http", "mcp", "host", "image", "discover", "executor", "upstream", "store"];
-    for (const name of [...parts, "cli.ts", "main.ts", "config.ts", "cid.ts", "errors.ts", "log.ts"]) {
+    for (const name of [...parts, "cli.ts", "config.ts", "lib/cid.ts", "lib/errors.ts", "lib/log.ts"]) {
       assert.ok(existsSync(`src/${name}`), `src/${name}`);
     }
   });

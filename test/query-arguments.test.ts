@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { expandTemplate } from "../src/host/uris/expand-template.ts";
 import { queryArguments as argumentsOf } from "../src/host/uris/query-arguments.ts";
 import { templateMatcher } from "../src/host/match-template.ts";
-import type { JsonObject, JsonSchema } from "../src/json.ts";
+import type { JsonObject, JsonSchema } from "../src/lib/json.ts";
 
 const queryArguments = (query: string, schema: JsonSchema, names = 256): JsonObject =>
   argumentsOf(query, schema, names);

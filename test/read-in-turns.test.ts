@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { createServer, type AddressInfo, type Socket } from "node:net";
 import { Duplex } from "node:stream";
 import { test, type TestContext } from "node:test";
-import { defaultLimits } from "../src/limits.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
 import { Fetches } from "../src/network/fetches.ts";
 import { readInTurns } from "../src/network/read-in-turns.ts";
-import { ReadingTime } from "../src/reading-time.ts";
+import { ReadingTime } from "../src/lib/reading-time.ts";
 import { until } from "./until.ts";
 
 /** What has come on a socket, read as an HTTP client does: until nothing more is there. */

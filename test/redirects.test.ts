@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { rawBlock } from "../src/cid.ts";
+import { rawBlock } from "../src/lib/cid.ts";
 import { call, MODERN_META, modern, startTestBerth, type Reply, type TestBerth } from "./berth.ts";
 
 const DEFINITION = `

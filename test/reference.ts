@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { rawBlock } from "../src/cid.ts";
+import { rawBlock } from "../src/lib/cid.ts";
 import { packageRoot } from "../src/config.ts";
 import type { Compiled, DiscoveredTool } from "../src/discover/discovery.ts";
 import { gatherDefinition } from "../src/discover/gather.ts";
 import type { GuestLog, GuestValue, HostPort } from "../src/executor/executor.ts";
 import { openExecutor } from "../src/executor/open.ts";
-import type { Json, JsonObject } from "../src/json.ts";
+import type { Json, JsonObject } from "../src/lib/json.ts";
 import { compile } from "./compiler.ts";
 import { patientLimits } from "./patience.ts";
 

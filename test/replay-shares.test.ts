@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { defaultLimits } from "../src/limits.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
 import { Session } from "../src/mcp/legacy/session.ts";
 import type { StreamStore } from "../src/mcp/legacy/stream-store.ts";
 import type { Stream } from "../src/mcp/legacy/stream.ts";

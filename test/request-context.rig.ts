@@ -3,7 +3,7 @@ import { RequestContext } from "../src/http/request-context.ts";
 import type { RoutedContext } from "../src/http/routed.ts";
 import { Unread } from "../src/http/unread.ts";
 import { Connection } from "../src/http/connections.ts";
-import { defaultLimits } from "../src/limits.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
 
 /** The context of a request that never came over a connection, made of what a test looks at. */
 export function contextOf(

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { join } from "node:path";
 import Database from "#better-sqlite3";
-import { jsonBlock, rawBlock } from "../src/cid.ts";
+import { jsonBlock, rawBlock } from "../src/lib/cid.ts";
 import { withdraw } from "../src/host/withdrawn.ts";
 import { DraftRoom } from "../src/host/edits/draft-room.ts";
 import { reviewedStore } from "../src/host/edits/reviewed-store.ts";

@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
-import { readSealKey } from "../src/seal-key.ts";
+import { readSealKey } from "../src/compose/seal-key.ts";
 
 const SEAL_KEY_FILE = "seal.key";
 

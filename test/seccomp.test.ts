@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { openExecutor } from "../src/executor/open.ts";
 import type { Executor } from "../src/executor/executor.ts";
-import { defaultLimits } from "../src/limits.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
 import { seccompFilter } from "../src/processes/seccomp.ts";
 import { openRig, shape } from "./executor.rig.ts";
 import { descendants } from "./processes.ts";

@@ -7,8 +7,8 @@ import type { GuestProgram } from "../src/executor/executor.ts";
 import { strayLog } from "../src/executor/stray-log.ts";
 import { compilingInTurn } from "../src/host/compile-in-turn.ts";
 import { ProcessPlaces } from "../src/host/upstream/process-places.ts";
-import { defaultLimits } from "../src/limits.ts";
-import { Paces } from "../src/paces.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
+import { Paces } from "../src/lib/paces.ts";
 
 describe("places for programs of others", () => {
   /** A process that is ended when nobody uses it. */

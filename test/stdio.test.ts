@@ -7,7 +7,7 @@ import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { MODERN_META, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { CLI, StdioSession, type Said } from "./stdio-session.ts";
-import { processorMsOf } from "../src/process-tree.ts";
+import { processorMsOf } from "../src/processes/process-tree.ts";
 import { descendants, isAlive, memoryOf } from "./processes.ts";
 import { until } from "./until.ts";
 

@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it, type TestContext } from "node:test";
 import type { Worker } from "node:worker_threads";
-import { jsonBlock, rawBlock } from "../src/cid.ts";
+import { jsonBlock, rawBlock } from "../src/lib/cid.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { Change, ChangedName, Store } from "../src/store/store.ts";
-import { nextTurn } from "../src/turns.ts";
+import { nextTurn } from "../src/lib/turns.ts";
 import { until } from "./until.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "berth-long-changes-"));

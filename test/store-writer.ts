@@ -3,7 +3,7 @@
  * `FOLDER WRITER [LOG_BYTES [WRITES]]`. After so many writes it ends without closing anything.
  */
 import { writeSync } from "node:fs";
-import { rawBlock } from "../src/cid.ts";
+import { rawBlock } from "../src/lib/cid.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 
 const [dataDir, writer, logBytes, writes = Infinity] = process.argv.slice(2) as [string, string, string?, string?];

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { assert as assertProperty, asyncProperty, runs, uint8Array } from "./fast-check.ts";
 import { until } from "./until.ts";
-import { jsonBlock, rawBlock } from "../src/cid.ts";
+import { jsonBlock, rawBlock } from "../src/lib/cid.ts";
 import type { ChangedName, NameKind, SecretStore, Store } from "../src/store/store.ts";
 
 /**

@@ -3,7 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { tenantLimitProblems } from "../src/admission/tenant-limits.ts";
 import { importTenant } from "../src/image/tenant/import.ts";
 import { tenantFile } from "../src/image/tenant/write.ts";
-import { defaultLimits } from "../src/limits.ts";
+import { defaultLimits } from "../src/limits/limits.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 
 /** Exports or imports the tenant `large` in a process of its own, so that it can be killed, or have little memory. */

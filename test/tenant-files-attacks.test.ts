@@ -3,7 +3,7 @@ import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { CID } from "multiformats/cid";
-import { jsonBlock, rawBlock, type Block } from "../src/cid.ts";
+import { jsonBlock, rawBlock, type Block } from "../src/lib/cid.ts";
 import { contentLine } from "../src/image/tenant/format.ts";
 import type { Store } from "../src/store/store.ts";
 import { exported, forged, freshStore, imported, linesOf, problemsOf } from "./tenant-files.rig.ts";

@@ -16,7 +16,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import Database from "#better-sqlite3";
-import { rawBlock } from "../src/cid.ts";
+import { rawBlock } from "../src/lib/cid.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { Store } from "../src/store/store.ts";
 import { apiOf } from "./api.ts";

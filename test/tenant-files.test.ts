@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { jsonBlock, rawBlock } from "../src/cid.ts";
+import { jsonBlock, rawBlock } from "../src/lib/cid.ts";
 import { contentLine } from "../src/image/tenant/format.ts";
 import { apiOf } from "./api.ts";
 import { recordsOf } from "./audit.rig.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { treeOf } from "../src/process-tree.ts";
+import { treeOf } from "../src/processes/process-tree.ts";
 import { apiOf } from "./api.ts";
 import { call, startTestBerth, type TestBerth } from "./berth.ts";
 import type { EventReader } from "./legacy-client.ts";

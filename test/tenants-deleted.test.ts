@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import Database from "#better-sqlite3";
-import { rawBlock } from "../src/cid.ts";
+import { rawBlock } from "../src/lib/cid.ts";
 import { compileKey } from "../src/discover/key.ts";
 import { claimedNow } from "../src/image/claimed.ts";
 import { readCompiled } from "../src/image/compiled.ts";

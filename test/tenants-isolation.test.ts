@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { rawBlock } from "../src/cid.ts";
+import { rawBlock } from "../src/lib/cid.ts";
 import { apiOf, type Api } from "./api.ts";
 import { call, modern, post, request, startTestBerth, type Reply, type TestBerth } from "./berth.ts";
 import { LegacyClient, read } from "./legacy-client.ts";

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { jsonBlock, rawBlock } from "../src/cid.ts";
+import { jsonBlock, rawBlock } from "../src/lib/cid.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { Store } from "../src/store/store.ts";
 import type { TenantSettings } from "../src/store/tenants.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { JsonSchema } from "../src/json.ts";
+import type { JsonSchema } from "../src/lib/json.ts";
 import { convertArguments } from "../src/upstream/arguments.ts";
 import { parseLauncher } from "../src/upstream/launcher.ts";
 

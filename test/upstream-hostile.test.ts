@@ -4,7 +4,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { MessageRooms, programBacklog, type MessageRoom } from "../src/message-room.ts";
+import { MessageRooms, programBacklog, type MessageRoom } from "../src/lib/message-room.ts";
 import type { UpstreamConnection } from "../src/upstream/connection.ts";
 import { UpstreamError } from "../src/upstream/upstream-error.ts";
 import { processesWith, statOf } from "./processes.ts";

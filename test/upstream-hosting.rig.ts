@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import type { Config } from "../src/config.ts";
-import type { Json, JsonObject } from "../src/json.ts";
+import type { Json, JsonObject } from "../src/lib/json.ts";
 import { startTestBerth, type TestBerth } from "./berth.ts";
 import { fixtures } from "./upstream.rig.ts";
 

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import * as fc from "./fast-check.ts";
-import type { BerthError } from "../src/errors.ts";
+import type { BerthError } from "../src/lib/errors.ts";
 import { addressOf, commandOf, type Command } from "../src/upstream/command.ts";
 import { fillTemplate, type ProgramLaunch, type RemoteLaunch } from "../src/upstream/launch.ts";
 import { parseLauncher } from "../src/upstream/launcher.ts";

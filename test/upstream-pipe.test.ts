@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { CancelSignal } from "../src/cancellation.ts";
-import type { JsonObject } from "../src/json.ts";
+import type { CancelSignal } from "../src/lib/cancellation.ts";
+import type { JsonObject } from "../src/lib/json.ts";
 import type { UpstreamConnection } from "../src/upstream/connection.ts";
 import { connect, hostile, withUpstream } from "./upstream.rig.ts";
 

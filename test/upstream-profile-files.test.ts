@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import type { Contract } from "../src/contract/contract.ts";
-import { BerthError } from "../src/errors.ts";
+import { BerthError } from "../src/lib/errors.ts";
 import { contractHash, contractHashInTurns, knownOf } from "../src/upstream/contract-hash.ts";
 import { draftProfile, parametersOf, schemaOf } from "../src/upstream/profiles/design.ts";
 import { listProfiles, PROFILE_FILE_BYTES_MAX, profileFolders, readProfile } from "../src/upstream/profiles/locate.ts";

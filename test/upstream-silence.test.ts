@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { test, type TestContext } from "node:test";
-import { BerthError } from "../src/errors.ts";
+import { BerthError } from "../src/lib/errors.ts";
 import { Silence } from "../src/upstream/silence.ts";
 import { apiOf } from "./api.ts";
 import { call, startTestBerth, type TestBerth } from "./berth.ts";

@@ -1,6 +1,6 @@
 import { join, resolve } from "node:path";
 import { packageRoot } from "../src/config.ts";
-import type { Limits } from "../src/limits.ts";
+import type { Limits } from "../src/limits/limits.ts";
 import { connectUpstream, type ConnectOptions } from "../src/upstream/connect.ts";
 import type { UpstreamConnection } from "../src/upstream/connection.ts";
 import type { Launch } from "../src/upstream/launch.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { readConfig } from "../src/config.ts";
-import { BerthError } from "../src/errors.ts";
+import { BerthError } from "../src/lib/errors.ts";
 import { checkChange } from "../src/http/access/permit.ts";
 import { apiOf, type Api } from "./api.ts";
 import { startTestBerth, type TestBerth } from "./berth.ts";

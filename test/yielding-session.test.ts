@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { startDirectly, type Started } from "../src/starter/starter.ts";
-import { YieldingSession } from "../src/yielding-session.ts";
+import { YieldingSession } from "../src/processes/yielding-session.ts";
 import { until } from "./until.ts";
 
 /** How far the session gives way; where the system does not share time by sessions, what is expected. */

@@ -2,7 +2,7 @@
 // Options: --mode sandboxed|trusted, --flight N (calls in flight), --seconds N, --json.
 import { parseArgs } from "node:util";
 import { openExecutor } from "../../dist/src/executor/open.js";
-import { defaultLimits } from "../../dist/src/limits.js";
+import { defaultLimits } from "../../dist/src/limits/limits.js";
 
 const { values } = parseArgs({
   options: {

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { jsonBlock, rawBlock } from "../../dist/src/cid.js";
+import { jsonBlock, rawBlock } from "../../dist/src/lib/cid.js";
 import { openSqliteStore } from "../../dist/src/store/sqlite.js";
 
 /** What is served meanwhile: guests that answer, stream, fail, crash and eat memory, a script, a server of others. */

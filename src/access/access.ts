@@ -1,6 +1,6 @@
 import { hash, timingSafeEqual } from "node:crypto";
-import { BerthError } from "../errors.ts";
-import type { Log } from "../log.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { Log } from "../lib/log.ts";
 import type { Tenants } from "../store/tenants.ts";
 import type { TokenRecords } from "../store/tokens.ts";
 import { AccessTokens, type AccessTokenLimits, type AskedResource } from "./oauth/access-tokens.ts";

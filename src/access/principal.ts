@@ -1,4 +1,4 @@
-import { rawBlock } from "../cid.ts";
+import { rawBlock } from "../lib/cid.ts";
 
 /**
  * Who makes a request, and what that permits. This folder owns who may do what: tokens, what they are good for, and

@@ -1,4 +1,4 @@
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { Action, Principal } from "./principal.ts";
 
 /** What a power takes: an action, on one server or on the tenant as a whole. */

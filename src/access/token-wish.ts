@@ -1,5 +1,5 @@
-import { BerthError } from "../errors.ts";
-import { isObject } from "../json.ts";
+import { BerthError } from "../lib/errors.ts";
+import { isObject } from "../lib/json.ts";
 import { ACTIONS, type Action, type Grant } from "./principal.ts";
 
 /** What a token is to be like. */

@@ -1,5 +1,5 @@
 import type { Principal } from "../access/principal.ts";
-import { isSameJson } from "../json.ts";
+import { isSameJson } from "../lib/json.ts";
 import { Gate, type GateLimits } from "./gate.ts";
 import type { TenantLimits } from "./tenant-limits.ts";
 

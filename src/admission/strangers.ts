@@ -1,4 +1,4 @@
-import type { Limits } from "../limits.ts";
+import type { Limits } from "../limits/limits.ts";
 import { Gate } from "./gate.ts";
 
 export type StrangerLimits = Pick<

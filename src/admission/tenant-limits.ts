@@ -1,5 +1,5 @@
-import { BerthError } from "../errors.ts";
-import type { JsonObject } from "../json.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { JsonObject } from "../lib/json.ts";
 
 /** What one tenant may have of what all share. Where a tenant's own record says nothing, the service's defaults count. */
 export interface TenantLimits {

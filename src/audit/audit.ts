@@ -1,5 +1,5 @@
-import { BerthError } from "../errors.ts";
-import type { Log } from "../log.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { Log } from "../lib/log.ts";
 import type { AuditedCall } from "./call-block.ts";
 import { entryOf, SERVICE, type AuditLinks } from "./entry.ts";
 import { Refusals, type Refusal } from "./refusals.ts";

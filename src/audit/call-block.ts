@@ -1,6 +1,6 @@
-import { digestOfJson } from "../canonical-json.ts";
-import { JsonText } from "../json.ts";
-import { LongJson } from "../long-text.ts";
+import { digestOfJson } from "../lib/canonical-json.ts";
+import { JsonText } from "../lib/json.ts";
+import { LongJson } from "../lib/long-text.ts";
 import type { AuditEntry } from "./entry.ts";
 
 /** A call that has ended, as far as it is recorded. What was said is not: only its size and its digest. */

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { canonicalJson } from "../canonical-json.ts";
+import { canonicalJson } from "../lib/canonical-json.ts";
 import type { AuditEntry, AuditHead, AuditLink } from "./entry.ts";
 
 /** What the first link of a chain has before it. */

@@ -1,4 +1,4 @@
-import type { JsonObject } from "../json.ts";
+import type { JsonObject } from "../lib/json.ts";
 
 /**
  * What the audit log is made of. This folder owns what is recorded, how it is written down, how records hang together

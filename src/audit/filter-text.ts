@@ -1,4 +1,4 @@
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import { AUDIT_KINDS, type AuditKind } from "./entry.ts";
 import type { AuditFilter } from "./filter.ts";
 

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from "../json.ts";
+import type { Json, JsonObject } from "../lib/json.ts";
 import type { AuditKind } from "./entry.ts";
 
 /** What records are asked for; what is left out does not matter. */

@@ -1,4 +1,4 @@
-import { isObject } from "../json.ts";
+import { isObject } from "../lib/json.ts";
 import type { AuditFilter } from "./filter.ts";
 
 /** A call as it was recorded, read back. */

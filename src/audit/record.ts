@@ -1,4 +1,4 @@
-import { soundObject, type JsonObject } from "../json.ts";
+import { soundObject, type JsonObject } from "../lib/json.ts";
 import { hexOf } from "./chain.ts";
 import type { AuditKind, AuditLink } from "./entry.ts";
 import { fits, mayFit, type AuditFilter } from "./filter.ts";

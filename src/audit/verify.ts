@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { defaultLimits } from "../limits.ts";
+import { defaultLimits } from "../limits/limits.ts";
 import { GENESIS, hexOf, linkHash } from "./chain.ts";
 import { KEPT_SHARE, type AuditHead, type AuditLink, type AuditLinks, type Keep, type Retention } from "./entry.ts";
 

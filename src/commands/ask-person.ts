@@ -1,5 +1,5 @@
 import { stripVTControlCharacters } from "node:util";
-import { isObject, type Json, type JsonObject } from "../json.ts";
+import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { Terminal } from "./terminal.ts";
 
 /**

@@ -6,7 +6,7 @@ import type { AuditRecord } from "../audit/record.ts";
 import { searchLog } from "../audit/search.ts";
 import { verifyLog } from "../audit/verify.ts";
 import { readConfig } from "../config.ts";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import { environmentOf } from "./environment.ts";
 import { openStoreFor } from "./open-store.ts";
 

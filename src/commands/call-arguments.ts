@@ -1,6 +1,6 @@
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import { lazyValidator } from "../host/arguments.ts";
-import { isObject, type Json, type JsonObject, type JsonSchema } from "../json.ts";
+import { isObject, type Json, type JsonObject, type JsonSchema } from "../lib/json.ts";
 
 /**
  * Arguments given as flags: `--message hi --times=3 --loud`. A flag without a value is `true`, and one that is given

@@ -1,7 +1,7 @@
 import type { Readable, Writable } from "node:stream";
 import { text as textOf } from "node:stream/consumers";
-import { BerthError } from "../errors.ts";
-import { isObject, type JsonObject } from "../json.ts";
+import { BerthError } from "../lib/errors.ts";
+import { isObject, type JsonObject } from "../lib/json.ts";
 import {
   callNative,
   inputSchemaOf,
@@ -11,7 +11,7 @@ import {
 } from "../native/client.ts";
 import { joinAnswers } from "../outcome/given.ts";
 import { defaultAnswer, readQuestionKey } from "../outcome/question.ts";
-import { printable, printableJson, printableLine } from "../printable.ts";
+import { printable, printableJson, printableLine } from "../lib/printable.ts";
 import { askPerson } from "./ask-person.ts";
 import { argumentsOf } from "./call-arguments.ts";
 import { ownUrl, tokenFor } from "./own-berth.ts";

@@ -1,13 +1,13 @@
 import { stat } from "node:fs/promises";
 import { basename, dirname, extname, join, relative, resolve } from "node:path";
-import { jsonBlock, type Cid } from "../cid.ts";
-import type { Limits } from "../limits.ts";
+import { jsonBlock, type Cid } from "../lib/cid.ts";
+import type { Limits } from "../limits/limits.ts";
 import { gatherDefinition } from "../discover/gather.ts";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import { packDefinition, type PackedDefinition } from "../image/definition.ts";
 import { serverNameProblem } from "../image/fields.ts";
 import type { ServerRecord } from "../image/image.ts";
-import type { Problem } from "../problem.ts";
+import type { Problem } from "../lib/problem.ts";
 import type { Store } from "../store/store.ts";
 
 /** A definition that is served straight from its file. */

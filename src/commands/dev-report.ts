@@ -1,8 +1,8 @@
 import type { ServerSummary } from "../host/host.ts";
 import { clientName } from "../http/pages/parts/setup.ts";
-import type { Berth } from "../main.ts";
-import { strictly } from "../problem.ts";
-import { printable } from "../printable.ts";
+import type { Berth } from "../compose/main.ts";
+import { strictly } from "../lib/problem.ts";
+import { printable } from "../lib/printable.ts";
 import type { CallObserver, LineObserver } from "../host/observe.ts";
 import { inOwnFiles, inOwnFolder, type FileServer } from "./dev-files.ts";
 import { countProblems, printProblems } from "./print-problems.ts";

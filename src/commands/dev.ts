@@ -1,7 +1,7 @@
 import { access, writeFile } from "node:fs/promises";
 import { watch } from "chokidar";
 import { readConfig } from "../config.ts";
-import { startBerth, type Berth } from "../main.ts";
+import { startBerth, type Berth } from "../compose/main.ts";
 import { DevFiles, fileServers, type FileServer } from "./dev-files.ts";
 import { announceServers, reportFailures, reportLines, reportServer } from "./dev-report.ts";
 import { starterOf } from "./dev-starter.ts";

@@ -5,7 +5,7 @@ import { signatureOf } from "../contract/signature.ts";
 import { openCompiler } from "../discover/compiler.ts";
 import type { DefinitionSource, DiscoveredTool, Discovery } from "../discover/discovery.ts";
 import { gatherDefinition } from "../discover/gather.ts";
-import { strictly, type Problem } from "../problem.ts";
+import { strictly, type Problem } from "../lib/problem.ts";
 import { confinementBy } from "../processes/own-program.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 

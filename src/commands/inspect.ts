@@ -1,4 +1,4 @@
-import { printableLine } from "../printable.ts";
+import { printableLine } from "../lib/printable.ts";
 import { placeOf, type Launch } from "../upstream/launch.ts";
 import type { UpstreamConnection } from "../upstream/connection.ts";
 import { surveyOf, type Survey } from "../upstream/survey.ts";

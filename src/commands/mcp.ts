@@ -1,4 +1,4 @@
-import { jsonBlock } from "../cid.ts";
+import { jsonBlock } from "../lib/cid.ts";
 import { contractHash } from "../upstream/contract-hash.ts";
 import { contractOf } from "../upstream/contract-of.ts";
 import { hostedCapabilities } from "../upstream/hosted-capabilities.ts";
@@ -9,7 +9,7 @@ import { RecordOutput, recordFormats } from "./upstream/output.ts";
 import { reach } from "./upstream/reach.ts";
 import { TextList } from "./upstream/text-list.ts";
 import type { ListedTool } from "../upstream/lists.ts";
-import type { JsonObject } from "../json.ts";
+import type { JsonObject } from "../lib/json.ts";
 
 export { explore } from "./inspect.ts";
 

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { BerthError } from "../errors.ts";
-import { createLog } from "../log.ts";
+import { BerthError } from "../lib/errors.ts";
+import { createLog } from "../lib/log.ts";
 import { DATABASE_FILE } from "../store/open-database.ts";
 import { openSqliteStore } from "../store/sqlite.ts";
 import { foreignLog } from "../store/store-files.ts";

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { isLoopback } from "../config.ts";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 
 /**
  * The Berth that commands talk to, and the token for it: `BERTH_URL`, and `BERTH_TOKEN` or `BERTH_TOKEN_FILE`. It is never

@@ -1,6 +1,6 @@
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { ImportedProgram } from "../host/imported-programs.ts";
-import { printableLine } from "../printable.ts";
+import { printableLine } from "../lib/printable.ts";
 
 /** As many as a person reads. */
 const SHOWN_MAX = 100;

@@ -1,5 +1,5 @@
-import { printable } from "../printable.ts";
-import { locationOf, type Problem } from "../problem.ts";
+import { printable } from "../lib/printable.ts";
+import { locationOf, type Problem } from "../lib/problem.ts";
 
 /** Problems as a person reads them: place, severity and sentence on a line, then the source with a marker. */
 export function printProblems(problems: readonly Problem[], write: (text: string) => void = toStderr): void {

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { text as readText } from "node:stream/consumers";
-import { BerthError } from "../errors.ts";
-import type { Json, JsonObject } from "../json.ts";
-import { printable } from "../printable.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { Json, JsonObject } from "../lib/json.ts";
+import { printable } from "../lib/printable.ts";
 import { contractOf } from "../upstream/contract-of.ts";
 import { checkProfile, type ProfileCheck } from "../upstream/profiles/check.ts";
 import { anchorUri } from "../upstream/profiles/anchor.ts";

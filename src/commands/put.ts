@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from "../json.ts";
+import { isObject, type JsonObject } from "../lib/json.ts";
 import type { ListedTool } from "../upstream/lists.ts";
 import { callTool, type Outcome } from "./upstream/call-tool.ts";
 import { exitCodes } from "./upstream/exit-codes.ts";

@@ -1,4 +1,4 @@
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 
 /** For whoever reads stderr to take what stands there last. */
 const LAST_WORDS_MS = 1_000;

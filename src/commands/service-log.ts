@@ -1,5 +1,5 @@
 import type { Config } from "../config.ts";
-import { createLog, type Log } from "../log.ts";
+import { createLog, type Log } from "../lib/log.ts";
 
 /** The log of a process that serves. What Node warns of goes there, too, each kind once, and no more to stderr as it is. */
 export function serviceLog({ logLevel, adminToken, limits }: Config): Log {

@@ -1,8 +1,8 @@
 import { readConfig } from "../config.ts";
-import { writeLastLines } from "../log.ts";
-import { BerthError } from "../errors.ts";
+import { writeLastLines } from "../lib/log.ts";
+import { BerthError } from "../lib/errors.ts";
 import { EXPLORE } from "../host/builtin/explore-server.ts";
-import { startStdio } from "../main.ts";
+import { startStdio } from "../compose/main.ts";
 import { environmentOf, type StoreOptions } from "./environment.ts";
 import { serviceLog } from "./service-log.ts";
 import { signalled } from "./signalled.ts";

@@ -1,4 +1,4 @@
-import type { JsonObject } from "../json.ts";
+import type { JsonObject } from "../lib/json.ts";
 import { perform } from "./upstream/perform.ts";
 import { RecordOutput } from "./upstream/output.ts";
 import { countOf, formatOf, type CountOptions } from "./upstream/options.ts";

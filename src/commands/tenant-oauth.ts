@@ -1,6 +1,6 @@
 import { readTenantOauth } from "../access/oauth/tenant-settings.ts";
-import { BerthError } from "../errors.ts";
-import type { JsonObject } from "../json.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { JsonObject } from "../lib/json.ts";
 import type { Tenant } from "../store/tenants.ts";
 import { withTenants, type TenantOptions } from "./tenant.ts";
 

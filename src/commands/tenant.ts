@@ -1,10 +1,10 @@
 import { createInterface } from "node:readline/promises";
 import { readTenantLimits, tenantLimits } from "../admission/tenant-limits.ts";
 import { readConfig, type Config } from "../config.ts";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { Store } from "../store/store.ts";
 import type { Tenant, Tenants } from "../store/tenants.ts";
-import { basePathOf } from "../tenant-name.ts";
+import { basePathOf } from "../lib/tenant-name.ts";
 import { environmentOf } from "./environment.ts";
 import { openStoreFor } from "./open-store.ts";
 

@@ -1,4 +1,4 @@
-import { isObject, type JsonSchema } from "../json.ts";
+import { isObject, type JsonSchema } from "../lib/json.ts";
 import {
   canonical,
   declaredTypes,

@@ -1,5 +1,5 @@
 import type { ContractChange } from "./change.ts";
-import { cutText } from "../cut-text.ts";
+import { cutText } from "../lib/cut-text.ts";
 import { spend } from "./compare-steps.ts";
 
 /** Which way values go: what a caller sends has to be taken, what a reader gets has to be what was promised. */

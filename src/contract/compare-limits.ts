@@ -1,4 +1,4 @@
-import type { JsonSchema } from "../json.ts";
+import type { JsonSchema } from "../lib/json.ts";
 import { isSame, typesOf } from "./compare-normal.ts";
 import { shownJson, type Findings } from "./compare-findings.ts";
 

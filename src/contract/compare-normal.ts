@@ -1,4 +1,4 @@
-import { isObject, type JsonSchema } from "../json.ts";
+import { isObject, type JsonSchema } from "../lib/json.ts";
 import { spend } from "./compare-steps.ts";
 
 /** Schemas in a form in which two can be laid side by side. Knows JSON Schema 2020-12 and nothing of contracts. */

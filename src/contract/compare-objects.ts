@@ -1,4 +1,4 @@
-import { isObject, type JsonSchema } from "../json.ts";
+import { isObject, type JsonSchema } from "../lib/json.ts";
 import { findRenamed, wordLikeness, wordsOf } from "./compare-names.ts";
 import { demands, isNever, isSame, resolve } from "./compare-normal.ts";
 import { spend } from "./compare-steps.ts";

@@ -1,4 +1,4 @@
-import { isObject, type JsonSchema } from "../json.ts";
+import { isObject, type JsonSchema } from "../lib/json.ts";
 import { compareAlternatives, hasAlternatives } from "./compare-alternatives.ts";
 import { Findings, quoted, shown, shownJson, subject, type Direction, type Finding } from "./compare-findings.ts";
 import { compareLimits, limitKeywords } from "./compare-limits.ts";

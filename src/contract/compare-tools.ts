@@ -3,7 +3,7 @@ import { compareSchemas } from "./compare-schemas.ts";
 import { canonical, demands, isAnnotation, isSame } from "./compare-normal.ts";
 import { spend } from "./compare-steps.ts";
 import { shown, shownJson, type Finding } from "./compare-findings.ts";
-import { isObject, type JsonSchema } from "../json.ts";
+import { isObject, type JsonSchema } from "../lib/json.ts";
 import type { PromptContract, ToolAnnotations, ToolContract } from "./contract.ts";
 
 /** What differs in one tool or prompt that is there before and after. */

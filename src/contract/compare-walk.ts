@@ -1,4 +1,4 @@
-import type { JsonSchema } from "../json.ts";
+import type { JsonSchema } from "../lib/json.ts";
 import type { Findings } from "./compare-findings.ts";
 
 /** Two schemas that are laid side by side. A pair of references that is being compared already is not compared again. */

@@ -1,4 +1,4 @@
-import type { JsonSchema } from "../json.ts";
+import type { JsonSchema } from "../lib/json.ts";
 
 /**
  * What clients see of a server, and what the difference between two such views means for them. A leaf: it is about

@@ -1,4 +1,4 @@
-import { isObject } from "../json.ts";
+import { isObject } from "../lib/json.ts";
 import { mapsOfSchemas, placesOfSchemas } from "./subschemas.ts";
 
 /** A mark that would make clients refuse the tool, and why. */

@@ -1,4 +1,4 @@
-import { isObject, type JsonSchema } from "../json.ts";
+import { isObject, type JsonSchema } from "../lib/json.ts";
 
 /** An argument that clients repeat as a header of the request (2026-07-28 `basic/transports/streamable-http`). */
 export interface HeaderMark {

@@ -1,4 +1,4 @@
-import { isObject, jsonText, type JsonSchema } from "../json.ts";
+import { isObject, jsonText, type JsonSchema } from "../lib/json.ts";
 import type { ToolContract } from "./contract.ts";
 
 /** What a signature is made of: a tool as clients see it, or as it was discovered. */

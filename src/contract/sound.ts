@@ -1,5 +1,5 @@
-import { isObject } from "../json.ts";
-import { turnTaker } from "../turns.ts";
+import { isObject } from "../lib/json.ts";
+import { turnTaker } from "../lib/turns.ts";
 import type { Contract, PromptArgument } from "./contract.ts";
 import { faultsOfHeaders } from "./header-faults.ts";
 

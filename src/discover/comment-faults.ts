@@ -1,5 +1,5 @@
 import ts from "#typescript";
-import { nearestName } from "../near-names.ts";
+import { nearestName } from "../lib/near-names.ts";
 import type { Candidate } from "./exports.ts";
 import { takes, type Parameter } from "./parameters.ts";
 import type { Reporter } from "./reporter.ts";

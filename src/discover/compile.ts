@@ -1,4 +1,4 @@
-import { shortProblems, type Problem } from "../problem.ts";
+import { shortProblems, type Problem } from "../lib/problem.ts";
 import { bundleDefinition } from "./bundle.ts";
 import type { Bundling, Compiled, ContractLimits, DefinitionSource, Discovery } from "./discovery.ts";
 import { discoverShell } from "./shell.ts";

@@ -1,5 +1,5 @@
 import type { Duplex } from "node:stream";
-import { processorMsOf, residentMbOf, treeOf } from "../process-tree.ts";
+import { processorMsOf, residentMbOf, treeOf } from "../processes/process-tree.ts";
 import { BESIDES_HEAP_MB } from "../processes/own-program.ts";
 import {
   FROM_OUTSIDE,
@@ -10,7 +10,7 @@ import {
   type Exit,
 } from "../processes/process-group.ts";
 import type { Start } from "../starter/starter.ts";
-import { YieldingSession } from "../yielding-session.ts";
+import { YieldingSession } from "../processes/yielding-session.ts";
 import type { CompileTask } from "./compile.ts";
 import type { Compiled, ContractLimits, DefinitionSource } from "./discovery.ts";
 import { BUNDLER_ENDED, frame, FrameReader, FrameTooLarge } from "./frames.ts";

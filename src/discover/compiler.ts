@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Limits } from "../limits.ts";
-import type { Problem } from "../problem.ts";
+import type { Limits } from "../limits/limits.ts";
+import type { Problem } from "../lib/problem.ts";
 import { BESIDES_HEAP_MB, OwnProgram, type Confinement, type OwnCommand, type Way } from "../processes/own-program.ts";
 import type { NoSandbox } from "../processes/sandbox.ts";
 import { startDirectly, type Start } from "../starter/starter.ts";

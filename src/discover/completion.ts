@@ -1,4 +1,4 @@
-import type { Problem } from "../problem.ts";
+import type { Problem } from "../lib/problem.ts";
 import type { DiscoveredCompletion } from "./discovery.ts";
 import type { Tag } from "./doc-comments.ts";
 import type { Candidate } from "./exports.ts";

@@ -1,6 +1,6 @@
 import ts from "#typescript";
-import { valuesIn } from "../json.ts";
-import type { Problem } from "../problem.ts";
+import { valuesIn } from "../lib/json.ts";
+import type { Problem } from "../lib/problem.ts";
 import { readCompletion, type Completable } from "./completion.ts";
 import {
   nothingFound,

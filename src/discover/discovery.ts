@@ -1,6 +1,6 @@
 import type { PromptArgument, ToolAnnotations } from "../contract/contract.ts";
-import type { JsonSchema } from "../json.ts";
-import type { Problem } from "../problem.ts";
+import type { JsonSchema } from "../lib/json.ts";
+import type { Problem } from "../lib/problem.ts";
 
 export type { PromptArgument, ToolAnnotations } from "../contract/contract.ts";
 

@@ -1,5 +1,5 @@
 import ts from "#typescript";
-import type { Json } from "../json.ts";
+import type { Json } from "../lib/json.ts";
 
 const stepsMax = 10_000;
 const levelsMax = 200;

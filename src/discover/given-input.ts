@@ -1,6 +1,6 @@
 import type ts from "typescript";
 import { parse } from "@humanwhocodes/momoa";
-import { isObject, type JsonSchema } from "../json.ts";
+import { isObject, type JsonSchema } from "../lib/json.ts";
 import { tagOf, type Tag } from "./doc-comments.ts";
 import type { Candidate } from "./exports.ts";
 import { textPart } from "./function.ts";

@@ -1,5 +1,5 @@
 import ts from "#typescript";
-import type { JsonSchema } from "../json.ts";
+import type { JsonSchema } from "../lib/json.ts";
 import { bindingsOf, pathKey } from "./bindings.ts";
 import { BudgetExceeded, type Budget } from "./budget.ts";
 import type { CallShape } from "./discovery.ts";

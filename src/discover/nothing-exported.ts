@@ -1,5 +1,5 @@
 import ts from "#typescript";
-import type { Problem } from "../problem.ts";
+import type { Problem } from "../lib/problem.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { problemAt } from "./reporter.ts";
 

@@ -1,5 +1,5 @@
 import ts from "#typescript";
-import type { JsonSchema } from "../json.ts";
+import type { JsonSchema } from "../lib/json.ts";
 import { BudgetExceeded, type Budget } from "./budget.ts";
 import type { Candidate } from "./exports.ts";
 import type { DefinitionProgram } from "./program.ts";

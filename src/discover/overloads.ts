@@ -1,5 +1,5 @@
 import ts from "#typescript";
-import { isObject, type JsonSchema } from "../json.ts";
+import { isObject, type JsonSchema } from "../lib/json.ts";
 import { Budget } from "./budget.ts";
 import { docOf, tagOf, type Doc, type Tag } from "./doc-comments.ts";
 import type { Candidate } from "./exports.ts";

@@ -1,5 +1,5 @@
-import type { JsonSchema } from "../json.ts";
-import type { Problem } from "../problem.ts";
+import type { JsonSchema } from "../lib/json.ts";
+import type { Problem } from "../lib/problem.ts";
 import { Budget } from "./budget.ts";
 import type { DiscoveredResource } from "./discovery.ts";
 import type { Tag } from "./doc-comments.ts";

@@ -1,6 +1,6 @@
 import { createRequire } from "node:module";
 import type { Ajv2020 } from "ajv/dist/2020.js";
-import type { Json, JsonSchema } from "../json.ts";
+import type { Json, JsonSchema } from "../lib/json.ts";
 import { compilePattern } from "./pattern.ts";
 
 /** Checks with the library that checks arguments when tools are called; it is loaded for those few definitions that need it. */

@@ -1,4 +1,4 @@
-import type { Json, JsonSchema } from "../json.ts";
+import type { Json, JsonSchema } from "../lib/json.ts";
 import type { HeaderTag } from "./shell-header.ts";
 import { shellDefault, shellType } from "./shell-types.ts";
 

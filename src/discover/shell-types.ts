@@ -1,4 +1,4 @@
-import type { Json, JsonSchema } from "../json.ts";
+import type { Json, JsonSchema } from "../lib/json.ts";
 
 /**
  * The types of a script's parameters: `string`, `number`, `integer`, `boolean`, literals in quotes or as numbers,

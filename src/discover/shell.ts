@@ -1,5 +1,5 @@
-import type { JsonSchema } from "../json.ts";
-import type { Problem } from "../problem.ts";
+import type { JsonSchema } from "../lib/json.ts";
+import type { Problem } from "../lib/problem.ts";
 import { annotationsOf } from "./annotations.ts";
 import { codeFrame } from "./code-frame.ts";
 import { nothingFound, type DefinitionSource, type DiscoveredTool, type Discovery } from "./discovery.ts";

@@ -1,4 +1,4 @@
-import type { JsonSchema } from "../json.ts";
+import type { JsonSchema } from "../lib/json.ts";
 
 /** Whether a text can stand for a value of this schema: it is then turned into a number or a boolean as needed. */
 export function isTextual(schema: JsonSchema, orList: boolean): boolean {

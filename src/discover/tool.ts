@@ -1,5 +1,5 @@
-import type { JsonSchema } from "../json.ts";
-import type { Problem } from "../problem.ts";
+import type { JsonSchema } from "../lib/json.ts";
+import type { Problem } from "../lib/problem.ts";
 import { annotationsOf } from "./annotations.ts";
 import { Budget } from "./budget.ts";
 import type { DiscoveredTool, TaskSupport } from "./discovery.ts";

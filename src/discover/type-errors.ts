@@ -1,5 +1,5 @@
 import ts from "#typescript";
-import { PROBLEMS_MAX, TYPE_ERROR, type Problem } from "../problem.ts";
+import { PROBLEMS_MAX, TYPE_ERROR, type Problem } from "../lib/problem.ts";
 import { ambientName, type DefinitionProgram } from "./program.ts";
 import { placeIn } from "./reporter.ts";
 import { isRelative } from "./resolve.ts";

@@ -1,4 +1,4 @@
-import { nearestName } from "../near-names.ts";
+import { nearestName } from "../lib/near-names.ts";
 import { constraintTags } from "./types/constraints.ts";
 import type { Tag } from "./doc-comments.ts";
 

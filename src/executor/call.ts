@@ -1,4 +1,4 @@
-import type { CancelSignal } from "../cancellation.ts";
+import type { CancelSignal } from "../lib/cancellation.ts";
 import type { AskingCall, GuestCall, GuestFailure, GuestOutcome, GuestProgram } from "./executor.ts";
 
 /** One call from its arrival to its outcome. It is settled exactly once, whatever happens later. */

@@ -1,4 +1,4 @@
-import type { Json } from "../json.ts";
+import type { Json } from "../lib/json.ts";
 import type { Call } from "./call.ts";
 import { cancelled } from "./failures.ts";
 import { readLog } from "./guest-log.ts";

@@ -1,8 +1,8 @@
-import type { CancelSignal } from "../cancellation.ts";
-import type { Cid } from "../cid.ts";
+import type { CancelSignal } from "../lib/cancellation.ts";
+import type { Cid } from "../lib/cid.ts";
 import type { CallShape } from "../discover/discovery.ts";
-import type { Json, JsonObject, JsonText } from "../json.ts";
-import type { LogLevel } from "../log-level.ts";
+import type { Json, JsonObject, JsonText } from "../lib/json.ts";
+import type { LogLevel } from "../lib/log-level.ts";
 
 /**
  * The contract of every engine that runs guest code. It owns processes, their limits and their end.

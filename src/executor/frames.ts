@@ -1,7 +1,7 @@
-import { hasMoreValues, NESTING_MAX, nestsTooDeep } from "../json.ts";
-import type { Limits } from "../limits.ts";
-import { textOf } from "../long-text.ts";
-import type { HeldMessage, MessageRoom } from "../message-room.ts";
+import { hasMoreValues, NESTING_MAX, nestsTooDeep } from "../lib/json.ts";
+import type { Limits } from "../limits/limits.ts";
+import { textOf } from "../lib/long-text.ts";
+import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
 import { eventValuesMax, toHost } from "./guest/wire.mts";
 
 /**

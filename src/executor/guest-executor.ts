@@ -1,9 +1,9 @@
-import type { CancelSignal } from "../cancellation.ts";
+import type { CancelSignal } from "../lib/cancellation.ts";
 import { strayLog } from "./stray-log.ts";
 import { startDirectly, type Start } from "../starter/starter.ts";
-import { DEFAULT_TENANT } from "../tenant-name.ts";
+import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import type { MakeFolder } from "../work-folders.ts";
-import { Ticker } from "../ticker.ts";
+import { Ticker } from "../lib/ticker.ts";
 import { Call } from "./call.ts";
 import { cancelled, closed, needsSandbox, suspended, timedOutWaiting, tooBusy } from "./failures.ts";
 import { HeavyTenants } from "./heavy-tenants.ts";

@@ -1,5 +1,5 @@
-import type { Json } from "../json.ts";
-import { isLogLevel } from "../log-level.ts";
+import type { Json } from "../lib/json.ts";
+import { isLogLevel } from "../lib/log-level.ts";
 import type { GuestLog, GuestProgram } from "./executor.ts";
 import { nameUnitsMax } from "./guest/wire.mts";
 

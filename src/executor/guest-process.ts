@@ -1,12 +1,12 @@
 import type { Duplex } from "node:stream";
-import type { MessageRoom } from "../message-room.ts";
-import { Outbox } from "../outbox.ts";
+import type { MessageRoom } from "../lib/message-room.ts";
+import { Outbox } from "../lib/outbox.ts";
 import type { Start } from "../starter/starter.ts";
 import { FrameReader, type FrameHandlers, type FrameLimits } from "./frames.ts";
 import { failure, ended } from "./failures.ts";
 import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
 import { toGuest } from "./guest/wire.mts";
-import { ReadingTime } from "../reading-time.ts";
+import { ReadingTime } from "../lib/reading-time.ts";
 import { atEndOfTurn } from "./turn.ts";
 import type { ExecutorLimits } from "./limits.ts";
 import type { GuestFailure } from "./executor.ts";

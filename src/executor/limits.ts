@@ -1,4 +1,4 @@
-import type { Limits } from "../limits.ts";
+import type { Limits } from "../limits/limits.ts";
 
 /** Calls that run at once, and processes of guest code and of scripts and what they may use, of one tenant. */
 export interface ExecutorTenantLimits {

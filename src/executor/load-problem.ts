@@ -1,4 +1,4 @@
-import type { Problem } from "../problem.ts";
+import type { Problem } from "../lib/problem.ts";
 import type { GuestFailure, LoadOutcome } from "./executor.ts";
 
 /** What is wrong with a definition that does not load, with its place in the sources; undefined where nothing is known. */

@@ -1,5 +1,5 @@
 import { setTimeout as after } from "node:timers/promises";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import { filtersSystemCalls } from "../processes/sandbox.ts";
 import { GuestExecutor, type GuestExecutorOptions } from "./guest-executor.ts";
 import { probeSandbox, type Probe } from "./probe.ts";

@@ -1,4 +1,4 @@
-import { HeldTrees } from "../held-trees.ts";
+import { HeldTrees } from "../processes/held-trees.ts";
 
 /**
  * Keeps the guests of each tenant to the processor time that it may have of every second: who has used it up stands still

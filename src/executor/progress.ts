@@ -1,4 +1,4 @@
-import type { Json } from "../json.ts";
+import type { Json } from "../lib/json.ts";
 import type { Call } from "./call.ts";
 import type { GuestProcess } from "./guest-process.ts";
 import { creditStep, progressWindow, toGuest } from "./guest/wire.mts";

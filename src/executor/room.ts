@@ -1,4 +1,4 @@
-import { Paces } from "../paces.ts";
+import { Paces } from "../lib/paces.ts";
 import type { Session } from "./session.ts";
 
 /**

@@ -16,7 +16,7 @@ import type { HeavyTenants } from "./heavy-tenants.ts";
 import type { Interpreter, Launcher } from "./launcher.ts";
 import type { MemoryRoom } from "./watched-guest.ts";
 import { runToEnd, type ScriptEnd, type ScriptProcess } from "./script-process.ts";
-import { TurnQueue } from "../turn-queue.ts";
+import { TurnQueue } from "../lib/turn-queue.ts";
 import { makeTemporary, type MakeFolder } from "../work-folders.ts";
 import type { GuestFailure, ScriptOutcome, ScriptRun } from "./executor.ts";
 

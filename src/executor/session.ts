@@ -1,5 +1,5 @@
-import { CallTable } from "../call-table.ts";
-import { JsonText } from "../json.ts";
+import { CallTable } from "../lib/call-table.ts";
+import { JsonText } from "../lib/json.ts";
 import type { Call } from "./call.ts";
 import { tellCaller } from "./caller-events.ts";
 import { cancelled, endedByNeighbour, failure, guestFailed, loadFailed, outputTooLarge, tooBusy } from "./failures.ts";

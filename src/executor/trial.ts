@@ -1,7 +1,7 @@
 import { toGuest, toHost } from "./guest/wire.mts";
-import { processorMsOf, residentMbOf, treeOf } from "../process-tree.ts";
+import { processorMsOf, residentMbOf, treeOf } from "../processes/process-tree.ts";
 import type { Start } from "../starter/starter.ts";
-import { TurnQueue } from "../turn-queue.ts";
+import { TurnQueue } from "../lib/turn-queue.ts";
 import { closed, failure, guestStack, loadFailed } from "./failures.ts";
 import { GuestProcess, type GuestProcessLimits } from "./guest-process.ts";
 import { readLog } from "./guest-log.ts";

@@ -1,5 +1,5 @@
-import type { Json } from "../json.ts";
-import { isObject } from "../json.ts";
+import type { Json } from "../lib/json.ts";
+import { isObject } from "../lib/json.ts";
 import { locationUnitsMax, nameUnitsMax, nulledUnitsMax, questionsMax, toHost } from "./guest/wire.mts";
 import type { GuestValue, InputRequest, InputRequests } from "./executor.ts";
 

@@ -1,4 +1,4 @@
-import { giveWay, keepsUp } from "../give-way.ts";
+import { giveWay, keepsUp } from "../processes/give-way.ts";
 import {
   proportionalMbOf,
   residentMbOf,
@@ -8,7 +8,7 @@ import {
   waitedMsOf,
   wholeTreeOf,
   type ProcessUse,
-} from "../process-tree.ts";
+} from "../processes/process-tree.ts";
 
 /** A process of guest code; it may not have been started yet. */
 export interface GuestOfTenant {

@@ -1,8 +1,8 @@
 import type { Principal } from "../access/principal.ts";
-import { rawBlock, type Cid } from "../cid.ts";
-import { BerthError } from "../errors.ts";
-import { listedProblems, type Problem } from "../problem.ts";
-import { turnTaker } from "../turns.ts";
+import { rawBlock, type Cid } from "../lib/cid.ts";
+import { BerthError } from "../lib/errors.ts";
+import { listedProblems, type Problem } from "../lib/problem.ts";
+import { turnTaker } from "../lib/turns.ts";
 import type {
   Catalog,
   Completer,

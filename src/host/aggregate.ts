@@ -1,5 +1,5 @@
-import { defaultLimits, type Limits } from "../limits.ts";
-import { mapInTurns, turnTaker } from "../turns.ts";
+import { defaultLimits, type Limits } from "../limits/limits.ts";
+import { mapInTurns, turnTaker } from "../lib/turns.ts";
 import { composeServers, partOf, withoutOffer, type Part } from "./aggregate-catalog.ts";
 import type { Catalog, Contract, ServerChange } from "./catalog.ts";
 import type { Directory, DirectoryEntry } from "./directory.ts";

@@ -1,4 +1,4 @@
-import type { JsonSchema } from "../json.ts";
+import type { JsonSchema } from "../lib/json.ts";
 import { judgeOf, type Judge } from "./checks/schema-code.ts";
 
 /**

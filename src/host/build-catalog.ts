@@ -1,8 +1,8 @@
-import { rawBlock, type Block, type Cid } from "../cid.ts";
+import { rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import type { ReadResult, ResultTask } from "./checks/checks.ts";
 import type { HostPort } from "../executor/executor.ts";
-import { valuesIn, type JsonObject } from "../json.ts";
-import type { Limits } from "../limits.ts";
+import { valuesIn, type JsonObject } from "../lib/json.ts";
+import type { Limits } from "../limits/limits.ts";
 import type { Activities } from "./activity.ts";
 import type { Catalog, Offer } from "./catalog.ts";
 import { compilingOnce, type CompilingParts } from "./compile-once.ts";

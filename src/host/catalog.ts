@@ -1,13 +1,13 @@
 import type { Principal } from "../access/principal.ts";
-import type { CancelSignal } from "../cancellation.ts";
-import type { Cid } from "../cid.ts";
-import type { Json, JsonObject, JsonText } from "../json.ts";
+import type { CancelSignal } from "../lib/cancellation.ts";
+import type { Cid } from "../lib/cid.ts";
+import type { Json, JsonObject, JsonText } from "../lib/json.ts";
 import type { Contract, PromptContract, ToolContract } from "../contract/contract.ts";
 import type { CallerContext } from "../outcome/context.ts";
 import type { TaskSupport } from "../discover/discovery.ts";
 import type { GuestLog, InputRequests } from "../executor/executor.ts";
-import type { Problem } from "../problem.ts";
-import type { Trace } from "../trace.ts";
+import type { Problem } from "../lib/problem.ts";
+import type { Trace } from "../lib/trace.ts";
 
 export type {
   Contract,

@@ -1,6 +1,6 @@
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { GuestOutcome } from "../executor/executor.ts";
-import { isObject, type Json } from "../json.ts";
+import { isObject, type Json } from "../lib/json.ts";
 import { isContentBlock, text } from "./content.ts";
 
 /** What a block takes in memory besides its text. */

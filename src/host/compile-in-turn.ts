@@ -1,7 +1,7 @@
-import type { CancelSignal } from "../cancellation.ts";
+import type { CancelSignal } from "../lib/cancellation.ts";
 import type { Compiled, DefinitionSource } from "../discover/discovery.ts";
-import { BerthError } from "../errors.ts";
-import { TurnQueue } from "../turn-queue.ts";
+import { BerthError } from "../lib/errors.ts";
+import { TurnQueue } from "../lib/turn-queue.ts";
 
 /** Rejects with `cancelled` once nobody waits for it any more and it has not begun. */
 export type CompileFor = (source: DefinitionSource, tenant: string, signal?: CancelSignal) => Promise<Compiled>;

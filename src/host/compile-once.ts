@@ -1,6 +1,6 @@
-import { matches, type Cid } from "../cid.ts";
+import { matches, type Cid } from "../lib/cid.ts";
 import { isServiceFault, type DefinitionSource } from "../discover/discovery.ts";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import { claimedNow, compiledHere, type ClaimLookup } from "../image/claimed.ts";
 import { derivedEntries, derivedKeys, packCompiled, readCompiled, type CompiledResult } from "../image/compiled.ts";
 import { loadDefinition } from "../image/definition.ts";

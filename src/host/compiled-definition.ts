@@ -1,9 +1,9 @@
-import type { Cid } from "../cid.ts";
+import type { Cid } from "../lib/cid.ts";
 import { nothingFound, type DefinitionSource } from "../discover/discovery.ts";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { CompiledResult } from "../image/compiled.ts";
 import { loadDefinition } from "../image/definition.ts";
-import type { Problem } from "../problem.ts";
+import type { Problem } from "../lib/problem.ts";
 import type { CompileOnce } from "./compile-once.ts";
 import type { ServerEntry } from "./config/entry.ts";
 import type { HostDependencies } from "./host.ts";

@@ -1,7 +1,7 @@
 import type { DiscoveredCompletion } from "../discover/discovery.ts";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { GuestValue } from "../executor/executor.ts";
-import type { Json } from "../json.ts";
+import type { Json } from "../lib/json.ts";
 import type { Completer, Completion } from "./catalog.ts";
 import type { ReadGiven } from "./checks/checks.ts";
 import { guestFailed } from "./failures.ts";

@@ -1,7 +1,7 @@
-import { rawBlock } from "../cid.ts";
+import { rawBlock } from "../lib/cid.ts";
 import type { GuestValue } from "../executor/executor.ts";
-import { cutText } from "../cut-text.ts";
-import { isObject, type Json, type JsonObject } from "../json.ts";
+import { cutText } from "../lib/cut-text.ts";
+import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { CallResult, ContentBlock } from "./catalog.ts";
 import { LongResult } from "./long-result.ts";
 

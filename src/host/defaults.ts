@@ -1,5 +1,5 @@
 import type { DiscoveredTool } from "../discover/discovery.ts";
-import { isObject, type JsonSchema } from "../json.ts";
+import { isObject, type JsonSchema } from "../lib/json.ts";
 
 /** Checking a value fills in the defaults of its schema. Here are the schemas by which that is no lie. */
 

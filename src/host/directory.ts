@@ -1,9 +1,9 @@
-import { decodeRecord, isCid, type Cid } from "../cid.ts";
-import { isObject, isSameJson, jsonText, type Json, type JsonObject } from "../json.ts";
-import type { Problem } from "../problem.ts";
+import { decodeRecord, isCid, type Cid } from "../lib/cid.ts";
+import { isObject, isSameJson, jsonText, type Json, type JsonObject } from "../lib/json.ts";
+import type { Problem } from "../lib/problem.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { NameChanges, Store } from "../store/store.ts";
-import { nextTurn, turnTaker } from "../turns.ts";
+import { nextTurn, turnTaker } from "../lib/turns.ts";
 import {
   CONFIG_CIDS_MAX,
   referredIn,

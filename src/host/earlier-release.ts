@@ -1,6 +1,6 @@
-import { decodeRecord, decodeJsonInTurns, isCid, isStructure, type Cid } from "../cid.ts";
+import { decodeRecord, decodeJsonInTurns, isCid, isStructure, type Cid } from "../lib/cid.ts";
 import { soundContract } from "../contract/sound.ts";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { HostPort } from "../executor/executor.ts";
 import { claimedEver } from "../image/claimed.ts";
 import { buildCatalog, type LoadDependencies } from "./build-catalog.ts";
@@ -12,7 +12,7 @@ import { asGivenNow } from "./granted.ts";
 import type { ReleaseParts } from "./release.ts";
 import { releaseCompilerKey } from "./release-recorder.ts";
 import { withdrawnFrom } from "./tenant-rules.ts";
-import type { Json, JsonSchema } from "../json.ts";
+import type { Json, JsonSchema } from "../lib/json.ts";
 
 /** Earlier releases that stay loaded in one process. */
 const RELEASES_MAX = 64;

@@ -1,6 +1,6 @@
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { GuestFailure } from "../executor/executor.ts";
-import { noDescriptors } from "../unforeseen.ts";
+import { noDescriptors } from "../lib/unforeseen.ts";
 import type { Judge } from "./checks/schema-code.ts";
 
 /** What is wrong with a value, as the end of a sentence; undefined when nothing is. */

@@ -1,4 +1,4 @@
-import type { Log } from "../log.ts";
+import type { Log } from "../lib/log.ts";
 import type { NameKind, Store } from "../store/store.ts";
 import type { Host } from "./host.ts";
 import type { Tenancy } from "./tenancy.ts";

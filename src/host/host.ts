@@ -1,10 +1,10 @@
-import type { Cid } from "../cid.ts";
+import type { Cid } from "../lib/cid.ts";
 import type { DefinitionSource } from "../discover/discovery.ts";
 import type { CompileFor } from "./compile-in-turn.ts";
 import type { Executor } from "../executor/executor.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../lib/log.ts";
 import type { FetchLimits } from "../network/fetches.ts";
-import type { Problem } from "../problem.ts";
+import type { Problem } from "../lib/problem.ts";
 import type { Grants } from "../secrets/grants.ts";
 import type { Store } from "../store/store.ts";
 import type { Activity } from "./activity.ts";

@@ -1,4 +1,4 @@
-import { jsonBlock } from "../cid.ts";
+import { jsonBlock } from "../lib/cid.ts";
 import type { ToolContract } from "../contract/contract.ts";
 import type { Catalog, ToolIdentity } from "./catalog.ts";
 

@@ -1,4 +1,4 @@
-import type { Cid } from "../cid.ts";
+import type { Cid } from "../lib/cid.ts";
 import type { McpsLimits } from "./config/mcps.ts";
 import { readDirectory } from "./directory.ts";
 import { programOf } from "./tenant-rules.ts";

@@ -1,4 +1,4 @@
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { HostPort } from "../executor/executor.ts";
 import { buildCatalog, type LoadDependencies } from "./build-catalog.ts";
 import type { Catalog, Offer } from "./catalog.ts";
@@ -6,9 +6,9 @@ import { refused } from "./compiled-definition.ts";
 import { readCheckedEntry } from "./config/mcps.ts";
 import type { DirectoryEntry } from "./directory.ts";
 import { recordRelease, type RecordRelease } from "./release-recorder.ts";
-import { valuesIn } from "../json.ts";
-import type { Log } from "../log.ts";
-import { lacksDescriptor, noDescriptors } from "../unforeseen.ts";
+import { valuesIn } from "../lib/json.ts";
+import type { Log } from "../lib/log.ts";
+import { lacksDescriptor, noDescriptors } from "../lib/unforeseen.ts";
 
 /** Makes a server ready to serve: definition and entry → what was compiled and configured → release → catalog. */
 export async function loadCatalog(

@@ -1,5 +1,5 @@
-import type { Log } from "../log.ts";
-import { traceIdOf } from "../trace.ts";
+import type { Log } from "../lib/log.ts";
+import { traceIdOf } from "../lib/trace.ts";
 import type { CallObserver } from "./observe.ts";
 
 /** One line about each call: nothing of what was said, but where a function threw. */

@@ -1,5 +1,5 @@
-import { JsonText, type JsonDigest, type JsonObject, type Json } from "../json.ts";
-import { LongJson, LongText, type Text } from "../long-text.ts";
+import { JsonText, type JsonDigest, type JsonObject, type Json } from "../lib/json.ts";
+import { LongJson, LongText, type Text } from "../lib/long-text.ts";
 import type { CallResult, ContentBlock, PromptResult, ReadResult } from "./catalog.ts";
 
 /** JSON texts in UTF-8, by the last revision that each is for. */

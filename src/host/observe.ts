@@ -1,8 +1,8 @@
 import type { Principal } from "../access/principal.ts";
 import { Gate } from "../admission/gate.ts";
-import type { Cid } from "../cid.ts";
-import type { JsonObject, JsonText } from "../json.ts";
-import type { Trace } from "../trace.ts";
+import type { Cid } from "../lib/cid.ts";
+import type { JsonObject, JsonText } from "../lib/json.ts";
+import type { Trace } from "../lib/trace.ts";
 import type { Activity, CallOutcome } from "./activity.ts";
 import type { CallOptions, CallResult } from "./catalog.ts";
 import type { ServerLimits } from "./config/given.ts";

@@ -1,6 +1,6 @@
-import type { Cid } from "../cid.ts";
+import type { Cid } from "../lib/cid.ts";
 import { URI_UNITS_MAX } from "../discover/uri-template.ts";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { HostPort } from "../executor/executor.ts";
 import { Activities } from "./activity.ts";
 import type { Catalog } from "./catalog.ts";

@@ -1,6 +1,6 @@
-import type { Cid } from "../cid.ts";
-import { listedProblems, type Problem } from "../problem.ts";
-import { mapInTurns } from "../turns.ts";
+import type { Cid } from "../lib/cid.ts";
+import { listedProblems, type Problem } from "../lib/problem.ts";
+import { mapInTurns } from "../lib/turns.ts";
 import type { Catalog } from "./catalog.ts";
 import type { DirectoryEntry } from "./directory.ts";
 import type { ServerSummary } from "./host.ts";

@@ -1,6 +1,6 @@
 import type { Principal } from "../access/principal.ts";
 import { RIGHTS } from "../access/rights.ts";
-import { rawBlock } from "../cid.ts";
+import { rawBlock } from "../lib/cid.ts";
 import type { Catalog } from "./catalog.ts";
 import { viewRoom, type Kept } from "./view-room.ts";
 

@@ -1,5 +1,5 @@
-import { BerthError } from "../errors.ts";
-import { isObject, type Json, type JsonObject } from "../json.ts";
+import { BerthError } from "../lib/errors.ts";
+import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { ContentBlock, Prompt, PromptContract, PromptResult } from "./catalog.ts";
 import { blockOfBytes, isContentBlock, text, textsOf, type ReturnedValue } from "./content.ts";
 import type { ReadGiven, Validator } from "./checks/checks.ts";

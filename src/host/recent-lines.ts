@@ -1,7 +1,7 @@
-import { cutText } from "../cut-text.ts";
+import { cutText } from "../lib/cut-text.ts";
 import type { FailureReason } from "../executor/executor.ts";
-import type { Json } from "../json.ts";
-import type { LogLevel } from "../log-level.ts";
+import type { Json } from "../lib/json.ts";
+import type { LogLevel } from "../lib/log-level.ts";
 import type { CalledTool, CallObserver, LineObserver } from "./observe.ts";
 import { placeThrownAt } from "./thrown-place.ts";
 

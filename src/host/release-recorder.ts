@@ -1,6 +1,6 @@
-import { rawBlock, type Block, type Cid } from "../cid.ts";
-import { BerthError } from "../errors.ts";
-import { nextTurn } from "../turns.ts";
+import { rawBlock, type Block, type Cid } from "../lib/cid.ts";
+import { BerthError } from "../lib/errors.ts";
+import { nextTurn } from "../lib/turns.ts";
 import type { HostDependencies } from "./host.ts";
 
 /** Keeps a release addressable, and its name's history the list of the server's versions. */

@@ -1,5 +1,5 @@
-import { jsonBlock, jsonBlockInTurns, rawBlock, type Block, type Cid } from "../cid.ts";
-import type { Problem } from "../problem.ts";
+import { jsonBlock, jsonBlockInTurns, rawBlock, type Block, type Cid } from "../lib/cid.ts";
+import type { Problem } from "../lib/problem.ts";
 import type { Contract, Offer, ResourceContract, ResourceTemplateContract } from "./catalog.ts";
 import type { ServerEntry } from "./config/entry.ts";
 import type { Offered, OfferedPrompt, OfferedResource, OfferedTool } from "./config/offer.ts";

@@ -1,9 +1,9 @@
-import { decodeRecord, type Cid } from "../cid.ts";
-import { isObject } from "../json.ts";
+import { decodeRecord, type Cid } from "../lib/cid.ts";
+import { isObject } from "../lib/json.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
 import type { ReleaseVersion } from "./edits/edits.ts";
-import { turnTaker } from "../turns.ts";
+import { turnTaker } from "../lib/turns.ts";
 import { withdrawnOf } from "./withdrawn.ts";
 
 /** Changes that are looked through: whoever saves again and again makes as many. */

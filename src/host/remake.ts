@@ -1,4 +1,4 @@
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { Checks, RemadeInto } from "./checks/checks.ts";
 import type { Bare } from "./content.ts";
 import { LongObject, LongResult } from "./long-result.ts";

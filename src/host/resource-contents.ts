@@ -1,5 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import { isObject, type Json } from "../json.ts";
+import { isObject, type Json } from "../lib/json.ts";
 import type { CallResult, ContentBlock, ResourceContents } from "./catalog.ts";
 import { blockOfBytes, text as textBlock, type ReturnedValue } from "./content.ts";
 

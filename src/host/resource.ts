@@ -1,7 +1,7 @@
 import { isTemplate, URI_UNITS_MAX } from "../discover/uri-template.ts";
-import { BerthError } from "../errors.ts";
-import type { JsonObject, JsonSchema } from "../json.ts";
-import { turnTaker } from "../turns.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { JsonObject, JsonSchema } from "../lib/json.ts";
+import { turnTaker } from "../lib/turns.ts";
 import type { Resource } from "./catalog.ts";
 import { guestFailed } from "./failures.ts";
 import { LongObject } from "./long-result.ts";

@@ -1,8 +1,8 @@
-import type { Cid } from "../cid.ts";
+import type { Cid } from "../lib/cid.ts";
 import type { CallShape, DefinitionSource } from "../discover/discovery.ts";
 import type { Executor, GuestProgram } from "../executor/executor.ts";
-import type { JsonObject } from "../json.ts";
-import type { Log } from "../log.ts";
+import type { JsonObject } from "../lib/json.ts";
+import type { Log } from "../lib/log.ts";
 import type { Checks } from "./checks/checks.ts";
 import type { Granted } from "./granted.ts";
 import { functionRun } from "./run-function.ts";

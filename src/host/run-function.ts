@@ -1,8 +1,8 @@
 import { bothOf } from "./observe.ts";
 import type { CallShape } from "../discover/discovery.ts";
 import type { Executor, GuestProgram } from "../executor/executor.ts";
-import type { JsonObject } from "../json.ts";
-import type { Trace } from "../trace.ts";
+import type { JsonObject } from "../lib/json.ts";
+import type { Trace } from "../lib/trace.ts";
 import type { CallerContext } from "../outcome/context.ts";
 import type { CallOptions, ClientFacts } from "./catalog.ts";
 import { Collected } from "./collected.ts";

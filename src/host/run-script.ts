@@ -1,7 +1,7 @@
-import type { Trace } from "../trace.ts";
+import type { Trace } from "../lib/trace.ts";
 import type { CallShape } from "../discover/discovery.ts";
 import type { Executor, GuestOutcome } from "../executor/executor.ts";
-import { JsonText, type JsonObject } from "../json.ts";
+import { JsonText, type JsonObject } from "../lib/json.ts";
 import { CONTEXT_KEY, contextMeta, TOOL_KEY, type CallContext } from "../outcome/context.ts";
 import type { Grant } from "../secrets/grants.ts";
 import { unwrapResult } from "../outcome/unwrap.ts";

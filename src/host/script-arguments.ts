@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from "../json.ts";
+import type { Json, JsonObject } from "../lib/json.ts";
 
 /** The text of each of these arguments; undefined for those that are not given. */
 export function argumentTexts(args: JsonObject, names: readonly string[]): (string | undefined)[] {

@@ -1,8 +1,8 @@
-import { BerthError } from "../errors.ts";
-import type { Limits } from "../limits.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { Limits } from "../limits/limits.ts";
 import type { Secrets } from "../secrets/secrets.ts";
 import type { Store } from "../store/store.ts";
-import { turnTaker } from "../turns.ts";
+import { turnTaker } from "../lib/turns.ts";
 import type { McpsLimits } from "./config/mcps.ts";
 import { readDirectory, type Directory } from "./directory.ts";
 

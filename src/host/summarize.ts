@@ -1,5 +1,5 @@
-import type { BerthError } from "../errors.ts";
-import type { Problem } from "../problem.ts";
+import type { BerthError } from "../lib/errors.ts";
+import type { Problem } from "../lib/problem.ts";
 import type { Catalog } from "./catalog.ts";
 import type { DirectoryEntry } from "./directory.ts";
 import type { CatalogCache } from "./catalog-cache.ts";

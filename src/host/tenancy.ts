@@ -1,8 +1,8 @@
-import { BerthError } from "../errors.ts";
-import type { JsonObject } from "../json.ts";
-import type { Log } from "../log.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { JsonObject } from "../lib/json.ts";
+import type { Log } from "../lib/log.ts";
 import type { Tenant, Tenants } from "../store/tenants.ts";
-import { DEFAULT_TENANT } from "../tenant-name.ts";
+import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 
 /**
  * Which tenants this process serves now. A tenant is opened when somebody first asks for something of it, so that

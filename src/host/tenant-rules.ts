@@ -1,6 +1,6 @@
 import type { Executor } from "../executor/executor.ts";
-import type { Problem } from "../problem.ts";
-import { DEFAULT_TENANT } from "../tenant-name.ts";
+import type { Problem } from "../lib/problem.ts";
+import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import { variablesOf, type Launch } from "../upstream/launch.ts";
 import { parseLauncher } from "../upstream/launcher.ts";
 import type { ServerEntry } from "./config/entry.ts";

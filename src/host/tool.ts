@@ -1,7 +1,7 @@
 import type { DiscoveredTool } from "../discover/discovery.ts";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { GuestLog, GuestOutcome, UnreadResult } from "../executor/executor.ts";
-import type { JsonObject, JsonText } from "../json.ts";
+import type { JsonObject, JsonText } from "../lib/json.ts";
 import type { CallOptions, CallResult, Tool, ToolContract } from "./catalog.ts";
 import { failure, toConfiguredResult, toResult, type ReturnedValue } from "./content.ts";
 import { sayBroken } from "./broken.ts";

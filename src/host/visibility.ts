@@ -1,8 +1,8 @@
-import { decodeRecord, jsonBlock, type Cid } from "../cid.ts";
-import { BerthError } from "../errors.ts";
-import { isObject } from "../json.ts";
-import { limitVariable } from "../limits.ts";
-import { Paces } from "../paces.ts";
+import { decodeRecord, jsonBlock, type Cid } from "../lib/cid.ts";
+import { BerthError } from "../lib/errors.ts";
+import { isObject } from "../lib/json.ts";
+import { limitVariable } from "../limits/limits.ts";
+import { Paces } from "../lib/paces.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
 import type { Catalog } from "./catalog.ts";

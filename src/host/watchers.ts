@@ -1,5 +1,5 @@
-import { jsonBlockInTurns, type Cid } from "../cid.ts";
-import { turnTaker } from "../turns.ts";
+import { jsonBlockInTurns, type Cid } from "../lib/cid.ts";
+import { turnTaker } from "../lib/turns.ts";
 import type { Catalog, ServerChange } from "./catalog.ts";
 
 /**

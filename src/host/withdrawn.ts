@@ -1,10 +1,10 @@
-import { decodeRecord, jsonBlock, type Cid } from "../cid.ts";
-import { BerthError } from "../errors.ts";
-import { isObject } from "../json.ts";
-import type { Problem } from "../problem.ts";
+import { decodeRecord, jsonBlock, type Cid } from "../lib/cid.ts";
+import { BerthError } from "../lib/errors.ts";
+import { isObject } from "../lib/json.ts";
+import type { Problem } from "../lib/problem.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
-import { turnTaker } from "../turns.ts";
+import { turnTaker } from "../lib/turns.ts";
 
 /**
  * Releases that somebody took back: they keep their CIDs and their content, and are neither served nor restored until

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { extname, join } from "node:path";
 import type { RequestHandler } from "express";
 import { packageRoot } from "../config.ts";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 
 /**
  * What browsers load beside pages: `GET /assets/<name>.<hash>.<ext>`. The files are made by `npm run build`

@@ -1,9 +1,9 @@
 import { isUtf8 } from "node:buffer";
-import { BerthError } from "../errors.ts";
-import { GrowingBytes } from "../growing-bytes.ts";
-import { limitVariable, type Limits } from "../limits.ts";
-import { DECODED_AT_ONCE_BYTES, decodable, textOf } from "../long-text.ts";
-import { turnAmongAll } from "../turns.ts";
+import { BerthError } from "../lib/errors.ts";
+import { GrowingBytes } from "../lib/growing-bytes.ts";
+import { limitVariable, type Limits } from "../limits/limits.ts";
+import { DECODED_AT_ONCE_BYTES, decodable, textOf } from "../lib/long-text.ts";
+import { turnAmongAll } from "../lib/turns.ts";
 import type { RequestContext } from "./request-context.ts";
 
 /** The limits that one body may have: each is refused by its name. */

@@ -1,5 +1,5 @@
 import { isLoopback } from "../config.ts";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import { isOriginOf } from "./access/own-page.ts";
 import type { Tenancy } from "../host/tenancy.ts";
 import { hostnameOf } from "./hostname.ts";

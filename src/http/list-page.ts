@@ -1,5 +1,5 @@
 import type { Request } from "express";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 
 /**
  * Pages of a list of names: how many of them, and after which. A cursor is the last name (of tokens, the last id) of the page before, so that

@@ -1,6 +1,6 @@
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { Tenancy } from "../host/tenancy.ts";
-import { DEFAULT_TENANT, isTenantName } from "../tenant-name.ts";
+import { DEFAULT_TENANT, isTenantName } from "../lib/tenant-name.ts";
 import { hostnameOf } from "./hostname.ts";
 import type { RequestContext } from "./request-context.ts";
 

@@ -1,5 +1,5 @@
-import type { Log } from "../log.ts";
-import { traceIdOf } from "../trace.ts";
+import type { Log } from "../lib/log.ts";
+import { traceIdOf } from "../lib/trace.ts";
 import type { RequestContext } from "./request-context.ts";
 
 /** One line about each request when its answer has ended, without what its query, headers and body say. */

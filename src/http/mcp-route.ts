@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
-import { Cancellation } from "../cancellation.ts";
-import { BerthError } from "../errors.ts";
-import type { Log } from "../log.ts";
+import { Cancellation } from "../lib/cancellation.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { Log } from "../lib/log.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import type { Answer } from "../mcp/protocol.ts";
 import { readAccept } from "./accept.ts";

@@ -1,6 +1,6 @@
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { Metrics } from "../metrics/metrics.ts";
-import { DEFAULT_TENANT } from "../tenant-name.ts";
+import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import { checkChange } from "./access/permit.ts";
 import type { RouteHandler } from "./routed.ts";
 

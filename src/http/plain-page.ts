@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import type { BerthError } from "../errors.ts";
+import type { BerthError } from "../lib/errors.ts";
 import { handlebars } from "./handlebars.ts";
 import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";
 

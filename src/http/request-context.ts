@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Principal } from "../access/principal.ts";
-import { Cancellation } from "../cancellation.ts";
-import { DEFAULT_TENANT } from "../tenant-name.ts";
-import { beginTrace, type Trace } from "../trace.ts";
+import { Cancellation } from "../lib/cancellation.ts";
+import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
+import { beginTrace, type Trace } from "../lib/trace.ts";
 import type { Connection } from "./connections.ts";
 import type { Unread } from "./unread.ts";
 

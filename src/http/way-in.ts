@@ -1,4 +1,4 @@
-import type { Log } from "../log.ts";
+import type { Log } from "../lib/log.ts";
 import type { Principal } from "../access/principal.ts";
 import type { Tenancy } from "../host/tenancy.ts";
 import type { Authenticate } from "./access/authenticate.ts";

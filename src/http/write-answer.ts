@@ -1,10 +1,10 @@
 import type { ServerResponse } from "node:http";
-import type { BerthError } from "../errors.ts";
-import type { Log } from "../log.ts";
-import { LongText } from "../long-text.ts";
+import type { BerthError } from "../lib/errors.ts";
+import type { Log } from "../lib/log.ts";
+import { LongText } from "../lib/long-text.ts";
 import { errorText } from "../mcp/json-rpc.ts";
 import type { Answer } from "../mcp/protocol.ts";
-import { tellable } from "../unforeseen.ts";
+import { tellable } from "../lib/unforeseen.ts";
 import { endResponse } from "./event-stream.ts";
 import { opensPage, writePlainPage } from "./plain-page.ts";
 import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";

@@ -1,5 +1,5 @@
-import { jsonBlock, type Block, type Cid } from "../cid.ts";
-import { BerthError } from "../errors.ts";
+import { jsonBlock, type Block, type Cid } from "../lib/cid.ts";
+import { BerthError } from "../lib/errors.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
 import { APPLIED, beliefIn, compiledHere, isBelieved } from "./claimed.ts";

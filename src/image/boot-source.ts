@@ -1,5 +1,5 @@
-import { rawBlock, type Block, type Cid } from "../cid.ts";
-import type { Problem } from "../problem.ts";
+import { rawBlock, type Block, type Cid } from "../lib/cid.ts";
+import type { Problem } from "../lib/problem.ts";
 import { readFields, serverNameProblem, variableNameProblem } from "./fields.ts";
 import { MCPS_FILE } from "./image.ts";
 import { problemAt, type JsonNode } from "./json-source.ts";

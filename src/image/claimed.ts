@@ -1,5 +1,5 @@
-import { matches, rawBlock, type Cid } from "../cid.ts";
-import { BerthError } from "../errors.ts";
+import { matches, rawBlock, type Cid } from "../lib/cid.ts";
+import { BerthError } from "../lib/errors.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { DerivedEntry, Store } from "../store/store.ts";
 import { readCompiled, type CompiledResult } from "./compiled.ts";

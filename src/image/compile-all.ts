@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import { matches, type Block, type Cid } from "../cid.ts";
-import { BerthError } from "../errors.ts";
-import type { Problem } from "../problem.ts";
+import { matches, type Block, type Cid } from "../lib/cid.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { Problem } from "../lib/problem.ts";
 import { packCompiled, readCompiled } from "./compiled.ts";
 import type { Compiler, Compiling } from "./compiler.ts";
 import { originalPath, type GatheredDefinition } from "./definitions.ts";

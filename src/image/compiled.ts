@@ -1,8 +1,8 @@
-import { isCid, rawBlock, type Block, type Cid } from "../cid.ts";
+import { isCid, rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import type { Compiled, Discovery } from "../discover/discovery.ts";
-import { BerthError } from "../errors.ts";
-import { isObject } from "../json.ts";
-import { shortProblems } from "../problem.ts";
+import { BerthError } from "../lib/errors.ts";
+import { isObject } from "../lib/json.ts";
+import { shortProblems } from "../lib/problem.ts";
 
 /** A compiled definition as it is kept: a derived result, with the bundle as content of its own. */
 export interface CompiledResult extends Discovery {

@@ -1,6 +1,6 @@
-import type { Cid } from "../cid.ts";
+import type { Cid } from "../lib/cid.ts";
 import type { Compiled, DefinitionSource } from "../discover/discovery.ts";
-import type { Problem } from "../problem.ts";
+import type { Problem } from "../lib/problem.ts";
 
 /** What the generator needs of discovery, given to it so that it can be watched in tests. */
 export interface Compiling {

@@ -1,8 +1,8 @@
 import { posix } from "node:path";
-import { isStructure, jsonBlock, rawBlock, type Block, type Cid } from "../cid.ts";
+import { isStructure, jsonBlock, rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import type { DefinitionSource } from "../discover/discovery.ts";
-import { BerthError } from "../errors.ts";
-import { isObject } from "../json.ts";
+import { BerthError } from "../lib/errors.ts";
+import { isObject } from "../lib/json.ts";
 
 /**
  * How a definition is kept by content. One file is the raw block of its text; a definition of several files is a

@@ -1,7 +1,7 @@
-import { isCid, isStructure, matches, type Block, type Cid } from "../cid.ts";
+import { isCid, isStructure, matches, type Block, type Cid } from "../lib/cid.ts";
 import type { DefinitionSource } from "../discover/discovery.ts";
-import { BerthError } from "../errors.ts";
-import type { Problem } from "../problem.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { Problem } from "../lib/problem.ts";
 import type { Compiling } from "./compiler.ts";
 import { languageOf, loadDefinition, packDefinition } from "./definition.ts";
 import { CONTENT_FOLDER } from "./image.ts";

@@ -1,4 +1,4 @@
-import type { Problem } from "../problem.ts";
+import type { Problem } from "../lib/problem.ts";
 import { problemAt, type JsonNode } from "./json-source.ts";
 
 /** What a field of a source may hold, and how that is said to a person. */

@@ -1,6 +1,6 @@
-import { jsonBlock, rawBlock, type Block, type Cid } from "../cid.ts";
-import { defaultLimits } from "../limits.ts";
-import { strictly, type Problem } from "../problem.ts";
+import { jsonBlock, rawBlock, type Block, type Cid } from "../lib/cid.ts";
+import { defaultLimits } from "../limits/limits.ts";
+import { strictly, type Problem } from "../lib/problem.ts";
 import { readBootSource, valueCid, type BootSource } from "./boot-source.ts";
 import { type Load, compileAll, earlierResults, type Job, type Progress, type Result } from "./compile-all.ts";
 import { compilerIdentity, type Compiling } from "./compiler.ts";

@@ -1,4 +1,4 @@
-import type { Cid } from "../cid.ts";
+import type { Cid } from "../lib/cid.ts";
 
 /**
  * The boot image: what `reference_templates/` gives, addressed by content. It owns the folder `boot/`: how it is

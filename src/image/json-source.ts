@@ -2,11 +2,11 @@ import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { parse, type AnyNode, type MemberNode, type ValueNode } from "@humanwhocodes/momoa";
 import { codeFrame } from "../discover/code-frame.ts";
-import { BerthError } from "../errors.ts";
-import type { Json, JsonObject } from "../json.ts";
-import type { Limits } from "../limits.ts";
-import { furtherProblems, PROBLEMS_MAX, type Problem } from "../problem.ts";
-import { TurnQueue } from "../turn-queue.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { Json, JsonObject } from "../lib/json.ts";
+import type { Limits } from "../limits/limits.ts";
+import { furtherProblems, PROBLEMS_MAX, type Problem } from "../lib/problem.ts";
+import { TurnQueue } from "../lib/turn-queue.ts";
 
 /** A JSON value that remembers where it was written, so that whatever is wrong with it can be shown there. */
 export interface JsonNode {

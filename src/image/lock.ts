@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { matches, rawBlock, type Cid } from "../cid.ts";
-import { isObject } from "../json.ts";
-import type { Problem } from "../problem.ts";
+import { matches, rawBlock, type Cid } from "../lib/cid.ts";
+import { isObject } from "../lib/json.ts";
+import type { Problem } from "../lib/problem.ts";
 import { compilerIdentity, type Compiling } from "./compiler.ts";
 import { cidFile, CONTENT_FOLDER, imageNames, LOCK_FILE, manifestFile, MCPS_FILE, UPSTREAMS_LOCK } from "./image.ts";
 import { compareText, prettyJson } from "./pretty-json.ts";

@@ -1,6 +1,6 @@
-import { jsonBlock, type Block, type Cid } from "../cid.ts";
-import type { Json, JsonObject } from "../json.ts";
-import type { Problem } from "../problem.ts";
+import { jsonBlock, type Block, type Cid } from "../lib/cid.ts";
+import type { Json, JsonObject } from "../lib/json.ts";
+import type { Problem } from "../lib/problem.ts";
 import { readFields, serverNameProblem, type FieldType } from "./fields.ts";
 import { MCPS_SOURCE, SCHEMA_KEY } from "./image.ts";
 import { nodeAt, parseJsonSource, problemAt, type JsonNode, type Position } from "./json-source.ts";

@@ -1,5 +1,5 @@
-import { isCid, rawBlock, type Block, type Cid } from "../cid.ts";
-import { ENTRY_NESTING_MAX, isDeeper, isObject } from "../json.ts";
+import { isCid, rawBlock, type Block, type Cid } from "../lib/cid.ts";
+import { ENTRY_NESTING_MAX, isDeeper, isObject } from "../lib/json.ts";
 import { mergeThreeWays } from "./merge.ts";
 import { compareText, prettyJson } from "./pretty-json.ts";
 

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
-import type { Cid } from "../cid.ts";
+import type { Cid } from "../lib/cid.ts";
 
 /** So many are remembered, which is one for each state of an image. */
 const LOCKS_MAX = 200;

@@ -1,4 +1,4 @@
-import { jsonBlock, type Block, type Cid } from "../cid.ts";
+import { jsonBlock, type Block, type Cid } from "../lib/cid.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { NameKind, NameMove, Store } from "../store/store.ts";
 import type { Image, Manifest, ServerRecord } from "./image.ts";

@@ -1,6 +1,6 @@
 import { readFileSync, realpathSync, statSync } from "node:fs";
 import { isAbsolute, join, posix, relative, sep } from "node:path";
-import { rawBlock, type Block, type Cid } from "../cid.ts";
+import { rawBlock, type Block, type Cid } from "../lib/cid.ts";
 
 /** The folder of sources: the only door through which the generator reads, and it leads nowhere outside. */
 export interface SourceFolder {

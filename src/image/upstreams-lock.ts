@@ -1,7 +1,7 @@
-import { jsonBlock, type Block, type Cid } from "../cid.ts";
+import { jsonBlock, type Block, type Cid } from "../lib/cid.ts";
 import type { Contract } from "../contract/contract.ts";
-import { isObject } from "../json.ts";
-import type { Problem } from "../problem.ts";
+import { isObject } from "../lib/json.ts";
+import type { Problem } from "../lib/problem.ts";
 import { UPSTREAMS_LOCK } from "./image.ts";
 import { isFault, type SourceFolder } from "./source-folder.ts";
 

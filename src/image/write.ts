@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { isCid } from "../cid.ts";
-import { BerthError } from "../errors.ts";
+import { isCid } from "../lib/cid.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { GeneratedImage } from "./generate.ts";
 import { CONTENT_FOLDER, LOCK_FILE } from "./image.ts";
 

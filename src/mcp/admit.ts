@@ -1,8 +1,8 @@
 import type { Action, Principal } from "../access/principal.ts";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import { ALL_SERVERS } from "../host/aggregate.ts";
 import type { Catalog } from "../host/catalog.ts";
-import { isObject } from "../json.ts";
+import { isObject } from "../lib/json.ts";
 import { isNativeName } from "./native/native.ts";
 
 /**

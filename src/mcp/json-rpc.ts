@@ -1,6 +1,6 @@
-import { BerthError } from "../errors.ts";
-import { isObject } from "../json.ts";
-import { LongText, type Text } from "../long-text.ts";
+import { BerthError } from "../lib/errors.ts";
+import { isObject } from "../lib/json.ts";
+import { LongText, type Text } from "../lib/long-text.ts";
 
 /** JSON-RPC 2.0 as MCP uses it: ids are strings or integers, params are objects. */
 export type RequestId = string | number;

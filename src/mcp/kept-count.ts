@@ -1,4 +1,4 @@
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { RecordKind, Records } from "./records.ts";
 
 /** How often a change is tried that others are faster with. */

@@ -1,6 +1,6 @@
 import type { Principal } from "../access/principal.ts";
-import type { CancelSignal } from "../cancellation.ts";
-import type { BerthError } from "../errors.ts";
+import type { CancelSignal } from "../lib/cancellation.ts";
+import type { BerthError } from "../lib/errors.ts";
 import type {
   CallResult,
   InputRequests,
@@ -10,10 +10,10 @@ import type {
   ReadResult,
   ToolContract,
 } from "../host/catalog.ts";
-import type { Trace } from "../trace.ts";
-import type { JsonObject } from "../json.ts";
-import type { Text } from "../long-text.ts";
-import type { LogLevel } from "../log-level.ts";
+import type { Trace } from "../lib/trace.ts";
+import type { JsonObject } from "../lib/json.ts";
+import type { Text } from "../lib/long-text.ts";
+import type { LogLevel } from "../lib/log-level.ts";
 import type { Request } from "./json-rpc.ts";
 import type { ClientLogs } from "./methods/log.ts";
 

@@ -1,6 +1,6 @@
 import type { InputRequests } from "../host/catalog.ts";
-import { valuesIn, type Json } from "../json.ts";
-import { limitVariable } from "../limits.ts";
+import { valuesIn, type Json } from "../lib/json.ts";
+import { limitVariable } from "../limits/limits.ts";
 
 /** The memory that a value takes besides its text. */
 const VALUE_BYTES = 32;

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { nextTurn } from "../turns.ts";
+import { nextTurn } from "../lib/turns.ts";
 import type { KeyedRecordPut, RecordKind, RecordPut, Records } from "./records.ts";
 
 /** Of UTF-16 units of a record's value: the store writes, and reads, so much in about a millisecond. */

@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, randomBytes } from "node:crypto";
-import { BerthError } from "../errors.ts";
-import { isObject } from "../json.ts";
+import { BerthError } from "../lib/errors.ts";
+import { isObject } from "../lib/json.ts";
 
 /**
  * State that a client carries for us: it can neither read nor change it, keep it for long, nor use it elsewhere.

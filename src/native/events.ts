@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from "../json.ts";
+import type { Json, JsonObject } from "../lib/json.ts";
 
 /**
  * What a native call looks like on the wire: a JSON-RPC request whose method is `server.tool` and whose params are the

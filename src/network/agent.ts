@@ -1,8 +1,8 @@
 import { Resolver } from "node:dns/promises";
 import { isIP, type LookupFunction } from "node:net";
 import { Agent, buildConnector, type Dispatcher } from "undici";
-import { GrowingBytes } from "../growing-bytes.ts";
-import type { ReadingTime } from "../reading-time.ts";
+import { GrowingBytes } from "../lib/growing-bytes.ts";
+import type { ReadingTime } from "../lib/reading-time.ts";
 import { readInTurns } from "./read-in-turns.ts";
 import { authorityOf, NetworkRefused, portOf, type NetworkRules } from "./rules.ts";
 

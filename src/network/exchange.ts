@@ -1,6 +1,6 @@
 import { fetch, type Agent, type Response } from "undici";
-import type { Limits } from "../limits.ts";
-import type { Json } from "../json.ts";
+import type { Limits } from "../limits/limits.ts";
+import type { Json } from "../lib/json.ts";
 import { authorityOf, NetworkRefused, portOf, type NetworkRules } from "./rules.ts";
 import { bareHostname } from "./allow-list.ts";
 

@@ -1,7 +1,7 @@
 import type { Agent } from "undici";
-import type { Limits } from "../limits.ts";
-import type { Json, JsonObject } from "../json.ts";
-import { ReadingTime } from "../reading-time.ts";
+import type { Limits } from "../limits/limits.ts";
+import type { Json, JsonObject } from "../lib/json.ts";
+import { ReadingTime } from "../lib/reading-time.ts";
 import type { AllowedHost } from "./allow-list.ts";
 import { openAgent, type Resolve } from "./agent.ts";
 import { Exchange, headOf, type ExchangeLimits, type Wanted } from "./exchange.ts";

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
-import type { ReadingTime } from "../reading-time.ts";
-import { nextTurn } from "../turns.ts";
+import type { ReadingTime } from "../lib/reading-time.ts";
+import { nextTurn } from "../lib/turns.ts";
 
 /** What whoever reads an answer is given at once: made of pieces of one byte it takes it about a millisecond. */
 const SLICE_BYTES = 4 * 1024;

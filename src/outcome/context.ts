@@ -1,4 +1,4 @@
-import { isObject, type JsonObject, type JsonText } from "../json.ts";
+import { isObject, type JsonObject, type JsonText } from "../lib/json.ts";
 
 /** Keys of `_meta` under which a call's context travels (P3, seed 002 "unified tool context"). */
 export const TOOL_KEY = "computer.jp/tool";

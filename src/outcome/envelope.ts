@@ -1,4 +1,4 @@
-import { hasMoreValues, isObject, type Json } from "../json.ts";
+import { hasMoreValues, isObject, type Json } from "../lib/json.ts";
 import type { AnswerType, Outcome, Question } from "./outcome.ts";
 
 /** Longer texts are content and no envelope, in UTF-16 units. */

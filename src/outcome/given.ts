@@ -1,4 +1,4 @@
-import type { Json, JsonObject, JsonText } from "../json.ts";
+import type { Json, JsonObject, JsonText } from "../lib/json.ts";
 import type { CallContext, CallerContext } from "./context.ts";
 import { readAnswer, readQuestionKey } from "./question.ts";
 

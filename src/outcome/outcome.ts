@@ -1,4 +1,4 @@
-import type { Json } from "../json.ts";
+import type { Json } from "../lib/json.ts";
 
 /**
  * How a call may end besides with content: with an error that says whether to try again, or with a question. A leaf:

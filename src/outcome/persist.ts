@@ -1,6 +1,6 @@
-import type { CancelSignal } from "../cancellation.ts";
-import type { Limits } from "../limits.ts";
-import { isObject, type JsonObject } from "../json.ts";
+import type { CancelSignal } from "../lib/cancellation.ts";
+import type { Limits } from "../limits/limits.ts";
+import { isObject, type JsonObject } from "../lib/json.ts";
 import { joinAnswers } from "./given.ts";
 import { defaultAnswer, readQuestionKey } from "./question.ts";
 

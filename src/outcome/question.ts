@@ -1,4 +1,4 @@
-import { isObject, type Json, type JsonObject } from "../json.ts";
+import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { AnswerType, Question } from "./outcome.ts";
 
 /** The one field of the form that a question is. */

@@ -1,4 +1,4 @@
-import type { JsonObject } from "../json.ts";
+import type { JsonObject } from "../lib/json.ts";
 import { parseEnvelope } from "./envelope.ts";
 import type { Outcome } from "./outcome.ts";
 

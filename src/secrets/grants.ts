@@ -1,6 +1,6 @@
-import { BerthError } from "../errors.ts";
-import type { Json } from "../json.ts";
-import type { Log } from "../log.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { Json } from "../lib/json.ts";
+import type { Log } from "../lib/log.ts";
 import { Redactor } from "./redactor.ts";
 import type { Secrets } from "./secrets.ts";
 

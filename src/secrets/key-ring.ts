@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { BerthError } from "../errors.ts";
-import { createKeyFile, readKeyFile, replaceKeyFile } from "../key-file.ts";
+import { BerthError } from "../lib/errors.ts";
+import { createKeyFile, readKeyFile, replaceKeyFile } from "../lib/key-file.ts";
 import { KEY_BYTES, keyOf, newKey, type SecretKey } from "./sealing.ts";
 
 /**

@@ -1,4 +1,4 @@
-import { isObject, type Json } from "../json.ts";
+import { isObject, type Json } from "../lib/json.ts";
 
 /** What stands where a value stood. */
 const HIDDEN = "[hidden]";

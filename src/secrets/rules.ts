@@ -1,4 +1,4 @@
-import type { Limits } from "../limits.ts";
+import type { Limits } from "../limits/limits.ts";
 
 /** What a secret may be called, and what it may be. */
 export type SecretLimits = Pick<Limits, "secretBytes" | "secretsPerTenant">;

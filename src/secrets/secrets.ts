@@ -1,4 +1,4 @@
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { SealedSecret, SecretStore } from "../store/store.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { seal, unseal, type SecretKey } from "./sealing.ts";

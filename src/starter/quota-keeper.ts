@@ -1,5 +1,5 @@
 import { getPriority } from "node:os";
-import { HeldTrees } from "../held-trees.ts";
+import { HeldTrees } from "../processes/held-trees.ts";
 import type { ProcessorQuota } from "./processor-quota.ts";
 import { QuotaBudget } from "./quota-budget.ts";
 

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { giveWay, giveWayForNow } from "../give-way.ts";
+import { giveWay, giveWayForNow } from "../processes/give-way.ts";
 
 /**
  * How processes are started: guests, scripts, the compiler, programs of others. To start one takes its starter some

@@ -1,7 +1,7 @@
 import { hexOf } from "../audit/chain.ts";
 import type { AuditLink, Keep, RemovedLink, Retention } from "../audit/entry.ts";
 import { SERVICE } from "../audit/entry.ts";
-import { isObject, soundObject, type JsonObject } from "../json.ts";
+import { isObject, soundObject, type JsonObject } from "../lib/json.ts";
 
 /** How records of retention are written down and read. */
 export interface RetentionRow {

@@ -1,5 +1,5 @@
 import { createRequire } from "node:module";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 
 const require = createRequire(import.meta.url);
 

@@ -1,7 +1,7 @@
 import { constants, copyFileSync, fsyncSync, closeSync, mkdirSync, openSync, rmSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import Database from "#better-sqlite3";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import { brokenLog, type BrokenLog } from "./log-frames.ts";
 import { verifyDatabase } from "./verify-database.ts";
 

@@ -2,7 +2,7 @@ import { statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { Worker } from "node:worker_threads";
 import type Database from "#better-sqlite3";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import { DISK_FULL } from "./sqlite-work.ts";
 import { identityOf } from "./store-files.ts";
 

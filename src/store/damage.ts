@@ -1,7 +1,7 @@
 import { Worker } from "node:worker_threads";
 import type Database from "#better-sqlite3";
-import { BerthError } from "../errors.ts";
-import type { Log } from "../log.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { Log } from "../lib/log.ts";
 import { identityOf } from "./store-files.ts";
 
 export interface DamageOrder {

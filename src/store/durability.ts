@@ -1,5 +1,5 @@
 import { closeSync, fdatasync, openSync } from "node:fs";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import { OpenedFiles } from "./store-files.ts";
 
 /**

@@ -1,5 +1,5 @@
 import Database from "#better-sqlite3";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import { SERVICE } from "../audit/entry.ts";
 import { foreignLog, identityOf } from "./store-files.ts";
 import type { ChangedName } from "./store.ts";

@@ -1,4 +1,4 @@
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 
 /** What a read of the store gives, or undefined where the bytes went bad on the disk or are gone: for who goes on without. */
 export async function ifSound<T>(reading: Promise<T>): Promise<T | undefined> {

@@ -1,8 +1,8 @@
 /** A thread of its own for one change of very many names; it ends with it. Started by `long-change.ts`. */
 import { parentPort, workerData } from "node:worker_threads";
 import Database from "#better-sqlite3";
-import type { Block } from "../cid.ts";
-import { BerthError } from "../errors.ts";
+import type { Block } from "../lib/cid.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { LongChangeOrder, LongChangePart, LongChangeReport } from "./long-change.ts";
 import { SqliteAudit } from "./sqlite-audit.ts";
 import { SqliteContent, verified } from "./sqlite-content.ts";

@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
-import type { Block, Cid } from "../cid.ts";
-import { BerthError, type ErrorCode } from "../errors.ts";
-import { turnTaker } from "../turns.ts";
+import type { Block, Cid } from "../lib/cid.ts";
+import { BerthError, type ErrorCode } from "../lib/errors.ts";
+import { turnTaker } from "../lib/turns.ts";
 import { identityOf } from "./store-files.ts";
 import type { Change, NameMove } from "./store.ts";
 

@@ -2,8 +2,8 @@ import { accessSync, chmodSync, constants, mkdirSync, readdirSync, rmSync, statS
 import { basename, dirname, join } from "node:path";
 import Database from "#better-sqlite3";
 import { entryOf, SERVICE } from "../audit/entry.ts";
-import { BerthError } from "../errors.ts";
-import type { Log } from "../log.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { Log } from "../lib/log.ts";
 import { keepBrokenLog, type KeptLog } from "./broken-log.ts";
 import { migrations } from "./migrations/index.ts";
 import { SqliteAudit } from "./sqlite-audit.ts";

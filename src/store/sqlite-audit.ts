@@ -1,6 +1,6 @@
 import type Database from "#better-sqlite3";
-import { canonicalJson } from "../canonical-json.ts";
-import type { JsonObject } from "../json.ts";
+import { canonicalJson } from "../lib/canonical-json.ts";
+import type { JsonObject } from "../lib/json.ts";
 import { GENESIS, hexOf, linkAfter } from "../audit/chain.ts";
 import {
   KEPT_SHARE,

@@ -1,6 +1,6 @@
 import type Database from "#better-sqlite3";
-import { matches, matchesInTurns, type Block, type Cid } from "../cid.ts";
-import { BerthError } from "../errors.ts";
+import { matches, matchesInTurns, type Block, type Cid } from "../lib/cid.ts";
+import { BerthError } from "../lib/errors.ts";
 
 /** Content in a SQLite file: bytes that are shared, and claims of tenants on them. Used within transactions. */
 export class SqliteContent {

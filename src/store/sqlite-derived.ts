@@ -1,5 +1,5 @@
 import type Database from "#better-sqlite3";
-import type { Cid } from "../cid.ts";
+import type { Cid } from "../lib/cid.ts";
 import type { SqliteContent } from "./sqlite-content.ts";
 import type { DerivedEntry } from "./store.ts";
 import type { StoredBytes } from "./stored-bytes.ts";

@@ -1,7 +1,7 @@
 import type Database from "#better-sqlite3";
 import { auditOfChange } from "../audit/changes.ts";
-import type { Cid } from "../cid.ts";
-import { BerthError } from "../errors.ts";
+import type { Cid } from "../lib/cid.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { SqliteAudit } from "./sqlite-audit.ts";
 import type { SqliteContent } from "./sqlite-content.ts";
 import type { SqliteDerived } from "./sqlite-derived.ts";

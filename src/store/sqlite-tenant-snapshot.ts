@@ -1,7 +1,7 @@
 import Database from "#better-sqlite3";
-import type { Cid } from "../cid.ts";
-import { BerthError } from "../errors.ts";
-import type { JsonObject } from "../json.ts";
+import type { Cid } from "../lib/cid.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { JsonObject } from "../lib/json.ts";
 import { verified } from "./sqlite-content.ts";
 import type { NamedChange, TenantSnapshot } from "./tenant-copies.ts";
 

@@ -1,9 +1,9 @@
 import { dirname } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import type Database from "#better-sqlite3";
-import type { Block, Cid } from "../cid.ts";
-import { BerthError } from "../errors.ts";
-import type { JsonObject } from "../json.ts";
+import type { Block, Cid } from "../lib/cid.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { JsonObject } from "../lib/json.ts";
 import { aliasOf, leftClaims, wiping } from "./left-claims.ts";
 import { SqliteContent, verified } from "./sqlite-content.ts";
 import { CHANGES_OF_PLACE } from "./sqlite-tenant-snapshot.ts";

@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import type Database from "#better-sqlite3";
 import { actorOf, entryOf } from "../audit/entry.ts";
-import { BerthError } from "../errors.ts";
-import { checkTenantName, DEFAULT_TENANT } from "../tenant-name.ts";
+import { BerthError } from "../lib/errors.ts";
+import { checkTenantName, DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";
-import { soundObject } from "../json.ts";
+import { soundObject } from "../lib/json.ts";
 import { aliasOf, leftClaims, wiping } from "./left-claims.ts";
 import { sqliteTenantSnapshot } from "./sqlite-tenant-snapshot.ts";
 import { attempt, attemptAll } from "./sqlite-work.ts";

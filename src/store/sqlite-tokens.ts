@@ -1,8 +1,8 @@
 import type Database from "#better-sqlite3";
 import { actorOf, entryOf } from "../audit/entry.ts";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";
-import { soundObject } from "../json.ts";
+import { soundObject } from "../lib/json.ts";
 import type { SqliteAudit } from "./sqlite-audit.ts";
 import type { NewTokenRecord, TokenRecord, TokenRecords } from "./tokens.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";

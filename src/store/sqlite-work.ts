@@ -1,5 +1,5 @@
 import type Database from "#better-sqlite3";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 
 /** Runs what touches the file; whatever SQLite throws becomes `store_failed`. */
 export function attempt<T>(work: () => T): T {

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { rawBlock } from "../cid.ts";
-import type { Log } from "../log.ts";
+import { rawBlock } from "../lib/cid.ts";
+import type { Log } from "../lib/log.ts";
 import { removeLeftDrafts } from "./draft-file.ts";
 import { ForeignChanges, type ForeignChange } from "./foreign-changes.ts";
 import { changeOnThread, isLongChange } from "./long-change.ts";

@@ -2,7 +2,7 @@ import { randomInt } from "node:crypto";
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type Database from "#better-sqlite3";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import { idInFile, idInLog } from "./log-frames.ts";
 import { attempt } from "./sqlite-work.ts";
 

@@ -1,5 +1,5 @@
 import type { AuditLinks } from "../audit/entry.ts";
-import type { Block, Cid } from "../cid.ts";
+import type { Block, Cid } from "../lib/cid.ts";
 import type { Tenants } from "./tenants.ts";
 import type { TokenRecords } from "./tokens.ts";
 

@@ -1,5 +1,5 @@
-import type { Block, Cid } from "../cid.ts";
-import type { JsonObject } from "../json.ts";
+import type { Block, Cid } from "../lib/cid.ts";
+import type { JsonObject } from "../lib/json.ts";
 import type { NameChange, NameKind } from "./store.ts";
 
 /** What a name was changed to, with when and by whom. */

@@ -1,4 +1,4 @@
-import type { JsonObject } from "../json.ts";
+import type { JsonObject } from "../lib/json.ts";
 import type { TenantSnapshot, TenantStaging } from "./tenant-copies.ts";
 
 /**

@@ -1,4 +1,4 @@
-import type { JsonObject } from "../json.ts";
+import type { JsonObject } from "../lib/json.ts";
 
 /**
  * The access tokens of all tenants, as far as a store knows them: never a token itself, and not what its grant means.

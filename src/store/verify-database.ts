@@ -1,5 +1,5 @@
 import Database from "#better-sqlite3";
-import { matches } from "../cid.ts";
+import { matches } from "../lib/cid.ts";
 import { migrations } from "./migrations/index.ts";
 
 /** Named problems are enough to know what is wrong. */

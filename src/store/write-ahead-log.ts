@@ -1,5 +1,5 @@
 import type Database from "#better-sqlite3";
-import type { Log } from "../log.ts";
+import type { Log } from "../lib/log.ts";
 import { Checkpoints, type CheckpointFailure } from "./checkpoints.ts";
 import { Damage } from "./damage.ts";
 import { Durability } from "./durability.ts";

@@ -1,5 +1,5 @@
-import { isObject, type Json, type JsonObject, type JsonSchema } from "../json.ts";
-import type { Problem } from "../problem.ts";
+import { isObject, type Json, type JsonObject, type JsonSchema } from "../lib/json.ts";
+import type { Problem } from "../lib/problem.ts";
 import type { GivenArguments } from "./operation.ts";
 
 export interface ConvertedArguments {

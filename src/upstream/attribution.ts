@@ -1,5 +1,5 @@
-import type { CancelSignal } from "../cancellation.ts";
-import type { JsonObject } from "../json.ts";
+import type { CancelSignal } from "../lib/cancellation.ts";
+import type { JsonObject } from "../lib/json.ts";
 import type { Ask, Question } from "./request.ts";
 import { UnderWay } from "./under-way.ts";
 

@@ -1,10 +1,10 @@
 import type { FetchLike } from "@modelcontextprotocol/client";
-import { GrowingBytes } from "../growing-bytes.ts";
+import { GrowingBytes } from "../lib/growing-bytes.ts";
 import { EventEnds, eventText } from "./events.ts";
 import type { Inflow } from "./inflow.ts";
 import { longResult, type LongMessage, type LongReader } from "./long-answers.ts";
 import type { LongResults } from "./results-aside.ts";
-import type { HeldMessage, MessageRoom } from "../message-room.ts";
+import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 /** How the answers of one server are read. */

@@ -1,4 +1,4 @@
-import type { JsonObject } from "../json.ts";
+import type { JsonObject } from "../lib/json.ts";
 import type { Requests } from "./request.ts";
 
 /** A way to one server of others that is open, whatever carries it, and what only that knows. */

@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
-import { BerthError, type ErrorCode } from "../errors.ts";
-import type { Limits } from "../limits.ts";
-import type { MessageRoom } from "../message-room.ts";
+import { BerthError, type ErrorCode } from "../lib/errors.ts";
+import type { Limits } from "../limits/limits.ts";
+import type { MessageRoom } from "../lib/message-room.ts";
 import { LastWords } from "../processes/last-words.ts";
 import { LineReader } from "./lines.ts";
 import { longResult, type LongMessage, type LongReader } from "./long-answers.ts";

@@ -1,7 +1,7 @@
 import type { Client, StandardSchemaV1, Tool } from "@modelcontextprotocol/client";
-import { toAbortSignal } from "../cancellation.ts";
+import { toAbortSignal } from "../lib/cancellation.ts";
 import { headerMarks } from "../contract/header-marks.ts";
-import { isObject, JsonText, type JsonSchema } from "../json.ts";
+import { isObject, JsonText, type JsonSchema } from "../lib/json.ts";
 import { failureOf } from "./failures.ts";
 import type { ListedTool } from "./lists.ts";
 import type { LongReader } from "./long-answers.ts";

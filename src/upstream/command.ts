@@ -1,7 +1,7 @@
 import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, join, resolve } from "node:path";
-import { BerthError } from "../errors.ts";
-import type { Problem } from "../problem.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { Problem } from "../lib/problem.ts";
 import {
   fillTemplate,
   variablesOf,

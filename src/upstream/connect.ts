@@ -1,7 +1,7 @@
 import { closeSync, openSync } from "node:fs";
 import { devNull } from "node:os";
-import type { Limits } from "../limits.ts";
-import type { JsonObject } from "../json.ts";
+import type { Limits } from "../limits/limits.ts";
+import type { JsonObject } from "../lib/json.ts";
 import type { Start } from "../starter/starter.ts";
 import type { MakeFolder } from "../work-folders.ts";
 import type { Child, ChildLimits, ChildRooms } from "./child.ts";

@@ -1,5 +1,5 @@
-import type { Limits } from "../limits.ts";
-import { isObject, type JsonObject, type JsonText } from "../json.ts";
+import type { Limits } from "../limits/limits.ts";
+import { isObject, type JsonObject, type JsonText } from "../lib/json.ts";
 import type { Channel, Closed, Peer } from "./channel.ts";
 import { readPages, type ListLimits } from "./list-pages.ts";
 import {

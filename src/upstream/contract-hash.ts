@@ -1,7 +1,7 @@
-import { jsonBlock, jsonBlockInTurns, type Cid } from "../cid.ts";
+import { jsonBlock, jsonBlockInTurns, type Cid } from "../lib/cid.ts";
 import type { Contract } from "../contract/contract.ts";
-import { isObject, type JsonSchema } from "../json.ts";
-import { turnTaker } from "../turns.ts";
+import { isObject, type JsonSchema } from "../lib/json.ts";
+import { turnTaker } from "../lib/turns.ts";
 
 /** Which tools and parameters somebody has learned about: the rest is no business of theirs. */
 export type Known = ReadonlyMap<string, ReadonlySet<string>>;

@@ -1,6 +1,6 @@
 import { ProtocolError, SdkError, SdkErrorCode, SdkHttpError } from "@modelcontextprotocol/client";
-import type { CancelSignal } from "../cancellation.ts";
-import { BerthError, type ErrorCode } from "../errors.ts";
+import type { CancelSignal } from "../lib/cancellation.ts";
+import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import { refusedByServer, UpstreamError } from "./upstream-error.ts";
 
 /** What the client threw for one request, in the product's words. */

@@ -1,5 +1,5 @@
 import { setTimeout as after } from "node:timers/promises";
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { Child } from "./child.ts";
 import { commandOf } from "./command.ts";
 import type { ConnectOptions } from "./connect.ts";

@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from "../json.ts";
+import { isObject, type JsonObject } from "../lib/json.ts";
 import type { ConnectOptions } from "./connect.ts";
 import type { Peer } from "./channel.ts";
 import type { PipeRequests } from "./pipe-requests.ts";

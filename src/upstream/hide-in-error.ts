@@ -1,5 +1,5 @@
-import { BerthError } from "../errors.ts";
-import type { Json } from "../json.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { Json } from "../lib/json.ts";
 
 /** The same error, and whatever caused it, without what nobody may see: in messages, stacks, data and stderr. */
 export function hideInError(error: unknown, hide: ((value: Json) => Json) | undefined): unknown {

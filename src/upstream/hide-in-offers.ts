@@ -1,6 +1,6 @@
-import { isObject, type Json, type JsonObject } from "../json.ts";
-import { firstProblems, type Problem } from "../problem.ts";
-import { turnTaker } from "../turns.ts";
+import { isObject, type Json, type JsonObject } from "../lib/json.ts";
+import { firstProblems, type Problem } from "../lib/problem.ts";
+import { turnTaker } from "../lib/turns.ts";
 import type { Observed } from "./observed.ts";
 
 /** The text without any value of so many characters, or more, that nobody may see; it is not cut. */

@@ -1,4 +1,4 @@
-import { nextTurn } from "../turns.ts";
+import { nextTurn } from "../lib/turns.ts";
 
 /** In one turn of the event loop: what the client makes of so much takes a few milliseconds. */
 const TURN_EVENTS = 16;

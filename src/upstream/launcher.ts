@@ -1,4 +1,4 @@
-import type { Problem } from "../problem.ts";
+import type { Problem } from "../lib/problem.ts";
 import type { Launch, Launcher } from "./launch.ts";
 import { readOperation, type Operation } from "./operation.ts";
 import { readPackage } from "./package-name.ts";

@@ -1,4 +1,4 @@
-import type { HeldMessage, MessageRoom } from "../message-room.ts";
+import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
 
 /** Cuts bytes into lines. Holds at most one line, of bounded length; work is linear in what comes. */
 export class LineReader {

@@ -1,4 +1,4 @@
-import { BerthError, type ErrorCode } from "../errors.ts";
+import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import type { Closed } from "./channel.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import { FailedStarts, type StartWaits } from "./failed-starts.ts";

@@ -1,10 +1,10 @@
 import type { PromptContract, ResourceContract, ResourceTemplateContract, ToolContract } from "../contract/contract.ts";
 import { faultsOfHeaders } from "../contract/header-faults.ts";
 import { faultOfShape, isKey, soundArguments, soundFields } from "../contract/sound.ts";
-import { cutText } from "../cut-text.ts";
-import { isObject, jsonText, type JsonSchema } from "../json.ts";
-import type { Problem } from "../problem.ts";
-import { turnTaker } from "../turns.ts";
+import { cutText } from "../lib/cut-text.ts";
+import { isObject, jsonText, type JsonSchema } from "../lib/json.ts";
+import type { Problem } from "../lib/problem.ts";
+import { turnTaker } from "../lib/turns.ts";
 import type { LeftOutEntry } from "./long-answers.ts";
 
 /**

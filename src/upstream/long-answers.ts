@@ -1,7 +1,7 @@
 import type { Scalar } from "../contract/header-marks.ts";
-import { cutText } from "../cut-text.ts";
-import { isObject, NESTING_MAX, nestsTooDeep, valuesIn, type JsonText } from "../json.ts";
-import type { Limits } from "../limits.ts";
+import { cutText } from "../lib/cut-text.ts";
+import { isObject, NESTING_MAX, nestsTooDeep, valuesIn, type JsonText } from "../lib/json.ts";
+import type { Limits } from "../limits/limits.ts";
 import { messagesIn } from "./messages.ts";
 import type { Completion, PromptResult, ResourceResult, ToolResult } from "./results.ts";
 

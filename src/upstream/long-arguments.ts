@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { isObject, JsonText } from "../json.ts";
+import { isObject, JsonText } from "../lib/json.ts";
 
 /**
  * Arguments that are texts, on their way through the official client, which writes each message itself: it is given what

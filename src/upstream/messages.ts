@@ -1,5 +1,5 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
-import { isObject } from "../json.ts";
+import { isObject } from "../lib/json.ts";
 
 /** A JSON-RPC message of a server, sound in form. */
 export type Message = JSONRPCMessage;

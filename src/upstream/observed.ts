@@ -1,6 +1,6 @@
 import type { Contract } from "../contract/contract.ts";
-import type { JsonObject } from "../json.ts";
-import { firstProblems, type Problem } from "../problem.ts";
+import type { JsonObject } from "../lib/json.ts";
+import { firstProblems, type Problem } from "../lib/problem.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import { contractOf } from "./contract-of.ts";
 import { isOfOneMethod, methodProblem, surveyOf, type FailedList } from "./survey.ts";

@@ -1,5 +1,5 @@
 import { Client } from "@modelcontextprotocol/client";
-import type { JsonObject } from "../json.ts";
+import type { JsonObject } from "../lib/json.ts";
 import type { ConnectOptions } from "./connect.ts";
 import type { Channel } from "./channel.ts";
 import type { RemoteLaunch } from "./launch.ts";

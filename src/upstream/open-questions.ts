@@ -1,5 +1,5 @@
 import type { JSONRPCNotification, JSONRPCRequest, RequestId } from "@modelcontextprotocol/client";
-import { isObject } from "../json.ts";
+import { isObject } from "../lib/json.ts";
 import type { Inflow } from "./inflow.ts";
 
 /** Each gets an answer, which takes a request of its own and as long as so many events. */

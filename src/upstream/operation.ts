@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from "../json.ts";
+import { isObject, type JsonObject } from "../lib/json.ts";
 import { isReservedKey, single } from "./query-keys.ts";
 import type { QueryPair, UriProblems } from "./uri-text.ts";
 

@@ -1,5 +1,5 @@
-import type { CancelSignal } from "../cancellation.ts";
-import type { BerthError } from "../errors.ts";
+import type { CancelSignal } from "../lib/cancellation.ts";
+import type { BerthError } from "../lib/errors.ts";
 import type { AnyResult, Progress, RequestOptions, Result } from "./request.ts";
 
 /** One request to a child, from the wish to send it to its answer. */

@@ -1,5 +1,5 @@
-import { Cancellation } from "../cancellation.ts";
-import { isObject, type JsonObject } from "../json.ts";
+import { Cancellation } from "../lib/cancellation.ts";
+import { isObject, type JsonObject } from "../lib/json.ts";
 import type { ConnectOptions } from "./connect.ts";
 import type { RequestMessage } from "./messages.ts";
 import type { OpenQuestions } from "./open-questions.ts";

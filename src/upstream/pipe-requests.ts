@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { CallTable } from "../call-table.ts";
-import { BerthError } from "../errors.ts";
-import { isObject, JsonText, type JsonObject } from "../json.ts";
-import { Ticker } from "../ticker.ts";
+import { CallTable } from "../lib/call-table.ts";
+import { BerthError } from "../lib/errors.ts";
+import { isObject, JsonText, type JsonObject } from "../lib/json.ts";
+import { Ticker } from "../lib/ticker.ts";
 import type { Child } from "./child.ts";
 import type { Message, RequestMessage } from "./messages.ts";
 import { PipeCall } from "./pipe-call.ts";

@@ -1,6 +1,6 @@
-import type { CancelSignal } from "../cancellation.ts";
-import { BerthError } from "../errors.ts";
-import { isObject, type JsonObject } from "../json.ts";
+import type { CancelSignal } from "../lib/cancellation.ts";
+import { BerthError } from "../lib/errors.ts";
+import { isObject, type JsonObject } from "../lib/json.ts";
 import type { Ask, Question } from "./request.ts";
 import { UpstreamError } from "./upstream-error.ts";
 

@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from "../json.ts";
+import { isObject, type JsonObject } from "../lib/json.ts";
 import type { ContentBlock, PromptResult, ResourceResult, ToolResult } from "./results.ts";
 
 /**

@@ -7,8 +7,8 @@ import {
   type Client,
   type FetchLike,
 } from "@modelcontextprotocol/client";
-import { BerthError } from "../errors.ts";
-import type { JsonObject } from "../json.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { JsonObject } from "../lib/json.ts";
 import { boundedFetch } from "./bounded-fetch.ts";
 import { ClientRequests, type Aside } from "./client-requests.ts";
 import type { ConnectOptions } from "./connect.ts";

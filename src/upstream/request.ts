@@ -1,5 +1,5 @@
-import type { CancelSignal } from "../cancellation.ts";
-import type { Json, JsonObject, JsonText } from "../json.ts";
+import type { CancelSignal } from "../lib/cancellation.ts";
+import type { Json, JsonObject, JsonText } from "../lib/json.ts";
 import type { ListedTool } from "./lists.ts";
 import type { LongAnswer, LongPage } from "./long-answers.ts";
 

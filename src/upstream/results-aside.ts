@@ -1,10 +1,10 @@
 import type { JSONRPCMessage, RequestId, Transport } from "@modelcontextprotocol/client";
-import { isObject } from "../json.ts";
+import { isObject } from "../lib/json.ts";
 import { LongAnswer, LongPage } from "./long-answers.ts";
 import type { OpenQuestions } from "./open-questions.ts";
 import type { AnyResult, Result } from "./request.ts";
 import type { RequestStreams } from "./request-streams.ts";
-import type { HeldMessage, MessageRoom } from "../message-room.ts";
+import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
 
 /** Where a result stands that was set aside. */
 const ASIDE = "berth/aside";

@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from "../json.ts";
+import { isObject, type JsonObject } from "../lib/json.ts";
 import { LongAnswer, LongPage } from "./long-answers.ts";
 import type { AnyResult, Result } from "./request.ts";
 import { UpstreamError } from "./upstream-error.ts";

@@ -1,4 +1,4 @@
-import { BerthError } from "../errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { UpstreamConnection } from "./connection.ts";
 
 type Asked = Pick<UpstreamConnection, "heard" | "isThere">;

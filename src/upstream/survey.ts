@@ -1,6 +1,6 @@
 import type { Contract } from "../contract/contract.ts";
-import { cutText } from "../cut-text.ts";
-import { firstProblems, type Problem } from "../problem.ts";
+import { cutText } from "../lib/cut-text.ts";
+import { firstProblems, type Problem } from "../lib/problem.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import type { RequestOptions } from "./request.ts";
 import { UpstreamError } from "./upstream-error.ts";

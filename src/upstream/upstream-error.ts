@@ -1,5 +1,5 @@
 import { shortError } from "./long-answers.ts";
-import { BerthError, type ErrorCode } from "../errors.ts";
+import { BerthError, type ErrorCode } from "../lib/errors.ts";
 
 /**
  * What went wrong with a server of others. `stderr` is the end of what it wrote there: for the one who started it and

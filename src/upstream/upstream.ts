@@ -1,12 +1,12 @@
-import type { Limits } from "../limits.ts";
-import { valuesIn, type Json, type JsonObject } from "../json.ts";
+import type { Limits } from "../limits/limits.ts";
+import { valuesIn, type Json, type JsonObject } from "../lib/json.ts";
 import { AttributedCalls } from "./attributed-calls.ts";
 import type { Closed } from "./channel.ts";
 import { connectUpstream, type ConnectOptions } from "./connect.ts";
 import type { UpstreamConnection } from "./connection.ts";
-import type { CancelSignal } from "../cancellation.ts";
+import type { CancelSignal } from "../lib/cancellation.ts";
 import type { Ask, Question } from "./request.ts";
-import { lacksDescriptor, noDescriptors, withoutPaths } from "../unforeseen.ts";
+import { lacksDescriptor, noDescriptors, withoutPaths } from "../lib/unforeseen.ts";
 import { hideInError } from "./hide-in-error.ts";
 import { hideInOffers, type HideWhole } from "./hide-in-offers.ts";
 import type { Launch, VariableLookup } from "./launch.ts";
@@ -15,7 +15,7 @@ import { Link, type LinkLimits } from "./link.ts";
 import type { LinkHealth } from "./link-health.ts";
 import { LookingAgain } from "./looking-again.ts";
 import { observe, subscribe, type Observed } from "./observed.ts";
-import type { Problem } from "../problem.ts";
+import type { Problem } from "../lib/problem.ts";
 import { UnderWay } from "./under-way.ts";
 
 export interface UpstreamOptions extends Omit<

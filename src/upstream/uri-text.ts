@@ -1,4 +1,4 @@
-import type { Problem } from "../problem.ts";
+import type { Problem } from "../lib/problem.ts";
 
 /** A piece of the URI and where it stands, from 0. */
 export interface Piece {

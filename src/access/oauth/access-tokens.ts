@@ -1,7 +1,7 @@
 import { errors as joseErrors, jwtVerify, type JWTPayload } from "jose";
 import { hash } from "node:crypto";
-import type { Limits } from "../../limits.ts";
-import { BerthError } from "../../errors.ts";
+import type { Limits } from "../../limits/limits.ts";
+import { BerthError } from "../../lib/errors.ts";
 import { createPrincipal, type Grant, type Principal } from "../principal.ts";
 import { audiencesIn, canonicalAudience, checkKind, idOf, scopesIn } from "./claims.ts";
 import { Issuers, type Asking, type IssuersLimits } from "./issuers.ts";

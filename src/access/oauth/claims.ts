@@ -1,6 +1,6 @@
 import type { JWTPayload } from "jose";
 import { hash } from "node:crypto";
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 
 /** What the claims of a token say whose signature is right: its issuer may write anything into them. */
 

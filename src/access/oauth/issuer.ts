@@ -1,8 +1,8 @@
 import { createRemoteJWKSet, customFetch, errors as joseErrors, type JWTVerifyGetKey } from "jose";
-import type { Limits } from "../../limits.ts";
-import { BerthError } from "../../errors.ts";
-import { GrowingBytes } from "../../growing-bytes.ts";
-import { isObject } from "../../json.ts";
+import type { Limits } from "../../limits/limits.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { GrowingBytes } from "../../lib/growing-bytes.ts";
+import { isObject } from "../../lib/json.ts";
 import { isTrustworthy } from "./settings.ts";
 
 /**

@@ -1,5 +1,5 @@
-import type { Limits } from "../../limits.ts";
-import type { Log } from "../../log.ts";
+import type { Limits } from "../../limits/limits.ts";
+import type { Log } from "../../lib/log.ts";
 import { Issuer, type IssuerLimits } from "./issuer.ts";
 import type { OauthSettings } from "./settings.ts";
 

@@ -1,6 +1,6 @@
 import { isLoopback, type Config } from "../../config.ts";
-import { BerthError } from "../../errors.ts";
-import { isObject } from "../../json.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { isObject } from "../../lib/json.ts";
 import { ACTIONS, type Action, type Grant } from "../principal.ts";
 
 /** Whose access tokens a tenant takes: this folder is the resource server's side of OAuth 2.1, and no other. */

@@ -1,5 +1,5 @@
-import { BerthError } from "../../errors.ts";
-import type { JsonObject } from "../../json.ts";
+import { BerthError } from "../../lib/errors.ts";
+import type { JsonObject } from "../../lib/json.ts";
 import { readOauthSettings, type OauthSettings } from "./settings.ts";
 
 /**

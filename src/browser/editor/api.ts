@@ -1,5 +1,5 @@
 import type { ContractChange } from "../../contract/change.ts";
-import type { Problem } from "../../problem.ts";
+import type { Problem } from "../../lib/problem.ts";
 import type { Draft } from "./draft.ts";
 import { asksForToken, withTyped } from "../shared/ask-token.ts";
 

@@ -4,7 +4,7 @@ import { unifiedMergeView } from "@codemirror/merge";
 import { Compartment, EditorState, type Extension } from "@codemirror/state";
 import { EditorView, keymap } from "@codemirror/view";
 import { basicSetup } from "codemirror";
-import type { Problem } from "../../problem.ts";
+import type { Problem } from "../../lib/problem.ts";
 import { button } from "./dom.ts";
 import { diagnosticOf, rangeOf } from "./problem-place.ts";
 import { editorTheme } from "./theme.ts";

@@ -1,4 +1,4 @@
-import type { Problem } from "../../problem.ts";
+import type { Problem } from "../../lib/problem.ts";
 import type { CodeEditor } from "./code-editor.ts";
 import { button, element } from "./dom.ts";
 import type { Draft } from "./draft.ts";

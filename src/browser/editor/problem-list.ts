@@ -1,4 +1,4 @@
-import { locationOf, type Problem } from "../../problem.ts";
+import { locationOf, type Problem } from "../../lib/problem.ts";
 import { element } from "./dom.ts";
 
 /** Problems as a list whose entries lead to their places. */

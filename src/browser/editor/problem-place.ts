@@ -1,6 +1,6 @@
 import type { Diagnostic } from "@codemirror/lint";
 import type { EditorState } from "@codemirror/state";
-import type { Problem } from "../../problem.ts";
+import type { Problem } from "../../lib/problem.ts";
 import { tokenAt } from "./json-place.ts";
 import { pathOfPointer } from "./schema.ts";
 

@@ -1,6 +1,6 @@
 import { readConfig } from "../../config.ts";
-import { BerthError } from "../../errors.ts";
-import { defaultLimits } from "../../limits.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { defaultLimits } from "../../limits/limits.ts";
 import type { Child } from "../../upstream/child.ts";
 import { commandOf } from "../../upstream/command.ts";
 import type { Launch, ProgramLaunch } from "../../upstream/launch.ts";

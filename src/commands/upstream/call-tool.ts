@@ -1,11 +1,11 @@
-import { isObject, type Json, type JsonObject } from "../../json.ts";
+import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
 import { contextMeta } from "../../outcome/context.ts";
 import { answersById, joinAnswers, refusal } from "../../outcome/given.ts";
 import { sayError, type Outcome as Said } from "../../outcome/outcome.ts";
 import { persist, type Tries, type TryOptions } from "../../outcome/persist.ts";
 import { inputRequestsOf } from "../../outcome/question.ts";
 import { unwrapResult } from "../../outcome/unwrap.ts";
-import { printableJson } from "../../printable.ts";
+import { printableJson } from "../../lib/printable.ts";
 import type { CallOptions } from "../../upstream/request.ts";
 import type { ToolResult } from "../../upstream/results.ts";
 import type { ListedTool } from "../../upstream/lists.ts";

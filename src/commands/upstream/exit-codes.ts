@@ -1,4 +1,4 @@
-import { BerthError, type ErrorCode } from "../../errors.ts";
+import { BerthError, type ErrorCode } from "../../lib/errors.ts";
 
 /** Of every command that reaches a server of others; documented in docs/upstream-commands.md. */
 export const exitCodes = {

@@ -1,5 +1,5 @@
-import { BerthError } from "../../errors.ts";
-import { printableJson } from "../../printable.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { printableJson } from "../../lib/printable.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import { exitCodeOf, exitCodes } from "./exit-codes.ts";
 

@@ -1,5 +1,5 @@
-import type { Json, JsonObject } from "../../json.ts";
-import { printableJson, printableText } from "../../printable.ts";
+import type { Json, JsonObject } from "../../lib/json.ts";
+import { printableJson, printableText } from "../../lib/printable.ts";
 
 export const recordFormats = ["ndjson", "json", "text"] as const;
 export type RecordFormat = (typeof recordFormats)[number];

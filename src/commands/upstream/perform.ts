@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from "../../json.ts";
+import type { Json, JsonObject } from "../../lib/json.ts";
 import { convertArguments } from "../../upstream/arguments.ts";
 import type { UpstreamConnection } from "../../upstream/connection.ts";
 import type { CallOptions, Progress } from "../../upstream/request.ts";

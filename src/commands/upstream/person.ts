@@ -1,5 +1,5 @@
 import type { Ask } from "../../upstream/request.ts";
-import { toAbortSignal } from "../../cancellation.ts";
+import { toAbortSignal } from "../../lib/cancellation.ts";
 import { askPerson } from "../ask-person.ts";
 import { Terminal } from "../terminal.ts";
 import type { CallClock } from "./call-clock.ts";

@@ -1,6 +1,6 @@
 import { isatty } from "node:tty";
 import { packageVersion, readConfig } from "../../config.ts";
-import { limitVariable, type Limits } from "../../limits.ts";
+import { limitVariable, type Limits } from "../../limits/limits.ts";
 import type { UpstreamConnection } from "../../upstream/connection.ts";
 import type { Ask } from "../../upstream/request.ts";
 import { connectUpstream } from "../../upstream/connect.ts";

@@ -3,7 +3,7 @@ import type { PromptContract, ResourceContract, ResourceTemplateContract } from 
 import { signatureOf } from "../../contract/signature.ts";
 import type { ListedTool } from "../../upstream/lists.ts";
 import type { Survey } from "../../upstream/survey.ts";
-import { printableLine } from "../../printable.ts";
+import { printableLine } from "../../lib/printable.ts";
 
 /** Lists of a server as a person reads them. Names and words come from others: they must not steer the terminal. */
 export class TextList {

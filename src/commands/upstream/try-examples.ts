@@ -1,5 +1,5 @@
-import { BerthError } from "../../errors.ts";
-import { printable } from "../../printable.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { printable } from "../../lib/printable.ts";
 import { exampleArguments, firstExample, type Example } from "../../upstream/profiles/example.ts";
 import type { ProfileTool } from "../../upstream/profiles/profile.ts";
 import { callTool } from "./call-tool.ts";

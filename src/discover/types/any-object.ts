@@ -1,5 +1,5 @@
 import ts from "#typescript";
-import type { JsonSchema } from "../../json.ts";
+import type { JsonSchema } from "../../lib/json.ts";
 import { libraryName } from "./kinds.ts";
 import { hasOpenKeys } from "./object.ts";
 import type { Place, Walker } from "./walker.ts";

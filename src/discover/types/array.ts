@@ -1,5 +1,5 @@
 import ts from "#typescript";
-import type { JsonSchema } from "../../json.ts";
+import type { JsonSchema } from "../../lib/json.ts";
 import { describeEach } from "./describe.ts";
 import { isNothing, isNull, knownMembers, libraryName } from "./kinds.ts";
 import { ownField } from "./library-types.ts";

@@ -1,4 +1,4 @@
-import type { JsonSchema } from "../../json.ts";
+import type { JsonSchema } from "../../lib/json.ts";
 import type { Tag } from "../doc-comments.ts";
 import { faultOfPattern } from "../pattern.ts";
 

@@ -1,5 +1,5 @@
 import type ts from "typescript";
-import { isObject, type Json, type JsonSchema } from "../../json.ts";
+import { isObject, type Json, type JsonSchema } from "../../lib/json.ts";
 import { tagText, withLinks, type Doc, type Tag } from "../doc-comments.ts";
 import { evaluate } from "../evaluate.ts";
 import { fitsSchema } from "../schema-check.ts";

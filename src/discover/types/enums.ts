@@ -1,5 +1,5 @@
 import ts from "#typescript";
-import type { JsonSchema } from "../../json.ts";
+import type { JsonSchema } from "../../lib/json.ts";
 import { docOfSymbol } from "../doc-comments.ts";
 
 /** An enum of which all members are among those of a union. */

@@ -1,5 +1,5 @@
 import ts from "#typescript";
-import type { JsonSchema } from "../../json.ts";
+import type { JsonSchema } from "../../lib/json.ts";
 import { isFunction, isNothing, libraryName, membersOf } from "./kinds.ts";
 import { written, type Place, type Walker } from "./walker.ts";
 

@@ -1,5 +1,5 @@
 import ts from "#typescript";
-import type { JsonSchema } from "../../json.ts";
+import type { JsonSchema } from "../../lib/json.ts";
 import type { DefinitionProgram } from "../program.ts";
 import { isFunction, libraryName } from "./kinds.ts";
 import type { RevivedKind } from "./revivals.ts";

@@ -1,5 +1,5 @@
 import ts from "#typescript";
-import type { JsonSchema } from "../../json.ts";
+import type { JsonSchema } from "../../lib/json.ts";
 import { docOfSymbol, noDoc, type Doc } from "../doc-comments.ts";
 import { describe, describeEach } from "./describe.ts";
 import { isOpenEnded, mayBeNothing, membersOf } from "./kinds.ts";

@@ -1,4 +1,4 @@
-import type { JsonSchema } from "../../json.ts";
+import type { JsonSchema } from "../../lib/json.ts";
 import type { Revivals } from "./revivals.ts";
 import type { Path } from "./walker.ts";
 

@@ -1,5 +1,5 @@
 import ts from "#typescript";
-import type { JsonSchema } from "../../json.ts";
+import type { JsonSchema } from "../../lib/json.ts";
 
 /** A template-literal type, or one of the four string mappings over `string`, as a string with a pattern. */
 export function walkTemplate(type: ts.Type): JsonSchema {

@@ -1,5 +1,5 @@
 import type ts from "typescript";
-import { isObject, type JsonSchema } from "../../json.ts";
+import { isObject, type JsonSchema } from "../../lib/json.ts";
 import type { Revival } from "./revivals.ts";
 
 /** A member of a union with its schema, and with what in it is revived from texts. */

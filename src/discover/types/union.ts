@@ -1,5 +1,5 @@
 import ts from "#typescript";
-import { isObject, type JsonSchema } from "../../json.ts";
+import { isObject, type JsonSchema } from "../../lib/json.ts";
 import { enumsOf, flagsSchema, isFlags, membersText } from "./enums.ts";
 import { isFunction, isNothing, isNull } from "./kinds.ts";
 import { written, type Attempt, type Fault, type Place, type Walker } from "./walker.ts";

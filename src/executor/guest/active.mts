@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { JsonObject } from "../../json.ts";
+import type { JsonObject } from "../../lib/json.ts";
 import { send } from "./pipe.mts";
 
 /** Calls that have not returned yet, and which of them is running now. */

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from "../../json.ts";
+import type { Json, JsonObject } from "../../lib/json.ts";
 
 /**
  * Whether what a client answered is an answer to what was asked. Forms are flat and of a few kinds of fields

@@ -1,5 +1,5 @@
 import type { CallShape } from "../../discover/discovery.ts";
-import type { JsonObject } from "../../json.ts";
+import type { JsonObject } from "../../lib/json.ts";
 import { active, finish, runAs, type ActiveCall } from "./active.mts";
 import { encodeBody, isBody } from "./bodies.mts";
 import { createContext } from "./context.mts";

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from "../../json.ts";
+import type { Json, JsonObject } from "../../lib/json.ts";
 import type { ActiveCall } from "./active.mts";
 import { logger } from "./console.mts";
 import { protocolError } from "./errors.mts";

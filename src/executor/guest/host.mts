@@ -1,4 +1,4 @@
-import type { Json } from "../../json.ts";
+import type { Json } from "../../lib/json.ts";
 import type { HostOperation } from "../executor.ts";
 import { send } from "./pipe.mts";
 import { replyOf, toHost } from "./wire.mts";

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from "../../json.ts";
+import type { Json, JsonObject } from "../../lib/json.ts";
 import { active, finish, type ActiveCall } from "./active.mts";
 import { fits } from "./answers.mts";
 import { encodeJson, encodeQuestions } from "./values.mts";

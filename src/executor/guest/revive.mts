@@ -1,5 +1,5 @@
 import type { CallShape } from "../../discover/discovery.ts";
-import type { Json } from "../../json.ts";
+import type { Json } from "../../lib/json.ts";
 
 type Path = readonly string[];
 

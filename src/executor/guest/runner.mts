@@ -1,5 +1,5 @@
 import type { CallShape } from "../../discover/discovery.ts";
-import type { Json, JsonObject } from "../../json.ts";
+import type { Json, JsonObject } from "../../lib/json.ts";
 import { loadBundle } from "./bundle.mts";
 import { cancelCall, defineShape, startCall } from "./calls.mts";
 import { captureConsole } from "./console.mts";

@@ -1,5 +1,5 @@
-import { BerthError } from "../../errors.ts";
-import type { JsonObject } from "../../json.ts";
+import { BerthError } from "../../lib/errors.ts";
+import type { JsonObject } from "../../lib/json.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import { lazyValidator } from "../arguments.ts";
 import type { CallOptions, CallResult, InputRequired, Tool, ToolContract } from "../catalog.ts";

@@ -1,5 +1,5 @@
-import { BerthError } from "../../errors.ts";
-import type { JsonObject } from "../../json.ts";
+import { BerthError } from "../../lib/errors.ts";
+import type { JsonObject } from "../../lib/json.ts";
 import type { Prompt } from "../catalog.ts";
 import { text } from "../content.ts";
 import { designPrompt } from "./explore-contract.ts";

@@ -1,5 +1,5 @@
 import type { Contract, ToolContract } from "../../contract/contract.ts";
-import type { JsonSchema } from "../../json.ts";
+import type { JsonSchema } from "../../lib/json.ts";
 
 const uri: JsonSchema = {
   type: "string",

@@ -1,4 +1,4 @@
-import { jsonBlock } from "../../cid.ts";
+import { jsonBlock } from "../../lib/cid.ts";
 import type { Catalog } from "../catalog.ts";
 import { identitiesOf } from "../identity.ts";
 import type { CallNotes } from "../observe.ts";

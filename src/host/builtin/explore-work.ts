@@ -1,7 +1,7 @@
 import { join } from "node:path";
-import { BerthError } from "../../errors.ts";
-import { indentedJson, type Json, type JsonObject } from "../../json.ts";
-import { nextTurn } from "../../turns.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { indentedJson, type Json, type JsonObject } from "../../lib/json.ts";
+import { nextTurn } from "../../lib/turns.ts";
 import { contractHashInTurns } from "../../upstream/contract-hash.ts";
 import { anchorUri } from "../../upstream/profiles/anchor.ts";
 import { draftProfile, pinProfile } from "../../upstream/profiles/design.ts";

@@ -1,6 +1,6 @@
-import { BerthError } from "../../errors.ts";
-import type { Json } from "../../json.ts";
-import type { Log } from "../../log.ts";
+import { BerthError } from "../../lib/errors.ts";
+import type { Json } from "../../lib/json.ts";
+import type { Log } from "../../lib/log.ts";
 import { invalidLauncher } from "../../upstream/command.ts";
 import { placeOf, type Launch } from "../../upstream/launch.ts";
 import { parseLauncher } from "../../upstream/launcher.ts";

@@ -1,4 +1,4 @@
-import type { Block, Cid } from "../../cid.ts";
+import type { Block, Cid } from "../../lib/cid.ts";
 import { Activity } from "../activity.ts";
 import type { Catalog } from "../catalog.ts";
 import type { Host, ServerSummary } from "../host.ts";

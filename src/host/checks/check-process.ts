@@ -1,9 +1,9 @@
 import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
-import { BerthError } from "../../errors.ts";
-import { giveWay } from "../../give-way.ts";
-import type { Limits } from "../../limits.ts";
-import { processorMsOf, treeOf } from "../../process-tree.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { giveWay } from "../../processes/give-way.ts";
+import type { Limits } from "../../limits/limits.ts";
+import { processorMsOf, treeOf } from "../../processes/process-tree.ts";
 import {
   BESIDES_HEAP_MB,
   OwnProgram,

@@ -1,8 +1,8 @@
 import { Socket } from "node:net";
 import { getHeapStatistics } from "node:v8";
-import { digestOfJson } from "../../canonical-json.ts";
+import { digestOfJson } from "../../lib/canonical-json.ts";
 import { scalarsAt } from "../../contract/header-marks.ts";
-import { errors, type BerthError } from "../../errors.ts";
+import { errors, type BerthError } from "../../lib/errors.ts";
 import {
   isObject,
   NESTING_MAX,
@@ -11,12 +11,12 @@ import {
   type Json,
   type JsonObject,
   type JsonSchema,
-} from "../../json.ts";
+} from "../../lib/json.ts";
 import { failure, outputTooLarge } from "../../executor/failures.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
 import { readValue } from "../../executor/values.ts";
-import { parseJson } from "../../parse-json.ts";
-import { LongText } from "../../long-text.ts";
+import { parseJson } from "../../lib/parse-json.ts";
+import { LongText } from "../../lib/long-text.ts";
 import { NATIVE_META } from "../../native/events.ts";
 import { parseDraft } from "../edits/draft-checks.ts";
 import { readLongEvent, readLongMessage, type LongEvent } from "../../upstream/long-answers.ts";

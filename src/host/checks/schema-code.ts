@@ -1,7 +1,7 @@
 import { _, Ajv2020, type CodeKeywordDefinition, type ErrorObject } from "ajv/dist/2020.js";
 import standaloneCode from "ajv/dist/standalone/index.js";
 import { compilePattern } from "../../discover/pattern.ts";
-import type { JsonSchema } from "../../json.ts";
+import type { JsonSchema } from "../../lib/json.ts";
 import { evaluated, GAVE_UP, OVERFILLED, own, OWN, within, type Check } from "./work.ts";
 
 /**

@@ -6,7 +6,7 @@ import type {
 } from "../../contract/contract.ts";
 import type { DiscoveredTool } from "../../discover/discovery.ts";
 import { isTemplate } from "../../discover/uri-template.ts";
-import { isObject, type JsonObject, type JsonSchema } from "../../json.ts";
+import { isObject, type JsonObject, type JsonSchema } from "../../lib/json.ts";
 import type { ConfiguredTool } from "./tool.ts";
 
 /** What a client sees of each thing that is offered: of what was discovered, and of what a person configured. */

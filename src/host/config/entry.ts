@@ -1,7 +1,7 @@
-import { isCid, type Cid } from "../../cid.ts";
-import { ENTRY_NESTING_MAX, isDeeper, isObject, valuesIn, type Json, type JsonObject } from "../../json.ts";
+import { isCid, type Cid } from "../../lib/cid.ts";
+import { ENTRY_NESTING_MAX, isDeeper, isObject, valuesIn, type Json, type JsonObject } from "../../lib/json.ts";
 import type { AllowedHost } from "../../network/allow-list.ts";
-import type { Problem } from "../../problem.ts";
+import type { Problem } from "../../lib/problem.ts";
 import { parseLauncher } from "../../upstream/launcher.ts";
 import { readLimits, readNetwork, readSecretNames, readVariableNames, type ServerLimits } from "./given.ts";
 import { complain, inside, readFields, type Place } from "./place.ts";

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from "../../json.ts";
+import type { Json, JsonObject } from "../../lib/json.ts";
 import { parseAllowedHost, type AllowedHost } from "../../network/allow-list.ts";
 import { variableNameProblem } from "../../image/fields.ts";
 import { nameFault } from "../../secrets/rules.ts";

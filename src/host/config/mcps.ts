@@ -1,9 +1,9 @@
 import { parseJsonSource, placedIn } from "../../image/json-source.ts";
 import { SCHEMA_KEY } from "../../image/image.ts";
 import { serverNameProblem } from "../../image/fields.ts";
-import { isObject, type Json, type JsonObject } from "../../json.ts";
-import type { Limits } from "../../limits.ts";
-import type { Problem } from "../../problem.ts";
+import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
+import type { Limits } from "../../limits/limits.ts";
+import type { Problem } from "../../lib/problem.ts";
 import { faultOfSchema } from "../arguments.ts";
 import { parseInTurns, type ObjectBounds } from "../edits/json-spans.ts";
 import { knownFaults } from "./tool.ts";

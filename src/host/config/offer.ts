@@ -5,8 +5,8 @@ import type {
   ToolContract,
 } from "../../contract/contract.ts";
 import type { DiscoveredPrompt, DiscoveredResource, DiscoveredTool, Discovery } from "../../discover/discovery.ts";
-import type { JsonObject } from "../../json.ts";
-import type { Problem } from "../../problem.ts";
+import type { JsonObject } from "../../lib/json.ts";
+import type { Problem } from "../../lib/problem.ts";
 import { isOwn } from "../uris/address.ts";
 import { configuredToolContract, discoveredToolContract, promptContract, resourceContract } from "./contracts.ts";
 import type { ServerEntry } from "./entry.ts";

@@ -1,5 +1,5 @@
-import { isObject, type Json, type JsonObject } from "../../json.ts";
-import { furtherProblems, PROBLEMS_MAX, type Problem } from "../../problem.ts";
+import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
+import { furtherProblems, PROBLEMS_MAX, type Problem } from "../../lib/problem.ts";
 
 /** Where something stands in the configuration, and where all that is wrong with it is collected. */
 export interface Place {

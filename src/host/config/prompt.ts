@@ -1,5 +1,5 @@
 import type { PromptArgument } from "../../contract/contract.ts";
-import type { Json, JsonObject } from "../../json.ts";
+import type { Json, JsonObject } from "../../lib/json.ts";
 import type { ContentBlock, PromptResult } from "../catalog.ts";
 import { isContentBlock, text } from "../content.ts";
 import { complain, inside, readFields, unlessWrong, type Place } from "./place.ts";

@@ -1,5 +1,5 @@
 import { faultOfUri, isTemplate, parseUriTemplate } from "../../discover/uri-template.ts";
-import type { Json } from "../../json.ts";
+import type { Json } from "../../lib/json.ts";
 import { isOwn } from "../uris/address.ts";
 import { complain, inside, readFields, unlessWrong, type Place } from "./place.ts";
 

@@ -1,8 +1,8 @@
 import type { PromptContract } from "../../contract/contract.ts";
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
-import { JsonText, type JsonObject } from "../../json.ts";
-import type { Limits } from "../../limits.ts";
+import { JsonText, type JsonObject } from "../../lib/json.ts";
+import type { Limits } from "../../limits/limits.ts";
 import type { Prompt } from "../catalog.ts";
 import type { ValidatorOf } from "../checks/checks.ts";
 import { argumentsSchema } from "../defaults.ts";

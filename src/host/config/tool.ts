@@ -1,6 +1,6 @@
 import type { ToolAnnotations } from "../../contract/contract.ts";
 import { faultsOfHeaders } from "../../contract/header-faults.ts";
-import { isObject, type Json, type JsonObject, type JsonSchema } from "../../json.ts";
+import { isObject, type Json, type JsonObject, type JsonSchema } from "../../lib/json.ts";
 import { complain, inside, readFields, unlessWrong, type Place } from "./place.ts";
 
 /** What is said of one tool in place of what its function says of itself; also what a transform says of one. */

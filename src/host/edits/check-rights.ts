@@ -1,6 +1,6 @@
 import type { Power, Rights } from "../../access/rights.ts";
-import { isSameJson, type Json } from "../../json.ts";
-import { turnTaker } from "../../turns.ts";
+import { isSameJson, type Json } from "../../lib/json.ts";
+import { turnTaker } from "../../lib/turns.ts";
 import type { Directory, DirectoryEntry } from "../directory.ts";
 import { programOf } from "../tenant-rules.ts";
 

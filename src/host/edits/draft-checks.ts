@@ -1,9 +1,9 @@
 import type { DefinitionSource } from "../../discover/discovery.ts";
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 import { isOwnPath, languageOf } from "../../image/definition.ts";
 import { serverNameProblem, variableNameProblem } from "../../image/fields.ts";
-import { isObject } from "../../json.ts";
-import type { Problem } from "../../problem.ts";
+import { isObject } from "../../lib/json.ts";
+import type { Problem } from "../../lib/problem.ts";
 import type { Draft, Subject } from "./edits.ts";
 
 export interface DraftLimits {

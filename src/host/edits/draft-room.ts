@@ -1,5 +1,5 @@
-import { BerthError } from "../../errors.ts";
-import { limitVariable, type Limits } from "../../limits.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { limitVariable, type Limits } from "../../limits/limits.ts";
 import type { Draft } from "./edits.ts";
 
 export type DraftRoomLimits = Pick<Limits, "draftsPerTenant" | "draftBytes" | "draftBytesPerTenant">;

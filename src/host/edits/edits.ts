@@ -1,9 +1,9 @@
 import type { Rights } from "../../access/rights.ts";
-import type { CancelSignal } from "../../cancellation.ts";
-import type { Cid } from "../../cid.ts";
+import type { CancelSignal } from "../../lib/cancellation.ts";
+import type { Cid } from "../../lib/cid.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import type { Contract } from "../../contract/contract.ts";
-import type { Problem } from "../../problem.ts";
+import type { Problem } from "../../lib/problem.ts";
 
 /**
  * What a person changes while Berth runs: variables, definitions and the servers' entries in `mcps`. A save checks

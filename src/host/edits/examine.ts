@@ -1,13 +1,13 @@
 import type { Rights } from "../../access/rights.ts";
-import type { CancelSignal } from "../../cancellation.ts";
+import type { CancelSignal } from "../../lib/cancellation.ts";
 import { compareInTurns } from "../../contract/compare.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import { ToldChanges } from "../../contract/told-changes.ts";
-import { BerthError, type ErrorCode } from "../../errors.ts";
-import type { Limits } from "../../limits.ts";
-import { furtherProblems, PROBLEMS_MAX, type Problem } from "../../problem.ts";
+import { BerthError, type ErrorCode } from "../../lib/errors.ts";
+import type { Limits } from "../../limits/limits.ts";
+import { furtherProblems, PROBLEMS_MAX, type Problem } from "../../lib/problem.ts";
 import type { Store } from "../../store/store.ts";
-import { nextTurn, turnTaker } from "../../turns.ts";
+import { nextTurn, turnTaker } from "../../lib/turns.ts";
 import { Activities } from "../activity.ts";
 import type { LoadDependencies } from "../build-catalog.ts";
 import type { Catalog } from "../catalog.ts";

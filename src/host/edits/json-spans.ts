@@ -1,4 +1,4 @@
-import { turnTaker } from "../../turns.ts";
+import { turnTaker } from "../../lib/turns.ts";
 
 /**
  * Where the members of a JSON object stand in its text. What is inside of them is passed over and not read: in a

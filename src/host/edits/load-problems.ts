@@ -1,7 +1,7 @@
-import type { Cid } from "../../cid.ts";
+import type { Cid } from "../../lib/cid.ts";
 import { loadProblem } from "../../executor/load-problem.ts";
 import { loadDefinition } from "../../image/definition.ts";
-import type { Problem } from "../../problem.ts";
+import type { Problem } from "../../lib/problem.ts";
 import { compilingOnce } from "../compile-once.ts";
 import type { HostDependencies } from "../host.ts";
 

@@ -1,6 +1,6 @@
-import { isCid, rawBlock, type Cid } from "../../cid.ts";
-import { indentedJson, isObject, type Json } from "../../json.ts";
-import type { Problem } from "../../problem.ts";
+import { isCid, rawBlock, type Cid } from "../../lib/cid.ts";
+import { indentedJson, isObject, type Json } from "../../lib/json.ts";
+import type { Problem } from "../../lib/problem.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { NameMove, Store } from "../../store/store.ts";
 import { CONFIG_CIDS_MAX, referredIn } from "../config/entry.ts";

@@ -1,6 +1,6 @@
-import { decodeRecord, isCid, rawBlock, type Cid } from "../../cid.ts";
+import { decodeRecord, isCid, rawBlock, type Cid } from "../../lib/cid.ts";
 import { loadDefinition } from "../../image/definition.ts";
-import { isObject, isSameJson, type Json } from "../../json.ts";
+import { isObject, isSameJson, type Json } from "../../lib/json.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { NameChange, Store } from "../../store/store.ts";
 import type { Draft, Subject, Version } from "./edits.ts";
@@ -8,7 +8,7 @@ import { referredIn } from "../config/entry.ts";
 import { mcpsBounds, type McpsLimits } from "../config/mcps.ts";
 import type { ObjectBounds } from "./json-spans.ts";
 import { entryText, readRawEntries, resolveEntry, textAt, type RawEntries } from "./mcps-text.ts";
-import { nextTurn, turnTaker } from "../../turns.ts";
+import { nextTurn, turnTaker } from "../../lib/turns.ts";
 
 /** What subjects were: told by the histories of the names that they stand behind. */
 export interface Past {

@@ -1,5 +1,5 @@
 import { placeProblems, type Reader } from "../../image/json-source.ts";
-import type { Problem } from "../../problem.ts";
+import type { Problem } from "../../lib/problem.ts";
 
 /** Gives problems their places in what a person sees. */
 export type Place = (problems: readonly Problem[]) => Promise<Problem[]>;

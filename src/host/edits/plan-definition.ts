@@ -1,9 +1,9 @@
-import { decodeRecord, jsonBlock, rawBlock, type Cid } from "../../cid.ts";
+import { decodeRecord, jsonBlock, rawBlock, type Cid } from "../../lib/cid.ts";
 import { packDefinition } from "../../image/definition.ts";
 import type { ServerRecord } from "../../image/image.ts";
 import type { Reader } from "../../image/json-source.ts";
-import { isObject, type JsonObject } from "../../json.ts";
-import type { Problem } from "../../problem.ts";
+import { isObject, type JsonObject } from "../../lib/json.ts";
+import type { Problem } from "../../lib/problem.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { NameMove } from "../../store/store.ts";
 import type { McpsLimits } from "../config/mcps.ts";

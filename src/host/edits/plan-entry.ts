@@ -1,7 +1,7 @@
-import { rawBlock } from "../../cid.ts";
+import { rawBlock } from "../../lib/cid.ts";
 import { jsonProblems } from "../../image/json-source.ts";
-import type { Json } from "../../json.ts";
-import type { Problem } from "../../problem.ts";
+import type { Json } from "../../lib/json.ts";
+import type { Problem } from "../../lib/problem.ts";
 import { entryBounds, readNamedEntry } from "../config/mcps.ts";
 import type { ReadMcps } from "../directory.ts";
 import { parseInTurns } from "./json-spans.ts";

@@ -1,7 +1,7 @@
-import { isCid, rawBlock } from "../../cid.ts";
+import { isCid, rawBlock } from "../../lib/cid.ts";
 import { jsonProblems } from "../../image/json-source.ts";
-import { limitVariable, type Limits } from "../../limits.ts";
-import type { Problem } from "../../problem.ts";
+import { limitVariable, type Limits } from "../../limits/limits.ts";
+import type { Problem } from "../../lib/problem.ts";
 import type { NameMove } from "../../store/store.ts";
 import { textAt } from "./mcps-text.ts";
 import { placeIn } from "./place.ts";

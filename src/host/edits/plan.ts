@@ -1,6 +1,6 @@
 import type { Rights } from "../../access/rights.ts";
-import type { Cid } from "../../cid.ts";
-import type { Problem } from "../../problem.ts";
+import type { Cid } from "../../lib/cid.ts";
+import type { Problem } from "../../lib/problem.ts";
 import type { Reader } from "../../image/json-source.ts";
 import type { McpsLimits } from "../config/mcps.ts";
 import type { Directory, ReadMcps } from "../directory.ts";

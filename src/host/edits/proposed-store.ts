@@ -1,4 +1,4 @@
-import type { Block, Cid } from "../../cid.ts";
+import type { Block, Cid } from "../../lib/cid.ts";
 import type { Change, DerivedEntry, NameKind, NameMove, NameRecord, Store } from "../../store/store.ts";
 import type { ReviewedStore } from "./reviewed-store.ts";
 

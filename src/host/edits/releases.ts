@@ -1,10 +1,10 @@
 import type { Rights } from "../../access/rights.ts";
-import { decodeRecord, decodeJsonInTurns, type Cid } from "../../cid.ts";
+import { decodeRecord, decodeJsonInTurns, type Cid } from "../../lib/cid.ts";
 import type { Reader } from "../../image/json-source.ts";
 import type { Contract } from "../../contract/contract.ts";
 import { soundContract } from "../../contract/sound.ts";
-import { BerthError } from "../../errors.ts";
-import { isObject, type JsonObject } from "../../json.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { isObject, type JsonObject } from "../../lib/json.ts";
 import type { Store } from "../../store/store.ts";
 import type { ReviewedStore } from "./reviewed-store.ts";
 import type { McpsLimits } from "../config/mcps.ts";

@@ -1,8 +1,8 @@
-import { jsonBlock, rawBlock, type Cid } from "../../cid.ts";
-import { BerthError, type ErrorCode } from "../../errors.ts";
+import { jsonBlock, rawBlock, type Cid } from "../../lib/cid.ts";
+import { BerthError, type ErrorCode } from "../../lib/errors.ts";
 import type { Executor, GuestOutcome, GuestProgram, HostPort } from "../../executor/executor.ts";
 import { loadDefinition } from "../../image/definition.ts";
-import type { Json, JsonObject } from "../../json.ts";
+import type { Json, JsonObject } from "../../lib/json.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
 import type { Checks } from "../checks/checks.ts";

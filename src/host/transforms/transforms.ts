@@ -1,8 +1,8 @@
-import type { Cid } from "../../cid.ts";
+import type { Cid } from "../../lib/cid.ts";
 import type { HostPort } from "../../executor/executor.ts";
-import { isObject, type Json, type JsonObject } from "../../json.ts";
-import type { Problem } from "../../problem.ts";
-import { turnTaker } from "../../turns.ts";
+import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
+import type { Problem } from "../../lib/problem.ts";
+import { turnTaker } from "../../lib/turns.ts";
 import type { Hook, ServerEntry } from "../config/entry.ts";
 import { contractsOf, putPrompt, putResource, putTool, type Found, type Offered } from "../config/offer.ts";
 import { complain, inside, type Place } from "../config/place.ts";

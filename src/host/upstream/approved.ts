@@ -1,8 +1,8 @@
 import type { ContractChange } from "../../contract/change.ts";
-import { BerthError } from "../../errors.ts";
-import { firstProblems, type Problem } from "../../problem.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { firstProblems, type Problem } from "../../lib/problem.ts";
 import type { Store } from "../../store/store.ts";
-import { nextTurn } from "../../turns.ts";
+import { nextTurn } from "../../lib/turns.ts";
 import type { Contract } from "../catalog.ts";
 import type { ServerEntry } from "../config/entry.ts";
 import type { HostedUpstream } from "./hosted.ts";

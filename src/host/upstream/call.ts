@@ -1,9 +1,9 @@
 import { hash } from "node:crypto";
-import { BerthError } from "../../errors.ts";
-import { isObject, JsonText, type JsonObject } from "../../json.ts";
-import { cutText } from "../../cut-text.ts";
-import type { Limits } from "../../limits.ts";
-import { isLogLevel } from "../../log-level.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { isObject, JsonText, type JsonObject } from "../../lib/json.ts";
+import { cutText } from "../../lib/cut-text.ts";
+import type { Limits } from "../../limits/limits.ts";
+import { isLogLevel } from "../../lib/log-level.ts";
 import type { UpstreamConnection } from "../../upstream/connection.ts";
 import type { Ask, CallOptions as SentOptions } from "../../upstream/request.ts";
 import { PassedOnError, UpstreamError } from "../../upstream/upstream-error.ts";

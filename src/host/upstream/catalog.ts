@@ -1,5 +1,5 @@
 import type { Contract, ToolContract } from "../../contract/contract.ts";
-import type { JsonObject } from "../../json.ts";
+import type { JsonObject } from "../../lib/json.ts";
 import type { Catalog } from "../catalog.ts";
 import type { CallNotes } from "../observe.ts";
 import { uriTester } from "../resource.ts";

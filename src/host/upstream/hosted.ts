@@ -1,5 +1,5 @@
 import type { PromptContract, ToolContract } from "../../contract/contract.ts";
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { Launch } from "../../upstream/launch.ts";
 import type { Observed } from "../../upstream/observed.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";

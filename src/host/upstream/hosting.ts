@@ -1,7 +1,7 @@
-import type { Cid } from "../../cid.ts";
+import type { Cid } from "../../lib/cid.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import type { Contract } from "../../contract/contract.ts";
-import type { Log } from "../../log.ts";
+import type { Log } from "../../lib/log.ts";
 import type { Grant } from "../../secrets/grants.ts";
 import { placeOf, type Launch } from "../../upstream/launch.ts";
 import { launchedName } from "../../upstream/launcher.ts";

@@ -2,9 +2,9 @@ import type { ContractChange } from "../../contract/change.ts";
 import { compareInTurns } from "../../contract/compare.ts";
 import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
 import { ToldChanges } from "../../contract/told-changes.ts";
-import type { Limits } from "../../limits.ts";
+import type { Limits } from "../../limits/limits.ts";
 import type { SchemaValidation } from "../config/entry.ts";
-import { nextTurn } from "../../turns.ts";
+import { nextTurn } from "../../lib/turns.ts";
 import { cidOf, cidOfContract, makeCids, sizeOf } from "./structure-cid.ts";
 
 /** What is not what was approved, or is new where there is no room for it; neither listed nor used until a person approves it. */

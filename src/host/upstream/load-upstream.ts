@@ -1,10 +1,10 @@
-import { jsonBlock, rawBlock, type Block } from "../../cid.ts";
-import type { JsonObject } from "../../json.ts";
-import type { Limits } from "../../limits.ts";
-import type { Log } from "../../log.ts";
+import { jsonBlock, rawBlock, type Block } from "../../lib/cid.ts";
+import type { JsonObject } from "../../lib/json.ts";
+import type { Limits } from "../../limits/limits.ts";
+import type { Log } from "../../lib/log.ts";
 import type { Grants } from "../../secrets/grants.ts";
 import type { Launch } from "../../upstream/launch.ts";
-import { nextTurn } from "../../turns.ts";
+import { nextTurn } from "../../lib/turns.ts";
 import { parseLauncher } from "../../upstream/launcher.ts";
 import type { Activities } from "../activity.ts";
 import type { Catalog, Offer } from "../catalog.ts";

@@ -1,6 +1,6 @@
 import type { PromptContract } from "../../contract/contract.ts";
-import { BerthError } from "../../errors.ts";
-import type { JsonObject } from "../../json.ts";
+import { BerthError } from "../../lib/errors.ts";
+import type { JsonObject } from "../../lib/json.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Completer, Completion, Prompt, PromptResult, ReadResult, Resource } from "../catalog.ts";
 import { LongObject } from "../long-result.ts";

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { Cancellation } from "../../cancellation.ts";
-import { BerthError } from "../../errors.ts";
-import { limitVariable } from "../../limits.ts";
-import type { Json, JsonObject } from "../../json.ts";
+import { Cancellation } from "../../lib/cancellation.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { limitVariable } from "../../limits/limits.ts";
+import type { Json, JsonObject } from "../../lib/json.ts";
 import type { Question } from "../../upstream/request.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { CallOptions, InputRequest, InputRequired } from "../catalog.ts";

@@ -1,5 +1,5 @@
-import { BerthError } from "../../errors.ts";
-import { Paces } from "../../paces.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { Paces } from "../../lib/paces.ts";
 
 /** What a tenant may have of programs of others. */
 export interface ProcessLimits {

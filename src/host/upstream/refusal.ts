@@ -1,6 +1,6 @@
-import { BerthError, type ErrorCode } from "../../errors.ts";
-import type { Problem } from "../../problem.ts";
-import { printable } from "../../printable.ts";
+import { BerthError, type ErrorCode } from "../../lib/errors.ts";
+import type { Problem } from "../../lib/problem.ts";
+import { printable } from "../../lib/printable.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { HostedUpstream } from "./hosted.ts";
 

@@ -1,6 +1,6 @@
-import { addressOfJson, jsonBlock, jsonBlockInTurns, type Block, type Cid } from "../../cid.ts";
+import { addressOfJson, jsonBlock, jsonBlockInTurns, type Block, type Cid } from "../../lib/cid.ts";
 import type { Contract } from "../../contract/contract.ts";
-import { valuesIn } from "../../json.ts";
+import { valuesIn } from "../../lib/json.ts";
 
 /**
  * The CIDs of contracts of servers of others, and of all in them, each made once: they tell whether a server offers what

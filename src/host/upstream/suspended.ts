@@ -1,8 +1,8 @@
-import { CallTable } from "../../call-table.ts";
-import type { Limits } from "../../limits.ts";
-import { BerthError } from "../../errors.ts";
-import type { JsonObject } from "../../json.ts";
-import { Ticker } from "../../ticker.ts";
+import { CallTable } from "../../lib/call-table.ts";
+import type { Limits } from "../../limits/limits.ts";
+import { BerthError } from "../../lib/errors.ts";
+import type { JsonObject } from "../../lib/json.ts";
+import { Ticker } from "../../lib/ticker.ts";
 import type { CallOptions, InputRequired } from "../catalog.ts";
 import { isKeyOfOpenCall, OpenCall, openCallOfKey, type Begin } from "./open-call.ts";
 

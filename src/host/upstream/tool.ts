@@ -1,7 +1,7 @@
 import type { ToolContract } from "../../contract/contract.ts";
-import { BerthError, type ErrorCode } from "../../errors.ts";
-import { JsonText, type JsonObject } from "../../json.ts";
-import type { Limits } from "../../limits.ts";
+import { BerthError, type ErrorCode } from "../../lib/errors.ts";
+import { JsonText, type JsonObject } from "../../lib/json.ts";
+import type { Limits } from "../../limits/limits.ts";
 import { contextMeta } from "../../outcome/context.ts";
 import { contextOf, refusal } from "../../outcome/given.ts";
 import { persist, type Persisted, type RetryLimits, type Tries } from "../../outcome/persist.ts";

@@ -1,4 +1,4 @@
-import { isCid, type Cid } from "../../cid.ts";
+import { isCid, type Cid } from "../../lib/cid.ts";
 
 /** What a URI of Berth's own schemes names. Names are decoded, and nothing is made of dots in them. */
 export type Address =

@@ -1,5 +1,5 @@
 import { parseUriTemplate, type Expression } from "../../discover/uri-template.ts";
-import type { JsonObject } from "../../json.ts";
+import type { JsonObject } from "../../lib/json.ts";
 
 /** A URI of a template (RFC 6570, section 3.2); `values` are texts or lists of texts, and what is missing is left out. */
 export function expandTemplate(text: string, values: JsonObject): string {

@@ -1,5 +1,5 @@
-import { BerthError } from "../../errors.ts";
-import { isObject, type Json, type JsonObject, type JsonSchema } from "../../json.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { isObject, type Json, type JsonObject, type JsonSchema } from "../../lib/json.ts";
 
 /**
  * Schemas that one is looked through for: itself, what it refers to, what it is composed of, each as often as it is met.

@@ -1,5 +1,5 @@
-import { BerthError } from "../../errors.ts";
-import type { JsonObject } from "../../json.ts";
+import { BerthError } from "../../lib/errors.ts";
+import type { JsonObject } from "../../lib/json.ts";
 import type { CallOptions, CallResult, Catalog, InputRequired, ReadResult } from "../catalog.ts";
 import { failure, textsOf } from "../content.ts";
 import { blockOfContents, contentsOfResult } from "../resource-contents.ts";

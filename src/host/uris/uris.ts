@@ -1,6 +1,6 @@
 import { RIGHTS } from "../../access/rights.ts";
-import { isStructure } from "../../cid.ts";
-import { BerthError } from "../../errors.ts";
+import { isStructure } from "../../lib/cid.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { Store } from "../../store/store.ts";
 import type { CallOptions, CallResult, Catalog, InputRequired, ReadResult, Resource } from "../catalog.ts";
 import { textsOf } from "../content.ts";

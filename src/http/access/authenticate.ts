@@ -1,6 +1,6 @@
 import type { Access } from "../../access/access.ts";
 import { bySignIn, type Principal } from "../../access/principal.ts";
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { RequestContext } from "../request-context.ts";
 import { credentialOf, type Credential } from "./credential.ts";
 import type { Resources } from "./resources.ts";

@@ -1,5 +1,5 @@
 import type { RequestHandler } from "express";
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 
 /**
  * Where clients look for an authorization server at the address itself (RFC 8414, and what the revision of 2025-03-26

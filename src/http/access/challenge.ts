@@ -1,7 +1,7 @@
 import type { Access } from "../../access/access.ts";
 import { scopesFor } from "../../access/oauth/scopes.ts";
 import type { Action } from "../../access/principal.ts";
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { RequestContext } from "../request-context.ts";
 import type { Resources } from "./resources.ts";
 

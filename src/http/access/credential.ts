@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
-import { BerthError } from "../../errors.ts";
-import { DEFAULT_TENANT } from "../../tenant-name.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { DEFAULT_TENANT } from "../../lib/tenant-name.ts";
 import { isOwnPage } from "./own-page.ts";
 
 /**

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 
 /**
  * What browsers say of the page that a request comes from, which no page can forge. A cookie is sent with requests of

@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { Action, Principal } from "../../access/principal.ts";
 import { checkTyped, RIGHTS, type Power } from "../../access/rights.ts";
 import { isLoopback } from "../../config.ts";
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { Catalog } from "../../host/catalog.ts";
 import { callableBy } from "../../host/permitted.ts";
 import { plainAddress } from "../peer.ts";

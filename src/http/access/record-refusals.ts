@@ -1,5 +1,5 @@
 import type { Audit } from "../../audit/audit.ts";
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 import { peerOf } from "../peer.ts";
 import type { RequestContext } from "../request-context.ts";
 import type { Challenge } from "./challenge.ts";

@@ -1,12 +1,12 @@
 import type { Access } from "../../access/access.ts";
-import { BerthError } from "../../errors.ts";
-import { isObject } from "../../json.ts";
-import { parseJson } from "../../parse-json.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { isObject } from "../../lib/json.ts";
+import { parseJson } from "../../lib/parse-json.ts";
 import type { Bodies } from "../body.ts";
 import type { OriginOf } from "../origin.ts";
 import type { Pages } from "../pages/pages.ts";
 import { peerOf } from "../peer.ts";
-import { isTenantName } from "../../tenant-name.ts";
+import { isTenantName } from "../../lib/tenant-name.ts";
 import type { RoutedContext, RouteHandler } from "../routed.ts";
 import { endTokenCookie, signInCookie, signInCookieOf } from "./credential.ts";
 import { checkWritingPage } from "./own-page.ts";

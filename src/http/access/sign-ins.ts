@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { BerthError } from "../../errors.ts";
-import { isObject } from "../../json.ts";
-import type { Limits } from "../../limits.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { isObject } from "../../lib/json.ts";
+import type { Limits } from "../../limits/limits.ts";
 import type { Records } from "../../mcp/records.ts";
 import type { Sealer } from "../../mcp/seal.ts";
 

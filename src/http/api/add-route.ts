@@ -1,5 +1,5 @@
 import type { Router } from "express";
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 import { routed, type Permit, type RouteHandler } from "../routed.ts";
 
 const WRITES = ["put", "post", "delete"] as const;

@@ -5,7 +5,7 @@ import type { Checks } from "../../host/checks/checks.ts";
 import type { Edits } from "../../host/edits/edits.ts";
 import type { Host } from "../../host/host.ts";
 import type { SecretEdits } from "../../host/secret-edits.ts";
-import type { Limits } from "../../limits.ts";
+import type { Limits } from "../../limits/limits.ts";
 import type { Bodies } from "../body.ts";
 import type { ListPageLimits } from "../list-page.ts";
 import { auditRoutes } from "./audit.ts";

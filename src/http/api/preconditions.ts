@@ -1,7 +1,7 @@
 import type { Request } from "express";
 import { rightsOf, type OpenAccess } from "../../access/rights.ts";
-import type { Cid } from "../../cid.ts";
-import { BerthError } from "../../errors.ts";
+import type { Cid } from "../../lib/cid.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { RoutedContext } from "../routed.ts";
 import type { SaveOptions } from "../../host/edits/edits.ts";
 

@@ -1,4 +1,4 @@
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 import { parseDraft } from "../../host/edits/draft-checks.ts";
 import type { Draft, Subject } from "../../host/edits/edits.ts";
 import type { RequestContext } from "../request-context.ts";

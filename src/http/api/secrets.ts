@@ -1,5 +1,5 @@
 import { Router } from "express";
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { ListedSecret } from "../../host/secret-edits.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
 import type { RequestContext } from "../request-context.ts";

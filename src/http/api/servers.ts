@@ -1,13 +1,13 @@
 import { Router, type Request } from "express";
-import type { Cid } from "../../cid.ts";
+import type { Cid } from "../../lib/cid.ts";
 import { compareInTurns } from "../../contract/compare.ts";
 import type { Contract } from "../../contract/contract.ts";
 import { ToldChanges } from "../../contract/told-changes.ts";
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { ServerSummary } from "../../host/host.ts";
-import { isObject } from "../../json.ts";
-import { listedProblems } from "../../problem.ts";
-import { mapInTurns } from "../../turns.ts";
+import { isObject } from "../../lib/json.ts";
+import { listedProblems } from "../../lib/problem.ts";
+import { mapInTurns } from "../../lib/turns.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
 import type { RouteHandler } from "../routed.ts";
 import { changing, listing, mayChange, mayKnow, named, reading, readingWith } from "../access/permit.ts";

@@ -1,8 +1,8 @@
 import { Router } from "express";
 import { readTokenWish } from "../../access/token-wish.ts";
 import type { TokenInfo } from "../../access/tokens.ts";
-import { parseJson } from "../../parse-json.ts";
-import { nextTurn } from "../../turns.ts";
+import { parseJson } from "../../lib/parse-json.ts";
+import { nextTurn } from "../../lib/turns.ts";
 import { changing } from "../access/permit.ts";
 import { cursorAfter, readListPage } from "../list-page.ts";
 import type { RouteHandler } from "../routed.ts";

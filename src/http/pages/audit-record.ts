@@ -1,5 +1,5 @@
 import type { AuditRecord } from "../../audit/record.ts";
-import { isObject, type Json } from "../../json.ts";
+import { isObject, type Json } from "../../lib/json.ts";
 import { authorText, bytesText, countOf, shortCid, timeView } from "./parts/text.ts";
 
 /** One record in a row of the page: when, what, who, how it ended, and what more there is to know. */

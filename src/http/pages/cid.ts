@@ -1,9 +1,9 @@
 import type { Response } from "express";
-import { isCid, isStructure, type Cid } from "../../cid.ts";
-import { BerthError } from "../../errors.ts";
+import { isCid, isStructure, type Cid } from "../../lib/cid.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { Host } from "../../host/host.ts";
-import { indentedJson, isObject } from "../../json.ts";
-import { nextTurn } from "../../turns.ts";
+import { indentedJson, isObject } from "../../lib/json.ts";
+import { nextTurn } from "../../lib/turns.ts";
 import type { RouteHandler } from "../routed.ts";
 import type { Pages } from "./pages.ts";
 import { linkCids, type Piece } from "./parts/link-cids.ts";

@@ -1,11 +1,11 @@
 import type { Principal } from "../../access/principal.ts";
 import type { Access } from "../../access/access.ts";
-import { cutText } from "../../cut-text.ts";
-import { BerthError } from "../../errors.ts";
+import { cutText } from "../../lib/cut-text.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { Catalog } from "../../host/catalog.ts";
 import type { Host, ServerSummary } from "../../host/host.ts";
 import { permittedCatalog } from "../../host/permitted.ts";
-import { indentedJson } from "../../json.ts";
+import { indentedJson } from "../../lib/json.ts";
 import { listedTool } from "../../mcp/methods/lists.ts";
 import { checkPermitted, mayChange, checkReadable, toolsShown } from "../access/permit.ts";
 import type { OriginOf } from "../origin.ts";

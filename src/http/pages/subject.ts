@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { isCid, type Cid } from "../../cid.ts";
+import { isCid, type Cid } from "../../lib/cid.ts";
 import { packageRoot } from "../../config.ts";
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { Current, Draft, Edits, Subject, Version } from "../../host/edits/edits.ts";
-import { nextTurn } from "../../turns.ts";
+import { nextTurn } from "../../lib/turns.ts";
 import type { Place } from "../request-context.ts";
 import type { Fragment } from "./fragment.ts";
 import type { Pages } from "./pages.ts";

@@ -1,9 +1,9 @@
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { CallResult } from "../../host/catalog.ts";
 import { BARE_JSON, bareOf, textsOf, type Bare } from "../../host/content.ts";
 import { jsonOf, LongResult } from "../../host/long-result.ts";
 import type { Remake } from "../../host/remake.ts";
-import { LongText } from "../../long-text.ts";
+import { LongText } from "../../lib/long-text.ts";
 import { endResponse, type EventStream } from "../event-stream.ts";
 import type { RequestContext } from "../request-context.ts";
 import { sayWhenToRetry } from "../write-answer.ts";

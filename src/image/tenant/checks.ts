@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
-import { isCid, isStructure, matches, type Cid } from "../../cid.ts";
-import { isObject, type JsonObject } from "../../json.ts";
-import type { Problem } from "../../problem.ts";
+import { isCid, isStructure, matches, type Cid } from "../../lib/cid.ts";
+import { isObject, type JsonObject } from "../../lib/json.ts";
+import type { Problem } from "../../lib/problem.ts";
 import { nameFault } from "../../secrets/rules.ts";
 import type { NamedChange, TenantStaging } from "../../store/tenant-copies.ts";
 import { changeLine, lineStarts, type TenantFileCounts, type TenantFileHeader } from "./format.ts";

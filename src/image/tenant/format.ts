@@ -1,5 +1,5 @@
-import type { Cid } from "../../cid.ts";
-import type { JsonObject } from "../../json.ts";
+import type { Cid } from "../../lib/cid.ts";
+import type { JsonObject } from "../../lib/json.ts";
 import type { NamedChange } from "../../store/tenant-copies.ts";
 
 /**

@@ -1,6 +1,6 @@
-import { isObject, type JsonObject } from "../../json.ts";
-import type { Problem } from "../../problem.ts";
-import { isTenantName } from "../../tenant-name.ts";
+import { isObject, type JsonObject } from "../../lib/json.ts";
+import type { Problem } from "../../lib/problem.ts";
+import { isTenantName } from "../../lib/tenant-name.ts";
 import { FORMAT, FORMAT_VERSION, type TenantFileHeader } from "./format.ts";
 import { isSame, isTime, shortLine } from "./parse-line.ts";
 

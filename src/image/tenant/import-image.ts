@@ -1,7 +1,7 @@
-import { isStructure } from "../../cid.ts";
-import { BerthError } from "../../errors.ts";
+import { isStructure } from "../../lib/cid.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { Store } from "../../store/store.ts";
-import { checkTenantName, DEFAULT_TENANT } from "../../tenant-name.ts";
+import { checkTenantName, DEFAULT_TENANT } from "../../lib/tenant-name.ts";
 import { applyImage, type ApplyReport } from "../apply.ts";
 import type { Image } from "../image.ts";
 import { checkNames, verifyImage } from "../read.ts";

@@ -1,7 +1,7 @@
-import type { Cid } from "../../cid.ts";
-import { BerthError } from "../../errors.ts";
+import type { Cid } from "../../lib/cid.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { Tenants } from "../../store/tenants.ts";
-import { DEFAULT_TENANT } from "../../tenant-name.ts";
+import { DEFAULT_TENANT } from "../../lib/tenant-name.ts";
 import type { TenantFileCounts, TenantFileHeader } from "./format.ts";
 import { readTenantFile, type ReadOptions } from "./read.ts";
 

@@ -1,5 +1,5 @@
-import { isCid, type Cid } from "../../cid.ts";
-import { nestsTooDeep } from "../../json.ts";
+import { isCid, type Cid } from "../../lib/cid.ts";
+import { nestsTooDeep } from "../../lib/json.ts";
 import { contentLine } from "./format.ts";
 
 /** Bytes of every line that brings no content. */

@@ -1,6 +1,6 @@
-import type { Cid } from "../../cid.ts";
+import type { Cid } from "../../lib/cid.ts";
 import type { TenantStaging } from "../../store/tenant-copies.ts";
-import type { Problem } from "../../problem.ts";
+import type { Problem } from "../../lib/problem.ts";
 import { lineStarts, type TenantFileCounts, type TenantFileHeader } from "./format.ts";
 import { linesOf, type Line } from "./lines.ts";
 import { TenantFileChecks, type CheckOptions } from "./checks.ts";

@@ -1,7 +1,7 @@
-import { canonicalJson } from "../../canonical-json.ts";
-import { decodeRecord, isCid, isStructure, type Cid } from "../../cid.ts";
-import { BerthError } from "../../errors.ts";
-import { isObject, NESTING_MAX } from "../../json.ts";
+import { canonicalJson } from "../../lib/canonical-json.ts";
+import { decodeRecord, isCid, isStructure, type Cid } from "../../lib/cid.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { isObject, NESTING_MAX } from "../../lib/json.ts";
 import type { NamedChange } from "../../store/tenant-copies.ts";
 import { parseManifest } from "../read.ts";
 

@@ -1,8 +1,8 @@
-import { Cancellation, type CancelSignal } from "../../cancellation.ts";
+import { Cancellation, type CancelSignal } from "../../lib/cancellation.ts";
 import type { InputRequest, InputRequests } from "../../host/catalog.ts";
-import { BerthError } from "../../errors.ts";
-import type { JsonObject } from "../../json.ts";
-import type { Limits } from "../../limits.ts";
+import { BerthError } from "../../lib/errors.ts";
+import type { JsonObject } from "../../lib/json.ts";
+import type { Limits } from "../../limits/limits.ts";
 import { notificationText, requestText } from "../json-rpc.ts";
 import type { Asked, MethodCall } from "../protocol.ts";
 import type { LegacyClient } from "./client.ts";

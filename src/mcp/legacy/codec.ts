@@ -1,5 +1,5 @@
-import type { Limits } from "../../limits.ts";
-import { BerthError } from "../../errors.ts";
+import type { Limits } from "../../limits/limits.ts";
+import { BerthError } from "../../lib/errors.ts";
 import { jsonOf } from "../../host/long-result.ts";
 import type { Codec, Method } from "../protocol.ts";
 import type { ListedLimits } from "../methods/lists.ts";

@@ -1,5 +1,5 @@
 import { mapsOfSchemas, placesOfSchemas } from "../../contract/subschemas.ts";
-import { isObject, NESTING_MAX, type JsonSchema } from "../../json.ts";
+import { isObject, NESTING_MAX, type JsonSchema } from "../../lib/json.ts";
 
 /**
  * The schema for a client that may know draft 7 alone, as the SDK of the legacy revisions does, which refuses results by

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { CancelSignal } from "../../cancellation.ts";
-import type { Limits } from "../../limits.ts";
+import type { CancelSignal } from "../../lib/cancellation.ts";
+import type { Limits } from "../../limits/limits.ts";
 import { errorText, type RequestId } from "../json-rpc.ts";
 import type { Answer, Listen } from "../protocol.ts";
 import type { Session } from "./session.ts";

@@ -1,8 +1,8 @@
-import { Cancellation } from "../../cancellation.ts";
-import type { Limits } from "../../limits.ts";
-import { BerthError } from "../../errors.ts";
+import { Cancellation } from "../../lib/cancellation.ts";
+import type { Limits } from "../../limits/limits.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { Host } from "../../host/host.ts";
-import type { Log } from "../../log.ts";
+import type { Log } from "../../lib/log.ts";
 import type { Message, Request } from "../json-rpc.ts";
 import type { Answer, Client, Codec, Listen, Place, Post } from "../protocol.ts";
 import { LEGACY_VERSIONS } from "../revisions.ts";

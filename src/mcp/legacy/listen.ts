@@ -1,6 +1,6 @@
 import type { Principal } from "../../access/principal.ts";
-import { BerthError } from "../../errors.ts";
-import type { CancelSignal } from "../../cancellation.ts";
+import { BerthError } from "../../lib/errors.ts";
+import type { CancelSignal } from "../../lib/cancellation.ts";
 import { mayHearOf } from "../admit.ts";
 import { errorText, type RequestId } from "../json-rpc.ts";
 import type { Answer, Listen } from "../protocol.ts";

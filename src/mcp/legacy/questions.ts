@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { InputRequest } from "../../host/catalog.ts";
-import { isObject, type JsonObject } from "../../json.ts";
+import { isObject, type JsonObject } from "../../lib/json.ts";
 import type { SessionFacts } from "./session.ts";
 
 /** What a client must be able to do for a question, as far as a revision words it; undefined when it can. */

@@ -1,7 +1,7 @@
-import { Cancellation } from "../../cancellation.ts";
-import { BerthError } from "../../errors.ts";
-import { isObject, type JsonObject } from "../../json.ts";
-import { LongText, type Text } from "../../long-text.ts";
+import { Cancellation } from "../../lib/cancellation.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { isObject, type JsonObject } from "../../lib/json.ts";
+import { LongText, type Text } from "../../lib/long-text.ts";
 import {
   errorText,
   idOf,
@@ -11,7 +11,7 @@ import {
   type Message,
   type Request,
 } from "../json-rpc.ts";
-import { nextTurn } from "../../turns.ts";
+import { nextTurn } from "../../lib/turns.ts";
 import type { Answer, Codec, Place, Post } from "../protocol.ts";
 import { legacyClient } from "./client.ts";
 import { initialization, negotiate } from "./initialize.ts";

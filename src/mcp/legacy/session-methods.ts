@@ -1,5 +1,5 @@
-import { BerthError } from "../../errors.ts";
-import { isLogLevel, LOG_LEVELS } from "../../log-level.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { isLogLevel, LOG_LEVELS } from "../../lib/log-level.ts";
 import type { Method, MethodCall } from "../protocol.ts";
 import type { LegacyClient } from "./client.ts";
 import type { Session } from "./session.ts";

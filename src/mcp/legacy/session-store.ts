@@ -1,6 +1,6 @@
-import { BerthError } from "../../errors.ts";
-import { limitVariable, type Limits } from "../../limits.ts";
-import type { LogLevel } from "../../log-level.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { limitVariable, type Limits } from "../../limits/limits.ts";
+import type { LogLevel } from "../../lib/log-level.ts";
 import { KeptCount } from "../kept-count.ts";
 import type { Records, StoredRecord } from "../records.ts";
 import type { Session } from "./session.ts";

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
-import type { Cancellation } from "../../cancellation.ts";
-import type { JsonObject } from "../../json.ts";
+import type { Cancellation } from "../../lib/cancellation.ts";
+import type { JsonObject } from "../../lib/json.ts";
 import { notificationText, type RequestId } from "../json-rpc.ts";
-import type { LogLevel } from "../../log-level.ts";
+import type { LogLevel } from "../../lib/log-level.ts";
 import type { Place } from "../protocol.ts";
 import { isToListen } from "./event-id.ts";
 import type { Stream } from "./stream.ts";

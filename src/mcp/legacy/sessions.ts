@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
-import type { Limits } from "../../limits.ts";
-import { BerthError } from "../../errors.ts";
-import { isObject, type JsonObject } from "../../json.ts";
-import { turnTaker } from "../../turns.ts";
+import type { Limits } from "../../limits/limits.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { isObject, type JsonObject } from "../../lib/json.ts";
+import { turnTaker } from "../../lib/turns.ts";
 import type { Sealer } from "../seal.ts";
 import { isLegacy } from "../revisions.ts";
 import type { Records } from "../records.ts";

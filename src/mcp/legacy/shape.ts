@@ -1,8 +1,8 @@
 import type { CallResult, ContentBlock, PromptResult, ToolContract } from "../../host/catalog.ts";
 import { withoutAudio, withoutLink } from "../../host/content.ts";
 import { LongObject, LongResult } from "../../host/long-result.ts";
-import { isObject, type JsonSchema } from "../../json.ts";
-import { LongText, type Text } from "../../long-text.ts";
+import { isObject, type JsonSchema } from "../../lib/json.ts";
+import { LongText, type Text } from "../../lib/long-text.ts";
 import type { ListName } from "../protocol.ts";
 import { forDraft7 } from "./draft-7.ts";
 

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Limits } from "../../limits.ts";
-import { BerthError } from "../../errors.ts";
-import type { Log } from "../../log.ts";
-import { nextTurn } from "../../turns.ts";
+import type { Limits } from "../../limits/limits.ts";
+import { BerthError } from "../../lib/errors.ts";
+import type { Log } from "../../lib/log.ts";
+import { nextTurn } from "../../lib/turns.ts";
 import type { KeyedRecordPut, Records } from "../records.ts";
 import { Silence } from "../silence.ts";
 import type { Session } from "./session.ts";

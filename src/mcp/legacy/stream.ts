@@ -1,5 +1,5 @@
-import type { BerthError } from "../../errors.ts";
-import type { Text } from "../../long-text.ts";
+import type { BerthError } from "../../lib/errors.ts";
+import type { Text } from "../../lib/long-text.ts";
 import type { EventSink } from "../protocol.ts";
 import { eventId } from "./event-id.ts";
 

@@ -1,11 +1,11 @@
-import { limitVariable, type Limits } from "../../limits.ts";
-import { BerthError } from "../../errors.ts";
+import { limitVariable, type Limits } from "../../limits/limits.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { RequestId } from "../json-rpc.ts";
 import type { EventSink } from "../protocol.ts";
-import { isObject } from "../../json.ts";
+import { isObject } from "../../lib/json.ts";
 import type { Session } from "./session.ts";
 import type { StoredStream, StreamStore } from "./stream-store.ts";
-import { turnTaker } from "../../turns.ts";
+import { turnTaker } from "../../lib/turns.ts";
 import { isToListen, streamId } from "./event-id.ts";
 import { Stream, type StreamOptions } from "./stream.ts";
 

@@ -1,8 +1,8 @@
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { Catalog, ToolContract } from "../../host/catalog.ts";
 import { viewRoom, type Kept } from "../../host/view-room.ts";
-import type { Limits } from "../../limits.ts";
-import { turnTaker } from "../../turns.ts";
+import type { Limits } from "../../limits/limits.ts";
+import { turnTaker } from "../../lib/turns.ts";
 import type { Codec, ListName, Method } from "../protocol.ts";
 import { META_CONTRACT, META_IMPLEMENTATION } from "../revisions.ts";
 

@@ -1,5 +1,5 @@
 import type { GuestLog } from "../../host/catalog.ts";
-import { LOG_LEVELS } from "../../log-level.ts";
+import { LOG_LEVELS } from "../../lib/log-level.ts";
 import { notificationText } from "../json-rpc.ts";
 import type { MethodCall } from "../protocol.ts";
 

@@ -1,5 +1,5 @@
-import { isObject, type Json, type JsonObject } from "../../json.ts";
-import { BerthError } from "../../errors.ts";
+import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
+import { BerthError } from "../../lib/errors.ts";
 import { ID_UNITS_MAX, notificationText } from "../json-rpc.ts";
 import type { EventSink, MethodCall } from "../protocol.ts";
 

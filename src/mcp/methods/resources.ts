@@ -1,5 +1,5 @@
-import { BerthError } from "../../errors.ts";
-import type { Text } from "../../long-text.ts";
+import { BerthError } from "../../lib/errors.ts";
+import type { Text } from "../../lib/long-text.ts";
 import type { MethodCall } from "../protocol.ts";
 import { inRounds } from "./rounds.ts";
 

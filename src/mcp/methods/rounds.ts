@@ -1,8 +1,8 @@
 import type { CallOptions, InputRequests, InputRequired } from "../../host/catalog.ts";
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 import { joinAnswers } from "../../outcome/given.ts";
 import { callerContextOf } from "../../outcome/context.ts";
-import type { Text } from "../../long-text.ts";
+import type { Text } from "../../lib/long-text.ts";
 import type { MethodCall } from "../protocol.ts";
 import { logReporter } from "./log.ts";
 import { progressReporter } from "./progress.ts";

@@ -1,6 +1,6 @@
-import { BerthError } from "../../errors.ts";
-import { isObject, type JsonObject, type JsonText } from "../../json.ts";
-import type { Text } from "../../long-text.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { isObject, type JsonObject, type JsonText } from "../../lib/json.ts";
+import type { Text } from "../../lib/long-text.ts";
 import type { MethodCall } from "../protocol.ts";
 import { inRounds } from "./rounds.ts";
 

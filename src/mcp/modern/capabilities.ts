@@ -1,5 +1,5 @@
 import type { Catalog } from "../../host/catalog.ts";
-import type { JsonObject } from "../../json.ts";
+import type { JsonObject } from "../../lib/json.ts";
 import { EXTENSION_TASKS } from "../revisions.ts";
 
 export type Capability = "tools" | "resources" | "prompts" | "completions";

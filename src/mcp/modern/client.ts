@@ -1,9 +1,9 @@
 import { headerMarks, scalarsAt, type HeaderMark } from "../../contract/header-marks.ts";
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { Tool } from "../../host/catalog.ts";
 import type { Checks } from "../../host/checks/checks.ts";
-import { isObject, JsonText, type JsonObject } from "../../json.ts";
-import { isLogLevel, LOG_LEVELS, type LogLevel } from "../../log-level.ts";
+import { isObject, JsonText, type JsonObject } from "../../lib/json.ts";
+import { isLogLevel, LOG_LEVELS, type LogLevel } from "../../lib/log-level.ts";
 import type { Request } from "../json-rpc.ts";
 import type { Client, Place, Post } from "../protocol.ts";
 import {

@@ -1,7 +1,7 @@
 import type { Catalog } from "../../host/catalog.ts";
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 import { LongObject } from "../../host/long-result.ts";
-import type { Text } from "../../long-text.ts";
+import type { Text } from "../../lib/long-text.ts";
 import type { Codec, Method } from "../protocol.ts";
 import { SUPPORTED_VERSIONS } from "../revisions.ts";
 import type { ListedLimits } from "../methods/lists.ts";

@@ -1,5 +1,5 @@
 import type { HeaderMark, Scalar } from "../../contract/header-marks.ts";
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { Request } from "../json-rpc.ts";
 import type { Post } from "../protocol.ts";
 import { META_PROTOCOL_VERSION } from "../revisions.ts";

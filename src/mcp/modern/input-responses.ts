@@ -1,7 +1,7 @@
 import type { InputRequest } from "../../host/catalog.ts";
-import { cutText } from "../../cut-text.ts";
-import { BerthError } from "../../errors.ts";
-import { isObject, type Json, type JsonObject } from "../../json.ts";
+import { cutText } from "../../lib/cut-text.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
 
 export type AskedMethods = Readonly<Record<string, InputRequest["method"]>>;
 

@@ -1,7 +1,7 @@
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { Catalog } from "../../host/catalog.ts";
-import { isObject, type JsonObject } from "../../json.ts";
-import { turnTaker } from "../../turns.ts";
+import { isObject, type JsonObject } from "../../lib/json.ts";
+import { turnTaker } from "../../lib/turns.ts";
 import { capabilitiesOf } from "./capabilities.ts";
 
 /** What a client wants to hear of (2026-07-28 `basic/patterns/subscriptions`, and SEP-2663 for tasks). */

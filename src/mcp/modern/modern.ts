@@ -1,6 +1,6 @@
 import type { Host } from "../../host/host.ts";
-import type { Limits } from "../../limits.ts";
-import type { Log } from "../../log.ts";
+import type { Limits } from "../../limits/limits.ts";
+import type { Log } from "../../lib/log.ts";
 import type { ListedLimits } from "../methods/lists.ts";
 import type { Era } from "../protocol.ts";
 import type { Sealer } from "../seal.ts";

@@ -1,5 +1,5 @@
 import type { InputRequest, InputRequests } from "../../host/catalog.ts";
-import { isObject, type JsonObject } from "../../json.ts";
+import { isObject, type JsonObject } from "../../lib/json.ts";
 
 /**
  * What a client would have to declare for these questions and did not, as a capabilities object; undefined when

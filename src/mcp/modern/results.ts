@@ -1,6 +1,6 @@
 import type { Catalog } from "../../host/catalog.ts";
 import { jsonOf } from "../../host/long-result.ts";
-import { LongText, type Text } from "../../long-text.ts";
+import { LongText, type Text } from "../../lib/long-text.ts";
 import { META_SERVER_INFO } from "../revisions.ts";
 
 /** `task` is the tasks extension's (SEP-2663). */

@@ -1,8 +1,8 @@
 import type { CallResult, Catalog, InputRequired, Tool } from "../../host/catalog.ts";
 import { textsOf } from "../../host/content.ts";
 import { jsonOf } from "../../host/long-result.ts";
-import { BerthError } from "../../errors.ts";
-import { isObject, JsonText, type JsonObject } from "../../json.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { isObject, JsonText, type JsonObject } from "../../lib/json.ts";
 import { NATIVE_META, type NativeEvent } from "../../native/events.ts";
 import { callerContextOf } from "../../outcome/context.ts";
 import { readInputResponses } from "../modern/input-responses.ts";

@@ -1,10 +1,10 @@
-import { isCid } from "../../cid.ts";
+import { isCid } from "../../lib/cid.ts";
 import type { Catalog } from "../../host/catalog.ts";
 import { ALL_SERVERS } from "../../host/aggregate.ts";
 import type { Host } from "../../host/host.ts";
 import { permittedCatalog } from "../../host/permitted.ts";
-import { BerthError } from "../../errors.ts";
-import { nearNames } from "../../near-names.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { nearNames } from "../../lib/near-names.ts";
 import type { Method, Place } from "../protocol.ts";
 import { callNatively } from "./call.ts";
 

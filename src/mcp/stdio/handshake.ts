@@ -1,4 +1,4 @@
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { Answer } from "../protocol.ts";
 
 /** Before the handshake a legacy client may only see whether anybody is there. */

@@ -1,5 +1,5 @@
 import type { Readable, Writable } from "node:stream";
-import { LongText, type Text } from "../../long-text.ts";
+import { LongText, type Text } from "../../lib/long-text.ts";
 
 /** Where lines are written. While the other side is behind, nothing more is read from it. */
 export class LineOutput {

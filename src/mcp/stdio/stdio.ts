@@ -1,9 +1,9 @@
 import type { Readable, Writable } from "node:stream";
-import { Cancellation } from "../../cancellation.ts";
-import { BerthError } from "../../errors.ts";
-import { isObject } from "../../json.ts";
-import type { Log } from "../../log.ts";
-import { beginTrace } from "../../trace.ts";
+import { Cancellation } from "../../lib/cancellation.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { isObject } from "../../lib/json.ts";
+import type { Log } from "../../lib/log.ts";
+import { beginTrace } from "../../lib/trace.ts";
 import type { Endpoint } from "../endpoint.ts";
 import { errorText, idOf, readMessage, type Message, type Request, type RequestId } from "../json-rpc.ts";
 import { isNativeName } from "../native/native.ts";

@@ -1,4 +1,4 @@
-import { jsonBlock, type Cid } from "../../cid.ts";
+import { jsonBlock, type Cid } from "../../lib/cid.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import { compareContracts } from "../../contract/compare.ts";
 import type { Contract } from "../../contract/contract.ts";

@@ -1,7 +1,7 @@
-import { jsonBlockInTurns } from "../../cid.ts";
+import { jsonBlockInTurns } from "../../lib/cid.ts";
 import type { Contract, ToolContract } from "../../contract/contract.ts";
-import { BerthError } from "../../errors.ts";
-import { isObject, type JsonObject, type JsonSchema } from "../../json.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { isObject, type JsonObject, type JsonSchema } from "../../lib/json.ts";
 import { contractHashInTurns, knownOf } from "../contract-hash.ts";
 import type { ProfileMeta, ProfileTool } from "./profile.ts";
 import type { ProfileFiles } from "./save.ts";

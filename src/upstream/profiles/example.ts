@@ -1,4 +1,4 @@
-import type { JsonObject, JsonSchema } from "../../json.ts";
+import type { JsonObject, JsonSchema } from "../../lib/json.ts";
 import { convertArguments } from "../arguments.ts";
 import { readOperation } from "../operation.ts";
 import { isReservedKey } from "../query-keys.ts";

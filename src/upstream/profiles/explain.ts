@@ -1,5 +1,5 @@
 import type { ContractChange } from "../../contract/change.ts";
-import { printable } from "../../printable.ts";
+import { printable } from "../../lib/printable.ts";
 import type { ProfileCheck } from "./check.ts";
 
 const kinds = [

@@ -1,5 +1,5 @@
-import { isObject, type Json, type JsonObject } from "../../json.ts";
-import { BerthError } from "../../errors.ts";
+import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { ProfileMeta, ProfileTool } from "./profile.ts";
 import type { ProfileFiles } from "./save.ts";
 

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
-import { BerthError } from "../../errors.ts";
-import type { Json } from "../../json.ts";
+import { BerthError } from "../../lib/errors.ts";
+import type { Json } from "../../lib/json.ts";
 import { invalidLauncher } from "../command.ts";
 import type { Launch, Template } from "../launch.ts";
 import { parseLauncher } from "../launcher.ts";

@@ -1,11 +1,11 @@
 import { readdir, readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
-import { jsonBlock } from "../../cid.ts";
+import { jsonBlock } from "../../lib/cid.ts";
 import type { Contract } from "../../contract/contract.ts";
-import { BerthError } from "../../errors.ts";
-import { isObject, type Json, type JsonObject } from "../../json.ts";
-import type { Problem } from "../../problem.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
+import type { Problem } from "../../lib/problem.ts";
 import {
   CONTRACT_FILE,
   META_FILE,

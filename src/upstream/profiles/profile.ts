@@ -1,7 +1,7 @@
-import type { Cid } from "../../cid.ts";
+import type { Cid } from "../../lib/cid.ts";
 import type { Contract } from "../../contract/contract.ts";
-import { isObject, type Json, type JsonObject } from "../../json.ts";
-import type { Problem } from "../../problem.ts";
+import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
+import type { Problem } from "../../lib/problem.ts";
 
 /**
  * A saved way to reach a server of others, with what somebody learned about it (seed 000, "Profile System"):

@@ -1,4 +1,4 @@
-import { BerthError } from "../../errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 import { invalidLauncher } from "../command.ts";
 import { contractOf } from "../contract-of.ts";
 import { readOperation } from "../operation.ts";

@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto";
 import { mkdir, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type { Contract } from "../../contract/contract.ts";
-import { BerthError } from "../../errors.ts";
-import type { Json } from "../../json.ts";
+import { BerthError } from "../../lib/errors.ts";
+import type { Json } from "../../lib/json.ts";
 import {
   CONTRACT_FILE,
   META_FILE,

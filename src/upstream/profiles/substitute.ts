@@ -1,4 +1,4 @@
-import { isObject, type Json } from "../../json.ts";
+import { isObject, type Json } from "../../lib/json.ts";
 
 /** A text names a variable that the environment does not have. */
 export interface Unset {

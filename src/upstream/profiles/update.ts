@@ -1,6 +1,6 @@
 import type { ContractChange } from "../../contract/change.ts";
 import type { Contract, ToolContract } from "../../contract/contract.ts";
-import type { JsonObject } from "../../json.ts";
+import type { JsonObject } from "../../lib/json.ts";
 import { parametersOf, pinned } from "./design.ts";
 import type { Profile, ProfileTool } from "./profile.ts";
 import type { ProfileFiles } from "./save.ts";

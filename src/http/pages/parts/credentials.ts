@@ -1,5 +1,5 @@
 import type { Access } from "../../../access/access.ts";
-import { DEFAULT_TENANT } from "../../../tenant-name.ts";
+import { DEFAULT_TENANT } from "../../../lib/tenant-name.ts";
 import { shellWord } from "./text.ts";
 
 /**

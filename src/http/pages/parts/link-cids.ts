@@ -1,4 +1,4 @@
-import { isCid } from "../../../cid.ts";
+import { isCid } from "../../../lib/cid.ts";
 
 /** A part of a text; `cid` when it is one and leads to its page. */
 export interface Piece {

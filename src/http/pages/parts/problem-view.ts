@@ -1,4 +1,4 @@
-import { locationOf, type Problem } from "../../../problem.ts";
+import { locationOf, type Problem } from "../../../lib/problem.ts";
 
 /** A problem as `views/partials/problem.hbs` shows it. */
 export interface ProblemView {

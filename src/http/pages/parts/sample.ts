@@ -1,4 +1,4 @@
-import { isObject, type Json, type JsonObject, type JsonSchema } from "../../../json.ts";
+import { isObject, type Json, type JsonObject, type JsonSchema } from "../../../lib/json.ts";
 
 const DEPTH_MAX = 6;
 /** A longer sample is no use to a reader, in UTF-16 units of its texts. */

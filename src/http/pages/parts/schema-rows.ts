@@ -1,6 +1,6 @@
 import { typeText } from "../../../contract/signature.ts";
-import { cutText } from "../../../cut-text.ts";
-import { isObject, jsonText, type JsonSchema } from "../../../json.ts";
+import { cutText } from "../../../lib/cut-text.ts";
+import { isObject, jsonText, type JsonSchema } from "../../../lib/json.ts";
 
 /** One line of the table that shows a schema: a parameter, or a field inside of one. */
 export interface SchemaRow {

@@ -1,6 +1,6 @@
 import { signatureOf } from "../../../contract/signature.ts";
-import { cutText } from "../../../cut-text.ts";
-import type { JsonSchema } from "../../../json.ts";
+import { cutText } from "../../../lib/cut-text.ts";
+import type { JsonSchema } from "../../../lib/json.ts";
 import type { ToolAnnotations, ToolContract } from "../../../contract/contract.ts";
 import type { SchemaTable } from "./schema-rows.ts";
 import { firstLine } from "./text.ts";

@@ -1,10 +1,10 @@
-import { decodeJson, jsonBlock } from "../../../cid.ts";
+import { decodeJson, jsonBlock } from "../../../lib/cid.ts";
 import type { ContractChange } from "../../../contract/change.ts";
 import type { Contract, ToolContract } from "../../../contract/contract.ts";
 import type { PendingChange, UpstreamState } from "../../../host/upstream/hosting.ts";
 import { textDiff } from "../../api/text-diff.ts";
-import { indentedJson } from "../../../json.ts";
-import { printable } from "../../../printable.ts";
+import { indentedJson } from "../../../lib/json.ts";
+import { printable } from "../../../lib/printable.ts";
 import type { Fragment } from "../fragment.ts";
 import type { Pages } from "../pages.ts";
 import type { Fact } from "./health.ts";

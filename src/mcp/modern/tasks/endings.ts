@@ -1,7 +1,7 @@
-import { BerthError } from "../../../errors.ts";
+import { BerthError } from "../../../lib/errors.ts";
 import type { CallResult, InputRequired } from "../../../host/catalog.ts";
-import type { Json, JsonObject } from "../../../json.ts";
-import { LongText, type Text } from "../../../long-text.ts";
+import type { Json, JsonObject } from "../../../lib/json.ts";
+import { LongText, type Text } from "../../../lib/long-text.ts";
 import { missingCapabilities } from "../required-capabilities.ts";
 import { asking, type Task } from "./task.ts";
 import type { TaskOrder } from "./work.ts";

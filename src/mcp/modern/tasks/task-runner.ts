@@ -1,9 +1,9 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
-import { BerthError } from "../../../errors.ts";
-import { JsonText, type JsonObject } from "../../../json.ts";
-import { limitVariable } from "../../../limits.ts";
-import type { Log } from "../../../log.ts";
+import { BerthError } from "../../../lib/errors.ts";
+import { JsonText, type JsonObject } from "../../../lib/json.ts";
+import { limitVariable } from "../../../limits/limits.ts";
+import type { Log } from "../../../lib/log.ts";
 import { heldBytes } from "../../question-length.ts";
 import { Silence } from "../../silence.ts";
 import { ended, failed, LOST, resultOf } from "./endings.ts";

@@ -1,5 +1,5 @@
-import { BerthError } from "../../../errors.ts";
-import { JsonText, type JsonObject } from "../../../json.ts";
+import { BerthError } from "../../../lib/errors.ts";
+import { JsonText, type JsonObject } from "../../../lib/json.ts";
 import { KeptCount } from "../../kept-count.ts";
 import type { Task } from "./task.ts";
 

@@ -1,6 +1,6 @@
 import type { InputRequest } from "../../../host/catalog.ts";
-import type { Json, JsonDigest, JsonObject } from "../../../json.ts";
-import { LongText } from "../../../long-text.ts";
+import type { Json, JsonDigest, JsonObject } from "../../../lib/json.ts";
+import { LongText } from "../../../lib/long-text.ts";
 import type { CallerContext } from "../../../outcome/context.ts";
 
 /** A tool call that outlives its request, as it is kept (SEP-2663). Times are milliseconds since the epoch. */

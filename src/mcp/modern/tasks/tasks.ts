@@ -1,11 +1,11 @@
-import { BerthError } from "../../../errors.ts";
+import { BerthError } from "../../../lib/errors.ts";
 import type { Tool } from "../../../host/catalog.ts";
 import type { Host } from "../../../host/host.ts";
 import { joinAnswers } from "../../../outcome/given.ts";
-import { JsonText, isObject, type JsonObject } from "../../../json.ts";
-import { limitVariable } from "../../../limits.ts";
-import type { Text } from "../../../long-text.ts";
-import type { Log } from "../../../log.ts";
+import { JsonText, isObject, type JsonObject } from "../../../lib/json.ts";
+import { limitVariable } from "../../../limits/limits.ts";
+import type { Text } from "../../../lib/long-text.ts";
+import type { Log } from "../../../lib/log.ts";
 import { callerContextOf } from "../../../outcome/context.ts";
 import { logReporter } from "../../methods/log.ts";
 import { progressReporter } from "../../methods/progress.ts";

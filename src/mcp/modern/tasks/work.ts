@@ -1,9 +1,9 @@
 import type { Principal } from "../../../access/principal.ts";
-import { Cancellation } from "../../../cancellation.ts";
+import { Cancellation } from "../../../lib/cancellation.ts";
 import type { CallOptions, CallResult, Catalog, InputRequired, Tool } from "../../../host/catalog.ts";
-import { isObject, type Json, type JsonObject, type JsonText } from "../../../json.ts";
+import { isObject, type Json, type JsonObject, type JsonText } from "../../../lib/json.ts";
 import type { CallerContext } from "../../../outcome/context.ts";
-import type { Trace } from "../../../trace.ts";
+import type { Trace } from "../../../lib/trace.ts";
 import type { Codec } from "../../protocol.ts";
 
 /** What a task is made of. */

@@ -1,14 +1,14 @@
-import { accessLimits } from "./limits/access.ts";
-import { admissionLimits } from "./limits/admission.ts";
-import { auditLimits } from "./limits/audit.ts";
-import { discoverLimits } from "./limits/discover.ts";
-import { executorLimits } from "./limits/executor.ts";
-import { hostLimits } from "./limits/host.ts";
-import { httpLimits } from "./limits/http.ts";
-import { mcpLimits } from "./limits/mcp.ts";
-import { networkLimits } from "./limits/network.ts";
-import { storeLimits } from "./limits/store.ts";
-import { upstreamLimits } from "./limits/upstream.ts";
+import { accessLimits } from "./access.ts";
+import { admissionLimits } from "./admission.ts";
+import { auditLimits } from "./audit.ts";
+import { discoverLimits } from "./discover.ts";
+import { executorLimits } from "./executor.ts";
+import { hostLimits } from "./host.ts";
+import { httpLimits } from "./http.ts";
+import { mcpLimits } from "./mcp.ts";
+import { networkLimits } from "./network.ts";
+import { storeLimits } from "./store.ts";
+import { upstreamLimits } from "./upstream.ts";
 
 /**
  * Every limit of the service, its default with it. Each stands with its room: what `src/http` keeps to is in

@@ -1,4 +1,4 @@
-import { limitVariable, type Limits } from "./limits.ts";
+import { limitVariable, type Limits } from "../limits/limits.ts";
 
 /** Memory of one tenant for messages that are on their way. */
 export interface MessageRoom {

@@ -1,5 +1,5 @@
 import { destination, pino, symbols, type DestinationStream, type Logger } from "pino";
-import { defaultLimits } from "./limits.ts";
+import { defaultLimits } from "../limits/limits.ts";
 
 export type Log = Logger;
 

@@ -1,14 +1,14 @@
-import { openAccess, type Access } from "./access/access.ts";
-import { oauthOfConfig } from "./access/oauth/settings.ts";
-import { oauthOfTenant } from "./access/oauth/tenant-settings.ts";
-import type { Config } from "./config.ts";
-import { BerthError } from "./errors.ts";
-import type { JsonObject } from "./json.ts";
-import type { Log } from "./log.ts";
-import { parseAddresses, type AllowedHost } from "./network/allow-list.ts";
-import { openPublicFetch } from "./network/public-fetch.ts";
-import type { Store } from "./store/store.ts";
-import { DEFAULT_TENANT } from "./tenant-name.ts";
+import { openAccess, type Access } from "../access/access.ts";
+import { oauthOfConfig } from "../access/oauth/settings.ts";
+import { oauthOfTenant } from "../access/oauth/tenant-settings.ts";
+import type { Config } from "../config.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { JsonObject } from "../lib/json.ts";
+import type { Log } from "../lib/log.ts";
+import { parseAddresses, type AllowedHost } from "../network/allow-list.ts";
+import { openPublicFetch } from "../network/public-fetch.ts";
+import type { Store } from "../store/store.ts";
+import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 
 /**
  * Access as a service is configured with it. `oauthOf` gives the settings of its own that a tenant has; the tenant

@@ -1,24 +1,24 @@
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Readable, Writable } from "node:stream";
-import type { Config } from "./config.ts";
+import type { Config } from "../config.ts";
 import { openCore, type Core, type Fill } from "./core.ts";
-import { BerthError } from "./errors.ts";
-import { ALL_SERVERS } from "./host/aggregate.ts";
-import { SignIns } from "./http/access/sign-ins.ts";
-import type { ServerSummary } from "./host/host.ts";
-import type { CallObserver, LineObserver } from "./host/observe.ts";
-import { applyImage } from "./image/apply.ts";
-import { readImage } from "./image/read.ts";
-import type { Problem } from "./problem.ts";
+import { BerthError } from "../lib/errors.ts";
+import { ALL_SERVERS } from "../host/aggregate.ts";
+import { SignIns } from "../http/access/sign-ins.ts";
+import type { ServerSummary } from "../host/host.ts";
+import type { CallObserver, LineObserver } from "../host/observe.ts";
+import { applyImage } from "../image/apply.ts";
+import { readImage } from "../image/read.ts";
+import type { Problem } from "../lib/problem.ts";
 import { ServiceReadiness } from "./readiness.ts";
-import type { Log } from "./log.ts";
-import { createSealer } from "./mcp/seal.ts";
-import { openStdio } from "./mcp/stdio/stdio.ts";
-import { openStarter } from "./starter/apart.ts";
-import { openGuarded } from "./starter/guard.ts";
-import type { Store } from "./store/store.ts";
-import { DEFAULT_TENANT } from "./tenant-name.ts";
+import type { Log } from "../lib/log.ts";
+import { createSealer } from "../mcp/seal.ts";
+import { openStdio } from "../mcp/stdio/stdio.ts";
+import { openStarter } from "../starter/apart.ts";
+import { openGuarded } from "../starter/guard.ts";
+import type { Store } from "../store/store.ts";
+import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 
 /** For answers to be written that the end of guest code has just made. */
 const LAST_WORDS_MS = 1_000;
@@ -48,7 +48,7 @@ export interface Berth {
  */
 export async function startBerth(config: Config, log: Log, fill: Fill = fromImage(config, log)): Promise<Berth> {
   // Who serves on stdio waits for none of it.
-  const { createHttpServer } = await import("./http/server.ts");
+  const { createHttpServer } = await import("../http/server.ts");
   const readiness = new ServiceReadiness(log);
   const http = createHttpServer(config.limits, readiness, log);
   const { server } = http;

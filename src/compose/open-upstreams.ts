@@ -1,18 +1,18 @@
-import { packageVersion, type Config } from "./config.ts";
-import type { Limits } from "./limits.ts";
-import type { ExploreOptions } from "./host/builtin/explore-server.ts";
-import type { Checks } from "./host/checks/checks.ts";
-import type { HostingOptions } from "./host/upstream/hosting.ts";
-import { longReader } from "./host/upstream/long-reader.ts";
-import type { Log } from "./log.ts";
-import { openFetch, openPublicFetch } from "./network/public-fetch.ts";
-import type { Start } from "./starter/starter.ts";
-import { DEFAULT_TENANT } from "./tenant-name.ts";
-import type { ChildRooms } from "./upstream/child.ts";
-import { hostedVariables } from "./upstream/hosted-variables.ts";
-import { profileFolders } from "./upstream/profiles/locate.ts";
-import { Upstream } from "./upstream/upstream.ts";
-import type { MakeFolder } from "./work-folders.ts";
+import { packageVersion, type Config } from "../config.ts";
+import type { Limits } from "../limits/limits.ts";
+import type { ExploreOptions } from "../host/builtin/explore-server.ts";
+import type { Checks } from "../host/checks/checks.ts";
+import type { HostingOptions } from "../host/upstream/hosting.ts";
+import { longReader } from "../host/upstream/long-reader.ts";
+import type { Log } from "../lib/log.ts";
+import { openFetch, openPublicFetch } from "../network/public-fetch.ts";
+import type { Start } from "../starter/starter.ts";
+import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
+import type { ChildRooms } from "../upstream/child.ts";
+import { hostedVariables } from "../upstream/hosted-variables.ts";
+import { profileFolders } from "../upstream/profiles/locate.ts";
+import { Upstream } from "../upstream/upstream.ts";
+import type { MakeFolder } from "../work-folders.ts";
 
 /**
  * How servers of others are reached, as a part of the composition root: what they get of this machine, by whose they

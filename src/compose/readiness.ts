@@ -1,9 +1,9 @@
 import { closeSync, openSync } from "node:fs";
 import { devNull } from "node:os";
-import type { Readiness } from "./http/health.ts";
-import type { Log } from "./log.ts";
-import type { Store } from "./store/store.ts";
-import { lacksDescriptor } from "./unforeseen.ts";
+import type { Readiness } from "../http/health.ts";
+import type { Log } from "../lib/log.ts";
+import type { Store } from "../store/store.ts";
+import { lacksDescriptor } from "../lib/unforeseen.ts";
 
 /** Anyone may ask at any rate, so what was found out is good for this long. */
 const CHECK_MS = 1_000;

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
-import { BerthError } from "./errors.ts";
-import { createKeyFile, readKeyFile } from "./key-file.ts";
+import { BerthError } from "../lib/errors.ts";
+import { createKeyFile, readKeyFile } from "../lib/key-file.ts";
 
 const FILE = "seal.key";
 const KEY_BYTES = 32;
