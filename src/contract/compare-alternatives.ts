@@ -14,7 +14,7 @@ import { Findings, shown } from "./compare-findings.ts";
 import { spend } from "./compare-steps.ts";
 import type { Walk } from "./compare-walk.ts";
 
-/** Schemas with `anyOf` or `oneOf`: what one of them takes has to be taken by one of the other's alternatives. */
+/** Schemas with `anyOf` or `oneOf`: an alternative of one must be accepted by an alternative of the other. */
 
 export function hasAlternatives({ anyOf, oneOf }: JsonSchema): boolean {
   return Array.isArray(anyOf) || Array.isArray(oneOf);
@@ -23,11 +23,11 @@ export function hasAlternatives({ anyOf, oneOf }: JsonSchema): boolean {
 interface Alternative {
   readonly schema: JsonSchema;
   readonly pointer: string;
-  /** Of `oneOf`: a value that fits another one, too, is refused. */
+  /** From `oneOf`: a value that also fits another alternative is refused. */
   readonly isExclusive: boolean;
-  /** The only text that it takes, and those of its properties that take only one. */
+  /** The only text that it accepts, and those of its properties that accept only one. */
   readonly texts: OnlyTexts;
-  /** What its properties name, once it is needed. */
+  /** The value of each property that allows exactly one; filled on first use. */
   kinds?: ReadonlyMap<string, string>;
 }
 
@@ -63,7 +63,7 @@ export function compareAlternatives(
     walk.compare(one.schema, other.schema, other.pointer, found, inside);
     return found;
   };
-  // Of what is sent every old alternative must still be taken; of what is read every new one must be known.
+  // For sent values, a new alternative must accept each old one; for read values, each new one must be known before.
   const isSent = findings.direction === "sent";
   const [asked, giving] = isSent ? [old, now] : [now, old];
   const between = (one: Alternative, other: Alternative): Findings => (isSent ? fits(one, other) : fits(other, one));
@@ -103,7 +103,7 @@ export function compareAlternatives(
   }
 }
 
-/** Undefined for what cannot be told apart so. */
+/** The alternatives of a schema; undefined if they cannot be separated. */
 function alternativesOf(
   schema: JsonSchema,
   root: JsonSchema,
@@ -169,14 +169,14 @@ function alternative(schema: JsonSchema, pointer: string, isExclusive: boolean):
   return { schema, pointer, isExclusive, texts: { own: onlyText(schema), ofProperties } };
 }
 
-/** Where nothing but a single keyword has to be read for it. */
+/** The one text that a schema accepts, if a single keyword decides it. */
 function onlyText(schema: unknown): string | undefined {
   if (!isObject(schema) || ["not", "$ref", "anyOf", "oneOf"].some((key) => key in schema)) return undefined;
   const { const: value, type = "string" } = schema;
   return typeof value === "string" && type === "string" ? value : undefined;
 }
 
-/** What takes one text in the one takes another in the other: nothing needs to be compared to tell that neither fits. */
+/** True when each side demands a different text in the same place: a cheap way to see that neither fits the other. */
 function isPlainlyOther({ texts: one }: Alternative, { texts: other }: Alternative): boolean {
   spend(1);
   if (one.own !== undefined && other.own !== undefined) return one.own !== other.own;
@@ -190,7 +190,7 @@ function isPlainlyOther({ texts: one }: Alternative, { texts: other }: Alternati
 
 const VALUES_MAX = 64;
 
-/** The one that an alternative has become: of the same kind, or the only one that is left. */
+/** The alternative that this one has become: the one of the same kind, or the only one left. */
 function partnerOf(
   one: Alternative,
   left: readonly Alternative[],
@@ -206,7 +206,7 @@ function sharesType(one: JsonSchema, other: JsonSchema): boolean {
   return typesOf(one).some((type) => coversType(typesOf(other), type));
 }
 
-/** Both have a property that names the kind, with the same value. */
+/** True when a property that names the kind has the same value in both. */
 function isSameKind(one: Alternative, other: Alternative, walk: Walk): boolean {
   const [a, b] = [namedKinds(one, walk), namedKinds(other, walk)];
   spend(1 + a.size);
@@ -226,7 +226,7 @@ function namedKinds(alternative: Alternative, walk: Walk): ReadonlyMap<string, s
   return alternative.kinds;
 }
 
-/** No value fits two of them. */
+/** True when no value fits two of them. */
 function areApart(all: readonly Alternative[], walk: Walk): boolean {
   return all.every((one, index) => all.slice(index + 1).every((other) => isApart(one, other, walk)));
 }

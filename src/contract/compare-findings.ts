@@ -2,16 +2,16 @@ import type { ContractChange } from "./change.ts";
 import { cutText } from "../lib/cut-text.ts";
 import { spend } from "./compare-steps.ts";
 
-/** Which way values go: what a caller sends has to be taken, what a reader gets has to be what was promised. */
+/** The direction of values: values that callers send must be accepted; values that readers get must be as promised. */
 export type Direction = "sent" | "read";
 
 export interface Finding extends Pick<ContractChange, "effect" | "message" | "renamedTo"> {
   readonly pointer: string;
-  /** Only what people and models read is different. */
+  /** Only text for people and models differs. */
   readonly textual?: boolean;
 }
 
-/** Collects what differs between two schemas, and turns it into what it means in one direction. */
+/** Collects the differences between two schemas and turns them into their effect in one direction. */
 export class Findings {
   readonly direction: Direction;
   readonly all: Finding[] = [];
@@ -40,7 +40,7 @@ export class Findings {
     );
   }
 
-  /** Other values are valid, and which can only be told by a person. */
+  /** Other values are valid; only a person can tell which. */
   unclear(pointer: string, is: string): void {
     this.add(pointer, "review", `${subject(pointer)} is ${is}.`);
   }
@@ -53,7 +53,7 @@ export class Findings {
     this.#push({ pointer, effect, message, ...(renamedTo !== undefined && { renamedTo }) });
   }
 
-  /** What a schema holds once is told of at every place that refers to it: so what is told is counted, too. */
+  /** A shared part of a schema is reported at each reference to it, so reports are counted, too. */
   #push(finding: Finding): void {
     const { pointer, message, renamedTo = "" } = finding;
     const written = Math.max(0, message.length + renamedTo.length - MESSAGE_UNITS) / 4;
@@ -61,25 +61,25 @@ export class Findings {
     this.all.push(finding);
   }
 
-  /** Of what is not compared the worst is said. */
+  /** Parts that are not compared count as breaking. */
   cut(pointer: string): void {
     const message = `${subject(pointer)} is too large to be compared further: what of it is not compared counts as breaking.`;
     this.all.push({ pointer, effect: "breaking", message });
   }
 
-  /** Nobody who relies on the schema before is surprised. */
+  /** True when users of the old schema notice nothing. */
   get isCompatible(): boolean {
     return this.all.every(({ effect, textual }) => effect === "compatible" || textual);
   }
 }
 
-/** With a message of this length. */
+/** The cost of a finding whose message has this length. */
 const STEPS_OF_FINDING = 10;
 const MESSAGE_UNITS = 160;
-/** To read the steps of a longer pointer takes longer than all else. */
+/** Splitting a longer pointer costs more than everything else. */
 const POINTER_UNITS = 256;
 
-/** What a pointer into a schema is about, for a person: `"fields[].name"`. Keywords at its end are left out. */
+/** The subject of a pointer into a schema, for people: `"fields[].name"`. Trailing keywords are left out. */
 export function subject(pointer: string): string {
   const steps = pointer.split("/").slice(1);
   let name = "";
@@ -97,17 +97,17 @@ export function subject(pointer: string): string {
   return name === "" ? "The value as a whole" : quoted(name);
 }
 
-/** A name as a message shows it. */
+/** A name, quoted for a message. */
 export function quoted(name: string): string {
   return `"${shown(name)}"`;
 }
 
-/** What others wrote, as far as a message shows it. */
+/** Foreign text, cut for a message. */
 export function shown(text: string): string {
   return cutText(text, SHOWN_UNITS_MAX);
 }
 
-/** The same of a value: of a long text nothing is read but its beginning. */
+/** The same for a value; only the beginning of a long text is read. */
 export function shownJson(value: unknown): string {
   if (typeof value === "string") return JSON.stringify(shown(value));
   const text = JSON.stringify(value) ?? "none";

@@ -2,9 +2,9 @@ import type { JsonSchema } from "../lib/json.ts";
 import { isSame, typesOf } from "./compare-normal.ts";
 import { shownJson, type Findings } from "./compare-findings.ts";
 
-/** Keywords that bound values of one type: how long, how many, how large, and in what form. */
+/** Keywords that bound values of one type: number, length, size and format. */
 
-/** Compared where both schemas take values of the type: what is said of others changes nothing. */
+/** Compares the limits of types that both schemas accept; limits of other types have no effect. */
 export function compareLimits(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings): void {
   const applies = (type: string): boolean => [before, after].every((schema) => takes(typesOf(schema), type));
   if (applies("number")) {
@@ -46,7 +46,7 @@ interface Bound {
 
 interface BoundKind {
   readonly keyword: string;
-  /** 1 for a least value, -1 for a greatest. */
+  /** 1 for a minimum, -1 for a maximum. */
   readonly sign: 1 | -1;
   readonly read: (schema: JsonSchema) => Bound | undefined;
 }
@@ -77,7 +77,7 @@ function counted(keyword: string, sign: 1 | -1): BoundKind {
   };
 }
 
-/** Above 0 when `a` lets through less than `b`. */
+/** Above 0 when `a` is stricter than `b`. */
 function tightness(a: Bound, b: Bound, sign: 1 | -1): number {
   return (a.value - b.value) * sign || Number(a.exclusive) - Number(b.exclusive);
 }

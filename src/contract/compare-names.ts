@@ -1,8 +1,8 @@
 import { comparisonLimits, spend } from "./compare-steps.ts";
 
-/** Recognises what is the same thing under another name. */
+/** Recognizes renamed things. */
 
-/** Above this two things are taken for one; equal form alone is not enough where several have it. */
+/** Above this score two things count as the same; equal form alone is not enough where several share it. */
 const ALIKE = 0.5;
 
 interface Candidate {
@@ -12,8 +12,8 @@ interface Candidate {
 }
 
 /**
- * Pairs of what went and what came that are the same, each in one pair at most. `formOf` is equal for things of the
- * same form. A pair is taken only where no other one is as good. Undefined where there are too many pairs to look at.
+ * Pairs of removed and added items that are the same, each in one pair at most. `formOf` is equal for items of the same
+ * form. A pair counts only if no other one is as good. Undefined if there are too many pairs to look at.
  */
 export function findRenamed<Item>(
   removed: ReadonlyMap<string, Item>,
@@ -36,7 +36,7 @@ export function findRenamed<Item>(
       const names = wordLikeness(before.words, after.words);
       if (!sameForm && names === 0 && !isOnlyPair) continue;
       const alike = likeness(before.item, after.item);
-      // With nothing else to be taken for, a word in common is enough; and so is one name in two spellings.
+      // Without other candidates, one shared word is enough, and so are two spellings of one name.
       const bonus = names === 1 || (isOnlyPair && names > 0) ? 0.25 : 0;
       const score = sameForm ? 0.5 + names + alike / 2 : alike + names / 4 + bonus;
       if (score >= ALIKE) candidates.push({ from: before.name, to: after.name, score });
@@ -47,7 +47,7 @@ export function findRenamed<Item>(
 
 const STEPS_OF_PAIR = 8;
 
-/** Of candidates with the best first. */
+/** Expects the candidates sorted, best first. */
 function bestPairs(candidates: readonly Candidate[]): Map<string, string> {
   const byFrom = new Map<string, Candidate[]>();
   const byTo = new Map<string, Candidate[]>();
@@ -79,7 +79,7 @@ function bestPairs(candidates: readonly Candidate[]): Map<string, string> {
   return renamed;
 }
 
-/** From 0 to 1: how many words two names, or two texts, share. */
+/** From 0 to 1: the share of words that two names or texts have in common. */
 export function wordLikeness(one: ReadonlySet<string>, other: ReadonlySet<string>): number {
   const [few, many] = one.size < other.size ? [one, other] : [other, one];
   spend(few.size);

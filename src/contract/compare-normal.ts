@@ -1,9 +1,9 @@
 import { isObject, type JsonSchema } from "../lib/json.ts";
 import { spend } from "./compare-steps.ts";
 
-/** Schemas in a form in which two can be laid side by side. Knows JSON Schema 2020-12 and nothing of contracts. */
+/** Schemas in a form that can be compared side by side. Knows JSON Schema 2020-12 and nothing of contracts. */
 
-/** Keywords that say nothing about which values are valid. */
+/** Keywords that do not affect which values are valid. */
 const ANNOTATIONS = new Set(
   "title description default examples deprecated readOnly writeOnly $comment $schema $id $anchor $defs definitions".split(
     " ",
@@ -12,7 +12,7 @@ const ANNOTATIONS = new Set(
 
 export const isAnnotation = (keyword: string): boolean => ANNOTATIONS.has(keyword);
 
-/** Keys sorted, so that equal values have equal texts. `keep` leaves keywords out, and what is in them. */
+/** JSON with sorted keys, so that equal values give equal texts. `keep` drops keywords together with their values. */
 export function canonical(value: unknown, keep: (key: string) => boolean = () => true): string {
   if (Array.isArray(value)) return counted(`[${value.map((item) => canonical(item, keep)).join(",")}]`);
   if (typeof value === "string") spend(value.length >> 5);
@@ -20,7 +20,7 @@ export function canonical(value: unknown, keep: (key: string) => boolean = () =>
   return membersText(value, keep, (_, inner) => canonical(inner, keep));
 }
 
-/** What a schema demands, as a text. Members of `properties` are names, whatever they look like. */
+/** The demands of a schema as text. Members of `properties` are names, whatever they look like. */
 export function demands(schema: unknown): string {
   if (!isObject(schema)) return canonical(schema);
   return membersText(
@@ -54,13 +54,13 @@ function membersText(
   return counted(`{${members.join(",")}}`);
 }
 
-/** What is inside of others is written with each of them again. */
+/** Counts the cost of a text: it is written again with each value that contains it. */
 function counted(text: string): string {
   spend(1 + (text.length >> 6));
   return text;
 }
 
-/** Whether their canonical texts are the same, which is told sooner than what these are. */
+/** True when both have the same canonical text; cheaper than writing the two texts. */
 export function isSame(one: unknown, other: unknown): boolean {
   spend(typeof one === "string" ? 1 + (one.length >> 10) : 1);
   if (one === other) return true;
@@ -77,11 +77,11 @@ export function isSame(one: unknown, other: unknown): boolean {
 
 export interface Resolved {
   readonly schema: JsonSchema;
-  /** The reference that led here last. */
+  /** The last reference followed. */
   readonly ref?: string;
 }
 
-/** `true`, `false` and references as schemas. A reference that leads nowhere stays, as a keyword like any other. */
+/** Turns `true`, `false` and references into schemas. A dangling reference stays, like any other keyword. */
 export function resolve(schema: unknown, root: JsonSchema): Resolved {
   if (schema === false) return { schema: { not: {} } };
   if (!isObject(schema)) return { schema: {} };
@@ -125,7 +125,7 @@ function decode(step: string): string {
   }
 }
 
-/** Refuses every value. */
+/** True when the schema refuses every value. */
 export function isNever(schema: JsonSchema): boolean {
   return isObject(schema["not"]) && Object.keys(schema["not"]).length === 0;
 }
@@ -142,7 +142,7 @@ export function typesOf(schema: JsonSchema): readonly string[] {
 export function declaredTypes({ type }: JsonSchema): readonly string[] | undefined {
   if (typeof type === "string") return [type];
   if (!Array.isArray(type)) return undefined;
-  // What is no text is no type, and cannot even be shown as one.
+  // Only texts name types, and only texts can be shown.
   return type.every((each) => typeof each === "string") ? type : type.filter((each) => typeof each === "string");
 }
 
@@ -150,7 +150,7 @@ export function coversType(types: readonly string[], type: string): boolean {
   return types.includes(type) || (type === "integer" && types.includes("number"));
 }
 
-/** All values, where there are so few that the schema names them. */
+/** All valid values, if the schema lists them. */
 export function valuesOf(schema: JsonSchema): readonly unknown[] | undefined {
   const named = Object.hasOwn(schema, "const") ? [schema["const"]] : schema["enum"];
   const types = declaredTypes(schema);

@@ -5,14 +5,14 @@ import { spend } from "./compare-steps.ts";
 import { quoted, shownJson, type Findings } from "./compare-findings.ts";
 import type { Walk } from "./compare-walk.ts";
 
-/** Objects by their properties: what is gone, new, renamed, required or no longer so. */
+/** Compares objects by their properties: removed, new, renamed, required or no longer required. */
 
 export const objectKeywords = ["properties", "required", "additionalProperties"];
 
 interface Shape {
   readonly properties: ReadonlyMap<string, unknown>;
   readonly required: ReadonlySet<string>;
-  /** Of the properties that it does not name; undefined when nothing is said of them. */
+  /** The schema for unnamed properties; undefined if the schema does not mention them. */
   readonly others: unknown;
   readonly hasPatterns: boolean;
 }
@@ -78,7 +78,7 @@ export function compareObjects(
 interface Named {
   readonly schema: unknown;
   readonly isRequired: boolean;
-  /** Of its description, once they are needed. */
+  /** The words of its description; filled on first use. */
   words?: ReadonlySet<string>;
 }
 
@@ -92,7 +92,7 @@ function namedOnlyIn({ properties, required }: Shape, other: Shape): Map<string,
   return named;
 }
 
-/** What is said of two properties. Where nothing of it is the same, only what every call needs can be the same thing. */
+/** How alike two properties are. Without shared words, only two required ones can be the same property. */
 function propertyLikeness(before: Named, after: Named): number {
   const [old, now] = [before, after].map(({ schema }) => (isObject(schema) ? schema["description"] : undefined));
   const bothRequired = before.isRequired && after.isRequired ? 0.2 : 0;
@@ -162,7 +162,7 @@ function removed(name: string, old: Shape, now: Shape, pointer: string, findings
   }
   const others = resolve(now.others, walk.after).schema;
   if (isNever(others)) {
-    // Servers with such a schema may drop what they do not know, and take the call.
+    // Servers with such a schema may drop unknown properties and accept the call.
     const consequence = now.hasPatterns
       ? "may be refused, unless a pattern of names takes it"
       : "no longer fit the schema, and may be refused";
@@ -187,7 +187,7 @@ function added(name: string, old: Shape, now: Shape, pointer: string, findings: 
   }
   if (now.required.has(name)) requiredNow(name, now, pointer, findings, walk, "is new and required");
   else findings.add(pointer, "compatible", `${quoted(name)} is new, and may be left out.`);
-  // What could be given under any name had another form under this one.
+  // A property that was allowed under any name may have a new schema under this one.
   if (old.others !== undefined && old.others !== false) {
     walk.compare(old.others, now.properties.get(name), pointer, findings, walk);
   } else if (old.hasPatterns) findings.unclear(pointer, "named now, where a pattern of names said what it may be");

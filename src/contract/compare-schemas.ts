@@ -18,8 +18,8 @@ import { spend, untilGivenUp } from "./compare-steps.ts";
 import type { Walk } from "./compare-walk.ts";
 
 /**
- * What differs between two schemas. `sent`: what a caller may send; its callers send nothing that the schema does not
- * name. `read`: what a reader of results may rely on. `pointer` leads to the schemas themselves.
+ * The differences between two schemas. `sent`: values that callers send, who use only properties that the schema names.
+ * `read`: values that readers of results rely on. `pointer` leads to the schemas themselves.
  */
 export function compareSchemas(
   before: JsonSchema,
@@ -72,7 +72,7 @@ function compareResolved(before: JsonSchema, after: JsonSchema, pointer: string,
 
 const STEPS_OF_NODE = 32;
 
-/** Holds no other schema, and is none that stands elsewhere. */
+/** True for a schema that contains no other schema and refers to none. */
 function isFlat(schema: unknown): boolean {
   if (!isObject(schema)) return false;
   for (const keyword in schema) {
@@ -81,7 +81,7 @@ function isFlat(schema: unknown): boolean {
   return true;
 }
 
-/** What models and people read, and what stands for an argument that is left out. */
+/** Compares titles, descriptions and defaults. */
 function compareTexts(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings): void {
   for (const keyword of ["title", "description", "deprecated"]) {
     if (isSame(before[keyword], after[keyword])) continue;
@@ -108,7 +108,7 @@ function verb(before: unknown, after: unknown): string {
   return after === undefined ? "removed" : "changed";
 }
 
-/** Two schemas without alternatives. */
+/** Compares two schemas without alternatives. */
 function compareKeywords(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings, walk: Walk): void {
   compareTypes(before, after, pointer, findings);
   compareLimits(before, after, pointer, findings);
@@ -151,7 +151,7 @@ function listed(values: readonly string[], between = ", "): string {
 
 const LISTED_MAX = 100;
 
-/** Rather than types that have few. */
+/** True when the schema lists its values; types with few values do not count. */
 function namesValues(schema: JsonSchema): boolean {
   return "enum" in schema || "const" in schema;
 }
@@ -171,7 +171,7 @@ function elementsOf({ items, prefixItems }: JsonSchema): { first: readonly unkno
   return { first: Array.isArray(prefixItems) ? prefixItems : [], rest: items ?? true };
 }
 
-/** Each part of the one within its part of the other is the whole within the whole. */
+/** If each part of one fits a part of the other, the whole fits the whole. */
 function compareAll(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings, walk: Walk): void {
   const [old, now] = [partsOf(before), partsOf(after)];
   if (old.length !== now.length) {
@@ -192,7 +192,7 @@ const KNOWN = new Set([
   ...objectKeywords,
 ]);
 
-/** Keywords that are not understood here, such as `if` and `patternProperties`: any difference is for a person. */
+/** Keywords that are not understood here, such as `if` and `patternProperties`: a person must judge any difference. */
 function compareUnknown(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings): void {
   const keywords = new Set([...Object.keys(before), ...Object.keys(after)]);
   spend(keywords.size << 1);

@@ -1,20 +1,20 @@
 /**
- * How much work a comparison may do: what it takes depends on what the authors of both contracts wrote, and grows with
- * the square of it where things are looked for under other names, and faster where alternatives hold alternatives. So
- * all work is counted, in steps of some 100 ns, and can be given up in the midst of it.
+ * Bounds the work of a comparison. Its cost depends on what the authors of both contracts wrote: it is quadratic where
+ * renamed things are sought, and worse for nested alternatives. So all work is counted, in steps of about 100 ns, and
+ * can be given up at any point.
  */
 export interface ComparisonLimits {
-  /** On one tool or prompt, or on what has another name in one list: these are the stretches between turns of others. */
+  /** For one tool or prompt, or for one search for renamed things: nothing else gets a turn in this stretch. */
   readonly stepsAtOnce: number;
-  /** On all tools and prompts of two contracts. Long messages and pointers take a step for every four letters. */
+  /** For all tools and prompts of two contracts. Long messages and pointers cost a step for every four characters. */
   readonly steps: number;
-  /** Of one that is gone and one that is new: with more of them nothing is taken for renamed. */
+  /** Pairs of a removed and an added item; above this, nothing counts as renamed. */
   readonly renamePairs: number;
 }
 
 export const comparisonLimits: ComparisonLimits = { stepsAtOnce: 50_000, steps: 1_000_000, renamePairs: 4_096 };
 
-/** Of the comparison under way; there is never more than one, as none waits for anything. */
+/** Steps left of the comparison under way; there is only one, as none waits for anything. */
 let stepsLeft = Infinity;
 
 const GAVE_UP = new Error("a comparison was given up");
@@ -24,7 +24,7 @@ export function spend(steps: number): void {
   if (stepsLeft < 0) throw GAVE_UP;
 }
 
-/** What `work` makes, or what is made `otherwise` of work that takes more steps than it may; and how many it took. */
+/** The result of `work`, or of `otherwise` if `work` exceeds its steps; and the number of steps used. */
 export function within<T>(
   steps: number,
   work: () => T,
@@ -39,7 +39,7 @@ export function within<T>(
   }
 }
 
-/** Within work that is counted: keeps what was found before it was given up. */
+/** For use inside counted work: keeps earlier findings when the rest is given up. */
 export function untilGivenUp<T>(work: () => T, otherwise: () => T): T {
   try {
     return work();

@@ -6,12 +6,12 @@ import { shown, shownJson, type Finding } from "./compare-findings.ts";
 import { isObject, type JsonSchema } from "../lib/json.ts";
 import type { PromptContract, ToolAnnotations, ToolContract } from "./contract.ts";
 
-/** What differs in one tool or prompt that is there before and after. */
+/** Compares one tool or prompt that exists before and after. */
 
 type Part = Pick<ContractChange, "pointer" | "effect" | "message" | "renamedTo">;
 
 export function toolChanges(before: ToolContract, after: ToolContract): Part[] {
-  // Before what may use up all that may be spent.
+  // First, before the rest may use up the steps.
   const annotations = annotationChanges(before.annotations, after.annotations);
   return [
     ...texts(before, after),
@@ -36,8 +36,8 @@ export function promptChanges(before: PromptContract, after: PromptContract): Pa
 const STEPS_OF_ARGUMENT = 5;
 
 /**
- * What a tool demands of its callers, by which it is known under another name. Whether it takes what its schema does not
- * name is no part of it: nobody sends that. One of which nothing is known has the form of no other.
+ * The arguments of a tool as a text that identifies it under another name. It leaves out whether the tool accepts
+ * unnamed arguments, since nobody sends those. A tool with an unknown schema matches no other.
  */
 export function toolForm({ name, inputSchema }: ToolContract): string {
   if (isUnknown(inputSchema)) return canonical([name]);
@@ -45,7 +45,7 @@ export function toolForm({ name, inputSchema }: ToolContract): string {
   return demands(schema);
 }
 
-/** From 0 to 1: how many arguments two tools share; a description that is the same counts as much. */
+/** From 0 to 1: the share of arguments that two tools have in common; an equal description counts as much. */
 export function toolLikeness(before: ToolContract, after: ToolContract): number {
   const [old, now] = [before, after].map(({ inputSchema: { properties } }) =>
     Object.keys(isObject(properties) ? properties : {}),
@@ -81,14 +81,14 @@ function inputChanges(before: JsonSchema, after: JsonSchema): Part[] {
   return [{ pointer, effect: "review", message }];
 }
 
-/** Stored without a word on the arguments, which no server may list: whoever stored it did not know them. */
+/** True for a stored schema without any arguments, which no server may list: they were unknown when it was stored. */
 function isUnknown(schema: JsonSchema): boolean {
   const keywords = Object.keys(schema);
   spend(keywords.length);
   return keywords.every(isAnnotation);
 }
 
-/** Arguments are an object, whether or not the schema says so. */
+/** Arguments are an object, even if the schema does not say so. */
 function rooted(schema: JsonSchema): JsonSchema {
   return schema["type"] === undefined ? { ...schema, type: "object" } : schema;
 }
@@ -125,12 +125,12 @@ function annotationChanges(before: ToolAnnotations = {}, after: ToolAnnotations 
   });
 }
 
-/** Of what no revision names there may be anything. */
+/** No revision constrains these values, so they can be anything. */
 function said(value: unknown): string {
   return value === undefined ? "not said" : typeof value === "string" ? shown(value) : shownJson(value);
 }
 
-/** Arguments of prompts are texts. */
+/** Arguments of prompts are strings. */
 function argumentsSchema({ arguments: args = [] }: PromptContract): JsonSchema {
   return {
     type: "object",

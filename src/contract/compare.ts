@@ -7,10 +7,10 @@ import { turnTaker } from "../lib/turns.ts";
 import type { Contract, ResourceContract, ResourceTemplateContract } from "./contract.ts";
 
 /**
- * What differs between two contracts of a server, judged by what it does to somebody who calls it: in the order of
- * server, tools, resources, templates and prompts, each as the contract before has them, with what is new at the end.
- * Pure. Nothing differs between equal contracts. Where every change is compatible, every call that named only what
- * its schema names goes on to be valid. What is too much to be compared counts as breaking.
+ * Compares two contracts of a server and judges each difference by its effect on callers, in the order of server,
+ * tools, resources, templates and prompts, each in the old contract's order with additions at the end. Pure. Equal
+ * contracts have no differences. If every change is compatible, each call that used only properties named in its schema
+ * stays valid. Parts that are too large to compare count as breaking.
  */
 export function compareContracts(before: Contract, after: Contract, limits = comparisonLimits): ContractChange[] {
   const comparing = comparison(before, after, limits);
@@ -20,7 +20,7 @@ export function compareContracts(before: Contract, after: Contract, limits = com
   }
 }
 
-/** The same, for who serves: between two tools calls of others have their turn. */
+/** The same for the serving thread: other calls get their turn between two tools. */
 export async function compareInTurns(before: Contract, after: Contract): Promise<ContractChange[]> {
   const takeTurns = turnTaker();
   const comparing = comparison(before, after, comparisonLimits);
@@ -86,11 +86,11 @@ interface Kind<Item> {
   readonly formOf: (item: Item) => string;
   readonly likeness?: (before: Item, after: Item) => number;
   readonly changes: (before: Item, after: Item) => Part[];
-  /** What it means that one is gone. */
+  /** The effect of removing one. */
   readonly lost: string;
 }
 
-/** What may still be spent on a comparison. */
+/** The work that a comparison may still do. */
 interface Budget extends ComparisonLimits {
   steps: number;
 }
@@ -137,7 +137,7 @@ function* compareLists<Item>(
       all.push({ subject, name, effect: "breaking", message, renamedTo: to });
     }
     if (next) {
-      // Not counted together: what stays as it is is read once, however much else changes.
+      // Not counted together: an unchanged item is read once, however much else changes.
       const { made: isAsItWas } = within(
         stepsAtOnce,
         () => isSame(item, next),

@@ -1,11 +1,11 @@
 import type { JsonSchema } from "../lib/json.ts";
 
 /**
- * What clients see of a server, and what the difference between two such views means for them. A leaf: it is about
- * the servers that are hosted here and about those of others alike, so it knows neither.
+ * The clients' view of a server, and what a difference between two such views means for them. A leaf: it serves hosted
+ * definitions and upstreams alike, so it knows neither.
  */
 
-/** What a client sees of a server. Its CID changes exactly when this does. */
+/** The clients' view of a server. Its CID changes exactly when this view does. */
 export interface Contract {
   readonly description?: string;
   readonly tools: readonly ToolContract[];

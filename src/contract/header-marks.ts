@@ -25,7 +25,7 @@ export function headerMarks(inputSchema: JsonSchema): HeaderMark[] {
 
 export type Scalar = string | number | boolean;
 
-/** What of arguments goes into headers; undefined for what is no scalar, and for what is not given. */
+/** The arguments that go into headers; undefined for missing ones and for those that are not scalar. */
 export function scalarsAt(args: unknown, paths: readonly (readonly string[])[]): (Scalar | undefined)[] {
   return paths.map((path) => {
     const value = path.reduce<unknown>(

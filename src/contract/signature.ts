@@ -1,12 +1,12 @@
 import { isObject, jsonText, type JsonSchema } from "../lib/json.ts";
 import type { ToolContract } from "./contract.ts";
 
-/** What a signature is made of: a tool as clients see it, or as it was discovered. */
+/** The parts of a tool that its signature needs: the tool as clients see it, or as it was discovered. */
 export type Callable = Pick<ToolContract, "name" | "inputSchema"> & { readonly outputSchema?: JsonSchema | null };
 
 /**
- * A tool as a TypeScript-like signature: what an author recognises, and what a model reads well. With `width` it is
- * broken into a line for each parameter where it would be longer. Of long types it has the beginning.
+ * A tool as a TypeScript-like signature, readable for authors and models. With `width`, a longer signature is broken
+ * into one line for each parameter. Long types are cut.
  */
 export function signatureOf({ name, inputSchema, outputSchema }: Callable, width = Infinity): string {
   const { properties, required } = inputSchema;
@@ -29,19 +29,19 @@ export function signatureOf({ name, inputSchema, outputSchema }: Callable, width
   return `${name}(\n${parameters.map((parameter) => `  ${parameter},\n`).join("")})${result}`;
 }
 
-/** A schema as a type, short enough for a line; of a long one its beginning. */
+/** A schema as a type on one line; a long one is cut. */
 export function typeText(schema: unknown): string {
   return textOf(schema, 0, { units: TYPE_UNITS_MAX });
 }
 
-/** How much may be written yet. A schema of a kilobyte can name more types than there is memory for. */
+/** The space left. A schema of one kilobyte can describe more types than fit in memory. */
 interface Room {
   units: number;
 }
 
 const SIGNATURE_UNITS_MAX = 64 * 1024;
 const TYPE_UNITS_MAX = 2_048;
-/** Lists and alternatives in each other; objects show less. */
+/** The nesting of lists and alternatives; objects show less. */
 const DEPTH_MAX = 64;
 const MORE = "…";
 
@@ -58,7 +58,7 @@ function textOf(schema: unknown, depth: number, room: Room): string {
   return joined(types, " | ", room, (one) => textOfType(one, schema, depth, room));
 }
 
-/** As many as JSON Schema knows. */
+/** The number of types in JSON Schema. */
 const TYPES_MAX = 7;
 
 function textOfType(type: unknown, schema: JsonSchema, depth: number, room: Room): string {
@@ -91,7 +91,7 @@ function objectText({ properties, required, additionalProperties }: JsonSchema, 
   return parts === "" ? "object" : `{ ${parts} }`;
 }
 
-/** As many as there is room for. */
+/** Joins as many items as there is room for. */
 function joined<Item>(items: readonly Item[], separator: string, room: Room, write: (item: Item) => string): string {
   const texts: string[] = [];
   for (const item of items) {
@@ -106,7 +106,7 @@ function joined<Item>(items: readonly Item[], separator: string, room: Room, wri
 }
 
 function literalText(value: unknown, room: Room): string {
-  // What is cut off of a long text need not be written first.
+  // Cut first: the rest of a long text need not be written.
   const shown = typeof value === "string" ? value.slice(0, Math.max(room.units, 0) + 1) : value;
   return within(isObject(shown) || Array.isArray(shown) ? jsonText(shown) : JSON.stringify(shown), room);
 }

@@ -4,14 +4,13 @@ import type { Contract, PromptArgument } from "./contract.ts";
 import { faultsOfHeaders } from "./header-faults.ts";
 
 /**
- * Reads what others say that they offer, whether they say it now or it was stored: what has not the type that the
- * protocol gives it is left out, so that nobody who reads a contract afterwards meets it. What is sound stays the same
- * object.
+ * Cleans what upstreams list, whether received now or stored: values of a type that the protocol does not allow are
+ * left out, so that no reader of a contract meets them. A sound value stays the same object.
  */
 
 export type ListedKind = "tool" | "resource" | "template" | "prompt";
 
-/** Hears of each field that is left out, in the words of "its … is not …". */
+/** Called for each field that is left out, in the words of "its … is not …". */
 type LeftOut = (field: string, type: string) => void;
 
 interface FieldType {
@@ -48,7 +47,7 @@ const HINTS: Fields = {
 };
 const ARGUMENT: Fields = { title: TEXT, description: TEXT };
 
-/** The known fields of an entry, each of its type; by what it is known, and its `inputSchema`, are for its reader. */
+/** The known fields of an entry with their types checked; its caller checks the key and `inputSchema`. */
 export function soundFields(
   kind: ListedKind,
   entry: Record<string, unknown>,
@@ -70,7 +69,7 @@ export function soundArguments(args: readonly unknown[], leftOut: LeftOut = () =
   });
 }
 
-/** What makes a value no schema that clients take, as the end of "its … is"; what else is in it, its readers check. */
+/** Why clients reject a value as a schema, as the end of "its … is"; callers check what is inside it. */
 export function faultOfShape(schema: unknown): string | undefined {
   if (!isObject(schema)) return "not an object";
   const { $schema, properties, required } = schema;
@@ -80,7 +79,7 @@ export function faultOfShape(schema: unknown): string | undefined {
   return isList ? undefined : 'no schema: its "required" is not a list of texts';
 }
 
-/** By what something is known. */
+/** True for a valid name or URI of an entry. */
 export function isKey(value: unknown): value is string {
   return isText(value) && value !== "" && !HALF_PAIR.test(value);
 }
@@ -88,7 +87,7 @@ export function isKey(value: unknown): value is string {
 /** Half of a surrogate pair, which no URI can hold. */
 const HALF_PAIR = /\p{Cs}/u;
 
-/** A contract that was stored; undefined for what is none. Calls of others have their turns meanwhile. */
+/** A stored contract; undefined if it is not one. Other calls get their turn meanwhile. */
 export async function soundContract(value: unknown): Promise<Contract | undefined> {
   if (!isObject(value) || !Array.isArray(value["tools"])) return undefined;
   const { description } = value;
@@ -131,7 +130,7 @@ function soundItem(kind: ListedKind, item: Record<string, unknown>): Record<stri
   return isSame ? sound : { ...sound, arguments: soundArgs };
 }
 
-/** The same object where each field has its type. */
+/** Drops fields of the wrong type; returns the same object if there are none. */
 function ofTypes(object: Record<string, unknown>, fields: Fields, leftOut: LeftOut): Record<string, unknown> {
   let sound = object;
   for (const [field, { is, name }] of Object.entries(fields)) {

@@ -1,8 +1,8 @@
 import type { ContractChange } from "./change.ts";
 
 /**
- * As many of the changes of one answer as somebody reads: the first ones of each effect of each server, as far as there
- * is room for what they say; of all others, how many there are.
+ * Selects the changes of one answer that a person can read: the first of each effect of each server, as far as their
+ * text fits; the others are only counted.
  */
 export class ToldChanges {
   #units: number;
@@ -35,7 +35,7 @@ export class ToldChanges {
     ];
   }
 
-  /** The first of some names, as far as there is room for them besides. */
+  /** The first of some names, as far as they fit, too. */
   names(all: readonly string[]): readonly string[] {
     const end = all.findIndex((name) => {
       this.#units -= name.length;
@@ -45,6 +45,6 @@ export class ToldChanges {
   }
 }
 
-/** Of each effect. */
+/** For each effect. */
 const CHANGES_MAX = 500;
 const ROOM_UNITS = 512 * 1024;
