@@ -2,7 +2,7 @@ import ts from "#typescript";
 import { evaluate } from "./evaluate.ts";
 import type { Binding, Path } from "./types/walker.ts";
 
-/** What a destructuring pattern says about the properties that it takes, by path: `{ retry: { attempts = 2 } }`. */
+/** Facts that a destructuring pattern states about the properties it takes, by path: `{ retry: { attempts = 2 } }`. */
 export function bindingsOf(
   pattern: ts.BindingPattern,
   start: Path,

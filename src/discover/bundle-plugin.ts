@@ -53,12 +53,12 @@ export function definitionPlugin(source: DefinitionSource): Plugin {
 export const importedAtRunTime =
   "What a definition imports must be known before it runs: write an import statement at the top of the file.";
 
-/** Whether everything in a bundle is where this plugin took it from; false would be a way around the plugin. */
+/** True if everything in a bundle came through this plugin; false would be a way around it. */
 export function isWithinBounds(metafile: Metafile): boolean {
   return Object.keys(metafile.inputs).every((input) => /^(definition|package|berth):/.test(input));
 }
 
-/** Whether a CommonJS package calls `require` for a builtin, which an ES module has not got. */
+/** True if a CommonJS package calls `require` for a builtin, which an ES module does not have. */
 export function usesRequire(metafile: Metafile): boolean {
   return Object.values(metafile.inputs).some(({ imports }) =>
     imports.some((entry) => entry.kind === "require-call" && entry.external),

@@ -99,7 +99,7 @@ const importsAtRunTime = {
   "empty-glob": "error",
 } as const;
 
-/** What CommonJS packages need to reach Node's builtins. esbuild's first line is a comment or its helpers, never mapped. */
+/** CommonJS packages need this to reach Node's builtins. esbuild's first line is a comment or its helpers, never mapped. */
 const requireBanner =
   'import { createRequire as __createRequire } from "node:module"; const require = __createRequire("file:///"); ';
 

@@ -49,7 +49,7 @@ interface NameFault {
 }
 
 interface Names {
-  /** Of all parameters, as the type and as the implementation calls them. */
+  /** Names of all parameters, as the type and as the implementation call them. */
   readonly written: readonly string[];
   /** All that the comment has. */
   readonly all: readonly string[];

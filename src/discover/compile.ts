@@ -3,7 +3,7 @@ import { bundleDefinition } from "./bundle.ts";
 import type { Bundling, Compiled, ContractLimits, DefinitionSource, Discovery } from "./discovery.ts";
 import { discoverShell } from "./shell.ts";
 
-/** What the compiler's child does with a definition. `discover` leaves out the bundle, and tells apart what is wrong with it. */
+/** Everything the compiler's child does with a definition. `discover` leaves out the bundle, and tells apart what is wrong with it. */
 export type CompileTask = "compile" | "discover";
 
 /**

@@ -10,9 +10,9 @@ import { takenParameters } from "./taken.ts";
 
 /** A prompt or a resource whose arguments can be completed. */
 export interface Completable {
-  /** Of the function, and as it is published. */
+  /** The argument's name in the function, and as it is published. */
   readonly names: readonly string[];
-  /** What clients call it: a prompt's name, a resource's URI template. */
+  /** The name that clients use: a prompt's name, a resource's URI template. */
   readonly of: string;
   readonly arguments: readonly string[];
 }

@@ -5,7 +5,7 @@ import type { Problem } from "../lib/problem.ts";
 export type { PromptArgument, ToolAnnotations } from "../contract/contract.ts";
 
 /**
- * What is found in a definition's source. Pure data: it is stored by content and read by the serving process,
+ * Everything found in a definition's source. Pure data: it is stored by content and read by the serving process,
  * which never loads the compiler that made it.
  */
 export interface Discovery {
@@ -17,7 +17,7 @@ export interface Discovery {
   readonly problems: readonly Problem[];
 }
 
-/** Of the JSON of a tool, resource or prompt, of all of them, and of the bundle. */
+/** Limits on the JSON of one tool, resource or prompt, of all of them together, and of the bundle. */
 export interface ContractLimits {
   readonly toolBytes: number;
   readonly contractBytes: number;
@@ -25,7 +25,7 @@ export interface ContractLimits {
   readonly bundleBytes: number;
 }
 
-/** What a definition without a single good function has. */
+/** The discovery of a definition without a single valid function. */
 export const nothingFound: Omit<Discovery, "problems"> = { tools: [], resources: [], prompts: [], completions: [] };
 
 export interface DiscoveredTool {
@@ -61,7 +61,7 @@ export interface DiscoveredResource {
   /** A URI, or a template when it has `{…}`. */
   readonly uri: string;
   readonly mimeType?: string;
-  /** Of the template's variables. */
+  /** The schema of the template's variables. */
   readonly inputSchema: JsonSchema;
   readonly call: CallShape;
   readonly file: string;
@@ -131,12 +131,12 @@ export interface Compiled extends Discovery {
   readonly bundle?: string;
 }
 
-/** What keeps a sound definition from being bundled, such as an import that leads nowhere, apart from its other problems. */
+/** The problem that keeps a sound definition from being bundled, such as an import that leads nowhere. */
 export interface Bundling {
   readonly bundling?: readonly Problem[];
 }
 
-/** Of a compilation that failed for no fault of the source: nothing is known of that, and it may go well the next time. */
+/** A compilation that failed through no fault of the source: nothing is known of the source, and the next try may succeed. */
 export function isServiceFault({ code }: Pick<Problem, "code">): boolean {
   return code === "compiler-unavailable" || code === "compiler-closed";
 }

@@ -123,7 +123,7 @@ function read(comment: ts.JSDoc): Doc {
   const all: readonly ts.JSDocTag[] = comment.tags ?? [];
   const isCode = codeOf(comment);
   const own = all.filter((node) => !isCode(node.pos));
-  /** What stands there after TypeScript took a word of code, such as `@log`, for a tag. */
+  /** The text after a word of code, such as `@log`, that TypeScript took for a tag. */
   const afterCode = (before?: ts.JSDocTag): string => {
     if (before && !own.includes(before)) return "";
     const cut = all[before ? all.indexOf(before) + 1 : 0];

@@ -145,7 +145,7 @@ export function evaluate(expression: ts.Expression, checker?: ts.TypeChecker): J
     return checker && symbol && symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
   };
 
-  /** What a `const`, an enum member or a `static readonly` was set to. */
+  /** The value that a `const`, an enum member or a `static readonly` was set to. */
   const constant = (symbol: ts.Symbol | undefined): Json | undefined => {
     const declaration = symbol?.valueDeclaration;
     if (!declaration) return undefined;

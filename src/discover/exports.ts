@@ -114,7 +114,7 @@ function docOfFunction(target: ts.Symbol, exported: ts.Symbol, checker: ts.TypeC
   return exported === target ? noDoc : docOfSymbol(exported);
 }
 
-/** What a constant is set to, when that is a name: `a`, `tools.a`. */
+/** The value of a constant, when that is a name: `a`, `tools.a`. */
 function namedBy(symbol: ts.Symbol, checker: ts.TypeChecker): ts.Symbol | undefined {
   const declaration = symbol.valueDeclaration;
   let value = declaration && ts.isVariableDeclaration(declaration) ? declaration.initializer : undefined;

@@ -7,7 +7,7 @@ import type { DefinitionProgram } from "./program.ts";
 import type { Part, Reporter } from "./reporter.ts";
 import { sayUnresolved } from "./types/unresolved.ts";
 
-/** What an exported function is called, what is said about it and where it stands: the same for all that it can be. */
+/** An exported function's name, description and place: the same for a tool, a resource and a prompt. */
 export interface Naming {
   readonly name: string;
   readonly title?: string;

@@ -86,7 +86,7 @@ async function declarationsBeside(
   return wanted;
 }
 
-/** What a file declares for all others: without an import or export everything in it, modules in quotes as they are used. */
+/** Declarations of a file for all others: everything in a file without an import or export, and quoted modules. */
 function declaredNames(text: string): string[] {
   const isModule = /^(?:import|export)\b/m.test(text);
   if (isModule && !/\bdeclare\s+(?:global|module)\b/.test(text)) return [];

@@ -7,7 +7,7 @@ import { tokenize, type Token } from "./tokens.ts";
  */
 export interface FoundImport {
   readonly specifier: string;
-  /** Of the opening quote, in UTF-16 units from 0. */
+  /** Offset of the opening quote, in UTF-16 units from 0. */
   readonly offset: number;
 }
 
@@ -43,7 +43,7 @@ export function findComputedImports(text: string): FoundImport[] {
     .map(({ text: specifier, offset }) => ({ specifier, offset }));
 }
 
-/** Whether the arguments that start at `index` hold a relative path; a method may well be called `require`. */
+/** True if the arguments that start at `index` hold a relative path; a method may well be called `require`. */
 function namesPath(tokens: readonly Token[], index: number): boolean {
   let depth = 1;
   for (let position = index; position < tokens.length && depth > 0; position += 1) {

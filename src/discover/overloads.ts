@@ -75,7 +75,7 @@ function only(candidate: Candidate, indexes: readonly number[]): Candidate {
   return { ...candidate, signature: signatures[0]!, signatures, doc: docOfAll(candidate.doc, docs) };
 }
 
-/** What the comments of the signatures say, and besides it what that of the function says. */
+/** Joins the comments of the signatures with that of the function. */
 function docOfAll(doc: Doc, own: readonly Doc[]): Doc {
   const all = [...own, doc];
   const first = (text: (doc: Doc) => string) => all.map(text).find(Boolean) ?? "";
@@ -163,7 +163,7 @@ function either(
   return { parameter: { ...one, name, type, node: undefined, isOptional }, schema, isOptional };
 }
 
-/** Whether all that the other takes is taken, by position. */
+/** True if this takes everything that the other takes, by position. */
 function covers(shape: Shape, other: Shape): boolean {
   const hasRest = shape.positions.at(-1)?.parameter.isRest === true;
   const length = hasRest ? Math.max(shape.positions.length, other.positions.length) : shape.positions.length;
@@ -179,7 +179,7 @@ function covers(shape: Shape, other: Shape): boolean {
   });
 }
 
-/** Of a list of any length; undefined where its elements are told by their place. */
+/** The element of a list of any length; undefined where elements differ by place. */
 function itemsOf(schema: JsonSchema | undefined): JsonSchema | undefined {
   const { items, prefixItems } = schema ?? {};
   return prefixItems === undefined && isObject(items) ? items : undefined;

@@ -16,11 +16,11 @@ export interface DefinitionProgram {
   readonly entry: ts.SourceFile;
   /** The definition's own files, entry first. */
   readonly own: readonly ts.SourceFile[];
-  /** Whether the definition has a file of this name, be it a part of the program or not. */
+  /** True if the definition has a file of this name, in the program or not. */
   readonly has: (name: string) => boolean;
   /** The name that a file of the program has in the definition. */
   readonly nameOf: (file: ts.SourceFile) => string;
-  /** Whether a file belongs to the language or to the host, not to the definition. */
+  /** True if a file belongs to the language or to the host, not to the definition. */
   readonly isLibrary: (file: ts.SourceFile) => boolean;
 }
 

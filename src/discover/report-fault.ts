@@ -31,7 +31,7 @@ export function reportFault(
   reporter.add(fault.severity, fault.code, `${also}${fault.message}${detail ? `: ${detail}` : ""}${place}`, node);
 }
 
-/** What is wrong with an argument, as one error and one warning for all that is left out, however much that is. */
+/** Reports an argument's faults: one error, and one warning for everything left out, however much that is. */
 export function summarize(faults: readonly Fault[]): Fault[] {
   const kindOf = ({ severity, leftOut, path }: Fault): string =>
     severity === "error" || leftOut !== undefined ? JSON.stringify([severity, path[0]]) : "";

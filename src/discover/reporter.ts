@@ -27,7 +27,7 @@ export class Reporter {
     if (!isKnown) this.problems.push({ ...problem, tool: this.#tool });
   }
 
-  /** What the checker itself has to say about a piece of source, such as "Did you mean …?". */
+  /** The checker's own message about a piece of source, such as "Did you mean …?". */
   diagnosticWithin(node: ts.Node): string | undefined {
     const file = node.getSourceFile();
     let all = this.#diagnostics.get(file);

@@ -25,7 +25,7 @@ export function isRelative(specifier: string): boolean {
   return /^\.\.?(\/|$)/.test(specifier);
 }
 
-/** What esbuild and the checker take a file for; undefined for what cannot be imported at all. */
+/** The kind that esbuild and the checker give a file; undefined if it cannot be imported at all. */
 export function loaderOf(path: string): "ts" | "js" | "json" | undefined {
   const extension = posix.extname(path);
   if (extension === ".ts" || extension === ".mts") return "ts";

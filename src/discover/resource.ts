@@ -64,7 +64,7 @@ function readUri(uri: string, tag: Tag, reporter: Reporter): readonly Variable[]
   return undefined;
 }
 
-/** What the template gives and what the function takes must be the same. */
+/** The template must give exactly the variables that the function takes. */
 function checkParameters(
   variables: readonly Variable[],
   { schema }: Input,

@@ -5,7 +5,7 @@ import { isNothing, isNull, isUnresolved, libraryName, membersOf } from "./types
 import { isBody, isBytes } from "./types/library-types.ts";
 import { argumentsOf } from "./types/written-types.ts";
 
-/** What a call resolves to. */
+/** The type that a call resolves to. */
 export interface Result {
   /** Absent when there is nothing to describe: `void`, and what is MCP content already. */
   readonly type?: ts.Type;
@@ -19,7 +19,7 @@ const streams = new Set(
   "AsyncGenerator AsyncIterator AsyncIterable AsyncIterableIterator AsyncIteratorObject Generator Iterator".split(" "),
 );
 
-/** What "berth" calls the members of `Outcome`: a result of such a type says how the call ended, and is no value. */
+/** The names "berth" gives the members of `Outcome`: a result of such a type says how the call ended, and is no value. */
 const outcomes = new Set("SuccessOutcome ErrorOutcome QuestionOutcome".split(" "));
 
 /** The awaited result of a function; of one with several signatures, what any of them gives. */
@@ -38,7 +38,7 @@ export function unionOf(checker: ts.TypeChecker, types: readonly ts.Type[]): ts.
   return (checker as unknown as { getUnionType(types: readonly ts.Type[]): ts.Type }).getUnionType(types);
 }
 
-/** Of a generator it is what the generator returns at its end; what it yields is progress and not part of the result. */
+/** A generator's result is the value it returns at its end; the values it yields are progress. */
 function resultOfOne(signature: ts.Signature, program: DefinitionProgram): Result {
   const { checker, isLibrary } = program;
   const written = signature.declaration?.type;
@@ -64,7 +64,7 @@ function resultOfOne(signature: ts.Signature, program: DefinitionProgram): Resul
 }
 
 /**
- * Whether a function whose result is inferred gives back an element of a list, or a value under some key, as it is:
+ * True if a function whose result is inferred gives back an element of a list, or a value under some key, as it is:
  * the checker takes such a one for always there. What is written (`list[0]!`, `as T`) is the author's word.
  */
 function mayLackIt(declaration: ts.SignatureDeclaration | ts.JSDocSignature, checker: ts.TypeChecker): boolean {

@@ -16,7 +16,7 @@ export function faultOfSchema(schema: JsonSchema): string | undefined {
   }
 }
 
-/** Whether a value is one that a part of a schema allows; what only a reference to another part could tell is not. */
+/** True if a part of a schema allows a value; false where only a reference to another part could tell. */
 export function fitsSchema(part: JsonSchema, value: Json): boolean {
   const alone = JSON.parse(JSON.stringify(part, (_, it: unknown) => (isReference(it) ? false : it))) as JsonSchema;
   try {

@@ -11,7 +11,7 @@ export interface ShellParam {
   readonly description: string;
 }
 
-/** What is wrong with a tag, and where in its text: an offset and a length. */
+/** A tag's fault, and its place in the text: an offset and a length. */
 export interface TagFault {
   readonly code: string;
   readonly message: string;

@@ -54,11 +54,11 @@ function isContext(parameter: Parameter, program: DefinitionProgram): boolean {
   return parameter.name === "context" && Boolean(saysNothing) && !parameter.initializer;
 }
 
-/** What "berth" calls them. */
+/** Their names in "berth". */
 const contextNames = new Set(["ToolContext", "TransformContext"]);
 
 /**
- * What of a type is not among the members of the host's context; undefined when none of the type is.
+ * Members of a type that the host's context does not have; undefined when it shares none with the context.
  * `Pick<ToolContext, "signal">` and `ToolContext & { … }` are seen through by where their members were declared.
  */
 function hostContextIn(type: ts.Type, program: DefinitionProgram): { missing: readonly string[] } | undefined {

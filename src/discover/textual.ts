@@ -1,6 +1,6 @@
 import type { JsonSchema } from "../lib/json.ts";
 
-/** Whether a text can stand for a value of this schema: it is then turned into a number or a boolean as needed. */
+/** True if a text can stand for a value of this schema: it is then turned into a number or a boolean as needed. */
 export function isTextual(schema: JsonSchema, orList: boolean): boolean {
   const alternatives = schema["anyOf"] as JsonSchema[] | undefined;
   if (alternatives) return alternatives.every((alternative) => isTextual(alternative, orList));

@@ -75,7 +75,7 @@ function templateEnd(text: string, from: number): { offset: number; opens: boole
   return { offset: text.length, opens: false };
 }
 
-/** Whether a `/` here begins a comment or a regular expression rather than dividing what stands before it. */
+/** True if a `/` here begins a comment or a regular expression rather than a division. */
 function startsExpression(previous: Token | undefined): boolean {
   switch (previous?.kind) {
     case "word":

@@ -36,7 +36,7 @@ function barePlace(file: ts.SourceFile, { start = 0 }: ts.Diagnostic): Place {
 
 type Place = Pick<Problem, "line" | "column" | "frame">;
 
-/** What the checker fails on can be discovered and run all the same. */
+/** A definition that the checker fails on can be discovered and run all the same. */
 function diagnosticsOf(file: ts.SourceFile, { program }: DefinitionProgram): readonly ts.Diagnostic[] {
   try {
     return program.getSemanticDiagnostics(file);
@@ -121,7 +121,7 @@ function isGlobalOfGuests(name: string): boolean {
   return globalsOfGuests.has(name);
 }
 
-/** Of the definition's own files or of "berth", whose types are whole: in an import, or as `a.Name` of what one brings. */
+/** True for the definition's own files and "berth", whose types are whole: in an import, or as `a.Name` of what one brings. */
 function isOwnName(node: ts.Node): boolean {
   const isImport = (it: ts.Node) => ts.isImportDeclaration(it) || ts.isExportDeclaration(it) || ts.isImportTypeNode(it);
   let first = node;
@@ -138,7 +138,7 @@ function specifierOf(node: ts.Node | undefined): ts.Node | undefined {
   return ts.isLiteralTypeNode(node.argument) ? node.argument.literal : undefined;
 }
 
-/** Whether what has no such property is one of Node's own things, which have more than the ambient types say. */
+/** True if the object without such a property is one of Node's, which have more than the ambient types say. */
 function isOfHost(node: ts.Node, { checker }: DefinitionProgram): boolean {
   const access = ts.findAncestor(node, ts.isPropertyAccessExpression);
   if (!access) return false;

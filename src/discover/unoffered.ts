@@ -56,7 +56,7 @@ export function clashingFiles(exported: ts.Symbol, { checker, entry, nameOf }: D
   ];
 }
 
-/** What a name of a module leads to: one value where it is exported by name, else all that `export *` may bring in. */
+/** The values that a name of a module leads to: one where it is exported by name, else all that `export *` may bring in. */
 function starTargets(
   module: ts.Symbol,
   name: ts.__String,

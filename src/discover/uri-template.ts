@@ -32,7 +32,7 @@ export interface TemplateFault {
   readonly length: number;
 }
 
-/** Whether a text that was parsed without a fault has variables. */
+/** True if a text that was parsed without a fault has variables. */
 export function isTemplate(uri: string): boolean {
   return uri.includes("{");
 }
@@ -88,7 +88,7 @@ function parseExpression(body: string, start: number): Expression | TemplateFaul
   return { operator: operator as Operator, variables };
 }
 
-/** What the expression could become, so that the whole can be looked at as a URI. */
+/** A value that the expression could expand to, so that the whole can be checked as a URI. */
 function sampleOf({ operator, variables }: Expression): string {
   switch (operator) {
     case ";":

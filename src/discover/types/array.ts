@@ -82,7 +82,7 @@ export interface TupleElement {
   readonly isOptional: boolean;
   /** Any number of values of the type. */
   readonly isRest: boolean;
-  /** Of the element in the tuple as it is written. */
+  /** The node of the element in the tuple as it is written. */
   readonly index: number;
 }
 

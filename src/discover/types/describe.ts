@@ -47,7 +47,7 @@ export function describe(
   };
 }
 
-/** Of an argument, where the author has a use for knowing; the comments of results go to models as they are. */
+/** For arguments, where the author has a use for knowing; comments of results go to models as they are. */
 export function warnOfTags(tags: readonly Tag[], at: Place, walker: Walker): void {
   if (walker.direction === "output") return;
   for (const tag of tags) {
@@ -56,7 +56,7 @@ export function warnOfTags(tags: readonly Tag[], at: Place, walker: Walker): voi
   }
 }
 
-/** Of a schema's own description, which tells what its values mean, nothing is lost. */
+/** Keeps all of a schema's own description, which tells what its values mean. */
 function withWords(text: string | undefined, values: unknown): string | undefined {
   return typeof values === "string" ? [text, values].filter(Boolean).join("\n\n") : text;
 }
@@ -68,7 +68,7 @@ export function describeEach(schema: JsonSchema, at: Place, walker: Walker): Jso
 }
 
 /**
- * What the code does counts for more than what a comment says that it does. A comment's default only tells of the
+ * The code counts for more than a comment about it. A comment's default only tells of the
  * argument; one that is no value of it, such as `process.cwd()`, is said in words.
  */
 function defaultOf(

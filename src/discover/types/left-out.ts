@@ -4,8 +4,8 @@ import { isFunction, isNothing, libraryName, membersOf } from "./kinds.ts";
 import { written, type Place, type Walker } from "./walker.ts";
 
 /**
- * Whether an argument or property is not described at all: nothing that JSON can carry may stand there, and the
- * author's code can do without it. Of a result, `JSON.stringify` leaves functions out anyway.
+ * True if an argument or property is not described at all: nothing that JSON can carry may stand there, and the
+ * author's code can do without it. In a result, `JSON.stringify` leaves functions out anyway.
  */
 export function isLeftOut(type: ts.Type, isOptional: boolean, walker: Walker): boolean {
   const values = membersOf(type).filter((member) => !isNothing(member));

@@ -54,7 +54,7 @@ function has(base: ts.Type, property: ts.Symbol, { checker, isLibrary }: Library
   return isFunction(type) || checker.isTypeAssignableTo(type, checker.getTypeOfSymbol(property));
 }
 
-/** What the host takes for bytes when it is the whole result. */
+/** Types that the host takes for bytes when they are the whole result. */
 export function isBytes(type: ts.Type, library: Library): boolean {
   const name = knownName(type, library) ?? "";
   return byteTypes.has(name) || bodyTypes.has(name);
@@ -138,7 +138,7 @@ const byteTypes = new Set(["Uint8Array", "Buffer", "ArrayBuffer"]);
 /** Read to their end when they are the whole result. */
 const bodyTypes = new Set(["Blob", "File", "Response"]);
 
-/** What the host hands to a function, which is no way to give it back. */
+/** Types that the host hands to a function, which cannot return them. */
 const contextTypes = new Set("ToolContext TransformContext AbortSignal AbortController".split(" "));
 
 const unsupported: Readonly<Record<string, string>> = Object.assign(Object.create(null), {

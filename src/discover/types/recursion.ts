@@ -51,7 +51,7 @@ export class Recursion {
     };
   }
 
-  /** Whether `enter` would give a reference. */
+  /** True if `enter` would give a reference. */
   isKnown(key: string): boolean {
     return this.#open.has(key) || this.#closed.has(key);
   }

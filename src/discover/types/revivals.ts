@@ -1,7 +1,7 @@
 import { budgets } from "../budget.ts";
 import type { Path } from "./walker.ts";
 
-/** What texts in the arguments become before the function is called. */
+/** The objects that texts in the arguments become before the function is called. */
 export type RevivedKind = "date" | "url";
 
 export interface Revival {

@@ -33,7 +33,7 @@ export function notToldApart(
   );
 }
 
-/** Whether a text may stand at the path in what the schema describes. */
+/** True if the schema allows a text at the path. */
 function mayBeText(schema: unknown, path: readonly string[]): boolean {
   if (schema === undefined || schema === false) return false;
   // Of a recursive type no more is known here.

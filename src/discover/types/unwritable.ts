@@ -6,7 +6,7 @@ import type { Walker } from "./walker.ts";
 /** How often a result of a type cannot be written as JSON, so that the call fails. */
 export type Failing = "always" | "at times" | "never";
 
-/** What is deeper in a type, or comes after so many types, is taken for what JSON can carry. */
+/** Parts that are deeper in a type, or come after so many types, are assumed to fit JSON. */
 const LEVELS_MAX = 8;
 const TYPES_MAX = 1_000;
 

@@ -142,7 +142,7 @@ function walkKind(type: ts.Type, place: Place, walker: Walker): JsonSchema {
   return walkObjectKind(type, place, walker);
 }
 
-/** What takes anything is fine where it is meant, and then it is `unknown`. */
+/** A type that takes anything is fine where it is meant, and then it is `unknown`. */
 export function warnOfAny(place: Place, walker: Walker): void {
   if (walker.direction === "output") return;
   const what = walker.written ? "the type any takes anything" : "without a type it takes anything";
@@ -255,7 +255,7 @@ function soleValue(type: ts.UnionType): ts.Type | undefined {
   return values.length === 1 ? values[0] : undefined;
 }
 
-/** What `JSON.stringify` writes instead of an object that has a `toJSON`. */
+/** The type that `JSON.stringify` writes instead of an object that has a `toJSON`. */
 function jsonForm(type: ts.Type, checker: ts.TypeChecker): ts.Type | undefined {
   const method = type.getProperty("toJSON");
   const signature = method && checker.getTypeOfSymbol(method).getCallSignatures()[0];

@@ -6,7 +6,7 @@ import type { Revivals } from "./revivals.ts";
 import type { Recursion } from "./recursion.ts";
 
 /**
- * What the files of this folder share while one schema is made. `walk` turns any type into a schema; each kind of
+ * State that the files of this folder share while one schema is made. `walk` turns any type into a schema; each kind of
  * type has a file, which comes back to `walk` for the types inside.
  */
 export interface Walker {
@@ -14,12 +14,12 @@ export interface Walker {
   readonly isLibrary: (file: ts.SourceFile) => boolean;
   /** Inputs are closed and must be given as JSON; outputs are open and only need to survive `JSON.stringify`. */
   readonly direction: "input" | "output";
-  /** Whether the type was written down. An inferred one may rest on imports that discovery does not see. */
+  /** True if the type was written down. An inferred one may rest on imports that discovery does not see. */
   readonly written: boolean;
   readonly budget: Budget;
   readonly recursion: Recursion;
   readonly revivals: Revivals;
-  /** What the function's own doc comment says about an argument or a property of it. */
+  /** The part of the function's own doc comment about an argument or one of its properties. */
   readonly docAt: (path: Path) => Doc | undefined;
   /** The destructuring element that takes this argument or property. */
   readonly bindingAt: (path: Path) => Binding | undefined;
@@ -63,11 +63,11 @@ export interface Fault {
   readonly code: string;
   readonly message: string;
   readonly path: Path;
-  /** What of an argument is left out, as its author would write it. */
+  /** The part of an argument that is left out, as its author would write it. */
   readonly leftOut?: string;
   /** The same argument has further faults of its kind there. */
   readonly others?: readonly string[];
-  /** What is at fault, when it is smaller than the parameter. */
+  /** The node at fault, when it is smaller than the parameter. */
   readonly node?: ts.Node | undefined;
 }
 

@@ -4,7 +4,7 @@ import { keyOf, membersOf } from "./kinds.ts";
 import type { Walker } from "./walker.ts";
 
 /**
- * What types forget and the source still says. The checker has no memory of `Count` in `type Count = number`, nor of
+ * Facts that types forget and the source still states. The checker has no memory of `Count` in `type Count = number`, nor of
  * the order in which a union was written; both are found again from the type's node.
  */
 
@@ -13,7 +13,7 @@ export interface WrittenMember {
   readonly node?: ts.TypeNode;
 }
 
-/** Whether the node denotes this very type, apart from `undefined`. */
+/** True if the node denotes this very type, apart from `undefined`. */
 export function denotes(node: ts.TypeNode, type: ts.Type, checker: ts.TypeChecker): boolean {
   return keyOf(checker.getTypeFromTypeNode(node)) === keyOf(type);
 }
@@ -31,7 +31,7 @@ export function aliasDocs(node: ts.TypeNode | undefined, type: ts.Type, checker:
   return docs;
 }
 
-/** What the nearest alias of the author's says that names the type; of `Alias | null` it is that alias. */
+/** The doc comment of the nearest alias of the author's that names the type; of `Alias | null` it is that alias. */
 export function aliasDescription(
   node: ts.TypeNode | undefined,
   { checker, isLibrary }: Pick<Walker, "checker" | "isLibrary">,
@@ -120,7 +120,7 @@ function valuesOf(type: ts.Type, checker: ts.TypeChecker): readonly ts.Type[] {
   return checker.getPropertiesOfType(type).flatMap((property) => membersOf(checker.getTypeOfSymbol(property)));
 }
 
-/** What a generic alias is made of speaks of its parameters, not of this use. */
+/** The body of a generic alias speaks of its parameters, not of this use. */
 function isGeneric(node: ts.TypeNode): boolean {
   return ts.isTypeReferenceNode(node) && node.typeArguments !== undefined;
 }
