@@ -13,7 +13,7 @@ export class Call implements AskingCall {
   readonly deadlineAt: number;
   /** When the process is to be ended because the call did not stop; 0 while nobody wants it to stop. */
   killAt = 0;
-  /** What a stopping call resolves with, whatever the guest still answers. */
+  /** The verdict that a stopping call ends with, whatever the guest still answers. */
   verdict: GuestFailure | undefined;
   /** The guest's event loop has seen the cancellation. */
   acknowledged = false;

@@ -21,9 +21,11 @@ export interface Executor {
   load(program: TriedProgram): Promise<LoadOutcome>;
   /** One run of a shell definition, in a process group of its own. Never rejects. */
   runScript(script: ScriptRun): Promise<ScriptOutcome>;
-  /** What is alive now, for health pages and metrics. */
+  /** The current load, for health pages and metrics. */
   stats(): ExecutorStats;
-  /** Ends all that runs for a tenant, each call resolving with `evicted`, as do all that come until `resume`. */
+  /**
+   * Ends everything that runs for a tenant. Those calls, and all that arrive before `resume`, resolve with `evicted`.
+   */
   suspend(tenant: string): Promise<void>;
   resume(tenant: string): void;
   /** Ends every process; calls in flight resolve with `evicted`. */
@@ -38,11 +40,11 @@ export interface GuestProgram {
   readonly bundle: Cid;
   /** The bundle's text, in UTF-8 where it is long; read only when a process is started for it. */
   readonly code: () => Promise<string | Uint8Array>;
-  /** What the program may ask of the host. The tenant is the port's own, never a field of a message. */
+  /** The program's way to ask the host. The tenant is the port's own, never a field of a message. */
   readonly port?: HostPort;
-  /** Programs of the same code that are given different things run in different processes: what they are given. */
+  /** Identifies what the program is given. Programs with the same code but another realm run in different processes. */
   readonly realm?: string;
-  /** Takes what the program was given and nobody may see out of what it says in logs and failures. */
+  /** Removes from logs and failures what was given to the program and must stay secret. */
   readonly hide?: (value: Json) => Json;
 }
 
@@ -57,7 +59,7 @@ export type LoadOutcome =
   | { readonly kind: "rejected"; readonly error: GuestFailure }
   /** Its top level took more processor time than it may. */
   | { readonly kind: "endless"; readonly loadMs: number }
-  /** It waited for something, or for the machine. */
+  /** Its top level waited for something, or for the machine. */
   | { readonly kind: "unfinished"; readonly loadElapsedMs: number }
   /** The service could not try it. */
   | { readonly kind: "unknown" };
@@ -69,9 +71,9 @@ export interface GuestCall {
   readonly context?: JsonObject;
   /** Milliseconds from now, the wait for a turn included. */
   readonly deadlineMs: number;
-  /** A result that is too long to be read by who serves is given as it came. */
+  /** The caller takes a long result as raw bytes, unread by the serving thread. */
   readonly takesUnread?: boolean;
-  /** Whose call it is: handed to who answers what the guest asks in it, and looked at by nobody here. */
+  /** Whose call it is. It is handed to the host port with each request of the guest; the executor never looks at it. */
   readonly caller?: unknown;
   readonly signal?: CancelSignal;
   /** A promise asks the guest to wait: it gets no further ahead than a small window until the promise settles. */
@@ -94,7 +96,7 @@ export type GuestOutcome =
   | { readonly ok: true; readonly value: GuestValue }
   | { readonly ok: false; readonly error: GuestFailure };
 
-/** A result in its frame, of which nothing is known; only a call that takes one gets it. */
+/** A raw result frame, unparsed. Only a call with `takesUnread` gets one. */
 export interface UnreadResult {
   readonly kind: "unread";
   readonly frame: Uint8Array;
@@ -106,15 +108,15 @@ export type GuestValue =
   | { readonly kind: "none" }
   /** With a type when the function gave one (a `Blob` or a `Response`). */
   | { readonly kind: "text"; readonly text: string; readonly mimeType?: string }
-  /** `nulled` says what of it became null only because JSON has no form for it: `/average is NaN`. */
+  /** `nulled` names a value that became null only because JSON cannot express it: `/average is NaN`. */
   | { readonly kind: "json"; readonly value: Json; readonly nulled?: string }
   | { readonly kind: "bytes"; readonly base64: string; readonly mimeType?: string }
-  /** A `Response` that says where the result is instead; the address is as the function wrote it. */
+  /** A `Response` that points to the result instead; the address is as the function wrote it. */
   | { readonly kind: "redirect"; readonly location: string }
-  /** The function needs answers: it is to be called again from its top, with them in its context's `answers`. */
+  /** The function needs answers: call it again from the top, with them in its context's `answers`. */
   | { readonly kind: "asks"; readonly inputRequests: InputRequests };
 
-/** What a function asks the client for, by keys that are the same each time the function runs. */
+/** The questions of a function to the client, under keys that are the same each time the function runs. */
 export type InputRequests = Readonly<Record<string, InputRequest>>;
 
 /** As the protocol words it (2026-07-28 `basic/patterns/mrtr`). */
@@ -143,14 +145,14 @@ export type FailureReason =
   | "memory" // a memory limit ended the process
   | "crash" // the process ended otherwise, or could not be started
   | "descriptors" // no file descriptor was left to start the process with
-  | "protocol" // the process wrote what is no frame, too large a frame, or too many
+  | "protocol" // the process wrote an invalid frame, too large a frame, or too many
   | "output" // the result was larger than the limit
   | "load" // the bundle does not evaluate, or has no such export
   | "busy" // the queue for this tenant is full
   | "evicted"; // the process was ended by the host for another reason
 
 /**
- * What guest code may ask of the host. A rejection's message is shown to the guest.
+ * The requests that guest code may make of the host. A rejection's message is shown to the guest.
  *
  * - `variable`, `secret`: `{name}` → its value, or null when there is none.
  * - `cid`: `{cid}` → its bytes, or null when there are none.
@@ -166,15 +168,15 @@ export interface HostPort {
 export type HostAnswer = Json | LaterAnswer;
 
 /**
- * An answer that may be long: what `read` gives is read when it is its turn and the guest has taken what came before.
- * It goes to the guest as it is, nothing of it is decoded or written anew by who serves.
+ * An answer that may be long. `read` is called in turn, once the guest has taken the answers before it. The serving
+ * thread passes the bytes on and neither decodes nor re-encodes them.
  */
 export class LaterAnswer {
-  /** JSON is a value as the guest gets it; a text is in UTF-8. */
+  /** `json` bytes are the value as the guest gets it; `text` is UTF-8. */
   readonly kind: "bytes" | "text" | "json";
-  /** Gives undefined for what is not there. */
+  /** Resolves with undefined when there is nothing. */
   readonly read: () => Promise<Uint8Array | undefined>;
-  /** Of the bytes, where it is known without them. */
+  /** The CID of the bytes, if known without reading them. */
   readonly cid: Cid | undefined;
 
   constructor(kind: LaterAnswer["kind"], read: LaterAnswer["read"], cid?: Cid) {
@@ -184,11 +186,11 @@ export class LaterAnswer {
   }
 }
 
-/** The call that a guest names when it asks. What is opened for it is closed when it is over. */
+/** The call that a guest names in its request. Resources opened for the call are closed when it ends. */
 export interface AskingCall {
   /** As the call was given it. */
   readonly caller: unknown;
-  /** Called at once for a call that is over already. */
+  /** Calls `close` when the call is over; at once if it already is. */
   onOver(close: () => void): void;
 }
 

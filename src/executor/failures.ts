@@ -3,7 +3,7 @@ import { messageUnitsMax, stackUnitsMax } from "./guest/wire.mts";
 import type { Exit } from "../processes/process-group.ts";
 import type { FailureReason, GuestFailure, GuestProgram } from "./executor.ts";
 
-/** Every way in which a call can fail, said so that a person knows what to do. Only this file words failures. */
+/** Every way a call can fail, worded so that a person knows what to do. Only this file words failures. */
 
 export function failure(reason: FailureReason, message: string, retriable = false, stack?: string): GuestFailure {
   return { reason, message, retriable, ...(stack && { stack }) };
@@ -31,7 +31,7 @@ export function outputTooLarge(outputBytes: number): GuestFailure {
   return failure("output", `its result is larger than the limit of ${outputBytes} bytes`);
 }
 
-/** `what`: which limit says so, and of what. */
+/** `what`: the limit that was exceeded, and whose it is. */
 export function heldTooMuch(heldMb: number, megabytes: number, what: string): GuestFailure {
   return failure("memory", `it held ${heldMb} MB of memory, more than the ${megabytes} MB that ${what}`);
 }
@@ -48,7 +48,7 @@ export function needsSandbox(tenant: string, reason: string): GuestFailure {
   );
 }
 
-/** What a sibling of the call gets whose verdict ended their process. */
+/** The failure of a call whose sibling ended their common process with `verdict`. */
 export function endedByNeighbour(verdict: GuestFailure): GuestFailure {
   const why = neighbourDid(verdict);
   return failure("evicted", `its process was ended because another call of the same program ${why}`, true);
@@ -60,7 +60,7 @@ function neighbourDid({ reason }: GuestFailure): string {
   return "broke a limit";
 }
 
-/** A process that ended by itself, from its exit and the end of what it wrote to stderr. */
+/** Describes a process that ended by itself, from its exit and the end of its stderr. */
 export function ended(exit: Exit, stderr: string): GuestFailure {
   if (exit.startError) return notStarted(exit.startError);
   if (/out of memory|allocation failed|bad_alloc/i.test(stderr)) {
@@ -78,13 +78,13 @@ export function notStarted(error: unknown): GuestFailure {
   return failure(reason, `its process could not be started (${code})`, true);
 }
 
-/** What a frame says of a program that does not load. */
+/** Reads the failure out of a `loadFailed` frame. */
 export function loadFailed([, message, stack]: readonly unknown[], program: Pick<GuestProgram, "hide">): GuestFailure {
   const said = `its program does not load: ${guestMessage(message, program)}`;
   return failure("load", said, false, guestStack(stack, program));
 }
 
-/** What a frame says of a call that failed. */
+/** Reads the failure out of a `failed` frame. */
 export function guestFailed(
   [, , said, message, stack, transient, protocol]: readonly unknown[],
   program: GuestProgram,
@@ -94,7 +94,7 @@ export function guestFailed(
   return protocol === 1 ? { ...error, protocol: true } : error;
 }
 
-/** A message of the guest as far as it may be shown: a text of bounded length, without what nobody may see. */
+/** A guest's message as it may be shown: a bounded text with secrets removed. */
 export function guestMessage(message: unknown, { hide }: Pick<GuestProgram, "hide">): string {
   if (typeof message !== "string") return "the function failed without a message";
   return shown(message, messageUnitsMax, hide);
@@ -104,7 +104,7 @@ export function guestStack(stack: unknown, { hide }: Pick<GuestProgram, "hide">)
   return typeof stack === "string" ? shown(stack, stackUnitsMax, hide) : undefined;
 }
 
-/** Cut first, so that hiding is never much work; what is cut in two is hidden as well. */
+/** Cuts before it hides, so that hiding is never much work; a secret that the cut splits is hidden as well. */
 function shown(text: string, unitsMax: number, hide: GuestProgram["hide"]): string {
   const cut = text.slice(0, unitsMax);
   return hide ? (hide(cut) as string) : cut;

@@ -5,16 +5,16 @@ import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
 import { eventValuesMax, toHost } from "./guest/wire.mts";
 
 /**
- * Cuts what a guest writes into frames: one JSON array a line. It owns the size cap and the work done in one
- * event-loop turn, and believes nothing: whatever is no frame ends the reading with one fault.
- * It knows neither processes nor calls.
+ * Cuts what a guest writes into frames: one JSON array a line. It owns the size cap and the work done in one event-loop
+ * turn, and trusts nothing: the first invalid frame ends the reading with one fault. It knows neither processes nor
+ * calls.
  */
 export interface FrameHandlers {
   /** `units` is the frame's length in UTF-16 units. */
   onFrame(frame: readonly unknown[], units: number): void;
   /**
-   * The result of a call in a frame that is longer than `inlineBodyBytes`: its bytes, of which nothing is known but how
-   * they begin. False when it is to be read here all the same.
+   * Takes a call's result whose frame is longer than `inlineBodyBytes`, as bytes of which only the beginning was
+   * examined. Returns false to have it parsed here.
    */
   onLongResult?(call: number, frame: Uint8Array): boolean;
   /** Called once; nothing is read afterwards. */
@@ -24,20 +24,20 @@ export interface FrameHandlers {
 export type FrameLimits = Pick<Limits, "guestFrameBytes" | "inlineBodyBytes" | "messageValues">;
 
 const NEWLINE = 10;
-/** A value that may be as long as a result, and the number of its call. */
+/** Matches a frame whose value may be as long as a result, and captures the number of its call. */
 const RESULT = new RegExp(`^\\[(?:${[toHost.text, toHost.json, toHost.bytes].join("|")}),(\\d{1,15}),`);
-/** Shorter beginnings of frames are not counted: as many may be held as there are guests. */
+/** Shorter partial frames are not counted: there are at most as many as guests. */
 const UNCOUNTED_BYTES = 64 * 1024;
-/** Of a line, in which that stands. */
+/** The part of a line that `RESULT` and `MANY` are matched against. */
 const BEGINNING_BYTES = 32;
 
-/** What a frame has besides what is said in it. */
+/** The values in a frame besides its payload. */
 const FRAME_VALUES = 16;
-/** What may have very many values. */
+/** Matches the frames that may have very many values. */
 const MANY = new RegExp(`^\\[(?:${[toHost.text, toHost.json, toHost.bytes, toHost.asks].join("|")}),`);
 
 export class FrameReader {
-  /** Of whose guest it is; before it is anybody's, nothing counts. */
+  /** The room of the guest's tenant; nothing is counted until the guest is assigned. */
   room: MessageRoom | undefined;
   readonly #limits: FrameLimits;
   readonly #handlers: FrameHandlers;
@@ -53,7 +53,7 @@ export class FrameReader {
     this.#handlers = handlers;
   }
 
-  /** Reads no more: what is still in hand belongs to a process that was given up. */
+  /** Stops reading: the rest belongs to a process that was given up. */
   stop(): void {
     this.#stopped = true;
     this.#forget();

@@ -17,11 +17,11 @@ import type { Executor, GuestCall, GuestFailure, GuestOutcome, GuestProgram } fr
 
 export interface GuestExecutorOptions {
   readonly limits: ExecutorLimits;
-  /** What a tenant may have now; every one the same without it. */
+  /** The limits of one tenant; by default every tenant has the same. */
   readonly limitsOf?: (tenant: string) => ExecutorTenantLimits;
-  /** How processes are started; directly without it. */
+  /** Starts processes; by default directly. */
   readonly start?: Start;
-  /** Of scripts that run trusted; by default below the system's temporary folder. */
+  /** Makes the folders of scripts that run trusted; by default below the system's temporary folder. */
   readonly makeFolder?: MakeFolder | undefined;
   readonly log?: ExecutorLog;
 }
@@ -34,8 +34,8 @@ export interface ExecutorLog {
 }
 
 /**
- * The way of a call: may its tenant run here, is it the tenant's turn, then the pool, and the sweep that keeps every
- * deadline. It puts the parts together that this takes.
+ * The path of a call: may its tenant run here, is it the tenant's turn, then the pool, and the sweep that keeps every
+ * deadline. It puts these parts together.
  */
 export class GuestExecutor implements Executor {
   readonly isolation: Executor["isolation"];

@@ -6,7 +6,7 @@ import { nameUnitsMax } from "./guest/wire.mts";
 /** Takes the lines that belong to no call: a bundle's own evaluation, a timer that outlived its call. */
 export type LogSink = (program: GuestProgram, line: GuestLog) => void;
 
-/** The line in a log frame, without what nobody may see; undefined when its level is none. */
+/** The line in a log frame, with secrets removed; undefined when its level is unknown. */
 export function readLog(
   [, , level, said, logger]: readonly unknown[],
   { hide }: Pick<GuestProgram, "hide">,

@@ -20,7 +20,7 @@ export interface GuestListener extends Pick<FrameHandlers, "onFrame" | "onLongRe
   onEnded(failure: GuestFailure): void;
 }
 
-/** What the guests of a tenant have together of the serving process. */
+/** The share of the serving process that all guests of one tenant use together. */
 export interface GuestShare {
   readonly readingTime: ReadingTime;
   /** For frames that are not whole yet. */
@@ -29,11 +29,11 @@ export interface GuestShare {
 
 export type GuestProcessLimits = FrameLimits & Pick<ExecutorLimits, "guestBacklogBytes" | "guestStalledMs">;
 
-/** What one process may deliver in one event-loop turn before the others get theirs. */
+/** The most that one process may deliver in one event-loop turn before the others get theirs. */
 const TURN_BYTES = 256 * 1024;
-/** Above it nothing long is read for the process: one long answer at a time waits in the pipe. */
+/** Above this, no further long answer is read for the process: only one at a time waits in the pipe. */
 const UNTAKEN_BYTES = 256 * 1024;
-/** The end of stderr that is kept to tell why a process died; after the second figure nobody reads any more. */
+/** The end of stderr that is kept to tell why a process died; after the second figure stderr is no longer read. */
 const STDERR_KEPT_UNITS = 4_096;
 const STDERR_READ_UNITS = 256 * 1024;
 
@@ -80,7 +80,7 @@ export class GuestProcess {
     });
   }
 
-  /** Hands the process over, from the keeper of spares to a program and the share of its tenant. */
+  /** Hands the process over from the pool of spares to a program, with the share of its tenant. */
   assign(listener: GuestListener, { readingTime, frames }: GuestShare): void {
     this.#listener = listener;
     this.#reader.room = frames;
@@ -103,8 +103,8 @@ export class GuestProcess {
   }
 
   /**
-   * Writes one frame, without its newline, together with the others of this turn; and bytes that belong to it. Returns
-   * the number of the frame, for `mayHaveRead`.
+   * Writes one frame, without its newline, together with the others of this turn, and any bytes that belong to it.
+   * Returns the number of the frame, for `mayHaveRead`.
    */
   send(frame: string, bytes?: Uint8Array): number {
     if (this.#outbox.isEmpty) atEndOfTurn(this.#outbox.flush);
@@ -115,7 +115,7 @@ export class GuestProcess {
     return number;
   }
 
-  /** True once all of a frame has been handed to the pipe: no process can know of one before. */
+  /** True once the whole frame has been handed to the pipe: the process cannot know of it earlier. */
   mayHaveRead(frame: number): boolean {
     return this.#outbox.mayHaveRead(frame);
   }
@@ -126,7 +126,7 @@ export class GuestProcess {
     return new Promise((resolve) => this.#untaken.push(resolve));
   }
 
-  /** Takes time from its tenant's share, and reads no more until there is some again: returns for how long. */
+  /** Takes time from the tenant's share; reading pauses until the share has time again. Returns for how long. */
   spend(ms: number, now: number): number {
     const restMs = this.#readingTime.spend(ms, now);
     if (restMs > 0) this.#rest(restMs);
@@ -142,7 +142,7 @@ export class GuestProcess {
     if (--this.#holds === 0) this.#pipe?.resume();
   }
 
-  /** Ends the process group. `verdict` is what its listener is told; the first one counts. */
+  /** Ends the process group. The listener is told `verdict`; the first one counts. */
   kill(verdict: GuestFailure): void {
     this.#verdict ??= verdict;
     this.#reader.stop();
@@ -158,9 +158,9 @@ export class GuestProcess {
     this.#outbox.open(pipe);
   }
 
-  /** Who does not take its answers asks nothing more. */
+  /** A process that does not take its answers may ask nothing more. */
   #awaitTaken(): void {
-    // Until it has been started nothing is read from it, and starting may take long.
+    // Nothing is read from a process before it has started, and starting may take long.
     if (this.#stalled || !this.#pipe) return;
     this.hold();
     const { guestBacklogBytes, guestStalledMs } = this.#limits;

@@ -4,30 +4,29 @@ import { ProcessorLimits } from "./processor-limits.ts";
 import { LOWEST_PRIORITY, WatchedGuest, type GuestOfTenant, type MemoryRoom } from "./watched-guest.ts";
 
 /**
- * Which tenants' guests use much processor time. All guests of such a tenant give way to those of others and to the
- * service itself until the tenant is calm again: they get what is left over, which is all where nobody else wants any.
- * It looks on from outside, for a guest may say what it likes. What it sees keeps tenants to their limits of processor
- * time, too.
+ * Finds the tenants whose guests use much processor time. All guests of such a tenant give way to those of others and
+ * to the service itself until the tenant is calm again: they get what is left over. It measures from outside, since a
+ * guest may say what it likes. The same measurements enforce the tenants' limits of processor time.
  */
 export class HeavyTenants {
   readonly #guests = new Map<GuestOfTenant, WatchedGuest>();
   readonly #tenants = new Map<string, Load>();
-  /** Those that had to wait for a start, and when it was that they last had. */
+  /** Tenants that had to wait for a start, and when they last had to. */
   readonly #hurried = new Map<string, number>();
   readonly #calmMs: number;
   readonly #limits: ProcessorLimits;
   #timer: NodeJS.Timeout | undefined;
 
   /**
-   * `calmMs`: how long a tenant has to use little until it is calm again; `processorMsPerSecondOf`: how much its guests
-   * may use, 0 for as much as there is.
+   * `calmMs`: how long a tenant must use little to be calm again; `processorMsPerSecondOf`: how much its guests may
+   * use, 0 for no limit.
    */
   constructor({ calmMs = CALM_MS, processorMsPerSecondOf = () => 0 }: HeavyTenantsOptions = {}) {
     this.#calmMs = calmMs;
     this.#limits = new ProcessorLimits(processorMsPerSecondOf, LOOK_MS);
   }
 
-  /** `givesWay`: it was started so, which is to last only while its tenant is heavy or in a hurry. */
+  /** `givesWay`: the guest was started with low priority, which lasts only while its tenant is heavy or in a hurry. */
   add(tenant: string, guest: GuestOfTenant, { givesWay = false, room }: WatchOptions = {}): void {
     const watched = new WatchedGuest(tenant, guest, givesWay, room);
     this.#guests.set(guest, watched);
@@ -35,7 +34,7 @@ export class HeavyTenants {
       this.isHeavy(tenant) ? watched.lowerAll() : this.#letKeepUp(watched, performance.now());
     if (givesWay || this.isHeavy(tenant)) {
       settle();
-      // What is only being started is not all there yet.
+      // A guest that is just starting is not complete yet.
       setTimeout(() => this.#guests.has(guest) && settle(), STARTED_MS).unref();
     }
     if (process.platform === "linux") this.#timer ??= setInterval(() => this.#look(performance.now()), LOOK_MS).unref();
@@ -47,12 +46,15 @@ export class HeavyTenants {
     this.#guests.delete(guest);
   }
 
-  /** The tenant starts as many as it may: until it is calm again, its new ones give way as they did when they started. */
+  /**
+   * The tenant has reached its limit of starts: until it is calm again, its new guests give way as they did when they
+   * started.
+   */
   noteHurry(tenant: string): void {
     this.#hurried.set(tenant, performance.now());
   }
 
-  /** By how much what is started for the tenant is to give way from its beginning on. */
+  /** The niceness with which the tenant's processes start. */
   nicenessOf(tenant: string): number {
     return this.isHeavy(tenant) ? LOWEST_PRIORITY : 0;
   }
@@ -61,7 +63,7 @@ export class HeavyTenants {
     return this.#tenants.get(tenant)?.isHeavy === true;
   }
 
-  /** Of a call whose guest ran when its time was over. */
+  /** The failure of a call whose guest was running when its time was over. */
   timedOut(tenant: string, deadlineMs: number): GuestFailure {
     return timedOut(deadlineMs, this.#limits.whyHeld(tenant));
   }
@@ -124,7 +126,7 @@ export class HeavyTenants {
 
 interface WatchOptions {
   readonly givesWay?: boolean;
-  /** Looked at as often as it works, four times a second at most. */
+  /** Checked each time the guest is measured, four times a second at most. */
   readonly room?: MemoryRoom;
 }
 
@@ -133,7 +135,7 @@ export interface HeavyTenantsOptions {
   readonly processorMsPerSecondOf?: (tenant: string) => number;
 }
 
-/** What the guests of a tenant have used since the look before. */
+/** The guests' use since the last measurement. */
 interface Load {
   isHeavy: boolean;
   share: number;
@@ -143,11 +145,11 @@ interface Load {
 }
 
 const LOOK_MS = 250;
-/** After which a sandbox has usually been set up. */
+/** The time in which a sandbox has usually been set up. */
 const STARTED_MS = 30;
-/** Of one processor, all guests of the tenant together. */
+/** The share of one processor that all guests of the tenant use together. */
 const HEAVY_SHARE = 0.5;
-/** Where many burn, each has little; so has who has to wait for them and would use little. */
+/** Where many are busy, each gets little; so does a guest that has to wait for them but would use little. */
 const WANTED_SHARE = 0.9;
 const CALM_SHARE = 0.1;
 const CALM_MS = 5_000;

@@ -20,18 +20,18 @@ const operations: readonly HostOperation[] = [
   "hide",
   "show",
 ];
-/** Requests of one process that may wait for their answers at a time. */
+/** The most requests of one process that may wait for an answer. */
 const REQUESTS_MAX = 64;
-/** The longest one has a part of a body that is sent, which is a third longer in base64, and an address with headers. */
+/** The longest request carries a part of a body to send, a third longer in base64, with an address and headers. */
 const REQUEST_UNITS_MAX = 128 * 1024;
-/** No answer is taken to cost more than its length does, however busy the service was with others meanwhile. */
+/** An answer is never charged more than its length warrants, however busy the service was with others meanwhile. */
 const ANSWER_BYTES_PER_MS = 128 * 1024;
 
 interface AskingProcess extends Pick<GuestProcess, "taken" | "spend" | "kill"> {
   send(frame: string, bytes?: Uint8Array): unknown;
 }
 
-/** What one process asks of the host in the midst of its calls. */
+/** The requests of one process to the host, made by its calls. */
 export class HostRequests {
   readonly #process: AskingProcess;
   #waiting = 0;
@@ -44,16 +44,16 @@ export class HostRequests {
     this.#process = process;
   }
 
-  /** Carries it out, and writes the answer to the guest; `units` is the length of the frame. */
+  /** Carries a request out and writes the answer to the guest; `units` is the length of the frame. */
   answer(call: Call, frame: readonly unknown[], units: number): void {
     this.#waiting++;
     this.#carryOut(call, frame, units)
-      // Whatever cannot be written to a guest is that guest's matter.
+      // A failure to write to a guest is that guest's problem.
       .catch(() => this.#process.kill(failure("protocol", "its process could not be given an answer")))
       .finally(() => this.#waiting--);
   }
 
-  /** Nothing is written any more. */
+  /** Stops all writing. */
   end(): void {
     this.#isOver = true;
   }
@@ -90,7 +90,7 @@ export class HostRequests {
   }
 }
 
-/** Rejects with what the guest is told. */
+/** Rejects with the error that the guest is told. */
 async function carryOut(
   port: HostPort | undefined,
   frame: readonly unknown[],

@@ -5,7 +5,7 @@ import { toGuest } from "./guest/wire.mts";
 /** Shapes that a process remembers; beyond that they travel with their first call each time. */
 const SHAPES_MAX = 4_096;
 
-/** How the functions of a program are called, by the numbers under which its process knows each. */
+/** The call shapes of a program, by the numbers under which its process knows each. */
 export class KnownShapes {
   readonly #process: GuestProcess;
   readonly #indexes = new Map<CallShape, number>();
@@ -14,7 +14,7 @@ export class KnownShapes {
     this.#process = process;
   }
 
-  /** A shape that the process does not know yet is told to it first. */
+  /** Tells the process of a shape that it does not know yet. */
   indexOf(shape: CallShape): number {
     const known = this.#indexes.get(shape);
     if (known !== undefined) return known;

@@ -1,6 +1,6 @@
 /**
- * What one tenant may have going on at a time, and what may wait behind it, in order. It knows neither processes nor
- * what its jobs are.
+ * Limits how many jobs one tenant may run at a time and how many may wait behind them, in order. It knows neither
+ * processes nor what its jobs are.
  */
 export interface LaneLimits {
   readonly running: number;
@@ -43,7 +43,7 @@ export class Lane<Job> {
     return this.#queue.delete(job);
   }
 
-  /** A started job is over: the next one has its turn. */
+  /** A started job is over: the next one gets its turn. */
   leave(): void {
     const [next] = this.#queue;
     if (next === undefined) {

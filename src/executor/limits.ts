@@ -1,6 +1,6 @@
 import type { Limits } from "../limits/limits.ts";
 
-/** Calls that run at once, and processes of guest code and of scripts and what they may use, of one tenant. */
+/** One tenant's limits of concurrent calls and of guest and script processes and their resources. */
 export interface ExecutorTenantLimits {
   readonly calls: number;
   readonly guestProcesses: number;
@@ -41,7 +41,7 @@ export type ExecutorLimits = Pick<
   | "sandboxTrialMs"
 >;
 
-/** What every tenant may have where none has limits of its own. */
+/** Gives every tenant the same limits. */
 export function sameForAll(limits: ExecutorLimits): ExecutorTenantLimits {
   return {
     calls: limits.callsPerTenant,

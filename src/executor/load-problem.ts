@@ -1,7 +1,7 @@
 import type { Problem } from "../lib/problem.ts";
 import type { GuestFailure, LoadOutcome } from "./executor.ts";
 
-/** What is wrong with a definition that does not load, with its place in the sources; undefined where nothing is known. */
+/** The problem of a definition that does not load, with its place in the sources; undefined where nothing is known. */
 export function loadProblem(outcome: LoadOutcome, entry: string): Problem | undefined {
   switch (outcome.kind) {
     case "failed": {

@@ -9,24 +9,25 @@ import type { Executor } from "./executor.ts";
 /** Opens the executor: chooses the isolation by trying it. */
 export interface ExecutorOptions extends GuestExecutorOptions {
   readonly mode: "auto" | "sandboxed" | "trusted";
-  /** From `tryGuests`, where it was begun before. */
+  /** The trial from `tryGuests`, if it was begun before. */
   readonly tried?: Promise<Probe> | undefined;
 }
 
 const node = { file: process.execPath, major: Number(process.versions.node.split(".")[0]) };
 
-/** Begins to try the sandbox, which waits for other processes most of the time; undefined where none is wanted. */
+/** Begins to try the sandbox, which mostly waits for other processes; undefined where none is wanted. */
 export function tryGuests({ mode, limits, log }: Pick<ExecutorOptions, "mode" | "limits" | "log">) {
   if (mode === "trusted") return undefined;
   const tried = probeUntilClear({ limits, log });
-  // Whoever opens the executor hears of it.
+  // The caller of `openExecutor` gets the rejection.
   tried.catch(() => {});
   return tried;
 }
 
 /**
- * Rejects with `sandbox_unavailable` when `mode` is `sandboxed` and the sandbox does not work here, and in both modes when
- * it might, but did not for as long as `sandboxTrialMs`: nothing that passes makes guests `trusted`.
+ * Rejects with `sandbox_unavailable` when `mode` is `sandboxed` and the sandbox does not work here. In both modes it
+ * rejects when the sandbox might work, but did not within `sandboxTrialMs`: a passing failure never makes guests
+ * `trusted`.
  */
 export async function openExecutor(options: ExecutorOptions): Promise<Executor> {
   const { mode, limits } = options;
@@ -45,7 +46,7 @@ export async function openExecutor(options: ExecutorOptions): Promise<Executor> 
   return new GuestExecutor(trustedLauncher(node, limits), options, probe.reason);
 }
 
-/** Between two trials of the sandbox, at first and in the end. */
+/** The pause between two trials of the sandbox, at first and in the end. */
 const AGAIN_AFTER_MS = 100;
 const AGAIN_AFTER_MAX_MS = 5_000;
 

@@ -14,9 +14,9 @@ import type { GuestFailure, GuestProgram } from "./executor.ts";
 import type { Command } from "../processes/process-group.ts";
 
 /**
- * Which program has which process. It owns starting them lazily, who waits until there is room for one more, and the
- * end of idle ones. A process serves one program of one tenant from its first frame to its end. It knows no deadline and
- * no queue of calls.
+ * Assigns processes to programs. It owns starting them lazily, the calls that wait for room, and the end of idle
+ * processes. A process serves one program of one tenant from its first frame to its end. It knows no deadline and no
+ * queue of calls.
  */
 export interface PoolLimits extends SessionLimits, GuestProcessLimits, MessageLimits<"unfinishedGuestBytes"> {
   readonly guestMemoryMb: number;
@@ -34,7 +34,10 @@ export interface PoolOwner extends RoomLimits {
 
 const IDLE_CHECK_MAX_MS = 10_000;
 const ADMIT_MAX_MS = 100;
-/** All that a guest holds in memory: its heap, as much in buffers, and what the runtime and young objects take. */
+/**
+ * The multiple of its heap that a guest may hold: the heap, as much in buffers, and what the runtime and young objects
+ * take.
+ */
 const HELD_PER_HEAP = 2;
 const HELD_BESIDES_MB = 128;
 const CROWDED = "too many calls went on in it that nobody waits for";
@@ -48,11 +51,11 @@ export class Pool {
   readonly #unfinished: MessageRooms<"unfinishedGuestBytes">;
   #admitTimer: NodeJS.Timeout | undefined;
   readonly #sessions = new Map<string, Session>();
-  /** Those of `#sessions` and those that are about to end. */
+  /** The sessions in `#sessions` and those that are about to end. */
   readonly #live = new Set<Session>();
-  /** Take no further call, and end with the last one that somebody waits for: at most one of each program. */
+  /** Sessions that take no further call and end with the last call that somebody waits for: at most one per program. */
   readonly #retired = new Map<string, Session>();
-  /** Calls whose program has to wait until another one's process is idle. */
+  /** Calls that wait until the process of another program is idle. */
   readonly #waiting = new Set<Call>();
   readonly #shares = new Map<string, GuestShare>();
   readonly #idleTimer: NodeJS.Timeout;
@@ -90,7 +93,7 @@ export class Pool {
     return this.#spares.started;
   }
 
-  /** Has the call run in its program's process, now or when there is room for one. */
+  /** Runs the call in its program's process, now or when there is room for one. */
   run(call: Call): void {
     const { program } = call;
     const key = keyOf(program);
@@ -112,11 +115,11 @@ export class Pool {
     this.#waiting.add(call);
     if (startsInMs === Infinity) return;
     this.#owner.heavy.noteHurry(program.tenant);
-    // Another tenant's may be sooner than the one that is waited for.
+    // Another tenant's turn may come sooner than the one that is waited for.
     this.#admitTimer ??= setTimeout(this.#admitLater, Math.min(startsInMs, ADMIT_MAX_MS)).unref();
   }
 
-  /** Takes out a call that has no process yet; false when it has one. */
+  /** Removes a call that has no process yet; false when it has one. */
   remove(call: Call): boolean {
     return this.#waiting.delete(call);
   }
@@ -180,13 +183,13 @@ export class Pool {
     return created;
   }
 
-  /** Calls that come from now on get a new process. */
+  /** Gives calls that arrive from now on a new process. */
   #forget(session: Session): void {
     const key = keyOf(session.program);
     if (this.#sessions.get(key) === session) this.#sessions.delete(key);
   }
 
-  /** Others' calls in it are answered yet, as long as it is the only one of its program that waits for its end. */
+  /** Lets the calls in the process finish; an earlier session of the program that is still finishing is ended now. */
   #retire(session: Session): void {
     const key = keyOf(session.program);
     const earlier = this.#retired.get(key);
@@ -199,7 +202,7 @@ export class Pool {
 
   #admit(): void {
     const without = new Set<string>();
-    // Those that have to wait on come back behind the others.
+    // Calls that have to keep waiting return behind the others.
     const waiting = Array.from(this.#waiting);
     for (const call of waiting) {
       const { tenant } = call.program;

@@ -17,7 +17,7 @@ import { runToEnd } from "./script-process.ts";
 /** Finds out whether guests and scripts run in the sandbox on this machine, by running them. */
 export type Probe =
   | { readonly launcher: Launcher }
-  /** `mayPass`: it may work when it is tried again. */
+  /** `mayPass`: a later trial may succeed. */
   | (NoSandbox & { readonly mayPass: boolean });
 
 const PROBE_MS = 10_000;
@@ -36,7 +36,7 @@ export async function probeSandbox(node: { file: string; major: number }, limits
   const launcherOf = (variant: Partial<SandboxParts>): Launcher =>
     sandboxedLauncher({ ...parts, ...(asNobody && { scriptUser: asNobody }), proc: true, ...variant }, limits);
 
-  // Root's guests become nobody where Berth's own files allow it; nobody cannot read what stands in root's home.
+  // Root's guests run as nobody where Berth's own files allow it; nobody cannot read what stands in root's home.
   const users: readonly Partial<SandboxParts>[] = asNobody ? [{ guestUser: asNobody }, {}] : [{}];
   const guest = await firstWorking(users, (variant) => guestProblem(launcherOf(variant)));
   if ("problem" in guest) return noSandbox("does not start", guest);
@@ -52,7 +52,10 @@ interface Trouble {
   readonly mayPass: boolean;
 }
 
-/** The first variant that works, or what is wrong. No other one is taken for what may pass: it would confine less. */
+/**
+ * The first variant that works, or what is wrong. A failure that may pass selects no other variant: that would confine
+ * less.
+ */
 async function firstWorking<Variant>(
   variants: readonly Variant[],
   troubleOf: (variant: Variant) => Promise<Trouble | undefined>,

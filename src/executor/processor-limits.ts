@@ -1,21 +1,21 @@
 import { HeldTrees } from "../processes/held-trees.ts";
 
 /**
- * Keeps the guests of each tenant to the processor time that it may have of every second: who has used it up stands still
- * (`SIGSTOP`) until there is some again. Calls wait meanwhile, within their own time.
+ * Keeps the guests of each tenant to the processor time that the tenant may have each second: guests that have used it
+ * up stand still (`SIGSTOP`) until there is some again. Calls wait meanwhile, within their own time.
  */
 export class ProcessorLimits {
   readonly #msPerSecondOf: (tenant: string) => number;
   readonly #tenants = new Map<string, TenantState>();
   readonly #justMs: number;
 
-  /** `msPerSecondOf`: 0 is as much as there is; `lookMs`: between two looks. */
+  /** `msPerSecondOf`: 0 means no limit; `lookMs`: the time between two measurements. */
   constructor(msPerSecondOf: (tenant: string) => number, lookMs: number) {
     this.#msPerSecondOf = msPerSecondOf;
     this.#justMs = 2 * lookMs;
   }
 
-  /** What the guests of a tenant, `leaders`, have used since the look before. */
+  /** Charges what the guests of a tenant, `leaders`, have used since the last measurement. */
   keep(tenant: string, usedMs: number, leaders: readonly number[], now: number): void {
     const msPerSecond = this.#msPerSecondOf(tenant);
     if (msPerSecond === 0) return this.forget(tenant);
@@ -33,7 +33,7 @@ export class ProcessorLimits {
     }
   }
 
-  /** Undefined where the tenant's guests have not been held up of late. */
+  /** Undefined where the tenant's guests have not been held up lately. */
   whyHeld(tenant: string): string | undefined {
     if (!this.#tenants.get(tenant)?.wasHeld) return undefined;
     const may = `${this.#msPerSecondOf(tenant)} ms of processor time in a second`;
@@ -45,7 +45,7 @@ export class ProcessorLimits {
     this.#tenants.get(tenant)?.held.forget(leader);
   }
 
-  /** The tenant uses little, or may use as much as there is. */
+  /** Called when the tenant uses little, or has no limit. */
   forget(tenant: string): void {
     this.#tenants.get(tenant)?.held.letGo();
     this.#tenants.delete(tenant);
@@ -63,10 +63,10 @@ export class ProcessorLimits {
 interface TenantState {
   leftMs: number;
   lookedAt: number;
-  /** Since it last had all that it may have at once. */
+  /** True from when its guests were held up until the tenant again has all that it may have at once. */
   wasHeld: boolean;
   readonly held: HeldTrees;
 }
 
-/** What a tenant has used beyond it is paid back for so long at most. */
+/** The most overuse that a tenant pays back, in seconds of its limit. */
 const DEBT_S = 60;

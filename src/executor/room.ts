@@ -2,20 +2,20 @@ import { Paces } from "../lib/paces.ts";
 import type { Session } from "./session.ts";
 
 /**
- * Whether one more process may start: in what all tenants may have together, in what its own may have, and in how many
- * may be started in a minute. Where it is full, the one that was idle longest makes way.
+ * Decides if one more process may start: within what all tenants may have together, what its own tenant may have, and
+ * how many may be started in a minute. Where it is full, the one that was idle longest makes way.
  */
 export interface RoomLimits {
   /** How many processes one tenant may have. */
   processesOf(tenant: string): number;
-  /** How many may be started for one tenant in a minute; 0 is as many as are needed. */
+  /** How many may be started for one tenant in a minute; 0 for no limit. */
   startsPerMinuteOf(tenant: string): number;
 }
 
 export interface Place {
   /** 0: now, and the place is taken. `Infinity`: when another process is idle. */
   readonly startsInMs: number;
-  /** Whose place it is: that process has to end first. */
+  /** The session whose place it takes: that process has to end first. */
   readonly instead?: Session;
 }
 
@@ -27,7 +27,7 @@ export class Room {
   readonly #limits: RoomLimits;
   readonly #paces: Paces;
 
-  /** `sessions` are those that take room now. */
+  /** `sessions` are those that take up room now. */
   constructor(sessions: ReadonlyMap<string, Session>, processes: number, limits: RoomLimits) {
     this.#sessions = sessions;
     this.#processes = processes;
@@ -54,7 +54,7 @@ export class Room {
     return count;
   }
 
-  /** Of one tenant or of any; undefined when all work. */
+  /** The session of one tenant, or of any, that was idle longest; undefined when all work. */
   #idleLongest(tenant?: string): Session | undefined {
     let oldest: Session | undefined;
     for (const session of this.#sessions.values()) {

@@ -21,15 +21,15 @@ import {
 } from "./launcher.ts";
 
 /**
- * What guests and scripts see and may use in the sandbox, with Node's permission model as a belt besides. It words
- * command lines; whether they work on this machine is the probe's business.
+ * Defines what guests and scripts see and may use in the sandbox, with Node's permission model as an extra safeguard.
+ * It words command lines; whether they work on this machine is the probe's business.
  */
 export interface SandboxParts extends SandboxTools {
   readonly node: { readonly file: string; readonly major: number; readonly libraries: readonly string[] };
   readonly guestUser?: User;
-  /** The kernel does not count root's tasks, so as root no fork bomb would be held. */
+  /** The kernel does not count root's tasks, so a fork bomb would not be stopped for root. */
   readonly scriptUser?: User;
-  /** Whether scripts get a `/proc` of their own; some containers forbid to mount one. */
+  /** False where scripts get no `/proc` of their own, because the container forbids mounting one. */
   readonly proc: boolean;
 }
 
@@ -79,7 +79,7 @@ function scriptCommand(
     ],
     folder: "/tmp",
     argv: [
-      // Inside, where the sandbox has a count of tasks of its own; outside, all sandboxes of one user share theirs.
+      // Inside, where the sandbox counts its own tasks; outside, all sandboxes of one user share one count.
       prlimit,
       ...[
         `--nproc=${limits.scriptTasks}`,

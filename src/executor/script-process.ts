@@ -16,7 +16,7 @@ export interface ScriptEnd {
   readonly stdout: Buffer;
   /** More than `outputBytes` came, so the process was ended. */
   readonly overflowed: boolean;
-  /** The end of what it wrote there. */
+  /** The end of its stderr. */
   readonly stderr: string;
 }
 

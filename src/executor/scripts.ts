@@ -22,7 +22,7 @@ import type { GuestFailure, ScriptOutcome, ScriptRun } from "./executor.ts";
 
 /**
  * Shell definitions: one process a run, with its deadline, its cancellation and a cap on how many run at a time. The
- * text of a script is never put together with its arguments.
+ * text of a script is never concatenated with its arguments.
  */
 export interface ScriptLimits {
   readonly outputBytes: number;
@@ -33,7 +33,7 @@ export interface ScriptLimits {
 }
 
 export interface ScriptsOwner {
-  /** How many scripts of one tenant may run. */
+  /** How many scripts one tenant may run. */
   readonly processesOf: (tenant: string) => number;
   readonly heavy: HeavyTenants;
   readonly makeFolder: MakeFolder | undefined;
@@ -46,9 +46,9 @@ export class Scripts {
   readonly #turns: TurnQueue;
   readonly #heavy: HeavyTenants;
   readonly #makeFolder: MakeFolder;
-  /** What runs or waits, and whose it is. */
+  /** The runs, working and waiting, and the tenant of each. */
   readonly #runs = new Map<Promise<ScriptOutcome>, string>();
-  /** What ends it, and whose it is. */
+  /** The functions that end a run, and the tenant of each. */
   readonly #stops = new Map<(verdict: GuestFailure) => void, string>();
   started = 0;
   killed = 0;
@@ -136,13 +136,13 @@ export class Scripts {
     await Promise.all(this.#runs.keys());
   }
 
-  /** The same for the runs of one tenant. */
+  /** Ends every run of one tenant, likewise. */
   async endTenant(tenant: string, why: GuestFailure): Promise<void> {
     for (const [stop, whose] of this.#stops) if (whose === tenant) stop(why);
     await Promise.all([...this.#runs].flatMap(([run, whose]) => (whose === tenant ? [run] : [])));
   }
 
-  /** Of all processes of a run together; the system's own limit is one of each. */
+  /** The memory that all processes of a run share; the system's own limit is per process. */
   #roomOf(stop: (why: GuestFailure) => void): MemoryRoom {
     const { scriptMemoryMb: megabytes, scriptTasks: processes } = this.#limits;
     const what = "the limit scriptMemoryMb leaves to all its processes together";
@@ -200,7 +200,7 @@ function interpreterOf(script: string): Interpreter | { error: GuestFailure } {
   };
 }
 
-/** What no process can be given. */
+/** Describes an argument or variable that no process can be given. */
 function invalidText({ argv, env }: ScriptRun): string | undefined {
   const name = Object.keys(env).find((name) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
   if (name !== undefined) return `"${name.slice(0, 100)}" cannot be the name of an environment variable`;
@@ -217,8 +217,8 @@ function invalidText({ argv, env }: ScriptRun): string | undefined {
   return undefined;
 }
 
-/** A timer that is set to more than this fires at once. */
+/** The longest timer; a longer one fires at once. */
 const TIMER_MAX_MS = 2 ** 31 - 1;
-/** Linux: 128 KiB a text with its name and its end, 2 MiB together at the usual stack limit. */
+/** Linux: 128 KiB per text including its name and end, 2 MiB together at the usual stack limit. */
 const ARGUMENT_BYTES_MAX = 120 * 1024;
 const ARGUMENTS_BYTES_MAX = 1024 * 1024;

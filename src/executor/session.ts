@@ -15,8 +15,8 @@ import type { GuestFailure, GuestProgram } from "./executor.ts";
 
 /**
  * One program in one process: loading it, its calls by number, and what the guest says about them. It owns deadlines,
- * cancellation and the blame when the process ends. It knows neither tenants' queues nor other programs, and takes
- * every frame for hostile: what is not expected is ignored, what costs too much ends the process.
+ * cancellation and the blame when the process ends. It knows neither tenants' queues nor other programs, and treats
+ * every frame as hostile: an unexpected one is ignored, one that costs too much ends the process.
  */
 export interface SessionLimits {
   readonly outputBytes: number;
@@ -27,14 +27,14 @@ export interface SessionLimits {
 }
 
 export interface SessionOwner {
-  /** The call takes no room in the process any more. */
+  /** The call no longer takes up room in the process. */
   onCallOver(call: Call): void;
-  /** It goes on with more calls that nobody waits for than it may. */
+  /** The process has more abandoned calls than it may. */
   onCrowded(session: Session): void;
   /** The process has ended; `loaded` says whether the bundle had been evaluated. */
   onEnded(session: Session, failure: GuestFailure, loaded: boolean): void;
   onLog: LogSink;
-  /** Why a call of it ended that took longer than it may. */
+  /** The failure of a call that took longer than it may. */
   timedOut(deadlineMs: number): GuestFailure;
 }
 
@@ -78,7 +78,7 @@ export class Session {
     return this.#process.pid;
   }
 
-  /** Those that somebody waits for. */
+  /** The number of calls that somebody waits for. */
   get callsInFlight(): number {
     return this.#calls.size - this.#abandoned + (this.#unsent?.length ?? 0);
   }
@@ -87,7 +87,7 @@ export class Session {
     return this.#abandoned;
   }
 
-  /** It is being ended: what it runs may fail, and it takes nothing new. */
+  /** True while the process is being ended: what it runs may fail, and it takes nothing new. */
   get ending(): boolean {
     return this.#ending;
   }
@@ -98,7 +98,7 @@ export class Session {
     else this.#send(call);
   }
 
-  /** The caller wants no result any more. */
+  /** Stops a call whose caller no longer wants a result. */
   cancel(call: Call): void {
     if (this.#unsent?.includes(call)) return this.#drop(call, cancelled);
     if (this.#calls.get(call.id) === call && !call.verdict)
@@ -226,7 +226,7 @@ export class Session {
     return true;
   }
 
-  /** Late words about a call that is over are normal; a log line may come from outside of any call. */
+  /** Late messages about a call that is over are normal; a log line may come from outside any call. */
   #onStray(frame: readonly unknown[]): void {
     const line = frame[0] === toHost.log && frame[1] === 0 ? readLog(frame, this.program) : undefined;
     if (line) this.#owner.onLog(this.program, line);
@@ -255,7 +255,7 @@ export class Session {
     }
   }
 
-  /** The guest has heard that nobody waits for the call, and goes on with it: that takes no place of its tenant's. */
+  /** The guest was told that nobody waits for the call, and keeps working on it: the call frees its tenant's place. */
   #abandon(call: Call): void {
     call.isAbandoned = true;
     this.#abandoned++;
@@ -276,12 +276,12 @@ export class Session {
     for (const call of calls) {
       if (call.isAbandoned) continue;
       if (this.#guilty && call !== this.#guilty) call.fail(endedByNeighbour(error));
-      // Nobody can tell which of several calls made the process end by itself, so each may be tried again.
+      // Nobody can tell which of several calls made the process end, so each may be tried again.
       else call.fail(shared && !this.#guilty ? { ...error, retriable: true } : error);
       this.#owner.onCallOver(call);
     }
   }
 }
 
-/** Arguments count to their caller until the call is over: one that was not read would stay in the pipe, uncounted. */
+/** Arguments count towards their caller until the call is over: unread ones would stay in the pipe, uncounted. */
 const UNREAD_ANSWER = "answered a call that it had not read";

@@ -9,7 +9,7 @@ import type { Command } from "../processes/process-group.ts";
  * bundle only, not for Node to start. Blank ones that fail are replaced at a growing distance.
  */
 
-/** Nobody waits for a blank process: it starts in what time others leave. Whoever takes it may have it keep up. */
+/** Nobody waits for a blank process: it starts in the time that others leave. Its taker may raise its priority. */
 const NICENESS = 10;
 /** Starting a process costs the host some milliseconds, so the call that took a spare goes first. */
 const REPLACE_AFTER_MS = 30;
@@ -39,7 +39,7 @@ export class Spares {
     return this.#ready.length + this.#starting.size;
   }
 
-  /** A process of the taker's own, which still gives way; it may still be starting, but takes frames at once. */
+  /** Hands out a process, which still gives way; it may still be starting, but takes frames at once. */
   take(): GuestProcess {
     let process = this.#ready.shift();
     if (!process) {
@@ -51,7 +51,7 @@ export class Spares {
     return process;
   }
 
-  /** Starts what is missing, a little later. */
+  /** Starts the missing processes, a little later. */
   fill(): void {
     if (this.#closed || this.#timer || this.size >= this.#wanted) return;
     const pauseMs = Math.min(REPLACE_AFTER_MS * 2 ** this.#failures, REPLACE_AFTER_MAX_MS);

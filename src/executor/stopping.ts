@@ -4,14 +4,16 @@ import type { GuestProcess } from "./guest-process.ts";
 import { toGuest } from "./guest/wire.mts";
 import type { GuestFailure } from "./executor.ts";
 
-/** How a call is stopped: it is asked to first, and what does not stop by itself takes its process with it. */
+/** Stops a call: it is asked first, and one that does not stop by itself takes its process with it. */
 
-/** Between asking a call to stop and waiting for it no more. */
+/** The time between asking a call to stop and no longer waiting for it. */
 const GRACE_MS = 100;
-/** Until a process that has not even heard of a cancellation counts as stuck. On a busy machine it is late at times. */
+/**
+ * The time after which a process that has not even heard of a cancellation counts as stuck. A busy machine delays it.
+ */
 const REACT_MS = 1_000;
 
-/** Asks the guest to stop; `verdict` is what the call ends with. */
+/** Asks the guest to stop; the call ends with `verdict`. */
 export function askToStop(process: GuestProcess, call: Call, verdict: GuestFailure, now: number): void {
   call.verdict ??= verdict;
   call.killAt = now + GRACE_MS;
@@ -20,7 +22,7 @@ export function askToStop(process: GuestProcess, call: Call, verdict: GuestFailu
 }
 
 /**
- * Whether the process has to end, now that the grace is over. A call that overran its deadline takes the process with
+ * Tells if the process has to end, now that the grace is over. A call that overran its deadline takes the process with
  * it; a cancelled one only when the guest does not react at all, otherwise it may go on unheard until its deadline.
  */
 export function hasToEnd(call: Call, now: number): boolean {

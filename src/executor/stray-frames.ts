@@ -1,6 +1,6 @@
 /**
- * Counts a process's frames about nothing that is in flight: a guest may be late now and then, not all the time. What is
- * counted is forgotten at a steady rate.
+ * Counts a process's frames about calls that are not in flight: a guest may be late now and then, not all the time. The
+ * count decays at a steady rate.
  */
 const STRAYS_MAX = 10_000;
 const FORGOTTEN_PER_MS = 0.1;

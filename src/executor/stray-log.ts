@@ -6,14 +6,14 @@ import type { LogSink } from "./guest-log.ts";
 
 export type StrayLogLimits = Pick<Limits, "strayLogLinesPerMinutePerTenant">;
 
-/** At once after a time of rest. */
+/** The burst that is allowed after a time of rest. */
 const LINES_AT_ONCE = 1_000;
-/** The log has the beginning of a longer line. */
+/** The log gets the beginning of a longer line. */
 const LINE_UNITS_MAX = 4_096;
 
 /**
- * Writes lines of guests that belong to no call into the log: code of any tenant, with nobody calling it, fills no disk.
- * What is left out is counted, and said with the next line of the tenant.
+ * Writes guests' lines that belong to no call into the log, and bounds them: a tenant's code that nobody calls must not
+ * fill the disk. Dropped lines are counted, and reported with the tenant's next line.
  */
 export function strayLog(limits: StrayLogLimits, log: ExecutorLog | undefined): LogSink {
   const perMinute = limits.strayLogLinesPerMinutePerTenant;

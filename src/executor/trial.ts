@@ -13,12 +13,15 @@ import type { ExecutorLimits } from "./limits.ts";
 export type TrialLimits = GuestProcessLimits &
   Pick<ExecutorLimits, "outputBytes" | "guestMemoryMb" | "loadMs" | "loadElapsedMs">;
 
-/** Nobody calls what is only tried: calls go first. */
+/** Nobody calls a program that is only tried: calls go first. */
 const NICENESS = 3;
-/** Of all tenants; of each one at a time. */
+/** For all tenants together; each has one at a time. */
 const TRIALS_MAX = 2;
 const LOOK_MS = 50;
-/** No call has it: a program is asked for nothing, and answers after it has told of all that loading left behind. */
+/**
+ * A call id that no call has: asking the program for nothing makes it answer after it has reported all that loading
+ * left behind.
+ */
 const ASKED = 1;
 
 /** Loads programs to see whether they load, each in a process of its own that carries out no call. */
@@ -129,7 +132,7 @@ export class Trials {
 const HELD_PER_HEAP = 2;
 const HELD_BESIDES_MB = 128;
 
-/** A process that was killed, or did not start, says nothing of its program. */
+/** A process that was killed, or did not start, says nothing about its program. */
 function endingOf(error: GuestFailure, hasBegun: boolean): LoadOutcome {
   const isOwn = error.reason === "memory" || error.reason === "protocol" || /exit code/.test(error.message);
   return hasBegun && isOwn ? { kind: "failed", error } : { kind: "unknown" };

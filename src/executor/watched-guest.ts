@@ -15,40 +15,43 @@ export interface GuestOfTenant {
   readonly pid: number | undefined;
 }
 
-/** What a guest and all that it has started may hold in memory together, however they came to it. */
+/** The memory that a guest and all its descendants may hold together, however they came to it. */
 export interface MemoryRoom {
   readonly megabytes: number;
-  /** How many processes it may have; those of a guest that can start none are known from its beginning. */
+  /**
+   * The most processes it may have. Undefined for a guest that can start none: all its processes are known from the
+   * beginning.
+   */
   readonly processes?: number;
   /** Called once. */
   onExceeded(heldMb: number): void;
 }
 
-/** Of one processor, since the look before. */
+/** Measured since the last look, in shares of one processor. */
 export interface Use {
   readonly share: number;
-  /** The share that it would have used, had it not had to wait for others. */
+  /** The share that it would have used without waiting for others. */
   readonly wanted: number;
-  /** What the share comes to. */
+  /** The processor time of that share. */
   readonly usedMs: number;
 }
 
-/** One guest with all that it has started, as somebody outside of it sees it, and how far it gives way. */
+/** One guest with all its descendants, measured from outside, and how far it gives way. */
 export class WatchedGuest {
   readonly tenant: string;
   readonly #guest: GuestOfTenant;
   #givesWay: boolean;
   #pids: readonly number[] = [];
   #lowered = new Set<number>();
-  /** What each process had used at the last look. */
+  /** The use of each process at the last look. */
   #uses: ReadonlyMap<number, ProcessUse> | undefined;
-  /** Undefined where it used little at the last look: to read it costs those something that are called. */
+  /** Undefined where it used little at the last look: reading it costs time of the processes that serve calls. */
   #waitedMs: number | undefined;
   #room: MemoryRoom | undefined;
   #lookedAt = 0;
   #looks = 0;
   #rest = 0;
-  /** How often it could have been looked at since its memory was. */
+  /** The number of looks since its memory was measured. */
   #memoryUnseen = 0;
 
   constructor(tenant: string, guest: GuestOfTenant, givesWay: boolean, room?: MemoryRoom) {
@@ -63,7 +66,7 @@ export class WatchedGuest {
     return this.#guest.pid;
   }
 
-  /** One that is held up would use more than it does: its share is not a calm one's. */
+  /** A stopped guest would use more than it does: it does not count as calm. */
   look(now: number): Use {
     const { pid } = this.#guest;
     this.#memoryUnseen++;
@@ -92,7 +95,7 @@ export class WatchedGuest {
   #keepToRoom(): void {
     this.#memoryUnseen = 0;
     if (!this.#room) return;
-    // Those that can start nothing have no sockets. The innermost is in the sandbox, whatever started it.
+    // Guests that can start nothing have no sockets. The innermost process is in the sandbox, whatever started it.
     const socketMb = this.#room.processes === undefined ? 0 : socketMbOf(this.#pids.at(-1)!);
     if (socketMb + residentMbOf(this.#pids) <= this.#room.megabytes) return;
     const heldMb = socketMb + proportionalMbOf(this.#pids);
@@ -118,8 +121,8 @@ export class WatchedGuest {
   }
 
   /**
-   * Takes back what it was started with; tried again until the system lets us, and until nothing is found any more: what
-   * was just being started meanwhile has it still.
+   * Undoes the low priority it was started with. Tries again until the system allows it and nothing more is found: a
+   * process that was just being started still has the low priority.
    */
   keepUp(): void {
     if (!this.#givesWay) return;
@@ -130,7 +133,7 @@ export class WatchedGuest {
     this.#givesWay = !this.#pids.map((each) => giveWay(each, 0)).every(Boolean) || !isOver;
   }
 
-  /** Only who is privileged may do that; for everybody else they stay as they are until they end. */
+  /** Restores its priority, which only a privileged user may do; for others it stays low until the guest ends. */
   raise(): void {
     for (const pid of this.#lowered) giveWay(pid, 0);
     this.#lowered.clear();
@@ -138,8 +141,8 @@ export class WatchedGuest {
 }
 
 /**
- * Milliseconds of processor time. A child that was waited for adds all of its time to its parent's, which includes what
- * was counted while it ran. One that nobody waited for takes its time along, but not that of its siblings.
+ * Milliseconds of processor time. A child that was waited for adds all of its time to its parent's, including what was
+ * counted while it ran. One that nobody waited for takes its own time along, but not that of its siblings.
  */
 function usedBetween(before: ReadonlyMap<number, ProcessUse>, now: ReadonlyMap<number, ProcessUse>): number {
   let ownMs = 0;
@@ -154,17 +157,19 @@ function usedBetween(before: ReadonlyMap<number, ProcessUse>, now: ReadonlyMap<n
 }
 
 const NOTHING: Use = { share: 0, wanted: 0, usedMs: 0 };
-/** One that has used nothing is looked at again after so many looks. */
+/** A guest that used nothing is looked at again after this many looks. */
 const RESTING_LOOKS = 3;
-/** The memory of one that may start others is looked at after so many looks, or with the first one after a rest. */
+/**
+ * The memory of a guest that may start others is measured after this many looks, or with the first one after a rest.
+ */
 const MEMORY_LOOKS = 4;
-/** What a guest has started is looked for in the first looks, and then from time to time. */
+/** The guest's descendants are searched for in the first looks, and then from time to time. */
 const TREE_LOOKS = 8;
-/** What limits and confines it, beside its own. */
+/** The processes that limit and confine it, beside its own. */
 const SANDBOX_PROCESSES = 4;
-/** With so little of a processor nobody is heavy. */
+/** A tenant that uses so little of a processor is not heavy. */
 const LITTLE_SHARE = 0.1;
-/** More than of a calm one. */
+/** The share of a guest that is held up: more than that of a calm one. */
 const HELD_SHARE = 0.2;
 /** The highest niceness that there is. */
 export const LOWEST_PRIORITY = 19;

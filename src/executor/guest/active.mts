@@ -9,23 +9,23 @@ export interface ActiveCall {
   generator?: { return?: (value?: unknown) => unknown };
   /** Why it is to stop. */
   stopped?: Error;
-  /** Its outcome is written; what its function still does counts no more. */
+  /** Its outcome is written; whatever its function still does is ignored. */
   over?: boolean;
   /** Progress events that the host has not confirmed. */
   ahead: number;
-  /** What the client answered so far, by the keys of the questions. */
+  /** The client's answers so far, by the keys of the questions. */
   answers?: JsonObject | undefined;
-  /** How many questions of a kind were asked so far. */
+  /** The number of questions asked so far, by kind. */
   asked?: Record<string, number>;
-  /** Those without an answer, by their keys, as JSON. */
+  /** The questions without an answer, by key, as JSON. */
   questions?: Map<string, string>;
-  /** What those wait for who are too far ahead; one for all of them. */
+  /** Resolves when progress may go on; shared by all reports that are too far ahead. */
   room?: { readonly promise: Promise<void>; readonly open: () => void } | undefined;
 }
 
 export const active = new Map<number, ActiveCall>();
 
-/** The call's outcome: nothing that its function still does counts. */
+/** Writes the call's outcome; whatever its function still does is ignored. */
 export function finish(call: ActiveCall, frame: string): void {
   call.over = true;
   active.delete(call.id);

@@ -1,8 +1,8 @@
 import type { Json, JsonObject } from "../../lib/json.ts";
 
 /**
- * Whether what a client answered is an answer to what was asked. Forms are flat and of a few kinds of fields
- * (2026-07-28 `schema.ts`, `PrimitiveSchemaDefinition`), so that this is no validator of JSON Schema.
+ * Tells if a client's answer fits the question. Forms are flat and have few kinds of fields (2026-07-28 `schema.ts`,
+ * `PrimitiveSchemaDefinition`), so this is no JSON Schema validator.
  */
 export function fits(method: string, params: JsonObject, answer: Json): boolean {
   if (!isObject(answer)) return false;

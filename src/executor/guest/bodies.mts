@@ -1,15 +1,15 @@
 import { encodeRedirect, encodeValue } from "./values.mts";
 
-/** Results of the web's own kinds; asking for their classes themselves would load all of `fetch`. */
+/** Recognizes the web's result classes without touching them, which would load all of `fetch`. */
 export function isBody(value: unknown): value is Blob | Response {
   return typeof value === "object" && value !== null && typeof (value as Partial<Blob>).arrayBuffer === "function";
 }
 
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
-/** As much of a failed response's text is shown as its error, in UTF-16 units. */
+/** The most text of a failed response that is shown in its error, in UTF-16 units. */
 const SHOWN_UNITS_MAX = 2_000;
 
-/** A body with its type; of a `Response` also what its status says. Rejects with what is the function's error. */
+/** Encodes a body with its type, and fails for a `Response` whose status says so. Rejects with the function's error. */
 export async function encodeBody(id: number, body: Blob | Response): Promise<string> {
   if (!("status" in body)) return encodeValue(id, await body.arrayBuffer(), body.type || undefined);
   const { status, statusText, headers } = body;

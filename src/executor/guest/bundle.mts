@@ -4,7 +4,7 @@ import { SourceMap, type SourceMapPayload } from "node:module";
  * The program's module and the way back from its positions to its sources. Stacks are mapped when an error is shown,
  * not when a bundle is loaded: most source maps are never looked at.
  */
-/** What stack traces call the bundle; whatever stands elsewhere is the host's and is not shown. */
+/** The bundle's name in stack traces; frames of other files are the host's and are not shown. */
 const BUNDLE_NAME = "berth-bundle.mjs";
 const inlineMap = /\/\/[#@] sourceMappingURL=data:application\/json;(?:charset=utf-8;)?base64,([A-Za-z0-9+/=]+)\s*$/;
 

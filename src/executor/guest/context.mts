@@ -9,7 +9,7 @@ import { reportProgress } from "./progress.mts";
 import { ask } from "./questions.mts";
 import { toHost } from "./wire.mts";
 
-/** What a function receives after its parameters when it asks for a context. Everything may be taken out of it. */
+/** The context that a function receives after its parameters when it asks for one. It may be destructured freely. */
 export function createContext(call: ActiveCall, data: JsonObject | undefined): object {
   const { id } = call;
   call.answers = data?.["answers"] as JsonObject | undefined;

@@ -30,7 +30,7 @@ const denials: Readonly<Record<string, string>> = {
   Addon: "load native addons",
 };
 
-/** Whatever was thrown; it may be no error, and may resist being looked at. */
+/** Describes whatever was thrown, which may be no error and may resist inspection. */
 export function describe(thrown: unknown): Described {
   try {
     if (!(thrown instanceof Error) && !isErrorLike(thrown)) {
@@ -53,7 +53,7 @@ export function describe(thrown: unknown): Described {
   }
 }
 
-/** Node's message names the flags of its command line, which mean nothing to who writes a definition. */
+/** Node's message names command-line flags, which mean nothing to the author of a definition. */
 function denial(error: Error): string | undefined {
   const { code, permission } = error as NodeJS.ErrnoException & { permission?: unknown };
   if (code !== "ERR_ACCESS_DENIED") return undefined;

@@ -35,7 +35,7 @@ export async function hostFetch(call: number, input: unknown, init?: RequestInit
   const parts =
     body && "rest" in body ? { parts: true, ...(body.length !== undefined && { length: body.length }) } : {};
 
-  // What waits for the host then is refused by it.
+  // The host refuses whatever of the request still waits then.
   const abort = (): void => void ask("fetchAbort").catch(() => {});
   signal.addEventListener("abort", abort, { once: true });
   try {
@@ -53,13 +53,13 @@ export async function hostFetch(call: number, input: unknown, init?: RequestInit
 type Ask = (step: "fetchWrite" | "fetchRead" | "fetchAbort", params?: object) => Promise<Json>;
 
 interface Parts {
-  /** What was read ahead of the rest. */
+  /** The part that was read ahead of the rest. */
   readonly first: Uint8Array | undefined;
   readonly rest: ReadableStreamDefaultReader<Uint8Array>;
   readonly length: number | undefined;
 }
 
-/** What the program gives as a stream leaves as it comes; of everything else the beginning is read first. */
+/** A stream from the program leaves as it comes; of everything else the beginning is read first. */
 async function bodyOf(
   body: ReadableStream<Uint8Array>,
   given: unknown,
@@ -87,7 +87,7 @@ async function sendParts({ first, rest }: Parts, ask: Ask): Promise<void> {
     }
     await ask("fetchWrite");
   } catch (error) {
-    // The fetch itself says why it failed; the program's own stream hears that nobody reads it any more.
+    // The fetch itself says why it failed; the program's own stream is told that nobody reads it any more.
     await rest.cancel(error).catch(() => {});
     await ask("fetchAbort").catch(() => {});
   }
@@ -134,7 +134,7 @@ function isStream(body: unknown): boolean {
   return body instanceof ReadableStream || (typeof body === "object" && body !== null && Symbol.asyncIterator in body);
 }
 
-/** Undefined for what only its encoding gives a length. */
+/** Undefined when the length is known only after encoding. */
 function lengthOf(body: unknown): number | undefined {
   if (typeof body === "string") return Buffer.byteLength(body);
   if (body instanceof ArrayBuffer || ArrayBuffer.isView(body)) return body.byteLength;

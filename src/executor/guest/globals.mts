@@ -6,7 +6,7 @@ import { describe } from "./errors.mts";
 import { hostFetch } from "./fetch.mts";
 import { prepareBytes } from "./values.mts";
 
-/** What a program finds in place of Node's own globals, and what becomes of errors that no call caught. */
+/** Replaces some of Node's globals for the program, and reports errors that no call caught. */
 export function prepareGlobals(): void {
   prepareBytes();
   globalThis.fetch = (input: unknown, init?: RequestInit) => hostFetch(anyCall(), input, init);
@@ -25,7 +25,9 @@ function requireBuiltin(name: string): unknown {
   throw new Error(`Cannot require "${name}": a bundle holds all its own modules, only Node's are outside of it`);
 }
 
-/** What comes after the call that it came out of is said for itself, since nobody hears of that call any more. */
+/**
+ * Reports an error. One that comes after its call has ended is logged on its own, since nobody listens to that call.
+ */
 function report(what: string, error: unknown): void {
   const { message, stack } = describe(error);
   const id = currentCall();

@@ -3,7 +3,7 @@ import type { HostOperation } from "../executor.ts";
 import { send } from "./pipe.mts";
 import { replyOf, toHost } from "./wire.mts";
 
-/** What the program gets from outside: it asks, the host decides. */
+/** The requests that wait for the host's answer. The program asks, the host decides. */
 interface Waiting {
   resolve(value: Json | Uint8Array): void;
   reject(error: Error): void;
@@ -42,7 +42,7 @@ export function refuseOutsideOfCalls(call: number): void {
   if (call === 0) throw new TypeError(OUTSIDE_OF_CALLS);
 }
 
-/** What the program asks the host or tells it. */
+/** Sends a request to the host and resolves with its answer. */
 export function askHost(call: number, operation: HostOperation, params: object): Promise<Json | Uint8Array> {
   if (call === 0) return Promise.reject(new Error(OUTSIDE_OF_CALLS));
   return new Promise((resolve, reject) => {

@@ -1,15 +1,18 @@
 /**
- * What JSON would lose of a result. `JSON.stringify` writes a map, an error or a promise as `{}`, and a number that is
- * none as null, without a word; so what it wrote is looked through where it may have done that.
+ * Finds what JSON would lose of a result. `JSON.stringify` silently writes a map, an error or a promise as `{}`, and
+ * NaN as null; so its output is examined where it may have done that.
  */
 
-/** Where something stands in a result, from the outside inwards, and what it is. */
+/** A value in a result: its path, from the outside inwards, and its kind. */
 interface Found {
   readonly path: string[];
   readonly what: string;
 }
 
-/** Of a result that was written as `json`: what JSON has no form for, and what it wrote as null instead. */
+/**
+ * Finds the losses in a result that was written as `json`: values that JSON cannot express, and those written as null
+ * instead.
+ */
 export function lossIn(value: unknown, json: string): { readonly unwritable?: string; readonly nulled?: string } {
   if (!(json.includes("{}") || json.includes("null")) || !mayLose([value])) return nothingLost;
   const unwritable = unwritableIn(value);
@@ -30,7 +33,7 @@ function mayLose(holder: object): boolean {
 }
 
 function membersMayBeLost(holder: object): boolean {
-  // Bytes as well, which have a key for each.
+  // Bytes as well, which have a key for each byte.
   if (writesItself(holder)) return false;
   const keys = Object.keys(holder);
   for (let index = 0; index < keys.length; index++) {
@@ -48,7 +51,9 @@ function isHole(value: unknown): boolean {
   return value === undefined || typeof value === "function" || typeof value === "symbol";
 }
 
-/** What JSON has no form for, as the end of the sentence "its result …"; undefined when there is nothing. */
+/**
+ * Describes a value that JSON cannot express, as the end of the sentence "its result …"; undefined if there is none.
+ */
 export function unwritableIn(value: unknown): string | undefined {
   const found = find(value, kindLost);
   return found && said(found);
@@ -60,7 +65,7 @@ function said({ path, what }: Found): string {
   return `${where ? "holds" : "is"} ${article} ${what}${where}, which JSON cannot carry; ${insteadOf(what)}`;
 }
 
-/** Not every text of a path is one that is worth showing whole. */
+/** The most of a path that is shown. */
 const pathUnitsMax = 200;
 
 function pointer(path: readonly string[]): string {
@@ -93,7 +98,7 @@ function find(value: unknown, kindOf: KindOf): Found | undefined {
   try {
     return visit(value, true);
   } catch {
-    // What resists being looked at twice has been written once.
+    // A value that resists a second look was still written once.
     return undefined;
   }
 }
@@ -107,7 +112,7 @@ function writesItself(value: object): boolean {
   return typeof (value as { toJSON?: unknown }).toJSON === "function";
 }
 
-/** These are written as what they hold. */
+/** Classes that JSON writes with all that they hold. */
 const carried = new Set("Object Array Arguments String Number Boolean".split(" "));
 
 function kindLost(value: unknown, isElement: boolean): string | undefined {
@@ -125,7 +130,7 @@ function kindOfObject(value: object): string {
   return Object.prototype.toString.call(value).slice("[object ".length, -1);
 }
 
-/** A member that is a function is left out, as JSON has it; an element or the whole result leaves a hole. */
+/** A member that is a function is left out, as in JSON; as an element or the whole result it leaves a hole. */
 function kindOfHole(value: unknown, isElement: boolean): string | undefined {
   return isElement && (typeof value === "function" || typeof value === "symbol") ? typeof value : undefined;
 }

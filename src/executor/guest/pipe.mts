@@ -63,7 +63,7 @@ function onRead(length: number, buffer: Uint8Array): boolean {
   return true;
 }
 
-/** Gives where the next begins. */
+/** Returns where the next line begins. */
 function takeLine(chunk: Buffer, start: number): number {
   const end = chunk.indexOf(NEWLINE, start);
   if (end < 0) {

@@ -3,7 +3,9 @@ import { sendSoon } from "./pipe.mts";
 import { encodeEvent } from "./values.mts";
 import { progressWindow, toHost } from "./wire.mts";
 
-/** Sends an event; gives something to wait for when the call is further ahead of its reader than the window allows. */
+/**
+ * Sends an event. Returns a promise to wait for when the call is further ahead of its reader than the window allows.
+ */
 export function reportProgress(call: ActiveCall, event: unknown): Promise<void> | undefined {
   if (call.over) return undefined;
   sendSoon(`[${toHost.progress},${call.id},${encodeEvent(event)}]`);
@@ -20,7 +22,7 @@ export function credit(id: number, count: number): void {
   if (call.ahead < progressWindow) giveRoom(call);
 }
 
-/** Lets everyone go on who waits to report more. */
+/** Resumes everyone who waits to report more. */
 export function giveRoom(call: ActiveCall): void {
   call.room?.open();
   call.room = undefined;

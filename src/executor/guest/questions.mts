@@ -5,8 +5,8 @@ import { encodeJson, encodeQuestions } from "./values.mts";
 import { nameUnitsMax, questionsMax } from "./wire.mts";
 
 /**
- * What a function asks the client. An answer that is there is handed over at once; without it the call ends with all
- * questions of the same turn, its function is left standing where it is, and another call begins at the top with the
+ * A function's questions to the client. An answer that is there is returned at once. Without it the call ends with all
+ * questions of the same turn, its function is abandoned where it stands, and another call begins at the top with the
  * answers.
  */
 export type Method = "elicitation/create" | "sampling/createMessage" | "roots/list";
@@ -17,7 +17,7 @@ const kinds: Readonly<Record<Method, string>> = {
   "roots/list": "roots",
 };
 
-/** An answer that is none to this question counts as missing, and is asked for again. */
+/** An answer that does not fit the question counts as missing, and is asked for again. */
 export function ask(call: ActiveCall, method: Method, params: JsonObject, key?: unknown): Promise<Json> {
   try {
     const name = keyOf(call, method, key);
@@ -31,7 +31,7 @@ export function ask(call: ActiveCall, method: Method, params: JsonObject, key?: 
   return never;
 }
 
-/** What an abandoned function waits for. */
+/** The promise that an abandoned function waits on. */
 export const never = new Promise<never>(() => {});
 
 /** Equal in each run of a function that asks in the same order. */
@@ -45,7 +45,7 @@ function keyOf(call: ActiveCall, method: Method, key: unknown): string {
   if (typeof key !== "string" || key === "" || key.length > nameUnitsMax) {
     throw new TypeError(`A question's key is a text of 1 to ${nameUnitsMax} characters`);
   }
-  // These are the host's, for questions that are results.
+  // These keys are the host's, for questions that are results.
   if (key.startsWith("question.")) throw new TypeError('A question\'s key may not begin with "question."');
   return key;
 }

@@ -3,7 +3,7 @@ import type { Json } from "../../lib/json.ts";
 
 type Path = readonly string[];
 
-/** Replaces the texts that stand for `Date`s and `URL`s, in place. What is absent or null stays so. */
+/** Replaces, in place, the texts that stand for `Date`s and `URL`s. Absent and null values stay as they are. */
 export function revive(args: Json, { dates = [], urls = [] }: Pick<CallShape, "dates" | "urls">): void {
   for (const path of dates) replace(args, path, 0, dateOf);
   for (const path of urls) replace(args, path, 0, urlOf);

@@ -12,8 +12,8 @@ import { setLimits } from "./values.mts";
 import { toGuest, toHost, type GuestLimits } from "./wire.mts";
 
 /**
- * What runs inside a guest process: it takes one program and calls its functions for as long as the process lives.
- * It trusts the host and not the program, but has nothing that the program may not have: whoever breaks out of the
+ * The runner inside a guest process: it takes one program and calls its functions for as long as the process lives. It
+ * trusts the host and not the program, but has nothing that the program may not have: code that breaks out of the
  * runner stands in the same empty room.
  */
 /** Frames that came while the bundle was still being evaluated; none of them is a reply. */
@@ -53,7 +53,7 @@ async function load(code: string, limits: GuestLimits): Promise<void> {
     return send(JSON.stringify([toHost.loadFailed, message, stack]));
   }
   send(`[${toHost.loaded}]`);
-  // Before the first call may end the process: a bundle that loads is not to be taken for one that does not.
+  // A first call may end the process: without this, a bundle that loads would look like one that does not.
   flush();
   const frames = waiting!;
   waiting = undefined;

@@ -3,8 +3,8 @@ import { lossIn, unwritableIn } from "./lost.mts";
 import { eventValuesMax, locationUnitsMax, toHost, type GuestLimits } from "./wire.mts";
 
 /**
- * What functions return, as frames. Text stays text, bytes become base64 wherever they stand, the rest follows JSON's
- * own rules; what JSON cannot carry is the function's error.
+ * Encodes the results of functions as frames. Text stays text, bytes become base64 wherever they stand, the rest
+ * follows JSON's own rules; a value that JSON cannot carry is the function's error.
  */
 const textDecoder = new TextDecoder();
 let limits: GuestLimits = { outputBytes: Infinity, frameBytes: Infinity };
@@ -16,7 +16,7 @@ export function setLimits(given: GuestLimits): void {
   limits = given;
 }
 
-/** Lets bytes that stand inside of other values be found without walking through every result. */
+/** Makes bytes inside other values encode themselves, so that results need no walk. */
 export function prepareBytes(): void {
   const bufferToJson = Buffer.prototype.toJSON;
   const define = (prototype: object, toJSON: (this: never) => unknown): void => {
@@ -36,8 +36,8 @@ export function prepareBytes(): void {
 }
 
 /**
- * What writes some of itself into JSON, and not what it is: an error its code, a list of numbers an object. Only while a
- * result is being encoded is there anything to be seen of this, and a program may put a `toJSON` of its own there.
+ * Refuses values that would write only part of themselves into JSON: an error its code, a list of numbers an object.
+ * This is visible only while a result is being encoded, and a program may set a `toJSON` of its own.
  */
 function refuse(prototype: object): void {
   Object.defineProperty(prototype, "toJSON", {
@@ -50,7 +50,7 @@ function refuse(prototype: object): void {
 }
 
 class Unwritable extends TypeError {
-  /** As the end of a sentence about the result. */
+  /** The end of a sentence about the result. */
   readonly why: string;
 
   constructor(why: string) {
@@ -73,7 +73,7 @@ export function encodeValue(id: number, value: unknown, mimeType?: string): stri
   }
 }
 
-/** The questions of a call, as JSON already. */
+/** Encodes the questions of a call, which are JSON already. */
 export function encodeQuestions(id: number, questions: string): string {
   const frame = `[${toHost.asks},${id},${questions}]`;
   return frame.length <= limits.outputBytes && fitsFrame(frame) ? frame : encodeTooLarge(id);
@@ -84,7 +84,7 @@ export function encodeFailure(id: number, error: unknown): string {
   return JSON.stringify([toHost.failed, id, "thrown", message, stack, transient ? 1 : 0, protocol ? 1 : 0]);
 }
 
-/** A value inside of a frame; what JSON leaves out is null. */
+/** Encodes a value inside a frame; what JSON leaves out is null. */
 export function encodeJson(value: unknown): string {
   encoding = true;
   try {
@@ -96,7 +96,7 @@ export function encodeJson(value: unknown): string {
   }
 }
 
-/** Of progress and log lines: what has very many values is a text, for whoever serves to read it at once. */
+/** Encodes progress and log lines. An event with very many values becomes a JSON text, which the host reads quickly. */
 export function encodeEvent(event: unknown): string {
   const json = encodeJson(event);
   return typeof event !== "string" && hasManyValues(json) ? JSON.stringify(json) : json;
@@ -147,7 +147,7 @@ function encodeResult(value: unknown): string {
     return encodeJson(value);
   } catch (error) {
     encodesResult = false;
-    // Only now is it worth to look where it stands.
+    // Only now is it worth finding the place.
     const lost = error instanceof TypeError ? unwritableIn(value) : undefined;
     throw lost === undefined ? error : new Unwritable(lost);
   } finally {
@@ -176,7 +176,7 @@ function base64Of(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
 }
 
-/** The two things that JSON refuses, said for who wrote the function. */
+/** The two values that JSON refuses, worded for the author of the function. */
 function unwritable(error: Error): Error {
   if (/BigInt/.test(error.message)) {
     return new Unwritable("holds a BigInt, which JSON cannot carry; return it as a string or a number");

@@ -3,7 +3,7 @@
  * Both sides import this file; it holds constants only, so that nothing of the host can leak into a guest.
  */
 
-/** What the host writes. */
+/** The frames that the host writes. */
 export const toGuest = {
   /** [load, limits], with the bundle's text */
   load: 0,
@@ -13,18 +13,20 @@ export const toGuest = {
   call: 2,
   /** [cancel, call id, "timeout" | "cancelled"] */
   cancel: 3,
-  /** [reply, request id, 1, value], [reply, request id, 0, message], or [reply, request id, what its bytes are] with them */
+  /**
+   * [reply, request id, 1, value], [reply, request id, 0, message], or [reply, request id, kind of its bytes] with them
+   */
   reply: 4,
-  /** [credit, call id, count]: so many progress events were consumed. */
+  /** [credit, call id, count]: that many progress events were consumed. */
   credit: 5,
-  /** [withBytes, length, frame], and after its newline so many bytes, which belong to that frame. */
+  /** [withBytes, length, frame], and after its newline that many bytes, which belong to the frame. */
   withBytes: 6,
 } as const;
 
-/** What the bytes of a reply are. */
+/** The kinds of bytes in a reply. */
 export const replyOf = { bytes: 2, text: 3, json: 4 } as const;
 
-/** What a guest writes. The host believes none of it. */
+/** The frames that a guest writes. The host trusts none of them. */
 export const toHost = {
   /** [ready]: the runner listens. */
   ready: 0,
@@ -36,7 +38,7 @@ export const toHost = {
   none: 3,
   /** [text, call id, text, mime type?] */
   text: 4,
-  /** [json, call id, value, what of it is null only because JSON has no form for it?] */
+  /** [json, call id, value, which part of it is null only because JSON cannot express it?] */
   json: 5,
   /** [bytes, call id, base64, mime type?] */
   bytes: 6,
@@ -56,7 +58,7 @@ export const toHost = {
   task: 13,
   /** [closeStream, call id]: its caller's connection may end, if the result can be fetched later. */
   closeStream: 14,
-  /** [redirect, call id, location]: the result is what stands at another address. */
+  /** [redirect, call id, location]: the result stands at another address. */
   redirect: 15,
 } as const;
 
@@ -66,24 +68,24 @@ export const progressWindow = 64;
 /** The host returns credit for this many consumed events at once. */
 export const creditStep = 32;
 
-/** What one call may ask at a time, and the longest key of a question and name of a logger, in UTF-16 units. */
+/** The most questions one call may ask at a time, and the longest question key and logger name, in UTF-16 units. */
 export const questionsMax = 32;
 export const nameUnitsMax = 256;
 
-/** The most values of what a guest says besides results and questions; a message of more is sent as its JSON text. */
+/** The most values in a guest's message other than results and questions; a larger one is sent as its JSON text. */
 export const eventValuesMax = 10_000;
 
 /** The longest message and stack of an error, in UTF-16 units. */
 export const messageUnitsMax = 8_192;
 export const stackUnitsMax = 16_384;
 
-/** The longest word on what became null in a result, in UTF-16 units. */
+/** The longest note on what became null in a result, in UTF-16 units. */
 export const nulledUnitsMax = 256;
 
 /** The longest address of a redirect, in UTF-16 units. */
 export const locationUnitsMax = 8_192;
 
-/** What `load` tells the runner. */
+/** The limits that `load` tells the runner. */
 export interface GuestLimits {
   readonly outputBytes: number;
   readonly frameBytes: number;
