@@ -7,17 +7,17 @@ import type { AuditFilter } from "./filter.ts";
 import { searchLog, type FoundRecords } from "./search.ts";
 import { AuditWriter, type WriterLimits } from "./writer.ts";
 
-/** What a service that runs has recorded besides its changes, which the store records by itself. */
+/** Records what a running service does, apart from changes, which the store records itself. */
 export interface Audit {
-  /** Hears of each call that has ended; undefined where calls are not recorded. */
+  /** Called for each call that has ended; undefined if calls are not recorded. */
   readonly observer: ((call: AuditedCall) => void) | undefined;
-  /** Somebody keeps a token in a browser. Rejects where that cannot be recorded. */
+  /** A browser keeps a token from now on. Rejects if that cannot be recorded. */
   signedIn(tenant: string, facts: { readonly principal: string; readonly from: string }): Promise<void>;
-  /** Somebody was refused; of many, only how many they were. Without a tenant, where there is none such. */
+  /** A request was refused; many refusals are only counted. `tenant` is undefined if it does not exist. */
   refused(tenant: string | undefined, refusal: Refusal): void;
-  /** Records of a tenant, the newest first. Rejects with `invalid_params` for a cursor that leads nowhere. */
+  /** Records of a tenant, newest first. Rejects with `invalid_params` for a cursor that leads nowhere. */
   search(tenant: string, query: TenantQuery): Promise<FoundRecords>;
-  /** Calls that wait to be recorded, and that there was no room for. */
+  /** The calls that wait to be recorded, and those that found no room. */
   stats(): { readonly queued: number; readonly dropped: number };
   close(): Promise<void>;
 }
@@ -29,20 +29,20 @@ export interface TenantQuery extends AuditFilter {
 
 export interface AuditOptions {
   readonly links: AuditLinks;
-  /** Whether calls are recorded. */
+  /** True when calls are recorded. */
   readonly calls: boolean;
   readonly version: string;
-  /** When a tenant was made: it sees nothing of one of the same name that was there before. */
+  /** When a tenant was created: it sees no records of an earlier tenant of its name. */
   readonly madeAt: (tenant: string) => Promise<number>;
   readonly limits: WriterLimits & {
-    /** Links that one search looks through. */
+    /** The number of links that one search looks through. */
     readonly auditSearchLinks: number;
     readonly auditRefusalsPerMinute: number;
   };
   readonly log: Log;
 }
 
-/** Records that the service begins, and at `close` that it ends. */
+/** Records the start of the service, and its end at `close`. */
 export async function openAudit(options: AuditOptions): Promise<Audit> {
   const { links, calls, version, madeAt, limits, log } = options;
   const writer = new AuditWriter(links, limits, log);
@@ -71,7 +71,7 @@ export async function openAudit(options: AuditOptions): Promise<Audit> {
   };
 }
 
-/** How many links there are is how busy all tenants together are. */
+/** Leaves out the number of links, which tells how busy all tenants are together. */
 function withoutPlaces<T extends { readonly [fact: string]: unknown }>(record: T): T {
   if (!("through" in record)) return record;
   const { through: _place, ...rest } = record;

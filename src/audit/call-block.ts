@@ -3,9 +3,9 @@ import { JsonText } from "../lib/json.ts";
 import { LongJson } from "../lib/long-text.ts";
 import type { AuditEntry } from "./entry.ts";
 
-/** A call that has ended, as far as it is recorded. What was said is not: only its size and its digest. */
+/** A call that has ended. Its contents are not recorded: only their size and digest. */
 export interface AuditedCall {
-  /** The same object for all calls of a tool of a release that is loaded. */
+  /** The same object for all calls of a tool of a loaded release. */
   readonly tool: CalledTool;
   readonly outcome: string;
   /** On the process's clock (`performance.now`). */
@@ -27,15 +27,14 @@ interface CalledTool {
 
 const FIRST_BYTES = 16 * 1024;
 
-/** Asked for once: it is no plain field. */
+/** Read once: it is no plain field. */
 const STARTED_AT = performance.timeOrigin;
 
 /**
- * Many calls of one tenant, written as one body:
- * `{"tools": [[server, release, tool]…], "principals": […], "dropped": n, "calls": […]}`. A call is
- * `[tool, principal or -1, outcome, when it ended, ms, retries, request id, bytes, digest, bytes, digest]` of arguments
- * and result. A call becomes bytes at once, so that nothing of it is kept alive, nor anything that is made of it: what
- * the garbage collector would have to carry along costs a call more than all else here.
+ * Many calls of one tenant, written as one body: `{"tools": [[server, release, tool]…], "principals": […], "dropped":
+ * n, "calls": […]}`. A call is `[tool, principal or -1, outcome, end time, ms, retries, request id, bytes, digest,
+ * bytes, digest]`, sizes and digests of arguments and of the result. A call becomes bytes at once and keeps no object
+ * alive: work for the garbage collector would cost a call more than everything else here.
  */
 export class CallBlock {
   readonly tenant: string;
@@ -45,7 +44,7 @@ export class CallBlock {
   #length = 0;
   #since = Infinity;
   calls = 0;
-  /** Calls that there was no room for. */
+  /** Calls that found no room. */
   dropped = 0;
 
   constructor(tenant: string) {
@@ -63,21 +62,21 @@ export class CallBlock {
   }
 
   #write(text: string): void {
-    // Three bytes a character are the most that there can be.
+    // A character has at most three bytes.
     const needed = this.#length + text.length * 3;
     if (needed > this.#bytes.length)
       this.#bytes = Buffer.concat([this.#bytes], Math.max(needed, 2 * this.#bytes.length));
     this.#length += this.#bytes.write(text, this.#length);
   }
 
-  /** Undefined when there is nothing to tell. */
+  /** Undefined if there is nothing to record. */
   entry(): AuditEntry | undefined {
     const { calls, dropped } = this;
     const records = calls + dropped;
     if (records === 0) return undefined;
     const tools = [...this.#tools.keys()].map(({ server, release, tool }) => [server, release, tool]);
     const head = JSON.stringify({ tools, principals: [...this.#principals.keys()], dropped });
-    // Without the comma after the last one.
+    // Without the last comma.
     const written = this.#bytes.subarray(0, Math.max(0, this.#length - 1));
     const body = Buffer.concat([Buffer.from(`${head.slice(0, -1)},"calls":[`), written, Buffer.from("]}")]);
     const since = calls > 0 ? { since: this.#since } : {};

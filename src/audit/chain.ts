@@ -2,10 +2,10 @@ import { hash } from "node:crypto";
 import { canonicalJson } from "../lib/canonical-json.ts";
 import type { AuditEntry, AuditHead, AuditLink } from "./entry.ts";
 
-/** What the first link of a chain has before it. */
+/** The head before the first link of a chain. */
 export const GENESIS: AuditHead = { number: 0, hash: new Uint8Array(32) };
 
-/** The link of an entry that comes after `previous` and is written at `at` (milliseconds since the epoch). */
+/** The link of an entry that follows `previous` and is written at `at` (milliseconds since the epoch). */
 export function linkAfter(previous: AuditHead, at: number, entry: AuditEntry): Omit<AuditLink, "body"> {
   const { tenant, kind, body, records, since } = entry;
   const link = {
@@ -22,9 +22,9 @@ export function linkAfter(previous: AuditHead, at: number, entry: AuditEntry): O
 }
 
 /**
- * SHA-256 of two lines: the hash of the link before, in hexadecimal, and the canonical JSON of all else that a link has
- * but its body, of which the digest stands there. So the chain can be checked when bodies are gone, and by anything
- * that computes SHA-256 (docs/audit.md).
+ * SHA-256 of two lines: the previous link's hash, in hexadecimal, and the canonical JSON of the link, with the digest
+ * in place of the body. So the chain can be checked after bodies are removed, and by anything that computes SHA-256
+ * (docs/audit.md).
  */
 export function linkHash(previous: Uint8Array, link: Omit<AuditLink, "hash" | "body">): Uint8Array {
   const { number, at, since, tenant, kind, records, bytes, digest } = link;
@@ -36,14 +36,14 @@ export function hexOf(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex");
 }
 
-/** As `1234:9f86d0…`, whole. */
+/** The whole head as text: `1234:9f86d0…`. */
 export function headText({ number, hash }: AuditHead): string {
   return `${number}:${hexOf(hash)}`;
 }
 
 const HEAD = /^([1-9]\d{0,14}):([0-9a-f]{64})$/;
 
-/** Undefined for what is no head. */
+/** Undefined if the text is not a head. */
 export function readHead(text: string): AuditHead | undefined {
   const [, number, hex] = HEAD.exec(text.trim()) ?? [];
   return hex === undefined ? undefined : { number: Number(number), hash: Buffer.from(hex, "hex") };

@@ -1,6 +1,6 @@
 import { actorOf, entryOf, type AuditEntry } from "./entry.ts";
 
-/** What has changed, as a store's `change` knows it: contents by their CIDs alone. */
+/** A change as a store's `change` knows it: contents by their CIDs alone. */
 interface Changed {
   readonly by: string;
   readonly subject?: { readonly kind: string; readonly name: string; readonly breaking?: boolean };
@@ -9,12 +9,12 @@ interface Changed {
 interface MovedName {
   readonly kind: string;
   readonly name: string;
-  /** Null where nothing stood, and where nothing stands any more. */
+  /** Null for a name that is new or removed. */
   readonly from: string | null;
   readonly cid: string | null;
 }
 
-/** The record of one transaction that moved names: of a person, of the boot image, or of a server that was loaded. */
+/** The record of one transaction that moved names: by a person, by the boot image, or by the loading of a server. */
 export function auditOfChange(tenant: string, { by, subject }: Changed, moved: readonly MovedName[]): AuditEntry {
   const names = moved.map(({ kind, name, from, cid }) => ({ kind, name, from, to: cid }));
   const about = subject && {

@@ -1,9 +1,9 @@
 import type { JsonObject } from "../lib/json.ts";
 
 /**
- * What the audit log is made of. This folder owns what is recorded, how it is written down, how records hang together
- * and how that is checked, and the calls that wait to be recorded. It knows no HTTP, no MCP and no SQL: a store keeps
- * the links (`AuditLinks`), and writes those of a change in the transaction of the change.
+ * The words of the audit log. This folder owns which facts are recorded, how they are written, chained and verified,
+ * and the calls that wait to be recorded. It knows no HTTP, no MCP and no SQL: a store keeps the links (`AuditLinks`),
+ * and writes those of a change in the transaction of the change.
  */
 export const AUDIT_KINDS = [
   "call",
@@ -19,85 +19,85 @@ export const AUDIT_KINDS = [
 
 export type AuditKind = (typeof AUDIT_KINDS)[number];
 
-/** The records of the service itself, which are no tenant's. */
+/** The tenant of the service's own records. */
 export const SERVICE = "";
 
-/** Something that is to be recorded, before it has its place. Never holds a secret, a token or any content. */
+/** An event to record, not yet in the chain. Never holds a secret, a token or any content. */
 export interface AuditEntry {
   readonly tenant: string;
   readonly kind: AuditKind;
-  /** JSON, as UTF-8: of calls a block of many (`call-block.ts`), else the facts of one record. */
+  /** JSON, as UTF-8: for calls a block of many (`call-block.ts`), else the facts of one record. */
   readonly body: string | Uint8Array;
-  /** How many records the body has. */
+  /** The number of records in the body. */
   readonly records: number;
-  /** When the earliest of them happened, in milliseconds since the epoch; undefined for now. */
+  /** The time of the earliest one, in milliseconds since the epoch; undefined for now. */
   readonly since?: number;
 }
 
 /** An entry with its place in the chain. */
 export interface AuditLink {
-  /** From 1, without a gap. */
+  /** From 1, without gaps. */
   readonly number: number;
-  /** Milliseconds since the epoch: when it was written, and when the earliest of its records happened. */
+  /** Milliseconds since the epoch: when it was written, and when its earliest record happened. */
   readonly at: number;
   readonly since: number;
   readonly tenant: string;
   readonly kind: AuditKind;
   readonly records: number;
-  /** Of the body, as UTF-8. */
+  /** The size of the body, as UTF-8. */
   readonly bytes: number;
   /** SHA-256 of the body; it stays when the body is removed. */
   readonly digest: Uint8Array;
-  /** SHA-256 of the link before and of this one. */
+  /** SHA-256 over the previous link's hash and this link. */
   readonly hash: Uint8Array;
   /** Null once retention has removed it. */
   readonly body: string | null;
 }
 
-/** The end of the chain as it was at some moment: whoever keeps it elsewhere can tell later that nothing was taken away. */
+/** The end of the chain at some moment: a copy kept elsewhere proves later that nothing was taken away. */
 export interface AuditHead {
   readonly number: number;
   readonly hash: Uint8Array;
 }
 
-/** Who keeps the links. */
+/** The storage of the links. */
 export interface AuditLinks {
   /**
-   * Appends entries, all or none. They outlive this process from then on, and a power cut soon after. Rejects with
-   * `store_failed`, at once where another process is writing, unless it is `patient`.
+   * Appends all entries or none. They survive the end of this process at once, and a power cut soon after. Rejects with
+   * `store_failed`, at once if another process is writing, unless it is `patient`.
    */
   append(entries: readonly AuditEntry[], options?: { readonly patient?: boolean }): Promise<void>;
 
-  /** The newest first, between two moments, after a place; at most `max`. */
+  /** At most `max` links between two moments, newest first, from a place on. */
   newest(query: LinkQuery): AuditLink[];
 
-  /** All of them, in their order. */
+  /** All links, in order. */
   all(): Iterable<AuditLink>;
 
-  /** What the log itself says of what was removed, the newest first. */
+  /** The log's own records of removals, newest first. */
   retentions(): Retention[];
 
   head(): AuditHead | undefined;
 
-  /** Removes some of what is older or more than `keep` allows; true when there may be more to remove. */
+  /** Removes some links that are older or more than `keep` allows; true if there may be more to remove. */
   retain(keep: Keep): Promise<boolean>;
 }
 
 export interface LinkQuery {
-  /** Undefined for those of all tenants and of the service. */
+  /** Undefined for the links of all tenants and of the service. */
   readonly tenant?: string | undefined;
   readonly kind?: AuditKind | undefined;
   readonly since?: number | undefined;
   readonly until?: number | undefined;
-  /** The place of the link that is the first to be given; without it the newest. */
+  /** The place of the first link to return; the newest by default. */
   readonly from?: { readonly at: number; readonly number: number } | undefined;
   readonly max: number;
 }
 
-/** Once there is too much, so much is left of what is allowed: a record of it is not to come with each new call. */
+/** A removal goes down to this share of the limit, so that not every new call leads to a record of retention. */
 export const KEPT_SHARE = 0.9;
 
-/** 0 is without a limit, for each of them. */
+/** 0 means no limit, for each of them. */
 export interface Keep {
   readonly auditDays: number;
   readonly auditCallDays: number;
@@ -105,33 +105,33 @@ export interface Keep {
   readonly auditCallBytesPerTenant: number;
 }
 
-/** A record of retention: of what it has removed, if anything, and of the limits that were in force then. */
+/** A record of retention: what it removed, if anything, and the limits in force at the time. */
 export interface Retention {
   readonly number: number;
   readonly at: number;
   readonly tenant: string;
-  /** It cannot be read, so that nothing else is known of it. */
+  /** Set when it cannot be read; nothing else is known of it then. */
   readonly isDamaged?: true;
-  /** Missing in what was written before limits were recorded. */
+  /** Missing in records from before limits were recorded. */
   readonly limits?: Keep;
-  /** Of one of the service: all links up to this one are gone. */
+  /** Only for the service: all links up to this one are gone. */
   readonly cut?: AuditHead & { readonly last: RemovedLink | undefined };
-  /** Bodies of the tenant up to this number are gone, of its calls or of all else. */
+  /** Bodies of the tenant up to this number are gone, either of its calls or of everything else. */
   readonly bodies?: { readonly through: number; readonly isCall: boolean };
 }
 
-/** The last link that was removed, whole: its hash, to which the next link holds, proves its time. */
+/** The last removed link, whole: its hash, which the next link builds on, proves its time. */
 export interface RemovedLink extends Omit<AuditLink, "hash" | "body" | "number"> {
-  /** The hash of the link before it. */
+  /** The hash of the previous link. */
   readonly previous: Uint8Array;
 }
 
-/** Of one record that happens now. */
+/** The entry of one record that happens now. */
 export function entryOf(tenant: string, kind: AuditKind, facts: JsonObject): AuditEntry {
   return { tenant, kind, body: JSON.stringify(facts), records: 1 };
 }
 
-/** By what way, and who where anybody was asked: `page, token:1a2b` as histories have it. */
+/** Splits `page, token:1a2b`, as histories have it, into the way and the principal, if any. */
 export function actorOf(by: string): { by: string; principal?: string } {
   const at = by.indexOf(", ");
   return at < 0 ? { by } : { by: by.slice(0, at), principal: by.slice(at + 2) };

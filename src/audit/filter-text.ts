@@ -2,7 +2,7 @@ import { BerthError } from "../lib/errors.ts";
 import { AUDIT_KINDS, type AuditKind } from "./entry.ts";
 import type { AuditFilter } from "./filter.ts";
 
-/** A search as it is written: in an address, in a form, or on the command line. Empty texts count as left out. */
+/** A search as text: in an address, in a form, or on the command line. Empty texts count as absent. */
 export const FILTER_FIELDS = ["kind", "server", "tool", "principal", "outcome", "since", "until", "limit"] as const;
 
 export type FilterTexts = Partial<Record<(typeof FILTER_FIELDS)[number], string | undefined>>;

@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from "../lib/json.ts";
 import type { AuditKind } from "./entry.ts";
 
-/** What records are asked for; what is left out does not matter. */
+/** The criteria of a search; absent ones match everything. */
 export interface AuditFilter {
   readonly kind?: AuditKind | undefined;
   readonly server?: string | undefined;
@@ -13,10 +13,10 @@ export interface AuditFilter {
   readonly until?: number | undefined;
 }
 
-/** A record, as far as a filter looks at it. */
+/** The facts of a record that a filter looks at. */
 type AuditedFacts = JsonObject & { readonly at: string };
 
-/** Bodies are long, and most have nothing of what is looked for: what stands there as a text is found without reading it. */
+/** Bodies are long, and most match nothing: a search for the text itself finds that without parsing the JSON. */
 export function mayFit(body: string, { server, tool, principal, outcome }: AuditFilter): boolean {
   return [server, tool, principal, outcome].every((text) => text === undefined || body.includes(JSON.stringify(text)));
 }
@@ -31,7 +31,7 @@ export function fits(record: AuditedFacts, filter: AuditFilter): boolean {
   return (since === undefined || at >= since) && (until === undefined || at <= until);
 }
 
-/** Called there, or changed: by its own names, or as what an edit was about. */
+/** True when the server was called or changed: by its names, or as the subject of an edit. */
 function isAbout(record: AuditedFacts, server: string): boolean {
   if (record["server"] === server) return true;
   const about = [record["subject"], ...(Array.isArray(record["names"]) ? record["names"] : [])];

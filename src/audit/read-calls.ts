@@ -1,7 +1,7 @@
 import { isObject } from "../lib/json.ts";
 import type { AuditFilter } from "./filter.ts";
 
-/** A call as it was recorded, read back. */
+/** A recorded call, read back. */
 export interface RecordedCall {
   readonly server: string;
   readonly release: string;
@@ -14,18 +14,18 @@ export interface RecordedCall {
   readonly retries: number;
   readonly requestId: string | undefined;
   readonly arguments: Digest;
-  /** Undefined where there was none: questions, or an error of the protocol. */
+  /** Undefined if there was none: questions, or a protocol error. */
   readonly result: Digest | undefined;
 }
 
-/** Of the canonical JSON of something, as UTF-8. */
+/** Size and digest of canonical JSON, as UTF-8. */
 export interface Digest {
   readonly bytes: number;
   /** In hexadecimal. */
   readonly sha256: string;
 }
 
-/** What `CallBlock` writes. */
+/** The format that `CallBlock` writes. */
 interface Block {
   readonly tools: readonly (readonly [server: string, release: string, tool: string])[];
   readonly principals: readonly string[];
@@ -51,16 +51,13 @@ export interface ReadCalls {
   readonly dropped: number;
   readonly count: number;
   /**
-   * Of those that were recorded, in their order; undefined for one that is not what is looked for, and "damaged" for one
-   * that nobody can read.
+   * The recorded calls, by index, in order; undefined for one that does not match, and "damaged" for one that cannot be
+   * read.
    */
   call(index: number, filter: AuditFilter): RecordedCall | "damaged" | undefined;
 }
 
-/**
- * Reads a block; undefined where it went bad on the disk. Of most calls little more is looked at than whether they are
- * looked for.
- */
+/** Reads a block; undefined if it is damaged. Most calls are only tested against the filter. */
 export function readCalls(body: string): ReadCalls | undefined {
   const block = parsed(body);
   if (!isBlock(block)) return undefined;

@@ -4,22 +4,22 @@ import type { AuditKind, AuditLink } from "./entry.ts";
 import { fits, mayFit, type AuditFilter } from "./filter.ts";
 import { readCalls } from "./read-calls.ts";
 
-/** One record as it is shown: what it is about depends on its kind (docs/audit.md). */
+/** One record as it is shown: its facts depend on its kind (docs/audit.md). */
 export interface AuditRecord extends JsonObject {
   /** ISO 8601, in UTC: when it happened. */
   readonly at: string;
-  /** Null for one of the service itself. */
+  /** Null for a record of the service itself. */
   readonly tenant: string | null;
   readonly kind: AuditKind;
 }
 
-/** A record that is looked for, and which of its link's it is, counted from the newest. */
+/** A matching record, and its index within its link, counted from the newest. */
 export interface PlacedRecord {
   readonly place: number;
   readonly record: AuditRecord;
 }
 
-/** Those records of a link that are looked for, the newest first, from a place on. */
+/** The matching records of a link, newest first, from an index on. */
 export function* recordsOf(link: AuditLink, filter: AuditFilter, from: number): Generator<PlacedRecord> {
   const { kind, body } = link;
   if (body !== null && !mayFit(body, filter)) return;
@@ -49,7 +49,7 @@ export function* recordsOf(link: AuditLink, filter: AuditFilter, from: number): 
   }
 }
 
-/** The most milliseconds that a date has. */
+/** The latest time that a date can hold, in milliseconds. */
 const DATE_MS_MAX = 8.64e15;
 
 function isoOf(at: number): string {

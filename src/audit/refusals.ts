@@ -1,13 +1,13 @@
 import { entryOf, type AuditEntry } from "./entry.ts";
 
-/** Who was refused, as far as it is known, and why. Nothing of a token that was shown. */
+/** A refused request: its principal, if known, and the reason. Nothing of the token that it showed. */
 export interface Refusal {
-  /** Of the table of errors. */
+  /** From the table of errors. */
   readonly code: string;
   readonly reason: string;
-  /** Of a token that is good for something else. */
+  /** The principal of a token that is valid for something else. */
   readonly principal?: string | undefined;
-  /** Address of whoever connected, which may be a proxy. */
+  /** Address of the connecting host, which may be a proxy. */
   readonly from: string;
   readonly path: string;
   readonly requestId: string;
@@ -21,7 +21,7 @@ interface Window {
   more: number;
 }
 
-/** Anybody can be refused as often as they like: of each tenant some are recorded in a minute, and the rest counted. */
+/** Refusals are unlimited in number: for each tenant some are recorded in a minute, and the rest counted. */
 export class Refusals {
   readonly #perMinute: number;
   readonly #note: (entry: AuditEntry) => void;

@@ -7,28 +7,31 @@ import { recordsOf, type AuditRecord } from "./record.ts";
 export interface AuditQuery extends AuditFilter {
   /** Undefined for the whole log, the records of the service included. */
   readonly tenant?: string | undefined;
-  /** Where an earlier search has ended. */
+  /** The end of an earlier search. */
   readonly cursor?: string | undefined;
-  /** How many records are wanted. */
+  /** The number of records wanted. */
   readonly limit: number;
-  /** How many links may be looked through. */
+  /** The number of links that may be looked through. */
   readonly linksMax: number;
 }
 
 export interface FoundRecords {
-  /** The newest first. */
+  /** Newest first. */
   readonly records: readonly AuditRecord[];
-  /** Where to go on; undefined at the end. There can be a next page where this one has fewer records than were wanted. */
+  /**
+   * The cursor of the next page; undefined at the end. A page may have fewer records than wanted and still have a next
+   * one.
+   */
   readonly next: string | undefined;
 }
 
-/** Read in one go, of up to a thousand calls each. */
+/** The links read in one go, of up to a thousand calls each. */
 const LINKS_AT_ONCE = 8;
 
-/** A page with more than this of what records say ends early: one record of a save has the names of all that it moved. */
+/** A page ends early above this size: a single record of a save has the names of all that it moved. */
 const PAGE_BYTES = 2 * 1024 * 1024;
 
-/** Throws nothing for a cursor that leads nowhere: it is undefined then. */
+/** Undefined for a cursor that leads nowhere. */
 export async function searchLog(links: AuditLinks, query: AuditQuery): Promise<FoundRecords | undefined> {
   const { tenant, kind, since, until, limit, linksMax } = query;
   const place = query.cursor === undefined ? undefined : placeAt(links, query);
@@ -58,8 +61,8 @@ export async function searchLog(links: AuditLinks, query: AuditQuery): Promise<F
 }
 
 /**
- * A place in the log tells a tenant nothing of the others: not the link's number, which counts those of all of them, but
- * its time and the beginning of its hash.
+ * A cursor tells a tenant nothing of the others: it has not the link's number, which counts the links of all of them,
+ * but its time and the beginning of its hash.
  */
 function cursorTo({ at, hash }: AuditLink, skip: number): string {
   return `${at.toString(36)}.${hexOf(hash).slice(0, 16)}.${skip}`;
@@ -80,5 +83,5 @@ function placeAt(
   return link && { link, skip: Number(skip) };
 }
 
-/** Links that are written in one millisecond: calls of so many tenants at most. */
+/** The most links that are written in one millisecond: calls of that many tenants. */
 const SAME_MOMENT_MAX = 10_000;

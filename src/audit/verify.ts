@@ -4,21 +4,21 @@ import { GENESIS, hexOf, linkHash } from "./chain.ts";
 import { KEPT_SHARE, type AuditHead, type AuditLink, type AuditLinks, type Keep, type Retention } from "./entry.ts";
 
 export interface VerifiedLog {
-  /** The first thing that does not fit, and at which link; undefined when all does. */
+  /** The first fault and its link; undefined if there is none. */
   readonly fault: { readonly number: number; readonly message: string } | undefined;
-  /** Undefined for a log without a link. */
+  /** Undefined for a log without links. */
   readonly first: number | undefined;
   readonly head: AuditHead | undefined;
   readonly links: number;
   readonly records: number;
-  /** Of these records the contents were removed by retention; their links are there. */
+  /** Records whose contents retention removed; their links are there. */
   readonly removedRecords: number;
 }
 
 /**
- * Walks the whole chain: each link has to follow from the one before it, and each body has to be what its link says.
- * What retention removed has to be what the log itself says of that. With the `kept` head of an earlier time, that very
- * link has to be there: without one, nothing tells a log whose end was cut off from one that ended there.
+ * Walks the whole chain: each link must follow from the previous one, and each body must match its link. Everything
+ * that is removed must be covered by a record of retention. With the `kept` head of an earlier time, that very link
+ * must be there: without one, a log that was cut off looks like one that ended there.
  */
 export function verifyLog(log: AuditLinks, kept?: AuditHead, limits: Keep = defaultLimits): VerifiedLog {
   const removals = new Removals(log.retentions(), kept, limits);
@@ -51,34 +51,35 @@ export function verifyLog(log: AuditLinks, kept?: AuditHead, limits: Keep = defa
 
 const DAY_MS = 86_400_000;
 const UNPROVEN_MS = 30 * DAY_MS;
-/** The longest body that Berth writes has less: no more is believed of one that nobody can look at any more. */
+/** Above the size of any body that Berth writes: no larger size is believed for a body that is gone. */
 const BODY_BYTES_MAX = 4 * 1024 * 1024;
 
 type Cut = Retention & Required<Pick<Retention, "cut">>;
 
-/** Of the contents of one tenant, its calls or all else. */
+/** The contents of one tenant, either its calls or everything else. */
 interface Contents {
-  /** What records of retention say is gone, and what they said already when the head was kept. */
+  /** The number up to which records of retention allow contents to be gone: now, and when the head was kept. */
   through: number;
   keptThrough: number;
-  /** The record that says so. */
+  /** The record that allows it. */
   record: Retention | undefined;
-  /** The last link without its contents that nobody has vouched for, and what it and those after it hold. */
+  /** The last link without contents whose removal the kept head does not cover, and the bytes from it on. */
   last: AuditLink | undefined;
-  /** When it was written: not before the links before it, whatever it says itself. */
+  /** When it was written: not before earlier links, whatever it claims. */
   lastAt: number;
   bytes: number;
 }
 
 /**
- * What the records of retention say, held against the limits that were in force: those that the log had when the head
- * was kept, because whoever could write the log since then could write any limits, too; those of whoever verifies where
- * it has none from that time any more. Without a kept head, those that the record itself came with or after.
+ * Checks the records of retention against the limits in force. With a kept head, these are the limits that the log had
+ * at that time, because anyone able to write the log since then could write any limits; if the log has none from that
+ * time any more, the verifier's own limits count. Without a kept head, they are the last limits recorded with or before
+ * the record.
  */
 class Removals {
-  /** The newest record that the beginning of the log is gone. */
+  /** The newest record of a removal at the beginning of the log. */
   readonly cut: Cut | undefined;
-  /** To be told where something is gone that a record might have said, if one cannot be read. */
+  /** Added to a message about missing contents if an unreadable record might explain them. */
   readonly damage: string;
   readonly #retentions: readonly Retention[];
   readonly #contents = new Map<string, Contents>();
@@ -87,7 +88,7 @@ class Removals {
   readonly #limits: Keep;
   #latestAt = 0;
 
-  /** `retentions` come with the newest first. */
+  /** Expects `retentions` newest first. */
   constructor(retentions: readonly Retention[], kept: AuditHead | undefined, limits: Keep) {
     this.#retentions = retentions;
     this.#kept = kept;
@@ -117,14 +118,14 @@ class Removals {
     contents.bytes += this.#isProven(link) ? link.bytes : Math.min(link.bytes, BODY_BYTES_MAX);
   }
 
-  /** How much its body had: by the body, or by the kept head, which vouches for all links up to it. */
+  /** True when the size is certain: from the body, or from the kept head, which vouches for all links up to it. */
   #isProven({ body, number }: AuditLink): boolean {
     return body !== null || (this.#kept !== undefined && number <= this.#kept.number);
   }
 
   cutFault(record: Cut, first: AuditLink): string | undefined {
     const { number, hash, last } = record.cut;
-    // Of what is gone before the head, and the head with it, nothing can be told: that is said in the end.
+    // If the kept head is gone, too, nothing can be proven: `endFault` reports that.
     const isOfNoUse = this.#kept && this.#kept.number < number;
     const limits = isOfNoUse || this.#wasThere(record) ? undefined : this.#limitsFor(record);
     if (!limits) return undefined;
@@ -159,11 +160,11 @@ class Removals {
     return undefined;
   }
 
-  /** Undefined where nothing says any: before limits were recorded. */
+  /** Undefined if no limits are known: from before limits were recorded. */
   #limitsFor({ number }: Retention): Keep | undefined {
     const latest = this.#kept?.number ?? number;
     const stated = this.#retentions.find((each) => each.limits && each.number <= latest)?.limits;
-    // The record of them may be among what was removed.
+    // The record that states them may be among those removed.
     return stated ?? (this.#kept && this.#limits);
   }
 
@@ -171,7 +172,7 @@ class Removals {
     return this.#kept ? " at the kept head. Was the limit changed since, then give a head that was kept later" : "";
   }
 
-  /** By a clock that was put back since. */
+  /** The note about a removal by a clock that was set back since. */
   #ahead({ at }: Retention): string {
     if (at <= this.#now) return "";
     const date = new Date(at).toISOString();
@@ -224,7 +225,7 @@ function keptFault(kept: AuditHead, link: AuditLink): string | undefined {
   return `it is ${hexOf(link.hash)}, and was ${hexOf(kept.hash)}: the log was written anew`;
 }
 
-/** What the walk could not compare, because the kept head is not within what is there. */
+/** The fault of a kept head that lies outside the log. */
 function endFault(kept: AuditHead, start: AuditHead | undefined, head: AuditHead): VerifiedLog["fault"] {
   const { number } = kept;
   if (number > head.number)

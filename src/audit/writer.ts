@@ -4,31 +4,31 @@ import { CallBlock, type AuditedCall } from "./call-block.ts";
 import type { AuditEntry, AuditLinks, Keep } from "./entry.ts";
 
 export interface WriterLimits extends Keep {
-  /** Calls of one tenant that wait to be recorded. */
+  /** The most calls of one tenant that wait to be recorded. */
   readonly auditQueuedCalls: number;
   /** How long a call waits to be recorded. */
   readonly auditDelayMs: number;
 }
 
-/** A block is written before it has more calls than this, so that none takes long to write. */
+/** A block of this size is written at once, so that none takes long to write. */
 const BLOCK_CALLS = 1_000;
-/** What is written at once, before calls go on: so many of the blocks of all tenants. */
+/** The blocks, of all tenants, that are written at once before calls go on. */
 const PIECE_ENTRIES = 8;
 const RETENTION_CHECK_MS = 60_000;
 const RETAIN_NOW = 0;
-/** After one write; calls go on in between. */
+/** Steps of retention after one write; calls go on in between. */
 const RETENTION_STEPS = 8;
 
 /**
- * What is recorded soon and not at once: calls, many at a time. What waits is bounded for each tenant, so that no
- * tenant's flood costs another one its records; what there is no room for is counted, and the log says how many.
+ * Records calls with a short delay, many at a time. The queue is bounded for each tenant, so that no tenant's flood
+ * costs another one its records; calls that find no room are counted, and the log says how many.
  */
 export class AuditWriter {
   readonly #links: AuditLinks;
   readonly #limits: WriterLimits;
   readonly #log: Log;
   readonly #blocks = new Map<string, CallBlock>();
-  /** What is being written, piece by piece, and the piece that was handed to the store. */
+  /** The entries being written, piece by piece, and the piece that was handed to the store. */
   #taken: (AuditEntry | CallBlock)[] = [];
   #piece: readonly AuditEntry[] = [];
   #others: AuditEntry[] = [];
@@ -39,7 +39,7 @@ export class AuditWriter {
   #isClosed = false;
   readonly #sweep: NodeJS.Timeout;
   #retainAt = RETAIN_NOW;
-  /** That there was no room for. */
+  /** The number of calls that found no room. */
   dropped = 0;
 
   constructor(links: AuditLinks, limits: WriterLimits, log: Log) {
@@ -49,7 +49,7 @@ export class AuditWriter {
     this.#sweep = setInterval(() => void this.write(), RETENTION_CHECK_MS).unref();
   }
 
-  /** Calls that wait. */
+  /** The number of waiting calls. */
   get queued(): number {
     const waiting = [...this.#piece, ...this.#taken, ...this.#blocks.values()];
     return waiting.reduce((calls, each) => calls + recordsOf(each), 0);
@@ -69,13 +69,13 @@ export class AuditWriter {
     this.#timer ??= setTimeout(() => void this.write(), this.#limits.auditDelayMs);
   }
 
-  /** Whoever notes bounds how much there is of it. */
+  /** Unbounded: the caller limits the number of entries. */
   note(entry: AuditEntry): void {
     this.#others.push(entry);
     this.#timer ??= setTimeout(() => void this.write(), this.#limits.auditDelayMs);
   }
 
-  /** Never rejects: what cannot be written now waits. */
+  /** Never rejects: entries that cannot be written now wait. */
   write(patient = false): Promise<void> {
     clearTimeout(this.#timer);
     clearImmediate(this.#hurrying);
@@ -88,7 +88,7 @@ export class AuditWriter {
     this.#isClosed = true;
     clearInterval(this.#sweep);
     await this.write(true);
-    // What was held up by an earlier failure came first.
+    // The first write may only have written what an earlier failure held up.
     await this.write(true);
   }
 
