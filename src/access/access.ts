@@ -9,40 +9,40 @@ import { createPrincipal, type Principal } from "./principal.ts";
 import { isTokenText } from "./token-text.ts";
 import { Tokens, type TokenLimits } from "./tokens.ts";
 
-/** Who may do what here, in one place: it finds the principal of whatever token somebody shows. */
+/** Decides who may do what: finds the principal of any token. */
 export interface Access {
-  /** Whether whoever has no token is refused. */
+  /** True when requests without a token are refused. */
   readonly required: boolean;
-  /** Whether who is asked for no token may start programs. */
+  /** True when callers that need no token may start programs. */
   readonly openPrograms: boolean;
   readonly tokens: Tokens;
-  /** The authorization server of a tenant; undefined for one that has none. */
+  /** The authorization server of a tenant; undefined if it has none. */
   oauth(tenant: string): OauthSettings | undefined;
   /**
-   * Whose token this is; at once when it is known. `asked` is called for tokens of authorization servers alone, and
-   * gives undefined where none of them is taken. Throws or rejects with `unauthorized`, or `issuer_unavailable`.
+   * The principal of a token; synchronous if it is known. `asked` is called for tokens of authorization servers alone,
+   * and gives undefined where none of them is accepted. Throws or rejects with `unauthorized`, or `issuer_unavailable`.
    */
   principalOf(token: string, tenant: string, asked: () => AskedResource | undefined): Principal | Promise<Principal>;
-  /** The tenant may have another authorization server now: what the former one has said counts no more. */
+  /** The tenant's authorization server may have changed: statements of the former one no longer count. */
   oauthChanged(tenant: string): void;
-  /** Calls `listener` with the id of a principal that is one no more. Gives the function that ends it. */
+  /** Calls `listener` with the id of each revoked principal. Returns a function that unsubscribes it. */
   onRevoked(listener: (principalId: string) => void): () => void;
   close(): Promise<void>;
 }
 
 export interface AccessOptions {
   readonly tokens: TokenRecords;
-  /** All tokens of a tenant go when it goes. */
+  /** A tenant's tokens go with it. */
   readonly tenants: Pick<Tenants, "onChange">;
   readonly required: boolean;
   readonly openPrograms: boolean;
-  /** Good for everything of all tenants; a secret. */
+  /** Valid for everything of all tenants; a secret. */
   readonly adminToken: string | undefined;
   readonly oauth: (tenant: string) => OauthSettings | undefined;
-  /** Reaches what an issuer that is not the operator's own may be asked at. */
+  /** For issuers that are not the operator's own: reaches only permitted addresses. */
   readonly checkedFetch: typeof fetch;
   readonly limits: AccessTokenLimits & TokenLimits;
-  /** Throws where a tenant makes tokens too often. */
+  /** Throws if a tenant makes tokens too often. */
   readonly checkTokenPace?: (tenant: string) => void;
   readonly log: Pick<Log, "warn">;
 }
@@ -76,7 +76,7 @@ export function openAccess(options: AccessOptions): Access {
 
     principalOf(token, tenant, asked) {
       if (isTokenText(token)) return tokens.principalOf(token, tenant);
-      // Of equal length whatever was sent, so that the time tells nothing.
+      // Of equal length for any input, so that the time reveals nothing.
       if (adminHash && timingSafeEqual(digest(token), adminHash)) return operatorOf(tenant);
       const settings = JWT.test(token) ? oauth(tenant) : undefined;
       const resource = settings && asked();
@@ -101,7 +101,7 @@ export function openAccess(options: AccessOptions): Access {
   };
 }
 
-/** Whoever runs the service and has set the token in its environment. */
+/** The operator, who has set the token in the environment. */
 const OPERATOR_ID = "operator";
 const NO_RESOURCE =
   "it is made for an address, and this service has none that is known and safe: BERTH_PUBLIC_URL has to be its https URL";

@@ -1,49 +1,53 @@
 import { rawBlock } from "../lib/cid.ts";
 
 /**
- * Who makes a request, and what that permits. This folder owns who may do what: tokens, what they are good for, and
- * what an authorization server says. It knows no HTTP and no MCP: whoever takes requests finds the principal of each,
- * hands it on, and asks it. An undefined principal means that nobody is asked for a token here, and may do everything.
+ * The author of a request and its permissions. This folder owns who may do what: tokens, what they are valid for, and
+ * the statements of an authorization server. It knows no HTTP and no MCP: the way in finds the principal of each
+ * request, hands it on, and asks it. An undefined principal means that no token is needed here, and everything is
+ * permitted.
  */
 export interface Principal {
-  /** The same for all requests of one token, or of one client of one person; good for limits, logs and audits. */
+  /** The same for all requests of one token, or of one client of one person; suitable for limits, logs and audits. */
   readonly id: string;
-  /** The tenant whose it is; it permits nothing of any other. */
+  /** Its tenant; it permits nothing of any other. */
   readonly tenant: string;
-  /** When it ends, in milliseconds since the epoch; undefined for one that ends when somebody ends it. */
+  /** When it expires, in milliseconds since the epoch; undefined if it never expires by itself. */
   readonly until?: number;
   /**
-   * The browser's sign-in that it came by, which may end before its token does. Its cookie goes to every port of the host:
-   * what takes a token that was typed for it (rights.ts) is not permitted.
+   * The browser sign-in that it came from, which may end before its token does. Its cookie goes to every port of the
+   * host: actions that need a typed token (rights.ts) are not permitted.
    */
   readonly signIn?: string;
   /**
-   * Whether it may do this: to one tool, to a server as such, or without a server to the tenant as a whole. A server
-   * of which only some tools may be called permits `call` as such; without a server only what is limited to no server
-   * and no tool permits anything.
+   * True when it may do this: to one tool, to a server as such, or without a server to the tenant as a whole. If only
+   * some tools of a server may be called, `call` is permitted for the server as such; without a server, only a grant
+   * that is limited to no server and no tool permits anything.
    */
   permits(action: Action, server?: string, tool?: string): boolean;
-  /** The same for all that permit the same, as far as their grants say it in the same way. */
+  /** Equal for principals with equal permissions, as far as their grants are worded alike. */
   readonly rights: string;
 }
 
 export const ACTIONS = ["call", "read", "edit", "programs", "admin"] as const;
 
 /**
- * `read`: lists, resources, prompts and pages. `edit`: what is hosted. `programs`: which programs of this machine are
- * started. `admin`: tokens, tenants and approvals.
+ * `read`: lists, resources, prompts and pages. `edit`: the hosted servers. `programs`: which programs of this machine
+ * are started. `admin`: tokens, tenants and approvals.
  */
 export type Action = (typeof ACTIONS)[number];
 
-/** What a token or a scope permits: what it can, on these servers alone or on all of them. */
+/** The permissions of a token or a scope: actions, on these servers alone or on all of them. */
 export interface Grant {
   readonly can: readonly Action[];
   readonly servers?: readonly string[];
-  /** Only tools of these names can be called, whatever server has them. */
+  /** Only tools of these names can be called, on whatever server. */
   readonly tools?: readonly string[];
 }
 
-/** What comes with what: an editor sees what it edits, and an administrator can make itself a token for the rest. */
+/**
+ * The actions that an action implies: an editor sees what it edits, and an administrator could make itself a token for
+ * the rest.
+ */
 const IMPLIED: Readonly<Record<Action, readonly Action[]>> = {
   call: ["call"],
   read: ["read"],
@@ -52,12 +56,12 @@ const IMPLIED: Readonly<Record<Action, readonly Action[]>> = {
   admin: ACTIONS,
 };
 
-/** All that whoever can do these things can do. */
+/** All actions that these imply. */
 export function impliedBy(can: readonly Action[]): ReadonlySet<Action> {
   return new Set(can.flatMap((action) => IMPLIED[action]));
 }
 
-/** Whose requests permit what any of the grants does. */
+/** A principal that permits whatever any of the grants does. */
 export function createPrincipal(
   { id, tenant, until }: Pick<Principal, "id" | "tenant" | "until">,
   grants: readonly Grant[],
@@ -89,7 +93,7 @@ export function createPrincipal(
   };
 }
 
-/** Whose request it is where a cookie alone says so. No program of the machine is started for it, by whatever way. */
+/** The principal of a request that only a cookie authenticates. It can start no program of the machine in any way. */
 export function bySignIn(principal: Principal, signIn: { readonly id: string; readonly until: number }): Principal {
   return {
     id: principal.id,
@@ -103,7 +107,7 @@ export function bySignIn(principal: Principal, signIn: { readonly id: string; re
   };
 }
 
-/** Of no list is something else than of an empty one. */
+/** No list and an empty list mean different things. */
 function sorted(names: ReadonlySet<string> | undefined): readonly string[] | null {
   return names ? [...names].sort() : null;
 }

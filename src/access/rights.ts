@@ -1,13 +1,13 @@
 import { BerthError } from "../lib/errors.ts";
 import type { Action, Principal } from "./principal.ts";
 
-/** What a power takes: an action, on one server or on the tenant as a whole. */
+/** The right that a power needs: an action, on one server or on the tenant as a whole. */
 interface Right {
   readonly action: Action;
   readonly of: "server" | "tenant";
   /** For people, as the object of "may". */
   readonly what: string;
-  /** How a request can use it; a page sends the same requests. Commands and images are the operator's alone. */
+  /** The kinds of request that use it; a page sends the same requests. Commands and images are the operator's alone. */
   readonly ways: readonly Way[];
 }
 
@@ -31,9 +31,8 @@ type Way =
 const GIVEN = ["entry", "mcps", "restore"] as const;
 
 /**
- * Every power and the right that it needs, by whatever way it is used: `docs/access.md` has the same table, and
- * `test/rights.test.ts` tries each way of each power. Whoever adds a way asks for the power here, and for no action of
- * its own.
+ * Every power and the right that it needs, in whatever way it is used: `docs/access.md` has the same table, and
+ * `test/rights.test.ts` tries each way of each power. A new way asks for the power here, and for no action of its own.
  */
 export const RIGHTS = {
   source: { action: "edit", of: "server", what: "change a server's source", ways: ["definition", "restore", "recent"] },
@@ -70,8 +69,8 @@ export const RIGHTS = {
 export type Power = keyof typeof RIGHTS;
 
 /**
- * What a browser's cookie alone does not do: another program at another port of the host may have it, too. The page
- * sends the token as a header, once its person has typed it there.
+ * Powers that a browser's cookie alone does not give: a program at another port of the host may have the cookie, too.
+ * The page sends the token as a header, once the person has typed it there.
  */
 const TOKEN_TYPED: ReadonlySet<Power> = new Set([
   "secrets",
@@ -83,7 +82,7 @@ const TOKEN_TYPED: ReadonlySet<Power> = new Set([
   "tokens",
 ]);
 
-/** Throws `token_again` where a cookie alone asks for what takes a token that was typed for it. */
+/** Throws `token_again` if a cookie alone asks for a power that needs a typed token. */
 export function checkTyped(principal: Principal | undefined, power: Power): void {
   if (isUntyped(principal, power)) throw tokenAgain(`to ${RIGHTS[power].what}`);
 }
@@ -96,19 +95,19 @@ function tokenAgain(doing: string, data?: Record<string, unknown>): BerthError {
   return new BerthError("token_again", `${doing}, type your token again`, { data: { ...data } });
 }
 
-/** What whoever acts may do. Made at the way in, and asked wherever something is changed. */
+/** The rights of the author of a request. Made at the way in, and checked at each change. */
 export interface Rights {
   has(power: Power, server: string | undefined): boolean;
-  /** Why something is refused to who has not the power; `doing` begins the sentence. */
+  /** The error for an author who lacks the power; `doing` begins the sentence. */
   refusal(power: Power, server: string | undefined, doing: string, data?: Record<string, unknown>): BerthError;
 }
 
 export interface OpenAccess {
-  /** Whether who is asked for no token may start programs all the same. */
+  /** True when callers that need no token may start programs all the same. */
   readonly openPrograms: boolean;
 }
 
-/** Without a principal nobody is asked for a token, and whoever sits at this machine may do everything but one thing. */
+/** Without a principal no token is needed, and the user of this machine may do everything but one thing. */
 export function rightsOf(principal: Principal | undefined, { openPrograms }: OpenAccess): Rights {
   return {
     has(power, server) {

@@ -2,8 +2,8 @@ import { hash, randomBytes } from "node:crypto";
 import { crc32 } from "node:zlib";
 
 /**
- * How a token is written: `berth_`, 256 bits of randomness in base 62, and a checksum of both. Scanners for secrets
- * that were published by mistake find it by its beginning, and know by its end that it is one.
+ * The format of a token: `berth_`, 256 bits of randomness in base 62, and a checksum of both. Secret scanners find it
+ * by its prefix and confirm it by its checksum.
  */
 const PREFIX = "berth_";
 const SECRET_BYTES = 32;
@@ -17,15 +17,15 @@ export function newToken(): string {
   return withChecksum(`${PREFIX}${secret}`);
 }
 
-/** Whether it is written as a token is: what was cut off or mistyped is told without a look into the store. */
+/** True when it has the format of a token: finds truncated and mistyped ones without a look into the store. */
 export function isTokenText(text: string): boolean {
   return SHAPE.test(text) && withChecksum(text.slice(0, -CHECKSUM_CHARACTERS)) === text;
 }
 
 /**
- * What is kept of a token, in hexadecimal. One round of SHA-256 is right for it: slow hashes and salts protect what
- * people choose and what can be guessed, and nobody guesses 256 random bits. So it is also safe to look a token up by
- * its hash: the time that this takes tells something of hashes, from which no token can be found.
+ * The stored form of a token, in hexadecimal. One round of SHA-256 is enough: slow hashes and salts protect secrets
+ * that people choose or that can be guessed, not 256 random bits. For the same reason it is safe to look a token up by
+ * its hash: the timing tells something of hashes, from which no token can be found.
  */
 export function tokenHash(text: string): string {
   return hash("sha256", text, "hex");

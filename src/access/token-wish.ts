@@ -2,11 +2,11 @@ import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
 import { ACTIONS, type Action, type Grant } from "./principal.ts";
 
-/** What a token is to be like. */
+/** The wanted properties of a token. */
 export interface TokenWish {
   readonly name: string;
   readonly grant: Grant;
-  /** Milliseconds since the epoch; null for one that does not end by itself. */
+  /** Milliseconds since the epoch; null if it never expires. */
   readonly expiresAt: number | null;
 }
 
@@ -17,7 +17,7 @@ const GRANT_UNITS_MAX = 8 * 1024;
 const FIELDS: ReadonlySet<string> = new Set(["name", "can", "servers", "tools", "expires"]);
 
 /**
- * Reads `{name?, can, servers?, tools?, expires?}` as the API and the command line take it; `expires` is a time from
+ * Reads `{name?, can, servers?, tools?, expires?}` as the API and the command line accept it; `expires` is a time from
  * `now` such as `30d`. Throws `token_invalid` with every problem at once.
  */
 export function readTokenWish(value: unknown, now: number = Date.now()): TokenWish {

@@ -8,19 +8,19 @@ import { isTokenText, newToken, tokenHash } from "./token-text.ts";
 import type { TokenWish } from "./token-wish.ts";
 
 /**
- * Berth's own tokens: made, listed, revoked, and known again. It owns what a token is good for and how long; where it
- * is kept is the store's business. A token is seen by whoever made it, once: nobody can show it again.
+ * Berth's own tokens: created, listed, revoked and verified. It owns what a token is valid for and how long; storage is
+ * the store's business. A token is shown once, to its creator, and never again.
  */
 export class Tokens {
   readonly #records: TokenRecords;
-  /** By hash: a call costs a hash and a look into this. */
+  /** By hash: a call costs one hash and one look-up here. */
   readonly #known = new Map<string, Known>();
   readonly #knownMax: number;
   readonly #tokensMax: number;
   readonly #checkPace: (tenant: string) => void;
   readonly #onRevoked: (principalId: string) => void;
   readonly #stop: () => void;
-  /** Counts what was revoked. */
+  /** Counts revocations, those of whole tenants included. */
   #changes = 0;
 
   constructor(records: TokenRecords, options: TokensOptions) {
@@ -32,7 +32,7 @@ export class Tokens {
     this.#stop = records.onRevoke((id) => this.#forget(id));
   }
 
-  /** Rejects with `tenant_not_found`, with `token_invalid` where there are too many, and where they are made too often. */
+  /** Rejects with `tenant_not_found`, and with `token_invalid` if there are too many or they are made too often. */
   async create(tenant: string, wish: TokenWish, by: string): Promise<CreatedToken> {
     this.#checkPace(tenant);
     const { name, grant, expiresAt } = wish;
@@ -44,19 +44,19 @@ export class Tokens {
     return { token, ...infoOf(record) };
   }
 
-  /** The newest first; those that were revoked, too. All of them, or so many after the one of an id. */
+  /** Newest first, revoked ones included: all of them, or a number of them after the one with a given id. */
   async list(tenant: string, part?: TokenPart): Promise<TokenInfo[]> {
     return (await this.#records.list(tenant, part)).map(infoOf);
   }
 
-  /** Rejects with `token_not_found` when there is nothing to revoke. */
+  /** Rejects with `token_not_found` if there is nothing to revoke. */
   async revoke(tenant: string, id: string, by: string): Promise<void> {
     const revoked = await this.#records.revoke(tenant, id, by);
     if (!revoked) throw new BerthError("token_not_found", `"${id}"`);
     this.#forget(id);
   }
 
-  /** Whose token this is; at once when it is known. Throws or rejects with `unauthorized`. */
+  /** The principal of a token; synchronous if it is known. Throws or rejects with `unauthorized`. */
   principalOf(token: string, tenant: string): Principal | Promise<Principal> {
     if (!isTokenText(token)) throw new BerthError("unauthorized", "it is mistyped, or a part of it is missing");
     const hash = tokenHash(token);
@@ -79,10 +79,10 @@ export class Tokens {
     const record = await this.#records.byHash(hash);
     if (!record || !isSame(record.hash, hash)) throw unknown();
     if (record.revokedAt !== null) throw new BerthError("unauthorized", "it was revoked");
-    // Requests that came at once have one principal.
+    // Simultaneous requests share one principal.
     const known = this.#known.get(hash) ?? { id: record.id, principal: principalOf(record) };
     const principal = inForce(known.principal, tenant);
-    // What was revoked meanwhile must not be remembered as it was.
+    // A token revoked meanwhile must not be remembered as valid.
     if (this.#changes === changes) this.#remember(hash, known);
     return principal;
   }
@@ -103,9 +103,9 @@ export class Tokens {
 export type TokenLimits = Pick<Limits, "knownTokens" | "tokensPerTenant">;
 
 export interface TokensOptions extends TokenLimits {
-  /** Throws where a tenant makes them too often. */
+  /** Throws if a tenant makes them too often. */
   readonly checkPace?: ((tenant: string) => void) | undefined;
-  /** Hears of each token that is good for nothing any more. */
+  /** Called for each token that has become invalid. */
   readonly onRevoked: (principalId: string) => void;
 }
 
@@ -129,7 +129,7 @@ interface Known {
   readonly principal: Principal;
 }
 
-/** Ids are typed by people who revoke. */
+/** Short, because people type ids to revoke. */
 function newId(): string {
   return randomBytes(5).toString("hex");
 }
@@ -147,7 +147,7 @@ function inForce(principal: Principal, tenant: string): Principal {
   if (principal.until !== undefined && principal.until <= Date.now()) {
     throw new BerthError("unauthorized", "it has expired");
   }
-  // A token of another tenant is like one that there is not.
+  // A token of another tenant looks like one that does not exist.
   if (principal.tenant !== tenant) throw unknown();
   return principal;
 }
@@ -160,7 +160,7 @@ function unknown(): BerthError {
   return new BerthError("unauthorized", "there is no such token here");
 }
 
-/** In a time that tells nothing of either. */
+/** Compares in a time that reveals nothing of either. */
 function isSame(one: string, other: string): boolean {
   const [a, b] = [Buffer.from(one), Buffer.from(other)];
   return a.length === b.length && timingSafeEqual(a, b);

@@ -8,18 +8,18 @@ import { Issuers, type Asking, type IssuersLimits } from "./issuers.ts";
 import { grantsOf } from "./scopes.ts";
 import type { OauthSettings } from "./settings.ts";
 
-/** Where a token is shown: RFC 8707 has it made for a resource, and it is good at no other. */
+/** The resource at which a token is shown: RFC 8707 binds a token to one, and it is valid at no other. */
 export interface AskedResource {
   readonly tenant: string;
-  /** The server that is meant; undefined where all of the tenant's are. */
+  /** The server that is meant; undefined for all of the tenant's. */
   readonly server: string | undefined;
-  /** The names of what is asked, the usual one first. */
+  /** The names of the resource, the usual one first. */
   readonly resources: readonly [string, ...string[]];
   /** The resource that stands for all of the tenant's servers. */
   readonly whole: string;
 }
 
-/** Of public keys alone: with a secret shared by both sides, a public key could pass for one. */
+/** Public keys only: with a shared secret allowed, a public key could pass for one. */
 const ALGORITHMS = [
   "RS256",
   "RS384",
@@ -33,12 +33,12 @@ const ALGORITHMS = [
   "EdDSA",
   "Ed25519",
 ];
-/** Clocks differ. */
+/** Tolerance for clocks that differ. */
 const SKEW_S = 5;
 
 /**
- * JWT access tokens (RFC 9068), checked by the keys of the tenant's issuer. What was verified is believed for a short
- * while, so that a call costs no signature, and no longer, so that a key that is withdrawn is soon without effect.
+ * JWT access tokens (RFC 9068), checked with the keys of the tenant's issuer. A verified token is cached for a short
+ * while, so that a call costs no signature check, and no longer, so that a withdrawn key soon has no effect.
  */
 export class AccessTokens {
   readonly #limits: AccessTokenLimits;
@@ -71,7 +71,9 @@ export class AccessTokens {
     });
   }
 
-  /** Forgets what was verified by other settings of a tenant than these. Gives the ids of whom it was about. */
+  /**
+   * Forgets tokens of a tenant that were verified with other settings than these. Returns the ids of their principals.
+   */
   forget(tenant: string, settings: OauthSettings | undefined): Set<string> {
     const now = JSON.stringify(settings);
     const ids = new Set<string>();
@@ -112,11 +114,11 @@ interface Verified {
   readonly claims: JWTPayload;
   readonly settings: OauthSettings;
   readonly audiences: ReadonlySet<unknown>;
-  /** It has the audience that stands for all of the tenant's servers. */
+  /** True when it has the audience that stands for all of the tenant's servers. */
   readonly isForAll: boolean;
   /** On the clock of `performance.now()`: a wall clock that is set back must not keep a withdrawn key in effect. */
   readonly believedUntil: number;
-  /** By the audience that made it good where it was shown. */
+  /** By the audience that made it valid where it was shown. */
   readonly principals: Map<string, Principal>;
 }
 
@@ -145,12 +147,12 @@ function principalAt(asked: AskedResource, verified: Verified): Principal {
   return principal;
 }
 
-/** A token that was made for one server is good for nothing of another. */
+/** A token that was made for one server is valid for no other. */
 function limited(grant: Grant, server: string): Grant[] {
   return grant.servers && !grant.servers.includes(server) ? [] : [{ ...grant, servers: [server] }];
 }
 
-/** Nothing of the token itself. */
+/** The reason, with nothing of the token itself. */
 function reasonOf(error: unknown): string {
   if (error instanceof joseErrors.JWTExpired) return "it has expired";
   if (error instanceof joseErrors.JWTClaimValidationFailed) return `its claim "${error.claim}" is not right`;

@@ -6,9 +6,9 @@ import { isObject } from "../../lib/json.ts";
 import { isTrustworthy } from "./settings.ts";
 
 /**
- * One authorization server, as far as its keys are concerned: found by its metadata (RFC 8414, OpenID Connect
- * Discovery), read again when a token names a key that is not there, and now and then. It owns how often it is asked,
- * whoever sends whatever tokens, and how much of its answers is read.
+ * The keys of one authorization server: found by its metadata (RFC 8414, OpenID Connect Discovery), and read again when
+ * a token names an unknown key, and now and then. It owns how often the server is asked, whatever tokens arrive, and
+ * how much of its answers is read.
  */
 export class Issuer {
   readonly #url: string;
@@ -28,7 +28,7 @@ export class Issuer {
   /** Finds the key of a token. Rejects with an error of jose's, or with `issuer_unavailable`. */
   readonly key: JWTVerifyGetKey = async (header, token) => {
     if (this.#waiting >= this.#limits.issuerWaiting) throw this.#unavailable("too many tokens wait for its keys");
-    // Where its keys are may have changed as well.
+    // The address of the keys may have changed as well.
     if (performance.now() - this.#foundAt > this.#limits.jwksMaxAgeMs) this.#keys = undefined;
     const keys = (this.#keys ??= this.#discover());
     let set: KeySet | undefined;
@@ -38,7 +38,7 @@ export class Issuer {
       return await set(header, token);
     } catch (error) {
       const failure = isItsOwn(error) ? this.#failed("its keys cannot be read", error) : error;
-      // A key that is not there is looked for; that this failed takes nothing from those that are.
+      // A failed search for an unknown key leaves the known keys valid.
       if (failure instanceof BerthError && this.#keys === keys && !set?.fresh) this.#keys = undefined;
       throw failure;
     } finally {
@@ -67,7 +67,7 @@ export class Issuer {
       });
       if (response.status !== 200) continue;
       const metadata: unknown = await response.json().catch(() => undefined);
-      // Whoever answers for another issuer is not asked for keys (RFC 8414, section 3.3).
+      // A server that answers for another issuer is not asked for keys (RFC 8414, section 3.3).
       if (!isObject(metadata) || metadata["issuer"] !== this.#url) continue;
       const jwks = metadata["jwks_uri"];
       if (typeof jwks !== "string" || !URL.canParse(jwks) || !isTrustworthy(new URL(jwks))) continue;
@@ -76,7 +76,7 @@ export class Issuer {
     throw this.#failed("none of its metadata documents is its own and names its keys");
   }
 
-  /** Who cannot be reached is left alone for a moment, however many tokens come meanwhile. */
+  /** An issuer that cannot be reached is left alone for a moment, however many tokens come meanwhile. */
   async #fetch(url: string, init: RequestInit): Promise<Response> {
     if (performance.now() - this.#failedAt < FAILURE_MS) throw this.#unavailable("it did not answer a moment ago");
     try {
@@ -106,7 +106,7 @@ export type IssuerLimits = Pick<
 
 export interface AskingIssuer {
   readonly fetchFrom: typeof fetch;
-  /** Hears of each failure with what caused it, which is not for those whose tokens could not be checked. */
+  /** Called with each failure and its cause, which is not for the senders of unchecked tokens. */
   readonly onFailure: (error: BerthError) => void;
 }
 
@@ -137,14 +137,14 @@ async function bounded({ body, status }: Response, bytesMax: number): Promise<Ui
   return held.take();
 }
 
-/** Its answer was no set of keys; everything else is the fault of a token. */
+/** True when its answer was no set of keys; any other error is the token's fault. */
 function isItsOwn(error: unknown): boolean {
   return error instanceof joseErrors.JOSEError && OWN_FAULTS.has(error.code);
 }
 
 const OWN_FAULTS: ReadonlySet<string> = new Set(["ERR_JWKS_INVALID", "ERR_JWKS_TIMEOUT", "ERR_JOSE_GENERIC"]);
 
-/** Strangers read it: how far a connection came is left out, because it tells of the network that Berth is in. */
+/** Strangers read it: how far a connection came is left out, because it reveals the network that Berth is in. */
 function causeOf(error: unknown): string {
   if (error instanceof AnswerTooLong) return error.message;
   const inner = error instanceof Error && error.cause instanceof Error ? error.cause : error;

@@ -4,8 +4,8 @@ import { Issuer, type IssuerLimits } from "./issuer.ts";
 import type { OauthSettings } from "./settings.ts";
 
 /**
- * The authorization servers that tokens are checked with: one of each tenant, though two may name the same, so that
- * what is sent to one tenant wears out no patience that another one needs. The ones that were asked last are kept.
+ * The authorization servers that tokens are checked with: one for each tenant, even if two tenants name the same, so
+ * that requests to one tenant do not use up the limits of another. The most recently used are kept.
  */
 export class Issuers {
   readonly #limits: IssuersLimits;
@@ -20,7 +20,7 @@ export class Issuers {
   of(tenant: string, settings: OauthSettings): Issuer {
     const kept = this.#kept.get(tenant);
     const used = kept?.settings === settings ? kept : { settings, issuer: this.#open(tenant, settings) };
-    // What was used last stands last.
+    // Moves it to the end, as the most recently used.
     this.#kept.delete(tenant);
     const [oldest] = this.#kept.keys();
     if (this.#kept.size >= this.#limits.issuers && oldest !== undefined) this.#kept.delete(oldest);
@@ -40,7 +40,7 @@ export class Issuers {
 export type IssuersLimits = IssuerLimits & Pick<Limits, "issuers">;
 
 export interface Asking {
-  /** Reaches what an issuer that is not the operator's own may be asked at. */
+  /** For issuers that are not the operator's own: reaches only permitted addresses. */
   readonly checkedFetch: typeof fetch;
   readonly log: Pick<Log, "warn">;
 }

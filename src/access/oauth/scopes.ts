@@ -1,10 +1,10 @@
 import { impliedBy, type Action, type Grant } from "../principal.ts";
 import type { OauthSettings } from "./settings.ts";
 
-/** What Berth's own scopes are called: `mcp:call`, and `mcp:call:<server>` for one server alone. */
+/** Berth's own scopes: `mcp:call`, and `mcp:call:<server>` for one server alone. */
 const OWN = /^mcp:(call|read|edit|programs|admin)(?::(.+))?$/;
 
-/** What scopes permit together; those that nobody knows permit nothing. */
+/** The combined permissions of scopes; unknown scopes permit nothing. */
 export function grantsOf(scopes: readonly string[], { scopes: mapped }: OauthSettings): Grant[] {
   return scopes.flatMap((scope) => {
     if (mapped) return Object.hasOwn(mapped, scope) ? [mapped[scope]!] : [];
@@ -15,8 +15,8 @@ export function grantsOf(scopes: readonly string[], { scopes: mapped }: OauthSet
 }
 
 /**
- * The scopes that a client has to ask for, all of them, to do these things to a server: such that permit no more than it
- * takes, as far as the tenant has any, and none that another of them makes needless.
+ * The scopes that a client must ask for, all of them, to do these things to a server: as narrow as the tenant's scopes
+ * allow, and none that another of them makes needless.
  */
 export function scopesFor(actions: readonly Action[], server: string | undefined, settings: OauthSettings): string[] {
   const { scopes: mapped } = settings;
@@ -36,7 +36,7 @@ export function scopesFor(actions: readonly Action[], server: string | undefined
   return Array.from(picked, ({ scope }) => scope);
 }
 
-/** What is for all servers is broader; what is for some tools alone may not be enough, and comes last. */
+/** A scope for all servers is broader; one for some tools alone may not be enough, and comes last. */
 function breadthOf({ can, servers, tools }: Grant): number {
   return impliedBy(can).size * 2 + (servers ? 0 : 1) + (tools ? 100 : 0);
 }

@@ -3,19 +3,22 @@ import { BerthError } from "../../lib/errors.ts";
 import { isObject } from "../../lib/json.ts";
 import { ACTIONS, type Action, type Grant } from "../principal.ts";
 
-/** Whose access tokens a tenant takes: this folder is the resource server's side of OAuth 2.1, and no other. */
+/**
+ * The authorization server whose access tokens a tenant accepts: this folder is the resource server's side of OAuth
+ * 2.1, and no other.
+ */
 export interface OauthSettings {
-  /** The authorization server, letter by letter as it names itself. */
+  /** The issuer, letter by letter as it names itself. */
   readonly issuer: string;
   /** An audience that stands for all of the tenant's servers, for issuers that do not know resources (RFC 8707). */
   readonly audience?: string;
-  /** What each scope permits; without it `mcp:call`, `mcp:read`, `mcp:edit`, `mcp:admin`, and `mcp:call:<server>`. */
+  /** The grant of each scope; by default `mcp:call`, `mcp:read`, `mcp:edit`, `mcp:admin`, and `mcp:call:<server>`. */
   readonly scopes?: Readonly<Record<string, Grant>>;
-  /** It is configured with the service itself: such an issuer may be anywhere, in a private network, too. */
+  /** Set when it is configured with the service itself: such an issuer may be anywhere, even in a private network. */
   readonly isOperators?: true;
 }
 
-/** The settings that the service is configured with; undefined for none. Throws `config_invalid`. */
+/** The settings from the service's configuration; undefined for none. Throws `config_invalid`. */
 export function oauthOfConfig({ oauth, publicUrl, host, allowedHosts }: OauthConfig): OauthSettings | undefined {
   const { issuer, audience, scopes } = oauth;
   if (issuer === undefined && audience === undefined && scopes === undefined) return undefined;
@@ -43,7 +46,7 @@ export function oauthOfConfig({ oauth, publicUrl, host, allowedHosts }: OauthCon
 
 export type OauthConfig = Pick<Config, "oauth" | "publicUrl" | "host" | "allowedHosts">;
 
-/** Reads settings from plain data, and gives every problem with them. */
+/** Reads settings from plain data and returns all problems. */
 export function readOauthSettings(value: unknown): { settings?: OauthSettings; problems: string[] } {
   if (!isObject(value)) return { problems: ["it must be an object"] };
   const { issuer, audience, scopes } = value;
@@ -59,7 +62,9 @@ export function readOauthSettings(value: unknown): { settings?: OauthSettings; p
   return problems.length > 0 ? { problems } : { settings: value as unknown as OauthSettings, problems };
 }
 
-/** Keys that came over a connection that anyone can change would say nothing, and tokens on it would be everybody's. */
+/**
+ * Keys from a connection that anyone can change would prove nothing, and tokens on it would be exposed to everybody.
+ */
 export function isTrustworthy(url: URL): boolean {
   const hostname = url.hostname.replace(/^\[|\]$/g, "");
   return url.protocol === "https:" || (url.protocol === "http:" && isLoopback(hostname));
@@ -73,7 +78,7 @@ function problemsOfIssuer(issuer: string): string[] {
   return isTrustworthy(url) ? [] : [`the issuer must be an https URL, or one of this machine, not "${issuer}"`];
 }
 
-/** Scopes as RFC 6749, section 3.3 has them. */
+/** A scope by RFC 6749, section 3.3. */
 const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/;
 
 function problemsOfScopes(scopes: unknown): string[] {

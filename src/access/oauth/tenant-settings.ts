@@ -3,15 +3,15 @@ import type { JsonObject } from "../../lib/json.ts";
 import { readOauthSettings, type OauthSettings } from "./settings.ts";
 
 /**
- * The authorization server of one tenant, as it stands in the tenant's record: what a person writes becomes plain data,
- * and plain data becomes settings. Who may write it is whoever runs the service.
+ * The authorization server in a tenant's record: a person's text becomes plain data, and plain data becomes settings.
+ * Only the operator may write it.
  */
 
 const NAMES = ["issuer", "audience", "scopes"] as const;
 
 /**
- * Settings as a person writes them, each `name=value`, on top of what there was; a name without a value is set no more,
- * and without an issuer there is none of it: null. Throws `tenant_invalid` with every problem at once.
+ * Applies settings that a person wrote, each `name=value`, to the earlier ones; a name without a value is removed, and
+ * removing the issuer gives null. Throws `tenant_invalid` with every problem at once.
  */
 export function readTenantOauth(before: JsonObject | null, texts: readonly string[]): JsonObject | null {
   const wanted: JsonObject = { ...before };
@@ -38,7 +38,7 @@ export function readTenantOauth(before: JsonObject | null, texts: readonly strin
   return isEnded || Object.keys(wanted).length === 0 ? null : wanted;
 }
 
-/** The settings in a tenant's record: the same for the same object. Undefined for none, and for what is not right. */
+/** The settings in a tenant's record: the same result for the same object. Undefined for none, and for invalid ones. */
 export function oauthOfTenant(stored: JsonObject | undefined): OauthSettings | undefined {
   if (!stored) return undefined;
   let settings = read.get(stored);
@@ -46,5 +46,5 @@ export function oauthOfTenant(stored: JsonObject | undefined): OauthSettings | u
   return settings ?? undefined;
 }
 
-/** It is asked for with each request that shows an access token. */
+/** Cached, because each request with an access token asks for it. */
 const read = new WeakMap<JsonObject, OauthSettings | null>();
